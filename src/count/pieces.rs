@@ -1,0 +1,61 @@
+use crate::units::Count;
+
+/// Distinct byte sequences with how often each occurs: what training learns from.
+///
+/// In order of first appearance in the corpus, each sequence once, none empty, all counts above zero.
+///
+/// **Memory:** the bytes of the distinct sequences plus 16 bytes for each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PieceCounts {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    counts: Vec<Count>,
+}
+
+impl PieceCounts {
+    /// No pieces yet.
+    pub fn new() -> PieceCounts {
+        PieceCounts::default()
+    }
+
+    /// Appends a sequence that is not there yet and appears after all that are.
+    pub fn push(&mut self, piece: &[u8], count: Count) {
+        debug_assert!(!piece.is_empty() && count > Count::ZERO);
+        self.bytes.extend_from_slice(piece);
+        self.ends.push(self.bytes.len());
+        self.counts.push(count);
+    }
+
+    /// How many distinct sequences there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Bytes of all distinct sequences together, each counted once.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The sequences with their counts, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], Count)> {
+        self.counts.iter().enumerate().map(|(index, &count)| {
+            let start = if index == 0 { 0 } else { self.ends[index - 1] };
+            (&self.bytes[start..self.ends[index]], count)
+        })
+    }
+}
+
+impl<'a> FromIterator<(&'a [u8], Count)> for PieceCounts {
+    fn from_iter<I: IntoIterator<Item = (&'a [u8], Count)>>(pieces: I) -> PieceCounts {
+        let mut counts = PieceCounts::new();
+        for (piece, count) in pieces {
+            counts.push(piece, count);
+        }
+        counts
+    }
+}

@@ -1,0 +1,112 @@
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A `Result` with this crate's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What kind of failure an [`Error`] is; the program's exit code follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Something failed: a missing, unreadable or damaged input, an output that cannot be written.
+    Failed,
+    /// The request itself is wrong: a flag, a recipe, a column that does not exist.
+    Usage,
+    /// Two things that should be equal are not.
+    Mismatch,
+    /// The network, or a server on it, did not do its part.
+    Network,
+    /// A server wants a token, another token, or accepted terms.
+    Authorisation,
+    /// The disk is full.
+    DiskFull,
+    /// The job does not fit the memory limit.
+    Memory,
+    /// The run was asked to stop.
+    Interrupted,
+}
+
+/// What went wrong, where, and, if there is one, the remedy.
+///
+/// Opaque: each stage keeps its own kinds of fault with their fields private, and hands them over by
+/// [`Error::new`]. `Display` gives one line with place and problem; [`source`](std::error::Error::source)
+/// chains the cause; [`help`](Error::help) is the remedy.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    fault: Box<dyn std::error::Error + Send + Sync>,
+    help: Option<Cow<'static, str>>,
+}
+
+impl Error {
+    /// Wraps a stage's own fault.
+    pub fn new(kind: ErrorKind, fault: impl std::error::Error + Send + Sync + 'static) -> Error {
+        Error(Box::new(Inner { kind, fault: Box::new(fault), help: None }))
+    }
+
+    /// Wraps an I/O error with what was being done to which path. A full disk is recognised.
+    ///
+    /// `action` is a verb in the infinitive: `"read"`, `"write"`, `"create"`.
+    pub fn io(action: &'static str, path: impl AsRef<Path>, cause: io::Error) -> Error {
+        let full = matches!(cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        let kind = if full { ErrorKind::DiskFull } else { ErrorKind::Failed };
+        let error = Error::new(kind, IoFault { action, path: path.as_ref().to_path_buf(), cause });
+        if full { error.with_help("free some space, then run the same command again") } else { error }
+    }
+
+    /// The error of a run that was asked to stop.
+    pub fn interrupted() -> Error {
+        Error::new(ErrorKind::Interrupted, Interrupted)
+    }
+
+    /// Adds the remedy: a sentence fragment that says what to do.
+    #[must_use]
+    pub fn with_help(mut self, help: impl Into<Cow<'static, str>>) -> Error {
+        self.0.help = Some(help.into());
+        self
+    }
+
+    /// The kind of failure.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// What to do about it, if that is known.
+    pub fn help(&self) -> Option<&str> {
+        self.0.help.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fault.fmt(f)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error").field("kind", &self.0.kind).field("fault", &self.0.fault).finish()
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.fault.source()
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} {}", path.display())]
+struct IoFault {
+    action: &'static str,
+    path: PathBuf,
+    #[source]
+    cause: io::Error,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+struct Interrupted;

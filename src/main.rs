@@ -1,0 +1,3 @@
+//! The program `tokenmill`.
+
+fn main() {}

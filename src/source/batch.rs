@@ -1,0 +1,50 @@
+use arrow_array::{Array, BinaryViewArray, RecordBatch};
+
+/// A run of consecutive documents of one unit, read together.
+///
+/// A document larger than a batch comes in parts: then the last document of a batch and the first of
+/// the next are the same one, and `open` and `continued` say so. A null document is never in parts.
+///
+/// **Memory:** about the batch size asked for, or one row if that is larger.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// Which of the run's sources the documents come from, counted from 0.
+    pub source: usize,
+    /// Which unit of that source, counted from 0.
+    pub unit: usize,
+    /// The row of the first document within its unit, counted from 0. A file that is one document has one row.
+    pub first_row: u64,
+    /// The documents' bytes; null where the row is null.
+    pub documents: BinaryViewArray,
+    /// The pass-through columns that were asked for, one row a document; `None` if there are none.
+    pub columns: Option<RecordBatch>,
+    /// The first document continues the last one of the batch before.
+    pub continued: bool,
+    /// The last document goes on in the next batch.
+    pub open: bool,
+}
+
+impl Batch {
+    /// How many documents or parts of documents there are, nulls included.
+    pub fn len(&self) -> usize {
+        self.documents.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.documents.is_empty()
+    }
+
+    /// The documents in order; `None` is a null row.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<&[u8]>> {
+        self.documents.iter()
+    }
+
+    /// Bytes of text in the batch.
+    pub fn text_bytes(&self) -> u64 {
+        self.documents.lengths().map(u64::from).sum()
+    }
+}
+
+/// Batches in document order, each read when it is asked for.
+pub type Documents<'a> = Box<dyn Iterator<Item = crate::error::Result<Batch>> + Send + 'a>;

@@ -1,0 +1,105 @@
+//! Reads documents: URIs in, batches of documents out, in a fixed order and in bounded memory.
+//!
+//! A source is listed once, as [`Unit`]s, and each unit can then be read on its own, in any order and
+//! by any thread. Knows nothing of what the documents are read for.
+
+mod batch;
+
+pub use batch::{Batch, Documents};
+
+use crate::error::Result;
+
+use serde::{Deserialize, Serialize};
+
+/// What identifies the content of a unit, so that a change is noticed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Identity {
+    /// A file of the hub at a commit.
+    Hub {
+        /// The commit's full hash.
+        commit: String,
+        /// The file's entity tag.
+        etag: String,
+    },
+    /// A Parquet file: its size and the SHA-256 of its footer.
+    Footer {
+        /// Size of the file.
+        bytes: u64,
+        /// SHA-256 of the footer, in hex.
+        sha256: String,
+    },
+    /// Any other file: its size and the SHA-256 of the unit's bytes.
+    Content {
+        /// Size of the file.
+        bytes: u64,
+        /// SHA-256 of the bytes of the unit's range, in hex.
+        sha256: String,
+    },
+    /// Generated: the URI says it all.
+    Generated,
+    /// Standard input, which cannot be read again.
+    Stream,
+}
+
+/// Which part of a file a unit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Range {
+    /// All of it.
+    Whole,
+    /// The bytes from the first number up to the second. A document belongs to the range in which it begins.
+    Bytes(u64, u64),
+    /// The row groups from the first number up to the second.
+    RowGroups(u64, u64),
+    /// The rows from the first number up to the second.
+    Rows(u64, u64),
+}
+
+/// A part of a source that is read on its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Unit {
+    /// The path or URI, as messages name it.
+    pub name: String,
+    /// Which part of it.
+    pub range: Range,
+    /// Rows, where they are known before reading.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rows: Option<u64>,
+    /// Bytes of text, where they are known (exactly or closely) before reading.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub text_bytes: Option<u64>,
+}
+
+/// What to do with a row or file that cannot be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnBadInput {
+    /// End the run with an error.
+    #[default]
+    Fail,
+    /// Leave it out, count it, go on.
+    Skip,
+    /// As `Skip`, and list it with its place.
+    Quarantine,
+}
+
+/// Documents that can be listed and read.
+///
+/// Listing happens when a source is opened; it reads names and footers, never the text.
+pub trait Source: Send + Sync {
+    /// The source's parts, in document order.
+    fn units(&self) -> &[Unit];
+
+    /// What identifies the content of a unit now. Reads the unit if nothing less will do.
+    ///
+    /// # Errors
+    /// The unit cannot be read.
+    fn identity(&self, unit: usize) -> Result<Identity>;
+
+    /// Reads a unit's documents in order.
+    ///
+    /// # Errors
+    /// The unit cannot be opened; later trouble is an item of the iterator.
+    fn read(&self, unit: usize) -> Result<Documents<'_>>;
+}

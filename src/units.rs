@@ -1,0 +1,212 @@
+// Every integer cast of the crate stands here (or in a named SIMD module), so that each can be seen
+// to be lossless or checked.
+#![expect(clippy::as_conversions)]
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+const _: () = assert!(usize::BITS >= 64, "positions in a corpus need 64-bit addresses");
+
+/// The number of a token in a vocabulary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TokenId(u32);
+
+impl TokenId {
+    /// The token with this number.
+    pub const fn new(id: u32) -> TokenId {
+        TokenId(id)
+    }
+
+    /// The token at this place of a table.
+    ///
+    /// # Panics
+    /// At 2³² and above, which no vocabulary reaches: its size is checked when it is planned or loaded.
+    pub fn from_index(index: usize) -> TokenId {
+        TokenId(u32::try_from(index).expect("a vocabulary has fewer than 2^32 tokens"))
+    }
+
+    /// Its number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+
+    /// Its place in a table with one entry a token.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for TokenId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// How often something occurs in the corpus.
+///
+/// 64 bits: one pair of letters passes 2³² occurrences well before a terabyte of text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Count(u64);
+
+impl Count {
+    /// None at all.
+    pub const ZERO: Count = Count(0);
+    /// Once.
+    pub const ONE: Count = Count(1);
+
+    /// That many.
+    pub const fn new(count: u64) -> Count {
+        Count(count)
+    }
+
+    /// As a plain number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The sum, or `None` where it would overflow: a wrapped count silently changes the vocabulary.
+    pub const fn checked_add(self, other: Count) -> Option<Count> {
+        match self.0.checked_add(other.0) {
+            Some(sum) => Some(Count(sum)),
+            None => None,
+        }
+    }
+
+    /// The product, or `None` where it would overflow.
+    pub const fn checked_mul(self, factor: u64) -> Option<Count> {
+        match self.0.checked_mul(factor) {
+            Some(product) => Some(Count(product)),
+            None => None,
+        }
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A 32-bit number as a place in memory; lossless, since addresses have at least 64 bits.
+pub const fn place(number: u32) -> usize {
+    number as usize
+}
+
+/// A 64-bit number as a place in memory; lossless, since addresses have at least 64 bits.
+pub const fn place64(number: u64) -> usize {
+    number as usize
+}
+
+/// A length in memory as a 64-bit amount; lossless.
+pub const fn amount(length: usize) -> u64 {
+    length as u64
+}
+
+/// The low 32 bits of a length known to fit them.
+///
+/// # Panics
+/// In debug builds, if it does not fit.
+pub const fn low32(length: usize) -> u32 {
+    debug_assert!(length <= u32::MAX as usize);
+    length as u32
+}
+
+/// An amount as a float, for ratios that people read; exact up to 2⁵³.
+pub const fn float(amount: u64) -> f64 {
+    amount as f64
+}
+
+/// `part / whole` as people read it; 0 where there is no whole.
+pub const fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { float(part) / float(whole) }
+}
+
+/// An amount of bytes that reads and prints with a decimal unit, such as `8GB` or `1.5 MB`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ByteCount(pub u64);
+
+impl fmt::Display for ByteCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 5] = ["bytes", "kB", "MB", "GB", "TB"];
+        let mut value = float(self.0);
+        let mut unit = 0;
+        while value >= 999.5 && unit + 1 < UNITS.len() {
+            value /= 1000.0;
+            unit += 1;
+        }
+        match unit {
+            0 => write!(f, "{} bytes", self.0),
+            _ if value < 9.95 => write!(f, "{value:.1} {}", UNITS[unit]),
+            _ => write!(f, "{value:.0} {}", UNITS[unit]),
+        }
+    }
+}
+
+/// A text that is no amount of bytes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not an amount of bytes; write it like 800MB, 8GB or 8GiB")]
+pub struct NotByteCount {
+    text: String,
+}
+
+impl std::str::FromStr for ByteCount {
+    type Err = NotByteCount;
+
+    fn from_str(text: &str) -> Result<ByteCount, NotByteCount> {
+        let wrong = || NotByteCount { text: text.to_owned() };
+        let trimmed = text.trim();
+        let digits = trimmed.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(trimmed.len());
+        let (number, unit) = trimmed.split_at(digits);
+        let scale: u64 = match unit.trim().to_ascii_lowercase().as_str() {
+            "" | "b" => 1,
+            "k" | "kb" => 1_000,
+            "m" | "mb" => 1_000_000,
+            "g" | "gb" => 1_000_000_000,
+            "t" | "tb" => 1_000_000_000_000,
+            "kib" => 1 << 10,
+            "mib" => 1 << 20,
+            "gib" => 1 << 30,
+            "tib" => 1 << 40,
+            _ => return Err(wrong()),
+        };
+        if let Ok(whole) = number.parse::<u64>() {
+            return whole.checked_mul(scale).map(ByteCount).ok_or_else(wrong);
+        }
+        let value: f64 = number.parse().map_err(|_| wrong())?;
+        let bytes = value * float(scale);
+        if bytes.is_finite() && bytes < float(u64::MAX) { Ok(ByteCount(bytes as u64)) } else { Err(wrong()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn byte_counts_read_what_people_write() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("17", 17),
+            ("8GB", 8_000_000_000),
+            ("1.5 MB", 1_500_000),
+            ("2GiB", 2 << 30),
+            ("3k", 3_000),
+        ] {
+            assert_eq!(text.parse(), Ok(ByteCount(bytes)), "{text}");
+        }
+        for text in ["", "GB", "8 parsecs", "-1", "1e3", "99999999999999999999"] {
+            assert!(text.parse::<ByteCount>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn byte_counts_print_three_figures_at_most() {
+        let shown: Vec<String> =
+            [0, 999, 1_500, 9_949_999, 123_456_789, 999_600_000].map(|n| ByteCount(n).to_string()).into();
+        assert_eq!(shown, ["0 bytes", "999 bytes", "1.5 kB", "9.9 MB", "123 MB", "1.0 GB"]);
+    }
+}
