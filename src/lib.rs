@@ -16,6 +16,8 @@ pub mod units;
 pub mod observer;
 /// Work on all cores with results in order.
 pub mod parallel;
+/// Writes a file whole or not at all.
+pub mod files;
 
 /// Reads documents from Parquet, JSONL, text, Arrow, the hub, or a generator.
 pub mod source;

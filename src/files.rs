@@ -1,0 +1,109 @@
+use std::fs::File;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// Writes a file whole or not at all.
+///
+/// `write` fills a file with a temporary name in the folder of `path`; that is synced, renamed to
+/// `path`, and the folder is synced. A file that was there before is replaced in one step. If `write`
+/// fails nothing is left behind; after a crash at most a file whose name begins with `.tmp-` is.
+///
+/// # Errors
+/// Those of `write`, and any failure to create, sync or rename, with `path`.
+pub fn publish(path: &Path, write: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
+    let folder = folder_of(path);
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".tmp-");
+    readable_by_others(&mut builder);
+    let mut file = builder.tempfile_in(folder).map_err(|cause| Error::io("create", path, cause))?;
+    write(file.as_file_mut())?;
+    file.as_file().sync_all().map_err(|cause| Error::io("write", path, cause))?;
+    file.persist(path).map_err(|failed| Error::io("write", path, failed.error))?;
+    sync_folder(folder)
+}
+
+/// Temporary files are private by default; a published file gets what the process's umask leaves.
+#[cfg(unix)]
+fn readable_by_others(builder: &mut tempfile::Builder<'_, '_>) {
+    use std::os::unix::fs::PermissionsExt;
+    builder.permissions(std::fs::Permissions::from_mode(0o666));
+}
+
+#[cfg(not(unix))]
+fn readable_by_others(_builder: &mut tempfile::Builder<'_, '_>) {}
+
+/// The folder that a path's file lies in; `.` for a bare file name.
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A rename lasts only once its folder is on disk. Where folders cannot be opened there is no such step.
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> Result<()> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|cause| Error::io("write", folder, cause))
+}
+
+#[cfg(not(unix))]
+fn sync_folder(_folder: &Path) -> Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::fs;
+    use std::io::Write;
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<OsString> {
+        fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").file_name()).collect()
+    }
+
+    #[test]
+    fn replaces_a_file_in_one_step() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("out.txt");
+        fs::write(&path, "old").expect("a file");
+        publish(&path, |file| {
+            assert_eq!(fs::read(&path).expect("the old file"), b"old");
+            file.write_all(b"new").map_err(|cause| Error::io("write", &path, cause))
+        })
+        .expect("published");
+        assert_eq!(fs::read(&path).expect("the new file"), b"new");
+        assert_eq!(names(folder.path()), ["out.txt"]);
+    }
+
+    #[test]
+    fn leaves_nothing_where_writing_fails() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("out.txt");
+        publish(&path, |file| {
+            file.write_all(b"half").map_err(|cause| Error::io("write", &path, cause))?;
+            Err(Error::interrupted())
+        })
+        .expect_err("the error of the writer");
+        assert!(names(folder.path()).is_empty());
+    }
+
+    #[test]
+    fn names_the_path_it_cannot_create() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("missing").join("out.txt");
+        let error = publish(&path, |_| Ok(())).expect_err("no such folder");
+        assert!(error.to_string().contains("out.txt"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn others_may_read_what_is_published() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a folder");
+        let (ours, plain) = (folder.path().join("ours"), folder.path().join("plain"));
+        publish(&ours, |_| Ok(())).expect("published");
+        fs::write(&plain, "").expect("a file");
+        let mode = |path: &Path| fs::metadata(path).expect("a file").permissions().mode();
+        assert_eq!(mode(&ours), mode(&plain));
+    }
+}
