@@ -1,0 +1,102 @@
+//! Keeps the rules of ARCHITECTURE.md that a compiler does not: who imports whom, where casts, `unsafe`,
+//! printing and the environment may stand, how long files are and what they are called.
+//!
+//! The rules read tokens, not text, so comments and strings cannot trip them; unit tests within `src`
+//! are left out, since a test may use any stage to make its input.
+
+#[path = "tidy/lexer.rs"]
+mod lexer;
+#[path = "tidy/rules.rs"]
+mod rules;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rules::{File, Offence};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries {
+        let path = entry.expect("a readable folder").path();
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+}
+
+/// The Rust files under these folders, as paths from the root with forward slashes.
+fn read(folders: &[&str]) -> Vec<File> {
+    let mut paths = Vec::new();
+    for folder in folders {
+        rust_files(&root().join(folder), &mut paths);
+    }
+    let relative = |path: &Path| {
+        let below = path.strip_prefix(root()).expect("found below the root");
+        below.components().map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/")
+    };
+    let files: Vec<File> = paths
+        .iter()
+        .map(|path| File::new(&relative(path), &fs::read_to_string(path).expect("UTF-8 source")))
+        .collect();
+    assert!(!files.is_empty(), "no sources under {folders:?}");
+    files
+}
+
+/// Applies a rule to every file and fails with all offences at once.
+fn keep(folders: &[&str], rule: impl Fn(&File) -> Vec<Offence>) {
+    let offences: Vec<String> = read(folders)
+        .iter()
+        .flat_map(|file| {
+            rule(file).into_iter().map(|offence| format!("{}:{}: {}", file.path, offence.line, offence.what))
+        })
+        .collect();
+    assert!(offences.is_empty(), "\n{}\n", offences.join("\n"));
+}
+
+#[test]
+fn imports_follow_the_graph() {
+    keep(&["src"], rules::imports);
+}
+
+#[test]
+fn integer_casts_stand_in_units() {
+    keep(&["src"], rules::casts);
+}
+
+#[test]
+fn unsafe_stands_in_named_modules() {
+    keep(&["src", "tests", "benches"], rules::unsafe_outside);
+}
+
+#[test]
+fn only_cli_prints_reads_the_environment_or_exits() {
+    keep(&["src"], rules::surroundings);
+}
+
+#[test]
+fn no_file_is_over_500_lines() {
+    keep(&["src", "tests", "benches"], rules::length);
+}
+
+#[test]
+fn modules_have_names_from_the_domain() {
+    keep(&["src", "tests", "benches"], rules::names);
+}
+
+#[test]
+fn every_stage_opens_with_what_it_takes_and_gives() {
+    keep(&["src"], rules::stage_docs);
+}
+
+#[test]
+fn the_library_lists_its_stages_in_the_order_of_the_flow() {
+    let library = fs::read_to_string(root().join("src/lib.rs")).expect("the library's root");
+    assert_eq!(rules::stage_order(&library), rules::flow());
+}

@@ -1,0 +1,289 @@
+use crate::lexer::{Token, tokens, without_tests};
+
+/// What every stage may import: they know no stage.
+const BELOW: [&str; 5] = ["error", "units", "observer", "parallel", "files"];
+
+/// The stages in the order of the flow, each with what it may import besides [`BELOW`].
+const GRAPH: [(&str, &[&str]); 10] = [
+    ("source", &[]),
+    ("sample", &["source"]),
+    ("split", &[]),
+    ("count", &["source", "split"]),
+    ("train", &["count"]),
+    ("vocab", &["split", "train::HistoryPoint", "train::Learned", "train::Merge", "train::Merges"]),
+    ("encode", &["source::Batch", "source::Documents", "split", "vocab"]),
+    ("sink", &["source::Batch", "encode"]),
+    ("report", &["train::HistoryPoint"]),
+    ("run", &["source", "sample", "split", "count", "train", "vocab", "encode", "sink", "report"]),
+];
+
+/// What the files below the stages may import of each other.
+const BASE: [(&str, &[&str]); 5] = [
+    ("error", &[]),
+    ("units", &["error"]),
+    ("observer", &["error", "units"]),
+    ("parallel", &["error", "units", "observer"]),
+    ("files", &["error", "units", "observer"]),
+];
+
+/// Names that `lib.rs` gives out at the root, which any module may use from there.
+const ROOT_NAMES: [&str; 7] = ["Error", "ErrorKind", "Result", "Observer", "Stage", "Count", "TokenId"];
+
+/// Files that may hold casts between numbers.
+const CASTS: [&str; 1] = ["src/units.rs"];
+
+/// Files that may hold `unsafe`.
+const UNSAFE: [&str; 0] = [];
+
+const MAX_LINES: usize = 500;
+
+/// A source file.
+pub(crate) struct File {
+    pub(crate) path: String,
+    source: String,
+    /// All tokens.
+    all: Vec<Token>,
+    /// The tokens outside unit tests.
+    code: Vec<Token>,
+}
+
+/// A place where a rule is broken, and how.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Offence {
+    pub(crate) line: usize,
+    pub(crate) what: String,
+}
+
+impl File {
+    pub(crate) fn new(path: &str, source: &str) -> File {
+        let all = tokens(source);
+        let is_test = path.ends_with("/tests.rs") || (path.starts_with("src/") && path.contains("/tests/"));
+        let code = if is_test { Vec::new() } else { without_tests(&all) };
+        File { path: path.to_owned(), source: source.to_owned(), all, code }
+    }
+
+    /// The module the file is, from the root: `src/train/queue.rs` is `[train, queue]`.
+    fn module(&self) -> Vec<&str> {
+        let path = self.path.strip_prefix("src/").unwrap_or(&self.path);
+        let mut parts: Vec<&str> = path.strip_suffix(".rs").unwrap_or(path).split('/').collect();
+        if matches!(parts.last(), Some(&("mod" | "lib" | "main"))) {
+            parts.pop();
+        }
+        parts
+    }
+}
+
+/// The stages in the order in which they should stand.
+pub(crate) fn flow() -> Vec<String> {
+    GRAPH.iter().map(|(name, _)| (*name).to_owned()).collect()
+}
+
+/// The stages that a library's root declares, in its order.
+pub(crate) fn stage_order(library: &str) -> Vec<String> {
+    let found = tokens(library);
+    let modules = found.windows(2).filter(|pair| pair[0].text == "mod").map(|pair| pair[1].text.clone());
+    modules.filter(|name| !BELOW.contains(&name.as_str())).collect()
+}
+
+pub(crate) fn imports(file: &File) -> Vec<Offence> {
+    let module = file.module();
+    let Some(&stage) = module.first() else { return Vec::new() };
+    if stage == "cli" {
+        return Vec::new();
+    }
+    let Some((_, allowed)) = BASE.iter().chain(&GRAPH).find(|(name, _)| *name == stage) else {
+        return vec![Offence { line: 1, what: format!("{stage} has no place in the graph") }];
+    };
+    let base: &[&str] = if BELOW.contains(&stage) { &[] } else { &BELOW };
+    let mut offences = Vec::new();
+    for (line, path) in crate_paths(&file.code, module.len()) {
+        if let Err(what) = may_import(stage, &path, allowed, base) {
+            offences.push(Offence { line, what });
+        }
+    }
+    offences
+}
+
+fn may_import(stage: &str, path: &[String], allowed: &[&str], base: &[&str]) -> Result<(), String> {
+    let Some(head) = path.first() else { return Ok(()) };
+    if head == stage || ROOT_NAMES.contains(&head.as_str()) {
+        return Ok(());
+    }
+    let shown = path.join("::");
+    let below = |entry: &&str| {
+        let entry: Vec<&str> = entry.split("::").collect();
+        path.len() >= entry.len() && path.iter().zip(&entry).all(|(part, wanted)| part == wanted)
+    };
+    if !allowed.iter().chain(base).any(|entry| below(entry)) {
+        return Err(format!("{stage} may not import {shown}"));
+    }
+    let is_module = |part: &String| part.starts_with(|c: char| c.is_lowercase());
+    if path.len() > 2 && is_module(&path[1]) && path.last().is_some_and(|last| last != "self") {
+        return Err(format!("{stage} reaches past {head}'s boundary: {shown}"));
+    }
+    Ok(())
+}
+
+/// The paths that begin at the crate's root, without `crate`, each with its line. `depth` says how many
+/// `super` lead from the file to the root.
+fn crate_paths(code: &[Token], depth: usize) -> Vec<(usize, Vec<String>)> {
+    let mut paths = Vec::new();
+    let mut at = 0;
+    while at < code.len() {
+        let (line, start) = (code[at].line, at);
+        let supers = super_chain(&code[start..]);
+        let head = match code[start].text.as_str() {
+            "crate" | "tokenmill" => 1,
+            "super" if supers >= depth => supers * 2 - 1,
+            _ => {
+                at += (supers * 2).max(1);
+                continue;
+            }
+        };
+        at = start + head;
+        if code.get(at).is_some_and(|token| token.text == "::") {
+            let mut found = Vec::new();
+            at = use_tree(code, at + 1, &[], &mut found);
+            paths.extend(found.into_iter().map(|path| (line, path)));
+        }
+    }
+    paths
+}
+
+/// How many `super` follow each other here.
+fn super_chain(code: &[Token]) -> usize {
+    let mut count = 0;
+    while code.get(count * 2).is_some_and(|token| token.text == "super")
+        && (count == 0 || code[count * 2 - 1].text == "::")
+    {
+        count += 1;
+    }
+    count
+}
+
+/// Reads what follows a `::`: a name, with its own continuation, or a group in braces. Gives the place
+/// after it.
+fn use_tree(code: &[Token], at: usize, prefix: &[String], found: &mut Vec<Vec<String>>) -> usize {
+    let Some(token) = code.get(at) else { return at };
+    if token.text == "{" {
+        let mut at = at + 1;
+        while code.get(at).is_some_and(|token| token.text != "}") {
+            let next = use_tree(code, at, prefix, found);
+            at = next.max(at + 1);
+            while code.get(at).is_some_and(|token| !matches!(token.text.as_str(), "," | "}")) {
+                at += 1;
+            }
+            at += usize::from(code.get(at).is_some_and(|token| token.text == ","));
+        }
+        return at + 1;
+    }
+    let named = token.text == "*" || token.text.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    if !named {
+        found.push(prefix.to_vec());
+        return at;
+    }
+    let path = [prefix, std::slice::from_ref(&token.text)].concat();
+    if code.get(at + 1).is_some_and(|next| next.text == "::") {
+        use_tree(code, at + 2, &path, found)
+    } else {
+        found.push(path);
+        at + 1
+    }
+}
+
+pub(crate) fn casts(file: &File) -> Vec<Offence> {
+    const NUMBERS: [&str; 15] = [
+        "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize", "f32", "f64",
+        "char",
+    ];
+    if CASTS.contains(&file.path.as_str()) {
+        return Vec::new();
+    }
+    let cast = |pair: &[Token]| pair[0].text == "as" && NUMBERS.contains(&pair[1].text.as_str());
+    let mut offences: Vec<Offence> = file
+        .code
+        .windows(2)
+        .filter(|pair| cast(pair))
+        .map(|pair| Offence { line: pair[0].line, what: format!("a cast to {}", pair[1].text) })
+        .collect();
+    offences.extend(
+        file.code
+            .iter()
+            .filter(|token| token.text == "as_conversions")
+            .map(|token| Offence { line: token.line, what: "lets casts in".to_owned() }),
+    );
+    offences
+}
+
+pub(crate) fn unsafe_outside(file: &File) -> Vec<Offence> {
+    if UNSAFE.contains(&file.path.as_str()) {
+        return Vec::new();
+    }
+    let mut offences = Vec::new();
+    for (at, token) in file.all.iter().enumerate() {
+        let let_in = token.text == "unsafe_code"
+            && at >= 2
+            && matches!(file.all[at - 2].text.as_str(), "allow" | "expect");
+        if token.text == "unsafe" || let_in {
+            offences.push(Offence { line: token.line, what: format!("`{}` here", token.text) });
+        }
+    }
+    offences
+}
+
+pub(crate) fn surroundings(file: &File) -> Vec<Offence> {
+    const MACROS: [&str; 5] = ["print", "println", "eprint", "eprintln", "dbg"];
+    const PATHS: [[&str; 2]; 6] = [
+        ["std", "env"],
+        ["env", "var"],
+        ["env", "var_os"],
+        ["process", "exit"],
+        ["io", "stdout"],
+        ["io", "stderr"],
+    ];
+    if file.path.starts_with("src/cli/") || file.path == "src/main.rs" {
+        return Vec::new();
+    }
+    let mut offences = Vec::new();
+    for window in file.code.windows(3) {
+        let [first, mark, last] = [&window[0], &window[1], &window[2]];
+        let printing = mark.text == "!" && MACROS.contains(&first.text.as_str());
+        let touching = mark.text == "::" && PATHS.contains(&[&first.text, &last.text]);
+        if printing || touching {
+            let what = format!("{}{} belongs in cli", first.text, mark.text);
+            offences.push(Offence { line: first.line, what });
+        }
+    }
+    offences
+}
+
+pub(crate) fn length(file: &File) -> Vec<Offence> {
+    let lines = file.source.lines().count();
+    if lines <= MAX_LINES {
+        return Vec::new();
+    }
+    vec![Offence { line: lines, what: format!("{lines} lines, {MAX_LINES} at most") }]
+}
+
+pub(crate) fn names(file: &File) -> Vec<Offence> {
+    const VAGUE: [&str; 9] =
+        ["util", "utils", "helper", "helpers", "common", "manager", "handler", "misc", "shared"];
+    let named = file.path.strip_suffix(".rs").unwrap_or(&file.path).split('/').map(|name| (1, name));
+    let inline = file.all.windows(2).filter(|pair| pair[0].text == "mod");
+    named
+        .chain(inline.map(|pair| (pair[1].line, pair[1].text.as_str())))
+        .filter(|(_, name)| VAGUE.contains(name))
+        .map(|(line, name)| Offence { line, what: format!("{name} says nothing about what it holds") })
+        .collect()
+}
+
+pub(crate) fn stage_docs(file: &File) -> Vec<Offence> {
+    let stage = file.path.strip_prefix("src/").and_then(|path| path.strip_suffix("/mod.rs"));
+    if stage.is_none_or(|stage| stage.contains('/')) || file.source.starts_with("//! ") {
+        return Vec::new();
+    }
+    vec![Offence { line: 1, what: "the stage does not say what it takes and gives".to_owned() }]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+use super::*;
+
+fn lines(rule: impl Fn(&File) -> Vec<Offence>, path: &str, source: &str) -> Vec<usize> {
+    rule(&File::new(path, source)).into_iter().map(|offence| offence.line).collect()
+}
+
+#[test]
+fn imports_against_the_graph_are_found() {
+    for (path, source, offends) in [
+        ("src/train/queue.rs", "use crate::count::PieceCounts;", false),
+        ("src/train/queue.rs", "use crate::source::Batch;", true),
+        ("src/train/queue.rs", "use crate::{error::Result, split::SplitPattern};", true),
+        ("src/train/queue.rs", "use crate::{error::Result, units::{Count, TokenId}};", false),
+        ("src/train/mod.rs", "fn f(x: crate::vocab::Vocabulary) {}", true),
+        ("src/train/mod.rs", "use super::vocab;", true),
+        ("src/train/queue.rs", "use super::vocab;", false),
+        ("src/train/queue.rs", "use super::super::{units::Count, vocab};", true),
+        ("src/train/queue.rs", "// use crate::vocab;\n#[cfg(test)] mod t { use crate::vocab::X; }", false),
+        ("src/train/tests.rs", "use crate::vocab::X;", false),
+        ("src/vocab/mod.rs", "use crate::train::{Merges, HistoryPoint};", false),
+        ("src/vocab/mod.rs", "use crate::train::{Merges, learn_merges};", true),
+        ("src/vocab/mod.rs", "use crate::train;", true),
+        ("src/encode/mod.rs", "use crate::train::Merges;", true),
+        ("src/encode/mod.rs", "use crate::source::Unit;", true),
+        ("src/sink/mod.rs", "use crate::vocab::Vocabulary;", true),
+        ("src/sink/mod.rs", "use crate::encode::TokenBatch; use crate::source::Batch;", false),
+        ("src/report/mod.rs", "use crate::encode::TokenBatch;", true),
+        ("src/count/mod.rs", "use crate::source::jsonl::Lines;", true),
+        ("src/count/mod.rs", "use crate::split::splitter; let x = crate::source::Unit::new();", false),
+        ("src/count/mod.rs", "use crate::sample::{self};", true),
+        ("src/run/plan.rs", "use crate::{sink, report::RunReport};", false),
+        ("src/run/plan.rs", "use crate::cli::Args;", true),
+        ("src/units.rs", "use crate::error::Result;", false),
+        ("src/error.rs", "use crate::units::Count;", true),
+        ("src/files.rs", "use crate::run::Plan;", true),
+        ("src/stray.rs", "", true),
+        ("src/lib.rs", "pub use error::Error;", false),
+        ("src/cli/mod.rs", "use tokenmill::train::learn_merges;", false),
+    ] {
+        assert_eq!(!lines(imports, path, source).is_empty(), offends, "{path}: {source}");
+    }
+}
+
+#[test]
+fn an_import_is_reported_on_its_line() {
+    let source = "use crate::error::Error;\n\nuse crate::{\n    units::Count,\n    vocab::Vocabulary,\n};";
+    assert_eq!(lines(imports, "src/train/mod.rs", source), [3]);
+}
+
+#[test]
+fn casts_are_found_outside_units() {
+    for (path, source, found) in [
+        ("src/train/mod.rs", "let a = b as u32;", 1),
+        ("src/train/mod.rs", "#![expect(clippy::as_conversions)]", 1),
+        ("src/train/mod.rs", "use a as b; let x = \"as u32\"; // as u32", 0),
+        ("src/train/mod.rs", "let a = b as usize as f64;", 2),
+        ("src/units.rs", "let a = b as u32;", 0),
+    ] {
+        assert_eq!(lines(casts, path, source).len(), found, "{source}");
+    }
+}
+
+#[test]
+fn unsafe_is_found_in_tests_too() {
+    assert_eq!(lines(unsafe_outside, "src/a/mod.rs", "unsafe { x() }"), [1]);
+    assert_eq!(lines(unsafe_outside, "src/a/tests.rs", "\nunsafe fn x() {}"), [2]);
+    assert_eq!(lines(unsafe_outside, "src/a/mod.rs", "#![allow(unsafe_code)]"), [1]);
+    assert!(lines(unsafe_outside, "src/a/mod.rs", "// unsafe\nlet a = \"unsafe\";").is_empty());
+}
+
+#[test]
+fn printing_the_environment_and_exits_are_found_outside_cli() {
+    for source in [
+        "println!(\"\");",
+        "std::eprint!(\"\");",
+        "dbg!(x);",
+        "use std::env;",
+        "std::env::var(\"HOME\");",
+        "std::process::exit(1);",
+        "io::stdout().write();",
+        "write(std::io::stderr());",
+    ] {
+        assert!(!lines(surroundings, "src/run/mod.rs", source).is_empty(), "{source}");
+        assert!(lines(surroundings, "src/cli/mod.rs", source).is_empty(), "{source}");
+    }
+    let harmless = "write!(f, \"println!\"); env!(\"CARGO_PKG_VERSION\"); std::io::stdin();";
+    assert!(lines(surroundings, "src/run/mod.rs", harmless).is_empty());
+}
+
+#[test]
+fn long_files_are_found() {
+    assert!(lines(length, "src/a.rs", &"x;\n".repeat(MAX_LINES)).is_empty());
+    assert_eq!(lines(length, "src/a.rs", &"x;\n".repeat(MAX_LINES + 1)), [MAX_LINES + 1]);
+}
+
+#[test]
+fn vague_names_are_found() {
+    assert_eq!(lines(names, "src/train/utils.rs", ""), [1]);
+    assert_eq!(lines(names, "src/helpers/mod.rs", ""), [1]);
+    assert_eq!(lines(names, "src/train/mod.rs", "mod queue;\nmod common;"), [2]);
+    assert!(lines(names, "src/train/queue.rs", "fn common() {}").is_empty());
+}
+
+#[test]
+fn a_stage_without_an_opening_is_found() {
+    assert_eq!(lines(stage_docs, "src/train/mod.rs", "mod queue;"), [1]);
+    assert!(lines(stage_docs, "src/train/mod.rs", "//! Learns.\nmod queue;").is_empty());
+    assert!(lines(stage_docs, "src/train/queue/mod.rs", "mod inner;").is_empty());
+}
+
+#[test]
+fn the_order_of_stages_is_read_from_the_declarations() {
+    let library = "/// First.\npub mod b;\nmod units;\nmod a;\npub use a::mod_like;";
+    assert_eq!(stage_order(library), ["b", "a"]);
+}
