@@ -1,7 +1,72 @@
 use std::fs::File;
-use std::path::Path;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
+
+/// What the names of unfinished files begin with.
+pub const TEMPORARY_PREFIX: &str = ".tmp-";
+
+/// A file that is being written and has no final name yet.
+///
+/// It lies in the folder of its final path under a name that begins with [`TEMPORARY_PREFIX`], and is
+/// removed when dropped before [`commit`](Pending::commit).
+#[derive(Debug)]
+pub struct Pending {
+    file: NamedTempFile,
+    path: PathBuf,
+}
+
+impl Pending {
+    /// Creates the temporary file in the folder of `path`, which must exist.
+    ///
+    /// # Errors
+    /// The file cannot be created.
+    pub fn create(path: impl Into<PathBuf>) -> Result<Pending> {
+        let path = path.into();
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(TEMPORARY_PREFIX);
+        readable_by_others(&mut builder);
+        match builder.tempfile_in(folder_of(&path)) {
+            Ok(file) => Ok(Pending { file, path }),
+            Err(cause) => Err(Error::io("create", path, cause)),
+        }
+    }
+
+    /// The file as it stands.
+    pub fn file_mut(&mut self) -> &mut File {
+        self.file.as_file_mut()
+    }
+
+    /// The path that the file will have.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Syncs the file, renames it to its final path, and syncs the folder. A file that was there
+    /// before is replaced in one step.
+    ///
+    /// # Errors
+    /// Any of the three fails; nothing is left behind then.
+    pub fn commit(self) -> Result<()> {
+        let Pending { file, path } = self;
+        file.as_file().sync_all().map_err(|cause| Error::io("write", &path, cause))?;
+        file.persist(&path).map_err(|failed| Error::io("write", &path, failed.error))?;
+        sync_folder(folder_of(&path))
+    }
+}
+
+impl Write for Pending {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.as_file_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.as_file_mut().flush()
+    }
+}
 
 /// Writes a file whole or not at all.
 ///
@@ -12,15 +77,9 @@ use crate::error::{Error, Result};
 /// # Errors
 /// Those of `write`, and any failure to create, sync or rename, with `path`.
 pub fn publish(path: &Path, write: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
-    let folder = folder_of(path);
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".tmp-");
-    readable_by_others(&mut builder);
-    let mut file = builder.tempfile_in(folder).map_err(|cause| Error::io("create", path, cause))?;
-    write(file.as_file_mut())?;
-    file.as_file().sync_all().map_err(|cause| Error::io("write", path, cause))?;
-    file.persist(path).map_err(|failed| Error::io("write", path, failed.error))?;
-    sync_folder(folder)
+    let mut pending = Pending::create(path)?;
+    write(pending.file_mut())?;
+    pending.commit()
 }
 
 /// Temporary files are private by default; a published file gets what the process's umask leaves.

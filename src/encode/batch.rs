@@ -19,6 +19,9 @@ pub struct TokenBatch {
     pub nulls: Vec<bool>,
     /// Bytes of text the rows had.
     pub text_bytes: u64,
+    /// Bytes of text that each row had, one a row, 0 for a null row. Output files that are not planned
+    /// beforehand are cut between rows by this.
+    pub text_lengths: Vec<u64>,
     /// The pass-through columns, one row a document.
     pub columns: Option<RecordBatch>,
 }
