@@ -3,12 +3,30 @@
 //! Takes [`PieceCounts`](crate::count::PieceCounts), gives [`Merges`]. Knows nothing of files, text,
 //! patterns or the number of threads.
 
-mod merges;
+//!
+//! [`learn_merges`] is the fast way, [`reference`] the obvious one. Counts of pairs are sums over
+//! sequences of weight × adjacent positions; positions overlap (`aaaa` has the pair (a, a) three
+//! times), but replacing goes left to right without overlap.
 
+mod apply;
+mod corpus;
+mod fault;
+mod learn;
+mod merges;
+mod order;
+mod pairs;
+mod queue;
+#[doc(hidden)]
+pub mod reference;
+#[cfg(test)]
+mod tests;
+
+pub use learn::{learn_merges, memory_estimate};
 pub use merges::{HistoryPoint, Learned, Merge, Merges};
 
-use crate::units::Count;
 use serde::{Deserialize, Serialize};
+
+use crate::units::Count;
 
 /// Which of several pairs with equal counts is merged first. Each is a total order, so the result
 /// never depends on threads or hash order.
@@ -57,3 +75,20 @@ pub struct TrainConfig {
 
 /// Default of [`TrainConfig::min_frequency`]: a pair that occurs once compresses nothing.
 pub const DEFAULT_MIN_FREQUENCY: Count = Count::new(2);
+
+impl TrainConfig {
+    /// The defaults, with this many merges.
+    pub fn new(merges: usize) -> TrainConfig {
+        TrainConfig {
+            merges,
+            min_frequency: DEFAULT_MIN_FREQUENCY,
+            max_token_bytes: None,
+            tie_break: TieBreak::default(),
+            score: Score::default(),
+            history_every: (merges / DEFAULT_HISTORY_POINTS).max(1),
+        }
+    }
+}
+
+/// How many history points training records by default.
+pub const DEFAULT_HISTORY_POINTS: usize = 200;

@@ -1,0 +1,101 @@
+//! The obvious trainer: recount all pairs, take the best, replace it, repeat.
+//!
+//! Compared with [`learn_merges`](super::learn_merges) on every case and on random corpora. Time grows
+//! with merges × text.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use super::{HistoryPoint, Learned, Merge, Merges, TieBreak, TrainConfig};
+use crate::count::PieceCounts;
+use crate::units::{Count, amount, low32, place};
+
+/// Learns merges as [`learn_merges`](super::learn_merges) does.
+pub fn learn_merges(pieces: &PieceCounts, config: &TrainConfig) -> Learned {
+    let mut sequences: Vec<(Vec<u32>, u64)> = pieces
+        .iter()
+        .map(|(piece, count)| (piece.iter().map(|&b| u32::from(b)).collect(), count.get()))
+        .collect();
+    let mut tokens: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
+    let mut merges = Vec::new();
+    let mut history = vec![HistoryPoint { merges: 0, tokens: count_tokens(&sequences) }];
+    while merges.len() < config.merges {
+        let Some(((left, right), count)) = best_pair(&sequences, &tokens, config) else { break };
+        let token = low32(tokens.len());
+        tokens.push([&*tokens[place(left)], &tokens[place(right)]].concat());
+        merges.push(Merge { left, right, count: Count::new(count) });
+        for (sequence, _) in &mut sequences {
+            *sequence = replace(sequence, (left, right), token);
+        }
+        if merges.len() % config.history_every.max(1) == 0 {
+            history.push(HistoryPoint { merges: amount(merges.len()), tokens: count_tokens(&sequences) });
+        }
+    }
+    if history.last().is_some_and(|last| last.merges != amount(merges.len())) {
+        history.push(HistoryPoint { merges: amount(merges.len()), tokens: count_tokens(&sequences) });
+    }
+    Learned { merges: Merges::new(merges), history }
+}
+
+/// The pair to merge next, with its count.
+fn best_pair(
+    sequences: &[(Vec<u32>, u64)],
+    tokens: &[Vec<u8>],
+    config: &TrainConfig,
+) -> Option<((u32, u32), u64)> {
+    let mut counts: HashMap<(u32, u32), (u64, usize)> = HashMap::new();
+    let mut place_in_text = 0;
+    for (sequence, weight) in sequences {
+        for pair in sequence.windows(2) {
+            counts.entry((pair[0], pair[1])).or_insert((0, place_in_text)).0 += weight;
+            place_in_text += 1;
+        }
+    }
+    let bytes = |(left, right): (u32, u32)| (&tokens[place(left)], &tokens[place(right)]);
+    let fits = |pair: (u32, u32)| {
+        config.max_token_bytes.is_none_or(|most| bytes(pair).0.len() + bytes(pair).1.len() <= most)
+    };
+    let least = config.min_frequency.get().max(1);
+    let candidates = counts.into_iter().filter(|&(pair, (count, _))| count >= least && fits(pair));
+    let best = match config.tie_break {
+        TieBreak::Ids => candidates.max_by_key(|&(pair, (count, _))| (count, Reverse(pair))),
+        TieBreak::Hf => {
+            candidates.max_by_key(|&((l, r), (count, _))| (count, Reverse((hf_order(l), hf_order(r)))))
+        }
+        TieBreak::First => candidates.max_by_key(|&(_, (count, first))| (count, Reverse(first))),
+        TieBreak::BytesGreatest => candidates.max_by_key(|&(pair, (count, _))| (count, bytes(pair))),
+        TieBreak::BytesSmallest => candidates.max_by_key(|&(pair, (count, _))| (count, Reverse(bytes(pair)))),
+    };
+    best.map(|(pair, (count, _))| (pair, count))
+}
+
+/// A byte's code point in GPT-2's byte alphabet; any other token comes after them all.
+fn hf_order(token: u32) -> u32 {
+    match token {
+        33..=126 | 161..=172 | 174..=255 => token,
+        0..=32 => 256 + token,
+        127..=160 => 256 + 33 + (token - 127),
+        173 => 256 + 33 + 34,
+        _ => token + 1_000,
+    }
+}
+
+/// Replaces a pair left to right, without overlap.
+fn replace(sequence: &[u32], pair: (u32, u32), token: u32) -> Vec<u32> {
+    let mut replaced = Vec::with_capacity(sequence.len());
+    let mut rest = sequence;
+    while let [first, after @ ..] = rest {
+        if after.first().is_some_and(|&second| (*first, second) == pair) {
+            replaced.push(token);
+            rest = &after[1..];
+        } else {
+            replaced.push(*first);
+            rest = after;
+        }
+    }
+    replaced
+}
+
+fn count_tokens(sequences: &[(Vec<u32>, u64)]) -> u64 {
+    sequences.iter().map(|(sequence, weight)| amount(sequence.len()) * weight).sum()
+}

@@ -1,0 +1,83 @@
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::{TieBreak, TrainConfig, learn_merges, reference};
+use crate::count::PieceCounts;
+use crate::observer::Silent;
+use crate::units::Count;
+
+const TIE_RULES: [TieBreak; 5] =
+    [TieBreak::Ids, TieBreak::Hf, TieBreak::First, TieBreak::BytesGreatest, TieBreak::BytesSmallest];
+
+/// Sequences over alphabets of one to four symbols with long runs, or over all bytes.
+fn sequence() -> impl Strategy<Value = Vec<u8>> {
+    let runs = |symbols: &'static [u8]| {
+        vec((proptest::sample::select(symbols), 1..6usize), 1..14)
+            .prop_map(|runs| runs.into_iter().flat_map(|(byte, length)| vec![byte; length]).collect())
+    };
+    prop_oneof![
+        runs(b"a"),
+        runs(b"ab"),
+        runs(b"a !"),
+        runs(b"abc\xff"),
+        vec(any::<u8>(), 1..40),
+        vec(proptest::sample::select(b"abcd".as_slice()), 1..60),
+    ]
+}
+
+/// Distinct sequences in order of first appearance, weighted or not.
+fn pieces() -> impl Strategy<Value = PieceCounts> {
+    let weight = prop_oneof![Just(1u64), 1..5u64, Just(70_000), 1..200_000u64];
+    let weighted = vec((sequence(), weight), 0..12);
+    let unweighted = vec((sequence(), Just(1u64)), 0..12);
+    prop_oneof![weighted, unweighted].prop_map(|sequences| {
+        let mut seen = std::collections::HashSet::new();
+        let distinct = sequences.iter().filter(|(sequence, _)| seen.insert(sequence));
+        distinct.map(|(sequence, weight)| (&**sequence, Count::new(*weight))).collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_loop_learns_what_the_reference_learns(
+        pieces in pieces(),
+        tie_break in proptest::sample::select(TIE_RULES.as_slice()),
+        min_frequency in 0..4u64,
+        max_token_bytes in prop_oneof![Just(None), (1..6usize).prop_map(Some)],
+        merges in 0..60usize,
+        history_every in 1..7usize,
+    ) {
+        let config = TrainConfig {
+            min_frequency: Count::new(min_frequency),
+            max_token_bytes,
+            tie_break,
+            history_every,
+            ..TrainConfig::new(merges)
+        };
+        let learned = learn_merges(pieces.clone(), &config, &Silent).unwrap();
+        prop_assert_eq!(learned, reference::learn_merges(&pieces, &config));
+    }
+}
+
+#[test]
+fn a_corpus_whose_tokens_overflow_is_refused_by_name() {
+    let pieces: PieceCounts =
+        [(b"fine".as_slice(), Count::ONE), (b"too often", Count::new(u64::MAX / 2))].into_iter().collect();
+    let error = learn_merges(pieces, &TrainConfig::new(1), &Silent).unwrap_err();
+    assert!(error.to_string().contains("too often"), "{error}");
+}
+
+#[test]
+fn a_run_can_be_stopped() {
+    struct Stop;
+    impl crate::Observer for Stop {
+        fn stopping(&self) -> bool {
+            true
+        }
+    }
+    let text: Vec<u8> =
+        (0..20_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24).to_le_bytes()[0] % 7).collect();
+    let pieces: PieceCounts = [(&*text, Count::ONE)].into_iter().collect();
+    let error = learn_merges(pieces, &TrainConfig::new(10_000), &Stop).unwrap_err();
+    assert_eq!(error.kind(), crate::ErrorKind::Interrupted);
+}
