@@ -1,0 +1,141 @@
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use regex_syntax::Parser;
+use regex_syntax::hir::{Class, HirKind};
+
+use crate::units::place;
+
+/// A set of the classes below, as bits. Each character is in exactly one of them; the end of a text
+/// is in none.
+pub(super) type ClassSet = u8;
+
+/// `\p{Lu}` and `\p{Lt}`.
+pub(super) const UPPER: ClassSet = 1;
+/// `\p{Ll}`.
+pub(super) const LOWER: ClassSet = 1 << 1;
+/// `\p{Lm}` and `\p{Lo}`.
+pub(super) const UNCASED: ClassSet = 1 << 2;
+/// `\p{M}`.
+pub(super) const MARK: ClassSet = 1 << 3;
+/// `\p{N}`.
+pub(super) const NUMBER: ClassSet = 1 << 4;
+/// `\s` without the next.
+pub(super) const SPACE: ClassSet = 1 << 5;
+/// Carriage return and line feed.
+pub(super) const NEWLINE: ClassSet = 1 << 6;
+/// Everything else, and what is not UTF-8.
+pub(super) const OTHER: ClassSet = 1 << 7;
+
+const SOURCES: [(&str, ClassSet); 9] = [
+    (r"\p{Lu}", UPPER),
+    (r"\p{Lt}", UPPER),
+    (r"\p{Ll}", LOWER),
+    (r"\p{Lm}", UNCASED),
+    (r"\p{Lo}", UNCASED),
+    (r"\p{M}", MARK),
+    (r"\p{N}", NUMBER),
+    (r"\s", SPACE),
+    (r"[\r\n]", NEWLINE),
+];
+
+const BLOCK: usize = 256;
+const CODES: usize = 0x11_0000;
+
+/// The class of each code point, from the tables of regex-syntax, so that it is the same version of
+/// Unicode as the regular expressions'. Rust's own `char` methods follow another version.
+///
+/// **Memory:** about 50 kB; equal blocks of 256 code points are stored once.
+pub(super) struct Classes {
+    /// Classes of the first 128 code points, then zeros: what a byte alone can tell.
+    bytes: [ClassSet; BLOCK],
+    block_of: Vec<u16>,
+    blocks: Vec<[ClassSet; BLOCK]>,
+}
+
+impl Classes {
+    /// The one table, built when first asked for, in some milliseconds.
+    pub(super) fn get() -> &'static Classes {
+        static CLASSES: LazyLock<Classes> = LazyLock::new(Classes::build);
+        &CLASSES
+    }
+
+    fn build() -> Classes {
+        let mut codes = vec![OTHER; CODES];
+        for (pattern, class) in SOURCES {
+            for range in ranges(pattern) {
+                codes[range].fill(class);
+            }
+        }
+        let mut bytes = [0; BLOCK];
+        bytes[..128].copy_from_slice(&codes[..128]);
+        let (mut block_of, mut blocks, mut known) = (Vec::new(), Vec::new(), HashMap::new());
+        for block in codes.as_chunks::<BLOCK>().0 {
+            let number = *known.entry(block).or_insert_with(|| {
+                blocks.push(*block);
+                u16::try_from(blocks.len() - 1).expect("there are 4352 blocks in all")
+            });
+            block_of.push(number);
+        }
+        Classes { bytes, block_of, blocks }
+    }
+
+    /// The class of an ASCII byte; 0 for any other.
+    #[inline]
+    pub(super) fn of_byte(&self, byte: u8) -> ClassSet {
+        self.bytes[usize::from(byte)]
+    }
+
+    /// The class of a code point.
+    #[inline]
+    pub(super) fn of_code(&self, code: u32) -> ClassSet {
+        let [low, ..] = code.to_le_bytes();
+        self.blocks[usize::from(self.block_of[place(code >> 8)])][usize::from(low)]
+    }
+}
+
+fn ranges(pattern: &str) -> Vec<std::ops::RangeInclusive<usize>> {
+    let parsed = Parser::new().parse(pattern).expect("the patterns above are regular expressions");
+    let HirKind::Class(Class::Unicode(class)) = parsed.into_kind() else {
+        unreachable!("the patterns above are classes of characters")
+    };
+    let code = |character| place(u32::from(character));
+    class.iter().map(|range| code(range.start())..=code(range.end())).collect()
+}
+
+/// The character that begins at `at`, which no ASCII byte does: its code point, or `None` where the
+/// bytes are not UTF-8, and where the next begins. Invalid bytes are one chunk of `utf8_chunks`.
+pub(super) fn decode(text: &[u8], at: usize) -> (Option<u32>, usize) {
+    let byte = |offset: usize| text.get(at + offset).copied().unwrap_or(0);
+    let (first, second) = (byte(0), byte(1));
+    let (length, low, high) = match first {
+        0xC2..=0xDF => (2, 0x80, 0xBF),
+        0xE0 => (3, 0xA0, 0xBF),
+        0xED => (3, 0x80, 0x9F),
+        0xE1..=0xEF => (3, 0x80, 0xBF),
+        0xF0 => (4, 0x90, 0xBF),
+        0xF1..=0xF3 => (4, 0x80, 0xBF),
+        0xF4 => (4, 0x80, 0x8F),
+        _ => return (None, at + 1),
+    };
+    if !(low..=high).contains(&second) {
+        return (None, at + 1);
+    }
+    let tail = |byte: u8| u32::from(byte & 0x3F);
+    if length == 2 {
+        return (Some(u32::from(first & 0x1F) << 6 | tail(second)), at + 2);
+    }
+    let third = byte(2);
+    if third & 0xC0 != 0x80 {
+        return (None, at + 2);
+    }
+    if length == 3 {
+        return (Some(u32::from(first & 0x0F) << 12 | tail(second) << 6 | tail(third)), at + 3);
+    }
+    let fourth = byte(3);
+    if fourth & 0xC0 != 0x80 {
+        return (None, at + 3);
+    }
+    let code = u32::from(first & 0x07) << 18 | tail(second) << 12 | tail(third) << 6 | tail(fourth);
+    (Some(code), at + 4)
+}

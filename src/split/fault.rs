@@ -1,0 +1,56 @@
+use thiserror::Error;
+
+use crate::error::{Error, ErrorKind};
+
+/// What can go wrong with a pattern.
+#[derive(Debug, Error)]
+pub(super) enum Fault {
+    #[error("{pattern:?} is not a regular expression")]
+    Syntax {
+        pattern: String,
+        #[source]
+        cause: Box<fancy_regex::Error>,
+    },
+    #[error("the pattern {pattern:?} can match nothing at all")]
+    MatchesNothing { pattern: String },
+    #[error("the pattern {pattern:?} backtracks too far at byte {at} of a text")]
+    Backtracking {
+        pattern: String,
+        at: usize,
+        #[source]
+        cause: Box<fancy_regex::Error>,
+    },
+    #[error(
+        "{construct} in the pattern {pattern:?} means one thing here and another in Hugging Face's engine"
+    )]
+    Dialect { pattern: String, construct: &'static str },
+    #[error("special token number {number} is empty")]
+    EmptySpecial { number: usize },
+    #[error("the special tokens are too many or too long to search for")]
+    Specials(#[source] aho_corasick::BuildError),
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        let (kind, help) = match &fault {
+            Fault::Syntax { .. } => (ErrorKind::Usage, None),
+            Fault::MatchesNothing { .. } => {
+                (ErrorKind::Usage, Some("every alternative must take a character: write + instead of *"))
+            }
+            Fault::Backtracking { .. } => (
+                ErrorKind::Failed,
+                Some("use a pattern that has a name, or one without look-around and nested repetitions"),
+            ),
+            Fault::Dialect { .. } => (
+                ErrorKind::Usage,
+                Some(r"write (?>x{1,3}) instead of x{1,3}+, \A instead of ^ and \z instead of $"),
+            ),
+            Fault::EmptySpecial { .. } | Fault::Specials(_) => (ErrorKind::Usage, None),
+        };
+        let error = Error::new(kind, fault);
+        match help {
+            Some(help) => error.with_help(help),
+            None => error,
+        }
+    }
+}

@@ -1,0 +1,316 @@
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::{self, MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::fault::Fault;
+use crate::error::Result;
+
+/// How text is cut into pieces.
+///
+/// In recipes and metadata it is a name (`"gpt4"`) or `{ regex = "…" }`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SplitPattern {
+    /// Not at all: a document is one piece.
+    #[default]
+    None,
+    /// By one of the patterns that have a name.
+    Named(Named),
+    /// By a regular expression: matches and the text between matches are the pieces.
+    Custom(String),
+}
+
+/// The patterns that have a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Named {
+    /// GPT-2's.
+    Gpt2,
+    /// GPT-4's, as Hugging Face, rustbpe and minbpe write it.
+    Gpt4,
+    /// tiktoken's present cl100k string, which differs from `Gpt4` on white space at the end of a text.
+    Cl100k,
+    /// GPT-4o's.
+    O200k,
+    /// nanochat's: GPT-4's with at most two digits together.
+    Nanochat,
+}
+
+const UNSPLIT: &str = r"(?s).+";
+const GPT2: &str = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+const GPT4: &str = concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}",
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+);
+const NANOCHAT: &str = concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,2}",
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+);
+const CL100K: &str = concat!(
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+",
+    r"| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
+);
+const CL100K_ONIGURUMA: &str = concat!(
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}",
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s+\z|\s*[\r\n]|\s+(?!\S)|\s",
+);
+const O200K: &str = concat!(
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+);
+
+impl Named {
+    /// All of them.
+    pub const ALL: [Named; 5] = [Named::Gpt2, Named::Gpt4, Named::Cl100k, Named::O200k, Named::Nanochat];
+
+    /// The name, as recipes write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Named::Gpt2 => "gpt2",
+            Named::Gpt4 => "gpt4",
+            Named::Cl100k => "cl100k",
+            Named::O200k => "o200k",
+            Named::Nanochat => "nanochat",
+        }
+    }
+
+    /// The regular expression, as its origin publishes it; right for fancy-regex, tiktoken and
+    /// Python's `regex`.
+    pub const fn regex(self) -> &'static str {
+        match self {
+            Named::Gpt2 => GPT2,
+            Named::Gpt4 => GPT4,
+            Named::Cl100k => CL100K,
+            Named::O200k => O200K,
+            Named::Nanochat => NANOCHAT,
+        }
+    }
+
+    /// A regular expression that cuts the same in Oniguruma, which Hugging Face's tokenizers use.
+    pub const fn oniguruma(self) -> &'static str {
+        match self {
+            Named::Cl100k => CL100K_ONIGURUMA,
+            Named::Gpt2 | Named::Gpt4 | Named::O200k | Named::Nanochat => self.regex(),
+        }
+    }
+}
+
+impl SplitPattern {
+    /// The pattern of a regular expression in the dialect of fancy-regex, tiktoken, and Python's
+    /// `regex`. The published spellings of the patterns that have a name are recognised.
+    pub fn from_regex(text: &str) -> SplitPattern {
+        recognised(text, Dialect::Rust).unwrap_or_else(|| SplitPattern::Custom(text.to_owned()))
+    }
+
+    /// The pattern of a regular expression in Oniguruma's dialect, as a `tokenizer.json` holds it.
+    ///
+    /// # Errors
+    /// The expression is unknown and uses what means something else in Oniguruma than here.
+    pub fn from_oniguruma(text: &str) -> Result<SplitPattern> {
+        if let Some(known) = recognised(text, Dialect::Oniguruma) {
+            return Ok(known);
+        }
+        same_in_both(text)?;
+        Ok(SplitPattern::Custom(text.to_owned()))
+    }
+
+    /// The regular expression in the dialect of fancy-regex, tiktoken, and Python's `regex`.
+    pub fn regex(&self) -> &str {
+        match self {
+            SplitPattern::None => UNSPLIT,
+            SplitPattern::Named(named) => named.regex(),
+            SplitPattern::Custom(text) => text,
+        }
+    }
+
+    /// A regular expression that cuts the same in Oniguruma.
+    ///
+    /// # Errors
+    /// A custom pattern uses what means something else in Oniguruma than here.
+    pub fn oniguruma(&self) -> Result<&str> {
+        match self {
+            SplitPattern::None => Ok(r"(?m:.+)"),
+            SplitPattern::Named(named) => Ok(named.oniguruma()),
+            SplitPattern::Custom(text) => same_in_both(text).map(|()| text.as_str()),
+        }
+    }
+}
+
+/// Refuses the constructs that both engines accept and understand differently.
+fn same_in_both(text: &str) -> Result<()> {
+    let refuse = |construct| Err(Fault::Dialect { pattern: text.to_owned(), construct }.into());
+    let mut class_depth = 0_usize;
+    let mut rest = text.chars();
+    while let Some(character) = rest.next() {
+        match character {
+            '\\' => {
+                rest.next();
+                // `\p{L}+` repeats a class; only the braces of a repetition are meant below.
+                if rest.as_str().starts_with('{') {
+                    rest.find(|&end| end == '}');
+                }
+            }
+            '[' => class_depth += 1,
+            ']' => class_depth = class_depth.saturating_sub(1),
+            '}' if class_depth == 0 && rest.as_str().starts_with('+') => return refuse("}+"),
+            '^' if class_depth == 0 => return refuse("^"),
+            '$' if class_depth == 0 => return refuse("$"),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Dialect {
+    Rust,
+    Oniguruma,
+}
+
+/// Spellings of one alternative that cut the same wherever the others of its pattern stand around it.
+type Spellings = &'static [&'static str];
+
+const GPT2_SPELLINGS: [Spellings; 5] = [
+    &[r"'(?:[sdmt]|ll|ve|re)", r"'s|'t|'re|'ve|'m|'ll|'d"],
+    &[r" ?\p{L}+", r" ?\p{L}++"],
+    &[r" ?\p{N}+", r" ?\p{N}++"],
+    &[r" ?[^\s\p{L}\p{N}]+", r" ?[^\s\p{L}\p{N}]++"],
+    &[r"\s+(?!\S)|\s+", r"\s+(?!\S)|\s", r"\s++$|\s+(?!\S)|\s"],
+];
+const CONTRACTION: Spellings = &[r"(?i:'s|'t|'re|'ve|'m|'ll|'d)", r"'(?i:[sdmt]|ll|ve|re)"];
+const WORD: Spellings =
+    &[r"[^\r\n\p{L}\p{N}]?\p{L}+", r"[^\r\n\p{L}\p{N}]?+\p{L}+", r"[^\r\n\p{L}\p{N}]?+\p{L}++"];
+const PUNCTUATION: Spellings =
+    &[r" ?[^\s\p{L}\p{N}]+[\r\n]*", r" ?[^\s\p{L}\p{N}]++[\r\n]*", r" ?[^\s\p{L}\p{N}]++[\r\n]*+"];
+const THREE_DIGITS: Spellings = &[r"\p{N}{1,3}", r"\p{N}{1,3}+"];
+const TWO_DIGITS: Spellings = &[r"\p{N}{1,2}", r"\p{N}{1,2}+"];
+const GPT4_SPACE: Spellings = &[
+    r"\s*[\r\n]+|\s+(?!\S)|\s+",
+    r"\s*[\r\n]|\s+(?!\S)|\s+",
+    r"\s*[\r\n]+|\s+(?!\S)|\s",
+    r"\s*[\r\n]|\s+(?!\S)|\s",
+];
+const CL100K_SPACE: Spellings =
+    &[r"\s++$|\s*[\r\n]|\s+(?!\S)|\s", r"\s+$|\s*[\r\n]|\s+(?!\S)|\s", r"\s+\z|\s*[\r\n]|\s+(?!\S)|\s"];
+
+fn recognised(text: &str, dialect: Dialect) -> Option<SplitPattern> {
+    // Both mean something else in Oniguruma: groups of digits repeated, and the end of a line.
+    if dialect == Dialect::Oniguruma && (text.contains(",2}+") || text.contains(",3}+") || text.contains('$'))
+    {
+        return None;
+    }
+    if matches!(text, "(?s).+" | "(?s:.+)" | "(?m:.+)") {
+        // In each dialect one of these leaves newlines out.
+        let whole = matches!(
+            (dialect, text),
+            (Dialect::Rust, "(?s).+" | "(?s:.+)") | (Dialect::Oniguruma, "(?m:.+)")
+        );
+        return whole.then_some(SplitPattern::None);
+    }
+    let named = if text == O200K {
+        Named::O200k
+    } else if spelled(text, &GPT2_SPELLINGS) {
+        Named::Gpt2
+    } else if spelled(text, &[CONTRACTION, WORD, THREE_DIGITS, PUNCTUATION, GPT4_SPACE]) {
+        Named::Gpt4
+    } else if spelled(text, &[CONTRACTION, WORD, THREE_DIGITS, PUNCTUATION, CL100K_SPACE]) {
+        Named::Cl100k
+    } else if spelled(text, &[CONTRACTION, WORD, TWO_DIGITS, PUNCTUATION, GPT4_SPACE]) {
+        Named::Nanochat
+    } else {
+        return None;
+    };
+    Some(SplitPattern::Named(named))
+}
+
+/// Whether `text` is one spelling of each alternative, in order, with `|` between them.
+fn spelled(text: &str, alternatives: &[Spellings]) -> bool {
+    let Some((first, others)) = alternatives.split_first() else { return false };
+    first.iter().filter_map(|spelling| text.strip_prefix(spelling)).any(|rest| match rest.strip_prefix('|') {
+        Some(rest) => spelled(rest, others),
+        None => rest.is_empty() && others.is_empty(),
+    })
+}
+
+impl fmt::Display for SplitPattern {
+    /// The name, or the regular expression of a custom pattern.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SplitPattern::None => f.write_str("none"),
+            SplitPattern::Named(named) => f.write_str(named.name()),
+            SplitPattern::Custom(text) => f.write_str(text),
+        }
+    }
+}
+
+/// A text that names no pattern.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "there is no split pattern {name:?}; there are none, gpt2, gpt4, cl100k, o200k and nanochat, and {{ regex = \"…\" }}"
+)]
+pub struct NotPattern {
+    name: String,
+}
+
+impl FromStr for SplitPattern {
+    type Err = NotPattern;
+
+    /// Reads a name.
+    fn from_str(name: &str) -> Result<SplitPattern, NotPattern> {
+        let named = Named::ALL.into_iter().find(|named| named.name() == name).map(SplitPattern::Named);
+        match named {
+            None if name == "none" => Ok(SplitPattern::None),
+            None => Err(NotPattern { name: name.to_owned() }),
+            Some(named) => Ok(named),
+        }
+    }
+}
+
+impl Serialize for SplitPattern {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            SplitPattern::Custom(text) => {
+                let mut map = serializer.serialize_map(Some(1))?;
+                map.serialize_entry("regex", text)?;
+                map.end()
+            }
+            SplitPattern::None | SplitPattern::Named(_) => serializer.collect_str(self),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for SplitPattern {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SplitPattern, D::Error> {
+        deserializer.deserialize_any(PatternVisitor)
+    }
+}
+
+struct PatternVisitor;
+
+impl<'de> Visitor<'de> for PatternVisitor {
+    type Value = SplitPattern;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a split pattern, or { regex = \"…\" }")
+    }
+
+    fn visit_str<E: de::Error>(self, name: &str) -> Result<SplitPattern, E> {
+        name.parse().map_err(E::custom)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SplitPattern, A::Error> {
+        let Some((key, text)) = map.next_entry::<Cow<'de, str>, String>()? else {
+            return Err(de::Error::missing_field("regex"));
+        };
+        if key != "regex" {
+            return Err(de::Error::unknown_field(&key, &["regex"]));
+        }
+        match map.next_key::<Cow<'de, str>>()? {
+            Some(other) => Err(de::Error::unknown_field(&other, &["regex"])),
+            None => Ok(SplitPattern::from_regex(&text)),
+        }
+    }
+}

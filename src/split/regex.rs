@@ -1,0 +1,97 @@
+//! The obvious splitter: a regular expression over the text. It serves custom patterns, and it is the
+//! oracle that the scanner is compared with.
+
+use std::str::{Utf8Chunks, from_utf8};
+
+use fancy_regex::{Regex, RegexBuilder};
+
+use super::Splitter;
+use super::fault::Fault;
+use crate::error::Result;
+
+/// Splits by any regular expression that fancy-regex understands.
+///
+/// Time is linear for expressions without look-around. Others backtrack: a search that takes more
+/// than [`BACKTRACK_LIMIT`] steps back, or remembers more than a million places, is an error.
+pub struct RegexSplitter {
+    regex: Regex,
+}
+
+/// More than any search needs that does not grow faster than its text of some 100 MB.
+const BACKTRACK_LIMIT: usize = 1_000_000_000;
+
+impl RegexSplitter {
+    /// Compiles an expression.
+    ///
+    /// # Errors
+    /// It is not a regular expression, or it matches empty text.
+    pub fn new(pattern: &str) -> Result<RegexSplitter> {
+        let syntax = |cause| Fault::Syntax { pattern: pattern.to_owned(), cause: Box::new(cause) };
+        let regex = RegexBuilder::new(pattern).backtrack_limit(BACKTRACK_LIMIT).build().map_err(syntax)?;
+        if regex.is_match("").map_err(syntax)? {
+            return Err(Fault::MatchesNothing { pattern: pattern.to_owned() }.into());
+        }
+        Ok(RegexSplitter { regex })
+    }
+
+    /// Tells `take` the end of each piece: of each match, and of the text before it that no match takes.
+    fn pieces(&self, text: &str, mut take: impl FnMut(usize)) -> Result<()> {
+        let mut done = 0;
+        for found in self.regex.find_iter(text) {
+            let found = found.map_err(|cause| Fault::Backtracking {
+                pattern: self.regex.as_str().to_owned(),
+                at: done,
+                cause: Box::new(cause),
+            })?;
+            // An expression can match empty text in the middle even if it does not match an empty text.
+            if found.start() == found.end() {
+                continue;
+            }
+            if found.start() > done {
+                take(found.start());
+            }
+            take(found.end());
+            done = found.end();
+        }
+        if done < text.len() {
+            take(text.len());
+        }
+        Ok(())
+    }
+}
+
+impl Splitter for RegexSplitter {
+    fn piece_ends(&self, text: &[u8], ends: &mut Vec<usize>) -> Result<()> {
+        if let Ok(text) = from_utf8(text) {
+            return self.pieces(text, |end| ends.push(end));
+        }
+        let (lossy, shifts) = lossy(text.utf8_chunks());
+        let mut shift = 0;
+        let mut next = shifts.iter().peekable();
+        self.pieces(&lossy, |end| {
+            while let Some(&(_, at_shift)) = next.next_if(|(after, _)| *after <= end) {
+                shift = at_shift;
+            }
+            ends.push(end.wrapping_add(shift));
+        })
+    }
+
+    fn certain_cut(&self, _text: &[u8], _limit: usize) -> Option<usize> {
+        None
+    }
+}
+
+/// The text with one replacement character for each chunk that is not UTF-8, and for each of these
+/// where it ends and what to add (wrapping) to a place from there on to have it in the original.
+fn lossy(chunks: Utf8Chunks<'_>) -> (String, Vec<(usize, usize)>) {
+    let (mut lossy, mut shifts, mut place) = (String::new(), Vec::new(), 0_usize);
+    for chunk in chunks {
+        lossy.push_str(chunk.valid());
+        place += chunk.valid().len() + chunk.invalid().len();
+        if !chunk.invalid().is_empty() {
+            lossy.push(char::REPLACEMENT_CHARACTER);
+            shifts.push((lossy.len(), place.wrapping_sub(lossy.len())));
+        }
+    }
+    (lossy, shifts)
+}

@@ -1,0 +1,277 @@
+use memchr::memrchr;
+
+use super::classes::{ClassSet, Classes, LOWER, MARK, NEWLINE, NUMBER, OTHER, SPACE, UNCASED, UPPER, decode};
+use super::{Named, Splitter};
+use crate::error::Result;
+
+const LETTER: ClassSet = UPPER | LOWER | UNCASED;
+const WHITE: ClassSet = SPACE | NEWLINE;
+/// `[^\s\p{L}\p{N}]`
+const SYMBOL: ClassSet = OTHER | MARK;
+/// `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`
+const CAPITAL: ClassSet = UPPER | UNCASED | MARK;
+/// `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`
+const SMALL: ClassSet = LOWER | UNCASED | MARK;
+
+/// Splits by the patterns that have a name, without a regular expression: one class a character,
+/// and for each pattern the rule that says where a piece that begins here ends.
+///
+/// Time is linear in the text, whatever the text.
+pub(super) struct Scanner {
+    pattern: Named,
+    classes: &'static Classes,
+}
+
+/// A longest run of white space.
+struct White {
+    end: usize,
+    /// Where its last character begins.
+    last: usize,
+    /// Where its last newline ends.
+    newline: Option<usize>,
+}
+
+impl Scanner {
+    pub(super) fn new(pattern: Named) -> Scanner {
+        Scanner { pattern, classes: Classes::get() }
+    }
+
+    /// The class of the character at `at`, and where the next one begins.
+    #[inline]
+    fn class(&self, text: &[u8], at: usize) -> (ClassSet, usize) {
+        match text.get(at) {
+            None => (0, at),
+            Some(byte) if byte.is_ascii() => (self.classes.of_byte(*byte), at + 1),
+            Some(_) => {
+                let (code, next) = decode(text, at);
+                (code.map_or(OTHER, |code| self.classes.of_code(code)), next)
+            }
+        }
+    }
+
+    /// Where the run of characters of `set` that stands at `at` ends.
+    #[inline]
+    fn run(&self, text: &[u8], mut at: usize, set: ClassSet) -> usize {
+        loop {
+            while text.get(at).is_some_and(|byte| self.classes.of_byte(*byte) & set != 0) {
+                at += 1;
+            }
+            // An ASCII character of another class, or the end, or a longer character.
+            let (class, next) = self.class(text, at);
+            if class & set == 0 {
+                return at;
+            }
+            at = next;
+        }
+    }
+
+    fn white(&self, text: &[u8], at: usize) -> White {
+        let mut white = White { end: at, last: at, newline: None };
+        loop {
+            let (class, next) = self.class(text, white.end);
+            if class & WHITE == 0 {
+                return white;
+            }
+            if class & NEWLINE != 0 {
+                white.newline = Some(next);
+            }
+            (white.last, white.end) = (white.end, next);
+        }
+    }
+
+    /// `'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
+    #[inline]
+    fn gpt2(&self, text: &[u8], at: usize) -> usize {
+        let byte = text[at];
+        if byte == b'\''
+            && let Some(end) = contraction(text, at, false)
+        {
+            return end;
+        }
+        let (first, next) = self.class(text, at);
+        let (class, next) = if byte == b' ' { self.class(text, next) } else { (first, next) };
+        if class & LETTER != 0 {
+            self.run(text, next, LETTER)
+        } else if class & NUMBER != 0 {
+            self.run(text, next, NUMBER)
+        } else if class & SYMBOL != 0 {
+            self.run(text, next, SYMBOL)
+        } else {
+            give_back(text, at, &self.white(text, at))
+        }
+    }
+
+    /// GPT-4's pattern, with at most `digits` digits together. With `whole_tail`, cl100k's: white space
+    /// at the end of the text is one piece.
+    #[inline]
+    fn gpt4(&self, text: &[u8], at: usize, digits: usize, whole_tail: bool) -> usize {
+        let byte = text[at];
+        if byte == b'\''
+            && let Some(end) = contraction(text, at, true)
+        {
+            return end;
+        }
+        let (first, next) = self.class(text, at);
+        if first & LETTER != 0 {
+            return self.run(text, next, LETTER);
+        }
+        if first & NUMBER != 0 {
+            return self.digits(text, next, digits);
+        }
+        let (second, after) = self.class(text, next);
+        if second & LETTER != 0 && first & NEWLINE == 0 {
+            return self.run(text, after, LETTER);
+        }
+        if let Some(end) = self.symbols(text, byte, (first, next), (second, after)) {
+            return skip(text, end, b"\r\n");
+        }
+        let white = self.white(text, at);
+        if whole_tail && white.end == text.len() {
+            return white.end;
+        }
+        white.newline.unwrap_or_else(|| give_back(text, at, &white))
+    }
+
+    /// GPT-4o's pattern.
+    #[inline]
+    fn o200k(&self, text: &[u8], at: usize) -> usize {
+        let byte = text[at];
+        let (first, next) = self.class(text, at);
+        if let Some(end) = self.cased_word(text, at, first, next) {
+            let apostrophe = text.get(end) == Some(&b'\'');
+            return apostrophe.then(|| contraction(text, end, true)).flatten().unwrap_or(end);
+        }
+        if first & NUMBER != 0 {
+            return self.digits(text, next, 3);
+        }
+        if let Some(end) = self.symbols(text, byte, (first, next), self.class(text, next)) {
+            return skip(text, end, b"\r\n/");
+        }
+        let white = self.white(text, at);
+        white.newline.unwrap_or_else(|| give_back(text, at, &white))
+    }
+
+    /// `[^\r\n\p{L}\p{N}]?[CAPITAL]*[SMALL]+|[^\r\n\p{L}\p{N}]?[CAPITAL]+[SMALL]*`, where `first`
+    /// is the class at `at` and `next` the place after it.
+    ///
+    /// Marks and letters without case are in both sets, so the capitals give back to the last of them
+    /// if no lower-case letter follows; and a mark can be the character before the word or its start.
+    #[inline]
+    fn cased_word(&self, text: &[u8], at: usize, first: ClassSet, next: usize) -> Option<usize> {
+        let start = if first & (NEWLINE | LETTER | NUMBER) == 0 { next } else { at };
+        let (mut end, mut last_small) = (start, None);
+        let stop = loop {
+            let (class, after) = self.class(text, end);
+            if class & CAPITAL == 0 {
+                break class;
+            }
+            if class & SMALL != 0 {
+                last_small = Some(after);
+            }
+            end = after;
+        };
+        if stop & LOWER != 0 {
+            Some(self.run(text, end, SMALL))
+        } else if last_small.is_some() {
+            last_small
+        } else if first & MARK != 0 {
+            Some(next)
+        } else {
+            (end > start).then_some(end)
+        }
+    }
+
+    /// `\p{N}{1,most}`, of which the first digit is taken and the next place given.
+    fn digits(&self, text: &[u8], mut at: usize, most: usize) -> usize {
+        for _ in 1..most {
+            let (class, next) = self.class(text, at);
+            if class & NUMBER == 0 {
+                break;
+            }
+            at = next;
+        }
+        at
+    }
+
+    /// ` ?[^\s\p{L}\p{N}]+`, given the first two characters' classes and the places after them.
+    #[inline]
+    fn symbols(
+        &self,
+        text: &[u8],
+        byte: u8,
+        first: (ClassSet, usize),
+        second: (ClassSet, usize),
+    ) -> Option<usize> {
+        if first.0 & SYMBOL != 0 {
+            Some(self.run(text, first.1, SYMBOL))
+        } else if byte == b' ' && second.0 & SYMBOL != 0 {
+            Some(self.run(text, second.1, SYMBOL))
+        } else {
+            None
+        }
+    }
+}
+
+/// `\s+(?!\S)|\s+`: all of the white space if the text ends there, else without its last character,
+/// unless that is the only one.
+#[inline]
+fn give_back(text: &[u8], at: usize, white: &White) -> usize {
+    if white.end == text.len() || white.last == at { white.end } else { white.last }
+}
+
+/// Where the contraction ends whose apostrophe stands at `at`. In any case, U+017F is an s.
+fn contraction(text: &[u8], at: usize, any_case: bool) -> Option<usize> {
+    let letter = |offset: usize| {
+        let byte = text.get(at + offset).copied().unwrap_or(0);
+        if any_case { byte.to_ascii_lowercase() } else { byte }
+    };
+    match (letter(1), letter(2)) {
+        (b's' | b'd' | b'm' | b't', _) => Some(at + 2),
+        (b'l', b'l') | (b'v' | b'r', b'e') => Some(at + 3),
+        (0xC5, 0xBF) if any_case => Some(at + 3),
+        _ => None,
+    }
+}
+
+/// The first place from `at` on whose byte is none of `bytes`.
+fn skip(text: &[u8], mut at: usize, bytes: &[u8]) -> usize {
+    while text.get(at).is_some_and(|byte| bytes.contains(byte)) {
+        at += 1;
+    }
+    at
+}
+
+fn scan(text: &[u8], ends: &mut Vec<usize>, piece_end: impl Fn(usize) -> usize) {
+    let mut at = 0;
+    while at < text.len() {
+        at = piece_end(at);
+        ends.push(at);
+    }
+}
+
+impl Splitter for Scanner {
+    fn piece_ends(&self, text: &[u8], ends: &mut Vec<usize>) -> Result<()> {
+        match self.pattern {
+            Named::Gpt2 => scan(text, ends, |at| self.gpt2(text, at)),
+            Named::Gpt4 => scan(text, ends, |at| self.gpt4(text, at, 3, false)),
+            Named::Cl100k => scan(text, ends, |at| self.gpt4(text, at, 3, true)),
+            Named::O200k => scan(text, ends, |at| self.o200k(text, at)),
+            Named::Nanochat => scan(text, ends, |at| self.gpt4(text, at, 2, false)),
+        }
+        Ok(())
+    }
+
+    /// Before an ASCII space after an ASCII character that is seen: in all these patterns a space is
+    /// the first character of a piece or follows white space, and what ends in a character that is
+    /// seen does not look beyond it.
+    fn certain_cut(&self, text: &[u8], limit: usize) -> Option<usize> {
+        let mut end = text.len().min(limit.saturating_add(1));
+        loop {
+            let space = memrchr(b' ', &text[..end])?;
+            if text[space.checked_sub(1)?].is_ascii_graphic() {
+                return Some(space);
+            }
+            end = space;
+        }
+    }
+}

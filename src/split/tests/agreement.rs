@@ -1,0 +1,171 @@
+use proptest::prelude::*;
+
+use super::super::classes::{self, Classes};
+use super::*;
+
+/// What the patterns tell apart, at least one character of each kind.
+const REPRESENTATIVES: [&str; 22] = [
+    "a", "s", "L", "'", " ", "\n", "\r", "\t", "1", "!", "/", "\u{17F}", "\u{85}", "\u{A0}", "\u{2028}",
+    "\u{3000}", "½", "Ⅷ", "\u{301}", "ǅ", "漢", "ʰ",
+];
+const FEW: [&str; 7] = ["a", "A", "漢", "\u{301}", " ", "\n", "!"];
+
+struct Pair {
+    name: Named,
+    scanner: Box<dyn Splitter>,
+    oracle: Box<dyn Splitter>,
+}
+
+fn pairs() -> Vec<Pair> {
+    let pair = |name: Named| Pair { name, scanner: named(name), oracle: custom(name.regex()) };
+    Named::ALL.into_iter().map(pair).collect()
+}
+
+fn agree(pairs: &[Pair], text: &[u8]) {
+    for Pair { name, scanner, oracle } in pairs {
+        let expected = pieces(oracle.as_ref(), text);
+        let shown = String::from_utf8_lossy(text);
+        assert_eq!(pieces(scanner.as_ref(), text), expected, "{name:?} of {shown:?} = {text:x?}");
+    }
+}
+
+fn all_strings(alphabet: &[&str], length: u32, mut take: impl FnMut(&[u8])) {
+    let mut text = String::new();
+    for number in 0..alphabet.len().pow(length) {
+        text.clear();
+        let mut rest = number;
+        for _ in 0..length {
+            text.push_str(alphabet[rest % alphabet.len()]);
+            rest /= alphabet.len();
+        }
+        take(text.as_bytes());
+    }
+}
+
+#[test]
+fn every_short_text_is_cut_as_by_the_regex() {
+    let pairs = pairs();
+    for length in 1..=3 {
+        all_strings(&REPRESENTATIVES, length, |text| agree(&pairs, text));
+    }
+    all_strings(&FEW, 5, |text| agree(&pairs, text));
+}
+
+fn class_as_regex_has_it(code: char) -> u8 {
+    use classes::*;
+    let is =
+        |regex: &fancy_regex::Regex| regex.is_match(code.encode_utf8(&mut [0; 4])).expect("no look-around");
+    thread_local! {
+        static KINDS: [(fancy_regex::Regex, u8); 7] = [
+            (r"[\p{Lu}\p{Lt}]", UPPER),
+            (r"\p{Ll}", LOWER),
+            (r"[\p{Lm}\p{Lo}]", UNCASED),
+            (r"\p{M}", MARK),
+            (r"\p{N}", NUMBER),
+            (r"[\r\n]", NEWLINE),
+            (r"\s", SPACE),
+        ].map(|(pattern, class)| (fancy_regex::Regex::new(pattern).expect("a class"), class));
+    }
+    KINDS.with(|kinds| kinds.iter().find(|(regex, _)| is(regex)).map_or(OTHER, |(_, class)| *class))
+}
+
+fn around(character: char) -> String {
+    let c = character;
+    format!(
+        "{c}a{c}A{c}1{c} {c}!{c}\n{c}{c} a{c} 1{c} !{c}\n{c}\t{c}  {c}'s{c}'{c}l'l{c} '{c} s{c}\u{301}{c}/\n/{c}漢{c}aA{c}Aa{c}  "
+    )
+}
+
+#[test]
+fn every_code_point_has_its_class_and_is_cut_as_by_the_regex() {
+    let (pairs, table) = (pairs(), Classes::get());
+    let mut letters_numbers_spaces = [0, 0, 0];
+    let (mut before, mut alike) = (0, 0);
+    for character in '\0'..=char::MAX {
+        let class = table.of_code(u32::from(character));
+        assert_eq!(class, class_as_regex_has_it(character), "{character:?}");
+        use classes::*;
+        for (count, set) in
+            letters_numbers_spaces.iter_mut().zip([UPPER | LOWER | UNCASED, NUMBER, SPACE | NEWLINE])
+        {
+            *count += usize::from(class & set != 0);
+        }
+        // Within a long run of one class two characters, and each block's first, stand for all.
+        alike = if class == before { alike + 1 } else { 0 };
+        before = class;
+        if alike < 2 || u32::from(character) % 0x100 == 0 || u32::from(character) < 0x400 {
+            let text = around(character);
+            agree(&pairs, text.as_bytes());
+        }
+    }
+    assert_eq!(letters_numbers_spaces, [141_028, 1_911, 25], "the pinned version of Unicode");
+}
+
+/// Text of representatives, words, other characters, and bytes that are not UTF-8.
+fn text() -> impl Strategy<Value = Vec<u8>> {
+    let part = prop_oneof![
+        8 => prop::sample::select(&REPRESENTATIVES[..]).prop_map(|part| part.as_bytes().to_vec()),
+        2 => "[a-zA-Z']{1,6}".prop_map(String::into_bytes),
+        1 => "[ \n]{1,6}".prop_map(String::into_bytes),
+        1 => any::<char>().prop_map(|character| character.to_string().into_bytes()),
+        1 => prop::collection::vec(any::<u8>(), 1..4),
+        1 => prop::collection::vec(prop::sample::select(&b"\xE2\x82\xF0\x9F\x98\xC5\xBF\xED\xA0 a'"[..]), 1..5),
+    ];
+    prop::collection::vec(part, 0..40).prop_map(|parts| parts.concat())
+}
+
+proptest! {
+    #[test]
+    fn the_scanner_cuts_as_the_regex(text in text()) {
+        agree(&pairs_once(), &text);
+    }
+
+    #[test]
+    fn invalid_bytes_are_cut_as_their_replacement(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+        let lossy = String::from_utf8_lossy(&bytes).into_owned();
+        for Pair { scanner, .. } in pairs_once().iter() {
+            let lossy_pieces = pieces(scanner.as_ref(), &bytes);
+            let of_lossy: Vec<usize> = pieces(scanner.as_ref(), lossy.as_bytes()).iter().map(|p| lossy_count(p)).collect();
+            let counts: Vec<usize> = lossy_pieces.iter().map(|piece| lossy_count(piece)).collect();
+            prop_assert_eq!(counts, of_lossy);
+        }
+    }
+
+    #[test]
+    fn both_sides_of_a_certain_cut_can_be_split_alone(text in text(), other in text(), limit in 0..80_usize) {
+        for Pair { name, scanner, .. } in pairs_once().iter() {
+            let Some(cut) = scanner.certain_cut(&text, limit) else { continue };
+            prop_assert!(cut > 0 && cut <= limit && cut < text.len());
+            let whole = [&other[..], &text, &other].concat();
+            let (left, right) = whole.split_at(other.len() + cut);
+            let apart = [pieces(scanner.as_ref(), left), pieces(scanner.as_ref(), right)].concat();
+            prop_assert_eq!(apart, pieces(scanner.as_ref(), &whole), "{:?}", name);
+        }
+    }
+}
+
+fn lossy_count(bytes: &[u8]) -> usize {
+    String::from_utf8_lossy(bytes).chars().count()
+}
+
+fn pairs_once() -> std::sync::Arc<Vec<Pair>> {
+    thread_local!(static PAIRS: std::sync::Arc<Vec<Pair>> = pairs().into());
+    PAIRS.with(std::sync::Arc::clone)
+}
+
+#[test]
+fn long_runs_take_linear_time() {
+    let letters: Vec<u8> = (0..1_000_000_u32)
+        .map(|n| b'a' + (n.wrapping_mul(2_654_435_761) >> 24 & 15).to_le_bytes()[0])
+        .collect();
+    let runs =
+        ["a", " ", "\n", "A", "!", "1", "'", "漢", "\u{301}", "漢AA", "\u{301}A", " \n", "\n ", "\r\n/"];
+    let texts = runs.map(|run| run.repeat(1_000_000)).into_iter().map(String::into_bytes);
+    for text in texts.chain([letters]) {
+        for Pair { scanner, .. } in pairs_once().iter() {
+            for end in ["", "x", "\n", "\u{FFFD}"] {
+                pieces(scanner.as_ref(), &[&text, end.as_bytes()].concat());
+            }
+        }
+    }
+}

@@ -1,0 +1,22 @@
+mod agreement;
+mod patterns;
+mod specials;
+
+use super::*;
+
+fn pieces<'t>(splitter: &dyn Splitter, text: &'t [u8]) -> Vec<&'t [u8]> {
+    let mut ends = Vec::new();
+    splitter.piece_ends(text, &mut ends).expect("these patterns do not backtrack far");
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    let pieces: Vec<&[u8]> = starts.zip(&ends).map(|(start, end)| &text[start..*end]).collect();
+    assert!(pieces.iter().all(|piece| !piece.is_empty()) && pieces.concat() == text, "pieces tile the text");
+    pieces
+}
+
+fn named(pattern: Named) -> Box<dyn Splitter> {
+    splitter(&SplitPattern::Named(pattern)).expect("named patterns are always right")
+}
+
+fn custom(regex: &str) -> Box<dyn Splitter> {
+    splitter(&SplitPattern::Custom(regex.to_owned())).expect("a regular expression")
+}

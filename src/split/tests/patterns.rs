@@ -1,0 +1,125 @@
+use super::*;
+use crate::error::ErrorKind;
+
+#[test]
+fn names_read_and_print() {
+    for name in ["none", "gpt2", "gpt4", "cl100k", "o200k", "nanochat"] {
+        let pattern: SplitPattern = name.parse().expect("a name");
+        assert_eq!(pattern.to_string(), name);
+        assert_eq!(SplitPattern::from_regex(pattern.regex()), pattern, "{name}");
+        let written = pattern.oniguruma().expect("named patterns can be written");
+        assert_eq!(SplitPattern::from_oniguruma(written).ok(), Some(pattern), "{name}");
+    }
+    assert!("gpt5".parse::<SplitPattern>().is_err());
+}
+
+#[test]
+fn published_spellings_are_recognised() {
+    let cases = [
+        // Hugging Face's ByteLevel and GPT-2's own.
+        (r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+", "gpt2"),
+        // tiktoken's r50k.
+        (r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s", "gpt2"),
+        // minbpe.
+        (
+            r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+",
+            "gpt4",
+        ),
+        // rustbpe.
+        (
+            r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+",
+            "gpt4",
+        ),
+        // nanochat.
+        (
+            r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,2}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+",
+            "nanochat",
+        ),
+        ("(?s:.+)", "none"),
+        (r"\p{L}+", r"\p{L}+"),
+    ];
+    let texts =
+        ["It's 12345 o'clock!\r\n\n  DON'T  \n", "a\n\n", "x   \n\n  ", " \u{17F}'\u{17F} ½½½½\n \n!\n\n\r "];
+    for (regex, name) in cases {
+        let pattern = SplitPattern::from_regex(regex);
+        assert_eq!(pattern.to_string(), name, "{regex}");
+        let (known, oracle) = (splitter(&pattern).expect("a pattern"), custom(regex));
+        for text in texts {
+            assert_eq!(
+                pieces(known.as_ref(), text.as_bytes()),
+                pieces(oracle.as_ref(), text.as_bytes()),
+                "{regex}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_oniguruma_understands_otherwise_is_not_passed_on() {
+    for regex in [r"\p{N}{1,3}+|\D+", r"^\s+|.", r"\s+$|.", Named::Cl100k.regex()] {
+        let refused = SplitPattern::from_oniguruma(regex).expect_err(regex);
+        assert_eq!(refused.kind(), ErrorKind::Usage);
+        assert!(SplitPattern::Custom(regex.to_owned()).oniguruma().is_err(), "{regex}");
+    }
+    for regex in [r"\$|[$^]+|\^\}+|.", r"(?>\p{N}{1,3})|\p{L}+|[^\p{L}]"] {
+        assert!(SplitPattern::from_oniguruma(regex).is_ok(), "{regex}");
+    }
+    let written = custom(Named::Cl100k.oniguruma());
+    for text in ["12345 a  \n ", "a \n  b\n", "\n\n", "x  \n"] {
+        let text = text.as_bytes();
+        assert_eq!(pieces(written.as_ref(), text), pieces(named(Named::Cl100k).as_ref(), text));
+    }
+}
+
+#[test]
+fn recipes_hold_a_name_or_a_regex() {
+    #[derive(serde::Serialize, serde::Deserialize)]
+    struct Recipe {
+        split: SplitPattern,
+    }
+    for (written, pattern) in [
+        ("split = \"none\"", SplitPattern::None),
+        ("split = \"o200k\"", SplitPattern::Named(Named::O200k)),
+        ("split = { regex = '\\w+' }", SplitPattern::Custom(r"\w+".to_owned())),
+        ("split = { regex = '(?s).+' }", SplitPattern::None),
+    ] {
+        let recipe: Recipe = toml::from_str(written).expect(written);
+        assert_eq!(recipe.split, pattern);
+        let json = serde_json::to_string(&recipe).expect("patterns serialise");
+        let again: Recipe = serde_json::from_str(&json).expect("and read back");
+        assert_eq!(again.split, pattern);
+    }
+    for wrong in [
+        "split = \"gpt\"",
+        "split = 3",
+        "split = {}",
+        "split = { regex = 'a', x = 1 }",
+        "split = { re = 'a' }",
+    ] {
+        assert!(toml::from_str::<Recipe>(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_custom_pattern_cuts_matches_and_what_is_between_them() {
+    let cases: [(&str, &str, &[&str]); 4] = [
+        (r"\d+", "ab12c", &["ab", "12", "c"]),
+        (r"\d+", "12", &["12"]),
+        (r"(?=b)|c", "abc", &["ab", "c"]),
+        (r"\w+(?=!)", "ab! cd", &["ab", "! cd"]),
+    ];
+    for (regex, text, expected) in cases {
+        let found = pieces(custom(regex).as_ref(), text.as_bytes());
+        assert_eq!(found, expected.iter().map(|piece| piece.as_bytes()).collect::<Vec<_>>(), "{regex}");
+    }
+    let replacement = custom("\u{FFFD}");
+    assert_eq!(pieces(replacement.as_ref(), b"a\xF0\x9Fb\xFF"), [&b"a"[..], b"\xF0\x9F", b"b", b"\xFF"]);
+}
+
+#[test]
+fn wrong_patterns_are_refused() {
+    for regex in ["(", "a*", "", r"[\p{Xyz}]"] {
+        let refused = splitter(&SplitPattern::Custom(regex.to_owned())).err().expect(regex);
+        assert_eq!(refused.kind(), ErrorKind::Usage, "{regex}");
+    }
+}
