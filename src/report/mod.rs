@@ -1,3 +1,52 @@
 //! Says what a run did: numbers as JSON, pictures as one self-contained page.
 //!
-//! Takes plain results; computes shares and draws, reads nothing.
+//! Takes plain results ([`RunReport`]); computes ratios and draws, reads nothing. Times and memory stand
+//! in these two files only, so that everything else a run writes depends on its input alone.
+
+mod facts;
+mod histogram;
+mod shown;
+mod compression;
+mod json;
+mod charts;
+mod html;
+
+pub use compression::Ratios;
+pub use facts::{
+    CorpusFacts, EncodingFacts, LearnedMerge, OutputFile, RecipeFacts, RunReport, SampleDocument,
+    SkippedInput, StageCost, TokenizerFacts, TrainingFacts, VocabularyFacts,
+};
+pub use histogram::{Bin, Histogram};
+pub use html::to_html;
+pub use json::to_json;
+pub use shown::ShownToken;
+
+use std::io::Write;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::files;
+
+/// Name of the file with the numbers.
+pub const JSON_NAME: &str = "report.json";
+
+/// Name of the page.
+pub const HTML_NAME: &str = "report.html";
+
+/// Writes `report.json` and `report.html` into a folder that exists, each whole or not at all.
+///
+/// # Errors
+/// The folder cannot be written.
+pub fn write(folder: &Path, report: &RunReport) -> Result<()> {
+    publish(&folder.join(JSON_NAME), &to_json(report))?;
+    publish(&folder.join(HTML_NAME), &to_html(report))
+}
+
+fn publish(path: &Path, content: &str) -> Result<()> {
+    files::publish(path, |file| {
+        file.write_all(content.as_bytes()).map_err(|cause| Error::io("write", path, cause))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -114,7 +114,7 @@ fn may_import(stage: &str, path: &[String], allowed: &[&str], base: &[&str]) -> 
         let entry: Vec<&str> = entry.split("::").collect();
         path.len() >= entry.len() && path.iter().zip(&entry).all(|(part, wanted)| part == wanted)
     };
-    if !allowed.iter().chain(base).any(|entry| below(entry)) {
+    if !allowed.iter().chain(base).any(below) {
         return Err(format!("{stage} may not import {shown}"));
     }
     let is_module = |part: &String| part.starts_with(|c: char| c.is_lowercase());

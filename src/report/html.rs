@@ -1,0 +1,301 @@
+use askama::Template;
+
+use super::charts;
+use super::{LearnedMerge, OutputFile, Ratios, RunReport, SampleDocument, ShownToken, StageCost};
+
+/// The content of `report.html`: one page that needs no other file and no network.
+pub fn to_html(report: &RunReport) -> String {
+    Page::of(report).render().expect("a page is rendered into memory")
+}
+
+/// What the template lays out. Every figure carries the place that it has in `report.json`.
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Page<'a> {
+    title: &'a str,
+    report: &'a RunReport,
+    headline: Vec<Fact>,
+    charts: Vec<Chart>,
+    sections: Vec<Section>,
+    merges: Vec<Merge>,
+    first_tokens: Vec<Token>,
+    longest_tokens: Vec<Token>,
+    special_tokens: Vec<Token>,
+    samples: Vec<Sample>,
+    stages: Vec<Stage>,
+    files: Vec<File<'a>>,
+}
+
+/// A label and a figure or a text.
+struct Fact {
+    label: &'static str,
+    /// Its place in `report.json`, with dots.
+    key: String,
+    value: String,
+}
+
+struct Chart {
+    title: &'static str,
+    note: &'static str,
+    svg: String,
+}
+
+struct Section {
+    title: &'static str,
+    facts: Vec<Fact>,
+}
+
+struct Token {
+    text: String,
+    title: String,
+    special: bool,
+}
+
+struct Merge {
+    left: Token,
+    right: Token,
+    result: Token,
+    count: Fact,
+}
+
+struct Sample {
+    place: String,
+    tokens: Fact,
+    first: Vec<Token>,
+    last: Vec<Token>,
+}
+
+struct Stage {
+    name: Fact,
+    costs: [Fact; 3],
+}
+
+struct File<'a> {
+    path: &'a str,
+    /// Bytes, rows and tokens.
+    figures: [Option<Fact>; 3],
+}
+
+impl<'a> Page<'a> {
+    fn of(report: &'a RunReport) -> Page<'a> {
+        let vocabulary = report.vocabulary.as_ref();
+        let tokens = |list: Option<&Vec<ShownToken>>| list.into_iter().flatten().map(Token::of).collect();
+        let merges = report.training.iter().flat_map(|training| &training.first_merges);
+        let samples = report.encoding.iter().flat_map(|encoding| &encoding.samples);
+        Page {
+            title: if report.recipe.name.is_empty() { "tokenmill" } else { &report.recipe.name },
+            report,
+            headline: headline(report),
+            charts: draw_charts(report),
+            sections: sections(report),
+            merges: merges.enumerate().map(|(at, merge)| Merge::of(at, merge)).collect(),
+            first_tokens: tokens(vocabulary.map(|v| &v.first_tokens)),
+            longest_tokens: tokens(vocabulary.map(|v| &v.longest_tokens)),
+            special_tokens: tokens(vocabulary.map(|v| &v.special_tokens)),
+            samples: samples.enumerate().map(|(at, sample)| Sample::of(at, sample)).collect(),
+            stages: stages(report),
+            files: files(report),
+        }
+    }
+}
+
+impl Fact {
+    fn text(label: &'static str, key: impl Into<String>, value: &str) -> Fact {
+        Fact { label, key: key.into(), value: value.to_owned() }
+    }
+
+    fn count(label: &'static str, key: impl Into<String>, value: u64) -> Fact {
+        Fact { label, key: key.into(), value: grouped(value) }
+    }
+
+    fn number(label: &'static str, key: impl Into<String>, value: f64) -> Fact {
+        Fact { label, key: key.into(), value: format!("{value:.3}") }
+    }
+}
+
+impl Token {
+    fn of(token: &ShownToken) -> Token {
+        let title = format!("id {}, {} bytes", token.id, token.bytes);
+        Token { text: token.visible(), title, special: token.special }
+    }
+}
+
+impl Merge {
+    fn of(at: usize, merge: &LearnedMerge) -> Merge {
+        Merge {
+            left: Token::of(&merge.left),
+            right: Token::of(&merge.right),
+            result: Token::of(&merge.result),
+            count: Fact::count("", format!("training.first_merges.{at}.count"), merge.count),
+        }
+    }
+}
+
+impl Sample {
+    fn of(at: usize, sample: &SampleDocument) -> Sample {
+        Sample {
+            place: format!("{}, row {}", sample.unit, sample.row),
+            tokens: Fact::count("", format!("encoding.samples.{at}.tokens"), sample.tokens),
+            first: sample.first.iter().map(Token::of).collect(),
+            last: sample.last.iter().map(Token::of).collect(),
+        }
+    }
+}
+
+/// The few figures that a reader looks for first.
+fn headline(report: &RunReport) -> Vec<Fact> {
+    let ratios = Ratios::of(report);
+    let mut facts = vec![
+        Fact::count("documents", "corpus.documents", report.corpus.documents),
+        Fact::count("bytes of text", "corpus.text_bytes", report.corpus.text_bytes),
+    ];
+    if let Some(vocabulary) = &report.vocabulary {
+        facts.push(Fact::count("tokens in the vocabulary", "vocabulary.tokens", vocabulary.tokens));
+    }
+    if let Some(training) = &report.training {
+        facts.push(Fact::count("tokens after training", "training.tokens_after", training.tokens_after));
+        facts.push(Fact::number("seconds of learning", "training.train_s", training.train_s));
+    }
+    if let Some(encoding) = &report.encoding {
+        facts.push(Fact::count("tokens written", "encoding.tokens", encoding.tokens));
+        facts.push(Fact::number("bytes a token", "ratios.bytes_per_token", ratios.bytes_per_token));
+    }
+    facts
+}
+
+fn sections(report: &RunReport) -> Vec<Section> {
+    let mut sections = vec![Section { title: "Corpus", facts: corpus(report) }];
+    if let Some(training) = &report.training {
+        let count = |label, key: &str, value| Fact::count(label, format!("training.{key}"), value);
+        let text = |label, key: &str, value| Fact::text(label, format!("training.{key}"), value);
+        let ratio = Ratios::of(report).training_compression;
+        let facts = vec![
+            count("merges asked for", "merges_asked", training.merges_asked),
+            count("merges learned", "merges_learned", training.merges_learned),
+            Fact::number("seconds from sequences to merges", "training.train_s", training.train_s),
+            count("distinct sequences", "distinct_pieces", training.distinct_pieces),
+            count("tokens before", "tokens_before", training.tokens_before),
+            count("tokens after", "tokens_after", training.tokens_after),
+            Fact::number("times fewer", "ratios.training_compression", ratio),
+            count("least count of a merge", "min_frequency", training.min_frequency),
+            text("first among equals", "tie_break", &training.tie_break),
+            text("boundary", "boundary", &training.boundary),
+        ];
+        sections.push(Section { title: "Training", facts });
+    }
+    if report.encoding.is_some() {
+        sections.push(Section { title: "Encoding", facts: encoding(report) });
+    }
+    if let Some(tokenizer) = &report.tokenizer {
+        let path = tokenizer.path.as_deref();
+        let read = path.map(|path| Fact::text("read from", "tokenizer.path", path));
+        let mut facts = vec![
+            Fact::text("split", "tokenizer.split", &tokenizer.split),
+            Fact::text("fingerprint", "tokenizer.fingerprint", &tokenizer.fingerprint),
+        ];
+        facts.extend(read);
+        sections.push(Section { title: "Tokenizer", facts });
+    }
+    sections
+}
+
+fn corpus(report: &RunReport) -> Vec<Fact> {
+    let corpus = &report.corpus;
+    let count = |label, key: &str, value| Fact::count(label, format!("corpus.{key}"), value);
+    let ratio = Ratios::of(report).bytes_per_character;
+    let mut facts: Vec<Fact> = corpus
+        .sources
+        .iter()
+        .enumerate()
+        .map(|(at, source)| Fact::text("source", format!("corpus.sources.{at}"), source))
+        .collect();
+    facts.extend([
+        count("documents", "documents", corpus.documents),
+        count("null rows", "null_documents", corpus.null_documents),
+        count("bytes of text", "text_bytes", corpus.text_bytes),
+        count("characters", "characters", corpus.characters),
+        Fact::number("bytes a character", "ratios.bytes_per_character", ratio),
+        count("distinct bytes", "distinct_bytes", corpus.distinct_bytes),
+    ]);
+    facts
+}
+
+fn encoding(report: &RunReport) -> Vec<Fact> {
+    let Some(encoding) = &report.encoding else { return Vec::new() };
+    let ratios = Ratios::of(report);
+    let count = |label, key: &str, value| Fact::count(label, format!("encoding.{key}"), value);
+    let added = |token: &Option<ShownToken>| token.as_ref().map_or("none".to_owned(), |t| t.text.clone());
+    vec![
+        count("documents", "documents", encoding.documents),
+        count("null rows", "null_documents", encoding.null_documents),
+        count("bytes of text", "text_bytes", encoding.text_bytes),
+        count("tokens written", "tokens", encoding.tokens),
+        count("of these BOS and EOS", "added_tokens", encoding.added_tokens),
+        Fact::number("bytes a token", "ratios.bytes_per_token", ratios.bytes_per_token),
+        Fact::number("tokens a document", "ratios.tokens_per_document", ratios.tokens_per_document),
+        Fact::text("before each document", "encoding.bos.text", &added(&encoding.bos)),
+        Fact::text("after each document", "encoding.eos.text", &added(&encoding.eos)),
+        Fact::text("text of special tokens", "encoding.special", &encoding.special),
+    ]
+}
+
+fn draw_charts(report: &RunReport) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    let mut add = |title, note, svg| charts.push(Chart { title, note, svg });
+    if let Some(training) = &report.training {
+        let by_merges = "against merges learned";
+        add("Tokens in the corpus", by_merges, charts::tokens_by_merges(training));
+        add("Compression: bytes a token", by_merges, charts::compression_by_merges(training));
+        if !training.merge_counts.is_empty() {
+            let note = "against the merge's rank, both logarithmic";
+            add("Count of each merge", note, charts::counts_by_rank(&training.merge_counts));
+        }
+    }
+    if let Some(vocabulary) = &report.vocabulary {
+        add("Length of tokens", "tokens by bytes", charts::bars(&vocabulary.token_lengths));
+    }
+    add("Length of documents", "documents by bytes", charts::bars(&report.corpus.document_lengths));
+    charts
+}
+
+fn stages(report: &RunReport) -> Vec<Stage> {
+    let row = |(at, stage): (usize, &StageCost)| {
+        let fact = |name, value| Fact { label: "", key: format!("stages.{at}.{name}"), value };
+        let memory = stage.peak_memory_bytes.map_or("unknown".to_owned(), grouped);
+        let costs = [
+            fact("seconds", format!("{:.3}", stage.seconds)),
+            fact("bytes_per_s", grouped_float(stage.bytes_per_s)),
+            fact("peak_memory_bytes", memory),
+        ];
+        Stage { name: fact("name", stage.name.clone()), costs }
+    };
+    report.stages.iter().enumerate().map(row).collect()
+}
+
+fn files(report: &RunReport) -> Vec<File<'_>> {
+    let row = |(at, file): (usize, &'_ OutputFile)| {
+        let count = |name, value| Fact::count("", format!("files.{at}.{name}"), value);
+        let rows = file.rows.map(|rows| count("rows", rows));
+        let tokens = file.tokens.map(|tokens| count("tokens", tokens));
+        [Some(count("bytes", file.bytes)), rows, tokens]
+    };
+    let files = report.files.iter().enumerate();
+    files.map(|(at, file)| File { path: &file.path, figures: row((at, file)) }).collect()
+}
+
+/// A number with a narrow space after every third digit.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push('\u{202F}');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+fn grouped_float(number: f64) -> String {
+    format!("{number:.0}").parse().map_or_else(|_| format!("{number:.0}"), grouped)
+}

@@ -1,0 +1,95 @@
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{TokenId, amount};
+
+/// Bytes of a token that a report shows; a token of an unsplit vocabulary can be as long as a document.
+const SHOWN_BYTES: usize = 120;
+
+/// A token as a report shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownToken {
+    /// Its id.
+    pub id: TokenId,
+    /// Its text, or the beginning of it; what is not UTF-8 stands as U+FFFD.
+    pub text: String,
+    /// The bytes shown, in hex, where the text is not all of the truth.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub hex: Option<String>,
+    /// How many bytes the whole token has.
+    pub bytes: u64,
+    /// Whether it is a special token.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub special: bool,
+}
+
+impl ShownToken {
+    /// Shows an ordinary token.
+    pub fn new(id: TokenId, bytes: &[u8]) -> ShownToken {
+        let shown = beginning(bytes, SHOWN_BYTES);
+        let hex = std::str::from_utf8(shown).is_err().then(|| hex(shown));
+        let text = String::from_utf8_lossy(shown).into_owned();
+        ShownToken { id, text, hex, bytes: amount(bytes.len()), special: false }
+    }
+
+    /// Shows a special token.
+    pub fn special(id: TokenId, text: &str) -> ShownToken {
+        ShownToken { special: true, ..ShownToken::new(id, text.as_bytes()) }
+    }
+
+    /// The token with everything visible that would not be, or that would disturb the text around it:
+    /// spaces, control characters, bytes that are not UTF-8, marks that turn the writing direction.
+    pub fn visible(&self) -> String {
+        let mut out = String::new();
+        match &self.hex {
+            Some(hex) => {
+                for (at, digit) in hex.chars().enumerate() {
+                    out.push_str(if at % 2 == 0 { "\\x" } else { "" });
+                    out.push(digit);
+                }
+            }
+            None => self.text.chars().for_each(|c| push_visible(&mut out, c)),
+        }
+        if self.is_cut() {
+            out.push('…');
+        }
+        out
+    }
+
+    fn is_cut(&self) -> bool {
+        let shown = self.hex.as_ref().map_or(self.text.len(), |hex| hex.len() / 2);
+        amount(shown) < self.bytes
+    }
+}
+
+/// At most `limit` bytes from the beginning, and no character cut in two if the bytes are text.
+fn beginning(bytes: &[u8], limit: usize) -> &[u8] {
+    let Some(shown) = bytes.get(..limit).filter(|_| bytes.len() > limit) else { return bytes };
+    match std::str::from_utf8(shown) {
+        Err(error) if error.error_len().is_none() => &shown[..error.valid_up_to()],
+        _ => shown,
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02X}");
+        text
+    })
+}
+
+fn push_visible(out: &mut String, c: char) {
+    match c {
+        ' ' => out.push('␣'),
+        '\n' => out.push('⏎'),
+        '\t' => out.push('⇥'),
+        _ if c.is_control() || is_invisible(c) => out.extend(c.escape_unicode()),
+        _ => out.push(c),
+    }
+}
+
+/// Marks without width, and those that turn the direction of the text after them.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{AD}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}')
+}
