@@ -100,8 +100,8 @@ where
         let mut chart = ChartBuilder::on(&area)
             .margin(8)
             .margin_right(20)
-            .x_label_area_size(28)
-            .y_label_area_size(52)
+            .x_label_area_size(32)
+            .y_label_area_size(56)
             .build_cartesian_2d(x, y)
             .expect(DRAWN);
         chart
@@ -112,7 +112,7 @@ where
             .light_line_style(TRANSPARENT)
             .bold_line_style(RULE)
             .axis_style(RULE)
-            .label_style(("sans-serif", 15).into_font().color(&INK))
+            .label_style(("sans-serif", 20).into_font().color(&INK))
             .x_label_formatter(x_label)
             .y_label_formatter(y_label)
             .draw()

@@ -12,7 +12,8 @@ const GRAPH: [(&str, &[&str]); 10] = [
     ("train", &["count"]),
     ("vocab", &["split", "train::HistoryPoint", "train::Learned", "train::Merge", "train::Merges"]),
     ("encode", &["source::Batch", "source::Documents", "split", "vocab"]),
-    ("sink", &["source::Batch", "encode"]),
+    // The manifest says which units of the source each file holds.
+    ("sink", &["source::Batch", "source::Identity", "source::Range", "source::Unit", "encode"]),
     ("report", &["train::HistoryPoint"]),
     ("run", &["source", "sample", "split", "count", "train", "vocab", "encode", "sink", "report"]),
 ];
