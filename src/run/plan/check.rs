@@ -1,0 +1,243 @@
+use std::ops::Range;
+use std::path::PathBuf;
+
+use super::path::{self, Unexpanded};
+use super::{DocumentRule, Plan, SampleConfig, SourceSpec, Surroundings, hash, weight};
+use crate::run::recipe::{Command, Field, Given, Mistake, Mistakes, Origin, Recipe, SampleKeys, SourceKeys};
+use crate::units::{ByteCount, place64};
+
+/// Checks what the user wrote, and completes it with defaults.
+///
+/// # Errors
+/// All that is wrong with it, at once.
+pub fn plan(recipe: &Recipe, surroundings: &Surroundings<'_>) -> Result<Plan, Mistakes> {
+    let mut check = Check { origin: &recipe.origin, surroundings, mistakes: recipe.mistakes.clone() };
+    let plan = check.recipe(recipe);
+    if check.mistakes.is_empty() {
+        Ok(plan)
+    } else {
+        Err(Mistakes::new(recipe.origin.clone(), check.mistakes))
+    }
+}
+
+/// A recipe while it is checked. Each check gives a value to go on with, whatever it finds.
+pub(super) struct Check<'a> {
+    pub(super) origin: &'a Origin,
+    surroundings: &'a Surroundings<'a>,
+    mistakes: Vec<Mistake>,
+}
+
+impl Check<'_> {
+    fn recipe(&mut self, recipe: &Recipe) -> Plan {
+        self.sections(recipe);
+        let weights: Vec<u64> = recipe.sources.iter().map(|source| self.weight(source)).collect();
+        let output = self.output(recipe);
+        let trained = recipe.train.as_ref().map(|train| self.train(train, recipe, &output));
+        let mut plan = Plan {
+            sources: recipe.sources.iter().map(|source| self.source(source)).collect(),
+            weights: weight::scaled(&weights),
+            sample: self.sample(&recipe.sample),
+            encode: recipe.encode.as_ref().map(|encode| self.encode(encode, recipe, trained.as_ref())),
+            train: trained,
+            output,
+            threads: self
+                .at_least_one("threads", &recipe.run.threads)
+                .map_or(self.surroundings.threads, place64),
+            memory: value_of(&recipe.run.memory).unwrap_or(self.surroundings.memory),
+            recipe_hash: String::new(),
+        };
+        self.standard_input_once(recipe);
+        let uris: Vec<&str> =
+            recipe.sources.iter().filter_map(|source| Some(source.uri.as_ref()?.value.as_str())).collect();
+        plan.recipe_hash = hash::recipe_hash(&plan, &uris);
+        plan
+    }
+
+    /// Tells the sections that are missing.
+    fn sections(&mut self, recipe: &Recipe) {
+        if recipe.sources.is_empty() {
+            self.missing(
+                "source",
+                None,
+                "nothing says where documents come from",
+                "add [source] with a `uri`",
+            );
+        }
+        let idle = recipe.train.is_none() && recipe.encode.is_none();
+        if idle && !matches!(self.origin, Origin::Flags(_)) && !self.is_wrong("encode") {
+            self.missing(
+                "train",
+                None,
+                "there is nothing to do",
+                "add [train], or [encode] with a `tokenizer`",
+            );
+        }
+    }
+
+    fn source(&mut self, keys: &SourceKeys) -> SourceSpec {
+        if keys.uri.is_none() {
+            self.missing(
+                "uri",
+                keys.span.clone(),
+                "[source] has no `uri`",
+                "it is a path, a folder, a glob, or demo:verse?lines=1000",
+            );
+        }
+        if let Some(stream @ Given { value: true, .. }) = &keys.stream {
+            self.wrong(
+                "stream",
+                stream,
+                "is not available yet",
+                "leave it out: files are read as a stream anyway",
+            );
+        }
+        if let Some(given @ Given { value: DocumentRule::Separator(separator), .. }) = &keys.documents
+            && separator.is_empty()
+        {
+            self.wrong(
+                "documents",
+                given,
+                "has an empty separator",
+                "write the text that stands between documents",
+            );
+        }
+        SourceSpec {
+            uri: keys.uri.as_ref().map_or_else(String::new, |uri| self.path("uri", uri)),
+            column: value_of(&keys.column),
+            format: value_of(&keys.format),
+            documents: value_of(&keys.documents).unwrap_or_default(),
+            on_bad_input: value_of(&keys.on_bad_input).unwrap_or_default(),
+            columns: Vec::new(),
+        }
+    }
+
+    fn weight(&mut self, keys: &SourceKeys) -> u64 {
+        let Some(given) = &keys.weight else { return weight::ONE };
+        weight::millionths(&given.value).unwrap_or_else(|| {
+            let problem = format!("cannot be {}", given.value);
+            self.wrong(
+                "weight",
+                given,
+                &problem,
+                "it is a decimal above zero with at most six places, such as 0.25",
+            );
+            weight::ONE
+        })
+    }
+
+    fn standard_input_once(&mut self, recipe: &Recipe) {
+        let inputs = recipe.sources.iter().filter_map(|source| source.uri.as_ref());
+        if let Some(second) = inputs.filter(|uri| uri.value == "-").nth(1) {
+            self.wrong(
+                "uri",
+                second,
+                "names standard input twice, which can be read only once",
+                "save it to a file first",
+            );
+        }
+    }
+
+    fn sample(&mut self, keys: &SampleKeys) -> SampleConfig {
+        SampleConfig {
+            every: self.at_least_one("every", &keys.every).unwrap_or(1),
+            shuffle_buffer: value_of(&keys.shuffle_buffer).unwrap_or(0),
+            seed: value_of(&keys.seed).unwrap_or(0),
+            skip: value_of(&keys.skip).unwrap_or(0),
+            take: value_of(&keys.take),
+            max_bytes: value_of(&keys.max_bytes).map(|ByteCount(bytes)| bytes),
+        }
+    }
+
+    /// The output folder. It is relative to the working directory, wherever the recipe lies.
+    fn output(&mut self, recipe: &Recipe) -> PathBuf {
+        if matches!(self.origin, Origin::Flags(Command::Count | Command::Read)) {
+            return PathBuf::new();
+        }
+        match &recipe.output.dir {
+            Some(dir) if dir.value.is_empty() => {
+                self.wrong("dir", dir, "is empty", "write the folder for what the run makes");
+                PathBuf::new()
+            }
+            Some(dir) => PathBuf::from(self.expanded("dir", dir)),
+            None => {
+                self.missing("dir", None, "nothing says where results go", "add [output] with a `dir`");
+                PathBuf::new()
+            }
+        }
+    }
+
+    /// A path or URI with its variables expanded, as the working directory sees it.
+    pub(super) fn path(&mut self, key: &'static str, given: &Given<String>) -> String {
+        if given.value.is_empty() {
+            self.wrong(key, given, "is empty", "write a path");
+        }
+        let expanded = self.expanded(key, given);
+        match self.origin {
+            Origin::File { path: recipe, .. } if !path::is_elsewhere(&expanded) => {
+                path::from_recipe(recipe, &given.value, &expanded, key == "uri")
+            }
+            _ => expanded,
+        }
+    }
+
+    fn expanded(&mut self, key: &'static str, given: &Given<String>) -> String {
+        if matches!(self.origin, Origin::Flags(_)) {
+            return given.value.clone();
+        }
+        path::expand(&given.value, self.surroundings.variable).unwrap_or_else(|problem| {
+            match problem {
+                Unexpanded::Unset(name) => {
+                    let problem = format!("needs the variable {name}, which is not set");
+                    self.wrong(
+                        key,
+                        given,
+                        &problem,
+                        &format!("set it in the environment: {name}=… tokenmill run …"),
+                    );
+                }
+                Unexpanded::Malformed => {
+                    self.wrong(key, given, "has a `${` without a name and `}`", "write ${NAME}")
+                }
+            }
+            given.value.clone()
+        })
+    }
+
+    /// A number of which 0 makes no sense.
+    pub(super) fn at_least_one(&mut self, key: &'static str, field: &Field<u64>) -> Option<u64> {
+        let given = field.as_ref()?;
+        if given.value == 0 {
+            self.wrong(key, given, "cannot be 0", "it is 1 or more");
+        }
+        Some(given.value)
+    }
+
+    /// Tells that something is wrong with a value.
+    pub(super) fn wrong<T>(&mut self, key: &'static str, given: &Given<T>, problem: &str, help: &str) {
+        let message = format!("{} {problem}", self.origin.name(key));
+        let help = Some(help.to_owned());
+        self.mistakes.push(Mistake { help, ..Mistake::new(Some(key), given.span.clone(), message) });
+    }
+
+    /// Tells that something is missing, unless it is there and wrong.
+    pub(super) fn missing(
+        &mut self,
+        key: &'static str,
+        place: Option<Range<usize>>,
+        problem: &str,
+        help: &str,
+    ) {
+        if !self.is_wrong(key) {
+            let help = Some(help.to_owned());
+            self.mistakes.push(Mistake { help, ..Mistake::new(Some(key), place, problem.to_owned()) });
+        }
+    }
+
+    pub(super) fn is_wrong(&self, key: &str) -> bool {
+        self.mistakes.iter().any(|mistake| mistake.key == Some(key))
+    }
+}
+
+pub(super) fn value_of<T: Clone>(field: &Field<T>) -> Option<T> {
+    field.as_ref().map(|given| given.value.clone())
+}

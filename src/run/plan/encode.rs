@@ -1,0 +1,154 @@
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use super::check::{Check, value_of};
+use super::{EncodePlan, TrainPlan};
+use crate::run::recipe::{EncodeKeys, Field, Given, OutputKeys, Recipe};
+use crate::units::ByteCount;
+
+/// Default of `split_name`.
+pub const DEFAULT_SPLIT_NAME: &str = "train";
+
+/// Default of `file_text_bytes`: files that are few for a large corpus, and still easy to move.
+pub const DEFAULT_FILE_TEXT_BYTES: ByteCount = ByteCount(1_000_000_000);
+
+/// The columns that every output has.
+const OWN_COLUMNS: [&str; 2] = ["input_ids", "length"];
+
+impl Check<'_> {
+    pub(super) fn encode(
+        &mut self,
+        keys: &EncodeKeys,
+        recipe: &Recipe,
+        trained: Option<&TrainPlan>,
+    ) -> EncodePlan {
+        self.not_available_yet(keys, &recipe.output);
+        EncodePlan {
+            tokenizer: self.tokenizer(keys, trained.is_some()),
+            documents: value_of(&keys.documents).unwrap_or_default(),
+            columns: self.columns(&keys.columns),
+            special: value_of(&keys.special).unwrap_or_default(),
+            bos: self.end_token("bos", &keys.bos, trained),
+            eos: self.end_token("eos", &keys.eos, trained),
+            compression: value_of(&keys.compression).unwrap_or_default(),
+            split_name: self.split_name(&recipe.output),
+            file_text_bytes: self.file_text_bytes(&recipe.output),
+        }
+    }
+
+    fn tokenizer(&mut self, keys: &EncodeKeys, trained: bool) -> Option<PathBuf> {
+        match (&keys.tokenizer, trained) {
+            (Some(given), true) => {
+                self.wrong(
+                    "tokenizer",
+                    given,
+                    "stands beside [train], which makes one",
+                    "keep one of the two",
+                );
+                None
+            }
+            (Some(given), false) => Some(PathBuf::from(self.path("tokenizer", given))),
+            (None, true) => None,
+            (None, false) => {
+                if !self.is_wrong("train") {
+                    let problem = "nothing says with which tokenizer to encode";
+                    self.missing(
+                        "tokenizer",
+                        keys.span.clone(),
+                        problem,
+                        "add `tokenizer`, or [train] to make one",
+                    );
+                }
+                None
+            }
+        }
+    }
+
+    fn columns(&mut self, given: &[Given<String>]) -> Vec<String> {
+        let mut seen = HashSet::new();
+        for column in given {
+            let name = &column.value;
+            if OWN_COLUMNS.contains(&name.as_str()) {
+                let problem = format!("has {name:?}, which the output has anyway");
+                self.wrong("columns", column, &problem, "leave it out");
+            } else if !seen.insert(name) {
+                self.wrong("columns", column, &format!("has {name:?} twice"), "name it once");
+            }
+        }
+        given.iter().map(|column| column.value.clone()).collect()
+    }
+
+    /// The token for the beginning or end of documents. Of a tokenizer from a file only the run can
+    /// know the special tokens.
+    fn end_token(
+        &mut self,
+        key: &'static str,
+        field: &Field<Option<String>>,
+        trained: Option<&TrainPlan>,
+    ) -> Option<String> {
+        let given = field.as_ref()?;
+        let token = given.value.as_ref()?;
+        if let Some(train) = trained
+            && !train.specials.contains(token)
+        {
+            let problem = format!("is {token:?}, which is not a special token of the tokenizer");
+            let known =
+                train.specials.iter().map(|token| format!("{token:?}")).collect::<Vec<_>>().join(", ");
+            let help = if known.is_empty() {
+                format!("add special_tokens = [{token:?}] to [train]")
+            } else {
+                format!("its special tokens are {known}")
+            };
+            self.wrong(key, given, &problem, &help);
+        }
+        Some(token.clone())
+    }
+
+    fn not_available_yet(&mut self, keys: &EncodeKeys, output: &OutputKeys) {
+        if let Some(pack) = &keys.pack
+            && pack.value != "none"
+        {
+            let problem = format!("cannot be {:?} yet", pack.value);
+            self.wrong("pack", pack, &problem, "it can be \"none\": a row for each document");
+        }
+        if let Some(length) = &keys.length {
+            self.wrong("length", length, "has no meaning without packing", "leave it out");
+        }
+        if let Some(format) = &output.format
+            && format.value != "parquet"
+        {
+            let problem = format!("of the output cannot be {:?} yet", format.value);
+            self.wrong("format", format, &problem, "it can be \"parquet\"");
+        }
+    }
+
+    /// The split's name; what `datasets` takes as one.
+    fn split_name(&mut self, output: &OutputKeys) -> String {
+        let Some(given) = &output.split_name else { return DEFAULT_SPLIT_NAME.to_owned() };
+        let word =
+            |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if !given.value.split('.').all(word) {
+            let problem = format!("cannot be {:?}", given.value);
+            self.wrong(
+                "split_name",
+                given,
+                &problem,
+                "it is made of letters, digits and underscores, like \"train\"",
+            );
+        }
+        given.value.clone()
+    }
+
+    fn file_text_bytes(&mut self, output: &OutputKeys) -> ByteCount {
+        let Some(given) = &output.file_text_bytes else { return DEFAULT_FILE_TEXT_BYTES };
+        if given.value == ByteCount(0) {
+            self.wrong(
+                "file_text_bytes",
+                given,
+                "cannot be 0",
+                "it is about the text that goes into one file",
+            );
+        }
+        given.value
+    }
+}

@@ -1,0 +1,60 @@
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::{EncodePlan, Plan, SourceSpec, TrainPlan};
+
+/// The hash of every setting that decides what is written, with the sources' addresses as they were
+/// written: what inputs and a given tokenizer hold is told elsewhere, and a moved corpus or recipe
+/// gives the same bytes.
+pub(super) fn recipe_hash(plan: &Plan, uris: &[&str]) -> String {
+    let sources = plan.sources.iter().zip(uris).zip(&plan.weights);
+    let canonical = json!({
+        "sources": sources.map(|((spec, uri), &weight)| source(spec, uri, weight)).collect::<Vec<_>>(),
+        "sample": plan.sample,
+        "train": plan.train.as_ref().map(train),
+        "encode": plan.encode.as_ref().map(encode),
+    });
+    let digest = Sha256::digest(canonical.to_string());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn source(spec: &SourceSpec, uri: &str, weight: u64) -> Value {
+    json!({
+        "uri": uri,
+        "column": spec.column,
+        "format": spec.format,
+        "documents": spec.documents,
+        "on_bad_input": spec.on_bad_input,
+        "weight": weight,
+    })
+}
+
+fn train(plan: &TrainPlan) -> Value {
+    json!({
+        "split": plan.split,
+        "boundary": plan.boundary,
+        "merges": plan.config.merges,
+        "min_frequency": plan.config.min_frequency,
+        "max_token_bytes": plan.config.max_token_bytes,
+        "tie_break": plan.config.tie_break,
+        "score": plan.config.score,
+        "history_every": plan.config.history_every,
+        "special_tokens": plan.specials,
+        "special_tokens_at": plan.specials_at,
+        "formats": plan.formats,
+    })
+}
+
+fn encode(plan: &EncodePlan) -> Value {
+    json!({
+        "trained": plan.tokenizer.is_none(),
+        "documents": plan.documents,
+        "columns": plan.columns,
+        "special": plan.special,
+        "bos": plan.bos,
+        "eos": plan.eos,
+        "compression": plan.compression,
+        "split_name": plan.split_name,
+        "file_text_bytes": plan.file_text_bytes,
+    })
+}

@@ -1,0 +1,121 @@
+//! What a run needs, checked as a whole: after this, no stage can fail for a bad setting.
+//!
+//! [`plan`] turns a [`Recipe`](super::Recipe) into a [`Plan`] or tells all that is wrong with it.
+
+mod kinds;
+mod check;
+mod encode;
+mod hash;
+mod path;
+mod train;
+mod weight;
+
+pub use check::plan;
+pub use encode::{DEFAULT_FILE_TEXT_BYTES, DEFAULT_SPLIT_NAME};
+pub use kinds::{
+    Compression, DocumentRule, Format, SampleConfig, SourceSpec, SpecialPolicy, SpecialsAt, TokenizerFormat,
+};
+
+use std::path::PathBuf;
+
+use crate::split::SplitPattern;
+use crate::train::TrainConfig;
+use crate::units::ByteCount;
+
+/// All that a run needs to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Where documents come from, at least one source. What is encoded wants the columns of
+    /// [`EncodePlan`] too, which are not in here.
+    pub sources: Vec<SourceSpec>,
+    /// By what each source's counts are multiplied: the smallest whole numbers in the ratio asked for.
+    pub weights: Vec<u64>,
+    /// Which documents are taken.
+    pub sample: SampleConfig,
+    /// What is learned, if anything.
+    pub train: Option<TrainPlan>,
+    /// What is encoded, if anything.
+    pub encode: Option<EncodePlan>,
+    /// The output folder; empty for commands that write none.
+    pub output: PathBuf,
+    /// How many threads work.
+    pub threads: usize,
+    /// Bytes of memory that the run may take.
+    pub memory: ByteCount,
+    /// SHA-256, in hex, of every setting that decides what is written (not of what the inputs hold).
+    pub recipe_hash: String,
+}
+
+/// What is learned, and where it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrainPlan {
+    /// How text is cut.
+    pub split: SplitPattern,
+    /// What ends a sequence.
+    pub boundary: Boundary,
+    /// How merges are learned.
+    pub config: TrainConfig,
+    /// The special tokens: none empty, none twice.
+    pub specials: Vec<String>,
+    /// Where their ids stand.
+    pub specials_at: SpecialsAt,
+    /// The formats in which the tokenizer is written, none twice.
+    pub formats: Vec<TokenizerFormat>,
+    /// The folder for its files.
+    pub output: PathBuf,
+}
+
+/// What is encoded, and how it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncodePlan {
+    /// The tokenizer's file or folder; `None` is the one just trained.
+    pub tokenizer: Option<PathBuf>,
+    /// Which documents.
+    pub documents: Documents,
+    /// The columns that are passed through, none twice.
+    pub columns: Vec<String>,
+    /// What text that looks like a special token becomes.
+    pub special: SpecialPolicy,
+    /// The special token put before every document. Of a tokenizer just trained it is known to be one.
+    pub bos: Option<String>,
+    /// The special token put after every document, likewise.
+    pub eos: Option<String>,
+    /// How ids are compressed.
+    pub compression: Compression,
+    /// The split's name, which begins the names of the files.
+    pub split_name: String,
+    /// About how many bytes of text go into a file.
+    pub file_text_bytes: ByteCount,
+}
+
+/// What a recipe cannot say by itself. Nothing but `cli` reads it from the environment.
+pub struct Surroundings<'a> {
+    /// What `${NAME}` stands for.
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
+    /// Default number of threads.
+    pub threads: usize,
+    /// Default limit of memory.
+    pub memory: ByteCount,
+}
+
+/// What ends a sequence that is learned from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Boundary {
+    /// The end of a document.
+    #[default]
+    Document,
+    /// The end of a source: its documents are laid end to end with nothing between them.
+    Join,
+}
+
+/// Which documents are encoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Documents {
+    /// Those of the sample.
+    #[default]
+    Sample,
+    /// All of the sources'.
+    All,
+}

@@ -1,0 +1,138 @@
+use std::collections::HashSet;
+use std::path::Path;
+
+use super::check::{Check, value_of};
+use super::{SpecialsAt, TokenizerFormat, TrainPlan};
+use crate::run::recipe::{Command, Given, Origin, Recipe, TrainKeys};
+use crate::split::{Named, SplitPattern, splitter};
+use crate::train::{DEFAULT_MIN_FREQUENCY, TrainConfig};
+use crate::units::{amount, place64};
+
+/// Tokens that every vocabulary has: one for each byte.
+const BYTE_TOKENS: u64 = 256;
+
+/// Most tokens in a vocabulary: ids are written as 32-bit signed integers.
+const MOST_TOKENS: u64 = 1 << 31;
+
+/// A point of history for so many parts of the training, unless the recipe says otherwise.
+const HISTORY_PARTS: u64 = 200;
+
+/// Name of the tokenizer's folder in the output of a whole run.
+const TOKENIZER_FOLDER: &str = "tokenizer";
+
+impl Check<'_> {
+    pub(super) fn train(&mut self, keys: &TrainKeys, recipe: &Recipe, output: &Path) -> TrainPlan {
+        let specials = self.specials(&keys.special_tokens);
+        let merges = self.merges(keys, amount(specials.len()));
+        let history_every = self.at_least_one("history_every", &keys.history_every);
+        let max_token_bytes = self.at_least_one("max_token_bytes", &keys.max_token_bytes);
+        let alone = matches!(recipe.origin, Origin::Flags(_));
+        TrainPlan {
+            split: self.split(keys),
+            boundary: value_of(&keys.boundary).unwrap_or_default(),
+            config: TrainConfig {
+                merges: place64(merges),
+                min_frequency: value_of(&keys.min_frequency).unwrap_or(DEFAULT_MIN_FREQUENCY),
+                max_token_bytes: max_token_bytes.map(place64),
+                tie_break: value_of(&keys.tie_break).unwrap_or_default(),
+                score: value_of(&keys.score).unwrap_or_default(),
+                history_every: place64(history_every.unwrap_or((merges / HISTORY_PARTS).max(1))),
+            },
+            specials,
+            specials_at: value_of(&keys.special_tokens_at).unwrap_or(SpecialsAt::End),
+            formats: self.formats(keys),
+            output: if alone { output.to_owned() } else { output.join(TOKENIZER_FOLDER) },
+        }
+    }
+
+    fn split(&mut self, keys: &TrainKeys) -> SplitPattern {
+        let Some(given) = &keys.split else { return SplitPattern::Named(Named::Gpt4) };
+        if let SplitPattern::Custom(_) = &given.value
+            && let Err(error) = splitter(&given.value)
+        {
+            let help = error.help().unwrap_or("write a regular expression whose matches are the pieces");
+            let cause =
+                std::error::Error::source(&error).map_or_else(String::new, |cause| format!(": {cause}"));
+            self.wrong("split", given, &format!("cannot be used: {error}{cause}"), help);
+        }
+        given.value.clone()
+    }
+
+    /// How many merges are wanted, from `merges` or from `vocab_size`.
+    fn merges(&mut self, keys: &TrainKeys, specials: u64) -> u64 {
+        let fixed = BYTE_TOKENS + specials;
+        let (vocab_size, merges) = (self.origin.name("vocab_size"), self.origin.name("merges"));
+        match (&keys.vocab_size, &keys.merges) {
+            (Some(_), Some(given)) => {
+                let problem = format!("stands beside {vocab_size}, and each follows from the other");
+                self.wrong("merges", given, &problem, "keep one of the two");
+                given.value
+            }
+            (Some(given), None) => {
+                self.vocabulary_fits("vocab_size", given, given.value);
+                if given.value < fixed {
+                    let problem =
+                        format!("is {}, too small for 256 bytes and {specials} special tokens", given.value);
+                    self.wrong("vocab_size", given, &problem, &format!("it is {fixed} or more"));
+                }
+                given.value.saturating_sub(fixed)
+            }
+            (None, Some(given)) => {
+                self.vocabulary_fits("merges", given, given.value.saturating_add(fixed));
+                given.value
+            }
+            (None, None) => {
+                let counts_only = matches!(self.origin, Origin::Flags(Command::Count));
+                if !counts_only && !self.is_wrong("vocab_size") {
+                    let problem = format!("training needs {vocab_size} or {merges}");
+                    self.missing(
+                        "merges",
+                        keys.span.clone(),
+                        &problem,
+                        "a usual vocabulary has 32768 tokens",
+                    );
+                }
+                0
+            }
+        }
+    }
+
+    fn vocabulary_fits(&mut self, key: &'static str, given: &Given<u64>, tokens: u64) {
+        if tokens > MOST_TOKENS {
+            let problem = format!("is {}, more than token ids of 31 bits can tell apart", given.value);
+            self.wrong(key, given, &problem, &format!("a vocabulary has at most {MOST_TOKENS} tokens"));
+        }
+    }
+
+    fn specials(&mut self, given: &[Given<String>]) -> Vec<String> {
+        let mut seen = HashSet::new();
+        for token in given {
+            if token.value.is_empty() {
+                self.wrong("special_tokens", token, "has an empty token", "leave it out");
+            } else if !seen.insert(&token.value) {
+                self.wrong("special_tokens", token, &format!("has {:?} twice", token.value), "name it once");
+            }
+        }
+        given.iter().map(|token| token.value.clone()).collect()
+    }
+
+    fn formats(&mut self, keys: &TrainKeys) -> Vec<TokenizerFormat> {
+        let Some(list) = &keys.formats else { return vec![TokenizerFormat::Hf] };
+        if list.value.is_empty() && !self.is_wrong("formats") {
+            self.wrong(
+                "formats",
+                list,
+                "is empty, so the tokenizer would be lost",
+                "leave it out, or name a format",
+            );
+        }
+        let mut formats = Vec::new();
+        for format in &list.value {
+            if formats.contains(&format.value) {
+                self.wrong("formats", format, "names a format twice", "name it once");
+            }
+            formats.push(format.value);
+        }
+        formats
+    }
+}

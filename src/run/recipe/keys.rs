@@ -1,0 +1,126 @@
+use std::ops::Range;
+
+use super::{Field, Given};
+use crate::run::plan::{
+    Boundary, Compression, DocumentRule, Documents, Format, SpecialPolicy, SpecialsAt, TokenizerFormat,
+};
+use crate::source::OnBadInput;
+use crate::split::SplitPattern;
+use crate::train::{Score, TieBreak};
+use crate::units::{ByteCount, Count};
+
+/// The keys of `[source]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceKeys {
+    /// Where the section stands, for what is missing in it.
+    pub span: Option<Range<usize>>,
+    /// `uri`
+    pub uri: Field<String>,
+    /// `column`
+    pub column: Field<String>,
+    /// `format`
+    pub format: Field<Format>,
+    /// `documents`
+    pub documents: Field<DocumentRule>,
+    /// `weight`, as it is written: a float would lose what the decimal says.
+    pub weight: Field<String>,
+    /// `stream`
+    pub stream: Field<bool>,
+    /// `on_bad_input`
+    pub on_bad_input: Field<OnBadInput>,
+}
+
+/// The keys of `[sample]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SampleKeys {
+    /// `every`
+    pub every: Field<u64>,
+    /// `shuffle_buffer`
+    pub shuffle_buffer: Field<u64>,
+    /// `seed`
+    pub seed: Field<u64>,
+    /// `skip`
+    pub skip: Field<u64>,
+    /// `take`
+    pub take: Field<u64>,
+    /// `max_bytes`
+    pub max_bytes: Field<ByteCount>,
+}
+
+/// The keys of `[train]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrainKeys {
+    /// Where the section stands, for what is missing in it.
+    pub span: Option<Range<usize>>,
+    /// `split`
+    pub split: Field<SplitPattern>,
+    /// `boundary`
+    pub boundary: Field<Boundary>,
+    /// `vocab_size`
+    pub vocab_size: Field<u64>,
+    /// `merges`
+    pub merges: Field<u64>,
+    /// `min_frequency`
+    pub min_frequency: Field<Count>,
+    /// `max_token_bytes`
+    pub max_token_bytes: Field<u64>,
+    /// `tie_break`
+    pub tie_break: Field<TieBreak>,
+    /// `score`
+    pub score: Field<Score>,
+    /// `special_tokens`
+    pub special_tokens: Vec<Given<String>>,
+    /// `special_tokens_at`
+    pub special_tokens_at: Field<SpecialsAt>,
+    /// `history_every`
+    pub history_every: Field<u64>,
+    /// `formats`
+    pub formats: Field<Vec<Given<TokenizerFormat>>>,
+}
+
+/// The keys of `[encode]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EncodeKeys {
+    /// Where the section stands, for what is missing in it.
+    pub span: Option<Range<usize>>,
+    /// `tokenizer`
+    pub tokenizer: Field<String>,
+    /// `documents`
+    pub documents: Field<Documents>,
+    /// `columns`
+    pub columns: Vec<Given<String>>,
+    /// `special`
+    pub special: Field<SpecialPolicy>,
+    /// `bos`; the value is `None` where `false` is written.
+    pub bos: Field<Option<String>>,
+    /// `eos`; the value is `None` where `false` is written.
+    pub eos: Field<Option<String>>,
+    /// `pack`
+    pub pack: Field<String>,
+    /// `length`
+    pub length: Field<u64>,
+    /// `compression`
+    pub compression: Field<Compression>,
+}
+
+/// The keys of `[output]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OutputKeys {
+    /// `dir`
+    pub dir: Field<String>,
+    /// `split_name`
+    pub split_name: Field<String>,
+    /// `file_text_bytes`
+    pub file_text_bytes: Field<ByteCount>,
+    /// `format`
+    pub format: Field<String>,
+}
+
+/// The keys of `[run]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunKeys {
+    /// `threads`
+    pub threads: Field<u64>,
+    /// `memory`
+    pub memory: Field<ByteCount>,
+}

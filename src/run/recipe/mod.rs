@@ -1,0 +1,113 @@
+//! What the user wrote: a recipe file or the flags of a command, read but not yet checked as a whole.
+//!
+//! Both give the same [`Recipe`], so that [`plan`](super::plan) checks them by the same rules and only
+//! the words of its messages differ: keys and lines of a file, or flags.
+
+mod choice;
+mod keys;
+mod mistake;
+mod read;
+mod value;
+
+pub use choice::{Choice, named, names};
+pub use keys::{EncodeKeys, OutputKeys, RunKeys, SampleKeys, SourceKeys, TrainKeys};
+pub use mistake::{Mistake, Mistakes};
+pub use read::read;
+
+use std::ops::Range;
+
+/// A value with the place where it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given<T> {
+    /// The value.
+    pub value: T,
+    /// Its bytes in the recipe's text; `None` where it comes from a flag.
+    pub span: Option<Range<usize>>,
+}
+
+impl<T> Given<T> {
+    /// A value that comes from a flag.
+    pub fn flag(value: T) -> Given<T> {
+        Given { value, span: None }
+    }
+}
+
+/// A key that may have been left out.
+pub type Field<T> = Option<Given<T>>;
+
+/// Where the values come from, and so how messages name the keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A recipe's text.
+    File {
+        /// The path as it was given.
+        path: String,
+        /// The text, to point into.
+        text: String,
+    },
+    /// The flags of a command.
+    Flags(Command),
+}
+
+/// The commands whose flags make a recipe; what each needs differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Learns a tokenizer and writes it into the output folder itself.
+    Train,
+    /// Counts pieces; needs no number of merges.
+    Count,
+    /// Encodes with a tokenizer from a file.
+    Encode,
+    /// Only reads documents (`bench`, `decode --verify`); writes no folder.
+    Read,
+}
+
+/// What the user wrote, section by section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recipe {
+    /// Where it was written.
+    pub origin: Origin,
+    /// `[source]`, or each `[[source]]`.
+    pub sources: Vec<SourceKeys>,
+    /// `[sample]`.
+    pub sample: SampleKeys,
+    /// `[train]`, if there is one.
+    pub train: Option<TrainKeys>,
+    /// `[encode]`, if there is one.
+    pub encode: Option<EncodeKeys>,
+    /// `[output]`.
+    pub output: OutputKeys,
+    /// `[run]`.
+    pub run: RunKeys,
+    /// What could not be read; the keys concerned count as left out.
+    pub mistakes: Vec<Mistake>,
+}
+
+impl Origin {
+    /// How messages name a key: by itself, or as the flag that sets it.
+    pub fn name(&self, key: &str) -> String {
+        match (self, key) {
+            (Origin::File { .. }, _) => format!("`{key}`"),
+            (Origin::Flags(_), "uri") => "INPUT".to_owned(),
+            (Origin::Flags(_), "dir") => "`--output`".to_owned(),
+            (Origin::Flags(_), "special_tokens") => "`--special-token`".to_owned(),
+            (Origin::Flags(_), _) => format!("`--{}`", key.replace('_', "-")),
+        }
+    }
+}
+
+impl Recipe {
+    /// A recipe in which nothing is written yet.
+    pub fn empty(origin: Origin) -> Recipe {
+        Recipe {
+            origin,
+            sources: Vec::new(),
+            sample: SampleKeys::default(),
+            train: None,
+            encode: None,
+            output: OutputKeys::default(),
+            run: RunKeys::default(),
+            mistakes: Vec::new(),
+        }
+    }
+}

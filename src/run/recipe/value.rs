@@ -1,0 +1,134 @@
+use toml::de::DeValue;
+
+use super::choice::nearest;
+use super::{Choice, named, names};
+use crate::run::plan::DocumentRule;
+use crate::split::SplitPattern;
+use crate::units::{ByteCount, Count};
+
+/// Why a value is not what its key takes: the end of a sentence that begins with the key, and what to
+/// write instead.
+#[derive(Debug)]
+pub(super) struct Wrong {
+    pub(super) problem: String,
+    pub(super) help: Option<String>,
+}
+
+/// Reads one value.
+pub(super) type Parse<T> = fn(&DeValue<'_>) -> Result<T, Wrong>;
+
+fn wants(expected: &str, value: &DeValue<'_>) -> Wrong {
+    let article = if value.is_integer() || value.is_array() { "an" } else { "a" };
+    let problem = format!("must be {expected}, not {article} {}", value.type_str());
+    Wrong { problem, help: None }
+}
+
+pub(super) fn text(value: &DeValue<'_>) -> Result<String, Wrong> {
+    value.as_str().map(str::to_owned).ok_or_else(|| wants("a string", value))
+}
+
+pub(super) fn truth(value: &DeValue<'_>) -> Result<bool, Wrong> {
+    value.as_bool().ok_or_else(|| wants("true or false", value))
+}
+
+pub(super) fn whole(value: &DeValue<'_>) -> Result<u64, Wrong> {
+    let integer = value.as_integer().ok_or_else(|| wants("a whole number", value))?;
+    u64::from_str_radix(integer.as_str(), integer.radix()).map_err(|_| {
+        let problem = format!("must be a whole number from 0 to {}, not {integer}", u64::MAX);
+        Wrong { problem, help: None }
+    })
+}
+
+pub(super) fn count(value: &DeValue<'_>) -> Result<Count, Wrong> {
+    whole(value).map(Count::new)
+}
+
+pub(super) fn bytes(value: &DeValue<'_>) -> Result<ByteCount, Wrong> {
+    match value {
+        DeValue::Integer(_) => whole(value).map(ByteCount),
+        DeValue::String(text) => text.parse().map_err(|_| Wrong {
+            problem: format!("is {text:?}, which is no amount of bytes"),
+            help: Some("write it like \"800MB\", \"8GB\" or \"8GiB\"".to_owned()),
+        }),
+        _ => Err(wants("an amount of bytes such as \"8GB\"", value)),
+    }
+}
+
+/// A number as it is written.
+pub(super) fn decimal(value: &DeValue<'_>) -> Result<String, Wrong> {
+    match value {
+        DeValue::Integer(integer) => Ok(integer.to_string()),
+        DeValue::Float(float) => Ok(float.to_string()),
+        _ => Err(wants("a number", value)),
+    }
+}
+
+pub(super) fn choice<T: Choice>(value: &DeValue<'_>) -> Result<T, Wrong> {
+    let name = value.as_str().ok_or_else(|| wants(&format!("one of {}", listed::<T>()), value))?;
+    named(name).ok_or_else(|| not_among::<T>(name, ""))
+}
+
+/// A split pattern by name, or `{ regex = "…" }`.
+pub(super) fn split(value: &DeValue<'_>) -> Result<SplitPattern, Wrong> {
+    named_or_table(value, "regex").map(|found| match found {
+        Found::Named(split) => split,
+        Found::InTable(regex) => SplitPattern::from_regex(&regex),
+    })
+}
+
+/// How a text is cut: by name, or `{ separator = "…" }`.
+pub(super) fn documents(value: &DeValue<'_>) -> Result<DocumentRule, Wrong> {
+    named_or_table(value, "separator").map(|found| match found {
+        Found::Named(rule) => rule,
+        Found::InTable(separator) => DocumentRule::Separator(separator),
+    })
+}
+
+/// `false`, or the text of a token.
+pub(super) fn token(value: &DeValue<'_>) -> Result<Option<String>, Wrong> {
+    match value {
+        DeValue::Boolean(false) => Ok(None),
+        DeValue::String(token) => Ok(Some(token.clone().into_owned())),
+        DeValue::Boolean(true) => Err(Wrong {
+            problem: "does not say which token".to_owned(),
+            help: Some("write the special token itself, such as \"<|endoftext|>\"".to_owned()),
+        }),
+        _ => Err(wants("false or a special token", value)),
+    }
+}
+
+enum Found<T> {
+    Named(T),
+    InTable(String),
+}
+
+fn named_or_table<T: Choice>(value: &DeValue<'_>, key: &str) -> Result<Found<T>, Wrong> {
+    let or = format!(" or {{ {key} = \"…\" }}");
+    match value {
+        DeValue::String(name) => named(name).map(Found::Named).ok_or_else(|| not_among::<T>(name, &or)),
+        DeValue::Table(table) => {
+            let mut entries = table.iter();
+            match (entries.next(), entries.next()) {
+                (Some((found, text)), None) if found.get_ref() == key && text.get_ref().is_str() => {
+                    Ok(Found::InTable(text.get_ref().as_str().unwrap_or_default().to_owned()))
+                }
+                _ => Err(Wrong {
+                    problem: format!("takes a table of the form {{ {key} = \"…\" }}"),
+                    help: None,
+                }),
+            }
+        }
+        _ => Err(wants(&format!("one of {}{or}", listed::<T>()), value)),
+    }
+}
+
+fn not_among<T: Choice>(name: &str, or: &str) -> Wrong {
+    let mut help =
+        nearest(name, names::<T>()).map_or_else(String::new, |near| format!("did you mean {near:?}? "));
+    help.push_str(&format!("it can be {}{or}", listed::<T>()));
+    Wrong { problem: format!("cannot be {name:?}"), help: Some(help) }
+}
+
+fn listed<T: Choice>() -> String {
+    names::<T>().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
+}

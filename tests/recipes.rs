@@ -1,0 +1,168 @@
+//! Recipes that are wrong, each beside all that should be said of it, and recipes that are right.
+//!
+//! `UPDATE_EXPECTED=1` writes what is said into the files, to be read before it is committed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tokenmill::run::recipe::{self, Mistakes};
+use tokenmill::run::{Plan, Surroundings, plan};
+use tokenmill::split::{Named, SplitPattern};
+use tokenmill::units::ByteCount;
+
+fn variable(name: &str) -> Option<String> {
+    match name {
+        "KNOWN" => Some("/data".to_owned()),
+        "HERE" => Some("here".to_owned()),
+        _ => None,
+    }
+}
+
+fn planned(path: &str, text: &str) -> Result<Plan, Mistakes> {
+    let surroundings = Surroundings { variable: &variable, threads: 3, memory: ByteCount(1 << 30) };
+    plan(&recipe::read(path, text)?, &surroundings)
+}
+
+fn shown(mistakes: &Mistakes) -> String {
+    let line = |mistake: &recipe::Mistake| {
+        let place = mistakes.place(mistake).expect("a recipe's mistakes have a place");
+        let help = mistake.help.as_ref().map_or_else(String::new, |help| format!("    {help}\n"));
+        format!("{place}: {}\n{help}", mistake.message)
+    };
+    mistakes.iter().map(line).collect()
+}
+
+fn data() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/recipes")
+}
+
+#[test]
+fn every_mistake_of_a_recipe_is_told_with_its_place() {
+    let update = std::env::var_os("UPDATE_EXPECTED").is_some();
+    let mut recipes = 0;
+    for entry in fs::read_dir(data()).expect("the folder of recipes") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_none_or(|extension| extension != "toml") {
+            continue;
+        }
+        recipes += 1;
+        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+        let text = fs::read_to_string(&path).expect("a recipe");
+        let said = shown(&planned(&name, &text).expect_err(&name));
+        let expected = path.with_extension("txt");
+        if update {
+            fs::write(&expected, &said).expect("a writable folder");
+        }
+        assert_eq!(said, fs::read_to_string(&expected).expect(&name), "{name}");
+    }
+    assert!(recipes >= 10, "only {recipes} recipes in {}", data().display());
+}
+
+/// The recipe of a whole run, with lines added to its sections.
+fn whole(source: &str, train: &str, rest: &str) -> String {
+    format!(
+        "[source]\nuri = \"a.txt\"\n{source}\n[train]\n{train}\n[encode]\n[output]\ndir = \"out\"\n{rest}"
+    )
+}
+
+#[test]
+fn a_short_recipe_is_completed_with_defaults() {
+    let plan = planned("recipes/short.toml", &whole("", "merges = 500", "")).expect("a right recipe");
+    assert_eq!(plan.sources[0].uri, "recipes/a.txt");
+    assert_eq!(plan.weights, [1]);
+    assert_eq!((plan.threads, plan.memory), (3, ByteCount(1 << 30)));
+    assert_eq!(plan.output, Path::new("out"));
+    let train = plan.train.expect("a training");
+    assert_eq!(train.split, SplitPattern::Named(Named::Gpt4));
+    assert_eq!(
+        (train.config.merges, train.config.history_every, train.config.min_frequency.get()),
+        (500, 2, 2)
+    );
+    assert_eq!(train.output, Path::new("out/tokenizer"));
+    let encode = plan.encode.expect("an encoding");
+    assert_eq!((encode.tokenizer, encode.bos, encode.eos), (None, None, None));
+    assert_eq!((encode.split_name.as_str(), encode.file_text_bytes), ("train", ByteCount(1_000_000_000)));
+}
+
+#[test]
+fn a_vocabulary_counts_bytes_and_special_tokens() {
+    for (train, merges) in [
+        ("vocab_size = 256", 0),
+        ("vocab_size = 1000", 744),
+        ("vocab_size = 1000\nspecial_tokens = [\"<a>\", \"<b>\"]", 742),
+        ("merges = 1000\nspecial_tokens = [\"<a>\", \"<b>\"]", 1000),
+    ] {
+        let plan = planned("r.toml", &whole("", train, "")).expect(train);
+        assert_eq!(plan.train.expect("a training").config.merges, merges, "{train}");
+    }
+}
+
+#[test]
+fn paths_are_relative_to_the_recipe_unless_a_variable_begins_them() {
+    for (recipe, uri, expected) in [
+        ("r.toml", "a.txt", "a.txt"),
+        ("in/r.toml", "a.txt", "in/a.txt"),
+        ("in/r.toml", "../a.txt", "in/../a.txt"),
+        ("in/r.toml", "/a.txt", "/a.txt"),
+        ("in/r.toml", "${KNOWN}/a.txt", "/data/a.txt"),
+        ("in/r.toml", "${HERE}/a.txt", "here/a.txt"),
+        ("in/r.toml", "a/${HERE}.txt", "in/a/here.txt"),
+        ("in[1]/r.toml", "a.txt", "in[1]/a.txt"),
+        ("in[1]/r.toml", "*.txt", "in[[]1[]]/*.txt"),
+        ("in/r.toml", "demo:verse?lines=5", "demo:verse?lines=5"),
+        ("in/r.toml", "hf://datasets/a/b", "hf://datasets/a/b"),
+        ("in/r.toml", "-", "-"),
+    ] {
+        let text = format!("[source]\nuri = \"{uri}\"\n[encode]\ntokenizer = \"t\"\n[output]\ndir = \"out\"");
+        let plan = planned(recipe, &text).expect(uri);
+        assert_eq!(plan.sources[0].uri, expected, "{uri} in {recipe}");
+        assert_eq!(plan.output, Path::new("out"), "{recipe}");
+    }
+}
+
+#[test]
+fn weights_become_the_smallest_whole_numbers() {
+    for (weights, scaled) in [
+        (["1", "0.25", "3"], [4, 1, 12]),
+        (["2", "2.000000", "4"], [1, 1, 2]),
+        (["0.000001", "1", "10"], [1, 1_000_000, 10_000_000]),
+        (["0.3", "0.2", "0.5"], [3, 2, 5]),
+    ] {
+        let sources = weights.map(|weight| format!("[[source]]\nuri = \"a.txt\"\nweight = {weight}\n"));
+        let text = format!("{}[train]\nmerges = 5\n[output]\ndir = \"out\"", sources.concat());
+        assert_eq!(planned("r.toml", &text).expect("right weights").weights, scaled, "{weights:?}");
+    }
+}
+
+#[test]
+fn the_hash_follows_what_decides_the_bytes_and_nothing_else() {
+    let hash = |path: &str, text: &str| planned(path, text).expect(text).recipe_hash;
+    let plain = hash("r.toml", &whole("", "merges = 500", ""));
+    let same = [
+        ("r.toml", whole("", "vocab_size = 756", "")),
+        ("moved/r.toml", whole("", "merges = 500", "")),
+        ("r.toml", whole("weight = 7", "merges = 500\ntie_break = \"ids\"", "")),
+        ("r.toml", whole("", "merges = 500", "[run]\nthreads = 9\nmemory = \"9GB\"")),
+        ("r.toml", whole("", "merges = 500", "").replace("\"out\"", "\"elsewhere\"")),
+    ];
+    for (path, text) in same {
+        assert_eq!(hash(path, &text), plain, "{text}");
+    }
+    let mut seen = std::collections::HashSet::from([plain]);
+    for (source, train, rest) in [
+        ("", "merges = 501", ""),
+        ("column = \"line\"", "merges = 500", ""),
+        ("documents = \"line\"", "merges = 500", ""),
+        ("", "merges = 500\nsplit = \"none\"", ""),
+        ("", "merges = 500\nsplit = { regex = \"a+\" }", ""),
+        ("", "merges = 500\ntie_break = \"hf\"", ""),
+        ("", "merges = 500\nboundary = \"join\"", ""),
+        ("", "merges = 500\nspecial_tokens = [\"<a>\"]", ""),
+        ("", "merges = 500", "split_name = \"test\""),
+        ("", "merges = 500", "[sample]\nseed = 1"),
+        ("", "merges = 500", "[sample]\ntake = 1"),
+    ] {
+        let text = whole(source, train, rest);
+        assert!(seen.insert(hash("r.toml", &text)), "{text}");
+    }
+}
