@@ -1,0 +1,89 @@
+//! Known right answers as data, each run by every engine: the fast one and the obvious one.
+
+use serde::Deserialize;
+use tokenmill::Count;
+use tokenmill::count::PieceCounts;
+use tokenmill::observer::Silent;
+use tokenmill::train::{Learned, TieBreak, TrainConfig, learn_merges, reference};
+
+#[derive(Deserialize)]
+struct Cases {
+    case: Vec<Case>,
+}
+
+/// What is learned from a text or from weighted words, and into what the text is encoded.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    name: String,
+    /// Where the answer comes from.
+    #[serde(rename = "origin")]
+    _origin: String,
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    words: Vec<(String, u64)>,
+    #[serde(default = "unsplit")]
+    split: String,
+    tie_break: TieBreak,
+    #[serde(default = "two")]
+    min_frequency: u64,
+    max_merges: Option<usize>,
+    max_token_bytes: Option<usize>,
+    merges: Vec<(u32, u32)>,
+    counts: Option<Vec<u64>>,
+    tokens: Option<Vec<u32>>,
+    token_count: Option<usize>,
+}
+
+fn unsplit() -> String {
+    "none".to_owned()
+}
+
+fn two() -> u64 {
+    2
+}
+
+impl Case {
+    fn pieces(&self) -> PieceCounts {
+        if self.text.is_empty() {
+            return self.words.iter().map(|(word, count)| (word.as_bytes(), Count::new(*count))).collect();
+        }
+        assert_eq!(self.split, "none", "{}", self.name);
+        [(self.text.as_bytes(), Count::ONE)].into_iter().collect()
+    }
+
+    fn config(&self) -> TrainConfig {
+        TrainConfig {
+            min_frequency: Count::new(self.min_frequency),
+            max_token_bytes: self.max_token_bytes,
+            tie_break: self.tie_break,
+            ..TrainConfig::new(self.max_merges.unwrap_or(self.merges.len() + 10))
+        }
+    }
+
+    fn check(&self, engine: &str, learned: &Learned) {
+        let merges: Vec<(u32, u32)> = learned.merges.iter().map(|merge| (merge.left, merge.right)).collect();
+        assert_eq!(merges, self.merges, "{} by the {engine}", self.name);
+        let counts: Vec<u64> = learned.merges.iter().map(|merge| merge.count.get()).collect();
+        assert!(self.counts.as_ref().is_none_or(|expected| *expected == counts), "{}: {counts:?}", self.name);
+    }
+}
+
+#[test]
+fn every_engine_learns_the_known_merges() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cases");
+    let mut run = 0;
+    for file in std::fs::read_dir(&folder).expect("the cases are in the repository") {
+        let path = file.expect("a readable folder").path();
+        let text = std::fs::read_to_string(&path).expect("a readable file");
+        let cases: Cases = toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        for case in cases.case {
+            let config = case.config();
+            case.check("loop", &learn_merges(case.pieces(), &config, &Silent).expect("it trains"));
+            case.check("reference", &reference::learn_merges(&case.pieces(), &config));
+            run += 1;
+        }
+    }
+    assert!(run > 10, "only {run} cases were found");
+}
