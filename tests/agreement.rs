@@ -77,7 +77,8 @@ fn every_engine_learns_the_known_merges() {
     for file in std::fs::read_dir(&folder).expect("the cases are in the repository") {
         let path = file.expect("a readable folder").path();
         let text = std::fs::read_to_string(&path).expect("a readable file");
-        let cases: Cases = toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let cases: Cases =
+            toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         for case in cases.case {
             let config = case.config();
             case.check("loop", &learn_merges(case.pieces(), &config, &Silent).expect("it trains"));

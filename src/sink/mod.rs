@@ -1,3 +1,37 @@
 //! Writes token ids: files that are whole or not there, and a manifest that says what each holds.
 //!
-//! Knows token batches and the pass-through columns, nothing of how they came about.
+//! Takes token batches in order and routes them to Parquet files by a plan that is fixed beforehand;
+//! reads such files back. The bytes depend on the rows alone, not on how they came in batches nor on
+//! the number of threads. Knows the pass-through columns, nothing of how the ids came about.
+
+mod fault;
+/// The output contract: columns, types, and what a file says about itself.
+pub mod schema;
+mod features;
+mod row_bytes;
+mod row_group;
+mod chunk;
+mod encoders;
+mod hashed;
+mod writer;
+/// Which documents go to which file.
+pub mod plan;
+mod folder;
+mod dataset;
+mod card;
+/// What an output folder holds, and whether that is still so.
+pub mod manifest;
+/// Reads token ids back.
+pub mod read;
+
+pub use dataset::{DatasetConfig, DatasetWriter};
+pub use encoders::Encoders;
+pub use folder::{OutputFolder, STATE_FOLDER};
+pub use manifest::{Manifest, OutputFile, UnitPart};
+pub use plan::{DEFAULT_FILE_TEXT_BYTES, FilePlan};
+pub use read::TokenReader;
+pub use schema::{Compression, Declaration, DeclaredToken, FORMAT_VERSION, FileShape};
+pub use writer::{ShardFacts, ShardWriter};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+use std::io::Write;
+use std::path::Path;
+
+use super::features::Features;
+use super::folder::CARD;
+use super::manifest::OutputFile;
+use super::plan::DATA_FOLDER;
+use super::schema::{Declaration, FileShape};
+use crate::error::{Error, Result};
+use crate::files;
+use crate::units::{ByteCount, ratio};
+
+/// Publishes the dataset card: a head that `load_dataset` and the hub read, and a few words for people.
+pub(super) fn write(
+    folder: &Path,
+    split_name: &str,
+    shape: &FileShape,
+    declaration: &Declaration,
+    data: &[OutputFile],
+) -> Result<()> {
+    let text = card(split_name, shape, declaration, data);
+    let path = folder.join(CARD);
+    files::publish(&path, |file| {
+        file.write_all(text.as_bytes()).map_err(|cause| Error::io("write", &path, cause))
+    })
+}
+
+pub(super) fn card(
+    split_name: &str,
+    shape: &FileShape,
+    declaration: &Declaration,
+    data: &[OutputFile],
+) -> String {
+    let sum = |of: fn(&OutputFile) -> u64| data.iter().map(of).sum::<u64>();
+    let (rows, tokens) = (sum(|file| file.rows), sum(|file| file.tokens));
+    let (text_bytes, bytes) = (sum(|file| file.text_bytes), sum(|file| file.bytes));
+    // What `datasets` would call the size in memory: ids, list offsets and lengths of 4 bytes each.
+    let in_memory = 4 * (tokens + 2 * rows);
+    let features = match Features::of(&shape.schema) {
+        Some(features) => {
+            let lines: String = features.yaml_lines().map(|line| format!("  {line}\n")).collect();
+            format!("  features:\n{lines}")
+        }
+        None => String::new(),
+    };
+    let added = |token: &Option<super::DeclaredToken>| match token {
+        Some(token) => format!("`{}` (id {})", token.text.replace('`', "'"), token.id),
+        None => "none".to_owned(),
+    };
+    let passed: String = shape.schema.fields()[2..]
+        .iter()
+        .map(|field| format!("| `{}` | passed through |\n", field.name()))
+        .collect();
+    format!(
+        r#"---
+configs:
+- config_name: default
+  data_files:
+  - split: "{split_name}"
+    path: "{DATA_FOLDER}/{split_name}-*.parquet"
+dataset_info:
+{features}  splits:
+  - name: "{split_name}"
+    num_bytes: {in_memory}
+    num_examples: {rows}
+  download_size: {bytes}
+  dataset_size: {in_memory}
+---
+
+# Token ids
+
+{rows} documents with {text} of text, encoded as {tokens} tokens ({per_token:.2} bytes a token).
+
+| column | |
+| --- | --- |
+| `input_ids` | token ids; null where the document is null |
+| `length` | how many token ids the row has |
+{passed}
+Token before each document: {bos}; after it: {eos}. Special tokens within the text: `{special}`.
+The tokenizer's fingerprint is `{tokenizer}`; `manifest.json` lists the files with their hashes and the
+input that each holds.
+
+```python
+from datasets import load_dataset
+
+tokens = load_dataset("path/to/this/folder", split="{split_name}")
+```
+
+Written by tokenmill {version}.
+"#,
+        text = ByteCount(text_bytes),
+        per_token = ratio(text_bytes, tokens),
+        bos = added(&declaration.bos),
+        eos = added(&declaration.eos),
+        special = declaration.special,
+        tokenizer = declaration.tokenizer,
+        version = declaration.tool_version,
+    )
+}

@@ -1,0 +1,78 @@
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
+use parquet::errors::ParquetError;
+
+use super::chunk::{self, Chunk};
+use super::row_group::RowGroup;
+use super::schema::FileShape;
+
+/// What comes of a row group.
+pub(super) type Encoded = Result<Vec<Chunk>, ParquetError>;
+
+/// Threads that encode row groups, shared by all files of an output.
+///
+/// Threads of their own, since the one that writes waits for them, and may be the only one of a pool.
+pub struct Encoders {
+    jobs: Option<Sender<Job>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Job {
+    group: RowGroup,
+    shape: Arc<FileShape>,
+    writers: Arc<ArrowRowGroupWriterFactory>,
+    reply: Sender<Encoded>,
+}
+
+impl Encoders {
+    /// Starts this many threads, at least one.
+    pub fn start(threads: usize) -> Arc<Encoders> {
+        let (jobs, queue) = unbounded::<Job>();
+        let start = |_| {
+            let queue = queue.clone();
+            std::thread::spawn(move || work(&queue))
+        };
+        Arc::new(Encoders { jobs: Some(jobs), threads: (0..threads.max(1)).map(start).collect() })
+    }
+
+    /// How many row groups can usefully be under way at once: one a thread, and one that waits.
+    pub(super) fn ahead(&self) -> usize {
+        self.threads.len() + 1
+    }
+
+    /// Hands a row group over. The receiver gets what comes of it, or is cut off if a thread panics.
+    pub(super) fn encode(
+        &self,
+        group: RowGroup,
+        shape: &Arc<FileShape>,
+        writers: &Arc<ArrowRowGroupWriterFactory>,
+    ) -> Receiver<Encoded> {
+        let (reply, result) = bounded(1);
+        let job = Job { group, shape: Arc::clone(shape), writers: Arc::clone(writers), reply };
+        // If no thread is left the job is dropped with its sender, and the receiver says so.
+        if let Some(jobs) = &self.jobs {
+            let _ = jobs.send(job);
+        }
+        result
+    }
+}
+
+fn work(queue: &Receiver<Job>) {
+    for Job { group, shape, writers, reply } in queue {
+        // Nobody listens any more where the run has failed elsewhere.
+        let _ = reply.send(chunk::encode(group, &shape, &writers));
+    }
+}
+
+impl Drop for Encoders {
+    fn drop(&mut self) {
+        self.jobs = None;
+        for thread in self.threads.drain(..) {
+            // A panic has been told by the cut-off receiver.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,108 @@
+use std::path::{Path, PathBuf};
+
+use arrow_schema::{ArrowError, DataType};
+use parquet::errors::ParquetError;
+
+use crate::error::{Error, ErrorKind};
+
+/// What can go wrong with an output, and where.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Fault {
+    #[error("two output columns would be named {name:?}")]
+    ColumnTwice { name: String },
+    #[error("column {name:?} has type {data_type}, which cannot be passed through")]
+    ColumnType { name: String, data_type: DataType },
+    #[error("column {name:?} is missing from the rows of source {source_index}, unit {unit}")]
+    ColumnMissing { name: String, source_index: usize, unit: usize },
+    #[error("column {name:?} of source {source_index}, unit {unit} does not fit the type {data_type}")]
+    ColumnCast {
+        name: String,
+        source_index: usize,
+        unit: usize,
+        data_type: DataType,
+        #[source]
+        cause: ArrowError,
+    },
+    #[error("{name:?} is no name for a split of a dataset")]
+    SplitName { name: String },
+    #[error("token id {id} does not fit a signed 32-bit number")]
+    IdTooLarge { id: u32 },
+    #[error("a row of source {source_index}, unit {unit} has {tokens} tokens, more than a list can hold")]
+    RowTooLong { source_index: usize, unit: usize, tokens: usize },
+    #[error("rows of source {source_index}, unit {unit} come out of the planned order")]
+    OutOfOrder { source_index: usize, unit: usize },
+    #[error("cannot write {}", path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        cause: ParquetError,
+    },
+    #[error("cannot write {}: a thread that encodes has stopped", path.display())]
+    EncoderStopped { path: PathBuf },
+    #[error("{} holds {name}, which tokenmill did not write", folder.display())]
+    ForeignFolder { folder: PathBuf, name: String },
+    #[error("{} is being written by another process{holder}", folder.display())]
+    Locked { folder: PathBuf, holder: String },
+    #[error("{}: not a manifest", path.display())]
+    ManifestDamaged {
+        path: PathBuf,
+        #[source]
+        cause: serde_json::Error,
+    },
+    #[error("{}: larger than {limit} bytes", path.display())]
+    ManifestTooLarge { path: PathBuf, limit: u64 },
+    #[error("{}: {what}", path.display())]
+    ManifestInvalid { path: PathBuf, what: &'static str },
+    #[error("{}: format version {found}; this program knows versions up to {known}", path.display())]
+    VersionUnknown { path: PathBuf, found: u32, known: u32 },
+    #[error("{}: listed in the manifest, but not there", path.display())]
+    FileMissing { path: PathBuf },
+    #[error("{}: not listed in the manifest", path.display())]
+    FileUnlisted { path: PathBuf },
+    #[error("{}: {what} is {found}, the manifest says {expected}", path.display())]
+    FileDiffers { path: PathBuf, what: &'static str, found: String, expected: String },
+    #[error("{}: cannot be read as Parquet{}", path.display(), in_row_group(*row_group))]
+    Parquet {
+        path: PathBuf,
+        row_group: Option<usize>,
+        #[source]
+        cause: ParquetError,
+    },
+    #[error("{}: damaged{}; the Parquet reader gave up", path.display(), in_row_group(*row_group))]
+    ParquetPanic { path: PathBuf, row_group: Option<usize> },
+    #[error("{}: column {column:?} not found; it has {found}", path.display())]
+    NoTokenColumn { path: PathBuf, column: &'static str, found: String },
+    #[error("{}: column {column:?} is {found}, not a list of token ids", path.display())]
+    NotTokens { path: PathBuf, column: &'static str, found: DataType },
+    #[error("{}: row {row} holds {id}, which is no token id", path.display())]
+    BadId { path: PathBuf, row: u64, id: i64 },
+    #[error("{}: row {row} holds a null among its ids", path.display())]
+    NullId { path: PathBuf, row: u64 },
+    #[error("{}: what it says about its tokens cannot be read", path.display())]
+    DeclarationDamaged {
+        path: PathBuf,
+        #[source]
+        cause: serde_json::Error,
+    },
+    #[error("{}: its tokens are not declared as in {}", path.display(), first.display())]
+    DeclarationDiffers { path: PathBuf, first: PathBuf },
+    #[error("{} holds no Parquet files of token ids", folder.display())]
+    NoFiles { folder: PathBuf },
+}
+
+fn in_row_group(row_group: Option<usize>) -> String {
+    row_group.map_or_else(String::new, |number| format!(", row group {number}"))
+}
+
+/// The error of a failed write of a Parquet file. I/O errors inside are laid open, so that a full disk
+/// is known as one.
+pub(super) fn write_failed(path: &Path, cause: ParquetError) -> Error {
+    let cause = match cause {
+        ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
+            Ok(io) => return Error::io("write", path, *io),
+            Err(inner) => ParquetError::External(inner),
+        },
+        other => other,
+    };
+    Error::new(ErrorKind::Failed, Fault::Write { path: path.to_path_buf(), cause })
+}

@@ -1,0 +1,146 @@
+use arrow_schema::{DataType, Schema, TimeUnit};
+use serde_json::{Map, Value, json};
+
+/// The types of an output's columns in the words of the Python library `datasets`.
+///
+/// Written the way that its versions 2 to 5 all understand: `Sequence` for lists of values, and a
+/// JSON list for lists of structs, which the older ones would turn inside out as a `Sequence`.
+pub(super) struct Features(Vec<(String, Feature)>);
+
+enum Feature {
+    Value(String),
+    List(Box<Feature>),
+    LargeList(Box<Feature>),
+    FixedList(Box<Feature>, i32),
+    Struct(Vec<(String, Feature)>),
+}
+
+impl Features {
+    /// The features of a schema; `None` if `datasets` has no word for one of the types. It finds the
+    /// types by itself then.
+    pub(super) fn of(schema: &Schema) -> Option<Features> {
+        let feature =
+            |field: &arrow_schema::FieldRef| Some((field.name().clone(), Feature::of(field.data_type())?));
+        schema.fields().iter().map(feature).collect::<Option<_>>().map(Features)
+    }
+
+    /// As the file metadata has them.
+    pub(super) fn json(&self) -> Value {
+        json!({ "info": { "features": object(&self.0, Feature::json) } })
+    }
+
+    /// As the head of a dataset card has them, one line a column. JSON, which is YAML too and safe for
+    /// any column name.
+    pub(super) fn yaml_lines(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|named| format!("- {}", named_yaml(named)))
+    }
+}
+
+fn object(fields: &[(String, Feature)], value: impl Fn(&Feature) -> Value) -> Value {
+    fields.iter().map(|(name, feature)| (name.clone(), value(feature))).collect::<Map<_, _>>().into()
+}
+
+fn named_yaml((name, feature): &(String, Feature)) -> Value {
+    let mut object = Map::from_iter([("name".to_owned(), json!(name))]);
+    object.extend(feature.yaml());
+    object.into()
+}
+
+impl Feature {
+    fn of(data_type: &DataType) -> Option<Feature> {
+        let boxed = |item: &DataType| Feature::of(item).map(Box::new);
+        Some(match data_type {
+            DataType::List(item) => Feature::List(boxed(item.data_type())?),
+            DataType::LargeList(item) => Feature::LargeList(boxed(item.data_type())?),
+            DataType::FixedSizeList(item, length) => Feature::FixedList(boxed(item.data_type())?, *length),
+            DataType::Struct(fields) => Feature::Struct(
+                fields
+                    .iter()
+                    .map(|field| Some((field.name().clone(), Feature::of(field.data_type())?)))
+                    .collect::<Option<_>>()?,
+            ),
+            value => Feature::Value(value_name(value)?),
+        })
+    }
+
+    fn json(&self) -> Value {
+        match self {
+            Feature::Value(dtype) => json!({ "dtype": dtype, "_type": "Value" }),
+            Feature::List(item) if matches!(**item, Feature::Struct(_)) => json!([item.json()]),
+            Feature::List(item) => json!({ "feature": item.json(), "_type": "Sequence" }),
+            Feature::LargeList(item) => json!({ "feature": item.json(), "_type": "LargeList" }),
+            Feature::FixedList(item, length) => {
+                json!({ "feature": item.json(), "length": length, "_type": "Sequence" })
+            }
+            Feature::Struct(fields) => object(fields, Feature::json),
+        }
+    }
+
+    fn yaml(&self) -> Map<String, Value> {
+        let (key, value) = match self {
+            Feature::Value(dtype) => ("dtype", json!(dtype)),
+            Feature::List(item) if matches!(**item, Feature::Struct(_)) => ("list", item.yaml_item()),
+            Feature::List(item) | Feature::FixedList(item, _) => ("sequence", item.yaml_item()),
+            Feature::LargeList(item) => ("large_list", item.yaml_item()),
+            Feature::Struct(fields) => ("struct", fields.iter().map(named_yaml).collect()),
+        };
+        let mut object = Map::from_iter([(key.to_owned(), value)]);
+        if let Feature::FixedList(_, length) = self {
+            object.insert("length".to_owned(), json!(length));
+        }
+        object
+    }
+
+    /// The short form that stands within a list.
+    fn yaml_item(&self) -> Value {
+        match self {
+            Feature::Value(dtype) => json!(dtype),
+            Feature::Struct(fields) => fields.iter().map(named_yaml).collect(),
+            list => list.yaml().into(),
+        }
+    }
+}
+
+fn value_name(data_type: &DataType) -> Option<String> {
+    let name = match data_type {
+        DataType::Null => "null",
+        DataType::Boolean => "bool",
+        DataType::Int8 => "int8",
+        DataType::Int16 => "int16",
+        DataType::Int32 => "int32",
+        DataType::Int64 => "int64",
+        DataType::UInt8 => "uint8",
+        DataType::UInt16 => "uint16",
+        DataType::UInt32 => "uint32",
+        DataType::UInt64 => "uint64",
+        DataType::Float16 => "float16",
+        DataType::Float32 => "float32",
+        DataType::Float64 => "float64",
+        DataType::Utf8 => "string",
+        DataType::LargeUtf8 => "large_string",
+        DataType::Binary => "binary",
+        DataType::LargeBinary => "large_binary",
+        DataType::Date32 => "date32",
+        DataType::Date64 => "date64",
+        DataType::Time32(unit) => return Some(format!("time32[{}]", unit_name(*unit))),
+        DataType::Time64(unit) => return Some(format!("time64[{}]", unit_name(*unit))),
+        DataType::Duration(unit) => return Some(format!("duration[{}]", unit_name(*unit))),
+        DataType::Timestamp(unit, None) => return Some(format!("timestamp[{}]", unit_name(*unit))),
+        DataType::Timestamp(unit, Some(zone)) => {
+            return Some(format!("timestamp[{}, tz={zone}]", unit_name(*unit)));
+        }
+        DataType::Decimal128(precision, scale) => return Some(format!("decimal128({precision}, {scale})")),
+        DataType::Decimal256(precision, scale) => return Some(format!("decimal256({precision}, {scale})")),
+        _ => return None,
+    };
+    Some(name.to_owned())
+}
+
+fn unit_name(unit: TimeUnit) -> &'static str {
+    match unit {
+        TimeUnit::Second => "s",
+        TimeUnit::Millisecond => "ms",
+        TimeUnit::Microsecond => "us",
+        TimeUnit::Nanosecond => "ns",
+    }
+}

@@ -1,0 +1,144 @@
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use super::fault::Fault;
+use super::manifest::{MANIFEST, Manifest};
+use super::plan::DATA_FOLDER;
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::TEMPORARY_PREFIX;
+
+/// The folder within an output folder for the lock, scratch files and state.
+pub const STATE_FOLDER: &str = ".tokenmill";
+
+/// The dataset card.
+pub(super) const CARD: &str = "README.md";
+
+/// An output folder that this process alone may write, until this value is dropped.
+#[derive(Debug)]
+pub struct OutputFolder {
+    path: PathBuf,
+    /// Held for its lock.
+    _lock: File,
+}
+
+impl OutputFolder {
+    /// Takes a folder for writing: makes it if it is not there, locks it, and removes the unfinished
+    /// files that a killed run left.
+    ///
+    /// # Errors
+    /// The folder cannot be made or written, another process holds it, or it holds a dataset card,
+    /// manifest or data files that are not this program's ([`ErrorKind::Usage`]): those would be
+    /// overwritten, or read as part of the output.
+    pub fn open(path: impl Into<PathBuf>) -> Result<OutputFolder> {
+        let path = path.into();
+        let state = path.join(STATE_FOLDER);
+        if !state.is_dir() {
+            refuse_foreign(&path)?;
+        }
+        fs::create_dir_all(&state).map_err(|cause| Error::io("create", &state, cause))?;
+        let lock = lock(&path, &state.join("lock"))?;
+        let folder = OutputFolder { path, _lock: lock };
+        folder.remove_unfinished()?;
+        Ok(folder)
+    }
+
+    /// The folder's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The folder for scratch files and state, which no reader of the data sees.
+    pub fn state(&self) -> PathBuf {
+        self.path.join(STATE_FOLDER)
+    }
+
+    /// Removes the manifest and the data files, so that none of an earlier output is taken for part of
+    /// the next. The manifest goes first: while it stands it vouches for the others.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub(super) fn clear_data(&self) -> Result<()> {
+        remove(&self.path.join(MANIFEST))?;
+        for path in data_files(&self.path)? {
+            remove(&path)?;
+        }
+        Ok(())
+    }
+
+    fn remove_unfinished(&self) -> Result<()> {
+        for below in ["", DATA_FOLDER, "tokenizer", STATE_FOLDER] {
+            for path in entries(&self.path.join(below))? {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                if name.starts_with(TEMPORARY_PREFIX) && !path.is_dir() {
+                    remove(&path)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The Parquet files in the data folder of an output, by name.
+pub(super) fn data_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = entries(&folder.join(DATA_FOLDER))?;
+    files.retain(|path| path.extension() == Some(OsStr::new("parquet")));
+    files.sort();
+    Ok(files)
+}
+
+/// What lies in a folder; nothing if there is no such folder.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let failed = |cause| Error::io("read", folder, cause);
+    match fs::read_dir(folder) {
+        Ok(entries) => entries.map(|entry| Ok(entry.map_err(failed)?.path())).collect(),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(cause) => Err(failed(cause)),
+    }
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path, cause)),
+        _ => Ok(()),
+    }
+}
+
+/// An output that was copied without its state folder is known by its manifest.
+fn refuse_foreign(folder: &Path) -> Result<()> {
+    if matches!(Manifest::read(folder), Ok(Some(_))) {
+        return Ok(());
+    }
+    let fixed = [CARD, MANIFEST].map(|name| folder.join(name)).into_iter().filter(|path| path.exists());
+    if let Some(path) = fixed.chain(data_files(folder)?).next() {
+        let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
+        let fault = Fault::ForeignFolder { folder: folder.to_path_buf(), name };
+        return Err(Error::new(ErrorKind::Usage, fault).with_help("choose a new or an empty folder"));
+    }
+    Ok(())
+}
+
+/// Takes the lock and writes this process's number into it for those who come too late.
+fn lock(folder: &Path, path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    let opened = options.read(true).write(true).create(true).truncate(false).open(path);
+    let mut file = opened.map_err(|cause| Error::io("create", path, cause))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut holder = String::new();
+            // Only digits count: the file may be anything.
+            let _ = (&file).take(20).read_to_string(&mut holder);
+            let number: String = holder.chars().take_while(char::is_ascii_digit).collect();
+            let holder = if number.is_empty() { number } else { format!(" (process {number})") };
+            let fault = Fault::Locked { folder: folder.to_path_buf(), holder };
+            return Err(Error::new(ErrorKind::Failed, fault)
+                .with_help("wait until it has ended, or choose another folder"));
+        }
+        Err(TryLockError::Error(cause)) => return Err(Error::io("lock", path, cause)),
+    }
+    let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+    written.map_err(|cause| Error::io("write", path, cause))?;
+    Ok(file)
+}

@@ -1,0 +1,254 @@
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Component, Path, PathBuf};
+
+use rustc_hash::FxHashSet;
+use serde::{Deserialize, Serialize};
+
+use super::fault::Fault;
+use super::folder::data_files;
+use super::hashed::Hashed;
+use super::read::row_count;
+use super::schema::FORMAT_VERSION;
+use crate::error::{Error, ErrorKind, Result};
+use crate::files;
+use crate::observer::{Observer, Stage};
+use crate::source::{Identity, Range};
+use crate::units::amount;
+
+/// The manifest's file name.
+pub const MANIFEST: &str = "manifest.json";
+
+/// Larger manifests are not read: one of a terabyte of text has a few megabytes.
+const MAX_MANIFEST_BYTES: u64 = 1 << 30;
+
+/// What an output folder holds, and of what. It is written last: where it stands the output is complete.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`FORMAT_VERSION`] of the program that wrote it.
+    pub format_version: u32,
+    /// Version of the program that wrote it.
+    pub tool_version: String,
+    /// Fingerprint of all that the output depends on.
+    pub job: String,
+    /// Fingerprint of the tokenizer.
+    pub tokenizer: String,
+    /// The data files, in order.
+    pub files: Vec<OutputFile>,
+}
+
+/// A data file of an output.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputFile {
+    /// Path below the output folder, with forward slashes.
+    pub name: String,
+    /// Rows, nulls included.
+    pub rows: u64,
+    /// Token ids in all rows.
+    pub tokens: u64,
+    /// Bytes of the text that was encoded.
+    pub text_bytes: u64,
+    /// Size of the file.
+    pub bytes: u64,
+    /// SHA-256 of the file, in hex.
+    pub sha256: String,
+    /// The input it holds, in order.
+    pub units: Vec<UnitPart>,
+}
+
+/// What a data file holds of a unit of the input.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnitPart {
+    /// The unit's file or URI.
+    pub name: String,
+    /// Which part of it the unit is.
+    pub range: Range,
+    /// What identifies its content.
+    pub identity: Identity,
+    /// The row of the unit that comes first in the data file.
+    pub first_row: u64,
+    /// How many rows of the data file are of the unit.
+    pub rows: u64,
+}
+
+impl Manifest {
+    /// Reads the manifest of an output folder; `None` if it has none.
+    ///
+    /// # Errors
+    /// It cannot be read, is no manifest, is of a later version, or names files outside the folder.
+    pub fn read(folder: &Path) -> Result<Option<Manifest>> {
+        let path = folder.join(MANIFEST);
+        let file = match File::open(&path) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(|cause| Error::io("read", &path, cause))?,
+        };
+        let mut text = Vec::new();
+        let mut limited = file.take(MAX_MANIFEST_BYTES + 1);
+        limited.read_to_end(&mut text).map_err(|cause| Error::io("read", &path, cause))?;
+        if amount(text.len()) > MAX_MANIFEST_BYTES {
+            return Err(failed(Fault::ManifestTooLarge { path, limit: MAX_MANIFEST_BYTES }));
+        }
+        parse(path, &text).map(Some)
+    }
+
+    /// Publishes the manifest in an output folder. Call it when all else is in place.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        let path = folder.join(MANIFEST);
+        let mut text = serde_json::to_string_pretty(self).expect("plain fields with text keys");
+        text.push('\n');
+        files::publish(&path, |file| {
+            file.write_all(text.as_bytes()).map_err(|cause| Error::io("write", &path, cause))
+        })
+    }
+
+    /// Rows in all files.
+    pub fn rows(&self) -> u64 {
+        self.files.iter().map(|file| file.rows).sum()
+    }
+
+    /// Token ids in all files.
+    pub fn tokens(&self) -> u64 {
+        self.files.iter().map(|file| file.tokens).sum()
+    }
+
+    /// Bytes of encoded text in all files.
+    pub fn text_bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.text_bytes).sum()
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+
+    /// Reads all data files of `folder` and compares size, hash and rows with the manifest, then looks
+    /// for data files that it does not list. Tells of [`Stage::Verify`].
+    ///
+    /// # Errors
+    /// A file is missing, differs, or is not listed ([`ErrorKind::Mismatch`]); a file cannot be read;
+    /// the observer says stop.
+    pub fn verify(&self, folder: &Path, observer: &dyn Observer) -> Result<()> {
+        observer.started(Stage::Verify, Some(self.bytes()));
+        for file in &self.files {
+            file.verify(folder, observer)?;
+        }
+        let listed: FxHashSet<PathBuf> = self.files.iter().map(|file| folder.join(&file.name)).collect();
+        if let Some(path) = data_files(folder)?.into_iter().find(|path| !listed.contains(path)) {
+            return Err(mismatch(Fault::FileUnlisted { path })
+                .with_help("remove it: readers of the folder take it for part of the data"));
+        }
+        observer.finished(Stage::Verify);
+        Ok(())
+    }
+}
+
+impl OutputFile {
+    fn verify(&self, folder: &Path, observer: &dyn Observer) -> Result<()> {
+        let path = folder.join(&self.name);
+        let differs = |what, found: String, expected: String| {
+            Err(mismatch(Fault::FileDiffers { path: path.clone(), what, found, expected }))
+        };
+        let file = match File::open(&path) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+                return Err(mismatch(Fault::FileMissing { path }));
+            }
+            opened => opened.map_err(|cause| Error::io("read", &path, cause))?,
+        };
+        let size = file.metadata().map_err(|cause| Error::io("read", &path, cause))?.len();
+        if size != self.bytes {
+            return differs("the size", size.to_string(), self.bytes.to_string());
+        }
+        let sha256 = hash(file, &path, observer)?;
+        if sha256 != self.sha256 {
+            return differs("the SHA-256", sha256, self.sha256.clone());
+        }
+        let rows = row_count(&path)?;
+        if rows != self.rows {
+            return differs("the number of rows", rows.to_string(), self.rows.to_string());
+        }
+        Ok(())
+    }
+}
+
+fn hash(mut file: File, path: &Path, observer: &dyn Observer) -> Result<String> {
+    let mut hashed = Hashed::new(io::sink());
+    let mut buffer = vec![0; 1 << 18];
+    loop {
+        observer.checkpoint()?;
+        let read = match file.read(&mut buffer) {
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
+            read => read.map_err(|cause| Error::io("read", path, cause))?,
+        };
+        if read == 0 {
+            return Ok(hashed.finish().2);
+        }
+        hashed.write_all(&buffer[..read]).expect("a sink takes all");
+        observer.advanced(Stage::Verify, amount(read));
+    }
+}
+
+fn parse(path: PathBuf, text: &[u8]) -> Result<Manifest> {
+    /// Read by itself first, since a later version may differ in all else.
+    #[derive(Deserialize)]
+    struct Version {
+        format_version: u32,
+    }
+    let damaged = |path, cause| {
+        failed(Fault::ManifestDamaged { path, cause }).with_help("remove it to write the output anew")
+    };
+    match serde_json::from_slice::<Version>(text) {
+        Err(cause) => return Err(damaged(path, cause)),
+        Ok(Version { format_version: found }) if found > FORMAT_VERSION => {
+            return Err(failed(Fault::VersionUnknown { path, found, known: FORMAT_VERSION })
+                .with_help("use the version of tokenmill that wrote it, or a later one"));
+        }
+        Ok(_) => {}
+    }
+    let manifest: Manifest = match serde_json::from_slice(text) {
+        Err(cause) => return Err(damaged(path, cause)),
+        Ok(manifest) => manifest,
+    };
+    match manifest.flaw() {
+        Some(what) => Err(failed(Fault::ManifestInvalid { path, what })),
+        None => Ok(manifest),
+    }
+}
+
+impl Manifest {
+    fn flaw(&self) -> Option<&'static str> {
+        let inside = |name: &str| {
+            !name.is_empty() && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)))
+        };
+        if !self.files.iter().all(|file| inside(&file.name)) {
+            return Some("names a file outside the folder");
+        }
+        let mut names = FxHashSet::default();
+        if !self.files.iter().all(|file| names.insert(&file.name)) {
+            return Some("names a file twice");
+        }
+        let sums = self.files.iter().try_fold([0_u64; 4], |sums, file| {
+            let [rows, tokens, text_bytes, bytes] = sums;
+            Some([
+                rows.checked_add(file.rows)?,
+                tokens.checked_add(file.tokens)?,
+                text_bytes.checked_add(file.text_bytes)?,
+                bytes.checked_add(file.bytes)?,
+            ])
+        });
+        if sums.is_none() {
+            return Some("its sums pass 64 bits");
+        }
+        None
+    }
+}
+
+fn failed(fault: Fault) -> Error {
+    Error::new(ErrorKind::Failed, fault)
+}
+
+fn mismatch(fault: Fault) -> Error {
+    Error::new(ErrorKind::Mismatch, fault)
+}

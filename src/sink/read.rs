@@ -1,0 +1,287 @@
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type, UInt16Type, UInt32Type};
+use arrow_array::{Array, GenericListArray, OffsetSizeTrait, RecordBatch};
+use arrow_schema::DataType;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+use parquet::errors::ParquetError;
+
+use super::fault::Fault;
+use super::folder::data_files;
+use super::manifest::Manifest;
+use super::schema::{DECLARATION_KEY, Declaration, FORMAT_VERSION, INPUT_IDS};
+use crate::encode::TokenBatch;
+use crate::error::{Error, ErrorKind, Result};
+use crate::units::{TokenId, amount};
+
+/// Ids in a batch, about, as far as rows allow.
+const BATCH_IDS: u64 = 1 << 20;
+
+/// Rows in a batch at most.
+const BATCH_ROWS: u64 = 1 << 13;
+
+/// Reads rows of token ids in order, from an output folder or a single Parquet file, also of another
+/// program: a column `input_ids` that is a list of integers is enough.
+///
+/// In the batches `unit` is the number of the file, counted from 0; text and pass-through columns are
+/// not there.
+///
+/// **Memory:** a batch of about a million ids, or one row, and a page of the file.
+pub struct TokenReader {
+    paths: Vec<PathBuf>,
+    /// The file after the open one.
+    next: usize,
+    open: Option<OpenFile>,
+    declaration: Option<Declaration>,
+}
+
+struct OpenFile {
+    number: usize,
+    path: PathBuf,
+    metadata: ArrowReaderMetadata,
+    column: usize,
+    next_group: usize,
+    batches: Option<ParquetRecordBatchReader>,
+    row: u64,
+}
+
+impl TokenReader {
+    /// Opens a folder (the files of its manifest, or all Parquet files of its `data` folder) or a file.
+    ///
+    /// # Errors
+    /// The folder has no such files; the first file is not Parquet or has no column of token ids.
+    pub fn open(path: &Path) -> Result<TokenReader> {
+        let paths = if path.is_dir() { files_of(path)? } else { vec![path.to_path_buf()] };
+        let Some(first) = paths.first() else {
+            return Err(Error::new(ErrorKind::Failed, Fault::NoFiles { folder: path.to_path_buf() }));
+        };
+        let first = OpenFile::open(0, first.clone())?;
+        let declaration = first.declaration()?;
+        Ok(TokenReader { paths, next: 1, open: Some(first), declaration })
+    }
+
+    /// What the files say about their tokens: those before and after each row, and which tokenizer made
+    /// them. `None` for the files of another program.
+    pub fn declaration(&self) -> Option<&Declaration> {
+        self.declaration.as_ref()
+    }
+
+    fn advance(&mut self) -> Result<Option<TokenBatch>> {
+        loop {
+            if let Some(file) = &mut self.open
+                && let Some(batch) = file.read()?
+            {
+                return Ok(Some(batch));
+            }
+            self.open = None;
+            let Some(path) = self.paths.get(self.next) else { return Ok(None) };
+            let file = OpenFile::open(self.next, path.clone())?;
+            if file.declaration()? != self.declaration {
+                let (path, first) = (path.clone(), self.paths[0].clone());
+                return Err(Error::new(ErrorKind::Failed, Fault::DeclarationDiffers { path, first }));
+            }
+            self.open = Some(file);
+            self.next += 1;
+        }
+    }
+}
+
+impl Iterator for TokenReader {
+    type Item = Result<TokenBatch>;
+
+    fn next(&mut self) -> Option<Result<TokenBatch>> {
+        let next = self.advance();
+        if next.is_err() {
+            self.open = None;
+            self.next = self.paths.len();
+        }
+        next.transpose()
+    }
+}
+
+fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
+    match Manifest::read(folder)? {
+        Some(manifest) => Ok(manifest.files.iter().map(|file| folder.join(&file.name)).collect()),
+        None => data_files(folder),
+    }
+}
+
+/// How many rows a Parquet file says it has.
+pub(super) fn row_count(path: &Path) -> Result<u64> {
+    let metadata = load(path)?;
+    Ok(u64::try_from(metadata.metadata().file_metadata().num_rows()).unwrap_or(0))
+}
+
+fn load(path: &Path) -> Result<ArrowReaderMetadata> {
+    let file = File::open(path).map_err(|cause| Error::io("read", path, cause))?;
+    guarded(path, None, || ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()))
+}
+
+/// The Parquet reader panics on some damaged files; that ends in an error as well.
+fn guarded<R>(
+    path: &Path,
+    row_group: Option<usize>,
+    read: impl FnOnce() -> Result<R, ParquetError>,
+) -> Result<R> {
+    let fault = match catch_unwind(AssertUnwindSafe(read)) {
+        Ok(Ok(value)) => return Ok(value),
+        Ok(Err(cause)) => Fault::Parquet { path: path.to_path_buf(), row_group, cause },
+        Err(_) => Fault::ParquetPanic { path: path.to_path_buf(), row_group },
+    };
+    Err(Error::new(ErrorKind::Failed, fault))
+}
+
+impl OpenFile {
+    fn open(number: usize, path: PathBuf) -> Result<OpenFile> {
+        let metadata = load(&path)?;
+        let fields = metadata.schema().fields();
+        let Some((column, field)) = fields.find(INPUT_IDS) else {
+            let found = fields.iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(", ");
+            let fault = Fault::NoTokenColumn { path, column: INPUT_IDS, found };
+            return Err(Error::new(ErrorKind::Usage, fault));
+        };
+        if !is_tokens(field.data_type()) {
+            let fault = Fault::NotTokens { path, column: INPUT_IDS, found: field.data_type().clone() };
+            return Err(Error::new(ErrorKind::Usage, fault));
+        }
+        Ok(OpenFile { number, path, metadata, column, next_group: 0, batches: None, row: 0 })
+    }
+
+    fn declaration(&self) -> Result<Option<Declaration>> {
+        let pairs = self.metadata.metadata().file_metadata().key_value_metadata();
+        let pair = pairs.into_iter().flatten().find(|pair| pair.key == DECLARATION_KEY);
+        let Some(text) = pair.and_then(|pair| pair.value.as_deref()) else { return Ok(None) };
+        let path = self.path.clone();
+        let declaration: Declaration = serde_json::from_str(text).map_err(|cause| {
+            Error::new(ErrorKind::Failed, Fault::DeclarationDamaged { path: path.clone(), cause })
+        })?;
+        let found = declaration.format_version;
+        if found > FORMAT_VERSION {
+            let fault = Fault::VersionUnknown { path, found, known: FORMAT_VERSION };
+            return Err(Error::new(ErrorKind::Failed, fault)
+                .with_help("use the version of tokenmill that wrote it, or a later one"));
+        }
+        Ok(Some(declaration))
+    }
+
+    fn read(&mut self) -> Result<Option<TokenBatch>> {
+        loop {
+            let group = self.next_group;
+            if let Some(batches) = &mut self.batches {
+                let place = Some(group - 1);
+                let batch = guarded(&self.path, place, || Ok(batches.next().transpose()?))?;
+                match batch {
+                    Some(batch) if batch.num_rows() > 0 => return self.tokens(&batch).map(Some),
+                    Some(_) => continue,
+                    None => self.batches = None,
+                }
+            }
+            if group == self.metadata.metadata().num_row_groups() {
+                return Ok(None);
+            }
+            self.batches = Some(self.open_group(group)?);
+            self.next_group += 1;
+        }
+    }
+
+    fn open_group(&self, group: usize) -> Result<ParquetRecordBatchReader> {
+        let file = File::open(&self.path).map_err(|cause| Error::io("read", &self.path, cause))?;
+        guarded(&self.path, Some(group), || {
+            let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone());
+            let columns = ProjectionMask::roots(builder.parquet_schema(), [self.column]);
+            builder
+                .with_projection(columns)
+                .with_row_groups(vec![group])
+                .with_batch_size(self.batch_rows(group))
+                .build()
+        })
+    }
+
+    /// Rows in a batch, by what the file says of the group; a wrong figure costs memory for one batch.
+    fn batch_rows(&self, group: usize) -> usize {
+        let group = self.metadata.metadata().row_group(group);
+        let columns = group.columns().iter();
+        let ids = columns.filter(|column| column.column_path().parts()[0] == INPUT_IDS);
+        let ids: u64 = ids.map(|column| column.num_values().unsigned_abs()).max().unwrap_or(0);
+        let rows = group.num_rows().unsigned_abs().max(1);
+        let batch = BATCH_IDS / (ids / rows).max(1);
+        usize::try_from(batch.clamp(1, BATCH_ROWS)).expect("at most 8192")
+    }
+
+    fn tokens(&mut self, batch: &RecordBatch) -> Result<TokenBatch> {
+        let column = batch.column(0);
+        let batch = match column.data_type() {
+            DataType::LargeList(_) => self.rows(column.as_list::<i64>()),
+            _ => self.rows(column.as_list::<i32>()),
+        }?;
+        self.row += amount(batch.len());
+        Ok(batch)
+    }
+
+    fn rows<O: OffsetSizeTrait>(&self, list: &GenericListArray<O>) -> Result<TokenBatch> {
+        let offsets = list.value_offsets();
+        let first = offsets[0].as_usize();
+        let values = list.values().slice(first, offsets[list.len()].as_usize() - first);
+        let row_of = |place: usize| {
+            let row = offsets.partition_point(|offset| offset.as_usize() <= first + place) - 1;
+            self.row + amount(row)
+        };
+        let fault = |fault| Err(Error::new(ErrorKind::Failed, fault));
+        if let Some(nulls) = values.nulls()
+            && let Some(place) = (0..values.len()).find(|&place| nulls.is_null(place))
+        {
+            return fault(Fault::NullId { path: self.path.clone(), row: row_of(place) });
+        }
+        let converted = match values.data_type() {
+            DataType::Int32 => ids_of::<Int32Type>(&values),
+            DataType::Int64 => ids_of::<Int64Type>(&values),
+            DataType::UInt16 => ids_of::<UInt16Type>(&values),
+            _ => ids_of::<UInt32Type>(&values),
+        };
+        let ids = match converted {
+            Ok(ids) => ids,
+            Err((place, id)) => {
+                return fault(Fault::BadId { path: self.path.clone(), row: row_of(place), id });
+            }
+        };
+        let nulls = match list.nulls() {
+            Some(nulls) => nulls.iter().map(|valid| !valid).collect(),
+            None => Vec::new(),
+        };
+        Ok(TokenBatch {
+            source: 0,
+            unit: self.number,
+            first_row: self.row,
+            ids,
+            ends: offsets[1..].iter().map(|end| end.as_usize() - first).collect(),
+            nulls,
+            text_bytes: 0,
+            text_lengths: vec![0; list.len()],
+            columns: None,
+        })
+    }
+}
+
+fn is_tokens(data_type: &DataType) -> bool {
+    let (DataType::List(item) | DataType::LargeList(item)) = data_type else { return false };
+    matches!(item.data_type(), DataType::Int32 | DataType::Int64 | DataType::UInt16 | DataType::UInt32)
+}
+
+/// The values as token ids, or the place and value of the first that is none.
+fn ids_of<T: ArrowPrimitiveType>(values: &dyn Array) -> Result<Vec<TokenId>, (usize, i64)>
+where
+    T::Native: TryInto<u32> + Into<i64>,
+{
+    let values = values.as_primitive::<T>().values();
+    let id = |(place, &value): (usize, &T::Native)| match value.try_into() {
+        Ok(id) => Ok(TokenId::new(id)),
+        Err(_) => Err((place, value.into())),
+    };
+    values.iter().enumerate().map(id).collect()
+}

@@ -1,0 +1,200 @@
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int32Array, RecordBatch};
+use arrow_cast::CastOptions;
+use arrow_schema::{Schema, SchemaRef};
+
+use super::fault::Fault;
+use super::row_bytes::row_bytes;
+use crate::encode::TokenBatch;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Token ids in a row group; one row may have more. 16 MiB: small enough that encoding and compression
+/// overlap on all cores in little memory, large enough that readers do not notice.
+pub(super) const GROUP_IDS: usize = 1 << 22;
+
+/// Rows in a row group.
+pub(super) const GROUP_ROWS: usize = 1 << 20;
+
+/// Bytes of pass-through values in a row group; one row may have more.
+pub(super) const GROUP_COLUMN_BYTES: u64 = 64 << 20;
+
+/// A token batch in the types of the output.
+pub(super) struct Rows {
+    ids: Vec<i32>,
+    ends: Vec<usize>,
+    nulls: Vec<bool>,
+    columns: Option<RecordBatch>,
+    column_bytes: Vec<u64>,
+}
+
+impl Rows {
+    /// Takes a batch over, its pass-through columns as `schema` has them after the first two.
+    ///
+    /// # Errors
+    /// An id or a row's length does not fit 31 bits; a column is missing or does not fit its type.
+    pub(super) fn new(batch: TokenBatch, schema: &SchemaRef) -> Result<Rows> {
+        let columns = pass_through(&batch, schema)?;
+        check_lengths(&batch)?;
+        // Folding first keeps both loops free of branches, and the second one in place.
+        let all_bits = batch.ids.iter().fold(0, |bits, id| bits | id.get());
+        if i32::try_from(all_bits).is_err() {
+            let id = batch.ids.iter().map(|id| id.get()).max().unwrap_or(0);
+            return Err(Error::new(ErrorKind::Failed, Fault::IdTooLarge { id }));
+        }
+        Ok(Rows {
+            ids: batch.ids.into_iter().map(|id| id.get().cast_signed()).collect(),
+            ends: batch.ends,
+            nulls: batch.nulls,
+            column_bytes: columns.as_ref().map(row_bytes).unwrap_or_default(),
+            columns,
+        })
+    }
+
+    fn start(&self, row: usize) -> usize {
+        if row == 0 { 0 } else { self.ends[row - 1] }
+    }
+
+    fn is_null(&self, row: usize) -> bool {
+        self.nulls.get(row).copied().unwrap_or(false)
+    }
+
+    fn column_bytes(&self, row: usize) -> u64 {
+        self.column_bytes.get(row).copied().unwrap_or(0)
+    }
+}
+
+fn check_lengths(batch: &TokenBatch) -> Result<()> {
+    let mut start = 0;
+    for &end in &batch.ends {
+        if i32::try_from(end - start).is_err() {
+            let fault =
+                Fault::RowTooLong { source_index: batch.source, unit: batch.unit, tokens: end - start };
+            return Err(Error::new(ErrorKind::Failed, fault));
+        }
+        start = end;
+    }
+    Ok(())
+}
+
+fn pass_through(batch: &TokenBatch, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
+    let fields = schema.fields()[2..].to_vec();
+    if fields.is_empty() {
+        return Ok(None);
+    }
+    let (source_index, unit) = (batch.source, batch.unit);
+    let mut columns = Vec::with_capacity(fields.len());
+    for field in &fields {
+        let given = batch.columns.as_ref().and_then(|columns| columns.column_by_name(field.name()));
+        let Some(given) = given.filter(|given| given.len() == batch.len()) else {
+            let fault = Fault::ColumnMissing { name: field.name().clone(), source_index, unit };
+            return Err(Error::new(ErrorKind::Failed, fault));
+        };
+        columns.push(plain(given, field, source_index, unit)?);
+    }
+    let columns = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns);
+    Ok(Some(columns.expect("as many columns as fields, all as long as the batch, cast to their types")))
+}
+
+fn plain(
+    given: &ArrayRef,
+    field: &arrow_schema::Field,
+    source_index: usize,
+    unit: usize,
+) -> Result<ArrayRef> {
+    if given.data_type() == field.data_type() {
+        return Ok(Arc::clone(given));
+    }
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    arrow_cast::cast_with_options(given, field.data_type(), &strict).map_err(|cause| {
+        let (name, data_type) = (field.name().clone(), field.data_type().clone());
+        Error::new(ErrorKind::Failed, Fault::ColumnCast { name, source_index, unit, data_type, cause })
+    })
+}
+
+/// Rows that will be one row group.
+#[derive(Default)]
+pub(super) struct RowGroup {
+    ids: Vec<i32>,
+    ends: Vec<usize>,
+    nulls: Vec<bool>,
+    columns: Vec<RecordBatch>,
+    column_bytes: u64,
+}
+
+impl RowGroup {
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Takes rows from the start of `range` for as long as they fit, and says where it stopped. An empty
+    /// group takes one row whatever its size.
+    ///
+    /// Whether a row fits depends on it and on those before it in the group, so that the groups are
+    /// the same however the rows come in batches.
+    pub(super) fn take(&mut self, rows: &mut Rows, range: Range<usize>) -> usize {
+        let begin = rows.start(range.start);
+        let mut column_bytes = self.column_bytes;
+        let mut stop = range.start;
+        while stop < range.end {
+            column_bytes += rows.column_bytes(stop);
+            let taken = self.len() + stop - range.start;
+            let ids = self.ids.len() + rows.ends[stop] - begin;
+            let fits = ids <= GROUP_IDS && taken < GROUP_ROWS && column_bytes <= GROUP_COLUMN_BYTES;
+            if !fits && taken > 0 {
+                break;
+            }
+            self.column_bytes = column_bytes;
+            stop += 1;
+        }
+        if stop > range.start {
+            self.append(rows, range.start..stop);
+        }
+        stop
+    }
+
+    fn append(&mut self, rows: &mut Rows, range: Range<usize>) {
+        let (begin, end) = (rows.start(range.start), rows.ends[range.end - 1]);
+        let shift = self.ids.len();
+        self.ends.extend(rows.ends[range.clone()].iter().map(|end| shift + end - begin));
+        self.nulls.extend(range.clone().map(|row| rows.is_null(row)));
+        if let Some(columns) = &rows.columns {
+            self.columns.push(columns.slice(range.start, range.len()));
+        }
+        if shift == 0 && range == (0..rows.ends.len()) && end == rows.ids.len() {
+            // A huge row comes alone in its batch: its ids are moved, so that they exist once.
+            self.ids = std::mem::take(&mut rows.ids);
+        } else {
+            self.ids.extend_from_slice(&rows.ids[begin..end]);
+        }
+    }
+
+    /// The ids of the rows, one after the other.
+    pub(super) fn ids(&self) -> &[i32] {
+        &self.ids
+    }
+
+    /// Where each row's ids begin and end; `None` is a null row.
+    pub(super) fn spans(&self) -> impl ExactSizeIterator<Item = Option<Range<usize>>> {
+        self.ends.iter().zip(&self.nulls).enumerate().map(|(row, (&end, &null))| {
+            let start = if row == 0 { 0 } else { self.ends[row - 1] };
+            (!null).then_some(start..end)
+        })
+    }
+
+    /// The column of lengths.
+    pub(super) fn lengths(&self) -> Int32Array {
+        let length = |span: Range<usize>| i32::try_from(span.len()).expect("checked when the row came");
+        self.spans().map(|span| span.map(length)).collect()
+    }
+
+    /// Lets go of the ids, once they are encoded, and gives the pass-through columns.
+    pub(super) fn into_columns(self) -> Vec<RecordBatch> {
+        self.columns
+    }
+}

@@ -1,0 +1,209 @@
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
+use parquet::basic::{Compression as Codec, Encoding, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::{ColumnPath, SchemaDescriptor};
+use serde::{Deserialize, Serialize};
+
+use super::fault::Fault;
+use super::features::Features;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Version of the output contract: columns, types, metadata keys, manifest. Readers refuse later ones.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// The version of this program, as files record it.
+pub const TOOL_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The column of token ids: `list<element: int32>`, null where the document is null.
+///
+/// Signed, because consumers want that and an unsigned 16-bit column takes the same room on disk. The
+/// elements are declared nullable, though none is null: that is what pyarrow and `datasets` write and
+/// compare with.
+pub const INPUT_IDS: &str = "input_ids";
+
+/// The column with the number of token ids of each row: `int32`, null where `input_ids` is.
+pub const LENGTH: &str = "length";
+
+/// The file metadata key under which a [`Declaration`] stands as JSON.
+pub const DECLARATION_KEY: &str = "tokenmill";
+
+/// The file metadata key that `datasets` and the hub read the types of the columns from.
+pub const FEATURES_KEY: &str = "huggingface";
+
+/// How the token ids are encoded and compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compression {
+    /// PLAIN and zstd 3: every reader can read it.
+    #[default]
+    Default,
+    /// BYTE_STREAM_SPLIT and zstd 1: smaller, and twice as fast to write. Readers need support for it
+    /// on integers, which DuckDB has only after 1.5 and parquet-java from 1.15.
+    Fast,
+}
+
+/// What a file says about how its token ids came about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Declaration {
+    /// [`FORMAT_VERSION`] of the program that wrote the file.
+    pub format_version: u32,
+    /// Version of the program that wrote the file.
+    pub tool_version: String,
+    /// Fingerprint of the tokenizer.
+    pub tokenizer: String,
+    /// Hash of the recipe.
+    pub recipe: String,
+    /// What became of text that looks like a special token: `text`, `allow` or `forbid`.
+    pub special: String,
+    /// The token that stands before the text of every row that is not null.
+    pub bos: Option<DeclaredToken>,
+    /// The token that stands after the text of every row that is not null.
+    pub eos: Option<DeclaredToken>,
+}
+
+impl Default for Declaration {
+    /// This program's versions, no added tokens, special tokens as text.
+    fn default() -> Declaration {
+        Declaration {
+            format_version: FORMAT_VERSION,
+            tool_version: TOOL_VERSION.to_owned(),
+            tokenizer: String::new(),
+            recipe: String::new(),
+            special: "text".to_owned(),
+            bos: None,
+            eos: None,
+        }
+    }
+}
+
+/// A token that encoding added to the text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeclaredToken {
+    /// Its id.
+    pub id: crate::units::TokenId,
+    /// The text that stands for it.
+    pub text: String,
+}
+
+/// The columns of an output with these pass-through columns, each as it is written.
+///
+/// Dictionaries and views become plain columns of the same values, since not every reader knows them;
+/// field metadata is dropped, and every column may hold nulls.
+///
+/// # Errors
+/// Two columns have the same name, or one has a type that Parquet or its readers do not know
+/// ([`ErrorKind::Usage`]).
+pub fn output_schema(columns: &[FieldRef]) -> Result<SchemaRef> {
+    let element = Arc::new(Field::new("element", DataType::Int32, true));
+    let mut fields = vec![
+        Arc::new(Field::new(INPUT_IDS, DataType::List(element), true)),
+        Arc::new(Field::new(LENGTH, DataType::Int32, true)),
+    ];
+    for column in columns {
+        if fields.iter().any(|field| field.name() == column.name()) {
+            let fault = Fault::ColumnTwice { name: column.name().clone() };
+            return Err(Error::new(ErrorKind::Usage, fault)
+                .with_help("leave that column out, or rename it in the data"));
+        }
+        let Some(field) = plain_field(column) else {
+            let data_type = column.data_type().clone();
+            let fault = Fault::ColumnType { name: column.name().clone(), data_type };
+            return Err(Error::new(ErrorKind::Usage, fault).with_help("leave that column out"));
+        };
+        fields.push(Arc::new(field.as_ref().clone().with_nullable(true)));
+    }
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+fn plain_field(field: &FieldRef) -> Option<FieldRef> {
+    Some(Arc::new(Field::new(field.name(), plain_type(field.data_type())?, field.is_nullable())))
+}
+
+/// The type that values of a type are written as; `None` where they cannot be.
+fn plain_type(data_type: &DataType) -> Option<DataType> {
+    Some(match data_type {
+        DataType::Utf8View => DataType::Utf8,
+        DataType::BinaryView => DataType::Binary,
+        DataType::Dictionary(_, values) => plain_type(values)?,
+        DataType::List(item) => DataType::List(plain_field(item)?),
+        DataType::LargeList(item) => DataType::LargeList(plain_field(item)?),
+        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(plain_field(item)?, *length),
+        DataType::Map(entries, sorted) => DataType::Map(plain_field(entries)?, *sorted),
+        DataType::Struct(fields) if !fields.is_empty() => {
+            DataType::Struct(fields.iter().map(plain_field).collect::<Option<_>>()?)
+        }
+        DataType::Struct(_)
+        | DataType::Interval(_)
+        | DataType::ListView(_)
+        | DataType::LargeListView(_)
+        | DataType::RunEndEncoded(..)
+        | DataType::Union(..) => return None,
+        flat => flat.clone(),
+    })
+}
+
+/// What all files of an output have in common, as the Parquet writer wants it.
+#[derive(Debug)]
+pub struct FileShape {
+    pub(super) schema: SchemaRef,
+    pub(super) columns: Arc<SchemaDescriptor>,
+    pub(super) properties: Arc<WriterProperties>,
+}
+
+impl FileShape {
+    /// Lays out files with the columns of an [`output_schema`].
+    ///
+    /// # Errors
+    /// A column has a type that Parquet does not know ([`ErrorKind::Usage`]).
+    pub fn new(
+        schema: SchemaRef,
+        compression: Compression,
+        declaration: &Declaration,
+    ) -> Result<Arc<FileShape>> {
+        let unknown = |cause: ParquetError| {
+            Error::new(ErrorKind::Usage, Fault::Write { path: "the output's columns".into(), cause })
+        };
+        let columns = ArrowSchemaConverter::new().convert(&schema).map_err(unknown)?;
+        let mut properties = properties(&schema, &columns, compression, declaration);
+        add_encoded_arrow_schema_to_metadata(&schema, &mut properties);
+        Ok(Arc::new(FileShape { schema, columns: Arc::new(columns), properties: Arc::new(properties) }))
+    }
+}
+
+fn properties(
+    schema: &Schema,
+    columns: &SchemaDescriptor,
+    compression: Compression,
+    declaration: &Declaration,
+) -> WriterProperties {
+    let (encoding, level) = match compression {
+        Compression::Default => (Encoding::PLAIN, 3),
+        Compression::Fast => (Encoding::BYTE_STREAM_SPLIT, 1),
+    };
+    let ids = columns.column(0).path().clone();
+    let level = ZstdLevel::try_new(level).expect("1 and 3 are levels of zstd");
+    WriterProperties::builder()
+        .set_created_by(format!("tokenmill version {TOOL_VERSION}"))
+        .set_compression(Codec::ZSTD(level))
+        .set_column_encoding(ids.clone(), encoding)
+        .set_column_dictionary_enabled(ids.clone(), false)
+        // The least and the greatest id of a page tell nothing, and finding them costs a pass.
+        .set_column_statistics_enabled(ids, EnabledStatistics::None)
+        .set_column_statistics_enabled(ColumnPath::from(LENGTH), EnabledStatistics::Page)
+        .set_key_value_metadata(Some(key_values(schema, declaration)))
+        .build()
+}
+
+fn key_values(schema: &Schema, declaration: &Declaration) -> Vec<KeyValue> {
+    let declared = serde_json::to_string(declaration).expect("plain fields with text keys");
+    let mut pairs = vec![KeyValue::new(DECLARATION_KEY.to_owned(), declared)];
+    if let Some(features) = Features::of(schema) {
+        pairs.push(KeyValue::new(FEATURES_KEY.to_owned(), features.json().to_string()));
+    }
+    pairs
+}

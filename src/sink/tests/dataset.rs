@@ -1,0 +1,171 @@
+use std::collections::BTreeMap;
+use std::fs;
+
+use arrow_schema::FieldRef;
+
+use super::*;
+use crate::error::Result;
+use crate::observer::Silent;
+use crate::sink::{DatasetConfig, DatasetWriter, FilePlan, Manifest, OutputFolder};
+use crate::source::{Identity, Range, Unit};
+
+fn unit(name: &str, text_bytes: Option<u64>) -> Unit {
+    Unit { name: name.to_owned(), range: Range::Whole, rows: None, text_bytes }
+}
+
+fn config(units: Vec<Vec<Unit>>, file_text_bytes: u64) -> DatasetConfig {
+    DatasetConfig {
+        plan: FilePlan::of_units(&units, "train", file_text_bytes).expect("a plan"),
+        units,
+        columns: Vec::new(),
+        compression: Compression::Default,
+        declaration: Declaration::default(),
+    }
+}
+
+fn run(folder: &Path, config: DatasetConfig, batches: Vec<TokenBatch>) -> Result<Manifest> {
+    let folder = OutputFolder::open(folder)?;
+    let mut writer = DatasetWriter::create(&folder, config)?;
+    for batch in batches {
+        writer.write(batch)?;
+    }
+    let manifest = writer.finish("job".to_owned(), |_, _| Ok(Identity::Generated))?;
+    manifest.write(folder.path())?;
+    Ok(manifest)
+}
+
+fn of_unit(source: usize, unit: usize, rows: &[Row]) -> TokenBatch {
+    TokenBatch { source, unit, ..batch(rows) }
+}
+
+/// Every file that a reader would see, with its bytes.
+fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for below in ["", "data"] {
+        for entry in fs::read_dir(folder.join(below)).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_file() {
+                let name = path.strip_prefix(folder).expect("below").display().to_string();
+                files.insert(name, fs::read(&path).expect("a file"));
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn planned_units_go_to_their_files() {
+    let units =
+        vec![vec![unit("a", Some(6)), unit("b", Some(6))], vec![unit("c", Some(9)), unit("d", Some(1))]];
+    let folder = tempfile::tempdir().expect("a folder");
+    let (some, more) = (some_rows(40), some_rows(7));
+    // Unit b of the first file and all of the second are empty; d comes in two batches.
+    let batches = vec![of_unit(0, 0, &some), of_unit(1, 1, &more), of_unit(1, 1, &[None])];
+    let manifest = run(folder.path(), config(units, 8), batches).expect("an output");
+    let seen: Vec<_> = manifest.files.iter().map(|file| (file.name.as_str(), file.rows)).collect();
+    assert_eq!(
+        seen,
+        [
+            ("data/train-00000-of-00004.parquet", 40),
+            ("data/train-00001-of-00004.parquet", 0),
+            ("data/train-00002-of-00004.parquet", 0),
+            ("data/train-00003-of-00004.parquet", 8)
+        ]
+    );
+    assert_eq!((manifest.files[3].units[0].name.as_str(), manifest.files[3].units[0].rows), ("d", 8));
+    let all: Vec<Row> = [some, more, vec![None]].concat();
+    assert_eq!(read_rows(folder.path()), all);
+    manifest.verify(folder.path(), &Silent).expect("as the manifest says");
+}
+
+#[test]
+fn rolling_files_are_cut_between_rows_whatever_the_batches() {
+    let rows = some_rows(200);
+    let write = |size: usize| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let batches = rows
+            .chunks(size)
+            .enumerate()
+            .map(|(number, rows)| TokenBatch { first_row: amount(number * size), ..batch(rows) });
+        run(folder.path(), config(vec![vec![unit("in", None)]], 1_000), batches.collect())
+            .expect("an output");
+        assert_eq!(read_rows(folder.path()), rows);
+        contents(folder.path())
+    };
+    let whole = write(200);
+    assert!(whole.len() > 6, "several data files");
+    for size in [1, 7, 64] {
+        assert!(write(size) == whole, "batches of {size}");
+    }
+    let manifest: Manifest = serde_json::from_slice(&whole["manifest.json"]).expect("a manifest");
+    let mut next = 0;
+    for file in &manifest.files {
+        assert!(file.text_bytes <= 1_000);
+        assert_eq!(file.units[0].first_row, next);
+        next += file.rows;
+    }
+    assert_eq!((next, manifest.rows()), (200, 200));
+}
+
+#[test]
+fn an_output_without_rows_is_an_output() {
+    for text_bytes in [None, Some(0)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let manifest =
+            run(folder.path(), config(vec![vec![unit("in", text_bytes)]], 10), vec![]).expect("an output");
+        assert_eq!((manifest.files.len(), manifest.rows()), (1, 0));
+        assert!(read_rows(folder.path()).is_empty());
+    }
+}
+
+#[test]
+fn an_earlier_output_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let unit = || vec![vec![unit("in", None)]];
+    run(folder.path(), config(unit(), 100), vec![batch(&some_rows(50))]).expect("many files");
+    let manifest =
+        run(folder.path(), config(unit(), 1 << 30), vec![batch(&some_rows(50))]).expect("one file");
+    manifest.verify(folder.path(), &Silent).expect("no file too many");
+}
+
+#[test]
+fn a_run_that_ends_early_leaves_no_half_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = OutputFolder::open(folder.path()).expect("a folder");
+    let units = vec![vec![unit("in", None)]];
+    let mut writer = DatasetWriter::create(&output, config(units, 1_000)).expect("a writer");
+    writer.write(batch(&some_rows(50))).expect("a batch");
+    drop(writer);
+    let names: Vec<String> = contents(folder.path()).into_keys().collect();
+    assert!(!names.is_empty() && names.iter().all(|name| name.ends_with(".parquet")), "{names:?}");
+    let rows: Vec<Row> = names.iter().flat_map(|name| read_rows(&folder.path().join(name))).collect();
+    assert!(rows.len() < 50 && some_rows(50).starts_with(&rows));
+}
+
+#[test]
+fn batches_out_of_order_are_refused() {
+    let units = vec![vec![unit("a", Some(9)), unit("b", Some(9))]];
+    let folder = tempfile::tempdir().expect("a folder");
+    let batches = vec![of_unit(0, 1, &[None]), of_unit(0, 0, &[None])];
+    run(folder.path(), config(units.clone(), 9), batches).expect_err("backwards");
+    run(folder.path(), config(units, 9), vec![of_unit(0, 2, &[None])]).expect_err("no such unit");
+}
+
+#[test]
+fn the_card_tells_readers_what_there_is() {
+    let column = strings("na\"me", &[Some("x"), None]);
+    let fields: Vec<FieldRef> = column.schema().fields().to_vec();
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = DatasetConfig { columns: fields, ..config(vec![vec![unit("in", None)]], 10) };
+    run(folder.path(), config, vec![batch_with(&[Some(vec![1, 2, 3]), None], &column)]).expect("an output");
+    let card = fs::read_to_string(folder.path().join("README.md")).expect("a card");
+    for line in [
+        "    path: \"data/train-*.parquet\"",
+        "  - {\"name\":\"input_ids\",\"sequence\":\"int32\"}",
+        "  - {\"name\":\"length\",\"dtype\":\"int32\"}",
+        "  - {\"name\":\"na\\\"me\",\"dtype\":\"string\"}",
+        "    num_examples: 2",
+    ] {
+        assert!(card.lines().any(|found| found == line), "{line} in\n{card}");
+    }
+}

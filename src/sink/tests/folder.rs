@@ -1,0 +1,53 @@
+use std::fs;
+
+use crate::error::ErrorKind;
+use crate::sink::OutputFolder;
+
+#[test]
+fn one_writer_at_a_time() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let path = parent.path().join("new/out");
+    let first = OutputFolder::open(&path).expect("the first");
+    let error = OutputFolder::open(&path).expect_err("a second");
+    assert_eq!(error.kind(), ErrorKind::Failed);
+    assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
+    drop(first);
+    OutputFolder::open(&path).expect("free again");
+}
+
+#[test]
+fn what_a_killed_run_left_is_removed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    drop(OutputFolder::open(folder.path()).expect("a first run"));
+    fs::create_dir_all(folder.path().join("data")).expect("a folder");
+    for name in ["data/.tmp-abc", ".tmp-def", "data/train-00000.parquet", "notes.txt"] {
+        fs::write(folder.path().join(name), "x").expect("a file");
+    }
+    OutputFolder::open(folder.path()).expect("the next run");
+    let left = |name: &str| folder.path().join(name).exists();
+    assert!(!left("data/.tmp-abc") && !left(".tmp-def"));
+    assert!(left("data/train-00000.parquet") && left("notes.txt"));
+}
+
+#[test]
+fn files_of_others_are_not_overwritten() {
+    for name in ["README.md", "manifest.json", "data/x.parquet"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir_all(folder.path().join("data")).expect("a folder");
+        fs::write(folder.path().join(name), "mine").expect("a file");
+        let error = OutputFolder::open(folder.path()).expect_err(name);
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.to_string().contains(name), "{error}");
+        assert!(!folder.path().join(".tokenmill").exists());
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_path_below_a_file_cannot_be_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    fs::write(&file, "").expect("a file");
+    let error = OutputFolder::open(file.join("out")).expect_err("no folder");
+    assert!(error.to_string().contains("file/out"), "{error}");
+}

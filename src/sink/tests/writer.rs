@@ -1,0 +1,175 @@
+use std::fs::OpenOptions;
+use std::sync::Arc;
+
+use arrow_array::types::Int8Type;
+use arrow_array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch, StringViewArray};
+use bytes::Bytes;
+use parquet::basic::Encoding;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use proptest::prelude::*;
+
+use super::*;
+use crate::error::ErrorKind;
+use crate::sink::row_group::{GROUP_IDS, GROUP_ROWS};
+use crate::sink::schema::{DECLARATION_KEY, FEATURES_KEY};
+
+fn metadata(bytes: &[u8]) -> ParquetMetaData {
+    ParquetMetaDataReader::new()
+        .with_page_index_policy(PageIndexPolicy::Required)
+        .parse_and_finish(&Bytes::copy_from_slice(bytes))
+        .expect("a Parquet file")
+}
+
+#[test]
+fn rows_come_back_as_they_were() {
+    let rows = some_rows(5_000);
+    for compression in [Compression::Default, Compression::Fast] {
+        let (bytes, facts) = write(rows.chunks(300).map(batch), None, compression, 2);
+        assert_eq!(read_back(&bytes), rows);
+        let tokens = rows.iter().flatten().map(Vec::len).sum::<usize>();
+        assert_eq!((facts.rows, facts.tokens), (5_000, amount(tokens)));
+        assert_eq!(facts.bytes, amount(bytes.len()));
+    }
+}
+
+#[test]
+fn a_file_without_rows_is_a_file() {
+    let (bytes, facts) = write([], None, Compression::Default, 1);
+    assert_eq!(facts.rows, 0);
+    assert_eq!(read_back(&bytes), Vec::<Row>::new());
+}
+
+proptest! {
+    #[test]
+    fn bytes_depend_on_the_rows_alone(
+        sizes in prop::collection::vec(1_usize..400, 1..20),
+        threads in 1_usize..4,
+    ) {
+        let rows = some_rows(2_000);
+        let names: Vec<Option<String>> = rows.iter().map(|row| Some(format!("{:?}", row.as_ref()?.first()))).collect();
+        let names = strings("name", &names.iter().map(Option::as_deref).collect::<Vec<_>>());
+        let (whole, _) = write([batch_with(&rows, &names)], Some(&names), Compression::Default, 1);
+        let mut cut = Vec::new();
+        let mut start = 0;
+        for size in sizes.into_iter().cycle() {
+            let end = (start + size).min(rows.len());
+            cut.push(batch_with(&rows[start..end], &names.slice(start, end - start)));
+            start = end;
+            if start == rows.len() {
+                break;
+            }
+        }
+        let (parts, _) = write(cut, Some(&names), Compression::Default, threads);
+        prop_assert!(whole == parts);
+    }
+}
+
+#[test]
+fn row_groups_are_cut_by_ids_and_by_rows() {
+    let third = vec![7_u32; GROUP_IDS / 3 + 1];
+    let rows =
+        vec![Some(third.clone()), Some(third.clone()), Some(third), Some(vec![1; GROUP_IDS + 1]), None];
+    let (bytes, _) = write(rows.chunks(2).map(batch), None, Compression::Default, 3);
+    let counts = |bytes: &[u8]| -> Vec<i64> {
+        metadata(bytes).row_groups().iter().map(|group| group.num_rows()).collect()
+    };
+    assert_eq!(counts(&bytes), [2, 1, 1, 1]);
+    assert!(read_back(&bytes) == rows);
+    let many = vec![Some(vec![]); GROUP_ROWS + 1];
+    let (bytes, _) = write([batch(&many)], None, Compression::Default, 1);
+    assert_eq!(counts(&bytes), [i64::try_from(GROUP_ROWS).expect("small"), 1]);
+}
+
+#[test]
+fn a_huge_row_in_a_batch_of_its_own_is_the_same_row() {
+    let rows = [Some(vec![5; GROUP_IDS + 10]), Some(vec![6]), None];
+    let (together, _) = write([batch(&rows)], None, Compression::Default, 1);
+    let (apart, _) = write(rows.chunks(1).map(batch), None, Compression::Default, 2);
+    assert!(together == apart);
+}
+
+#[test]
+fn files_keep_the_contract() {
+    for (compression, encoding) in
+        [(Compression::Default, Encoding::PLAIN), (Compression::Fast, Encoding::BYTE_STREAM_SPLIT)]
+    {
+        let (bytes, _) = write([batch(&some_rows(100))], None, compression, 1);
+        let metadata = metadata(&bytes);
+        let ids = metadata.row_group(0).column(0);
+        assert_eq!(ids.column_path().string(), "input_ids.list.element");
+        assert!(ids.encodings().any(|found| found == encoding));
+        assert!(ids.encodings().all(|found| found == encoding || found == Encoding::RLE), "no dictionary");
+        assert!(ids.statistics().is_none());
+        assert_eq!(metadata.row_group(0).column(1).statistics().and_then(|s| s.null_count_opt()), Some(9));
+        assert!(ids.offset_index_offset().is_some(), "a page index");
+        let file = metadata.file_metadata();
+        assert_eq!(file.created_by(), Some(concat!("tokenmill version ", env!("CARGO_PKG_VERSION"))));
+        let value = |key: &str| {
+            let pairs = file.key_value_metadata().expect("key values");
+            pairs.iter().find(|pair| pair.key == key).and_then(|pair| pair.value.clone()).expect("a value")
+        };
+        let declared: Declaration = serde_json::from_str(&value(DECLARATION_KEY)).expect("a declaration");
+        assert_eq!(declared, Declaration::default());
+        let features: serde_json::Value = serde_json::from_str(&value(FEATURES_KEY)).expect("features");
+        assert_eq!(features["info"]["features"]["input_ids"]["feature"]["dtype"], "int32");
+    }
+}
+
+#[test]
+fn pass_through_columns_become_plain_ones() {
+    let dictionary: DictionaryArray<Int8Type> = [Some("a"), None, Some("b")].into_iter().collect();
+    let views: ArrayRef = Arc::new(StringViewArray::from(vec!["x", "a long text, not inline", ""]));
+    let words: ArrayRef = Arc::new(dictionary);
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(3)]));
+    let columns = RecordBatch::try_from_iter([("view", views), ("word", words), ("number", numbers)])
+        .expect("three columns");
+    let rows = [Some(vec![1]), None, Some(vec![])];
+    let (bytes, _) = write([batch_with(&rows, &columns)], Some(&columns), Compression::Default, 1);
+    let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReader::try_new(Bytes::from(bytes), 10);
+    let read = reader.expect("a file").next().expect("a batch").expect("rows");
+    let types: Vec<String> =
+        read.schema().fields().iter().map(|field| field.data_type().to_string()).collect();
+    assert_eq!(types[1..], ["Int32", "Utf8", "Utf8", "Int64"]);
+    for (name, given) in columns.schema().fields().iter().map(|f| f.name()).zip(columns.columns()) {
+        let found = read.column_by_name(name).expect("the column");
+        let expected = arrow_cast::cast(given, found.data_type()).expect("a cast");
+        assert_eq!(found.as_ref(), expected.as_ref(), "{name}");
+    }
+}
+
+#[test]
+fn columns_that_cannot_be_are_usage_errors() {
+    for name in ["input_ids", "length"] {
+        let error = output_schema(strings(name, &[]).schema().fields()).expect_err("a name twice");
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.to_string().contains(name), "{error}");
+    }
+    let odd = arrow_schema::DataType::Interval(arrow_schema::IntervalUnit::DayTime);
+    let odd = Arc::new(arrow_schema::Field::new("span", odd, true));
+    let error = output_schema(&[odd]).expect_err("a type that cannot be written");
+    assert!(error.to_string().contains("span"), "{error}");
+}
+
+#[test]
+fn ids_past_31_bits_are_refused() {
+    let shape =
+        FileShape::new(output_schema(&[]).expect("legal"), Compression::Default, &Declaration::default());
+    let mut writer = ShardWriter::new(Vec::new(), "memory", &shape.expect("legal"), &Encoders::start(1))
+        .expect("a writer");
+    let error = writer.write(batch(&[Some(vec![1, 1 << 31])])).expect_err("too large");
+    assert!(error.to_string().contains("2147483648"), "{error}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_told_as_one() {
+    let full = OpenOptions::new().write(true).open("/dev/full").expect("the device");
+    let shape =
+        FileShape::new(output_schema(&[]).expect("legal"), Compression::Default, &Declaration::default());
+    let mut writer =
+        ShardWriter::new(full, "out.parquet", &shape.expect("legal"), &Encoders::start(1)).expect("a writer");
+    writer.write(batch(&some_rows(1_000))).expect("buffered");
+    let error = writer.finish().map(|_| ()).expect_err("a full disk");
+    assert_eq!(error.kind(), ErrorKind::DiskFull);
+    assert!(error.to_string().contains("out.parquet"), "{error}");
+}
