@@ -4,5 +4,89 @@
 //! themselves are the pieces. Knows nothing of merges and tokens.
 
 mod pieces;
+mod facts;
+mod parts;
+mod table;
+mod fold;
+mod shard;
+mod gather;
+mod counts_file;
+#[doc(hidden)]
+pub mod reference;
+mod fault;
 
+pub use counts_file::{CountsFile, CountsInfo, read_counts, write_counts};
+pub use facts::CorpusFacts;
+pub use gather::gather_documents;
 pub use pieces::PieceCounts;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::observer::Observer;
+use crate::source::Documents;
+use crate::split::{SpecialFinder, Splitter};
+
+/// What ends a text that is split.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Boundary {
+    /// Each document is split on its own.
+    #[default]
+    Document,
+    /// The documents of a source are laid end to end, with nothing between them, and split as one text.
+    Join,
+}
+
+/// Settings of [`count_pieces`] and [`gather_documents`].
+#[derive(Clone, Debug, Default)]
+pub struct CountConfig {
+    /// Special tokens, which are cut out of the text and never counted.
+    pub specials: SpecialFinder,
+    /// What the counts of each source are multiplied by; 1 where the list ends. A source of weight 0 is
+    /// read and described, but not counted.
+    pub weights: Vec<u64>,
+    /// What ends a text.
+    pub boundary: Boundary,
+}
+
+impl CountConfig {
+    fn weight(&self, source: usize) -> u64 {
+        self.weights.get(source).copied().unwrap_or(1)
+    }
+}
+
+/// Distinct pieces with their counts, and what was seen on the way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// The pieces, in order of first appearance in the corpus.
+    pub pieces: PieceCounts,
+    /// Facts about the text.
+    pub facts: CorpusFacts,
+}
+
+/// Counts the pieces that `splitter` cuts documents into, on as many threads as the current rayon
+/// pool has. The result does not depend on their number, nor on how documents come in batches.
+///
+/// Calls `observer.advanced` with bytes of text, but neither `started` nor `finished`.
+///
+/// **Memory:** at most some 200 bytes for each distinct piece and thread, a few batches, and the longest
+/// stretch of a document (with [`Boundary::Join`], of a source) in which the pattern has no certain cut.
+///
+/// # Errors
+/// Reading or splitting fails, a count passes 2⁶⁴, or the observer stops the run.
+pub fn count_pieces(
+    documents: Documents<'_>,
+    splitter: &dyn Splitter,
+    config: &CountConfig,
+    observer: &dyn Observer,
+) -> Result<Counted> {
+    let parts = parts::Parts::new(documents, splitter, config);
+    let (shards, mut facts) = shard::count(parts, splitter, config, observer)?;
+    let pieces = fold::fold(shards)?;
+    facts.saw_pieces(&pieces);
+    Ok(Counted { pieces, facts: facts.finish() })
+}
+
+#[cfg(test)]
+mod tests;

@@ -7,15 +7,24 @@ use crate::units::Count;
 /// **Memory:** the bytes of the distinct sequences plus 16 bytes for each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PieceCounts {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-    counts: Vec<Count>,
+    pub(super) bytes: Vec<u8>,
+    pub(super) ends: Vec<usize>,
+    pub(super) counts: Vec<Count>,
 }
 
 impl PieceCounts {
     /// No pieces yet.
     pub fn new() -> PieceCounts {
         PieceCounts::default()
+    }
+
+    /// No pieces yet, with room for so many of so many bytes in all.
+    pub(super) fn with_capacity(pieces: usize, bytes: usize) -> PieceCounts {
+        PieceCounts {
+            bytes: Vec::with_capacity(bytes),
+            ends: Vec::with_capacity(pieces),
+            counts: Vec::with_capacity(pieces),
+        }
     }
 
     /// Appends a sequence that is not there yet and appears after all that are.
@@ -41,12 +50,20 @@ impl PieceCounts {
         self.bytes.len()
     }
 
+    /// The bytes of all distinct sequences, one after the other.
+    pub(super) fn all_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The sequence at a place in the order.
+    pub(super) fn piece(&self, index: usize) -> &[u8] {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        &self.bytes[start..self.ends[index]]
+    }
+
     /// The sequences with their counts, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], Count)> {
-        self.counts.iter().enumerate().map(|(index, &count)| {
-            let start = if index == 0 { 0 } else { self.ends[index - 1] };
-            (&self.bytes[start..self.ends[index]], count)
-        })
+        self.counts.iter().enumerate().map(|(index, &count)| (self.piece(index), count))
     }
 }
 

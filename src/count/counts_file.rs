@@ -1,0 +1,255 @@
+use std::any::Any;
+use std::fs::File;
+use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
+use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch, UInt64Array};
+use arrow_schema::{DataType, Field, Schema};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use rayon::slice::ParallelSliceMut;
+
+use super::fault::Fault;
+use super::table::{HashIndex, hash_of_bytes};
+use super::{Boundary, PieceCounts};
+use crate::error::{Error, Result};
+use crate::split::SplitPattern;
+use crate::units::{Count, amount};
+
+const PIECE: &str = "piece";
+const COUNT: &str = "count";
+const FIRST: &str = "first";
+const KEY: &str = "tokenmill.counts";
+const ROWS: usize = 1 << 16;
+const BATCH_BYTES: usize = 16 << 20;
+
+/// What a counts file says of itself.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct CountsInfo {
+    /// The pattern that cut the text.
+    pub pattern: SplitPattern,
+    /// What ended a text.
+    pub boundary: Boundary,
+    /// The special tokens that were cut out.
+    pub special_tokens: Vec<String>,
+    /// What was counted: the sources' names and identities, as the run describes them.
+    pub sources: serde_json::Value,
+    /// Whether the pieces are in order of first appearance, which the tie rule `first` needs; else in
+    /// order of their bytes.
+    pub ordered: bool,
+    /// Version of the program that counted.
+    pub tool_version: String,
+}
+
+/// A counts file that was read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CountsFile {
+    /// The pieces, in the order that `info.ordered` tells.
+    pub pieces: PieceCounts,
+    /// What the file says of itself.
+    pub info: CountsInfo,
+}
+
+/// Writes a counts file: Parquet with the columns `piece` and `count`, by the bytes of the pieces, or, if
+/// `info.ordered`, in order of first appearance with the column `first`, which numbers them from 0.
+///
+/// The bytes depend on the arguments alone. `path` is for messages.
+///
+/// **Memory:** 8 bytes for each piece and some 20 MB.
+///
+/// # Errors
+/// The pattern is none, a piece is longer than 2 GiB, or writing fails.
+pub fn write_counts(
+    out: impl Write + Send,
+    path: &Path,
+    pieces: &PieceCounts,
+    info: &CountsInfo,
+) -> Result<()> {
+    if info.pattern == SplitPattern::None {
+        return Err(Fault::Unsplit.into());
+    }
+    let mut order: Vec<usize> = (0..pieces.len()).collect();
+    if !info.ordered {
+        order.par_sort_unstable_by_key(|index| pieces.piece(*index));
+    }
+    let failed = |cause| write_error(path, cause);
+    let schema = Arc::new(schema(info.ordered));
+    let mut writer =
+        ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties(info))).map_err(failed)?;
+    let mut rest = &order[..];
+    let mut row = 0;
+    while !rest.is_empty() {
+        let (rows, later) = rest.split_at(rows_of_a_batch(pieces, rest)?);
+        writer.write(&batch(&schema, pieces, rows, info.ordered.then_some(row))).map_err(failed)?;
+        row += amount(rows.len());
+        rest = later;
+    }
+    writer.close().map_err(failed)?;
+    Ok(())
+}
+
+fn schema(ordered: bool) -> Schema {
+    let mut fields =
+        vec![Field::new(PIECE, DataType::Binary, false), Field::new(COUNT, DataType::UInt64, false)];
+    if ordered {
+        fields.push(Field::new(FIRST, DataType::UInt64, false));
+    }
+    Schema::new(fields)
+}
+
+fn properties(info: &CountsInfo) -> WriterProperties {
+    let info = serde_json::to_string(info).expect("names and numbers are JSON");
+    WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_dictionary_enabled(false)
+        .set_key_value_metadata(Some(vec![KeyValue::new(KEY.to_owned(), info)]))
+        .build()
+}
+
+/// How many of the pieces fit a batch: at least one, and as many as have few bytes together.
+fn rows_of_a_batch(pieces: &PieceCounts, order: &[usize]) -> Result<usize> {
+    let first = pieces.piece(order[0]).len();
+    if i32::try_from(first).is_err() {
+        return Err(Fault::PieceTooLong { bytes: first }.into());
+    }
+    let mut bytes = first;
+    let fitting = order[1..].iter().take(ROWS - 1).take_while(|index| {
+        bytes += pieces.piece(**index).len();
+        bytes <= BATCH_BYTES
+    });
+    Ok(1 + fitting.count())
+}
+
+fn batch(schema: &Arc<Schema>, pieces: &PieceCounts, rows: &[usize], first: Option<u64>) -> RecordBatch {
+    let bytes: BinaryArray = rows.iter().map(|row| Some(pieces.piece(*row))).collect();
+    let counts: UInt64Array = rows.iter().map(|row| pieces.counts[*row].get()).collect();
+    let mut columns: Vec<ArrayRef> = vec![Arc::new(bytes), Arc::new(counts)];
+    if let Some(first) = first {
+        columns.push(Arc::new(UInt64Array::from_iter_values(first..first + amount(rows.len()))));
+    }
+    RecordBatch::try_new(Arc::clone(schema), columns).expect("the columns are made after the schema")
+}
+
+/// Reads a counts file, and checks it: a damaged or foreign file is an error, never a wrong count.
+///
+/// **Memory:** that of the [`PieceCounts`], and while reading 32 bytes more for each piece.
+///
+/// # Errors
+/// The file cannot be read, is not a counts file, or holds what no counts file can hold.
+pub fn read_counts(path: &Path) -> Result<CountsFile> {
+    let file = File::open(path).map_err(|cause| Error::io("open", path, cause))?;
+    // The Parquet reader panics on some malformed files.
+    catch_unwind(AssertUnwindSafe(|| read(file, path)))
+        .unwrap_or_else(|panic| Err(parquet_error(path, ParquetError::General(panic_message(&*panic)))))
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("the reader gave up").to_owned()
+}
+
+fn read(file: File, path: &Path) -> Result<CountsFile> {
+    let failed = |cause| parquet_error(path, cause);
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(failed)?;
+    let info = info(builder.metadata().file_metadata().key_value_metadata(), path)?;
+    let found = builder.schema().fields().iter().map(|field| (field.name(), field.data_type()));
+    let expected = schema(info.ordered);
+    if !found.eq(expected.fields().iter().map(|field| (field.name(), field.data_type()))) {
+        return Err(Fault::NotCounts { path: path.to_path_buf(), problem: "its columns are others" }.into());
+    }
+    let mut rows =
+        Rows { path, ordered: info.ordered, pieces: PieceCounts::new(), index: HashIndex::default() };
+    for batch in builder.with_batch_size(ROWS).build().map_err(failed)? {
+        rows.take(&batch.map_err(|cause| Fault::Data { path: path.to_path_buf(), cause })?)?;
+    }
+    Ok(CountsFile { pieces: rows.pieces, info })
+}
+
+fn info(metadata: Option<&Vec<KeyValue>>, path: &Path) -> Result<CountsInfo> {
+    let entry = metadata.into_iter().flatten().find(|entry| entry.key == KEY);
+    let Some(text) = entry.and_then(|entry| entry.value.as_deref()) else {
+        let problem = "it does not say what was counted";
+        return Err(Fault::NotCounts { path: path.to_path_buf(), problem }.into());
+    };
+    let wrong = |cause| Fault::Metadata { path: path.to_path_buf(), key: KEY, cause };
+    Ok(serde_json::from_str(text).map_err(wrong)?)
+}
+
+/// The rows read so far.
+struct Rows<'a> {
+    path: &'a Path,
+    ordered: bool,
+    pieces: PieceCounts,
+    index: HashIndex,
+}
+
+impl Rows<'_> {
+    fn take(&mut self, batch: &RecordBatch) -> Result<()> {
+        let (bytes, counts) =
+            (batch.column(0).as_binary::<i32>(), batch.column(1).as_primitive::<UInt64Type>());
+        let firsts = self.ordered.then(|| batch.column(2).as_primitive::<UInt64Type>());
+        for row in 0..batch.num_rows() {
+            let number = amount(self.pieces.len());
+            let problem = match firsts {
+                _ if batch.columns().iter().any(|column| column.is_null(row)) => Some("a value is missing"),
+                Some(firsts) if firsts.value(row) != number => Some("the order is broken"),
+                _ => self.take_row(bytes.value(row), Count::new(counts.value(row))),
+            };
+            if let Some(problem) = problem {
+                return Err(Fault::Row { path: self.path.to_path_buf(), row: number, problem }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a piece, or says what is wrong with it.
+    fn take_row(&mut self, piece: &[u8], count: Count) -> Option<&'static str> {
+        if piece.is_empty() {
+            return Some("the piece is empty");
+        }
+        if count == Count::ZERO {
+            return Some("the count is zero");
+        }
+        if self.stands_already(piece) {
+            return Some("the piece stands there already, or should");
+        }
+        self.pieces.push(piece, count);
+        None
+    }
+
+    /// Whether a piece is no new one. In order of bytes the one before tells.
+    fn stands_already(&mut self, piece: &[u8]) -> bool {
+        let number = self.pieces.len();
+        if !self.ordered {
+            return number.checked_sub(1).is_some_and(|last| self.pieces.piece(last) >= piece);
+        }
+        let hash = hash_of_bytes(piece);
+        let known = self.index.find(hash, |number| self.pieces.piece(number) == piece).is_some();
+        self.index.insert(hash, number);
+        known
+    }
+}
+
+fn parquet_error(path: &Path, cause: ParquetError) -> Error {
+    Fault::Parquet { path: path.to_path_buf(), cause }.into()
+}
+
+/// A write error with its I/O error, if there is one, told as such: the disk may be full.
+fn write_error(path: &Path, cause: ParquetError) -> Error {
+    let fault = |cause| Fault::Write { path: path.to_path_buf(), cause }.into();
+    match cause {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(cause) => Error::io("write", path, *cause),
+            Err(inner) => fault(ParquetError::External(inner)),
+        },
+        other => fault(other),
+    }
+}

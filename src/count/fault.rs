@@ -1,0 +1,68 @@
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::error::{Error, ErrorKind};
+
+/// What can go wrong while counting.
+#[derive(Debug, Error)]
+pub(super) enum Fault {
+    #[error("the count of {} passes 2^64", shown(piece))]
+    Overflow { piece: Vec<u8> },
+    #[error("counts without a split cannot be kept: the pieces are whole documents")]
+    Unsplit,
+    #[error("a piece of {bytes} bytes is too long for a counts file")]
+    PieceTooLong { bytes: usize },
+    #[error("cannot write {}", path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        cause: parquet::errors::ParquetError,
+    },
+    #[error("{} is not a counts file: {problem}", path.display())]
+    NotCounts { path: PathBuf, problem: &'static str },
+    #[error("{} is damaged: {problem} in row {row}", path.display())]
+    Row { path: PathBuf, row: u64, problem: &'static str },
+    #[error("{} is damaged or not Parquet", path.display())]
+    Parquet {
+        path: PathBuf,
+        #[source]
+        cause: parquet::errors::ParquetError,
+    },
+    #[error("{} is damaged", path.display())]
+    Data {
+        path: PathBuf,
+        #[source]
+        cause: arrow_schema::ArrowError,
+    },
+    #[error("{}: the metadata {key} is not what this program writes", path.display())]
+    Metadata {
+        path: PathBuf,
+        key: &'static str,
+        #[source]
+        cause: serde_json::Error,
+    },
+}
+
+/// The beginning of a piece, as messages show it.
+fn shown(piece: &[u8]) -> String {
+    const MOST: usize = 40;
+    let start = String::from_utf8_lossy(&piece[..piece.len().min(MOST)]);
+    if piece.len() > MOST { format!("{start:?}… ({} bytes)", piece.len()) } else { format!("{start:?}") }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        let (kind, help) = match &fault {
+            Fault::Overflow { .. } => (ErrorKind::Failed, "use smaller weights, or sample the corpus"),
+            Fault::Unsplit => (ErrorKind::Usage, "choose a split pattern, or train directly"),
+            Fault::PieceTooLong { .. } => (ErrorKind::Failed, "use a pattern that cuts more often"),
+            Fault::Write { .. } => return Error::new(ErrorKind::Failed, fault),
+            Fault::NotCounts { .. } => (ErrorKind::Failed, "give a file that `tokenmill count` wrote"),
+            Fault::Row { .. } | Fault::Parquet { .. } | Fault::Data { .. } | Fault::Metadata { .. } => {
+                (ErrorKind::Failed, "count the corpus again")
+            }
+        };
+        Error::new(kind, fault).with_help(help)
+    }
+}

@@ -1,0 +1,127 @@
+use std::ops::Range;
+
+use super::facts::FactFinder;
+use super::fault::Fault;
+use super::table::{HashIndex, hash_of_bytes};
+use super::{Boundary, CountConfig, Counted, PieceCounts};
+use crate::error::Result;
+use crate::observer::{Observer, Stage};
+use crate::source::{Batch, Documents};
+use crate::split::{Segment, SpecialFinder};
+use crate::units::Count;
+
+/// Takes whole documents as the pieces, for training without a split: each distinct one once, with how
+/// often it occurs. Special tokens are cut out, and what stands between them are separate pieces. With
+/// [`Boundary::Join`] a source is one document.
+///
+/// Calls `observer.advanced` with bytes of text, but neither `started` nor `finished`.
+///
+/// **Memory:** the bytes of the distinct documents, up to twice that while the buffer grows.
+///
+/// # Errors
+/// Reading fails, a count passes 2⁶⁴, or the observer stops the run.
+pub fn gather_documents(
+    documents: Documents<'_>,
+    config: &CountConfig,
+    observer: &dyn Observer,
+) -> Result<Counted> {
+    let mut gatherer = Gatherer::new(config);
+    for batch in documents {
+        observer.checkpoint()?;
+        let batch = batch?;
+        gatherer.batch(&batch)?;
+        observer.advanced(Stage::Count, batch.text_bytes());
+    }
+    gatherer.end_text()?;
+    let Gatherer { pieces, mut facts, .. } = gatherer;
+    facts.saw_pieces(&pieces);
+    Ok(Counted { pieces, facts: facts.finish() })
+}
+
+/// The distinct texts so far, and behind them, in the same buffer, the one that is being read.
+struct Gatherer<'a> {
+    config: &'a CountConfig,
+    pieces: PieceCounts,
+    /// Where the text that is being read begins.
+    start: usize,
+    source: usize,
+    index: HashIndex,
+    facts: FactFinder,
+}
+
+impl<'a> Gatherer<'a> {
+    fn new(config: &'a CountConfig) -> Gatherer<'a> {
+        Gatherer {
+            config,
+            pieces: PieceCounts::new(),
+            start: 0,
+            source: 0,
+            index: HashIndex::default(),
+            facts: FactFinder::default(),
+        }
+    }
+
+    fn batch(&mut self, batch: &Batch) -> Result<()> {
+        self.facts.saw_batch(batch);
+        let joined = self.config.boundary == Boundary::Join;
+        if batch.source != self.source {
+            self.end_text()?;
+            self.source = batch.source;
+        }
+        for (row, document) in batch.iter().enumerate() {
+            if !joined && (row > 0 || !batch.continued) {
+                self.end_text()?;
+            }
+            if let Some(text) = document {
+                self.facts.saw_text(text);
+                self.pieces.bytes.extend_from_slice(text);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes pieces of the text that has been read.
+    fn end_text(&mut self) -> Result<()> {
+        let (start, mut kept) = (self.start, self.start);
+        for range in texts(&self.config.specials, &self.pieces.bytes[start..], &mut self.facts) {
+            self.pieces.bytes.copy_within(start + range.start..start + range.end, kept);
+            kept = self.keep(kept..kept + range.len())?;
+        }
+        self.pieces.bytes.truncate(kept);
+        self.start = kept;
+        Ok(())
+    }
+
+    /// Counts the piece that lies behind all others, and gives the place where the next may lie.
+    fn keep(&mut self, range: Range<usize>) -> Result<usize> {
+        let weight = self.config.weight(self.source);
+        if weight == 0 {
+            return Ok(range.start);
+        }
+        let piece = &self.pieces.bytes[range.clone()];
+        let hash = hash_of_bytes(piece);
+        if let Some(number) = self.index.find(hash, |number| self.pieces.piece(number) == piece) {
+            let count = &mut self.pieces.counts[number];
+            *count = count
+                .checked_add(Count::new(weight))
+                .ok_or_else(|| Fault::Overflow { piece: piece.to_vec() })?;
+            return Ok(range.start);
+        }
+        self.index.insert(hash, self.pieces.len());
+        self.pieces.ends.push(range.end);
+        self.pieces.counts.push(Count::new(weight));
+        Ok(range.end)
+    }
+}
+
+/// Where the text between special tokens stands.
+fn texts(specials: &SpecialFinder, text: &[u8], facts: &mut FactFinder) -> Vec<Range<usize>> {
+    let mut texts = Vec::new();
+    for segment in specials.segments(text) {
+        match segment {
+            Segment::Text(range) => texts.push(range),
+            Segment::Special(_, range) => facts.saw_special(&text[range]),
+        }
+    }
+    texts
+}

@@ -1,0 +1,58 @@
+//! The obvious counter: all text in memory, one map, one thread. The fast one is compared with it.
+
+use std::collections::BTreeMap;
+
+use super::{Boundary, CountConfig, PieceCounts};
+use crate::error::Result;
+use crate::split::{Segment, Splitter};
+use crate::units::Count;
+
+/// Counts the pieces of documents, each with the number of its source; `None` is a null document.
+///
+/// # Errors
+/// Splitting fails.
+///
+/// # Panics
+/// If a count passes 2⁶⁴.
+pub fn count_pieces(
+    documents: &[(usize, Option<Vec<u8>>)],
+    splitter: &dyn Splitter,
+    config: &CountConfig,
+) -> Result<PieceCounts> {
+    let mut seen: BTreeMap<Vec<u8>, (usize, u64)> = BTreeMap::new();
+    for (source, text) in texts(documents, config.boundary) {
+        let weight = config.weight(source);
+        if weight == 0 {
+            continue;
+        }
+        for segment in config.specials.segments(&text) {
+            let Segment::Text(range) = segment else { continue };
+            let (text, mut ends, mut start) = (&text[range], Vec::new(), 0);
+            splitter.piece_ends(text, &mut ends)?;
+            for end in ends {
+                let order = seen.len();
+                let (_, count) = seen.entry(text[start..end].to_vec()).or_insert((order, 0));
+                *count = count.checked_add(weight).expect("the reference is for small corpora");
+                start = end;
+            }
+        }
+    }
+    let mut pieces: Vec<_> = seen.iter().collect();
+    pieces.sort_by_key(|(_, (order, _))| *order);
+    Ok(pieces.iter().map(|(piece, (_, count))| (&piece[..], Count::new(*count))).collect())
+}
+
+/// The texts that are split, with their sources.
+fn texts(documents: &[(usize, Option<Vec<u8>>)], boundary: Boundary) -> Vec<(usize, Vec<u8>)> {
+    let mut texts: Vec<(usize, Vec<u8>)> = Vec::new();
+    for (source, document) in documents {
+        let Some(document) = document else { continue };
+        match texts.last_mut() {
+            Some((last, text)) if boundary == Boundary::Join && last == source => {
+                text.extend_from_slice(document);
+            }
+            _ => texts.push((*source, document.clone())),
+        }
+    }
+    texts
+}

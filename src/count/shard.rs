@@ -1,0 +1,157 @@
+use std::panic::resume_unwind;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use super::CountConfig;
+use super::facts::FactFinder;
+use super::fault::Fault;
+use super::parts::{Part, Parts};
+use super::table::PieceTable;
+use crate::error::{Error, Result};
+use crate::observer::{Observer, Stage};
+use crate::split::{Segment, SpecialFinder, Splitter};
+use crate::units::{Count, amount};
+
+/// Text is split in windows of about this size, so that the places of its pieces stay in the cache.
+const WINDOW: usize = 16 << 10;
+
+/// Counts all parts on as many threads as the current rayon pool has, and gives each thread's table.
+///
+/// The threads are not the pool's own, because they wait for each other while one of them reads.
+pub(super) fn count<'a>(
+    parts: Parts<'a>,
+    splitter: &'a dyn Splitter,
+    config: &'a CountConfig,
+    observer: &dyn Observer,
+) -> Result<(Vec<PieceTable>, FactFinder)> {
+    let queue = Mutex::new(Queue { parts, taken: 0 });
+    let work = || {
+        let mut shard = Shard::new(splitter, &config.specials);
+        shard.run(&queue, observer).map(|()| shard)
+    };
+    let outcomes = thread::scope(|scope| {
+        let threads: Vec<_> = (0..rayon::current_num_threads()).map(|_| scope.spawn(work)).collect();
+        let outcome =
+            |thread: thread::ScopedJoinHandle<_>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+        threads.into_iter().map(outcome).collect::<Vec<_>>()
+    });
+    let mut facts = queue.into_inner().unwrap_or_else(PoisonError::into_inner).parts.facts;
+    let (mut tables, mut failures) = (Vec::new(), Vec::new());
+    for outcome in outcomes {
+        match outcome {
+            Ok(shard) => {
+                facts.add(&shard.facts);
+                tables.push(shard.table);
+            }
+            Err(failure) => failures.push(failure),
+        }
+    }
+    match failures.into_iter().min_by_key(|failure| failure.part) {
+        Some(earliest) => Err(earliest.error),
+        None => Ok((tables, facts)),
+    }
+}
+
+/// Hands parts to threads, in order, until there are no more or one of them could not be had.
+struct Queue<'a> {
+    parts: Parts<'a>,
+    taken: u64,
+}
+
+/// What stopped a thread, and at which part. Of several the earliest is told, which is the same one
+/// for any number of threads, since all parts before it were counted.
+struct Failure {
+    part: u64,
+    error: Error,
+}
+
+impl Queue<'_> {
+    fn take(&mut self) -> (u64, Option<Result<Part>>) {
+        self.taken += 1;
+        let part = self.parts.next();
+        if let Some(Err(_)) = part {
+            self.parts.stop();
+        }
+        (self.taken, part)
+    }
+}
+
+/// What one thread counts.
+struct Shard<'a> {
+    splitter: &'a dyn Splitter,
+    specials: &'a SpecialFinder,
+    table: PieceTable,
+    facts: FactFinder,
+    ends: Vec<usize>,
+}
+
+impl<'a> Shard<'a> {
+    fn new(splitter: &'a dyn Splitter, specials: &'a SpecialFinder) -> Shard<'a> {
+        let (table, facts) = (PieceTable::new(), FactFinder::default());
+        Shard { splitter, specials, table, facts, ends: Vec::new() }
+    }
+
+    fn run(&mut self, queue: &Mutex<Queue<'_>>, observer: &dyn Observer) -> Result<(), Failure> {
+        let lock = || queue.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            // Only while taking a part is the lock held: this ends the statement, and the guard with it.
+            let taken = lock().take();
+            let (number, Some(part)) = taken else { return Ok(()) };
+            let counted = part.and_then(|part| self.count_part(&part, observer));
+            if let Err(error) = counted {
+                lock().parts.stop();
+                return Err(Failure { part: number, error });
+            }
+        }
+    }
+
+    fn count_part(&mut self, part: &Part, observer: &dyn Observer) -> Result<()> {
+        observer.checkpoint()?;
+        let mut place = part.place;
+        for text in part.texts() {
+            self.facts.saw_text(text);
+            for segment in self.specials.segments(text) {
+                match segment {
+                    Segment::Text(range) if part.weight > 0 => {
+                        let place = place + amount(range.start);
+                        self.count_text(&text[range], Count::new(part.weight), place)?;
+                    }
+                    Segment::Text(_) => {}
+                    Segment::Special(_, range) => self.facts.saw_special(&text[range]),
+                }
+            }
+            place += amount(text.len());
+        }
+        observer.advanced(Stage::Count, place - part.place);
+        Ok(())
+    }
+
+    fn count_text(&mut self, mut text: &[u8], weight: Count, mut place: u64) -> Result<()> {
+        let mut window = WINDOW;
+        while text.len() > window {
+            match self.splitter.certain_cut(text, window) {
+                Some(cut) => {
+                    self.count_window(&text[..cut], weight, place)?;
+                    place += amount(cut);
+                    text = &text[cut..];
+                    window = WINDOW;
+                }
+                // Doubling keeps the search for a cut linear in texts that have few.
+                None => window *= 2,
+            }
+        }
+        self.count_window(text, weight, place)
+    }
+
+    fn count_window(&mut self, text: &[u8], weight: Count, place: u64) -> Result<()> {
+        self.ends.clear();
+        self.splitter.piece_ends(text, &mut self.ends)?;
+        let mut start = 0;
+        for &end in &self.ends {
+            let counted = self.table.add(text, start..end, weight, place + amount(start));
+            counted.map_err(|_| Fault::Overflow { piece: text[start..end].to_vec() })?;
+            start = end;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,120 @@
+use std::path::PathBuf;
+use std::{fs, io};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::error::ErrorKind;
+use crate::split::Named;
+
+fn info(ordered: bool) -> CountsInfo {
+    CountsInfo {
+        pattern: SplitPattern::Named(Named::Gpt4),
+        special_tokens: vec!["<s>".to_owned()],
+        sources: serde_json::json!([{ "name": "a.txt" }]),
+        ordered,
+        ..CountsInfo::default()
+    }
+}
+
+fn written(pieces: &PieceCounts, info: &CountsInfo) -> Vec<u8> {
+    let mut file = Vec::new();
+    write_counts(&mut file, "counts.parquet".as_ref(), pieces, info).expect("memory takes everything");
+    file
+}
+
+fn read_bytes(bytes: &[u8]) -> Result<CountsFile> {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let path: PathBuf = folder.path().join("counts.parquet");
+    fs::write(&path, bytes).expect("room for a small file");
+    read_counts(&path)
+}
+
+fn pieces(entries: &[(&str, u64)]) -> PieceCounts {
+    entries.iter().map(|(piece, count)| (piece.as_bytes(), Count::new(*count))).collect()
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let counted = pieces(&[(" the", u64::MAX), ("a", 3), ("\n", 1), (" a longer piece than fifteen", 7)]);
+    for ordered in [true, false] {
+        let read = read_bytes(&written(&counted, &info(ordered))).expect("a right file");
+        assert_eq!(read.info, info(ordered));
+        let mut expected: Vec<_> = counted.iter().collect();
+        if !ordered {
+            expected.sort();
+        }
+        assert_eq!(read.pieces.iter().collect::<Vec<_>>(), expected);
+    }
+    let empty = read_bytes(&written(&PieceCounts::new(), &info(false))).expect("a right file");
+    assert!(empty.pieces.is_empty());
+}
+
+#[test]
+fn many_rows_keep_their_order() {
+    let names: Vec<String> = (0..150_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_string()).collect();
+    let counted: PieceCounts = names.iter().map(|name| (name.as_bytes(), Count::ONE)).collect();
+    let read = read_bytes(&written(&counted, &info(true))).expect("a right file");
+    assert!(read.pieces == counted);
+}
+
+#[test]
+fn wrong_counts_are_refused() {
+    for entries in [&[("a", 1), ("a", 2)][..], &[("b", 1), ("a", 1), ("b", 1)]] {
+        for ordered in [true, false] {
+            let error = read_bytes(&written(&pieces(entries), &info(ordered))).expect_err("twice the same");
+            assert!(error.to_string().contains("row"), "{error}");
+        }
+    }
+    let unsplit = CountsInfo { pattern: SplitPattern::None, ..info(false) };
+    let error = write_counts(Vec::new(), "x".as_ref(), &PieceCounts::new(), &unsplit).expect_err("no split");
+    assert_eq!(error.kind(), ErrorKind::Usage);
+}
+
+#[test]
+fn a_foreign_or_missing_file_is_an_error() {
+    assert!(read_counts("nowhere/counts.parquet".as_ref()).is_err());
+    for bytes in [&b""[..], b"PAR1", b"no parquet at all, but long enough for a footer"] {
+        assert!(read_bytes(bytes).is_err());
+    }
+    let mut file = written(&pieces(&[("a", 1)]), &info(false));
+    let metadata = &b"\"ordered\":false"[..];
+    let at =
+        file.windows(metadata.len()).position(|bytes| bytes == metadata).expect("metadata is plain JSON");
+    file[at..at + metadata.len()].copy_from_slice(b"\"ordered\":true ");
+    let error = read_bytes(&file).expect_err("there is no column of the order");
+    assert!(error.to_string().contains("columns"), "{error}");
+}
+
+struct Full;
+
+impl io::Write for Full {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::StorageFull.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_as_such() {
+    let error = write_counts(Full, "counts.parquet".as_ref(), &pieces(&[("a", 1)]), &info(false));
+    assert_eq!(error.expect_err("nothing fits").kind(), ErrorKind::DiskFull);
+}
+
+proptest! {
+    #[test]
+    fn damaged_files_are_errors_or_right(at in any::<prop::sample::Index>(), byte: u8, cut in any::<prop::sample::Index>()) {
+        let names: Vec<String> = (0..500).map(|n| format!("piece {n}")).collect();
+        let counted: PieceCounts = names.iter().map(|name| (name.as_bytes(), Count::ONE)).collect();
+        let mut file = written(&counted, &info(true));
+        let place = at.index(file.len());
+        file[place] = byte;
+        let read = read_bytes(&file);
+        prop_assert!(read.is_err() || read.is_ok_and(|read| read.pieces.len() <= 500));
+        file.truncate(cut.index(file.len()));
+        prop_assert!(read_bytes(&file).is_err());
+    }
+}
