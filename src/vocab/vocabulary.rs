@@ -1,3 +1,5 @@
+use super::fault::Fault;
+use crate::error::{Error, ErrorKind, Result};
 use crate::split::SplitPattern;
 use crate::units::TokenId;
 
@@ -28,7 +30,9 @@ pub struct SpecialToken {
 ///
 /// Invariants, checked on construction: every byte has a token; ids are unique (holes are legal);
 /// every merge's parts and result are tokens, and the result's bytes are the parts' put together;
-/// merges stand by ascending rank; no pair stands twice.
+/// merges stand by ascending rank, and ranks are 0, 1, 2 and so on without gaps; no pair stands twice;
+/// special tokens are not empty, differ from each other and from every other token, and take part in
+/// no merge.
 ///
 /// **Memory:** about 40 bytes and the token's own bytes for each token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +55,38 @@ impl Vocabulary {
     /// The bytes of a token; of a special token, its text. `None` where the id is not in use.
     pub fn bytes(&self, id: TokenId) -> Option<&[u8]> {
         self.tokens.get(id.index())?.as_deref()
+    }
+
+    /// All tokens with their bytes, by id.
+    pub fn tokens(&self) -> impl Iterator<Item = (TokenId, &[u8])> {
+        let tokens = self.tokens.iter().enumerate();
+        tokens.filter_map(|(id, bytes)| Some((TokenId::from_index(id), bytes.as_deref()?)))
+    }
+
+    /// The tokens that are not special, by id.
+    pub fn ordinary(&self) -> impl Iterator<Item = (TokenId, &[u8])> {
+        self.tokens().filter(|(id, _)| self.special(*id).is_none())
+    }
+
+    /// The special token that has this id.
+    pub fn special(&self, id: TokenId) -> Option<&SpecialToken> {
+        let place = self.specials.binary_search_by_key(&id, |special| special.id).ok()?;
+        Some(&self.specials[place])
+    }
+
+    /// Appends the bytes of each token. What encoding takes apart comes back byte for byte; special
+    /// tokens give their text.
+    ///
+    /// # Errors
+    /// An id is not in use; what stands before it has been appended.
+    pub fn decode(&self, ids: &[TokenId], text: &mut Vec<u8>) -> Result<()> {
+        for &id in ids {
+            match self.bytes(id) {
+                Some(bytes) => text.extend_from_slice(bytes),
+                None => return Err(Error::new(ErrorKind::Failed, Fault::UnknownId(id))),
+            }
+        }
+        Ok(())
     }
 
     /// The token of each single byte.

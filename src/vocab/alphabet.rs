@@ -1,0 +1,54 @@
+//! GPT-2's byte alphabet: a printable character for each byte, so that tokens can be keys of JSON.
+//!
+//! 33–126, 161–172 and 174–255 stand for themselves, the other 68 bytes in order for U+0100 onwards.
+
+use std::sync::LazyLock;
+
+const ITSELF: [std::ops::RangeInclusive<u8>; 3] = [33..=126, 161..=172, 174..=255];
+
+static CHARACTERS: LazyLock<[char; 256]> = LazyLock::new(|| {
+    let mut characters: [char; 256] = std::array::from_fn(|_| '\0');
+    let mut others = '\u{100}'..;
+    for (byte, character) in (0..=255u8).zip(&mut characters) {
+        let itself = ITSELF.iter().any(|range| range.contains(&byte));
+        *character = if itself { char::from(byte) } else { others.next().expect("68 characters") };
+    }
+    characters
+});
+
+/// The highest character of the alphabet is U+0143.
+static BYTES: LazyLock<[Option<u8>; 0x144]> = LazyLock::new(|| {
+    let mut bytes = [None; 0x144];
+    for (byte, &character) in (0..=255u8).zip(&*CHARACTERS) {
+        bytes[crate::units::place(u32::from(character))] = Some(byte);
+    }
+    bytes
+});
+
+/// How bytes are written.
+pub(super) fn spell(bytes: &[u8]) -> String {
+    bytes.iter().map(|&byte| CHARACTERS[usize::from(byte)]).collect()
+}
+
+/// The bytes that are written so; `None` if a character is not of the alphabet.
+pub(super) fn read(text: &str) -> Option<Box<[u8]>> {
+    text.chars().map(|character| *BYTES.get(crate::units::place(u32::from(character)))?).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_alphabet_is_gpt2s() {
+        let every: Vec<u8> = (0..=255).collect();
+        let spelled = spell(&every);
+        assert_eq!(spelled.chars().count(), 256);
+        assert_eq!(read(&spelled).as_deref(), Some(&*every));
+        for (bytes, text) in [(" the".as_bytes(), "Ġthe"), (b"\n\t", "Ċĉ"), (b"\x00\x7f\xad\xff", "ĀġŃÿ")]
+        {
+            assert_eq!(spell(bytes), text);
+        }
+        assert_eq!((read("a b"), read("→"), read("\u{144}"), read("")), (None, None, None, Some([].into())));
+    }
+}

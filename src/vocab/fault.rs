@@ -1,0 +1,182 @@
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::Format;
+use crate::error::{Error, ErrorKind};
+use crate::units::TokenId;
+
+/// What can be wrong with a vocabulary or with a file that should hold one.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Fault {
+    #[error("byte 0x{0:02X} has no token")]
+    ByteMissing(u8),
+    #[error("byte 0x{byte:02X} has two tokens, {first} and {second}")]
+    ByteTwice { byte: u8, first: TokenId, second: TokenId },
+    #[error("token {0} is empty")]
+    TokenEmpty(TokenId),
+    #[error("two tokens have id {0}")]
+    IdTwice(TokenId),
+    #[error("{tokens} tokens go up to id {highest}: more than {limit} ids would be unused")]
+    Holes { tokens: usize, highest: TokenId, limit: usize },
+    #[error("merge {merge} uses token {id}, which does not exist")]
+    MergeUnknown { merge: usize, id: TokenId },
+    #[error("merge {merge} uses special token {id} ({text:?})")]
+    MergeSpecial { merge: usize, id: TokenId, text: String },
+    #[error("merge {merge} makes token {result}, whose bytes are not those of {left} and {right} together")]
+    MergeBytes { merge: usize, left: TokenId, right: TokenId, result: TokenId },
+    #[error("merge {merge} joins {left} and {right}, which an earlier merge joins already")]
+    PairTwice { merge: usize, left: TokenId, right: TokenId },
+    #[error("a special token is empty")]
+    SpecialEmpty,
+    #[error("special token {0:?} is there twice")]
+    SpecialTwice(String),
+    #[error("special token {text:?} is also ordinary token {id}")]
+    SpecialIsToken { text: String, id: TokenId },
+    #[error("token id {0} is not in the vocabulary")]
+    UnknownId(TokenId),
+
+    #[error("longer than the {limit} bytes a tokenizer may have")]
+    FileTooLong { limit: u64 },
+    #[error("not UTF-8")]
+    NotText(#[source] std::str::Utf8Error),
+    #[error("not the JSON expected")]
+    Json(#[source] serde_json::Error),
+    #[error("line {line}: {problem}")]
+    Line { line: usize, problem: LineProblem },
+    #[error("{0} is not supported")]
+    Unsupported(String),
+    #[error("token {id} ({key:?}) is not written in the byte alphabet of GPT-2")]
+    NotByteLevel { id: TokenId, key: String },
+    #[error("token {0:?} is there twice")]
+    KeyTwice(String),
+    #[error("merge {merge} ({left:?} {right:?}) needs token {missing:?}, which the vocabulary lacks")]
+    MergeKey { merge: usize, left: String, right: String, missing: String },
+    #[error("added token {text:?} has id {added}, but the vocabulary gives it id {listed}")]
+    AddedId { text: String, added: TokenId, listed: TokenId },
+    #[error("nothing says how text is split")]
+    NoSplit,
+    #[error("the split asked for is not the one the file names")]
+    OtherSplit,
+    #[error("no tokenizer of a known format is here")]
+    UnknownFormat,
+    #[error("no tokenizer of format {0} is here")]
+    NoSuch(Format),
+    #[error("there are several tokenizers: {}", .0.join(", "))]
+    Several(Vec<String>),
+    #[error("the tokens have more than {limit} bytes together")]
+    TokensTooLong { limit: usize },
+
+    #[error("{format} cannot hold this vocabulary: {limit}")]
+    CannotHold { format: Format, limit: Limit },
+}
+
+/// What is wrong with one line of a file.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LineProblem {
+    #[error("{expected} expected, found {found:?}")]
+    Expected { expected: &'static str, found: String },
+    #[error("{expected} expected, but the file ends")]
+    Ends { expected: &'static str },
+}
+
+/// What a format cannot say of a vocabulary.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Limit {
+    #[error("tokens {first} and {second} have equal bytes")]
+    EqualBytes { first: TokenId, second: TokenId },
+    #[error("special token {text:?} is spelled as token {id} is there")]
+    SpecialSpelled { text: String, id: TokenId },
+    #[error("special token {0:?} has white space in it")]
+    SpecialSpace(String),
+    #[error("the split pattern begins or ends with white space, or has a line break")]
+    PatternSpace,
+    #[error("several merges have equal rank")]
+    EqualRanks,
+    #[error("its merges do not follow from the order of its token ids")]
+    NotByIds,
+    #[error("whole pieces are looked up before merging, and some tokens would not be made by merging")]
+    IgnoresMerges,
+    #[error("token {0} is made by no merge")]
+    Unmade(TokenId),
+    #[error("byte 0x{byte:02X} is token {id}, and must be {byte}")]
+    ByteId { byte: u8, id: TokenId },
+    #[error("merge {merge} makes token {id}, and must make {expected}")]
+    NotConsecutive { merge: usize, id: TokenId, expected: usize },
+    #[error("merge {merge} uses token {id}, which no earlier merge makes")]
+    PartLater { merge: usize, id: TokenId },
+    #[error("it does not split text as GPT-2 does")]
+    NotGpt2Split,
+    #[error("merge {merge} would read as a header line")]
+    LooksLikeHeader { merge: usize },
+}
+
+impl Fault {
+    pub(super) fn unsupported(feature: impl Into<String>) -> Fault {
+        Fault::Unsupported(feature.into())
+    }
+
+    pub(super) fn expected(line: usize, expected: &'static str, found: &str) -> Fault {
+        const SHOWN: usize = 60;
+        let found = found.chars().take(SHOWN).collect();
+        Fault::Line { line, problem: LineProblem::Expected { expected, found } }
+    }
+
+    pub(super) fn ends(line: usize, expected: &'static str) -> Fault {
+        Fault::Line { line, problem: LineProblem::Ends { expected } }
+    }
+
+    /// The error of a vocabulary that `format` cannot hold.
+    pub(super) fn cannot_hold(format: Format, limit: Limit) -> Error {
+        let error = Error::new(ErrorKind::Usage, Fault::CannotHold { format, limit });
+        if format == Format::Hf { error } else { error.with_help("write it as hf, which holds more") }
+    }
+
+    /// The error of a file that has this fault.
+    pub(super) fn in_file(self, path: &Path) -> Error {
+        let help = self.help();
+        let kind = match self {
+            Fault::NoSplit | Fault::OtherSplit | Fault::Several(_) => ErrorKind::Usage,
+            _ => ErrorKind::Failed,
+        };
+        let error = Error::new(kind, InFile { path: path.to_owned(), fault: self });
+        match help {
+            Some(help) => error.with_help(help),
+            None => error,
+        }
+    }
+
+    fn help(&self) -> Option<&'static str> {
+        Some(match self {
+            Fault::NoSplit => "name the split pattern it was made for, for example gpt4 or none",
+            Fault::OtherSplit => "leave out the split pattern: the file says it",
+            Fault::UnknownFormat => {
+                "give a tokenizer.json, a .tiktoken file, a minbpe .model, a vocab.json beside its \
+                 merges.txt, or a folder with one of them"
+            }
+            Fault::Several(_) => "name the file instead of the folder",
+            Fault::NotByteLevel { .. } | Fault::ByteMissing(_) => {
+                "only byte-level BPE tokenizers can be used"
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// A fault with the file that has it; the fault's cause is the error's.
+#[derive(Debug)]
+struct InFile {
+    path: PathBuf,
+    fault: Fault,
+}
+
+impl fmt::Display for InFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.fault)
+    }
+}
+
+impl std::error::Error for InFile {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.fault)
+    }
+}

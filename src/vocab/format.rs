@@ -1,0 +1,254 @@
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::fault::Fault;
+use super::{Vocabulary, gpt2, hf_read, hf_write, minbpe, tiktoken};
+use crate::error::{Error, Result};
+use crate::files::publish;
+use crate::observer::Observer;
+use crate::split::SplitPattern;
+
+/// No file of a tokenizer may be longer: the largest in use have some tens of megabytes.
+pub(super) const MAX_FILE_BYTES: u64 = 256 << 20;
+
+/// How a vocabulary is kept in files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// Hugging Face's `tokenizer.json`, with a `tokenizer_config.json`.
+    #[default]
+    Hf,
+    /// tiktoken's ranks, `NAME.tiktoken`, and the rest beside them in `NAME.tiktoken.json`.
+    Tiktoken,
+    /// minbpe's `NAME.model`, and `NAME.vocab` for people.
+    Minbpe,
+    /// GPT-2's `vocab.json` and `merges.txt`.
+    Gpt2,
+}
+
+impl Format {
+    /// All of them, in the order in which a folder is searched for one.
+    pub const ALL: [Format; 4] = [Format::Hf, Format::Tiktoken, Format::Minbpe, Format::Gpt2];
+
+    /// The name that people write.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Format::Hf => "hf",
+            Format::Tiktoken => "tiktoken",
+            Format::Minbpe => "minbpe",
+            Format::Gpt2 => "gpt2",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A text that names no format.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no tokenizer format {name:?}; there are hf, tiktoken, minbpe and gpt2")]
+pub struct NotFormat {
+    name: String,
+}
+
+impl FromStr for Format {
+    type Err = NotFormat;
+
+    fn from_str(name: &str) -> Result<Format, NotFormat> {
+        let found = Format::ALL.into_iter().find(|format| format.name() == name);
+        found.ok_or_else(|| NotFormat { name: name.to_owned() })
+    }
+}
+
+/// What a tokenizer's files may leave open.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// The format; by default it follows from the file's name, or from what a folder has.
+    pub format: Option<Format>,
+    /// How text is split. Wanted where no file says it (a `.tiktoken` on its own; a `vocab.json`,
+    /// which otherwise means GPT-2's pattern), and wrong where one says something else.
+    pub split: Option<SplitPattern>,
+}
+
+impl LoadOptions {
+    /// The split of a file that says it.
+    pub(super) fn same_split(&self, said: SplitPattern) -> Result<SplitPattern, Fault> {
+        match &self.split {
+            Some(wanted) if *wanted != said => Err(Fault::OtherSplit),
+            _ => Ok(said),
+        }
+    }
+}
+
+/// What goes into a tokenizer's files beside the vocabulary.
+#[derive(Clone, Debug)]
+pub struct WriteOptions {
+    /// The name without extension of files that have no fixed name.
+    pub name: String,
+    /// The token that begins a document, told to `transformers`.
+    pub bos: Option<String>,
+    /// The token that ends a document, told to `transformers`.
+    pub eos: Option<String>,
+}
+
+impl Default for WriteOptions {
+    fn default() -> WriteOptions {
+        WriteOptions { name: "tokenizer".to_owned(), bos: None, eos: None }
+    }
+}
+
+/// Reads a tokenizer from a file, or from a folder that has one, and checks it.
+///
+/// What a file says and encoding does not use is told to `observer`: unused ids, and a post-processor
+/// that would put tokens around documents.
+///
+/// **Memory:** a few times the size of the files, which may have 256 MiB.
+///
+/// # Errors
+/// There is no tokenizer, it is damaged, it breaks an invariant of [`Vocabulary`], or it uses a
+/// feature that cannot be kept exactly.
+pub fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) -> Result<Vocabulary> {
+    let (format, path) = locate(path, options.format)?;
+    let vocabulary = match format {
+        Format::Hf => hf_read::load(&path, options, observer),
+        Format::Tiktoken => tiktoken::load(&path, options),
+        Format::Minbpe => minbpe::load(&path, options),
+        Format::Gpt2 => gpt2::load(&path, options),
+    }?;
+    let holes = vocabulary.tokens.iter().filter(|token| token.is_none()).count();
+    if holes > 0 {
+        let (path, limit) = (path.display(), vocabulary.id_limit());
+        observer.noted(&format!("{path}: {holes} of the ids below {limit} have no token"));
+    }
+    Ok(vocabulary)
+}
+
+/// A file of a tokenizer, ready to be written: its name and what it holds.
+pub(super) type Rendered = (String, Vec<u8>);
+
+/// The files that hold a vocabulary, as names and what stands in them; the same bytes every time.
+///
+/// # Errors
+/// The format cannot say something that the vocabulary needs.
+pub fn render(
+    vocabulary: &Vocabulary,
+    format: Format,
+    options: &WriteOptions,
+) -> Result<Vec<(String, Vec<u8>)>> {
+    match format {
+        Format::Hf => hf_write::render(vocabulary, options),
+        Format::Tiktoken => tiktoken::render(vocabulary, options),
+        Format::Minbpe => minbpe::render(vocabulary, options),
+        Format::Gpt2 => gpt2::render(vocabulary),
+    }
+}
+
+/// Writes a vocabulary into a folder, which must exist, and gives the paths of the files. Each file
+/// is there whole or not at all, and none is if the format cannot hold the vocabulary.
+///
+/// # Errors
+/// Those of [`render`], or a file cannot be written.
+pub fn write(
+    vocabulary: &Vocabulary,
+    format: Format,
+    folder: &Path,
+    options: &WriteOptions,
+) -> Result<Vec<PathBuf>> {
+    let rendered = render(vocabulary, format, options)?;
+    let mut paths = Vec::with_capacity(rendered.len());
+    for (name, bytes) in rendered {
+        let path = folder.join(name);
+        publish(&path, |file| file.write_all(&bytes).map_err(|cause| Error::io("write", &path, cause)))?;
+        paths.push(path);
+    }
+    Ok(paths)
+}
+
+/// Which format, and the file that stands for it.
+fn locate(path: &Path, format: Option<Format>) -> Result<(Format, PathBuf)> {
+    let metadata = fs::metadata(path).map_err(|cause| Error::io("read", path, cause))?;
+    if !metadata.is_dir() {
+        let format = format.or_else(|| of_file(path));
+        let format = format.ok_or_else(|| Fault::UnknownFormat.in_file(path))?;
+        return Ok((format, path.to_owned()));
+    }
+    let formats = match &format {
+        Some(format) => std::slice::from_ref(format),
+        None => &Format::ALL,
+    };
+    for &candidate in formats {
+        if let Some(file) = in_folder(path, candidate)? {
+            return Ok((candidate, file));
+        }
+    }
+    Err(format.map_or(Fault::UnknownFormat, Fault::NoSuch).in_file(path))
+}
+
+fn of_file(path: &Path) -> Option<Format> {
+    let name = path.file_name()?.to_str()?;
+    Some(match path.extension()?.to_str()? {
+        _ if name == gpt2::VOCABULARY || name == gpt2::MERGES => Format::Gpt2,
+        "json" => Format::Hf,
+        "tiktoken" => Format::Tiktoken,
+        "model" => Format::Minbpe,
+        _ => return None,
+    })
+}
+
+fn in_folder(folder: &Path, format: Format) -> Result<Option<PathBuf>> {
+    match format {
+        Format::Hf => Ok(existing(folder.join(hf_write::TOKENIZER))),
+        Format::Gpt2 => Ok(existing(folder.join(gpt2::VOCABULARY))),
+        Format::Tiktoken => only(folder, "tiktoken"),
+        Format::Minbpe => only(folder, "model"),
+    }
+}
+
+fn existing(path: PathBuf) -> Option<PathBuf> {
+    path.is_file().then_some(path)
+}
+
+/// The one file of a folder that has this extension.
+fn only(folder: &Path, extension: &str) -> Result<Option<PathBuf>> {
+    let cannot = |cause| Error::io("read", folder, cause);
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(cannot)? {
+        let path = entry.map_err(cannot)?.path();
+        if path.extension().is_some_and(|found| found == extension) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    if found.len() > 1 {
+        let names = found.iter().filter_map(|path| path.file_name());
+        let names = names.map(|name| name.to_string_lossy().into_owned()).collect();
+        return Err(Fault::Several(names).in_file(folder));
+    }
+    Ok(found.pop())
+}
+
+/// The bytes of a file, which may have at most [`MAX_FILE_BYTES`].
+pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
+    let cannot = |cause| Error::io("read", path, cause);
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(cannot)?;
+    // One byte more, so that a file that goes on can be told from one that ends there.
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    if crate::units::amount(bytes.len()) > MAX_FILE_BYTES {
+        return Err(Fault::FileTooLong { limit: MAX_FILE_BYTES }.in_file(path));
+    }
+    Ok(bytes)
+}
+
+/// The bytes of a file as text.
+pub(super) fn read_text(path: &Path) -> Result<String> {
+    String::from_utf8(read_bytes(path)?).map_err(|wrong| Fault::NotText(wrong.utf8_error()).in_file(path))
+}

@@ -1,0 +1,83 @@
+use std::path::Path;
+
+use rustc_hash::FxHashSet;
+
+use super::fault::{Fault, Limit};
+use super::format::{Format, LoadOptions, Rendered, read_bytes, read_text};
+use super::hf_read::two_keys;
+use super::hf_write::pretty;
+use super::keyed::{Entries, Keyed};
+use super::{SpecialToken, Vocabulary, alphabet, checks};
+use crate::error::Result;
+use crate::files::folder_of;
+use crate::split::{Named, SplitPattern};
+
+/// The file with the tokens' ids.
+pub(super) const VOCABULARY: &str = "vocab.json";
+/// The file with the merges.
+pub(super) const MERGES: &str = "merges.txt";
+
+/// What the first line of [`MERGES`] begins with; readers leave out every line that does.
+const HEADER: &str = "#version";
+
+/// Reads both files, given the path of either. The format has no place for the split, which is GPT-2's
+/// unless `options` say otherwise, nor for which tokens are special: those of several bytes that no
+/// merge makes.
+pub(super) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
+    let folder = folder_of(path);
+    let (vocabulary, merges) = (folder.join(VOCABULARY), folder.join(MERGES));
+    let entries: Entries = serde_json::from_slice(&read_bytes(&vocabulary)?)
+        .map_err(|wrong| Fault::Json(wrong).in_file(&vocabulary))?;
+    let pairs = pairs(&read_text(&merges)?).map_err(|fault| fault.in_file(&merges))?;
+    let keyed = Keyed { entries, merges: pairs };
+    let split = options.split.clone().unwrap_or(SplitPattern::Named(Named::Gpt2));
+    let parts = keyed.parts(specials(&keyed), split, false);
+    parts.and_then(|parts| parts.build()).map_err(|fault| fault.in_file(&vocabulary))
+}
+
+fn pairs(text: &str) -> Result<Vec<(String, String)>, Fault> {
+    let mut pairs = Vec::new();
+    for (line, number) in text.lines().zip(1..) {
+        if line.is_empty() || line.starts_with(HEADER) {
+            continue;
+        }
+        let (left, right) = two_keys(line).ok_or_else(|| Fault::expected(number, "two tokens", line))?;
+        pairs.push((left.to_owned(), right.to_owned()));
+    }
+    Ok(pairs)
+}
+
+fn specials(keyed: &Keyed) -> Vec<SpecialToken> {
+    let made: FxHashSet<String> =
+        keyed.merges.iter().map(|(left, right)| [&**left, right].concat()).collect();
+    let is_byte = |key: &str| alphabet::read(key).is_some_and(|bytes| bytes.len() == 1);
+    let unmade = keyed.entries.0.iter().filter(|(key, _)| !made.contains(key) && !is_byte(key));
+    unmade.map(|(text, id)| SpecialToken { id: *id, text: text.clone() }).collect()
+}
+
+pub(super) fn render(vocabulary: &Vocabulary) -> Result<Vec<Rendered>> {
+    let keyed = limited(vocabulary).map_err(|limit| Fault::cannot_hold(Format::Gpt2, limit))?;
+    let mut merges = format!("{HEADER}: 0.2\n");
+    for (left, right) in &keyed.merges {
+        merges.extend([left, " ", right, "\n"]);
+    }
+    Ok(vec![(VOCABULARY.to_owned(), pretty(&keyed.entries)), (MERGES.to_owned(), merges.into_bytes())])
+}
+
+fn limited(vocabulary: &Vocabulary) -> Result<Keyed, Limit> {
+    if vocabulary.split != SplitPattern::Named(Named::Gpt2) {
+        return Err(Limit::NotGpt2Split);
+    }
+    if vocabulary.ignore_merges && checks::not_self_encoding(vocabulary).next().is_some() {
+        return Err(Limit::IgnoresMerges);
+    }
+    let made: FxHashSet<_> = vocabulary.merges.iter().map(|merge| merge.result).collect();
+    if let Some((id, _)) = vocabulary.ordinary().find(|(id, bytes)| bytes.len() > 1 && !made.contains(id)) {
+        return Err(Limit::Unmade(id));
+    }
+    let keyed = Keyed::of(vocabulary)?;
+    match keyed.merges.iter().position(|(left, _)| left.starts_with(HEADER)) {
+        Some(index) => Err(Limit::LooksLikeHeader { merge: index + 1 }),
+        None => Ok(keyed),
+    }
+}

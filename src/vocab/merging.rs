@@ -1,0 +1,97 @@
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Merges one sequence by rank: the pair of lowest rank first, among equals the leftmost.
+///
+/// O(n log n), so that a file with one enormous token costs no more than its size suggests. Keeps its
+/// memory from call to call.
+#[derive(Default)]
+pub(super) struct Merging {
+    symbols: Vec<u32>,
+    /// The places of the neighbours; `usize::MAX` at the ends. A symbol that was merged away has the
+    /// place after it in `next` equal to its own.
+    next: Vec<usize>,
+    previous: Vec<usize>,
+    queue: BinaryHeap<Reverse<Candidate>>,
+    left: Vec<u32>,
+}
+
+/// Rank and place decide; the rest says whether the pair still stands there.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    rank: u32,
+    place: usize,
+    pair: (u32, u32),
+    result: u32,
+}
+
+const END: usize = usize::MAX;
+
+impl Merging {
+    /// What is left of `symbols` when no pair of neighbours has a rank any more. `lookup` gives a pair's
+    /// rank and what takes its place.
+    pub(super) fn run(
+        &mut self,
+        symbols: impl IntoIterator<Item = u32>,
+        mut lookup: impl FnMut(u32, u32) -> Option<(u32, u32)>,
+    ) -> &[u32] {
+        self.start(symbols);
+        for place in 0..self.symbols.len() {
+            self.offer(place, &mut lookup);
+        }
+        while let Some(Reverse(candidate)) = self.queue.pop() {
+            self.apply(&candidate, &mut lookup);
+        }
+        self.collect()
+    }
+
+    fn start(&mut self, symbols: impl IntoIterator<Item = u32>) {
+        self.symbols.clear();
+        self.symbols.extend(symbols);
+        let length = self.symbols.len();
+        self.next.clear();
+        self.next.extend((1..length).chain([END]).take(length));
+        self.previous.clear();
+        self.previous.extend([END].into_iter().chain(0..).take(length));
+    }
+
+    /// Queues the pair that begins at `place`, if it can merge.
+    fn offer(&mut self, place: usize, lookup: &mut impl FnMut(u32, u32) -> Option<(u32, u32)>) {
+        let next = self.next[place];
+        if next != END {
+            let pair = (self.symbols[place], self.symbols[next]);
+            if let Some((rank, result)) = lookup(pair.0, pair.1) {
+                self.queue.push(Reverse(Candidate { rank, place, pair, result }));
+            }
+        }
+    }
+
+    fn apply(&mut self, candidate: &Candidate, lookup: &mut impl FnMut(u32, u32) -> Option<(u32, u32)>) {
+        let place = candidate.place;
+        let gone = self.next[place];
+        if gone == END || gone == place || (self.symbols[place], self.symbols[gone]) != candidate.pair {
+            return;
+        }
+        self.symbols[place] = candidate.result;
+        let after = self.next[gone];
+        self.next[gone] = gone;
+        self.next[place] = after;
+        if after != END {
+            self.previous[after] = place;
+        }
+        if self.previous[place] != END {
+            self.offer(self.previous[place], lookup);
+        }
+        self.offer(place, lookup);
+    }
+
+    fn collect(&mut self) -> &[u32] {
+        self.left.clear();
+        let mut place = if self.symbols.is_empty() { END } else { 0 };
+        while place != END {
+            self.left.push(self.symbols[place]);
+            place = self.next[place];
+        }
+        &self.left
+    }
+}

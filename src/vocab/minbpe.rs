@@ -1,0 +1,180 @@
+use std::fmt::Write;
+use std::path::Path;
+
+use super::fault::{Fault, Limit};
+use super::format::{Format, LoadOptions, MAX_FILE_BYTES, Rendered, WriteOptions, read_text};
+use super::{RankedMerge, SpecialToken, Vocabulary, VocabularyParts, checks};
+use crate::error::Result;
+use crate::split::SplitPattern;
+use crate::units::{TokenId, low32, place64};
+
+const VERSION: &str = "minbpe v1";
+
+/// A few lines can double a token's length each.
+const MAX_TOKEN_BYTES: usize = place64(MAX_FILE_BYTES);
+
+pub(super) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
+    let text = read_text(path)?;
+    let parts = read(&text, options).and_then(|parts| parts.build());
+    parts.map_err(|fault| fault.in_file(path))
+}
+
+fn read(text: &str, options: &LoadOptions) -> Result<VocabularyParts, Fault> {
+    let mut lines = (1..).zip(text.lines().map(trim));
+    let mut next = |expected| lines.next().ok_or_else(|| Fault::ends(text.lines().count() + 1, expected));
+    let (line, version) = next(VERSION)?;
+    if version != VERSION {
+        return Err(Fault::expected(line, VERSION, version));
+    }
+    let split = match next("a split pattern")?.1 {
+        "" => SplitPattern::None,
+        regex => SplitPattern::from_regex(regex),
+    };
+    const COUNT: &str = "the number of special tokens";
+    let (line, count) = next(COUNT)?;
+    let count: u32 = count.parse().map_err(|_| Fault::expected(line, COUNT, count))?;
+    let mut specials = Vec::new();
+    for _ in 0..count {
+        const SPECIAL: &str = "a special token and its id";
+        let (line, entry) = next(SPECIAL)?;
+        specials.push(special(entry).ok_or_else(|| Fault::expected(line, SPECIAL, entry))?);
+    }
+    let (tokens, merges) = merges(lines)?;
+    Ok(VocabularyParts { tokens, specials, merges, split: options.same_split(split)?, ignore_merges: false })
+}
+
+fn special(line: &str) -> Option<SpecialToken> {
+    let mut fields = line.split(is_space).filter(|field| !field.is_empty());
+    let (text, id) = (fields.next()?, fields.next()?.parse().ok()?);
+    fields.next().is_none().then(|| SpecialToken { id: TokenId::new(id), text: text.to_owned() })
+}
+
+type Tokens = Vec<(TokenId, Box<[u8]>)>;
+
+fn merges<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<(Tokens, Vec<RankedMerge>), Fault> {
+    let mut tokens: Tokens =
+        (0..=255u8).map(|byte| (TokenId::new(u32::from(byte)), Box::from([byte]))).collect();
+    let mut merges = Vec::new();
+    let mut bytes = tokens.len();
+    for (number, line) in lines {
+        let wrong = || Fault::expected(number, "the ids of two tokens made before", line);
+        let mut ids = line.split_ascii_whitespace().map(|id| id.parse().map(TokenId::new));
+        let (Some(Ok(left)), Some(Ok(right)), None) = (ids.next(), ids.next(), ids.next()) else {
+            return Err(wrong());
+        };
+        let part = |id: TokenId| tokens.get(id.index()).map(|(_, bytes)| &**bytes).ok_or_else(wrong);
+        let (start, end) = (part(left)?, part(right)?);
+        bytes += start.len() + end.len();
+        if bytes > MAX_TOKEN_BYTES {
+            return Err(Fault::TokensTooLong { limit: MAX_TOKEN_BYTES });
+        }
+        let token = [start, end].concat().into_boxed_slice();
+        let result = TokenId::from_index(tokens.len());
+        merges.push(RankedMerge { left, right, result, rank: low32(merges.len()) });
+        tokens.push((result, token));
+    }
+    Ok((tokens, merges))
+}
+
+pub(super) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<Vec<Rendered>> {
+    limits(vocabulary).map_err(|limit| Fault::cannot_hold(Format::Minbpe, limit))?;
+    let name = &options.name;
+    Ok(vec![
+        (format!("{name}.model"), model(vocabulary).into_bytes()),
+        (format!("{name}.vocab"), for_people(vocabulary).into_bytes()),
+    ])
+}
+
+fn limits(vocabulary: &Vocabulary) -> Result<(), Limit> {
+    for (byte, &id) in (0..=255u8).zip(&vocabulary.byte_ids) {
+        if id.get() != u32::from(byte) {
+            return Err(Limit::ByteId { byte, id });
+        }
+    }
+    if !vocabulary.merges.is_sorted_by(|earlier, later| earlier.rank < later.rank) {
+        return Err(Limit::EqualRanks);
+    }
+    for (index, merge) in vocabulary.merges.iter().enumerate() {
+        let (merge_number, expected) = (index + 1, 256 + index);
+        if merge.result.index() != expected {
+            return Err(Limit::NotConsecutive { merge: merge_number, id: merge.result, expected });
+        }
+        if let Some(id) = [merge.left, merge.right].into_iter().find(|id| id.index() >= expected) {
+            return Err(Limit::PartLater { merge: merge_number, id });
+        }
+    }
+    let made = 256 + vocabulary.merges.len();
+    if let Some((id, _)) = vocabulary.ordinary().find(|(id, _)| id.index() >= made) {
+        return Err(Limit::Unmade(id));
+    }
+    if vocabulary.ignore_merges && checks::not_self_encoding(vocabulary).next().is_some() {
+        return Err(Limit::IgnoresMerges);
+    }
+    if let Some(special) = vocabulary.specials.iter().find(|special| special.text.contains(is_space)) {
+        return Err(Limit::SpecialSpace(special.text.clone()));
+    }
+    let pattern = pattern(vocabulary);
+    if trim(pattern) != pattern || pattern.contains(['\n', '\r']) {
+        return Err(Limit::PatternSpace);
+    }
+    Ok(())
+}
+
+/// minbpe's tokenizer without a split writes an empty pattern.
+fn pattern(vocabulary: &Vocabulary) -> &str {
+    match &vocabulary.split {
+        SplitPattern::None => "",
+        split => split.regex(),
+    }
+}
+
+fn model(vocabulary: &Vocabulary) -> String {
+    let mut text = format!("{VERSION}\n{}\n{}\n", pattern(vocabulary), vocabulary.specials.len());
+    for special in &vocabulary.specials {
+        line(&mut text, format_args!("{} {}", special.text, special.id));
+    }
+    for merge in &vocabulary.merges {
+        line(&mut text, format_args!("{} {}", merge.left, merge.right));
+    }
+    text
+}
+
+fn for_people(vocabulary: &Vocabulary) -> String {
+    let shown = |id| readable(vocabulary.bytes(id).unwrap_or_default());
+    let mut merges = vocabulary.merges.iter().peekable();
+    let mut text = String::new();
+    for (id, bytes) in vocabulary.tokens() {
+        match merges.next_if(|merge| merge.result == id) {
+            None => line(&mut text, format_args!("[{}] {id}", readable(bytes))),
+            Some(merge) => {
+                let (left, right) = (shown(merge.left), shown(merge.right));
+                line(&mut text, format_args!("[{left}][{right}] -> [{}] {id}", readable(bytes)));
+            }
+        }
+    }
+    text
+}
+
+fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
+    writeln!(text, "{line}").expect("a string takes everything");
+}
+
+fn readable(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for character in String::from_utf8_lossy(bytes).chars() {
+        match character.is_control() {
+            true => write!(text, "\\u{:04x}", u32::from(character)).expect("a string takes everything"),
+            false => text.push(character),
+        }
+    }
+    text
+}
+
+/// White space as Python's `strip` and `split` know it, which minbpe reads with.
+fn is_space(character: char) -> bool {
+    character.is_whitespace() || matches!(character, '\u{1C}'..='\u{1F}')
+}
+
+fn trim(text: &str) -> &str {
+    text.trim_matches(is_space)
+}

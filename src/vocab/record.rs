@@ -1,0 +1,58 @@
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::fault::Fault;
+use super::format::read_bytes;
+use super::hf_write::pretty;
+use crate::error::{Error, Result};
+use crate::files::publish;
+use crate::train::HistoryPoint;
+
+/// The file's name.
+const NAME: &str = "training.json";
+
+/// How a vocabulary was learned: what no tokenizer format has a place for. It lies beside the
+/// tokenizer as `training.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainingRecord {
+    /// The version of this program that learned it.
+    pub version: String,
+    /// The [fingerprint](super::Vocabulary::fingerprint) of the vocabulary, which tells whether the
+    /// record belongs to the tokenizer beside it.
+    pub vocabulary: String,
+    /// What it was learned with, as the run chose to tell it.
+    pub settings: serde_json::Value,
+    /// How often each merge's pair occurred when it was merged, by rank.
+    pub counts: Vec<u64>,
+    /// How many tokens the corpus had after so many merges.
+    pub history: Vec<HistoryPoint>,
+}
+
+impl TrainingRecord {
+    /// Writes the record into a folder, whole or not at all, and gives its path.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<PathBuf> {
+        let path = folder.join(NAME);
+        let cannot = |cause| Error::io("write", &path, cause);
+        publish(&path, |file| file.write_all(&pretty(self)).map_err(cannot))?;
+        Ok(path)
+    }
+
+    /// Reads the record of a folder; `None` if it has none.
+    ///
+    /// # Errors
+    /// The file is damaged or cannot be read.
+    pub fn read(folder: &Path) -> Result<Option<TrainingRecord>> {
+        let path = folder.join(NAME);
+        if !path.try_exists().map_err(|cause| Error::io("read", &path, cause))? {
+            return Ok(None);
+        }
+        let record = serde_json::from_slice(&read_bytes(&path)?);
+        record.map(Some).map_err(|wrong| Fault::Json(wrong).in_file(&path))
+    }
+}

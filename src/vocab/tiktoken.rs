@@ -1,0 +1,178 @@
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use super::fault::{Fault, Limit};
+use super::format::{Format, LoadOptions, Rendered, WriteOptions, read_bytes, read_text};
+use super::hf_write::pretty;
+use super::keyed::Entries;
+use super::merging::Merging;
+use super::{RankedMerge, SpecialToken, Vocabulary, VocabularyParts, check};
+use crate::error::{Error, Result};
+use crate::split::SplitPattern;
+use crate::units::TokenId;
+
+/// What a rank file does not say. The names are the arguments of `tiktoken.Encoding`.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sidecar {
+    name: String,
+    pat_str: String,
+    special_tokens: Entries,
+}
+
+/// The path of the sidecar: `.json` is put after the whole name.
+fn sidecar_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".json");
+    PathBuf::from(name)
+}
+
+pub(super) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
+    let tokens = ranks(&read_text(path)?).map_err(|fault| fault.in_file(path))?;
+    let (split, specials) = match sidecar(path)? {
+        Some(Sidecar { pat_str, special_tokens, .. }) => {
+            let split = options.same_split(SplitPattern::from_regex(&pat_str));
+            (split.map_err(|fault| fault.in_file(path))?, special_tokens.0)
+        }
+        None => (options.split.clone().ok_or_else(|| Fault::NoSplit.in_file(path))?, Vec::new()),
+    };
+    let specials = specials.into_iter().map(|(text, id)| SpecialToken { id, text }).collect();
+    let parts = parts(tokens, specials, split).and_then(|parts| parts.build());
+    parts.map_err(|fault| fault.in_file(path))
+}
+
+fn sidecar(path: &Path) -> Result<Option<Sidecar>> {
+    let path = sidecar_path(path);
+    if !path.try_exists().map_err(|cause| Error::io("read", &path, cause))? {
+        return Ok(None);
+    }
+    let sidecar = serde_json::from_slice(&read_bytes(&path)?);
+    sidecar.map(Some).map_err(|wrong| Fault::Json(wrong).in_file(&path))
+}
+
+type Tokens = Vec<(TokenId, Box<[u8]>)>;
+
+fn ranks(text: &str) -> Result<Tokens, Fault> {
+    let mut tokens = Vec::new();
+    for (line, number) in text.lines().zip(1..) {
+        if line.is_empty() {
+            continue;
+        }
+        let token = line.split_once(' ').and_then(|(token, rank)| {
+            Some((TokenId::new(rank.parse().ok()?), STANDARD.decode(token).ok()?.into_boxed_slice()))
+        });
+        tokens.push(token.ok_or_else(|| Fault::expected(number, "a token in base64 and its rank", line))?);
+    }
+    Ok(tokens)
+}
+
+/// Rank files have no merges: tiktoken puts together any two neighbours whose bytes are a token, the
+/// one of lowest rank first, and looks whole pieces up before that. Where every token comes about by
+/// itself, the last step of each is the only one that matters and looking up changes nothing, so the
+/// usual list of merges says the same. Otherwise every way to cut a token in two is a merge.
+fn parts(tokens: Tokens, specials: Vec<SpecialToken>, split: SplitPattern) -> Result<VocabularyParts, Fault> {
+    let mut ids = FxHashMap::default();
+    for (id, bytes) in &tokens {
+        if ids.insert(&**bytes, *id).is_some() {
+            return Err(Fault::KeyTwice(String::from_utf8_lossy(bytes).into_owned()));
+        }
+    }
+    let (merges, ignore_merges) = match last_steps(&tokens, &ids) {
+        Some(merges) => (merges, false),
+        None => (every_cut(&tokens, &ids), true),
+    };
+    Ok(VocabularyParts { tokens, specials, merges, split, ignore_merges })
+}
+
+type Ids<'a> = FxHashMap<&'a [u8], TokenId>;
+
+/// For each token the two that are left of its bytes when only lower ranks are merged; `None` if for
+/// some token it is not two.
+fn last_steps(tokens: &Tokens, ids: &Ids<'_>) -> Option<Vec<RankedMerge>> {
+    let bytes: FxHashMap<u32, &[u8]> = tokens.iter().map(|(id, bytes)| (id.get(), &**bytes)).collect();
+    let mut merging = Merging::default();
+    let mut joined = Vec::new();
+    let mut merges = Vec::with_capacity(tokens.len());
+    for (result, token) in tokens.iter().filter(|(_, token)| token.len() > 1) {
+        let mut symbols = Vec::with_capacity(token.len());
+        for byte in &**token {
+            symbols.push(ids.get(std::slice::from_ref(byte))?.get());
+        }
+        let left = merging.run(symbols, |left, right| {
+            joined.clear();
+            joined.extend_from_slice(bytes[&left]);
+            joined.extend_from_slice(bytes[&right]);
+            let id = *ids.get(&*joined)?;
+            (id < *result).then_some((id.get(), id.get()))
+        });
+        let &[left, right] = left else { return None };
+        let (left, right) = (TokenId::new(left), TokenId::new(right));
+        merges.push(RankedMerge { left, right, result: *result, rank: result.get() });
+    }
+    Some(merges)
+}
+
+fn every_cut(tokens: &Tokens, ids: &Ids<'_>) -> Vec<RankedMerge> {
+    let mut merges = Vec::new();
+    for (result, token) in tokens {
+        for middle in 1..token.len() {
+            let (start, end) = token.split_at(middle);
+            if let (Some(&left), Some(&right)) = (ids.get(start), ids.get(end)) {
+                merges.push(RankedMerge { left, right, result: *result, rank: result.get() });
+            }
+        }
+    }
+    merges
+}
+
+pub(super) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<Vec<Rendered>> {
+    limits(vocabulary).map_err(|limit| Fault::cannot_hold(Format::Tiktoken, limit))?;
+    let name = &options.name;
+    let mut ranks = String::new();
+    for (id, bytes) in vocabulary.ordinary() {
+        STANDARD.encode_string(bytes, &mut ranks);
+        ranks.extend([" ", &id.to_string(), "\n"]);
+    }
+    let specials = vocabulary.specials.iter().map(|special| (special.text.clone(), special.id));
+    let sidecar = Sidecar {
+        name: name.clone(),
+        pat_str: vocabulary.split.regex().to_owned(),
+        special_tokens: Entries(specials.collect()),
+    };
+    Ok(vec![
+        (format!("{name}.tiktoken"), ranks.into_bytes()),
+        (format!("{name}.tiktoken.json"), pretty(&sidecar)),
+    ])
+}
+
+/// Reading the ranks back must give a vocabulary that encodes every text alike: the same one if the
+/// shortcuts hold for it, and otherwise one whose merges are every cut of every token.
+fn limits(vocabulary: &Vocabulary) -> Result<(), Limit> {
+    let mut ids = FxHashMap::default();
+    for (id, bytes) in vocabulary.ordinary() {
+        if let Some(first) = ids.insert(bytes, id) {
+            return Err(Limit::EqualBytes { first, second: id });
+        }
+    }
+    let checks = check(vocabulary);
+    if checks.shortcuts_hold() && checks.ids_in_rank_order {
+        return Ok(());
+    }
+    let tokens: Tokens = vocabulary.ordinary().map(|(id, bytes)| (id, Box::from(bytes))).collect();
+    let ranked = VocabularyParts {
+        merges: every_cut(&tokens, &ids),
+        tokens,
+        specials: vocabulary.specials.clone(),
+        split: vocabulary.split.clone(),
+        ignore_merges: true,
+    };
+    let looked_up = vocabulary.ignore_merges || checks.not_self_encoding == 0;
+    match ranked.build() {
+        Ok(ranked) if ranked.merges == vocabulary.merges && looked_up => Ok(()),
+        _ => Err(Limit::NotByIds),
+    }
+}

@@ -1,0 +1,9 @@
+//! Tokenizers written in every format, read again, and refused where a format cannot hold them or a
+//! file is damaged.
+
+#[path = "formats/made.rs"]
+mod made;
+#[path = "formats/refused.rs"]
+mod refused;
+#[path = "formats/same.rs"]
+mod same;

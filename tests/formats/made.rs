@@ -1,0 +1,92 @@
+//! Vocabularies to test with, and the plainest way to encode by them.
+
+use std::fs;
+use std::path::Path;
+
+use tokenmill::count::PieceCounts;
+use tokenmill::observer::Silent;
+use tokenmill::split::SplitPattern;
+use tokenmill::train::{Merges, TrainConfig, learn_merges};
+use tokenmill::vocab::{
+    Format, LoadOptions, SpecialToken, SpecialTokensAt, Vocabulary, VocabularyParts, WriteOptions, load,
+    render,
+};
+use tokenmill::{Count, Result, TokenId};
+
+/// Up to `merges` merges learned from these texts.
+pub(crate) fn learned(texts: &[&[u8]], merges: usize) -> Merges {
+    let mut pieces = PieceCounts::new();
+    for (index, text) in texts.iter().enumerate() {
+        if !text.is_empty() && !texts[..index].contains(text) {
+            let count = texts.iter().filter(|other| *other == text).count();
+            pieces.push(text, Count::new(u64::try_from(count).expect("few")));
+        }
+    }
+    let config = TrainConfig { min_frequency: Count::new(1), ..TrainConfig::new(merges) };
+    learn_merges(pieces, &config, &Silent).expect("a small corpus").merges
+}
+
+/// A vocabulary learned from these texts.
+pub(crate) fn trained(texts: &[&[u8]], specials: &[&str], at: SpecialTokensAt, split: &str) -> Vocabulary {
+    let specials: Vec<String> = specials.iter().map(|&text| text.to_owned()).collect();
+    let split = split.parse().unwrap_or_else(|_| SplitPattern::from_regex(split));
+    Vocabulary::from_merges(&learned(texts, 60), &specials, at, split).expect("distinct special tokens")
+}
+
+/// What the vocabulary is made of.
+pub(crate) fn parts(vocabulary: &Vocabulary) -> VocabularyParts {
+    VocabularyParts {
+        tokens: vocabulary.ordinary().map(|(id, bytes)| (id, Box::from(bytes))).collect(),
+        specials: vocabulary.specials().to_vec(),
+        merges: vocabulary.merges().to_vec(),
+        split: vocabulary.split().clone(),
+        ignore_merges: vocabulary.ignore_merges(),
+    }
+}
+
+/// The same vocabulary with other ids.
+pub(crate) fn renumbered(vocabulary: &Vocabulary, id: impl Fn(TokenId) -> TokenId) -> VocabularyParts {
+    let mut parts = parts(vocabulary);
+    for (token, _) in &mut parts.tokens {
+        *token = id(*token);
+    }
+    for merge in &mut parts.merges {
+        (merge.left, merge.right, merge.result) = (id(merge.left), id(merge.right), id(merge.result));
+    }
+    for special in &mut parts.specials {
+        *special = SpecialToken { id: id(special.id), text: special.text.clone() };
+    }
+    parts
+}
+
+/// Renders and reads again. Nothing is synced, so that random tests need not wait for a disk.
+pub(crate) fn there_and_back(vocabulary: &Vocabulary, format: Format) -> Result<Vocabulary> {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, bytes) in render(vocabulary, format, &WriteOptions::default())? {
+        fs::write(folder.path().join(name), bytes).expect("a writable folder");
+    }
+    Ok(load_plainly(folder.path()).expect("what was just written"))
+}
+
+/// Loads what lies at `path`, knowing nothing more.
+pub(crate) fn load_plainly(path: &Path) -> Result<Vocabulary> {
+    load(path, &LoadOptions::default(), &Silent)
+}
+
+/// Encodes one piece: the pair of lowest rank first, among equals the leftmost.
+pub(crate) fn encode(vocabulary: &Vocabulary, piece: &[u8]) -> Vec<TokenId> {
+    if vocabulary.ignore_merges()
+        && let Some((id, _)) = vocabulary.ordinary().find(|(_, bytes)| *bytes == piece)
+    {
+        return vec![id];
+    }
+    let mut ids: Vec<TokenId> = piece.iter().map(|&byte| vocabulary.byte_ids()[usize::from(byte)]).collect();
+    loop {
+        let merge = |pair: &[TokenId]| {
+            vocabulary.merges().iter().find(|merge| [merge.left, merge.right] == *pair).copied()
+        };
+        let found = ids.windows(2).enumerate().filter_map(|(at, pair)| Some((merge(pair)?, at)));
+        let Some((merge, at)) = found.min_by_key(|(merge, at)| (merge.rank, *at)) else { return ids };
+        ids.splice(at..at + 2, [merge.result]);
+    }
+}

@@ -1,0 +1,305 @@
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::sync::Mutex;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::json;
+use tokenmill::observer::{Observer, Silent};
+use tokenmill::vocab::{
+    Format, LoadOptions, RankedMerge, SpecialTokensAt, TrainingRecord, Vocabulary, VocabularyParts,
+    WriteOptions, check, load, render, write,
+};
+use tokenmill::{ErrorKind, TokenId};
+
+use crate::made::{encode, learned, load_plainly, parts, renumbered, there_and_back, trained};
+
+const TEXTS: [&[u8]; 3] =
+    [b"the cat sat on the mat, the end", "naïve café \u{1F600}".as_bytes(), b"\xFF\xFE\0\0 \n\n  x"];
+
+#[test]
+fn every_format_gives_back_what_it_holds() {
+    use Format::{Gpt2, Hf, Minbpe, Tiktoken};
+    use SpecialTokensAt::{End, Start};
+    const ALL: &[Format] = &[Hf, Tiktoken, Minbpe, Gpt2];
+    let cases: [(&str, &[&str], SpecialTokensAt, &[Format]); 10] = [
+        ("gpt2", &[], End, ALL),
+        ("gpt2", &["<|endoftext|>", "<|pad|>"], End, ALL),
+        ("gpt2", &["<|endoftext|>"], Start, &[Hf, Tiktoken, Gpt2]),
+        ("none", &["<|end of text|>"], End, &[Hf, Tiktoken]),
+        ("none", &["<｜fin→｜>"], End, &[Hf, Tiktoken, Minbpe]),
+        ("gpt4", &["<s>"], End, &[Hf, Tiktoken, Minbpe]),
+        ("cl100k", &[], End, &[Hf, Tiktoken, Minbpe]),
+        ("o200k", &[], End, &[Hf, Tiktoken, Minbpe]),
+        (r"\w+|\W", &[], End, &[Hf, Tiktoken, Minbpe]),
+        (r" \w+|\W", &[], End, &[Hf, Tiktoken]),
+    ];
+    for (split, specials, at, formats) in cases {
+        let vocabulary = trained(&TEXTS, specials, at, split);
+        for format in Format::ALL {
+            let case = format!("{split} {specials:?} {at:?} {format}");
+            match there_and_back(&vocabulary, format) {
+                Ok(back) => {
+                    assert!(formats.contains(&format), "{case} should be refused");
+                    assert_eq!(back, vocabulary, "{case}");
+                    assert_eq!(back.fingerprint(), vocabulary.fingerprint(), "{case}");
+                }
+                Err(refused) => {
+                    assert!(!formats.contains(&format), "{case}: {refused}");
+                    assert_eq!(refused.kind(), ErrorKind::Usage, "{case}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_may_have_any_ids() {
+    let vocabulary = trained(&TEXTS, &["<|end|>"], SpecialTokensAt::End, "gpt2");
+    // Bytes in the order of GPT-2's alphabet, which puts the printable ones first; the rest as it was.
+    let mut order: Vec<u32> = (33..=126).chain(161..=172).chain(174..=255).collect();
+    order.extend((0..256).filter(|byte| !order.contains(byte)).collect::<Vec<_>>());
+    let id = |old: TokenId| match order.iter().zip(0..).find(|(byte, _)| **byte == old.get()) {
+        Some((_, new)) => TokenId::new(new),
+        None => old,
+    };
+    let gpt2_like = Vocabulary::new(renumbered(&vocabulary, id)).expect("only the ids differ");
+    assert_eq!(gpt2_like.byte_ids()[usize::from(b'!')], TokenId::new(0));
+    for format in [Format::Hf, Format::Tiktoken, Format::Gpt2] {
+        assert_eq!(there_and_back(&gpt2_like, format).expect("any ids will do"), gpt2_like, "{format}");
+    }
+    let refused =
+        there_and_back(&gpt2_like, Format::Minbpe).expect_err("minbpe knows its bytes by their ids");
+    assert!(refused.to_string().contains("byte 0x00 is token 188, and must be 0"), "{refused}");
+}
+
+#[test]
+fn unused_ids_are_kept_and_told() {
+    #[derive(Default)]
+    struct Notes(Mutex<Vec<String>>);
+    impl Observer for Notes {
+        fn noted(&self, message: &str) {
+            self.0.lock().expect("no panic before").push(message.to_owned());
+        }
+    }
+    let vocabulary = trained(&TEXTS, &["<|end|>"], SpecialTokensAt::End, "gpt4");
+    let apart = |id: TokenId| TokenId::new(if id.get() < 256 { id.get() } else { id.get() * 2 });
+    let vocabulary = Vocabulary::new(renumbered(&vocabulary, apart)).expect("holes are legal");
+    for format in [Format::Hf, Format::Tiktoken] {
+        let folder = tempfile::tempdir().expect("a folder");
+        write(&vocabulary, format, folder.path(), &WriteOptions::default()).expect("holes can be held");
+        let notes = Notes::default();
+        assert_eq!(load(folder.path(), &LoadOptions::default(), &notes).expect("written"), vocabulary);
+        let notes = notes.0.into_inner().expect("no panic");
+        assert!(notes.len() == 1 && notes[0].contains("have no token"), "{notes:?}");
+    }
+}
+
+#[test]
+fn the_json_is_what_hugging_face_expects() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let byte_level =
+        json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false});
+    let read = |name: &str| -> serde_json::Value {
+        serde_json::from_slice(&fs::read(folder.path().join(name)).expect("written")).expect("JSON")
+    };
+    let options = WriteOptions { eos: Some("<|end|>".to_owned()), ..WriteOptions::default() };
+    let unsplit = trained(&[b"low low"], &["<|end|>"], SpecialTokensAt::Start, "none");
+    write(&unsplit, Format::Hf, folder.path(), &options).expect("written");
+    let written = read("tokenizer.json");
+    assert_eq!(written["pre_tokenizer"], byte_level);
+    assert_eq!(written["decoder"], byte_level);
+    assert_eq!(written["model"]["merges"], json!(["l o", "lo w", "Ġ low", "low Ġlow"]));
+    assert_eq!(written["model"]["vocab"]["<|end|>"], 0);
+    assert_eq!(written["model"]["vocab"]["Ġ"], 33);
+    assert_eq!(written["added_tokens"][0]["content"], "<|end|>");
+    assert_eq!(
+        read("tokenizer_config.json"),
+        json!({
+            "tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": false, "eos_token": "<|end|>",
+        })
+    );
+    let split = trained(&[b"low low"], &[], SpecialTokensAt::End, "cl100k");
+    write(&split, Format::Hf, folder.path(), &options).expect("written");
+    let steps = &read("tokenizer.json")["pre_tokenizer"]["pretokenizers"];
+    assert_eq!(steps[1], byte_level);
+    assert_eq!(steps[0]["behavior"], "Isolated");
+    assert!(!steps[0].to_string().contains("3}+"), "a possessive count means something else in Oniguruma");
+}
+
+#[test]
+fn split_steps_as_others_write_them_are_understood() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tokenizer.json");
+    let vocabulary = trained(&TEXTS, &[], SpecialTokensAt::End, "none");
+    write(&vocabulary, Format::Hf, folder.path(), &WriteOptions::default()).expect("written");
+    let file: serde_json::Value = serde_json::from_slice(&fs::read(&path).expect("written")).expect("JSON");
+    let byte_level = |regex| json!({"type": "ByteLevel", "add_prefix_space": false, "use_regex": regex});
+    let cases = [
+        (json!(null), "none"),
+        (byte_level(true), "gpt2"),
+        (json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true}), "gpt2"),
+        (json!({"type": "Sequence", "pretokenizers": [byte_level(true)]}), "gpt2"),
+        (json!({"type": "Sequence", "pretokenizers": [byte_level(false)]}), "none"),
+    ];
+    for (pre_tokenizer, split) in cases {
+        let mut file = file.clone();
+        file["pre_tokenizer"] = pre_tokenizer;
+        file["post_processor"] = byte_level(true);
+        let pairs = file["model"]["merges"].as_array().expect("merges").iter();
+        let pairs = pairs.map(|pair| pair.as_str().expect("a string").split(' ').collect::<Vec<_>>());
+        file["model"]["merges"] = pairs.collect();
+        fs::write(&path, file.to_string()).expect("written");
+        let mut expected = parts(&vocabulary);
+        expected.split = split.parse().expect("a name");
+        assert_eq!(load_plainly(&path).expect(split), Vocabulary::new(expected).expect("the same parts"));
+    }
+}
+
+#[test]
+fn ranks_on_their_own_need_a_split() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let vocabulary = trained(&TEXTS, &[], SpecialTokensAt::End, "gpt4");
+    let paths =
+        write(&vocabulary, Format::Tiktoken, folder.path(), &WriteOptions::default()).expect("written");
+    let asked = |split: &str| {
+        let options = LoadOptions { split: Some(split.parse().expect("a name")), ..LoadOptions::default() };
+        load(&paths[0], &options, &Silent)
+    };
+    assert_eq!(asked("gpt4").expect("as the sidecar says"), vocabulary);
+    assert_eq!(asked("gpt2").expect_err("the sidecar says otherwise").kind(), ErrorKind::Usage);
+    fs::remove_file(&paths[1]).expect("the sidecar");
+    assert_eq!(asked("gpt4").expect("the split is named"), vocabulary);
+    let refused = load_plainly(&paths[0]).expect_err("nothing says the split");
+    assert_eq!(refused.kind(), ErrorKind::Usage);
+    assert!(refused.help().is_some_and(|help| help.contains("name the split pattern")));
+}
+
+#[test]
+fn a_training_record_comes_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    assert_eq!(TrainingRecord::read(folder.path()).expect("nothing is no error"), None);
+    let record = TrainingRecord {
+        version: "0.1.0".to_owned(),
+        vocabulary: trained(&TEXTS, &[], SpecialTokensAt::End, "none").fingerprint(),
+        settings: json!({"split": "none", "merges": 3}),
+        counts: vec![10, 4, u64::MAX],
+        history: vec![tokenmill::train::HistoryPoint { merges: 0, tokens: 99 }],
+    };
+    record.write(folder.path()).expect("written");
+    assert_eq!(TrainingRecord::read(folder.path()).expect("just written"), Some(record));
+}
+
+/// Merges by the rank of the bytes put together, after looking the piece up: what tiktoken does.
+fn encode_by_ranks(ranks: &HashMap<Vec<u8>, u32>, piece: &[u8]) -> Vec<u32> {
+    if let Some(&rank) = ranks.get(piece) {
+        return vec![rank];
+    }
+    let mut tokens: Vec<Vec<u8>> = piece.iter().map(|&byte| vec![byte]).collect();
+    loop {
+        let rank = |pair: &[Vec<u8>]| ranks.get(&pair.concat()).copied();
+        let found = tokens.windows(2).enumerate().filter_map(|(at, pair)| Some((rank(pair)?, at)));
+        let Some((_, at)) = found.min() else { break };
+        let joined = tokens[at..at + 2].concat();
+        tokens.splice(at..at + 2, [joined]);
+    }
+    tokens.iter().map(|token| ranks[token]).collect()
+}
+
+fn few_letters() -> impl Strategy<Value = Vec<u8>> {
+    vec(select(b"aabc".to_vec()), 0..24)
+}
+
+/// Merges as nobody would learn them: any pairs of tokens there are, in any order.
+fn arbitrary() -> impl Strategy<Value = Vocabulary> {
+    let pairs = vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u16>()), 0..12);
+    (pairs, any::<bool>()).prop_map(|(pairs, ignore_merges)| {
+        let mut ids: BTreeMap<Vec<u8>, TokenId> =
+            (0..=255u8).zip(0..).map(|(byte, id)| (vec![byte], TokenId::new(id))).collect();
+        let mut usable: Vec<Vec<u8>> = [b"a", b"b", b"c"].map(|byte| byte.to_vec()).into();
+        let mut merges = BTreeMap::new();
+        for (left, right, rank) in pairs {
+            let (left, right) = (left.get(&usable).clone(), right.get(&usable).clone());
+            let joined = [&*left, &*right].concat();
+            let next = TokenId::from_index(ids.len());
+            let result = *ids.entry(joined.clone()).or_insert(next);
+            usable.push(joined);
+            merges.insert((ids[&left], ids[&right]), (result, u32::from(rank)));
+        }
+        let merges = merges.into_iter();
+        Vocabulary::new(VocabularyParts {
+            tokens: ids.into_iter().map(|(bytes, id)| (id, bytes.into_boxed_slice())).collect(),
+            specials: Vec::new(),
+            merges: merges
+                .map(|((left, right), (result, rank))| RankedMerge { left, right, result, rank })
+                .collect(),
+            split: "gpt2".parse().expect("a name"),
+            ignore_merges,
+        })
+        .expect("merges of tokens there are")
+    })
+}
+
+proptest! {
+    #[test]
+    fn learned_vocabularies_allow_every_shortcut(texts in vec(few_letters(), 1..6), merges in 0..40usize) {
+        let texts: Vec<&[u8]> = texts.iter().map(|text| &**text).collect();
+        let merges = learned(&texts, merges);
+        let vocabulary = Vocabulary::from_merges(&merges, &[], SpecialTokensAt::End, "gpt2".parse().expect("a name"))
+            .expect("no special tokens");
+        let checks = check(&vocabulary);
+        prop_assert!(checks.shortcuts_hold() && checks.ids_in_rank_order, "{checks:?}");
+        for format in Format::ALL {
+            prop_assert_eq!(&there_and_back(&vocabulary, format).expect("every format holds it"), &vocabulary);
+        }
+    }
+
+    #[test]
+    fn what_a_format_accepts_encodes_alike(vocabulary in arbitrary(), texts in vec(few_letters(), 20)) {
+        for format in Format::ALL {
+            let Ok(back) = there_and_back(&vocabulary, format) else { continue };
+            for text in &texts {
+                prop_assert_eq!(encode(&back, text), encode(&vocabulary, text), "{} {:?}", format, text);
+            }
+        }
+    }
+
+    #[test]
+    fn tiktoken_gives_the_same_ids(vocabulary in arbitrary(), texts in vec(few_letters(), 20)) {
+        let ranks = vocabulary.ordinary().map(|(id, bytes)| (bytes.to_vec(), id.get())).collect();
+        if render(&vocabulary, Format::Tiktoken, &WriteOptions::default()).is_ok() {
+            for text in &texts {
+                let ids: Vec<u32> = encode(&vocabulary, text).iter().map(|id| id.get()).collect();
+                prop_assert_eq!(ids, encode_by_ranks(&ranks, text), "{:?}", text);
+            }
+        }
+    }
+
+    #[test]
+    fn ranks_are_read_as_tiktoken_means_them(vocabulary in arbitrary(), texts in vec(few_letters(), 20)) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("ranks.tiktoken");
+        let line = |(id, bytes)| {
+            use base64::Engine;
+            format!("{} {id}\n", base64::engine::general_purpose::STANDARD.encode(bytes))
+        };
+        fs::write(&path, vocabulary.ordinary().map(line).collect::<String>()).expect("a file");
+        let options = LoadOptions { split: Some("none".parse().expect("a name")), ..LoadOptions::default() };
+        let read = load(&path, &options, &Silent).expect("every byte has a rank");
+        let ranks = vocabulary.ordinary().map(|(id, bytes)| (bytes.to_vec(), id.get())).collect();
+        for text in texts.iter().filter(|text| !text.is_empty()) {
+            let ids: Vec<u32> = encode(&read, text).iter().map(|id| id.get()).collect();
+            prop_assert_eq!(ids, encode_by_ranks(&ranks, text), "{:?}", text);
+        }
+        // Read as a rank file it can always be written as one again.
+        prop_assert_eq!(there_and_back(&read, Format::Tiktoken).expect("ranks again"), read);
+    }
+
+    #[test]
+    fn checks_tell_self_encoding_from_the_rest(vocabulary in arbitrary()) {
+        let plain = Vocabulary::new(VocabularyParts { ignore_merges: false, ..parts(&vocabulary) }).expect("the same");
+        let failing = plain.ordinary().filter(|(id, bytes)| encode(&plain, bytes) != [*id]).count();
+        prop_assert_eq!(check(&vocabulary).not_self_encoding, failing);
+    }
+}
