@@ -119,6 +119,11 @@ pub const fn float(amount: u64) -> f64 {
     amount as f64
 }
 
+/// The whole part of a float; 0 for what is negative or no number, and at most 2⁶⁴ - 1.
+pub const fn whole(value: f64) -> u64 {
+    value as u64
+}
+
 /// `part / whole` as people read it; 0 where there is no whole.
 pub const fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { float(part) / float(whole) }

@@ -1,5 +1,7 @@
 use arrow_array::{Array, BinaryViewArray, RecordBatch};
 
+use crate::units::amount;
+
 /// A run of consecutive documents of one unit, read together.
 ///
 /// A document larger than a batch comes in parts: then the last document of a batch and the first of
@@ -38,6 +40,24 @@ impl Batch {
     /// The documents in order; `None` is a null row.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<&[u8]>> {
         self.documents.iter()
+    }
+
+    /// The documents from `from` on, `length` of them, without copying their text. Whether the first
+    /// and last are parts is kept where they are the batch's own first and last.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[must_use]
+    pub fn slice(&self, from: usize, length: usize) -> Batch {
+        Batch {
+            source: self.source,
+            unit: self.unit,
+            first_row: self.first_row + amount(from),
+            documents: self.documents.slice(from, length),
+            columns: self.columns.as_ref().map(|columns| columns.slice(from, length)),
+            continued: self.continued && from == 0,
+            open: self.open && from + length == self.len(),
+        }
     }
 
     /// Bytes of text in the batch.

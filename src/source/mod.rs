@@ -4,11 +4,38 @@
 //! by any thread. Knows nothing of what the documents are read for.
 
 mod batch;
+mod spec;
+mod fault;
+mod incidents;
+mod open;
+mod listing;
+mod files;
+mod content;
+mod views;
+mod parquet;
+mod arrow;
+mod jsonl;
+mod cuts;
+mod plain;
+mod demo;
+mod hub;
+mod order;
+mod whole;
+
+#[cfg(test)]
+mod tests;
 
 pub use batch::{Batch, Documents};
+pub use hub::HubSettings;
+pub use incidents::{Incident, Incidents, LISTED_INCIDENTS};
+pub use open::{DEFAULT_BATCH_BYTES, DEFAULT_RANGE_BYTES, OpenContext, ReadConfig, open};
+pub use order::in_order;
+pub use spec::{DocumentRule, Format, NotFormat, SourceSpec};
+pub use whole::{LONGEST_DOCUMENT, whole_documents};
 
 use crate::error::Result;
 
+use arrow_schema::SchemaRef;
 use serde::{Deserialize, Serialize};
 
 /// What identifies the content of a unit, so that a change is noticed.
@@ -90,6 +117,11 @@ pub enum OnBadInput {
 pub trait Source: Send + Sync {
     /// The source's parts, in document order.
     fn units(&self) -> &[Unit];
+
+    /// The pass-through columns' names and types; `None` if none were asked for.
+    fn columns(&self) -> Option<SchemaRef> {
+        None
+    }
 
     /// What identifies the content of a unit now. Reads the unit if nothing less will do.
     ///

@@ -1,0 +1,135 @@
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufReader, Read, Seek};
+use std::path::Path;
+
+use arrow_array::{Array, RecordBatch};
+use arrow_ipc::reader::{FileReader, StreamReader};
+use arrow_schema::{ArrowError, SchemaRef};
+use std::sync::Arc;
+
+use super::fault::{Fault, guarded};
+use super::files::Reading;
+use super::views::{Chosen, split};
+use super::{Batch, SourceSpec};
+use crate::error::{Error, Result};
+use crate::units::amount;
+
+/// What a file in Arrow's file format begins with; one in the stream format does not.
+const MAGIC: &[u8; 6] = b"ARROW1";
+
+/// Arrow data before its schema has been read.
+pub(super) enum Input {
+    File(File),
+    Stream(Box<dyn Read + Send>),
+}
+
+/// Opens a file in either of Arrow's formats.
+pub(super) fn open(path: &Path) -> Result<Input> {
+    let open = || {
+        let mut file = File::open(path)?;
+        let mut head = Vec::new();
+        file.by_ref().take(amount(MAGIC.len())).read_to_end(&mut head)?;
+        file.rewind()?;
+        Ok(if head == MAGIC { Input::File(file) } else { Input::Stream(Box::new(file)) })
+    };
+    open().map_err(|cause| Error::io("read", path, cause))
+}
+
+enum Reader {
+    File(FileReader<BufReader<File>>),
+    Stream(StreamReader<BufReader<Box<dyn Read + Send>>>),
+}
+
+impl Reader {
+    fn new(input: Input) -> Result<Reader, ArrowError> {
+        Ok(match input {
+            Input::File(file) => Reader::File(FileReader::try_new_buffered(file, None)?),
+            Input::Stream(stream) => Reader::Stream(StreamReader::try_new_buffered(stream, None)?),
+        })
+    }
+
+    fn schema(&self) -> SchemaRef {
+        match self {
+            Reader::File(reader) => reader.schema(),
+            Reader::Stream(reader) => reader.schema(),
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+        match self {
+            Reader::File(reader) => reader.next().transpose(),
+            Reader::Stream(reader) => reader.next().transpose(),
+        }
+    }
+}
+
+fn start(input: Input, spec: &SourceSpec, name: &str) -> Result<(Reader, Chosen)> {
+    let reader = guarded(name, "its schema", || Reader::new(input))?;
+    let chosen = Chosen::find(name, reader.schema().fields(), spec)?;
+    Ok((reader, chosen))
+}
+
+/// The types of the pass-through columns; `None` if there are none.
+pub(super) fn columns(input: Input, spec: &SourceSpec, name: &str) -> Result<Option<SchemaRef>> {
+    let (reader, chosen) = start(input, spec, name)?;
+    if chosen.pass.is_empty() {
+        return Ok(None);
+    }
+    let passed = reader.schema().project(&chosen.pass);
+    passed.map(|schema| Some(Arc::new(schema))).map_err(|cause| Fault::damaged(name, "its schema", cause))
+}
+
+/// Reads all record batches.
+pub(super) fn read(input: Input, spec: &SourceSpec, reading: Reading) -> Result<RecordBatches> {
+    let (reader, chosen) = start(input, spec, &reading.name)?;
+    Ok(RecordBatches { reader: Some(reader), chosen, number: 0, row: 0, ready: VecDeque::new(), reading })
+}
+
+/// The batches of an Arrow file or stream.
+pub(super) struct RecordBatches {
+    reader: Option<Reader>,
+    chosen: Chosen,
+    number: u64,
+    row: u64,
+    ready: VecDeque<Batch>,
+    reading: Reading,
+}
+
+impl RecordBatches {
+    fn decode(&mut self) -> Result<Option<Batch>> {
+        let Some(reader) = self.reader.as_mut() else { return Ok(None) };
+        let place = format!("record batch {} and what follows it", self.number);
+        let chosen = &self.chosen;
+        let decoded = guarded(&self.reading.name, &place, || {
+            let Some(rows) = reader.next()? else { return Ok(None) };
+            Ok::<_, ArrowError>(Some((chosen.text_of(&rows)?, chosen.passed(&rows)?)))
+        })?;
+        let Some((documents, columns)) = decoded else { return Ok(None) };
+        let first_row = self.row;
+        self.row += amount(documents.len());
+        self.number += 1;
+        Ok(Some(self.reading.batch(first_row, documents, columns)))
+    }
+}
+
+impl Iterator for RecordBatches {
+    type Item = Result<Batch>;
+
+    fn next(&mut self) -> Option<Result<Batch>> {
+        loop {
+            if let Some(batch) = self.ready.pop_front() {
+                return Some(Ok(batch));
+            }
+            match self.decode() {
+                Ok(None) => return None,
+                Ok(Some(batch)) if batch.is_empty() => {}
+                Ok(Some(batch)) => self.ready = split(batch, self.reading.batch_bytes),
+                Err(error) => {
+                    self.reader = None;
+                    return self.reading.bad(error).err().map(Err);
+                }
+            }
+        }
+    }
+}

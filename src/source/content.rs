@@ -1,0 +1,74 @@
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use flate2::bufread::MultiGzDecoder;
+use sha2::{Digest, Sha256};
+
+use super::Range;
+use super::listing::Compression;
+
+/// SHA-256 of all that can be read, in hex.
+pub(super) fn sha256(mut from: impl Read) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    let mut block = vec![0; 1 << 16];
+    loop {
+        match from.read(&mut block) {
+            Ok(0) => return Ok(hex(&hash.finalize())),
+            Ok(read) => hash.update(&block[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Lower-case hex.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |half: u8| char::from(DIGITS[usize::from(half)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+/// The bytes of a file's range, as they stand in the file.
+pub(super) fn raw(path: &Path, range: Range) -> io::Result<io::Take<File>> {
+    let mut file = File::open(path)?;
+    let bytes = match range {
+        Range::Bytes(from, to) => {
+            file.seek(SeekFrom::Start(from))?;
+            to.saturating_sub(from)
+        }
+        _ => u64::MAX,
+    };
+    Ok(file.take(bytes))
+}
+
+/// The text of a file's range, decompressed: all members of a gzip file, all frames of a zstd file.
+pub(super) fn text(path: &Path, range: Range, compression: Compression) -> io::Result<Box<dyn Read + Send>> {
+    let raw = raw(path, range)?;
+    Ok(match compression {
+        Compression::None => match range {
+            Range::Bytes(from, to) => Box::new(Exactly { left: to.saturating_sub(from), from: raw }),
+            _ => Box::new(raw),
+        },
+        Compression::Gzip => Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 16, raw))),
+        Compression::Zstd => Box::new(zstd::stream::read::Decoder::new(raw)?),
+    })
+}
+
+/// A reader whose end before the expected length is an error: the file was cut since it was listed.
+struct Exactly<R> {
+    left: u64,
+    from: R,
+}
+
+impl<R: Read> Read for Exactly<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(into)?;
+        if read == 0 && self.left > 0 && !into.is_empty() {
+            let problem = "the file has become shorter since it was listed";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, problem));
+        }
+        self.left = self.left.saturating_sub(crate::units::amount(read));
+        Ok(read)
+    }
+}

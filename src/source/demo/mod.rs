@@ -1,0 +1,316 @@
+//! Generated text that reads like verse: words with Zipf's distribution, among which new ones keep
+//! appearing. A row depends on its number and the seed alone, so rows can be made anywhere in any order.
+
+mod words;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_array::builder::make_view;
+use arrow_array::{Array, ArrayRef, BinaryViewArray, Int64Array, RecordBatch};
+use arrow_buffer::{Buffer, ScalarBuffer};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+
+use super::fault::Fault;
+use super::{Batch, Documents, Identity, Range, ReadConfig, Source, SourceSpec, Unit};
+use crate::error::{Error, Result};
+use crate::units::{amount, float, low32, place64, whole};
+use words::{Line, Syllables, WORDS};
+
+/// Rows of a unit.
+const UNIT_ROWS: u64 = 1 << 18;
+
+/// Bytes of an average line, for estimates.
+const LINE_BYTES: u64 = 43;
+
+/// The words of a line of `demo:words`.
+const WORDS_IN_LINE: u64 = 6;
+
+/// What a URI asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Zipf-distributed words.
+    Verse,
+    /// So many distinct words, each in its turn.
+    Words { distinct: u64 },
+}
+
+/// A generated source.
+pub(super) struct Demo {
+    kind: Kind,
+    lines: u64,
+    seed: u64,
+    batch_rows: u64,
+    source: usize,
+    units: Vec<Unit>,
+    columns: Option<SchemaRef>,
+}
+
+impl Demo {
+    pub(super) fn open(spec: &SourceSpec, source: usize, config: ReadConfig) -> Result<Demo> {
+        let (kind, lines, seed) = parse(&spec.uri)?;
+        check_column(spec)?;
+        let fields =
+            spec.columns.iter().map(|column| field(&spec.uri, column)).collect::<Result<Vec<_>>>()?;
+        let starts = (0..lines).step_by(place64(UNIT_ROWS));
+        let unit = |from: u64| {
+            let to = lines.min(from + UNIT_ROWS);
+            let (rows, text_bytes) = (Some(to - from), Some((to - from) * LINE_BYTES));
+            Unit { name: spec.uri.clone(), range: Range::Rows(from, to), rows, text_bytes }
+        };
+        Ok(Demo {
+            kind,
+            lines,
+            seed,
+            batch_rows: (config.batch_bytes / LINE_BYTES).clamp(1, 1 << 16),
+            source,
+            units: starts.map(unit).collect(),
+            columns: (!fields.is_empty()).then(|| Arc::new(Schema::new(fields))),
+        })
+    }
+
+    fn batch(&self, writer: &mut Writer, unit: usize, first: u64, rows: u64) -> Result<Batch> {
+        let from = unit_start(unit) + first;
+        let mut bytes = Vec::with_capacity(place64(rows * 64));
+        let mut views = Vec::with_capacity(place64(rows));
+        for row in from..from + rows {
+            let line = writer.line(self.kind, self.seed, row);
+            views.push(make_view(line, 0, low32(bytes.len())));
+            bytes.extend_from_slice(line);
+        }
+        let failed = |cause| -> Error { Fault::damaged(&self.units[unit].name, "a generated batch", cause) };
+        let documents =
+            BinaryViewArray::try_new(ScalarBuffer::from(views), vec![Buffer::from_vec(bytes)], None);
+        let documents = documents.map_err(failed)?;
+        let columns = match &self.columns {
+            Some(schema) => {
+                let columns = schema.fields().iter().map(|field| self.column(field, &documents, from));
+                let columns = columns.collect::<Result<_, _>>().map_err(failed)?;
+                Some(RecordBatch::try_new(schema.clone(), columns).map_err(failed)?)
+            }
+            None => None,
+        };
+        let source = self.source;
+        Ok(Batch { source, unit, first_row: first, documents, columns, continued: false, open: false })
+    }
+
+    fn column(
+        &self,
+        field: &FieldRef,
+        documents: &BinaryViewArray,
+        from: u64,
+    ) -> Result<ArrayRef, arrow_schema::ArrowError> {
+        if *field.data_type() == DataType::Int64 {
+            let books = (from..from + amount(documents.len())).map(|row| book(self.seed, row));
+            return Ok(Arc::new(Int64Array::from_iter_values(books)));
+        }
+        arrow_cast::cast(documents, field.data_type())
+    }
+}
+
+impl Source for Demo {
+    fn units(&self) -> &[Unit] {
+        &self.units
+    }
+
+    fn columns(&self) -> Option<SchemaRef> {
+        self.columns.clone()
+    }
+
+    fn identity(&self, _unit: usize) -> Result<Identity> {
+        Ok(Identity::Generated)
+    }
+
+    fn read(&self, unit: usize) -> Result<Documents<'_>> {
+        let rows = self.lines.min(unit_start(unit) + UNIT_ROWS) - unit_start(unit);
+        let mut writer = Writer::new();
+        let starts = (0..rows).step_by(place64(self.batch_rows));
+        Ok(Box::new(
+            starts.map(move |first| self.batch(&mut writer, unit, first, self.batch_rows.min(rows - first))),
+        ))
+    }
+}
+
+fn unit_start(unit: usize) -> u64 {
+    amount(unit) * UNIT_ROWS
+}
+
+fn fault(uri: &str, problem: impl Into<String>) -> Error {
+    let error = Fault::Demo { uri: uri.to_owned(), problem: problem.into() }.usage();
+    error.with_help(
+        "generated sources are demo:verse?lines=100000&seed=1 and demo:words?distinct=100000&lines=…&seed=1",
+    )
+}
+
+fn parse(uri: &str) -> Result<(Kind, u64, u64)> {
+    let rest = uri.strip_prefix("demo:").unwrap_or(uri);
+    let (name, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let mut given = BTreeMap::new();
+    for part in query.split('&').filter(|part| !part.is_empty()) {
+        let (key, value) = part.split_once('=').unwrap_or((part, ""));
+        let number = value.replace('_', "").parse::<u64>();
+        let number =
+            number.map_err(|_| fault(uri, format!("{key:?} wants a whole number, not {value:?}")))?;
+        given.insert(key, number);
+    }
+    let mut take = |key: &str| given.remove(key);
+    let seed = take("seed").unwrap_or(1);
+    let (kind, lines) = match name {
+        "verse" => (Kind::Verse, take("lines").unwrap_or(100_000)),
+        "words" => {
+            let distinct = take("distinct").unwrap_or(100_000);
+            if distinct == 0 || distinct > WORDS {
+                return Err(fault(uri, format!("\"distinct\" is from 1 to {WORDS}")));
+            }
+            (Kind::Words { distinct }, take("lines").unwrap_or(distinct.div_ceil(WORDS_IN_LINE)))
+        }
+        _ => return Err(fault(uri, format!("there is no generator {name:?}"))),
+    };
+    match given.keys().next() {
+        Some(key) => Err(fault(uri, format!("{name} knows no {key:?}"))),
+        None if lines > 1 << 34 => Err(fault(uri, "\"lines\" is 2^34 at most")),
+        None => Ok((kind, lines, seed)),
+    }
+}
+
+fn check_column(spec: &SourceSpec) -> Result<()> {
+    let column = spec.column.as_deref().unwrap_or("line");
+    let found = field(&spec.uri, column)?;
+    if *found.data_type() == DataType::Utf8View {
+        return Ok(());
+    }
+    let (file, column, found) = (spec.uri.clone(), column.to_owned(), found.data_type().to_string());
+    Err(Fault::NotText { file, column, found }.usage().with_help("the text is in \"line\""))
+}
+
+fn field(uri: &str, column: &str) -> Result<FieldRef> {
+    let data_type = match column {
+        "line" => DataType::Utf8View,
+        "gutenberg_id" => DataType::Int64,
+        _ => {
+            let columns = ["line", "gutenberg_id"].map(str::to_owned).to_vec();
+            let fault = Fault::NoColumn { file: uri.to_owned(), column: column.to_owned(), columns };
+            return Err(fault.usage().with_help("the text is in \"line\""));
+        }
+    };
+    Ok(Arc::new(Field::new(column, data_type, false)))
+}
+
+/// The book of a row: some thousand rows in a row are of one book.
+fn book(seed: u64, row: u64) -> i64 {
+    let drawn = mix(mix(seed ^ 0xB00C) ^ (row >> 12)) % 60_000;
+    i64::try_from(drawn).unwrap_or(0) + 1
+}
+
+/// The output function of SplitMix64: every input bit sways every output bit.
+fn mix(state: u64) -> u64 {
+    let z = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// Random numbers of one row.
+struct Draws(u64);
+
+impl Draws {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        mix(self.0)
+    }
+}
+
+/// Writes lines; reused from line to line.
+struct Writer {
+    syllables: Syllables,
+    line: Line,
+}
+
+impl Writer {
+    fn new() -> Writer {
+        Writer { syllables: Syllables::new(), line: Line::new() }
+    }
+
+    fn line(&mut self, kind: Kind, seed: u64, row: u64) -> &[u8] {
+        self.line.clear();
+        match kind {
+            Kind::Verse => self.verse(Draws(mix(mix(seed).wrapping_add(row)))),
+            Kind::Words { distinct } => self.words(distinct, seed, row),
+        }
+        self.line.text()
+    }
+
+    /// A line of 20 to 60 bytes.
+    fn verse(&mut self, mut draws: Draws) {
+        const SHORTEST: usize = 20;
+        let shape = draws.next();
+        // One byte is kept for the mark at the end.
+        let limit = 28 + place64(shape % 32);
+        loop {
+            let start = self.line.len();
+            let draw = draws.next();
+            if start > 0 {
+                if draw.is_multiple_of(16) {
+                    self.line.push(b',');
+                }
+                self.line.push(b' ');
+            }
+            let at = self.line.len();
+            let rank = rank(draw);
+            let (number, count) = spelling(rank);
+            if !self.line.word(&self.syllables, number, count, limit) {
+                self.line.truncate(start);
+                if start >= SHORTEST {
+                    break;
+                }
+                // The line is too short to end here: one of the short words fits.
+                self.line.push(b' ');
+                self.line.word(&self.syllables, rank % 64, 1, limit);
+                continue;
+            }
+            if start == 0 || (rank > 1_000 && rank.is_multiple_of(8)) {
+                self.line.capital(at);
+            }
+        }
+        match (shape >> 32) % 8 {
+            0 => self.line.push(b'.'),
+            1 | 2 => self.line.push(b','),
+            3 => self.line.push(b';'),
+            4 if shape >> 40 & 1 == 0 => self.line.push(b'!'),
+            4 => self.line.push(b'?'),
+            _ => {}
+        }
+    }
+
+    fn words(&mut self, distinct: u64, seed: u64, row: u64) {
+        for word in row * WORDS_IN_LINE..(row + 1) * WORDS_IN_LINE {
+            if self.line.len() > 0 {
+                self.line.push(b' ');
+            }
+            // An odd factor permutes the numbers below a power of two, so distinct words stay distinct.
+            let number =
+                (word % distinct).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(mix(seed)) % WORDS;
+            self.line.word(&self.syllables, number, 5, usize::from(u8::MAX / 2));
+        }
+    }
+}
+
+/// The rank of a word by Zipf's law as Mandelbrot shifted it: the chance of a rank above r is
+/// (1 + r / 20)^(-2/3), which makes the number of distinct words grow with the power 0.6 of all words.
+fn rank(draw: u64) -> u64 {
+    const SHIFT: f64 = 20.0;
+    // Never 0; 2^-40 bounds the rank near 2^64.
+    let chance = (float(draw >> 24) + 1.0) / float(1 << 40);
+    whole(SHIFT * (1.0 / (chance * chance.sqrt()) - 1.0))
+}
+
+/// The number and the count of syllables that spell a rank: frequent words are short.
+fn spelling(rank: u64) -> (u64, usize) {
+    let scattered = rank.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    match rank {
+        0..64 => (rank, 1),
+        64..16_384 => (scattered, 2),
+        16_384..4_194_304 => (scattered, 3),
+        _ => (scattered, 4),
+    }
+}

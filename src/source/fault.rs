@@ -1,0 +1,100 @@
+use super::Format;
+use crate::error::{Error, ErrorKind};
+
+/// What can be wrong with a source.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Fault {
+    #[error("{file} has no column {column:?}; its columns are {}", columns.join(", "))]
+    NoColumn { file: String, column: String, columns: Vec<String> },
+    #[error("column {column:?} of {file} holds {found}, not text")]
+    NotText { file: String, column: String, found: String },
+    #[error("column {column:?} of {file} holds {found}, but {expected} in the first file")]
+    OtherType { file: String, column: String, found: String, expected: String },
+    #[error("{file} is {format} and has no columns to pass through")]
+    NoColumns { file: String, format: Format },
+    #[error("{file}: {place} cannot be read")]
+    Damaged {
+        file: String,
+        place: String,
+        #[source]
+        cause: Box<dyn std::error::Error + Send + Sync>,
+    },
+    #[error("{file}: line {line}: {problem}")]
+    Line { file: String, line: u64, problem: String },
+    #[error("{file} is not a Parquet file: it does not begin with PAR1")]
+    NotParquet { file: String },
+    #[error("{file} is cut off: the index at the end of a Parquet file is missing")]
+    CutOff { file: String },
+    #[error("{file} is an encrypted Parquet file")]
+    Encrypted { file: String },
+    #[error("no file matches {pattern}")]
+    NoMatch { pattern: String },
+    #[error("{pattern} is not a pattern of file names")]
+    Pattern {
+        pattern: String,
+        #[source]
+        cause: glob::PatternError,
+    },
+    #[error("the folder {folder} has no files to read")]
+    EmptyFolder { folder: String },
+    #[error("{uri} has files of several formats: {first} is {one}, {other} is {two}")]
+    Mixed { uri: String, first: String, one: Format, other: String, two: Format },
+    #[error("{uri} is no source that this program can read")]
+    Scheme { uri: String },
+    #[error("{format} cannot be read from standard input")]
+    NotFromStdin { format: Format },
+    #[error("standard input can be read only once")]
+    StdinSpent,
+    #[error("the separator between documents is empty")]
+    EmptySeparator,
+    #[error("{uri}: {problem}")]
+    Demo { uri: String, problem: String },
+    #[error("a document is longer than {limit} bytes")]
+    TooLong { limit: u64 },
+}
+
+impl Fault {
+    pub(super) fn failed(self) -> Error {
+        Error::new(ErrorKind::Failed, self)
+    }
+
+    pub(super) fn usage(self) -> Error {
+        Error::new(ErrorKind::Usage, self)
+    }
+
+    /// A place that cannot be read because of `cause`.
+    pub(super) fn damaged(
+        file: &str,
+        place: impl Into<String>,
+        cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Error {
+        Fault::Damaged { file: file.to_owned(), place: place.into(), cause: cause.into() }.failed()
+    }
+}
+
+/// What a decoder's panic said; decoders of file formats panic on some malformed files.
+#[derive(Debug, thiserror::Error)]
+#[error("the decoder gave up: {0}")]
+struct Panicked(String);
+
+/// Runs a decoder, and turns its panic into an error that names the place.
+pub(super) fn guarded<T, E>(
+    file: &str,
+    place: &str,
+    decode: impl FnOnce() -> Result<T, E>,
+) -> Result<T, Error>
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(decode)) {
+        Ok(result) => result.map_err(|cause| Fault::damaged(file, place, cause)),
+        Err(panic) => Err(Fault::damaged(file, place, panicked(&*panic))),
+    }
+}
+
+/// The error that stands for a caught panic.
+pub(super) fn panicked(panic: &(dyn std::any::Any + Send)) -> impl std::error::Error + Send + Sync + use<> {
+    let said = panic.downcast_ref::<String>().map(String::as_str);
+    let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
+    Panicked(said.unwrap_or("without a message").to_owned())
+}

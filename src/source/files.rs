@@ -1,0 +1,333 @@
+use std::collections::VecDeque;
+use std::io::Read;
+use std::sync::{Mutex, PoisonError};
+
+use arrow_array::{BinaryViewArray, RecordBatch};
+use arrow_schema::SchemaRef;
+use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
+
+use super::fault::{Fault, guarded};
+use super::incidents::BadInput;
+use super::listing::{Compression, Listed};
+use super::parquet::Footer;
+use super::{
+    Batch, Documents, Format, Identity, Range, ReadConfig, Source, SourceSpec, Unit, arrow, content, cuts,
+    jsonl, parquet, plain,
+};
+use crate::error::{Error, Result};
+use crate::units::place64;
+
+/// What every reader knows of the unit that it reads.
+#[derive(Clone, Debug)]
+pub(super) struct Reading {
+    pub(super) source: usize,
+    pub(super) unit: usize,
+    /// The file, as messages name it.
+    pub(super) name: String,
+    pub(super) batch_bytes: u64,
+    pub(super) bad: BadInput,
+}
+
+impl Reading {
+    /// A batch of whole documents.
+    pub(super) fn batch(
+        &self,
+        first_row: u64,
+        documents: BinaryViewArray,
+        columns: Option<RecordBatch>,
+    ) -> Batch {
+        let (source, unit) = (self.source, self.unit);
+        Batch { source, unit, first_row, documents, columns, continued: false, open: false }
+    }
+
+    /// Notes bad input and goes on, or gives the error back.
+    pub(super) fn bad(&self, error: Error) -> Result<()> {
+        self.bad.met(Some(self.unit), error)
+    }
+}
+
+/// How many footers are kept. A footer of a wide file of many row groups takes megabytes, so those of
+/// thousands of files are not; reading in order needs that of one file, or of two where units meet.
+const KEPT_FOOTERS: usize = 4;
+
+/// Files of one format.
+pub(super) struct Files {
+    spec: SourceSpec,
+    config: ReadConfig,
+    files: Vec<Listed>,
+    units: Vec<Unit>,
+    /// The file of each unit.
+    owners: Vec<usize>,
+    columns: Option<SchemaRef>,
+    footers: Mutex<VecDeque<(usize, Footer)>>,
+    bad: BadInput,
+}
+
+/// What opening a file finds: its units, and the types of its pass-through columns.
+struct Opened {
+    units: Vec<Unit>,
+    columns: Option<SchemaRef>,
+}
+
+impl Files {
+    pub(super) fn open(
+        spec: &SourceSpec,
+        files: Vec<Listed>,
+        config: ReadConfig,
+        bad: BadInput,
+    ) -> Result<Files> {
+        // Footers are read by all threads, since a folder may have thousands of files.
+        let opened: Vec<Result<Opened>> =
+            files.par_iter().with_max_len(1).map(|file| open_file(file, spec, config)).collect();
+        let mut source = Files {
+            spec: spec.clone(),
+            config,
+            files,
+            units: Vec::new(),
+            owners: Vec::new(),
+            columns: None,
+            footers: Mutex::default(),
+            bad,
+        };
+        for (file, opened) in opened.into_iter().enumerate() {
+            match opened.and_then(|opened| source.same_columns(file, opened)) {
+                Ok(units) => {
+                    source.owners.extend(units.iter().map(|_| file));
+                    source.units.extend(units);
+                }
+                Err(error) => source.bad.met(None, error)?,
+            }
+        }
+        Ok(source)
+    }
+
+    /// The units of a file whose pass-through columns have the types of those of the files before.
+    fn same_columns(&mut self, file: usize, opened: Opened) -> Result<Vec<Unit>> {
+        let Some(found) = opened.columns else { return Ok(opened.units) };
+        let expected = self.columns.get_or_insert_with(|| found.clone());
+        let differs =
+            expected.fields().iter().zip(found.fields()).find(|(a, b)| a.data_type() != b.data_type());
+        let Some((expected, found)) = differs else { return Ok(opened.units) };
+        Err(Fault::OtherType {
+            file: self.files[file].name.clone(),
+            column: found.name().clone(),
+            found: found.data_type().to_string(),
+            expected: expected.data_type().to_string(),
+        }
+        .usage())
+    }
+
+    fn footer(&self, file: usize) -> Result<Footer> {
+        let kept = || self.footers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, footer)) = kept().iter().find(|(of, _)| *of == file) {
+            return Ok(footer.clone());
+        }
+        let Listed { path, name, .. } = &self.files[file];
+        let footer = Footer::read(path, name, &self.spec)?;
+        let mut kept = kept();
+        if kept.len() >= KEPT_FOOTERS {
+            kept.pop_front();
+        }
+        kept.push_back((file, footer.clone()));
+        Ok(footer)
+    }
+
+    fn documents(&self, file: usize, range: Range, reading: Reading) -> Result<Documents<'static>> {
+        let Listed { path, format, compression, .. } = &self.files[file];
+        let io = |cause| Error::io("read", path, cause);
+        let text = || content::text(path, range, *compression).map_err(io);
+        Ok(match format {
+            Format::Parquet => {
+                let Range::RowGroups(group, _) = range else { return Ok(Box::new(std::iter::empty())) };
+                Box::new(parquet::read(&self.footer(file)?, path, place64(group), reading)?)
+            }
+            Format::Arrow => Box::new(arrow::read(arrow::open(path)?, &self.spec, reading)?),
+            Format::Jsonl => {
+                let start = jsonl::Start::of(path, range, *compression);
+                Box::new(jsonl::Rows::new(text()?, self.spec.text_column(), start, reading))
+            }
+            Format::Text => Box::new(plain::Pieces::new(text()?, &self.spec.documents, reading)),
+        })
+    }
+}
+
+impl Source for Files {
+    fn units(&self) -> &[Unit] {
+        &self.units
+    }
+
+    fn columns(&self) -> Option<SchemaRef> {
+        self.columns.clone()
+    }
+
+    fn identity(&self, unit: usize) -> Result<Identity> {
+        let Listed { path, name, format, .. } = &self.files[self.owners[unit]];
+        if *format == Format::Parquet {
+            return parquet::identity(path, name);
+        }
+        let io = |cause| Error::io("read", path, cause);
+        let bytes = std::fs::metadata(path).map_err(io)?.len();
+        let raw = content::raw(path, self.units[unit].range).map_err(io)?;
+        Ok(Identity::Content { bytes, sha256: content::sha256(raw).map_err(io)? })
+    }
+
+    fn read(&self, unit: usize) -> Result<Documents<'_>> {
+        let file = self.owners[unit];
+        let reading = Reading {
+            source: self.bad.source,
+            unit,
+            name: self.files[file].name.clone(),
+            batch_bytes: self.config.batch_bytes,
+            bad: self.bad.clone(),
+        };
+        self.bad.begin(Some(unit));
+        match self.documents(file, self.units[unit].range, reading) {
+            Ok(documents) => Ok(documents),
+            Err(error) => {
+                self.bad.met(Some(unit), error).map(|()| -> Documents<'_> { Box::new(std::iter::empty()) })
+            }
+        }
+    }
+}
+
+fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig) -> Result<Opened> {
+    let Listed { path, name, format, compression } = file;
+    let unit = |range, rows, text_bytes| Unit { name: name.clone(), range, rows, text_bytes };
+    match format {
+        Format::Parquet => {
+            let footer = Footer::read(path, name, spec)?;
+            let groups = footer.groups(name)?.into_iter().zip(0..);
+            let units = groups
+                .map(|(group, at)| {
+                    unit(Range::RowGroups(at, at + 1), Some(group.rows), Some(group.text_bytes))
+                })
+                .collect();
+            Ok(Opened { units, columns: (!spec.columns.is_empty()).then(|| footer.passed.clone()) })
+        }
+        Format::Arrow => {
+            let stream = arrow::open(path)?;
+            let columns =
+                guarded(name, "its schema", || Ok::<_, Error>(arrow::columns(stream, spec, name)))??;
+            Ok(Opened { units: vec![unit(Range::Whole, None, None)], columns })
+        }
+        Format::Jsonl | Format::Text => {
+            no_columns(spec, name, *format)?;
+            let io = |cause| Error::io("read", path, cause);
+            // Opened and not only looked at, so that a file without leave to read is noticed now.
+            let bytes = std::fs::File::open(path).and_then(|file| file.metadata()).map_err(io)?.len();
+            if *compression != Compression::None {
+                return Ok(Opened { units: vec![unit(Range::Whole, None, None)], columns: None });
+            }
+            let rule = if *format == Format::Jsonl { &super::DocumentRule::Line } else { &spec.documents };
+            let text_bytes = |bytes| (*format == Format::Text).then_some(bytes);
+            let rows = (*format == Format::Text && *rule == super::DocumentRule::File).then_some(1);
+            let starts = cuts::starts(path, bytes, rule, config.range_bytes).map_err(io)?;
+            let units = match starts.as_slice() {
+                [] | [_] => vec![unit(Range::Whole, rows, text_bytes(bytes))],
+                _ => {
+                    let ends = starts.iter().skip(1).copied().chain([bytes]);
+                    let ranges = starts.iter().zip(ends);
+                    ranges
+                        .map(|(&from, to)| unit(Range::Bytes(from, to), None, text_bytes(to - from)))
+                        .collect()
+                }
+            };
+            Ok(Opened { units, columns: None })
+        }
+    }
+}
+
+fn no_columns(spec: &SourceSpec, name: &str, format: Format) -> Result<()> {
+    if spec.columns.is_empty() {
+        return Ok(());
+    }
+    let fault = Fault::NoColumns { file: name.to_owned(), format };
+    Err(fault.usage().with_help("only Parquet and Arrow files have columns that can pass through"))
+}
+
+/// Standard input: one unit that can be read once.
+pub(super) struct Stdin {
+    spec: SourceSpec,
+    format: Format,
+    batch_bytes: u64,
+    units: Vec<Unit>,
+    reader: Mutex<Option<Box<dyn Read + Send>>>,
+    bad: BadInput,
+}
+
+impl Stdin {
+    pub(super) fn open(
+        spec: &SourceSpec,
+        reader: Box<dyn Read + Send>,
+        config: ReadConfig,
+        bad: BadInput,
+    ) -> Result<Stdin> {
+        let format = spec.format.unwrap_or(Format::Text);
+        if format == Format::Parquet {
+            let error = Fault::NotFromStdin { format }.usage();
+            return Err(error.with_help("a Parquet file is read from its end: write it to a file first"));
+        }
+        let name = "standard input".to_owned();
+        no_columns(spec, &name, format)?;
+        let units = vec![Unit { name, range: Range::Whole, rows: None, text_bytes: None }];
+        let batch_bytes = config.batch_bytes;
+        Ok(Stdin { spec: spec.clone(), format, batch_bytes, units, reader: Mutex::new(Some(reader)), bad })
+    }
+}
+
+impl Source for Stdin {
+    fn units(&self) -> &[Unit] {
+        &self.units
+    }
+
+    fn identity(&self, _unit: usize) -> Result<Identity> {
+        Ok(Identity::Stream)
+    }
+
+    fn read(&self, unit: usize) -> Result<Documents<'_>> {
+        let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let reader = reader.ok_or_else(|| {
+            Fault::StdinSpent.failed().with_help("write it to a file first, or let one command do both")
+        })?;
+        let reading = Reading {
+            source: self.bad.source,
+            unit,
+            name: self.units[unit].name.clone(),
+            batch_bytes: self.batch_bytes,
+            bad: self.bad.clone(),
+        };
+        let column = self.spec.text_column();
+        Ok(match self.format {
+            Format::Arrow => Box::new(arrow::read(arrow::Input::Stream(reader), &self.spec, reading)?),
+            Format::Jsonl => Box::new(jsonl::Rows::new(reader, column, jsonl::Start::Beginning, reading)),
+            Format::Parquet | Format::Text => {
+                Box::new(plain::Pieces::new(reader, &self.spec.documents, reading))
+            }
+        })
+    }
+}
+
+/// A source whose files are known by other identities than their contents, such as a hub's.
+pub(super) struct Identified {
+    pub(super) files: Files,
+    /// The identity of each file.
+    pub(super) identities: Vec<Identity>,
+}
+
+impl Source for Identified {
+    fn units(&self) -> &[Unit] {
+        self.files.units()
+    }
+
+    fn columns(&self) -> Option<SchemaRef> {
+        self.files.columns()
+    }
+
+    fn identity(&self, unit: usize) -> Result<Identity> {
+        Ok(self.identities[self.files.owners[unit]].clone())
+    }
+
+    fn read(&self, unit: usize) -> Result<Documents<'_>> {
+        self.files.read(unit)
+    }
+}

@@ -1,0 +1,299 @@
+use std::fmt;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use arrow_array::BinaryViewArray;
+use arrow_array::builder::make_view;
+use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
+use memchr::{memchr_iter, memrchr};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+
+use super::fault::Fault;
+use super::files::Reading;
+use super::listing::Compression;
+use super::{Batch, Range, content};
+use crate::error::{Error, Result};
+use crate::units::{amount, low32, place64};
+
+/// The longest line: what a view can hold.
+const LONGEST_LINE: usize = (1 << 31) - 1;
+
+/// Where a unit begins in its file, to number its lines if that is ever asked for.
+pub(super) enum Start {
+    Beginning,
+    At { path: PathBuf, byte: u64 },
+}
+
+impl Start {
+    pub(super) fn of(path: &Path, range: Range, compression: Compression) -> Start {
+        match (range, compression) {
+            (Range::Bytes(byte, _), Compression::None) => Start::At { path: path.to_path_buf(), byte },
+            _ => Start::Beginning,
+        }
+    }
+
+    /// Lines before the unit. Reads the file up to there.
+    fn lines_before(&self) -> io::Result<u64> {
+        let Start::At { path, byte } = self else { return Ok(0) };
+        let mut before = content::raw(path, Range::Bytes(0, *byte))?;
+        let mut block = vec![0; 1 << 16];
+        let mut lines = 0;
+        loop {
+            match before.read(&mut block)? {
+                0 => return Ok(lines),
+                read => lines += amount(memchr_iter(b'\n', &block[..read]).count()),
+            }
+        }
+    }
+}
+
+/// The documents of JSONL: a field of the object on each line, null where the field is null or missing.
+/// Lines of white space are no documents.
+///
+/// **Memory:** two blocks, or two lines where one is longer.
+pub(super) struct Rows {
+    from: Option<Box<dyn Read + Send>>,
+    column: String,
+    start: Start,
+    lines_before: Option<u64>,
+    block: Vec<u8>,
+    block_bytes: usize,
+    line: u64,
+    row: u64,
+    ended: bool,
+    reading: Reading,
+}
+
+impl Rows {
+    pub(super) fn new(from: Box<dyn Read + Send>, column: &str, start: Start, reading: Reading) -> Rows {
+        Rows {
+            from: Some(from),
+            column: column.to_owned(),
+            start,
+            lines_before: None,
+            block: Vec::new(),
+            block_bytes: place64(reading.batch_bytes.clamp(1, 1 << 30)),
+            line: 0,
+            row: 0,
+            ended: false,
+            reading,
+        }
+    }
+
+    /// Reads on until the block has at least one whole line, and gives the length of its whole lines.
+    fn fill(&mut self) -> Result<usize> {
+        let mut wanted = self.block_bytes;
+        loop {
+            let Some(from) = self.from.as_mut() else { return Ok(self.block.len()) };
+            let more = wanted.saturating_sub(self.block.len());
+            let searched = self.block.len();
+            match from.take(amount(more)).read_to_end(&mut self.block) {
+                Ok(read) if read == more => {}
+                Ok(_) => self.from = None,
+                Err(cause) => {
+                    let lines = amount(memchr_iter(b'\n', &self.block).count());
+                    let place = format!("its text after line {}", self.line + lines);
+                    self.reading.bad(Fault::damaged(&self.reading.name, place, cause))?;
+                    self.from = None;
+                    self.block.truncate(memrchr(b'\n', &self.block).map_or(0, |newline| newline + 1));
+                }
+            }
+            if self.from.is_none() {
+                return Ok(self.block.len());
+            }
+            if let Some(newline) = memrchr(b'\n', &self.block[searched..]) {
+                return Ok(searched + newline + 1);
+            }
+            if self.block.len() >= LONGEST_LINE {
+                self.from = None;
+                self.block.clear();
+                return Err(self.line_error(self.line + 1, format!("it is longer than {LONGEST_LINE} bytes")));
+            }
+            wanted = self.block.len().saturating_mul(2).min(LONGEST_LINE);
+        }
+    }
+
+    fn line_error(&mut self, line: u64, problem: String) -> Error {
+        if self.lines_before.is_none() {
+            // Without the count the line is numbered from the unit's start, which is better than no error.
+            self.lines_before = Some(self.start.lines_before().unwrap_or(0));
+        }
+        let line = line + self.lines_before.unwrap_or(0);
+        Fault::Line { file: self.reading.name.clone(), line, problem }.failed()
+    }
+
+    fn rows(&mut self) -> Result<Batch> {
+        let length = self.fill()?;
+        let rest = self.block.split_off(length);
+        let block = std::mem::replace(&mut self.block, rest);
+        let mut texts = Texts::default();
+        for line in block.split_inclusive(|&byte| byte == b'\n') {
+            self.line += 1;
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            if let Err(problem) = texts.add(line, &self.column) {
+                let error = self.line_error(self.line, problem);
+                self.reading.bad(error)?;
+            }
+        }
+        let first_row = self.row;
+        self.row += amount(texts.views.len());
+        let documents =
+            texts.finish().map_err(|cause| Fault::damaged(&self.reading.name, "its text", cause))?;
+        Ok(self.reading.batch(first_row, documents, None))
+    }
+}
+
+impl Iterator for Rows {
+    type Item = Result<Batch>;
+
+    fn next(&mut self) -> Option<Result<Batch>> {
+        while !self.ended {
+            let rows = self.rows();
+            self.ended = self.from.is_none() && self.block.is_empty();
+            match rows {
+                Ok(batch) if batch.is_empty() => {}
+                Ok(batch) => return Some(Ok(batch)),
+                Err(error) => {
+                    self.ended = true;
+                    return self.reading.bad(error).err().map(Err);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Texts laid end to end, with their views.
+#[derive(Default)]
+struct Texts {
+    bytes: Vec<u8>,
+    views: Vec<u128>,
+    valid: Vec<bool>,
+}
+
+impl Texts {
+    /// Appends the text of a line, or says what is wrong with the line.
+    fn add(&mut self, line: &[u8], column: &str) -> std::result::Result<(), String> {
+        let at = self.bytes.len();
+        let mut json = serde_json::Deserializer::from_slice(line);
+        let seed = FieldOf { column, into: &mut self.bytes };
+        let found = seed.deserialize(&mut json).and_then(|found| json.end().map(|()| found));
+        match found {
+            Ok(found) => {
+                self.views.push(make_view(&self.bytes[at..], 0, low32(at)));
+                self.valid.push(found);
+                Ok(())
+            }
+            Err(error) => {
+                self.bytes.truncate(at);
+                Err(problem(&error))
+            }
+        }
+    }
+
+    fn finish(self) -> std::result::Result<BinaryViewArray, arrow_schema::ArrowError> {
+        let nulls = self.valid.contains(&false).then(|| NullBuffer::from(self.valid));
+        BinaryViewArray::try_new(ScalarBuffer::from(self.views), vec![Buffer::from_vec(self.bytes)], nulls)
+    }
+}
+
+/// The error without its place: the parser counts lines of its own, and there is only one.
+fn problem(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
+    format!("{message} (column {})", error.column())
+}
+
+/// Reads an object and appends one of its fields to `into`; gives whether there was a text.
+struct FieldOf<'a> {
+    column: &'a str,
+    into: &'a mut Vec<u8>,
+}
+
+impl<'de> DeserializeSeed<'de> for FieldOf<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<bool, D::Error> {
+        from.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for FieldOf<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<bool, A::Error> {
+        let at = self.into.len();
+        let mut found = false;
+        while let Some(Is(is)) = map.next_key_seed(KeyIs(self.column))? {
+            if is {
+                // The last of several fields of one name counts, as for most readers of JSON.
+                self.into.truncate(at);
+                found = map.next_value_seed(TextOrNull { column: self.column, into: self.into })?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(found)
+    }
+}
+
+struct Is(bool);
+
+/// Compares a key without keeping it.
+struct KeyIs<'a>(&'a str);
+
+impl<'de> DeserializeSeed<'de> for KeyIs<'_> {
+    type Value = Is;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Is, D::Error> {
+        from.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for KeyIs<'_> {
+    type Value = Is;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> std::result::Result<Is, E> {
+        Ok(Is(key == self.0))
+    }
+}
+
+struct TextOrNull<'a> {
+    column: &'a str,
+    into: &'a mut Vec<u8>,
+}
+
+impl<'de> DeserializeSeed<'de> for TextOrNull<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<bool, D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl Visitor<'_> for TextOrNull<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a string or null in {:?}", self.column)
+    }
+
+    fn visit_str<E>(self, text: &str) -> std::result::Result<bool, E> {
+        self.into.extend_from_slice(text.as_bytes());
+        Ok(true)
+    }
+
+    fn visit_unit<E>(self) -> std::result::Result<bool, E> {
+        Ok(false)
+    }
+}

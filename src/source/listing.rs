@@ -1,0 +1,164 @@
+//! Which files a path, folder or glob stands for, in byte order of their paths.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::Format;
+use super::fault::Fault;
+use crate::error::{Error, Result};
+
+/// How a text file is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compression {
+    None,
+    Gzip,
+    Zstd,
+}
+
+/// A file of a source.
+#[derive(Clone, Debug)]
+pub(super) struct Listed {
+    pub(super) path: PathBuf,
+    /// As messages and manifests name it.
+    pub(super) name: String,
+    pub(super) format: Format,
+    pub(super) compression: Compression,
+}
+
+impl Listed {
+    fn new(path: PathBuf, name: String, format: Option<Format>) -> Listed {
+        let (by_name, compression) = by_extension(&path);
+        // Whatever has no telling name is text: a Markdown page, a log, a program.
+        let format = format.or(by_name).unwrap_or(Format::Text);
+        Listed { path, name, format, compression }
+    }
+}
+
+/// Format and compression by the file name's extensions.
+fn by_extension(path: &Path) -> (Option<Format>, Compression) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let (name, compression) = match name.rsplit_once('.') {
+        Some((inner, "gz")) => (inner, Compression::Gzip),
+        Some((inner, "zst" | "zstd")) => (inner, Compression::Zstd),
+        _ => (name.as_str(), Compression::None),
+    };
+    let format = match name.rsplit_once('.').map(|(_, extension)| extension) {
+        Some("parquet") => Some(Format::Parquet),
+        Some("arrow" | "feather") => Some(Format::Arrow),
+        Some("jsonl" | "ndjson") => Some(Format::Jsonl),
+        Some("txt" | "text") => Some(Format::Text),
+        _ => None,
+    };
+    (format, compression)
+}
+
+/// Lists the files of a path, folder or glob.
+///
+/// In a folder only files count whose extension is known, unless `format` is given; hidden files and
+/// folders never do. A file or glob may have any name.
+pub(super) fn list(uri: &str, format: Option<Format>) -> Result<Vec<Listed>> {
+    let path = Path::new(uri);
+    let files = match fs::metadata(path) {
+        Ok(found) if found.is_dir() => folder(path, format)?,
+        Ok(_) => vec![path.to_path_buf()],
+        Err(_) if uri.contains(['*', '?', '[']) => matching(uri)?,
+        Err(cause) => return Err(Error::io("read", path, cause)),
+    };
+    let named = |path: PathBuf| {
+        let name = path.to_string_lossy().into_owned();
+        Listed::new(path, name, format)
+    };
+    let listed: Vec<Listed> = files.into_iter().map(named).collect();
+    one_format(uri, &listed)?;
+    Ok(listed)
+}
+
+/// Files that lie elsewhere under the names that they are known by, such as those of a hub's cache.
+pub(super) fn named(
+    uri: &str,
+    files: impl IntoIterator<Item = (PathBuf, String)>,
+    format: Option<Format>,
+) -> Result<Vec<Listed>> {
+    let listed: Vec<Listed> = files.into_iter().map(|(path, name)| Listed::new(path, name, format)).collect();
+    one_format(uri, &listed)?;
+    Ok(listed)
+}
+
+/// A source has one format: a stray file beside the data would otherwise be read as data.
+fn one_format(uri: &str, listed: &[Listed]) -> Result<()> {
+    let Some(first) = listed.first() else { return Ok(()) };
+    match listed.iter().find(|other| other.format != first.format) {
+        None => Ok(()),
+        Some(other) => Err(Fault::Mixed {
+            uri: uri.to_owned(),
+            first: first.name.clone(),
+            one: first.format,
+            other: other.name.clone(),
+            two: other.format,
+        }
+        .usage()
+        .with_help("choose the files with a pattern such as \"data/*.parquet\", or give the format")),
+    }
+}
+
+fn folder(root: &Path, format: Option<Format>) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    walk(root, format, &mut files)?;
+    if files.is_empty() {
+        return Err(Fault::EmptyFolder { folder: root.display().to_string() }.failed().with_help(
+            "files are known by .parquet, .arrow, .feather, .jsonl, .ndjson, .txt or .text, the last four \
+             also with .gz or .zst; give the format to read files of any name",
+        ));
+    }
+    sort(&mut files);
+    Ok(files)
+}
+
+fn walk(folder: &Path, format: Option<Format>, files: &mut Vec<PathBuf>) -> Result<()> {
+    let io = |cause| Error::io("read", folder, cause);
+    for entry in fs::read_dir(folder).map_err(io)? {
+        let entry = entry.map_err(io)?;
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        let path = entry.path();
+        let kind = entry.file_type().map_err(io)?;
+        if kind.is_dir() {
+            walk(&path, format, files)?;
+        } else if (kind.is_file() || path.is_file()) && (format.is_some() || by_extension(&path).0.is_some())
+        {
+            // A link to a file counts, one to a folder does not: it could lead back up.
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
+    let options = glob::MatchOptions {
+        case_sensitive: true,
+        require_literal_separator: true,
+        require_literal_leading_dot: true,
+    };
+    let paths = glob::glob_with(pattern, options)
+        .map_err(|cause| Fault::Pattern { pattern: pattern.to_owned(), cause }.usage())?;
+    let mut files = Vec::new();
+    for path in paths {
+        let path = path.map_err(|unreadable| {
+            let path = unreadable.path().to_path_buf();
+            Error::io("read", path, unreadable.into())
+        })?;
+        if path.is_file() {
+            files.push(path);
+        }
+    }
+    if files.is_empty() {
+        return Err(Fault::NoMatch { pattern: pattern.to_owned() }.failed());
+    }
+    sort(&mut files);
+    Ok(files)
+}
+
+fn sort(files: &mut [PathBuf]) {
+    files.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
+}

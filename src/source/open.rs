@@ -1,0 +1,96 @@
+use std::io::Read;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::demo::Demo;
+use super::fault::Fault;
+use super::files::{Files, Identified, Stdin};
+use super::incidents::{BadInput, Incidents};
+use super::{DocumentRule, HubSettings, Source, SourceSpec, hub, listing};
+use crate::error::Result;
+use crate::observer::Observer;
+
+/// Default of [`ReadConfig::batch_bytes`].
+pub const DEFAULT_BATCH_BYTES: u64 = 4 << 20;
+
+/// Default of [`ReadConfig::range_bytes`].
+pub const DEFAULT_RANGE_BYTES: u64 = 64 << 20;
+
+/// In what portions sources are read. The documents do not depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadConfig {
+    /// Bytes of text in a batch, about. A larger row is a batch of its own.
+    pub batch_bytes: u64,
+    /// Bytes of a unit of uncompressed text or JSONL, about.
+    pub range_bytes: u64,
+}
+
+impl Default for ReadConfig {
+    fn default() -> ReadConfig {
+        ReadConfig { batch_bytes: DEFAULT_BATCH_BYTES, range_bytes: DEFAULT_RANGE_BYTES }
+    }
+}
+
+/// What opening sources takes beside what they are: everything that comes from outside the library.
+pub struct OpenContext<'a> {
+    /// In what portions to read.
+    pub config: ReadConfig,
+    /// Where bad input is noted; one for all sources of a run.
+    pub incidents: Arc<Incidents>,
+    /// Standard input; the first source `-` that is opened takes it.
+    pub stdin: Mutex<Option<Box<dyn Read + Send>>>,
+    /// How to reach the hub, and where its files are kept.
+    pub hub: HubSettings,
+    /// Hears of downloads, and can stop them.
+    pub observer: &'a dyn Observer,
+}
+
+impl<'a> OpenContext<'a> {
+    /// A context with the defaults, without standard input.
+    pub fn new(observer: &'a dyn Observer) -> OpenContext<'a> {
+        OpenContext {
+            config: ReadConfig::default(),
+            incidents: Arc::default(),
+            stdin: Mutex::new(None),
+            hub: HubSettings::default(),
+            observer,
+        }
+    }
+}
+
+/// Lists a source and looks at what can be known of it before reading: names, footers, schemas. Files of
+/// the hub that are not in its cache are downloaded.
+///
+/// `source` is the source's number in the run, which its batches carry. Relative paths are relative to
+/// the working directory.
+///
+/// # Errors
+/// The source does not exist or has no files; a file is damaged or cannot be read, unless bad input is
+/// to be left out; a column is missing or holds no text, or the request is wrong in another way.
+pub fn open(spec: &SourceSpec, source: usize, context: &OpenContext<'_>) -> Result<Arc<dyn Source>> {
+    if matches!(&spec.documents, DocumentRule::Separator(separator) if separator.is_empty()) {
+        return Err(Fault::EmptySeparator.usage());
+    }
+    let config = context.config;
+    let bad = BadInput { policy: spec.on_bad_input, source, incidents: Arc::clone(&context.incidents) };
+    bad.begin(None);
+    let uri = spec.uri.as_str();
+    if uri == "-" {
+        let reader = context.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let reader = reader.ok_or_else(|| Fault::StdinSpent.usage().with_help("name \"-\" only once"))?;
+        return Ok(Arc::new(Stdin::open(spec, reader, config, bad)?));
+    }
+    if uri.starts_with("demo:") {
+        return Ok(Arc::new(Demo::open(spec, source, config)?));
+    }
+    if uri.starts_with("hf://") {
+        let (files, identities) = hub::fetch(uri, &context.hub, context.observer)?.into_iter().unzip();
+        let files: Vec<_> = files;
+        let listed = listing::named(uri, files, spec.format)?;
+        return Ok(Arc::new(Identified { files: Files::open(spec, listed, config, bad)?, identities }));
+    }
+    if uri.contains("://") {
+        let error = Fault::Scheme { uri: uri.to_owned() }.usage();
+        return Err(error.with_help("sources are paths, folders, patterns, hf://datasets/…, demo:… and -"));
+    }
+    Ok(Arc::new(Files::open(spec, listing::list(uri, spec.format)?, config, bad)?))
+}

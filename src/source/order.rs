@@ -1,0 +1,226 @@
+//! All units of all sources as one stream, read ahead by several threads.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use super::fault::{Fault, panicked};
+use super::{Batch, Documents, Source};
+use crate::error::{Error, Result};
+
+/// How much text may wait to be taken, per reading thread.
+const WAITING_BYTES: u64 = 16 << 20;
+
+/// How many units may be begun before the first of them is used up, per reading thread.
+const UNITS_AHEAD: usize = 4;
+
+/// The documents of all sources in order: source by source, unit by unit, row by row.
+///
+/// `threads` threads read and decode units ahead of the consumer; the order does not depend on them.
+/// They end when the stream is used up, gives an error, or is dropped, each as soon as it has finished
+/// the batch that it is at. A panic while reading is an error at its place in the order.
+///
+/// **Memory:** about 16 MiB of text per thread waits to be taken, and each thread holds a batch more;
+/// where single rows are larger than that, one row per thread.
+pub fn in_order(sources: Vec<Arc<dyn Source>>, threads: usize) -> Documents<'static> {
+    let places: Vec<(usize, usize)> = sources
+        .iter()
+        .enumerate()
+        .flat_map(|(source, units)| (0..units.units().len()).map(move |unit| (source, unit)))
+        .collect();
+    let threads = threads.clamp(1, places.len().max(1));
+    let ahead = threads * UNITS_AHEAD;
+    let most_bytes = WAITING_BYTES.saturating_mul(crate::units::amount(threads));
+    let shared = Arc::new(Shared {
+        sources,
+        places,
+        ahead,
+        most_bytes,
+        state: Mutex::default(),
+        room: Condvar::new(),
+        arrived: Condvar::new(),
+    });
+    let mut failed = None;
+    for number in 0..threads {
+        let shared = Arc::clone(&shared);
+        let reader = thread::Builder::new().name(format!("read-{number}"));
+        match reader.spawn(move || shared.read_units()) {
+            Ok(_) => {}
+            // Fewer threads do as well; without any there is no stream.
+            Err(cause) if number == 0 => failed = Some(Error::io("read", "the sources", cause)),
+            Err(_) => break,
+        }
+    }
+    Box::new(Ordered { shared, failed })
+}
+
+struct Shared {
+    sources: Vec<Arc<dyn Source>>,
+    /// Source and unit of each place in the order.
+    places: Vec<(usize, usize)>,
+    ahead: usize,
+    most_bytes: u64,
+    state: Mutex<State>,
+    /// Told when readers may find something to do.
+    room: Condvar,
+    /// Told when the consumer may.
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// The place that is being taken.
+    first: usize,
+    /// The next place for a reader to begin.
+    next: usize,
+    /// What has been read of the places from `first` up to `next`.
+    units: VecDeque<Waiting>,
+    /// Bytes of text in `units`.
+    bytes: u64,
+    stopped: bool,
+}
+
+#[derive(Default)]
+struct Waiting {
+    batches: VecDeque<Result<Batch>>,
+    ended: bool,
+}
+
+fn bytes_of(batch: &Result<Batch>) -> u64 {
+    batch.as_ref().map_or(0, Batch::text_bytes)
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read_units(&self) {
+        while let Some(place) = self.begin() {
+            let (source, unit) = self.places[place];
+            let outcome = catch_unwind(AssertUnwindSafe(|| self.read_unit(place, source, unit)));
+            let failure = outcome.unwrap_or_else(|panic| {
+                let name = &self.sources[source].units()[unit].name;
+                Err(Fault::damaged(name, "a part of it", panicked(&*panic)))
+            });
+            if let Err(error) = failure {
+                self.give(place, Err(error));
+            }
+            self.end(place);
+        }
+    }
+
+    /// Waits for a unit that may be begun; `None` when there are no more.
+    fn begin(&self) -> Option<usize> {
+        let mut state = self.state();
+        loop {
+            if state.stopped || state.next == self.places.len() {
+                return None;
+            }
+            if state.next < state.first + self.ahead {
+                let place = state.next;
+                state.next += 1;
+                state.units.push_back(Waiting::default());
+                return Some(place);
+            }
+            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn read_unit(&self, place: usize, source: usize, unit: usize) -> Result<()> {
+        for batch in self.sources[source].read(unit)? {
+            if !self.give(place, batch) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a batch once there is room for it; `false` if nobody wants it any more.
+    ///
+    /// The unit that is being taken has room whenever nothing of it waits, so it always gets on.
+    fn give(&self, place: usize, batch: Result<Batch>) -> bool {
+        let bytes = bytes_of(&batch);
+        let mut state = self.state();
+        loop {
+            if state.stopped {
+                return false;
+            }
+            // A place is left only after its reader has ended it, so it is not before the first.
+            let at = place - state.first;
+            let starved = at == 0 && state.units[at].batches.is_empty();
+            if starved || state.bytes + bytes <= self.most_bytes {
+                state.bytes += bytes;
+                state.units[at].batches.push_back(batch);
+                drop(state);
+                self.arrived.notify_one();
+                return true;
+            }
+            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn end(&self, place: usize) {
+        let mut state = self.state();
+        let at = place - state.first;
+        if let Some(unit) = state.units.get_mut(at) {
+            unit.ended = true;
+        }
+        drop(state);
+        self.arrived.notify_one();
+    }
+
+    /// Takes the next batch, or waits for it; `None` at the end.
+    fn take(&self) -> Option<Result<Batch>> {
+        let mut state = self.state();
+        loop {
+            if state.stopped || state.first == self.places.len() {
+                return None;
+            }
+            let unit = state.units.front_mut();
+            let (batch, ended) = unit.map_or((None, false), |unit| (unit.batches.pop_front(), unit.ended));
+            if let Some(batch) = batch {
+                state.bytes -= bytes_of(&batch);
+                state.stopped = batch.is_err();
+                drop(state);
+                self.room.notify_all();
+                return Some(batch);
+            }
+            if ended {
+                state.units.pop_front();
+                state.first += 1;
+                self.room.notify_all();
+                continue;
+            }
+            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// The consumer's end. Its threads are not waited for: one of them may be waiting for standard input.
+struct Ordered {
+    shared: Arc<Shared>,
+    failed: Option<Error>,
+}
+
+impl Iterator for Ordered {
+    type Item = Result<Batch>;
+
+    fn next(&mut self) -> Option<Result<Batch>> {
+        match self.failed.take() {
+            Some(error) => {
+                self.shared.state().stopped = true;
+                Some(Err(error))
+            }
+            None => self.shared.take(),
+        }
+    }
+}
+
+impl Drop for Ordered {
+    fn drop(&mut self) {
+        self.shared.state().stopped = true;
+        self.shared.room.notify_all();
+    }
+}

@@ -1,0 +1,355 @@
+//! Parquet: a unit a row group, only the columns that are needed, in batches limited by bytes.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::Array;
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+use bytes::Bytes;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
+use parquet::file::reader::{ChunkReader, Length};
+
+use super::fault::{Fault, guarded};
+use super::files::Reading;
+use super::views::{Chosen, rows_in_batch, split};
+use super::{Batch, Identity, SourceSpec, content};
+use crate::error::{Error, Result};
+use crate::units::{amount, place64};
+
+/// The bytes at a Parquet file's begin and end.
+const MAGIC: &[u8; 4] = b"PAR1";
+
+/// A Parquet file whose footer has been read and whose columns have been found.
+#[derive(Clone, Debug)]
+pub(super) struct Footer {
+    metadata: ArrowReaderMetadata,
+    chosen: Chosen,
+    /// The fields that pass through, with the types that the file gives them.
+    pub(super) passed: SchemaRef,
+    mask: ProjectionMask,
+    /// The column chunk that holds the text.
+    leaf: usize,
+}
+
+/// Rows and bytes of text of a row group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    pub(super) rows: u64,
+    pub(super) text_bytes: u64,
+}
+
+impl Footer {
+    /// Reads the footer and finds the columns.
+    ///
+    /// # Errors
+    /// The file is no whole Parquet file, or lacks a column.
+    pub(super) fn read(path: &Path, name: &str, spec: &SourceSpec) -> Result<Footer> {
+        let input = Input::open(path)?;
+        check_magic(&input, path, name)?;
+        let options = ArrowReaderOptions::new();
+        let metadata = guarded(name, "its index", || ArrowReaderMetadata::load(&input, options))?;
+        let schema = metadata.schema().clone();
+        let chosen = Chosen::find(name, schema.fields(), spec)?;
+        let passed =
+            Arc::new(schema.project(&chosen.pass).map_err(|e| Fault::damaged(name, "its schema", e))?);
+        let metadata = guarded(name, "its schema", || Ok::<_, ParquetError>(with_views(metadata, &chosen)))?;
+        let leaf = leaf_of(schema.fields(), &chosen.text);
+        let parquet = metadata.parquet_schema();
+        let mut mask = ProjectionMask::leaves(parquet, [leaf]);
+        mask.union(&ProjectionMask::roots(parquet, chosen.pass.iter().copied()));
+        Ok(Footer { metadata, chosen, passed, mask, leaf })
+    }
+
+    /// The row groups, in order.
+    pub(super) fn groups(&self, name: &str) -> Result<Vec<Group>> {
+        let groups = self.metadata.metadata().row_groups().iter().enumerate();
+        groups.map(|(at, group)| self.group(group).ok_or_else(|| contradiction(name, at))).collect()
+    }
+
+    fn group(&self, group: &RowGroupMetaData) -> Option<Group> {
+        let rows = u64::try_from(group.num_rows()).ok()?;
+        let column = group.columns().get(self.leaf)?;
+        Some(Group { rows, text_bytes: text_bytes(column, rows)? })
+    }
+
+    /// Bytes of all the columns that are read, uncompressed.
+    fn read_bytes(&self, group: &RowGroupMetaData) -> u64 {
+        let read = group.columns().iter().enumerate().filter(|(leaf, _)| self.mask.leaf_included(*leaf));
+        read.map(|(_, column)| u64::try_from(column.uncompressed_size()).unwrap_or(0)).sum()
+    }
+}
+
+/// The bytes of a column's text: what its writer said, or else its pages without the length that stands
+/// before each value.
+fn text_bytes(column: &ColumnChunkMetaData, rows: u64) -> Option<u64> {
+    match column.unencoded_byte_array_data_bytes() {
+        Some(bytes) => u64::try_from(bytes).ok(),
+        None => Some(u64::try_from(column.uncompressed_size()).ok()?.saturating_sub(rows.saturating_mul(4))),
+    }
+}
+
+fn contradiction(name: &str, group: usize) -> Error {
+    Fault::damaged(name, format!("row group {group}"), "its index has negative sizes")
+}
+
+/// The number of the leaf at the end of a path of fields.
+fn leaf_of(fields: &arrow_schema::Fields, path: &[usize]) -> usize {
+    let Some((&at, below)) = path.split_first() else { return 0 };
+    let before: usize = fields.iter().take(at).map(|field| leaves(field.data_type())).sum();
+    match fields.get(at).map(|field| field.data_type()) {
+        Some(DataType::Struct(inner)) => before + leaf_of(inner, below),
+        _ => before,
+    }
+}
+
+/// How many Parquet columns a field of this type takes.
+fn leaves(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().map(|field| leaves(field.data_type())).sum(),
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            leaves(item.data_type())
+        }
+        DataType::ListView(item) | DataType::LargeListView(item) | DataType::Map(item, _) => {
+            leaves(item.data_type())
+        }
+        _ => 1,
+    }
+}
+
+/// Asks for the text as views, which copy nothing and do not overflow at 2 GiB as plain strings do.
+///
+/// Where the file's schema cannot be asked for in this way the text is read as it is, and made views of
+/// afterwards.
+fn with_views(metadata: ArrowReaderMetadata, chosen: &Chosen) -> ArrowReaderMetadata {
+    let schema = metadata.schema();
+    let fields: Vec<FieldRef> = replace(schema.fields(), &chosen.text, &chosen.pass);
+    let asked = Schema::new_with_metadata(fields, schema.metadata().clone());
+    let options = ArrowReaderOptions::new().with_schema(Arc::new(asked));
+    ArrowReaderMetadata::try_new(metadata.metadata().clone(), options).unwrap_or(metadata)
+}
+
+/// The fields with the one at `path` as views, unless it passes through too and must keep its type.
+fn replace(fields: &arrow_schema::Fields, path: &[usize], keep: &[usize]) -> Vec<FieldRef> {
+    let mut fields = fields.to_vec();
+    let Some((&at, below)) = path.split_first() else { return fields };
+    if keep.contains(&at) {
+        return fields;
+    }
+    if let Some(field) = fields.get_mut(at) {
+        let data_type = match field.data_type() {
+            DataType::Struct(inner) => DataType::Struct(replace(inner, below, &[]).into()),
+            other => view_type(other),
+        };
+        *field = Arc::new(Field::clone(field).with_data_type(data_type));
+    }
+    fields
+}
+
+fn view_type(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+        DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
+        DataType::Dictionary(_, values) => view_type(values),
+        other => other.clone(),
+    }
+}
+
+/// Reads one row group.
+pub(super) fn read(footer: &Footer, path: &Path, group: usize, reading: Reading) -> Result<RowGroup> {
+    let place = format!("row group {group}");
+    let groups = footer.metadata.metadata().row_groups();
+    let shape = groups
+        .get(group)
+        .ok_or_else(|| Fault::damaged(&reading.name, &place, "the file has changed since it was listed"))?;
+    let rows = u64::try_from(shape.num_rows()).map_err(|_| contradiction(&reading.name, group))?;
+    let input = Input::open(path)?;
+    let batch_rows = rows_in_batch(reading.batch_bytes, footer.read_bytes(shape), rows);
+    let reader = guarded(&reading.name, &place, || {
+        ParquetRecordBatchReaderBuilder::new_with_metadata(input, footer.metadata.clone())
+            .with_row_groups(vec![group])
+            .with_projection(footer.mask.clone())
+            .with_batch_size(batch_rows)
+            .build()
+    })?;
+    let chosen = projected(footer);
+    Ok(RowGroup { reader: Some(reader), chosen, place, rows, row: 0, ready: VecDeque::new(), reading })
+}
+
+/// Where the chosen columns stand once the others are left out.
+fn projected(footer: &Footer) -> Chosen {
+    let Chosen { text, pass } = &footer.chosen;
+    let root = text.first().copied();
+    let mut read: Vec<usize> = pass.iter().copied().chain(root).collect();
+    read.sort_unstable();
+    read.dedup();
+    let moved = |old: usize| read.partition_point(|&other| other < old);
+    let mut text = text.clone();
+    if let Some(first) = text.first_mut() {
+        // A struct that is read for one of its fields alone has only that one; the same on each level.
+        if !pass.contains(first) {
+            text.iter_mut().skip(1).for_each(|at| *at = 0);
+        }
+        let first = &mut text[0];
+        *first = moved(*first);
+    }
+    Chosen { text, pass: pass.iter().map(|&old| moved(old)).collect() }
+}
+
+/// The batches of one row group.
+pub(super) struct RowGroup {
+    reader: Option<ParquetRecordBatchReader>,
+    chosen: Chosen,
+    place: String,
+    rows: u64,
+    row: u64,
+    ready: VecDeque<Batch>,
+    reading: Reading,
+}
+
+impl RowGroup {
+    /// Decodes the next rows; `None` at the end of the row group.
+    fn decode(&mut self) -> Result<Option<Batch>> {
+        let Some(reader) = self.reader.as_mut() else { return Ok(None) };
+        let place = format!("{}, row {} and what follows in it", self.place, self.row);
+        let chosen = &self.chosen;
+        let decoded = guarded(&self.reading.name, &place, || {
+            let Some(rows) = reader.next().transpose()? else { return Ok(None) };
+            Ok::<_, arrow_schema::ArrowError>(Some((chosen.text_of(&rows)?, chosen.passed(&rows)?)))
+        })?;
+        let Some((documents, columns)) = decoded else {
+            self.reader = None;
+            if self.row == self.rows {
+                return Ok(None);
+            }
+            let problem = format!("it has {} rows where the file's index says {}", self.row, self.rows);
+            return Err(Fault::damaged(&self.reading.name, &self.place, problem));
+        };
+        let first_row = self.row;
+        self.row += amount(documents.len());
+        Ok(Some(self.reading.batch(first_row, documents, columns)))
+    }
+}
+
+impl Iterator for RowGroup {
+    type Item = Result<Batch>;
+
+    fn next(&mut self) -> Option<Result<Batch>> {
+        loop {
+            if let Some(batch) = self.ready.pop_front() {
+                return Some(Ok(batch));
+            }
+            match self.decode() {
+                Ok(None) => return None,
+                Ok(Some(batch)) if batch.is_empty() => {}
+                Ok(Some(batch)) => self.ready = split(batch, self.reading.batch_bytes),
+                Err(error) => {
+                    self.reader = None;
+                    return self.reading.bad(error).err().map(Err);
+                }
+            }
+        }
+    }
+}
+
+/// Size and SHA-256 of a file's footer.
+pub(super) fn identity(path: &Path, name: &str) -> Result<Identity> {
+    let input = Input::open(path)?;
+    check_magic(&input, path, name)?;
+    let io = |cause| Error::io("read", path, cause);
+    let tail = input.bytes(input.bytes - 8, 4).map_err(io)?;
+    let length = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
+    let start = (input.bytes - 8).checked_sub(length);
+    let start = start.ok_or_else(|| Fault::damaged(name, "its index", "it is longer than the file"))?;
+    let sha256 = content::sha256(input.at(start).map_err(io)?).map_err(io)?;
+    Ok(Identity::Footer { bytes: input.bytes, sha256 })
+}
+
+fn check_magic(input: &Input, path: &Path, name: &str) -> Result<()> {
+    let io = |cause| Error::io("read", path, cause);
+    let file = name.to_owned();
+    let head = input.bytes(0, place64(input.bytes.min(256))).map_err(io)?;
+    if head.starts_with(b"PARE") {
+        return Err(Fault::Encrypted { file }.failed());
+    }
+    if !head.starts_with(MAGIC) {
+        let error = Fault::NotParquet { file }.failed();
+        return Err(if looks_like_text(&head) {
+            error.with_help(
+                "it looks like text: give it another name, or say `format = \"text\"` or \"jsonl\"",
+            )
+        } else {
+            error
+        });
+    }
+    if input.bytes < 12 || input.bytes(input.bytes - 4, 4).map_err(io)? != MAGIC {
+        return Err(Fault::CutOff { file }.failed().with_help("copy or download the file again"));
+    }
+    Ok(())
+}
+
+/// Whether these first bytes of a file are UTF-8, but for a character that is cut at the end, without NUL.
+fn looks_like_text(head: &[u8]) -> bool {
+    let valid = std::str::from_utf8(head).map_or_else(|error| error.valid_up_to(), str::len);
+    !head.is_empty() && valid + 4 > head.len() && !head.contains(&0)
+}
+
+/// A file that is never read past its end, whatever sizes it declares, and whose place no other thread moves.
+struct Input {
+    file: File,
+    bytes: u64,
+}
+
+impl Input {
+    fn open(path: &Path) -> Result<Input> {
+        let open = || -> std::io::Result<Input> {
+            let file = File::open(path)?;
+            let bytes = file.metadata()?.len();
+            Ok(Input { file, bytes })
+        };
+        open().map_err(|cause| Error::io("read", path, cause))
+    }
+}
+
+impl Input {
+    fn bytes(&self, start: u64, length: usize) -> io::Result<Vec<u8>> {
+        if start.checked_add(amount(length)).is_none_or(|end| end > self.bytes) {
+            let problem = format!("{length} bytes at {start} lie past the end of the file");
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, problem));
+        }
+        let mut bytes = vec![0; length];
+        self.at(start)?.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn at(&self, start: u64) -> io::Result<File> {
+        let mut file = self.file.try_clone()?;
+        file.seek(SeekFrom::Start(start))?;
+        Ok(file)
+    }
+}
+
+impl Length for Input {
+    fn len(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl ChunkReader for Input {
+    type T = io::BufReader<File>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        Ok(io::BufReader::new(self.at(start)?))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        Ok(self.bytes(start, length)?.into())
+    }
+}

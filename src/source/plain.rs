@@ -1,0 +1,161 @@
+use std::io::Read;
+
+use arrow_array::BinaryViewArray;
+use arrow_array::builder::make_view;
+use arrow_buffer::{Buffer, ScalarBuffer};
+
+use super::cuts::Cutter;
+use super::fault::Fault;
+use super::files::Reading;
+use super::{Batch, DocumentRule};
+use crate::error::{Error, Result};
+use crate::units::{amount, low32, place64};
+
+/// What is reserved before anything is known of how much there is.
+const FIRST_RESERVE: usize = 1 << 16;
+
+/// No block is longer, since a view has 32 bits for a place in it.
+const MOST_BLOCK: u64 = 1 << 30;
+
+/// The documents of plain text.
+///
+/// A batch is a block of the text and views into it. A document that is longer than a block comes in
+/// parts, cut between characters where the text is UTF-8.
+///
+/// **Memory:** a block or two, whatever the lengths of documents.
+pub(super) struct Pieces {
+    from: Option<Box<dyn Read + Send>>,
+    cutter: Cutter,
+    /// Whether the whole text is one document, which then exists even if it is empty.
+    whole: bool,
+    block_bytes: usize,
+    /// Text that has been read and not yet given out; it begins with a document or a part of one.
+    block: Vec<u8>,
+    /// Bytes of text given out or passed over.
+    passed: u64,
+    row: u64,
+    continued: bool,
+    /// Reading failed, and the run goes on without what follows.
+    damaged: bool,
+    ended: bool,
+    reading: Reading,
+}
+
+impl Pieces {
+    pub(super) fn new(from: Box<dyn Read + Send>, rule: &DocumentRule, reading: Reading) -> Pieces {
+        let cutter = Cutter::new(rule);
+        let block_bytes = place64(reading.batch_bytes.min(MOST_BLOCK)).max(cutter.least_block());
+        let whole = *rule == DocumentRule::File;
+        Pieces {
+            from: Some(from),
+            cutter,
+            whole,
+            block_bytes,
+            block: Vec::new(),
+            passed: 0,
+            row: 0,
+            continued: false,
+            damaged: false,
+            ended: false,
+            reading,
+        }
+    }
+
+    /// Reads on until the block is full or the text ends.
+    fn fill(&mut self) -> Result<()> {
+        let Some(from) = self.from.as_mut() else { return Ok(()) };
+        self.block.reserve(FIRST_RESERVE.min(self.block_bytes));
+        let wanted = amount(self.block_bytes.saturating_sub(self.block.len()));
+        match from.take(wanted).read_to_end(&mut self.block) {
+            Ok(read) if amount(read) == wanted => {}
+            Ok(_) => self.from = None,
+            Err(cause) => {
+                let place = format!("its text from byte {} on", self.passed + amount(self.block.len()));
+                self.reading.bad(Fault::damaged(&self.reading.name, place, cause))?;
+                self.from = None;
+                self.damaged = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts the block into documents, keeps what is left for the next one, and gives the rest out.
+    fn cut(&mut self) -> Result<Batch> {
+        let mut block = std::mem::take(&mut self.block);
+        let last = self.from.is_none();
+        let mut documents = Vec::new();
+        let mut at = 0;
+        while let Some(cut) = self.cutter.first(&block[at..]) {
+            // The end of a document in parts may be empty, and still has to be told.
+            if cut.end > 0 || (self.continued && at == 0) {
+                documents.push((at, cut.end));
+            }
+            at += cut.next;
+        }
+        let mut open = false;
+        if self.damaged {
+            // The document at the damage is left out; one of which parts have been given out is over.
+            if at == 0 && self.continued {
+                documents.push((0, 0));
+            }
+            at = block.len();
+        } else if last {
+            if at < block.len() || (at == 0 && (self.continued || self.whole)) {
+                documents.push((at, block.len() - at));
+            }
+            at = block.len();
+        } else if at == 0 {
+            let known = block.len() - self.cutter.pending(&block);
+            at = between_characters(&block[..known]);
+            documents.push((0, at));
+            open = true;
+        }
+        self.block = block.split_off(at);
+        self.passed += amount(at);
+        let first_row = self.row;
+        self.row += amount(documents.len()) - u64::from(open);
+        let mut batch = self.reading.batch(first_row, views(block, &documents, &self.reading.name)?, None);
+        batch.continued = std::mem::replace(&mut self.continued, open);
+        batch.open = open;
+        Ok(batch)
+    }
+}
+
+impl Iterator for Pieces {
+    type Item = Result<Batch>;
+
+    fn next(&mut self) -> Option<Result<Batch>> {
+        while !self.ended {
+            let batch = self.fill().and_then(|()| self.cut());
+            self.ended = self.from.is_none() || batch.is_err();
+            if !batch.as_ref().is_ok_and(Batch::is_empty) {
+                return Some(batch);
+            }
+        }
+        None
+    }
+}
+
+/// Views into a block.
+fn views(block: Vec<u8>, documents: &[(usize, usize)], name: &str) -> Result<BinaryViewArray> {
+    let view = |&(at, length): &(usize, usize)| make_view(&block[at..at + length], 0, low32(at));
+    let views: Vec<u128> = documents.iter().map(view).collect();
+    BinaryViewArray::try_new(ScalarBuffer::from(views), vec![Buffer::from_vec(block)], None)
+        .map_err(|cause| -> Error { Fault::damaged(name, "its text", cause) })
+}
+
+/// The length of the text without a character that its end cuts, or all of it where it is not UTF-8 there.
+fn between_characters(text: &[u8]) -> usize {
+    for back in 1..=text.len().min(3) {
+        let byte = text[text.len() - back];
+        let length = match byte {
+            0x80..=0xBF => continue,
+            0xC2..=0xDF => 2,
+            0xE0..=0xEF => 3,
+            0xF0..=0xF4 => 4,
+            _ => 1,
+        };
+        return if length > back && back < text.len() { text.len() - back } else { text.len() };
+    }
+    text.len()
+}

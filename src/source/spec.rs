@@ -1,0 +1,100 @@
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::OnBadInput;
+
+/// How a file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// Apache Parquet.
+    Parquet,
+    /// Arrow IPC, file or stream (`.arrow`, `.feather` version 2).
+    Arrow,
+    /// One JSON object a line, also compressed with gzip or zstd.
+    Jsonl,
+    /// Plain text, also compressed with gzip or zstd.
+    Text,
+}
+
+impl Format {
+    /// Every format, in the order in which messages list them.
+    pub const ALL: [Format; 4] = [Format::Parquet, Format::Arrow, Format::Jsonl, Format::Text];
+
+    /// The name as recipes write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Parquet => "parquet",
+            Format::Arrow => "arrow",
+            Format::Jsonl => "jsonl",
+            Format::Text => "text",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A text that names no format.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name:?} is not a format; the formats are parquet, arrow, jsonl and text")]
+pub struct NotFormat {
+    name: String,
+}
+
+impl FromStr for Format {
+    type Err = NotFormat;
+
+    fn from_str(name: &str) -> Result<Format, NotFormat> {
+        let named = Format::ALL.into_iter().find(|format| format.name() == name);
+        named.ok_or_else(|| NotFormat { name: name.to_owned() })
+    }
+}
+
+/// Where the documents of a plain text begin and end.
+///
+/// Line, paragraph and separator leave out empty documents; the bytes that separate belong to none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DocumentRule {
+    /// The whole file is one document, even if it is empty.
+    #[default]
+    File,
+    /// A line ends at `\n`, and a `\r` before it goes too.
+    Line,
+    /// Cut at `\n\n` from the left: `a\n\n\nb` gives `a` and `\nb`.
+    Paragraph,
+    /// Cut at this text, which is not empty, from the left.
+    Separator(String),
+}
+
+/// What to read, and how.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SourceSpec {
+    /// A path, folder or glob; `hf://datasets/…`; `demo:…`; or `-` for standard input.
+    pub uri: String,
+    /// The column or field that holds the text; a nested one as `a.b`. `None` is `text`, for the
+    /// generator `line`. Plain text has no columns and needs none.
+    pub column: Option<String>,
+    /// The format; `None` goes by the file name's extension.
+    pub format: Option<Format>,
+    /// Where documents begin and end in plain text.
+    pub documents: DocumentRule,
+    /// What to do with a row or file that cannot be read.
+    pub on_bad_input: OnBadInput,
+    /// Columns that follow their documents to the output.
+    pub columns: Vec<String>,
+}
+
+impl SourceSpec {
+    /// The column that files are read for.
+    pub(super) fn text_column(&self) -> &str {
+        self.column.as_deref().unwrap_or("text")
+    }
+}

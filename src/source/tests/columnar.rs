@@ -1,0 +1,238 @@
+use std::fs::File;
+use std::path::PathBuf;
+
+use ::parquet::arrow::ArrowWriter;
+use ::parquet::basic::{Compression, Encoding};
+use ::parquet::file::properties::WriterProperties;
+use arrow_array::types::Int32Type;
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BinaryViewArray, DictionaryArray, Int64Array, LargeBinaryArray,
+    LargeStringArray, ListArray, NullArray, RecordBatch, StringArray, StringViewArray, StructArray,
+};
+use arrow_schema::{DataType, Field};
+
+use super::*;
+
+const WORDS: [Option<&str>; 6] = [
+    Some("one"),
+    None,
+    Some(""),
+    Some("one text that is longer than twelve bytes"),
+    Some("one text that is longer than twelve bytes"),
+    Some("\u{e9}nd"),
+];
+
+fn bytes() -> impl Iterator<Item = Option<&'static [u8]>> {
+    WORDS.into_iter().map(|word| word.map(str::as_bytes))
+}
+
+fn expected() -> Texts {
+    bytes().map(|word| word.map(<[u8]>::to_vec)).collect()
+}
+
+/// The same words in every type that text may have.
+fn kinds() -> Vec<(&'static str, ArrayRef)> {
+    let dictionary: DictionaryArray<Int32Type> = WORDS.into_iter().collect();
+    vec![
+        ("string", Arc::new(StringArray::from_iter(WORDS))),
+        ("large_string", Arc::new(LargeStringArray::from_iter(WORDS))),
+        ("string_view", Arc::new(StringViewArray::from_iter(WORDS))),
+        ("binary", Arc::new(BinaryArray::from_iter(bytes()))),
+        ("large_binary", Arc::new(LargeBinaryArray::from_iter(bytes()))),
+        ("binary_view", Arc::new(BinaryViewArray::from_iter(bytes()))),
+        ("dictionary", Arc::new(dictionary)),
+    ]
+}
+
+/// All kinds as columns, one of them nested twice, with numbers and lists between.
+fn table() -> RecordBatch {
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(10..16));
+    let lists = ListArray::from_iter_primitive::<arrow_array::types::Int64Type, _, _>(
+        (0..6).map(|n| Some((0..n).map(Some).collect::<Vec<_>>())),
+    );
+    let lists: ArrayRef = Arc::new(lists);
+    let mut columns = vec![("lists", lists), ("id", ids.clone())];
+    columns.extend(kinds());
+    let words: ArrayRef = Arc::new(StringArray::from_iter(WORDS));
+    let inner: ArrayRef = Arc::new(StructArray::from(vec![
+        (Arc::new(Field::new("n", DataType::Int64, true)), ids.clone()),
+        (Arc::new(Field::new("c", DataType::Utf8, true)), words),
+    ]));
+    let inner_type = inner.data_type().clone();
+    let outer = StructArray::from(vec![
+        (Arc::new(Field::new("id", DataType::Int64, true)), ids),
+        (Arc::new(Field::new("b", inner_type, true)), inner),
+    ]);
+    columns.push(("a", Arc::new(outer)));
+    columns.push(("nothing", Arc::new(NullArray::new(6))));
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
+        .expect("columns of one length")
+}
+
+pub(super) fn parquet_file(path: PathBuf, table: &RecordBatch, properties: WriterProperties) -> PathBuf {
+    let file = File::create(&path).expect("a file to write to");
+    let mut writer = ArrowWriter::try_new(file, table.schema(), Some(properties)).expect("a known schema");
+    writer.write(table).expect("a file to write to");
+    writer.close().expect("a file to write to");
+    path
+}
+
+fn properties(encoding: Option<Encoding>, compression: Compression) -> WriterProperties {
+    let builder =
+        WriterProperties::builder().set_max_row_group_row_count(Some(4)).set_compression(compression);
+    match encoding {
+        Some(encoding) => builder
+            .set_dictionary_enabled(false)
+            .set_column_encoding("string".into(), encoding)
+            .set_column_encoding("binary".into(), encoding)
+            .build(),
+        None => builder.build(),
+    }
+}
+
+#[test]
+fn parquet_gives_the_same_text_from_every_type_encoding_and_codec() {
+    let folder = folder();
+    let variants = [
+        (None, Compression::UNCOMPRESSED),
+        (None, Compression::SNAPPY),
+        (Some(Encoding::PLAIN), Compression::ZSTD(Default::default())),
+        (Some(Encoding::DELTA_LENGTH_BYTE_ARRAY), Compression::GZIP(Default::default())),
+        (Some(Encoding::DELTA_BYTE_ARRAY), Compression::LZ4_RAW),
+    ];
+    for (encoding, codec) in variants {
+        let path = parquet_file(folder.path().join("t.parquet"), &table(), properties(encoding, codec));
+        let columns = kinds().into_iter().map(|(name, _)| name).chain(["a.b.c"]);
+        for column in columns {
+            let spec = SourceSpec { column: Some(column.to_owned()), ..spec(&path) };
+            for config in [ReadConfig::default(), SMALL] {
+                assert_eq!(read(&spec, config).unwrap(), expected(), "{column} {encoding:?} {codec}");
+            }
+            let units = opened(&spec, SMALL).unwrap().units().to_vec();
+            let ranges: Vec<_> = units.iter().map(|unit| (unit.range, unit.rows)).collect();
+            assert_eq!(ranges, [(Range::RowGroups(0, 1), Some(4)), (Range::RowGroups(1, 2), Some(2))]);
+        }
+        let spec = SourceSpec { column: Some("nothing".to_owned()), ..spec(&path) };
+        assert_eq!(read(&spec, SMALL).unwrap(), vec![None; 6]);
+    }
+}
+
+#[test]
+fn text_that_is_no_utf8_is_legal_in_a_binary_column() {
+    let folder = folder();
+    let texts: [&[u8]; 2] = [b"\xFF\xFE\x00", b"\xC3"];
+    let array: ArrayRef = Arc::new(BinaryArray::from_iter_values(texts));
+    let table = RecordBatch::try_from_iter([("text", array)]).expect("one column");
+    let path = parquet_file(folder.path().join("t.parquet"), &table, WriterProperties::default());
+    assert_eq!(read(&spec(&path), SMALL).unwrap(), super::texts(texts));
+}
+
+#[test]
+fn arrow_files_and_streams_give_the_same() {
+    let folder = folder();
+    let table = table();
+    let mut file = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &table.schema()).unwrap();
+    let mut stream = arrow_ipc::writer::StreamWriter::try_new(Vec::new(), &table.schema()).unwrap();
+    for part in [table.slice(0, 4), table.slice(4, 2)] {
+        file.write(&part).unwrap();
+        stream.write(&part).unwrap();
+    }
+    let file = written(folder.path(), "t.arrow", file.into_inner().unwrap());
+    let stream = written(folder.path(), "t.feather", stream.into_inner().unwrap());
+    for path in [file, stream] {
+        for column in kinds().into_iter().map(|(name, _)| name).chain(["a.b.c"]) {
+            let spec = SourceSpec { column: Some(column.to_owned()), ..spec(&path) };
+            assert_eq!(read(&spec, SMALL).unwrap(), expected(), "{column}");
+        }
+        passes_columns(&path);
+    }
+}
+
+#[test]
+fn parquet_passes_columns_through() {
+    let folder = folder();
+    let table = table();
+    passes_columns(&parquet_file(
+        folder.path().join("t.parquet"),
+        &table,
+        properties(None, Compression::UNCOMPRESSED),
+    ));
+}
+
+/// Columns follow their rows with their types, also when one of them is the text's own.
+fn passes_columns(path: &Path) {
+    let table = table();
+    for (column, passed) in [("string", vec!["id", "string"]), ("a.b.c", vec!["dictionary", "a", "lists"])] {
+        let columns: Vec<String> = passed.iter().map(|&name| name.to_owned()).collect();
+        let spec = SourceSpec { column: Some(column.to_owned()), columns, ..spec(path) };
+        let source = opened(&spec, SMALL).unwrap();
+        let batches = batches(&*source).unwrap();
+        let parts: Vec<RecordBatch> = batches.iter().filter_map(|batch| batch.columns.clone()).collect();
+        let schema = source.columns().expect("columns were asked for");
+        let all = arrow_select::concat::concat_batches(&parts[0].schema(), &parts).expect("one schema");
+        assert_eq!(documents(batches.into_iter().map(Ok)).unwrap(), expected());
+        for name in passed {
+            let (found, wanted) = (all.column_by_name(name), table.column_by_name(name));
+            assert_eq!(found.map(|array| array.to_data()), wanted.map(|array| array.to_data()), "{name}");
+            assert_eq!(schema.field_with_name(name).unwrap().data_type(), wanted.unwrap().data_type());
+        }
+    }
+}
+
+#[test]
+fn a_missing_or_wrong_column_is_a_wrong_request() {
+    let folder = folder();
+    let path = parquet_file(folder.path().join("t.parquet"), &table(), WriterProperties::default());
+    let cases = [
+        ("line", vec![], "large_string"),
+        ("a.b.x", vec![], "its columns are"),
+        ("id", vec![], "holds Int64, not text"),
+        ("a.b", vec![], "Struct"),
+        ("string", vec!["nope".to_owned()], "\"nope\""),
+    ];
+    for (column, columns, says) in cases {
+        // What is asked for is wrong for every file, so leaving bad input out does not help.
+        let on_bad_input = OnBadInput::Skip;
+        let spec = SourceSpec { column: Some(column.to_owned()), columns, on_bad_input, ..spec(&path) };
+        let (kind, message) = failure(opened(&spec, SMALL));
+        assert_eq!(kind, ErrorKind::Usage, "{message}");
+        assert!(message.contains(says), "{message}");
+    }
+    let ids: ArrayRef = Arc::new(StringArray::from_iter_values(["x"]));
+    let other = RecordBatch::try_from_iter([("string", ids.clone()), ("id", ids)]).expect("two columns");
+    parquet_file(folder.path().join("u.parquet"), &other, WriterProperties::default());
+    let column = Some("string".to_owned());
+    let spec = SourceSpec { column, columns: vec!["id".to_owned()], ..spec(folder.path()) };
+    let (kind, message) = failure(opened(&spec, SMALL));
+    assert_eq!(kind, ErrorKind::Usage);
+    assert!(message.contains("u.parquet") && message.contains("Int64"), "{message}");
+}
+
+#[test]
+fn batches_are_limited_by_bytes_and_a_large_row_is_legal() {
+    let folder = folder();
+    let large = "x".repeat(3 << 20);
+    let rows =
+        (0..1_000).map(|row| if row == 500 { large.clone() } else { format!("row {row} of some text") });
+    let array: ArrayRef = Arc::new(StringArray::from_iter_values(rows));
+    let table = RecordBatch::try_from_iter([("text", array)]).expect("one column");
+    let path = parquet_file(folder.path().join("t.parquet"), &table, WriterProperties::default());
+    let config = ReadConfig { batch_bytes: 4_000, ..SMALL };
+    let batches = batches(&*opened(&spec(&path), config).unwrap()).unwrap();
+    assert!(batches.iter().all(|batch| batch.text_bytes() <= 4_000 || batch.len() == 1));
+    assert_eq!(batches.iter().map(Batch::len).sum::<usize>(), 1_000);
+}
+
+#[test]
+fn a_parquet_file_is_identified_by_its_footer() {
+    let folder = folder();
+    let identity = |rows: &[&str]| {
+        let array: ArrayRef = Arc::new(StringArray::from_iter_values(rows));
+        let table = RecordBatch::try_from_iter([("text", array)]).expect("one column");
+        let path = parquet_file(folder.path().join("t.parquet"), &table, WriterProperties::default());
+        opened(&spec(&path), SMALL).unwrap().identity(0).unwrap()
+    };
+    assert!(matches!(identity(&["a"]), Identity::Footer { .. }));
+    assert_eq!(identity(&["a"]), identity(&["a"]));
+    assert_ne!(identity(&["a"]), identity(&["b"]));
+}

@@ -1,0 +1,157 @@
+use ::parquet::basic::Compression;
+use ::parquet::file::properties::WriterProperties;
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use proptest::prelude::*;
+
+use super::columnar::parquet_file;
+use super::*;
+
+fn table() -> RecordBatch {
+    let rows = (0..300).map(|row| format!("row {row} {}", "of some text ".repeat(row % 7)));
+    let array: ArrayRef = Arc::new(StringArray::from_iter_values(rows));
+    RecordBatch::try_from_iter([("text", array)]).expect("one column")
+}
+
+fn parquet_bytes(compression: Compression) -> Vec<u8> {
+    let folder = folder();
+    let properties = WriterProperties::builder()
+        .set_max_row_group_row_count(Some(100))
+        .set_compression(compression)
+        .set_data_page_row_count_limit(30)
+        .set_write_batch_size(10)
+        .build();
+    fs::read(parquet_file(folder.path().join("t.parquet"), &table(), properties)).expect("just written")
+}
+
+#[test]
+fn a_cut_file_is_an_error_at_every_length() {
+    let bytes = parquet_bytes(Compression::SNAPPY);
+    let folder = folder();
+    let step = (bytes.len() / 200).max(1);
+    for length in (0..bytes.len()).step_by(step).chain(bytes.len() - 20..bytes.len()) {
+        let path = written(folder.path(), "cut.parquet", &bytes[..length]);
+        let (kind, message) = failure(read(&spec(&path), ReadConfig::default()));
+        assert_eq!(kind, ErrorKind::Failed, "{length} bytes");
+        assert!(message.contains("cut.parquet"), "{message}");
+    }
+}
+
+#[test]
+fn a_text_named_parquet_is_told_to_look_like_text() {
+    let folder = folder();
+    let path = written(folder.path(), "page.parquet", "Only some lines of text, schön.\n");
+    let (kind, message) = failure(opened(&spec(&path), SMALL));
+    assert_eq!(kind, ErrorKind::Failed);
+    assert!(message.contains("page.parquet") && message.contains("looks like text"), "{message}");
+    let path = written(folder.path(), "noise.parquet", b"\x00\x01\x02\xFF\xFE".repeat(9));
+    assert!(!failure(opened(&spec(&path), SMALL)).1.contains("looks like text"));
+}
+
+proptest! {
+    /// Nothing is asked of the text here: some flipped bits are in it, and then it is other text.
+    #[test]
+    fn flipped_bytes_never_panic(
+        at in any::<prop::sample::Index>(),
+        tail in any::<bool>(),
+        flip in 1_u8..,
+        snappy in any::<bool>(),
+    ) {
+        let codec = if snappy { Compression::SNAPPY } else { Compression::UNCOMPRESSED };
+        let mut bytes = parquet_bytes(codec);
+        let from = if tail { bytes.len().saturating_sub(400) } else { 0 };
+        let at = from + at.index(bytes.len() - from);
+        bytes[at] ^= flip;
+        let folder = folder();
+        let path = written(folder.path(), "flipped.parquet", bytes);
+        let strict = read_loosely(&spec(&path));
+        let skipping = read_loosely(&SourceSpec { on_bad_input: OnBadInput::Skip, ..spec(&path) });
+        if let Ok(rows) = strict {
+            prop_assert_eq!(rows, 300);
+        }
+        prop_assert!(skipping.is_ok() || skipping.is_err_and(|error| error.kind() == ErrorKind::Usage));
+    }
+
+    #[test]
+    fn flipped_arrow_bytes_never_panic(at in any::<prop::sample::Index>(), flip in 1_u8..) {
+        let mut writer = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &table().schema()).unwrap();
+        writer.write(&table()).unwrap();
+        let mut bytes = writer.into_inner().unwrap();
+        let at = at.index(bytes.len());
+        bytes[at] ^= flip;
+        let folder = folder();
+        let path = written(folder.path(), "flipped.arrow", bytes);
+        let _ = read_loosely(&spec(&path));
+    }
+}
+
+fn read_loosely(spec: &SourceSpec) -> Result<usize> {
+    let source = opened(spec, ReadConfig::default())?;
+    let mut rows = 0;
+    for unit in 0..source.units().len() {
+        for batch in source.read(unit)? {
+            rows += batch?.len();
+        }
+    }
+    Ok(rows)
+}
+
+#[test]
+fn bad_files_and_row_groups_are_left_out_and_listed() {
+    let mut bytes = parquet_bytes(Compression::UNCOMPRESSED);
+    // The second row group's pages become noise; the first one's are before, the third one's after.
+    let (from, to) = (bytes.len() / 3 + 200, bytes.len() / 3 + 600);
+    bytes[from..to].fill(0xEE);
+    let folder = folder();
+    written(folder.path(), "a.parquet", &bytes);
+    written(folder.path(), "b.parquet", b"PAR1 and nothing more");
+    written(folder.path(), "c.parquet", parquet_bytes(Compression::UNCOMPRESSED));
+    for on_bad_input in [OnBadInput::Skip, OnBadInput::Quarantine] {
+        let context = OpenContext::new(&Silent);
+        let spec = SourceSpec { on_bad_input, ..spec(folder.path()) };
+        let source = open(&spec, 0, &context).unwrap();
+        let mut rows = 0;
+        for unit in 0..source.units().len() {
+            for batch in source.read(unit).unwrap() {
+                rows += batch.unwrap().len();
+            }
+        }
+        assert!((500..600).contains(&rows), "{rows} rows");
+        assert_eq!(context.incidents.count(), 2);
+        let listed = context.incidents.listed();
+        if on_bad_input == OnBadInput::Skip {
+            assert!(listed.is_empty());
+        } else {
+            assert!(listed[0].problem.contains("b.parquet"), "{listed:?}");
+            assert!(listed[1].problem.contains("a.parquet: row group 1"), "{listed:?}");
+        }
+    }
+    let (kind, message) = failure(read(&spec(&folder.path().join("a.parquet")), ReadConfig::default()));
+    assert_eq!(kind, ErrorKind::Failed);
+    assert!(message.contains("row group 1"), "{message}");
+}
+
+#[test]
+fn damaged_compression_keeps_what_came_before() {
+    let text: String = (0..20_000).map(|line| format!("line {}\n", line * 7_919 % 10_007)).collect();
+    let rows: String =
+        (0..20_000).map(|line| format!("{{\"text\":\"{}\"}}\n", line * 7_919 % 10_007)).collect();
+    let folder = folder();
+    for (name, content) in [("t.txt.gz", &text), ("t.jsonl.gz", &rows)] {
+        let whole = gzip(content.as_bytes());
+        let path = written(folder.path(), name, &whole[..whole.len() / 2]);
+        for documents in [DocumentRule::Line, DocumentRule::File] {
+            let strict = SourceSpec { documents: documents.clone(), ..spec(&path) };
+            let (kind, message) = failure(read(&strict, SMALL));
+            assert_eq!(kind, ErrorKind::Failed);
+            assert!(message.contains(name), "{message}");
+
+            let context = OpenContext { config: SMALL, ..OpenContext::new(&Silent) };
+            let skipping = SourceSpec { on_bad_input: OnBadInput::Skip, ..strict };
+            let source = open(&skipping, 0, &context).unwrap();
+            let unit = source.read(0).unwrap().collect::<Result<Vec<Batch>>>().unwrap();
+            assert!(unit.iter().map(Batch::len).sum::<usize>() > 1_000);
+            assert!(!unit.last().expect("some batches").open);
+            assert_eq!(context.incidents.count(), 1);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+use std::time::{Duration, Instant};
+
+use super::*;
+
+/// A source whose units do as they are told.
+struct Scripted {
+    units: Vec<Unit>,
+    read: fn(usize) -> Documents<'static>,
+}
+
+impl Source for Scripted {
+    fn units(&self) -> &[Unit] {
+        &self.units
+    }
+
+    fn identity(&self, _unit: usize) -> Result<Identity> {
+        Ok(Identity::Generated)
+    }
+
+    fn read(&self, unit: usize) -> Result<Documents<'_>> {
+        Ok((self.read)(unit))
+    }
+}
+
+fn scripted(units: usize, read: fn(usize) -> Documents<'static>) -> Arc<dyn Source> {
+    let unit = |_| Unit { name: "made up".to_owned(), range: Range::Whole, rows: None, text_bytes: None };
+    Arc::new(Scripted { units: (0..units).map(unit).collect(), read })
+}
+
+fn batch(unit: usize, row: u64, documents: &[&str]) -> Batch {
+    let documents = arrow_array::BinaryViewArray::from_iter_values(documents);
+    Batch { source: 0, unit, first_row: row, documents, columns: None, continued: false, open: false }
+}
+
+#[test]
+fn units_of_any_pace_come_in_order() {
+    let source = || {
+        scripted(60, |unit| {
+            Box::new((0..5).map(move |row| {
+                std::thread::sleep(Duration::from_micros(crate::units::amount(unit * 7_919 % 11) * 50));
+                Ok(batch(unit, row, &["a"]))
+            }))
+        })
+    };
+    for threads in [1, 2, 7, 100] {
+        let taken: Vec<(usize, u64)> = in_order(vec![source(), source()], threads)
+            .map(|batch| batch.map(|batch| (batch.unit, batch.first_row)).unwrap())
+            .collect();
+        let once = (0..60).flat_map(|unit| (0..5).map(move |row| (unit, row)));
+        assert!(taken.into_iter().eq(once.clone().chain(once)), "{threads} threads");
+    }
+    assert!(in_order(vec![], 3).next().is_none());
+    assert!(in_order(vec![scripted(0, |_| unreachable!())], 3).next().is_none());
+}
+
+#[test]
+fn errors_and_panics_stand_at_their_place() {
+    let failing: [fn(usize) -> Documents<'static>; 2] = [
+        |unit| {
+            Box::new((0..3).map(move |row| match (unit, row) {
+                (4, 1) => Err(crate::Error::interrupted()),
+                _ => Ok(batch(unit, row, &["a"])),
+            }))
+        },
+        |unit| {
+            Box::new((0..3).map(move |row| {
+                assert!((unit, row) != (4, 1), "made to panic");
+                Ok(batch(unit, row, &["a"]))
+            }))
+        },
+    ];
+    for read in failing {
+        let mut stream = in_order(vec![scripted(50, read)], 3);
+        assert_eq!(stream.by_ref().take_while(Result::is_ok).count(), 13);
+        assert!(stream.next().is_none(), "nothing follows an error");
+    }
+    let panicked = in_order(vec![scripted(50, failing[1])], 3).find_map(Result::err).expect("an error");
+    assert!(panicked.to_string().contains("made up"));
+}
+
+#[test]
+fn dropping_the_stream_ends_its_threads() {
+    let source = scripted(1_000, |unit| Box::new((0..).map(move |row| Ok(batch(unit, row, &["some text"])))));
+    let mut stream = in_order(vec![Arc::clone(&source)], 4);
+    assert!(stream.next().is_some());
+    drop(stream);
+    let begin = Instant::now();
+    while Arc::strong_count(&source) > 1 {
+        assert!(begin.elapsed() < Duration::from_secs(20), "the threads go on");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn little_is_read_ahead_of_a_slow_consumer() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    static READ: AtomicUsize = AtomicUsize::new(0);
+    let source = scripted(100, |unit| {
+        Box::new((0..100).map(move |row| {
+            READ.fetch_add(1, Ordering::Relaxed);
+            Ok(batch(unit, row, &["x".repeat(1 << 20).as_str()]))
+        }))
+    });
+    let mut stream = in_order(vec![source], 2);
+    assert!(stream.next().is_some());
+    std::thread::sleep(Duration::from_millis(200));
+    let read = READ.load(Ordering::Relaxed);
+    assert!((2..50).contains(&read), "{read} batches of 1 MiB");
+}
+
+#[test]
+fn parts_become_whole_documents() {
+    let text = "ein langer Absatz ohne Ende, schön lang";
+    let folder = folder();
+    let path = written(folder.path(), "t.txt", format!("a\nb\n{text}\nc\n\n{text}{text}\nd"));
+    let spec = SourceSpec { documents: DocumentRule::Line, ..spec(&path) };
+    let config = ReadConfig { batch_bytes: 8, ..ReadConfig::default() };
+    let source = opened(&spec, config).unwrap();
+    let twice = text.repeat(2);
+    let expected = texts(["a", "b", text, "c", &twice, "d"]);
+    let mut row = 0;
+    let mut found = Vec::new();
+    for batch in whole_documents(in_order(vec![source], 2)) {
+        let batch = batch.unwrap();
+        assert!(!batch.open && !batch.continued && !batch.is_empty());
+        assert_eq!(batch.first_row, row);
+        row += crate::units::amount(batch.len());
+        found.extend(batch.iter().map(|text| text.map(<[u8]>::to_vec)));
+    }
+    assert_eq!(found, expected);
+}

@@ -1,0 +1,242 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// The rules as they are written down, read from the left without blocks or ranges.
+fn plainly(text: &[u8], rule: &DocumentRule) -> Vec<Vec<u8>> {
+    let separator: &[u8] = match rule {
+        DocumentRule::File => return vec![text.to_vec()],
+        DocumentRule::Line => b"\n",
+        DocumentRule::Paragraph => b"\n\n",
+        DocumentRule::Separator(separator) => separator.as_bytes(),
+    };
+    let (mut documents, mut rest) = (Vec::new(), text);
+    while let Some(at) = rest.windows(separator.len()).position(|window| window == separator) {
+        let document = &rest[..at];
+        let carriage_return = *rule == DocumentRule::Line && document.ends_with(b"\r");
+        documents.push(document[..at - usize::from(carriage_return)].to_vec());
+        rest = &rest[at + separator.len()..];
+    }
+    documents.push(rest.to_vec());
+    documents.retain(|document| !document.is_empty());
+    documents
+}
+
+#[test]
+fn documents_of_plain_text() {
+    let separator = || DocumentRule::Separator("--".to_owned());
+    let cases: [(&str, DocumentRule, &[&str]); 12] = [
+        ("a\nb", DocumentRule::File, &["a\nb"]),
+        ("", DocumentRule::File, &[""]),
+        ("a\nb\r\n\nc\r", DocumentRule::Line, &["a", "b", "c\r"]),
+        ("\r\n\r\r\n", DocumentRule::Line, &["\r"]),
+        ("", DocumentRule::Line, &[]),
+        ("a\n\n\nb", DocumentRule::Paragraph, &["a", "\nb"]),
+        ("a\n\n\n\nb\n", DocumentRule::Paragraph, &["a", "b\n"]),
+        ("\n\na\r\n\r\nb", DocumentRule::Paragraph, &["a\r\n\r\nb"]),
+        ("a--b---c--", separator(), &["a", "b", "-c"]),
+        ("----", separator(), &[]),
+        ("-", separator(), &["-"]),
+        ("åßc — d", DocumentRule::File, &["åßc — d"]),
+    ];
+    let folder = folder();
+    for (text, rule, expected) in cases {
+        let path = written(folder.path(), "case.txt", text);
+        let spec = SourceSpec { documents: rule.clone(), ..spec(&path) };
+        for config in [ReadConfig::default(), SMALL, ReadConfig { batch_bytes: 1, range_bytes: 1 }] {
+            assert_eq!(read(&spec, config).unwrap(), texts(expected), "{text:?} by {rule:?}");
+        }
+        assert_eq!(
+            plainly(text.as_bytes(), &rule),
+            texts(expected).into_iter().flatten().collect::<Vec<_>>()
+        );
+    }
+}
+
+fn any_rule() -> impl Strategy<Value = DocumentRule> {
+    prop_oneof![
+        Just(DocumentRule::File),
+        Just(DocumentRule::Line),
+        Just(DocumentRule::Paragraph),
+        "[a\n\r|]{1,5}".prop_map(DocumentRule::Separator),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn ranges_and_blocks_change_nothing(
+        text in "[a\n\r|é]{0,200}",
+        rule in any_rule(),
+        range_bytes in 1_u64..50,
+        batch_bytes in 1_u64..50,
+    ) {
+        let folder = folder();
+        let path = written(folder.path(), "case.txt", &text);
+        let spec = SourceSpec { documents: rule.clone(), ..spec(&path) };
+        let config = ReadConfig { batch_bytes, range_bytes };
+        prop_assert_eq!(read(&spec, config).unwrap(), texts(plainly(text.as_bytes(), &rule)));
+    }
+
+    #[test]
+    fn jsonl_ranges_change_nothing(
+        rows in prop::collection::vec(prop::option::of("[a\"\\\\\n\u{e9}\u{1F600}]{0,9}"), 0..30),
+        range_bytes in 1_u64..90,
+        batch_bytes in 1_u64..90,
+    ) {
+        let lines: String = rows
+            .iter()
+            .map(|row| serde_json::json!({"id": [1, {"text": 2}], "text": row}).to_string() + "\n")
+            .collect();
+        let folder = folder();
+        let path = written(folder.path(), "case.jsonl", lines);
+        let expected: Texts = rows.into_iter().map(|row| row.map(String::into_bytes)).collect();
+        prop_assert_eq!(read(&spec(&path), ReadConfig { batch_bytes, range_bytes }).unwrap(), expected);
+    }
+}
+
+#[test]
+fn a_long_text_is_many_units_and_parts_end_between_characters() {
+    let folder = folder();
+    let path = written(folder.path(), "long.txt", "Grün ist schön\n".repeat(100));
+    let lines = SourceSpec { documents: DocumentRule::Line, ..spec(&path) };
+    let source = opened(&lines, SMALL).unwrap();
+    assert!(source.units().len() > 40, "{} units", source.units().len());
+    assert_eq!(source.units().iter().filter_map(|unit| unit.text_bytes).sum::<u64>(), 1_700);
+    let identities: Vec<_> = (0..2).map(|unit| source.identity(unit).unwrap()).collect();
+    assert_eq!(identities[0], identities[1], "both units are the same two lines");
+
+    let whole = batches(&*opened(&spec(&path), SMALL).unwrap()).unwrap();
+    assert!(whole.len() > 100);
+    assert!(whole.iter().all(|batch| batch.iter().flatten().all(|part| std::str::from_utf8(part).is_ok())));
+}
+
+#[test]
+fn compressed_text_reads_as_what_it_holds() {
+    let (first, second) = ("eins\nzwei\n", "drei\n");
+    let zstd = |text: &str| zstd::encode_all(text.as_bytes(), 1).expect("memory to write to");
+    let json = "{\"text\":\"a\"}\n{\"other\":1}\n";
+    let lines = texts(["eins", "zwei", "drei"]);
+    let cases = [
+        ("members.txt.gz", [gzip(first.as_bytes()), gzip(second.as_bytes())].concat(), lines.clone()),
+        ("frames.txt.zst", [zstd(first), zstd(second)].concat(), lines),
+        ("rows.jsonl.gz", gzip(json.as_bytes()), vec![Some(b"a".to_vec()), None]),
+        ("rows.ndjson.zst", zstd(json), vec![Some(b"a".to_vec()), None]),
+    ];
+    let folder = folder();
+    for (name, bytes, expected) in cases {
+        let path = written(folder.path(), name, bytes);
+        let spec = SourceSpec { documents: DocumentRule::Line, ..spec(&path) };
+        assert_eq!(read(&spec, SMALL).unwrap(), expected, "{name}");
+        assert_eq!(opened(&spec, SMALL).unwrap().units().len(), 1);
+    }
+}
+
+#[test]
+fn a_bad_line_is_named_by_its_number_in_the_file() {
+    let cases = [
+        ("{\"text\": 5}", "a string or null in \"text\""),
+        ("{\"text\": \"a\"", "EOF"),
+        ("[1]", "a JSON object"),
+        ("{\"text\": \"\\ud800\"}", "hex escape"),
+        ("{\"text\": \"a\"} x", "trailing characters"),
+    ];
+    let folder = folder();
+    for (line, problem) in cases {
+        let good = "{\"text\": \"good\"}\n".repeat(9);
+        let path = written(folder.path(), "rows.jsonl", format!("{good}\n{line}\n{good}"));
+        for config in [SMALL, ReadConfig::default()] {
+            let (kind, message) = failure(read(&spec(&path), config));
+            assert_eq!(kind, ErrorKind::Failed);
+            assert!(message.contains("line 11") && message.contains(problem), "{message}");
+
+            let spec = SourceSpec { on_bad_input: OnBadInput::Quarantine, ..spec(&path) };
+            let context = OpenContext { config, ..OpenContext::new(&Silent) };
+            let source = open(&spec, 0, &context).unwrap();
+            for _ in 0..2 {
+                assert_eq!(documents(batches(&*source).unwrap().into_iter().map(Ok)).unwrap().len(), 18);
+                assert_eq!(context.incidents.count(), 1, "reading again counts nothing twice");
+            }
+            assert!(context.incidents.listed()[0].problem.contains("line 11"));
+        }
+    }
+}
+
+#[test]
+fn standard_input_is_read_once() {
+    let stdin = |text: &'static str| {
+        let context = OpenContext::new(&Silent);
+        *context.stdin.lock().unwrap() = Some(Box::new(text.as_bytes()));
+        context
+    };
+    let spec = SourceSpec { uri: "-".to_owned(), documents: DocumentRule::Line, ..SourceSpec::default() };
+    let context = stdin("a\nb\n");
+    let source = open(&spec, 0, &context).unwrap();
+    assert_eq!(failure(open(&spec, 1, &context)).0, ErrorKind::Usage);
+    assert_eq!(documents(source.read(0).unwrap()).unwrap(), texts(["a", "b"]));
+    assert!(failure(source.read(0)).1.contains("only once"));
+
+    let jsonl = SourceSpec { format: Some(Format::Jsonl), ..spec.clone() };
+    let source = open(&jsonl, 0, &stdin("{\"text\":\"a\"}")).unwrap();
+    assert_eq!(documents(source.read(0).unwrap()).unwrap(), texts(["a"]));
+
+    let parquet = SourceSpec { format: Some(Format::Parquet), ..spec };
+    assert_eq!(failure(open(&parquet, 0, &stdin(""))).0, ErrorKind::Usage);
+}
+
+#[test]
+fn folders_and_patterns_list_in_byte_order() {
+    let folder = folder();
+    for name in ["b.txt", "a/z.txt", "a/Z.txt", "a.txt", ".hidden.txt", ".git/c.txt", "a/notes.md"] {
+        written(folder.path(), name, name);
+    }
+    let names = |uri: &Path, format| {
+        let spec = SourceSpec { format, ..spec(uri) };
+        read(&spec, ReadConfig::default()).unwrap()
+    };
+    let root = folder.path();
+    assert_eq!(names(root, None), texts(["a.txt", "a/Z.txt", "a/z.txt", "b.txt"]));
+    let all = names(root, Some(Format::Text));
+    assert_eq!(all, texts(["a.txt", "a/Z.txt", "a/notes.md", "a/z.txt", "b.txt"]));
+    assert_eq!(names(&root.join("**/[zb]*"), None), texts(["a/z.txt", "b.txt"]));
+    assert_eq!(names(&root.join("a/notes.md"), None), texts(["a/notes.md"]));
+}
+
+#[test]
+fn wrong_requests_say_what_is_wrong() {
+    let folder = folder();
+    let root = folder.path();
+    written(root, "mixed/a.txt", "a");
+    written(root, "mixed/b.jsonl", "{}");
+    std::fs::create_dir(root.join("empty")).unwrap();
+    let plain = |uri: std::path::PathBuf| spec(&uri);
+    let cases = [
+        (plain(root.join("none.txt")), ErrorKind::Failed, "none.txt"),
+        (plain(root.join("*.none")), ErrorKind::Failed, "no file matches"),
+        (plain(root.join("[")), ErrorKind::Usage, "not a pattern"),
+        (plain(root.join("empty")), ErrorKind::Failed, "no files to read"),
+        (plain(root.join("mixed")), ErrorKind::Usage, "several formats"),
+        (plain("ftp://host/file".into()), ErrorKind::Usage, "hf://datasets"),
+        (plain("demo:prose".into()), ErrorKind::Usage, "no generator"),
+        (plain("demo:verse?rows=1".into()), ErrorKind::Usage, "knows no \"rows\""),
+        (plain("demo:verse?lines=x".into()), ErrorKind::Usage, "whole number"),
+        (plain("hf://datasets/one".into()), ErrorKind::Usage, "does not name a dataset"),
+        (
+            SourceSpec { columns: vec!["id".to_owned()], ..plain(root.join("mixed/a.txt")) },
+            ErrorKind::Usage,
+            "pass through",
+        ),
+        (
+            SourceSpec {
+                documents: DocumentRule::Separator(String::new()),
+                ..plain(root.join("mixed/a.txt"))
+            },
+            ErrorKind::Usage,
+            "separator",
+        ),
+    ];
+    for (spec, kind, says) in cases {
+        let (found, message) = failure(opened(&spec, ReadConfig::default()));
+        assert_eq!(found, kind, "{message}");
+        assert!(message.contains(says), "{message}");
+    }
+}

@@ -1,0 +1,130 @@
+use std::collections::VecDeque;
+
+use arrow_array::{Array, BinaryViewArray, RecordBatch, StructArray, cast::AsArray};
+use arrow_buffer::NullBuffer;
+use arrow_cast::cast;
+use arrow_schema::{ArrowError, DataType, Fields};
+
+use super::{Batch, SourceSpec, fault::Fault};
+use crate::error::Result;
+use crate::units::place64;
+
+/// Whether a column of this type holds text. A column without a type holds nothing but nulls.
+fn is_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::Null => true,
+        DataType::Dictionary(_, values) => is_text(values),
+        _ => false,
+    }
+}
+
+/// The columns of a file that a source asks for, found in the file's schema.
+#[derive(Clone, Debug)]
+pub(super) struct Chosen {
+    /// Where the text is: a place among the fields, then among that field's own fields, and so on.
+    pub(super) text: Vec<usize>,
+    /// Which fields pass through.
+    pub(super) pass: Vec<usize>,
+}
+
+impl Chosen {
+    /// Finds the columns.
+    ///
+    /// # Errors
+    /// A column is missing, or the text's holds no text.
+    pub(super) fn find(file: &str, fields: &Fields, spec: &SourceSpec) -> Result<Chosen> {
+        let missing = |column: &str| {
+            let columns = fields.iter().map(|field| field.name().clone()).collect();
+            let fault = Fault::NoColumn { file: file.to_owned(), column: column.to_owned(), columns };
+            fault.usage().with_help("name the column that holds the text, for instance `column = \"line\"`")
+        };
+        let column = spec.text_column();
+        let (text, found) = descend(fields, column).ok_or_else(|| missing(column))?;
+        if !is_text(found) {
+            let found = found.to_string();
+            let fault = Fault::NotText { file: file.to_owned(), column: column.to_owned(), found };
+            return Err(fault.usage().with_help("the text must be a string or binary column"));
+        }
+        let named = |name: &String| fields.find(name).map(|(at, _)| at).ok_or_else(|| missing(name));
+        let pass = spec.columns.iter().map(named).collect::<Result<_>>()?;
+        Ok(Chosen { text, pass })
+    }
+
+    /// The text of a record batch that has all fields of the file.
+    pub(super) fn text_of(&self, batch: &RecordBatch) -> Result<BinaryViewArray, ArrowError> {
+        let Some((&root, below)) = self.text.split_first() else {
+            return Ok(BinaryViewArray::new_null(batch.num_rows()));
+        };
+        let mut array = batch.columns().get(root).ok_or_else(missing_column)?;
+        let mut nulls: Option<NullBuffer> = None;
+        for &at in below {
+            let parent: &StructArray = array.as_struct_opt().ok_or_else(missing_column)?;
+            nulls = NullBuffer::union(nulls.as_ref(), parent.nulls());
+            array = parent.columns().get(at).ok_or_else(missing_column)?;
+        }
+        let text = views(array)?;
+        if nulls.is_none() {
+            return Ok(text);
+        }
+        let (views, buffers, own) = text.into_parts();
+        BinaryViewArray::try_new(views, buffers, NullBuffer::union(nulls.as_ref(), own.as_ref()))
+    }
+
+    /// The pass-through columns of a record batch that has all fields of the file.
+    pub(super) fn passed(&self, batch: &RecordBatch) -> Result<Option<RecordBatch>, ArrowError> {
+        if self.pass.is_empty() { Ok(None) } else { batch.project(&self.pass).map(Some) }
+    }
+}
+
+fn missing_column() -> ArrowError {
+    ArrowError::SchemaError("a column of the file's schema is missing from its data".to_owned())
+}
+
+/// Finds a column by its name, or, if no name is the same, by its path `a.b`.
+fn descend<'a>(fields: &'a Fields, path: &str) -> Option<(Vec<usize>, &'a DataType)> {
+    if let Some((at, field)) = fields.find(path) {
+        return Some((vec![at], field.data_type()));
+    }
+    path.match_indices('.').find_map(|(dot, _)| {
+        let (at, field) = fields.find(&path[..dot])?;
+        let DataType::Struct(inner) = field.data_type() else { return None };
+        let (mut places, found) = descend(inner, &path[dot + 1..])?;
+        places.insert(0, at);
+        Some((places, found))
+    })
+}
+
+/// Any array of text as views, without copying the text.
+fn views(array: &dyn Array) -> Result<BinaryViewArray, ArrowError> {
+    if *array.data_type() == DataType::Null {
+        return Ok(BinaryViewArray::new_null(array.len()));
+    }
+    Ok(cast(array, &DataType::BinaryView)?.as_binary_view().clone())
+}
+
+/// Cuts a run of rows into batches of about `batch_bytes` of text each.
+pub(super) fn split(whole: Batch, batch_bytes: u64) -> VecDeque<Batch> {
+    let mut batches = VecDeque::new();
+    let (mut start, mut bytes) = (0, 0);
+    for (row, length) in whole.documents.lengths().enumerate() {
+        if bytes > 0 && bytes + u64::from(length) > batch_bytes {
+            batches.push_back(whole.slice(start, row - start));
+            (start, bytes) = (row, 0);
+        }
+        bytes += u64::from(length);
+    }
+    if start == 0 {
+        batches.push_back(whole);
+    } else {
+        batches.push_back(whole.slice(start, whole.len() - start));
+    }
+    batches
+}
+
+/// How many rows of `row_bytes` each make a batch.
+pub(super) fn rows_in_batch(batch_bytes: u64, bytes: u64, rows: u64) -> usize {
+    const MOST: u64 = 1 << 16;
+    let row_bytes = (bytes / rows.max(1)).max(1);
+    place64((batch_bytes / row_bytes).clamp(1, MOST))
+}
