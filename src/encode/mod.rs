@@ -2,7 +2,26 @@
 //!
 //! One shared, read-only [`Encoder`]; one cheap [`Worker`] a thread. Knows nothing of counting and
 //! training: a tokenizer from elsewhere encodes as well as ours.
+//!
+//! To encode a piece means: while any adjacent pair of tokens is in the merge list, merge the pair of
+//! lowest rank, the leftmost among equals. [`reference`] says just that; everything else here gives
+//! the same ids sooner, for every text and every merge list.
 
 mod batch;
+mod config;
+mod fault;
+mod pairs;
+mod merge;
+mod long;
+mod cache;
+mod encoder;
+mod worker;
+mod batches;
+#[doc(hidden)]
+pub mod reference;
 
 pub use batch::TokenBatch;
+pub use batches::{EncodeFacts, encode_batches};
+pub use config::{EncodeConfig, SpecialPolicy};
+pub use encoder::Encoder;
+pub use worker::Worker;
