@@ -1,0 +1,148 @@
+use serde::{Deserialize, Serialize};
+
+use super::batch::TokenBatch;
+use super::encoder::Encoder;
+use super::fault::InRow;
+use super::worker::Worker;
+use crate::error::Result;
+use crate::observer::{Observer, Stage};
+use crate::parallel;
+use crate::source::{Batch, Documents};
+use crate::units::amount;
+
+/// A batch of documents is encoded in runs of about so much text, so that all threads have work.
+const RUN_BYTES: u64 = 4 << 20;
+
+/// What was encoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EncodeFacts {
+    /// Rows, null and empty ones included.
+    pub documents: u64,
+    /// Rows that were null; they stay rows, without tokens.
+    pub null_documents: u64,
+    /// Rows that were not null but had no text.
+    pub empty_documents: u64,
+    /// Bytes of text.
+    pub text_bytes: u64,
+    /// Tokens, BOS and EOS included.
+    pub tokens: u64,
+    /// Special tokens found in the texts. Not looked for if the policy is to take them as text.
+    pub specials: u64,
+}
+
+impl EncodeFacts {
+    fn add(&mut self, other: &EncodeFacts) {
+        self.documents += other.documents;
+        self.null_documents += other.null_documents;
+        self.empty_documents += other.empty_documents;
+        self.text_bytes += other.text_bytes;
+        self.tokens += other.tokens;
+        self.specials += other.specials;
+    }
+}
+
+/// Encodes documents on all threads and hands them to `take` in their order.
+///
+/// Batches must hold whole documents. `unit_name` gives the name of a unit from its source and its
+/// number, for messages. The observer hears of a batch's text once the batch is taken.
+///
+/// **Memory:** two batches a thread with their tokens, where a batch has about 4 MB of text or one
+/// document that is larger; and a [`Worker`] a thread.
+///
+/// # Errors
+/// As [`Worker::encode`], with the unit and row; what reading `documents` or `take` gives; and
+/// [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted) when the observer wants to stop.
+///
+/// # Panics
+/// On a batch that holds a part of a document.
+pub fn encode_batches(
+    documents: Documents<'_>,
+    encoder: &Encoder,
+    unit_name: impl Fn(usize, usize) -> String + Sync,
+    observer: &dyn Observer,
+    mut take: impl FnMut(TokenBatch) -> Result<()>,
+) -> Result<EncodeFacts> {
+    let mut facts = EncodeFacts::default();
+    let items = documents.flat_map(|batch| {
+        let (runs, error) = match batch {
+            Ok(batch) => (Some(runs(batch)), None),
+            Err(error) => (None, Some(Err(error))),
+        };
+        runs.into_iter().flatten().map(Ok).chain(error)
+    });
+    let ahead = 2 * rayon::current_num_threads();
+    let encode = |worker: &mut Worker<'_>, batch: Batch| {
+        observer.checkpoint()?;
+        encode_run(worker, batch, &unit_name)
+    };
+    parallel::ordered(
+        items,
+        ahead,
+        || encoder.worker(),
+        encode,
+        |(batch, one)| {
+            take(batch)?;
+            facts.add(&one);
+            observer.advanced(Stage::Encode, one.text_bytes);
+            observer.checkpoint()
+        },
+    )?;
+    Ok(facts)
+}
+
+/// Cuts a batch into runs of about [`RUN_BYTES`].
+fn runs(batch: Batch) -> impl Iterator<Item = Batch> {
+    assert!(!batch.continued && !batch.open, "documents are encoded whole");
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |length: &u32| {
+            bytes += u64::from(*length);
+            bytes <= RUN_BYTES
+        };
+        let rows = batch.documents.lengths().skip(start).take_while(fits).count();
+        let rows = rows.max(1).min(batch.len() - start);
+        let first = start;
+        start += rows;
+        (rows > 0).then(|| Batch {
+            first_row: batch.first_row + amount(first),
+            documents: batch.documents.slice(first, rows),
+            columns: batch.columns.as_ref().map(|columns| columns.slice(first, rows)),
+            ..batch
+        })
+    })
+}
+
+fn encode_run(
+    worker: &mut Worker<'_>,
+    batch: Batch,
+    unit_name: &impl Fn(usize, usize) -> String,
+) -> Result<(TokenBatch, EncodeFacts)> {
+    let mut facts = EncodeFacts { documents: amount(batch.len()), ..EncodeFacts::default() };
+    let (mut ids, mut ends, mut nulls) = (Vec::new(), Vec::with_capacity(batch.len()), Vec::new());
+    let mut text_lengths = Vec::with_capacity(batch.len());
+    let specials = worker.specials();
+    for (row, document) in (batch.first_row..).zip(batch.iter()) {
+        match document {
+            Some(text) => {
+                let in_row = |cause| InRow::wrap(unit_name(batch.source, batch.unit), row, cause);
+                worker.append(text, &mut ids).map_err(in_row)?;
+                facts.text_bytes += amount(text.len());
+                facts.empty_documents += u64::from(text.is_empty());
+            }
+            None => {
+                nulls.resize(batch.len(), false);
+                nulls[ends.len()] = true;
+                facts.null_documents += 1;
+            }
+        }
+        ends.push(ids.len());
+        text_lengths.push(document.map_or(0, |text| amount(text.len())));
+    }
+    facts.tokens = amount(ids.len());
+    facts.specials = worker.specials() - specials;
+    let Batch { source, unit, first_row, columns, .. } = batch;
+    let text_bytes = facts.text_bytes;
+    let tokens = TokenBatch { source, unit, first_row, ids, ends, nulls, text_bytes, text_lengths, columns };
+    Ok((tokens, facts))
+}

@@ -1,0 +1,28 @@
+use serde::{Deserialize, Serialize};
+
+use crate::units::TokenId;
+
+/// What text that looks like a special token becomes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SpecialPolicy {
+    /// Ordinary tokens, as any other text: a corpus cannot inject control tokens.
+    #[default]
+    Text,
+    /// The special token; where several overlap, the leftmost, then the longest. What stands between
+    /// them is encoded as texts of their own.
+    Allow,
+    /// An error that names the token and its place.
+    Forbid,
+}
+
+/// How documents become token ids.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EncodeConfig {
+    /// What text that looks like a special token becomes.
+    pub special: SpecialPolicy,
+    /// The token put before every document, if any.
+    pub bos: Option<TokenId>,
+    /// The token put after every document, if any.
+    pub eos: Option<TokenId>,
+}

@@ -1,0 +1,111 @@
+use rustc_hash::FxHashMap;
+
+use super::config::{EncodeConfig, SpecialPolicy};
+use super::fault::Fault;
+use super::long;
+use super::pairs::Pairs;
+use super::worker::Worker;
+use crate::error::{Error, ErrorKind, Result};
+use crate::split::{self, SpecialFinder, SplitPattern, Splitter};
+use crate::units::TokenId;
+use crate::vocab::{SpecialToken, Vocabulary};
+
+/// What encoding with one vocabulary needs, made once and shared by all threads.
+///
+/// **Memory:** 0.5 MB, and up to 64 bytes a merge; with
+/// [`ignore_merges`](Vocabulary::ignore_merges) besides the bytes of all tokens and 40 more for each.
+pub struct Encoder {
+    pub(super) pairs: Pairs,
+    pub(super) byte_ids: [TokenId; 256],
+    /// `None` where a document is one piece.
+    pub(super) splitter: Option<Box<dyn Splitter>>,
+    /// Tokens by their bytes, if a piece that is a token stays whole.
+    pub(super) whole: Option<FxHashMap<Box<[u8]>, TokenId>>,
+    /// Special tokens, if they are looked for.
+    pub(super) specials: Option<Specials>,
+    pub(super) config: EncodeConfig,
+}
+
+/// Where special tokens stand in a text, and what they are.
+pub(super) struct Specials {
+    pub(super) finder: SpecialFinder,
+    /// As the finder numbers them.
+    pub(super) tokens: Vec<SpecialToken>,
+}
+
+impl Encoder {
+    /// Prepares a vocabulary for encoding.
+    ///
+    /// # Errors
+    /// BOS or EOS is no token of the vocabulary, its pattern is not a regular expression, or it has
+    /// ids of 2³¹ or more.
+    pub fn new(vocabulary: &Vocabulary, config: EncodeConfig) -> Result<Encoder> {
+        let splitter = match vocabulary.split() {
+            SplitPattern::None => None,
+            pattern => Some(split::splitter(pattern)?),
+        };
+        Encoder::with_splitter(vocabulary, config, splitter)
+    }
+
+    pub(super) fn with_splitter(
+        vocabulary: &Vocabulary,
+        config: EncodeConfig,
+        splitter: Option<Box<dyn Splitter>>,
+    ) -> Result<Encoder> {
+        check(vocabulary, &config)?;
+        let specials = match config.special {
+            SpecialPolicy::Text => None,
+            SpecialPolicy::Allow | SpecialPolicy::Forbid => Some(specials(vocabulary)?),
+        };
+        Ok(Encoder {
+            pairs: Pairs::new(vocabulary),
+            byte_ids: *vocabulary.byte_ids(),
+            splitter,
+            whole: vocabulary.ignore_merges().then(|| tokens_by_bytes(vocabulary)),
+            specials,
+            config,
+        })
+    }
+
+    /// Makes a worker. Cheap enough for one a thread, too dear for one a document.
+    pub fn worker(&self) -> Worker<'_> {
+        Worker::new(self)
+    }
+
+    /// How documents become token ids.
+    pub fn config(&self) -> EncodeConfig {
+        self.config
+    }
+}
+
+fn check(vocabulary: &Vocabulary, config: &EncodeConfig) -> Result<()> {
+    for (role, token) in [("BOS", config.bos), ("EOS", config.eos)] {
+        if let Some(id) = token.filter(|&id| vocabulary.bytes(id).is_none()) {
+            return Err(Error::new(ErrorKind::Usage, Fault::NoSuchToken { role, id })
+                .with_help("name a token of this vocabulary, or leave it out"));
+        }
+    }
+    let limit = vocabulary.id_limit();
+    if limit > long::LIMIT {
+        return Err(Error::new(ErrorKind::Failed, Fault::TooManyIds { limit, most: long::LIMIT }));
+    }
+    Ok(())
+}
+
+fn specials(vocabulary: &Vocabulary) -> Result<Specials> {
+    let tokens = vocabulary.specials().to_vec();
+    let texts: Vec<&str> = tokens.iter().map(|token| token.text.as_str()).collect();
+    Ok(Specials { finder: SpecialFinder::new(&texts)?, tokens })
+}
+
+/// Tokens that are not special by their bytes; of equal ones the lowest id.
+fn tokens_by_bytes(vocabulary: &Vocabulary) -> FxHashMap<Box<[u8]>, TokenId> {
+    let special: Vec<TokenId> = vocabulary.specials().iter().map(|token| token.id).collect();
+    let mut whole = FxHashMap::default();
+    for id in (0..vocabulary.id_limit()).map(TokenId::from_index) {
+        if let Some(bytes) = vocabulary.bytes(id).filter(|_| special.binary_search(&id).is_err()) {
+            whole.entry(bytes.into()).or_insert(id);
+        }
+    }
+    whole
+}

@@ -1,0 +1,68 @@
+use super::long;
+use super::pairs::{Pairs, Step};
+use crate::units::TokenId;
+
+/// Parts up to this length are merged by looking for the lowest rank again after each merge: that is
+/// quadratic, but beats a heap while all ranks lie in a few cache lines.
+const SHORT: usize = 64;
+
+/// The scratch memory of merging, reused from piece to piece.
+///
+/// **Memory:** see [`long::Scratch`].
+#[derive(Debug, Default)]
+pub(super) struct Merger {
+    long: long::Scratch,
+}
+
+impl Merger {
+    /// Appends the tokens of a piece to `ids`.
+    pub(super) fn merge(
+        &mut self,
+        pairs: &Pairs,
+        byte_ids: &[TokenId; 256],
+        piece: &[u8],
+        ids: &mut Vec<TokenId>,
+    ) {
+        let mut start = 0;
+        while start < piece.len() {
+            let end = pairs.part_end(piece, start);
+            let part = &piece[start..end];
+            match part {
+                [byte] => ids.push(byte_ids[usize::from(*byte)]),
+                _ if part.len() <= SHORT => short(pairs, byte_ids, part, ids),
+                _ => self.long.merge(pairs, byte_ids, part, ids),
+            }
+            start = end;
+        }
+    }
+}
+
+fn short(pairs: &Pairs, byte_ids: &[TokenId; 256], part: &[u8], ids: &mut Vec<TokenId>) {
+    let mut tokens = [0; SHORT];
+    // `steps[i]` is what merging tokens i and i + 1 means; the last token has nothing to its right.
+    let mut steps = [Step::NONE; SHORT];
+    for (token, byte) in tokens.iter_mut().zip(part) {
+        *token = byte_ids[usize::from(*byte)].get();
+    }
+    for (step, two) in steps.iter_mut().zip(part.array_windows()) {
+        *step = pairs.find_bytes(*two);
+    }
+    let mut len = part.len();
+    while let Some(at) = lowest(&steps[..len]) {
+        tokens[at] = steps[at].result;
+        tokens.copy_within(at + 2..len, at + 1);
+        steps.copy_within(at + 1..len, at);
+        len -= 1;
+        steps[at] = if at + 1 < len { pairs.find(tokens[at], tokens[at + 1]) } else { Step::NONE };
+        if at > 0 {
+            steps[at - 1] = pairs.find(tokens[at - 1], tokens[at]);
+        }
+    }
+    ids.extend(tokens[..len].iter().copied().map(TokenId::new));
+}
+
+/// Where the lowest rank stands, the leftmost of equals.
+fn lowest(steps: &[Step]) -> Option<usize> {
+    let (at, step) = steps.iter().enumerate().min_by_key(|(_, step)| step.rank)?;
+    (!step.is_none()).then_some(at)
+}

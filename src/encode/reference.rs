@@ -1,0 +1,36 @@
+//! The definition of encoding, to be checked by eye: what every faster way must equal.
+
+use crate::units::TokenId;
+use crate::vocab::Vocabulary;
+
+/// Encodes one piece: the token that it is as a whole, if the vocabulary prefers that, or by merges.
+pub fn encode_piece(vocabulary: &Vocabulary, piece: &[u8]) -> Vec<TokenId> {
+    match whole_token(vocabulary, piece) {
+        Some(whole) if vocabulary.ignore_merges() => vec![whole],
+        _ => merge_piece(vocabulary, piece),
+    }
+}
+
+/// While any adjacent pair is in the merge list, merges the pair of lowest rank, the leftmost among
+/// equals. Quadratic, and slower still with many merges.
+pub fn merge_piece(vocabulary: &Vocabulary, piece: &[u8]) -> Vec<TokenId> {
+    let mut ids: Vec<TokenId> = piece.iter().map(|&byte| vocabulary.byte_ids()[usize::from(byte)]).collect();
+    loop {
+        let candidates = ids.array_windows().enumerate().filter_map(|(at, &[left, right])| {
+            let merge =
+                vocabulary.merges().iter().find(|merge| (merge.left, merge.right) == (left, right))?;
+            Some((merge.rank, at, merge.result))
+        });
+        match candidates.min() {
+            Some((_, at, result)) => ids.splice(at..at + 2, [result]),
+            None => return ids,
+        };
+    }
+}
+
+/// The lowest token, special ones apart, that has exactly these bytes.
+fn whole_token(vocabulary: &Vocabulary, piece: &[u8]) -> Option<TokenId> {
+    let special = |id| vocabulary.specials().iter().any(|token| token.id == id);
+    let mut ids = (0..vocabulary.id_limit()).map(TokenId::from_index);
+    ids.find(|&id| vocabulary.bytes(id) == Some(piece) && !special(id))
+}
