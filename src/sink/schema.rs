@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
@@ -169,17 +170,21 @@ impl FileShape {
             Error::new(ErrorKind::Usage, Fault::Write { path: "the output's columns".into(), cause })
         };
         let columns = ArrowSchemaConverter::new().convert(&schema).map_err(unknown)?;
-        let mut properties = properties(&schema, &columns, compression, declaration);
-        add_encoded_arrow_schema_to_metadata(&schema, &mut properties);
+        let features = Features::of(&schema).map(|features| features.json().to_string());
+        let pairs = key_values(features.as_ref(), declaration);
+        let mut properties = properties(&columns, compression, pairs);
+        // Where there is an Arrow schema pyarrow takes the metadata from it, so they stand there as well.
+        let hint = features.map(|features| (FEATURES_KEY.to_owned(), features));
+        let hint = Schema::new_with_metadata(schema.fields().clone(), HashMap::from_iter(hint));
+        add_encoded_arrow_schema_to_metadata(&hint, &mut properties);
         Ok(Arc::new(FileShape { schema, columns: Arc::new(columns), properties: Arc::new(properties) }))
     }
 }
 
 fn properties(
-    schema: &Schema,
     columns: &SchemaDescriptor,
     compression: Compression,
-    declaration: &Declaration,
+    pairs: Vec<KeyValue>,
 ) -> WriterProperties {
     let (encoding, level) = match compression {
         Compression::Default => (Encoding::PLAIN, 3),
@@ -195,15 +200,13 @@ fn properties(
         // The least and the greatest id of a page tell nothing, and finding them costs a pass.
         .set_column_statistics_enabled(ids, EnabledStatistics::None)
         .set_column_statistics_enabled(ColumnPath::from(LENGTH), EnabledStatistics::Page)
-        .set_key_value_metadata(Some(key_values(schema, declaration)))
+        .set_key_value_metadata(Some(pairs))
         .build()
 }
 
-fn key_values(schema: &Schema, declaration: &Declaration) -> Vec<KeyValue> {
+fn key_values(features: Option<&String>, declaration: &Declaration) -> Vec<KeyValue> {
     let declared = serde_json::to_string(declaration).expect("plain fields with text keys");
     let mut pairs = vec![KeyValue::new(DECLARATION_KEY.to_owned(), declared)];
-    if let Some(features) = Features::of(schema) {
-        pairs.push(KeyValue::new(FEATURES_KEY.to_owned(), features.json().to_string()));
-    }
+    pairs.extend(features.map(|features| KeyValue::new(FEATURES_KEY.to_owned(), features.clone())));
     pairs
 }

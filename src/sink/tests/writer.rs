@@ -1,6 +1,7 @@
 use std::fs::OpenOptions;
 use std::sync::Arc;
 
+use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::types::Int8Type;
 use arrow_array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch, StringViewArray};
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::error::ErrorKind;
+use crate::sink::row_bytes::row_bytes;
 use crate::sink::row_group::{GROUP_IDS, GROUP_ROWS};
 use crate::sink::schema::{DECLARATION_KEY, FEATURES_KEY};
 
@@ -81,6 +83,33 @@ fn row_groups_are_cut_by_ids_and_by_rows() {
 }
 
 #[test]
+fn row_groups_are_cut_by_pass_through_bytes() {
+    let half = "x".repeat(40 << 20);
+    let columns = strings("text", &[Some("y"), Some(&half), Some(&half), None]);
+    let rows = vec![Some(vec![1]); 4];
+    let (bytes, _) = write([batch_with(&rows, &columns)], Some(&columns), Compression::Fast, 1);
+    let counts: Vec<i64> = metadata(&bytes).row_groups().iter().map(|group| group.num_rows()).collect();
+    assert_eq!(counts, [2, 2]);
+}
+
+#[test]
+fn row_bytes_are_those_of_the_values_alone() {
+    let mut lists = ListBuilder::new(StringBuilder::new());
+    for list in [Some(vec![Some("abc"), None, Some("de")]), None, Some(vec![]), Some(vec![Some("f")])] {
+        match list {
+            Some(items) => lists.append_value(items),
+            None => lists.append_null(),
+        }
+    }
+    let lists: ArrayRef = Arc::new(lists.finish());
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), Some(2), None, Some(4)]));
+    let columns = RecordBatch::try_from_iter([("lists", lists), ("numbers", numbers)]).expect("two columns");
+    let expected = [4 + 5 + 8, 8, 4, 4 + 1 + 8];
+    assert_eq!(row_bytes(&columns), expected);
+    assert_eq!(row_bytes(&columns.slice(2, 2)), expected[2..]);
+}
+
+#[test]
 fn a_huge_row_in_a_batch_of_its_own_is_the_same_row() {
     let rows = [Some(vec![5; GROUP_IDS + 10]), Some(vec![6]), None];
     let (together, _) = write([batch(&rows)], None, Compression::Default, 1);
@@ -112,6 +141,11 @@ fn files_keep_the_contract() {
         assert_eq!(declared, Declaration::default());
         let features: serde_json::Value = serde_json::from_str(&value(FEATURES_KEY)).expect("features");
         assert_eq!(features["info"]["features"]["input_ids"]["feature"]["dtype"], "int32");
+        let mut pairs = file.key_value_metadata().expect("key values").clone();
+        pairs.retain(|pair| pair.key == parquet::arrow::ARROW_SCHEMA_META_KEY);
+        let hint =
+            parquet::arrow::parquet_to_arrow_schema(file.schema_descr(), Some(&pairs)).expect("a hint");
+        assert_eq!(hint.metadata()[FEATURES_KEY], value(FEATURES_KEY), "pyarrow looks here");
     }
 }
 
