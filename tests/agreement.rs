@@ -1,10 +1,13 @@
 //! Known right answers as data, each run by every engine: the fast one and the obvious one.
 
 use serde::Deserialize;
-use tokenmill::Count;
 use tokenmill::count::PieceCounts;
+use tokenmill::encode::{EncodeConfig, Encoder, reference as obvious};
 use tokenmill::observer::Silent;
+use tokenmill::split::SplitPattern;
 use tokenmill::train::{Learned, TieBreak, TrainConfig, learn_merges, reference};
+use tokenmill::vocab::{SpecialTokensAt, Vocabulary};
+use tokenmill::{Count, TokenId};
 
 #[derive(Deserialize)]
 struct Cases {
@@ -23,8 +26,6 @@ struct Case {
     text: String,
     #[serde(default)]
     words: Vec<(String, u64)>,
-    #[serde(default = "unsplit")]
-    split: String,
     tie_break: TieBreak,
     #[serde(default = "two")]
     min_frequency: u64,
@@ -36,10 +37,6 @@ struct Case {
     token_count: Option<usize>,
 }
 
-fn unsplit() -> String {
-    "none".to_owned()
-}
-
 fn two() -> u64 {
     2
 }
@@ -49,7 +46,6 @@ impl Case {
         if self.text.is_empty() {
             return self.words.iter().map(|(word, count)| (word.as_bytes(), Count::new(*count))).collect();
         }
-        assert_eq!(self.split, "none", "{}", self.name);
         [(self.text.as_bytes(), Count::ONE)].into_iter().collect()
     }
 
@@ -68,10 +64,23 @@ impl Case {
         let counts: Vec<u64> = learned.merges.iter().map(|merge| merge.count.get()).collect();
         assert!(self.counts.as_ref().is_none_or(|expected| *expected == counts), "{}: {counts:?}", self.name);
     }
+
+    /// Encodes the text by the merges, and compares with what is known of the tokens.
+    fn check_tokens(&self, learned: &Learned) {
+        let vocabulary =
+            Vocabulary::from_merges(&learned.merges, &[], SpecialTokensAt::End, SplitPattern::None).unwrap();
+        let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).unwrap();
+        let mut worker = encoder.worker();
+        let ids = worker.encode(self.text.as_bytes()).unwrap();
+        assert_eq!(ids, obvious::encode_piece(&vocabulary, self.text.as_bytes()), "{}", self.name);
+        let ids: Vec<u32> = ids.iter().copied().map(TokenId::get).collect();
+        assert!(self.tokens.as_ref().is_none_or(|expected| *expected == ids), "{}: {ids:?}", self.name);
+        assert!(self.token_count.is_none_or(|expected| expected == ids.len()), "{}: {}", self.name, ids.len());
+    }
 }
 
 #[test]
-fn every_engine_learns_the_known_merges() {
+fn every_engine_gives_the_known_answers() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cases");
     let mut run = 0;
     for file in std::fs::read_dir(&folder).expect("the cases are in the repository") {
@@ -81,8 +90,10 @@ fn every_engine_learns_the_known_merges() {
             toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         for case in cases.case {
             let config = case.config();
-            case.check("loop", &learn_merges(case.pieces(), &config, &Silent).expect("it trains"));
+            let learned = learn_merges(case.pieces(), &config, &Silent).unwrap();
+            case.check("loop", &learned);
             case.check("reference", &reference::learn_merges(&case.pieces(), &config));
+            case.check_tokens(&learned);
             run += 1;
         }
     }
