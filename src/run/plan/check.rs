@@ -1,9 +1,11 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
+use super::SampleConfig;
 use super::path::{self, Unexpanded};
-use super::{DocumentRule, Plan, SampleConfig, SourceSpec, Surroundings, hash, weight};
+use super::{Plan, Surroundings, hash, weight};
 use crate::run::recipe::{Command, Field, Given, Mistake, Mistakes, Origin, Recipe, SampleKeys, SourceKeys};
+use crate::source::{DocumentRule, SourceSpec};
 use crate::units::{ByteCount, place64};
 
 /// Checks what the user wrote, and completes it with defaults.

@@ -1,7 +1,8 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{EncodePlan, Plan, SourceSpec, TrainPlan};
+use super::{EncodePlan, Plan, TrainPlan};
+use crate::source::SourceSpec;
 
 /// The hash of every setting that decides what is written, with the sources' addresses as they were
 /// written: what inputs and a given tokenizer hold is told elsewhere, and a moved corpus or recipe

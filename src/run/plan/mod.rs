@@ -2,25 +2,28 @@
 //!
 //! [`plan`] turns a [`Recipe`](super::Recipe) into a [`Plan`] or tells all that is wrong with it.
 
-mod kinds;
 mod check;
 mod encode;
 mod hash;
+mod kinds;
 mod path;
 mod train;
 mod weight;
 
 pub use check::plan;
 pub use encode::{DEFAULT_FILE_TEXT_BYTES, DEFAULT_SPLIT_NAME};
-pub use kinds::{
-    Compression, DocumentRule, Format, SampleConfig, SourceSpec, SpecialPolicy, SpecialsAt, TokenizerFormat,
-};
+pub use kinds::SampleConfig;
 
 use std::path::PathBuf;
 
+use crate::count::Boundary;
+use crate::encode::SpecialPolicy;
+use crate::sink::Compression;
+use crate::source::SourceSpec;
 use crate::split::SplitPattern;
 use crate::train::TrainConfig;
 use crate::units::ByteCount;
+use crate::vocab::{Format, SpecialTokensAt};
 
 /// All that a run needs to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,9 +61,9 @@ pub struct TrainPlan {
     /// The special tokens: none empty, none twice.
     pub specials: Vec<String>,
     /// Where their ids stand.
-    pub specials_at: SpecialsAt,
+    pub specials_at: SpecialTokensAt,
     /// The formats in which the tokenizer is written, none twice.
-    pub formats: Vec<TokenizerFormat>,
+    pub formats: Vec<Format>,
     /// The folder for its files.
     pub output: PathBuf,
 }
@@ -96,17 +99,6 @@ pub struct Surroundings<'a> {
     pub threads: usize,
     /// Default limit of memory.
     pub memory: ByteCount,
-}
-
-/// What ends a sequence that is learned from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Boundary {
-    /// The end of a document.
-    #[default]
-    Document,
-    /// The end of a source: its documents are laid end to end with nothing between them.
-    Join,
 }
 
 /// Which documents are encoded.

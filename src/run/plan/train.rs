@@ -1,12 +1,13 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use super::TrainPlan;
 use super::check::{Check, value_of};
-use super::{SpecialsAt, TokenizerFormat, TrainPlan};
 use crate::run::recipe::{Command, Given, Origin, Recipe, TrainKeys};
 use crate::split::{Named, SplitPattern, splitter};
 use crate::train::{DEFAULT_MIN_FREQUENCY, TrainConfig};
 use crate::units::{amount, place64};
+use crate::vocab::Format;
 
 /// Tokens that every vocabulary has: one for each byte.
 const BYTE_TOKENS: u64 = 256;
@@ -39,7 +40,7 @@ impl Check<'_> {
                 history_every: place64(history_every.unwrap_or((merges / HISTORY_PARTS).max(1))),
             },
             specials,
-            specials_at: value_of(&keys.special_tokens_at).unwrap_or(SpecialsAt::End),
+            specials_at: value_of(&keys.special_tokens_at).unwrap_or_default(),
             formats: self.formats(keys),
             output: if alone { output.to_owned() } else { output.join(TOKENIZER_FOLDER) },
         }
@@ -116,8 +117,8 @@ impl Check<'_> {
         given.iter().map(|token| token.value.clone()).collect()
     }
 
-    fn formats(&mut self, keys: &TrainKeys) -> Vec<TokenizerFormat> {
-        let Some(list) = &keys.formats else { return vec![TokenizerFormat::Hf] };
+    fn formats(&mut self, keys: &TrainKeys) -> Vec<Format> {
+        let Some(list) = &keys.formats else { return vec![Format::Hf] };
         if list.value.is_empty() && !self.is_wrong("formats") {
             self.wrong(
                 "formats",

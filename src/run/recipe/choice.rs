@@ -1,9 +1,11 @@
-use crate::run::plan::{
-    Boundary, Compression, DocumentRule, Documents, Format, SpecialPolicy, SpecialsAt, TokenizerFormat,
-};
-use crate::source::OnBadInput;
+use crate::count::Boundary;
+use crate::encode::SpecialPolicy;
+use crate::run::plan::Documents;
+use crate::sink::Compression;
+use crate::source::{self, DocumentRule, OnBadInput};
 use crate::split::{Named, SplitPattern};
 use crate::train::{Score, TieBreak};
+use crate::vocab::{self, SpecialTokensAt};
 
 /// A value that is chosen by name, in recipes and flags alike.
 pub trait Choice: Clone + Sized + 'static {
@@ -46,8 +48,8 @@ macro_rules! choices {
 }
 
 choices! {
-    Format {
-        "parquet" => Format::Parquet, "arrow" => Format::Arrow, "jsonl" => Format::Jsonl, "text" => Format::Text,
+    source::Format {
+        "parquet" => source::Format::Parquet, "arrow" => source::Format::Arrow, "jsonl" => source::Format::Jsonl, "text" => source::Format::Text,
     }
     DocumentRule {
         "file" => DocumentRule::File, "line" => DocumentRule::Line, "paragraph" => DocumentRule::Paragraph,
@@ -69,10 +71,10 @@ choices! {
         "bytes-greatest" => TieBreak::BytesGreatest, "bytes-smallest" => TieBreak::BytesSmallest,
     }
     Score { "count" => Score::Count }
-    SpecialsAt { "end" => SpecialsAt::End, "start" => SpecialsAt::Start }
-    TokenizerFormat {
-        "hf" => TokenizerFormat::Hf, "tiktoken" => TokenizerFormat::Tiktoken,
-        "minbpe" => TokenizerFormat::Minbpe, "gpt2" => TokenizerFormat::Gpt2,
+    SpecialTokensAt { "end" => SpecialTokensAt::End, "start" => SpecialTokensAt::Start }
+    vocab::Format {
+        "hf" => vocab::Format::Hf, "tiktoken" => vocab::Format::Tiktoken,
+        "minbpe" => vocab::Format::Minbpe, "gpt2" => vocab::Format::Gpt2,
     }
     Documents { "sample" => Documents::Sample, "all" => Documents::All }
     SpecialPolicy {

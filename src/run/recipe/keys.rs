@@ -1,13 +1,15 @@
 use std::ops::Range;
 
 use super::{Field, Given};
-use crate::run::plan::{
-    Boundary, Compression, DocumentRule, Documents, Format, SpecialPolicy, SpecialsAt, TokenizerFormat,
-};
-use crate::source::OnBadInput;
+use crate::count::Boundary;
+use crate::encode::SpecialPolicy;
+use crate::run::plan::Documents;
+use crate::sink::Compression;
+use crate::source::{self, DocumentRule, OnBadInput};
 use crate::split::SplitPattern;
 use crate::train::{Score, TieBreak};
 use crate::units::{ByteCount, Count};
+use crate::vocab::{self, SpecialTokensAt};
 
 /// The keys of `[source]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,7 +21,7 @@ pub struct SourceKeys {
     /// `column`
     pub column: Field<String>,
     /// `format`
-    pub format: Field<Format>,
+    pub format: Field<source::Format>,
     /// `documents`
     pub documents: Field<DocumentRule>,
     /// `weight`, as it is written: a float would lose what the decimal says.
@@ -71,11 +73,11 @@ pub struct TrainKeys {
     /// `special_tokens`
     pub special_tokens: Vec<Given<String>>,
     /// `special_tokens_at`
-    pub special_tokens_at: Field<SpecialsAt>,
+    pub special_tokens_at: Field<SpecialTokensAt>,
     /// `history_every`
     pub history_every: Field<u64>,
     /// `formats`
-    pub formats: Field<Vec<Given<TokenizerFormat>>>,
+    pub formats: Field<Vec<Given<vocab::Format>>>,
 }
 
 /// The keys of `[encode]`.

@@ -2,7 +2,7 @@ use toml::de::DeValue;
 
 use super::choice::nearest;
 use super::{Choice, named, names};
-use crate::run::plan::DocumentRule;
+use crate::source::DocumentRule;
 use crate::split::SplitPattern;
 use crate::units::{ByteCount, Count};
 
