@@ -1,0 +1,214 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_array::builder::make_view;
+use arrow_array::{BinaryViewArray, RecordBatch};
+use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
+use arrow_select::interleave::interleave_record_batch;
+
+use super::Fault;
+use crate::error::Result;
+use crate::source::{Batch, DEFAULT_BATCH_BYTES, Documents};
+use crate::units::{amount, low32, place64};
+
+/// The most documents in a batch that leaves the buffer.
+const BATCH_ROWS: usize = 1 << 16;
+
+/// A document on its own.
+struct Kept {
+    source: usize,
+    text: Option<Box<[u8]>>,
+    columns: Option<Row>,
+}
+
+/// A row of pass-through columns, which stays in the batch that it came in.
+struct Row {
+    batch: Arc<(u64, RecordBatch)>,
+    row: usize,
+}
+
+/// The random numbers of a seed, by SplitMix64.
+pub(super) struct Draws(pub(super) u64);
+
+impl Draws {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A place among `length`, all equally likely but for some 2⁻⁶⁴ of `length`.
+    pub(super) fn below(&mut self, length: usize) -> usize {
+        let scaled = (u128::from(self.next()) * u128::from(amount(length))) >> 64;
+        place64(u64::try_from(scaled).expect("the upper half of a product of two 64-bit numbers"))
+    }
+}
+
+/// A shuffle buffer; see [`sample`](super::sample) for its rule.
+pub(super) struct Shuffle {
+    /// `None` once all have been read, or enough.
+    documents: Option<Documents<'static>>,
+    capacity: usize,
+    draws: Draws,
+    buffer: Vec<Kept>,
+    /// How many more to give out at most.
+    left: u64,
+    /// Batches read so far.
+    read: u64,
+    /// The batch that is being taken in, and its next row.
+    current: Option<Current>,
+    /// The first document of the next batch, which did not fit the last one.
+    next: Option<Kept>,
+}
+
+struct Current {
+    batch: Batch,
+    columns: Option<Arc<(u64, RecordBatch)>>,
+    row: usize,
+}
+
+impl Shuffle {
+    pub(super) fn new(documents: Documents<'static>, buffer: u64, seed: u64, most: Option<u64>) -> Shuffle {
+        Shuffle {
+            documents: Some(documents),
+            capacity: place64(buffer),
+            draws: Draws(seed),
+            buffer: Vec::new(),
+            left: most.unwrap_or(u64::MAX),
+            read: 0,
+            current: None,
+            next: None,
+        }
+    }
+
+    /// The next document in the order of the source.
+    fn arrive(&mut self) -> Result<Option<Kept>> {
+        loop {
+            if let Some(current) = self.current.as_mut() {
+                let Some(kept) = current.take() else {
+                    self.current = None;
+                    continue;
+                };
+                return Ok(Some(kept));
+            }
+            let Some(batch) = self.documents.as_mut().and_then(Iterator::next).transpose()? else {
+                self.documents = None;
+                return Ok(None);
+            };
+            let columns = batch.columns.as_ref().map(|columns| Arc::new((self.read, columns.clone())));
+            self.read += 1;
+            self.current = Some(Current { batch, columns, row: 0 });
+        }
+    }
+
+    /// The next document in the shuffled order.
+    fn leave(&mut self) -> Result<Option<Kept>> {
+        if self.left == 0 {
+            // Dropped now and not with the shuffle, since memory and threads are no longer needed.
+            (self.documents, self.current) = (None, None);
+            self.buffer = Vec::new();
+            return Ok(None);
+        }
+        while let Some(kept) = self.arrive()? {
+            if self.buffer.len() < self.capacity {
+                self.buffer.push(kept);
+                continue;
+            }
+            let place = self.draws.below(self.buffer.len());
+            self.left -= 1;
+            return Ok(Some(std::mem::replace(&mut self.buffer[place], kept)));
+        }
+        if self.buffer.is_empty() {
+            return Ok(None);
+        }
+        let place = self.draws.below(self.buffer.len());
+        self.left -= 1;
+        Ok(Some(self.buffer.swap_remove(place)))
+    }
+
+    fn batch(&mut self) -> Result<Option<Batch>> {
+        let mut rows: Vec<Kept> = Vec::new();
+        let mut bytes = 0;
+        loop {
+            let kept = match self.next.take() {
+                Some(kept) => Some(kept),
+                None => self.leave()?,
+            };
+            let Some(kept) = kept else { break };
+            let length = amount(kept.text.as_ref().map_or(0, |text| text.len()));
+            let full = rows.len() == BATCH_ROWS || bytes + length > DEFAULT_BATCH_BYTES;
+            if rows.first().is_some_and(|first| full || first.source != kept.source) {
+                self.next = Some(kept);
+                break;
+            }
+            bytes += length;
+            rows.push(kept);
+        }
+        Ok(match rows.first() {
+            Some(_) => Some(together(&rows)?),
+            None => None,
+        })
+    }
+}
+
+impl Current {
+    fn take(&mut self) -> Option<Kept> {
+        let row = self.row;
+        if row == self.batch.len() {
+            return None;
+        }
+        self.row += 1;
+        let documents = &self.batch.documents;
+        let text = (!arrow_array::Array::is_null(documents, row)).then(|| documents.value(row).into());
+        let columns = self.columns.as_ref().map(|batch| Row { batch: Arc::clone(batch), row });
+        Some(Kept { source: self.batch.source, text, columns })
+    }
+}
+
+/// One batch of documents of one source.
+fn together(rows: &[Kept]) -> Result<Batch, Fault> {
+    let mut bytes = Vec::new();
+    let mut views = Vec::with_capacity(rows.len());
+    for row in rows {
+        let text = row.text.as_deref().unwrap_or_default();
+        views.push(make_view(text, 0, low32(bytes.len())));
+        bytes.extend_from_slice(text);
+    }
+    let nulls = rows.iter().any(|row| row.text.is_none());
+    let nulls = nulls.then(|| rows.iter().map(|row| row.text.is_some()).collect::<NullBuffer>());
+    let documents =
+        BinaryViewArray::try_new(ScalarBuffer::from(views), vec![Buffer::from_vec(bytes)], nulls)?;
+    Ok(Batch {
+        source: rows.first().map_or(0, |row| row.source),
+        unit: 0,
+        first_row: 0,
+        documents,
+        columns: columns(rows)?,
+        continued: false,
+        open: false,
+    })
+}
+
+fn columns(rows: &[Kept]) -> Result<Option<RecordBatch>, Fault> {
+    let mut places = BTreeMap::new();
+    let mut batches = Vec::new();
+    let mut indices = Vec::with_capacity(rows.len());
+    for row in rows {
+        let Some(Row { batch, row }) = &row.columns else { return Ok(None) };
+        let place = *places.entry(batch.0).or_insert_with(|| {
+            batches.push(&batch.1);
+            batches.len() - 1
+        });
+        indices.push((place, *row));
+    }
+    Ok(Some(interleave_record_batch(&batches, &indices)?))
+}
+
+impl Iterator for Shuffle {
+    type Item = Result<Batch>;
+
+    fn next(&mut self) -> Option<Result<Batch>> {
+        self.batch().transpose()
+    }
+}

@@ -1,0 +1,115 @@
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::ser::{Serialize, Serializer};
+
+/// Decimal places that a weight may have.
+const PLACES: usize = 6;
+
+/// How much a source counts in a mixture: a number above 0 with at most 6 decimal places, exact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Weight {
+    millionths: u64,
+}
+
+impl Weight {
+    /// The weight of a source that says nothing of it.
+    pub const ONE: Weight = Weight { millionths: 1_000_000 };
+}
+
+impl Default for Weight {
+    fn default() -> Weight {
+        Weight::ONE
+    }
+}
+
+/// A text that is no weight.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a weight: it must be a number above 0, of 12 digits and 6 decimal places at most")]
+pub struct NotWeight {
+    text: String,
+}
+
+impl FromStr for Weight {
+    type Err = NotWeight;
+
+    fn from_str(text: &str) -> Result<Weight, NotWeight> {
+        let millionths = || {
+            let (whole, places) = text.split_once('.').unwrap_or((text, "0"));
+            let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+            if !digits(whole) || !digits(places) || whole.len() > 12 || places.len() > PLACES {
+                return None;
+            }
+            let places = format!("{places:0<PLACES$}").parse::<u64>().ok()?;
+            Some(whole.parse::<u64>().ok()? * 1_000_000 + places).filter(|&millionths| millionths > 0)
+        };
+        let millionths = millionths().ok_or_else(|| NotWeight { text: text.to_owned() })?;
+        Ok(Weight { millionths })
+    }
+}
+
+impl fmt::Display for Weight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, places) = (self.millionths / 1_000_000, self.millionths % 1_000_000);
+        if places == 0 {
+            return write!(f, "{whole}");
+        }
+        let places = format!("{places:06}");
+        write!(f, "{whole}.{}", places.trim_end_matches('0'))
+    }
+}
+
+impl Serialize for Weight {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Weight {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Weight, D::Error> {
+        deserializer.deserialize_any(AnyNumber)
+    }
+}
+
+struct AnyNumber;
+
+impl Visitor<'_> for AnyNumber {
+    type Value = Weight;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number above 0 with at most 6 decimal places")
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Weight, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Weight, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    /// Prints the float first: the shortest decimal that means the same float is what was written.
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Weight, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Weight, E> {
+        text.parse().map_err(E::custom)
+    }
+}
+
+/// The smallest whole numbers in the same ratio: 1 : 0.25 : 3 becomes 4 : 1 : 12.
+///
+/// A mixture multiplies its sources' counts by them, so that weights change no count by rounding.
+pub fn scale_weights(weights: &[Weight]) -> Vec<u64> {
+    let shared = weights.iter().fold(0, |shared, weight| common_divisor(shared, weight.millionths));
+    weights.iter().map(|weight| weight.millionths / shared).collect()
+}
+
+fn common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
