@@ -1,3 +1,4 @@
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
@@ -34,7 +35,7 @@ impl Checks {
     }
 }
 
-/// Checks a vocabulary: a few tens of milliseconds for 100 000 tokens.
+/// Checks a vocabulary, on the threads of the current pool: a few tens of milliseconds for 100 000 tokens.
 pub fn check(vocabulary: &Vocabulary) -> Checks {
     let makers = makers(vocabulary);
     let results: Vec<TokenId> = vocabulary.merges.iter().map(|merge| merge.result).collect();
@@ -46,7 +47,7 @@ pub fn check(vocabulary: &Vocabulary) -> Checks {
     Checks {
         holes: vocabulary.tokens.iter().filter(|token| token.is_none()).count(),
         unmade,
-        not_self_encoding: not_self_encoding(vocabulary).count(),
+        not_self_encoding: not_self_encoding(vocabulary).len(),
         unique_bytes: unique,
         one_merge_each: makers.iter().all(|maker| maker.merges <= 1),
         rank_order: rank_order(vocabulary, &makers),
@@ -55,21 +56,19 @@ pub fn check(vocabulary: &Vocabulary) -> Checks {
 }
 
 /// The ordinary tokens whose bytes the merges turn into something else, by id.
-pub(super) fn not_self_encoding(vocabulary: &Vocabulary) -> impl Iterator<Item = TokenId> {
+pub(super) fn not_self_encoding(vocabulary: &Vocabulary) -> Vec<TokenId> {
     let pairs: FxHashMap<(u32, u32), (u32, u32)> = vocabulary
         .merges
         .iter()
         .map(|merge| ((merge.left.get(), merge.right.get()), (merge.rank, merge.result.get())))
         .collect();
-    let mut merging = Merging::default();
-    let byte_ids = vocabulary.byte_ids;
-    let tokens = vocabulary.ordinary().filter(|(_, bytes)| bytes.len() > 1);
-    let fails = move |(id, bytes): (TokenId, &[u8])| {
-        let symbols = bytes.iter().map(|&byte| byte_ids[usize::from(byte)].get());
+    let fails = |merging: &mut Merging, (id, bytes): (TokenId, &[u8])| {
+        let symbols = bytes.iter().map(|&byte| vocabulary.byte_ids[usize::from(byte)].get());
         let left = merging.run(symbols, |left, right| pairs.get(&(left, right)).copied());
         (left != [id.get()]).then_some(id)
     };
-    tokens.filter_map(fails)
+    let tokens: Vec<_> = vocabulary.ordinary().collect();
+    tokens.into_par_iter().map_init(Merging::default, fails).flatten_iter().collect()
 }
 
 /// The merges that make one token: how many, and the highest rank among them.

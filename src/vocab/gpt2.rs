@@ -68,7 +68,7 @@ fn limited(vocabulary: &Vocabulary) -> Result<Keyed, Limit> {
     if vocabulary.split != SplitPattern::Named(Named::Gpt2) {
         return Err(Limit::NotGpt2Split);
     }
-    if vocabulary.ignore_merges && checks::not_self_encoding(vocabulary).next().is_some() {
+    if vocabulary.ignore_merges && !checks::not_self_encoding(vocabulary).is_empty() {
         return Err(Limit::IgnoresMerges);
     }
     let made: FxHashSet<_> = vocabulary.merges.iter().map(|merge| merge.result).collect();

@@ -107,7 +107,7 @@ fn limits(vocabulary: &Vocabulary) -> Result<(), Limit> {
     if let Some((id, _)) = vocabulary.ordinary().find(|(id, _)| id.index() >= made) {
         return Err(Limit::Unmade(id));
     }
-    if vocabulary.ignore_merges && checks::not_self_encoding(vocabulary).next().is_some() {
+    if vocabulary.ignore_merges && !checks::not_self_encoding(vocabulary).is_empty() {
         return Err(Limit::IgnoresMerges);
     }
     if let Some(special) = vocabulary.specials.iter().find(|special| special.text.contains(is_space)) {

@@ -2,6 +2,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
@@ -94,26 +95,22 @@ type Ids<'a> = FxHashMap<&'a [u8], TokenId>;
 /// some token it is not two.
 fn last_steps(tokens: &Tokens, ids: &Ids<'_>) -> Option<Vec<RankedMerge>> {
     let bytes: FxHashMap<u32, &[u8]> = tokens.iter().map(|(id, bytes)| (id.get(), &**bytes)).collect();
-    let mut merging = Merging::default();
-    let mut joined = Vec::new();
-    let mut merges = Vec::with_capacity(tokens.len());
-    for (result, token) in tokens.iter().filter(|(_, token)| token.len() > 1) {
-        let mut symbols = Vec::with_capacity(token.len());
-        for byte in &**token {
-            symbols.push(ids.get(std::slice::from_ref(byte))?.get());
-        }
+    let byte_ids = (0..=255u8).map(|byte| Some(ids.get(&[byte][..])?.get())).collect::<Option<Vec<u32>>>()?;
+    let last_step = |(merging, joined): &mut (Merging, Vec<u8>), (result, token): &(TokenId, Box<[u8]>)| {
+        let symbols = token.iter().map(|&byte| byte_ids[usize::from(byte)]);
         let left = merging.run(symbols, |left, right| {
             joined.clear();
             joined.extend_from_slice(bytes[&left]);
             joined.extend_from_slice(bytes[&right]);
-            let id = *ids.get(&*joined)?;
+            let id = *ids.get(&**joined)?;
             (id < *result).then_some((id.get(), id.get()))
         });
         let &[left, right] = left else { return None };
         let (left, right) = (TokenId::new(left), TokenId::new(right));
-        merges.push(RankedMerge { left, right, result: *result, rank: result.get() });
-    }
-    Some(merges)
+        Some(RankedMerge { left, right, result: *result, rank: result.get() })
+    };
+    let longer = tokens.par_iter().filter(|(_, token)| token.len() > 1);
+    longer.map_init(Default::default, last_step).collect()
 }
 
 fn every_cut(tokens: &Tokens, ids: &Ids<'_>) -> Vec<RankedMerge> {

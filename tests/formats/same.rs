@@ -74,15 +74,17 @@ fn bytes_may_have_any_ids() {
     assert!(refused.to_string().contains("byte 0x00 is token 188, and must be 0"), "{refused}");
 }
 
+#[derive(Default)]
+struct Notes(Mutex<Vec<String>>);
+
+impl Observer for Notes {
+    fn noted(&self, message: &str) {
+        self.0.lock().expect("no panic before").push(message.to_owned());
+    }
+}
+
 #[test]
 fn unused_ids_are_kept_and_told() {
-    #[derive(Default)]
-    struct Notes(Mutex<Vec<String>>);
-    impl Observer for Notes {
-        fn noted(&self, message: &str) {
-            self.0.lock().expect("no panic before").push(message.to_owned());
-        }
-    }
     let vocabulary = trained(&TEXTS, &["<|end|>"], SpecialTokensAt::End, "gpt4");
     let apart = |id: TokenId| TokenId::new(if id.get() < 256 { id.get() } else { id.get() * 2 });
     let vocabulary = Vocabulary::new(renumbered(&vocabulary, apart)).expect("holes are legal");
@@ -155,6 +157,25 @@ fn split_steps_as_others_write_them_are_understood() {
         expected.split = split.parse().expect("a name");
         assert_eq!(load_plainly(&path).expect(split), Vocabulary::new(expected).expect("the same parts"));
     }
+}
+
+#[test]
+fn special_tokens_may_stand_outside_the_model() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tokenizer.json");
+    let vocabulary = trained(&TEXTS, &["<|begin|>", "<|end|>"], SpecialTokensAt::End, "gpt4");
+    write(&vocabulary, Format::Hf, folder.path(), &WriteOptions::default()).expect("written");
+    let mut file: serde_json::Value =
+        serde_json::from_slice(&fs::read(&path).expect("written")).expect("JSON");
+    let tokens = file["model"]["vocab"].as_object_mut().expect("tokens");
+    tokens.retain(|key, _| !key.starts_with("<|"));
+    file["post_processor"] =
+        json!({"type": "TemplateProcessing", "single": [], "pair": [], "special_tokens": {}});
+    fs::write(&path, file.to_string()).expect("written");
+    let notes = Notes::default();
+    assert_eq!(load(&path, &LoadOptions::default(), &notes).expect("as Llama 3 has it"), vocabulary);
+    let notes = notes.0.into_inner().expect("no panic");
+    assert!(notes.len() == 1 && notes[0].contains("TemplateProcessing is left out"), "{notes:?}");
 }
 
 #[test]
