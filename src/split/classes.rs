@@ -86,6 +86,11 @@ impl Classes {
         self.bytes[usize::from(byte)]
     }
 
+    /// Whether a character is `\s`.
+    pub(super) fn is_white(&self, character: char) -> bool {
+        self.of_code(u32::from(character)) & (SPACE | NEWLINE) != 0
+    }
+
     /// The class of a code point.
     #[inline]
     pub(super) fn of_code(&self, code: u32) -> ClassSet {

@@ -10,6 +10,7 @@ mod classes;
 mod scanner;
 #[doc(hidden)]
 pub mod regex;
+mod give_back;
 mod fault;
 
 pub use pattern::{Named, NotPattern, SplitPattern};
@@ -42,7 +43,13 @@ pub fn splitter(pattern: &SplitPattern) -> Result<Box<dyn Splitter>> {
     Ok(match pattern {
         SplitPattern::None => Box::new(Whole),
         SplitPattern::Named(name) => Box::new(scanner::Scanner::new(*name)),
-        SplitPattern::Custom(text) => Box::new(regex::RegexSplitter::new(text)?),
+        SplitPattern::Custom(text) => {
+            let plain = regex::RegexSplitter::new(text)?;
+            match give_back::GiveBack::new(text) {
+                Some(linear) => Box::new(linear),
+                None => Box::new(plain),
+            }
+        }
     })
 }
 

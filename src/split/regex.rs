@@ -1,5 +1,5 @@
-//! The obvious splitter: a regular expression over the text. It serves custom patterns, and it is the
-//! oracle that the scanner is compared with.
+//! The obvious splitter: a regular expression over the text. It serves custom patterns that need it, and
+//! it is the oracle that the others are compared with.
 
 use std::str::{Utf8Chunks, from_utf8};
 
@@ -20,6 +20,10 @@ pub struct RegexSplitter {
 /// More than any search needs that does not grow faster than its text of some 100 MB.
 const BACKTRACK_LIMIT: usize = 1_000_000_000;
 
+pub(super) fn compile(pattern: &str) -> Result<Regex, fancy_regex::Error> {
+    RegexBuilder::new(pattern).backtrack_limit(BACKTRACK_LIMIT).build()
+}
+
 impl RegexSplitter {
     /// Compiles an expression.
     ///
@@ -27,7 +31,7 @@ impl RegexSplitter {
     /// It is not a regular expression, or it matches empty text.
     pub fn new(pattern: &str) -> Result<RegexSplitter> {
         let syntax = |cause| Fault::Syntax { pattern: pattern.to_owned(), cause: Box::new(cause) };
-        let regex = RegexBuilder::new(pattern).backtrack_limit(BACKTRACK_LIMIT).build().map_err(syntax)?;
+        let regex = compile(pattern).map_err(syntax)?;
         if regex.is_match("").map_err(syntax)? {
             return Err(Fault::MatchesNothing { pattern: pattern.to_owned() }.into());
         }
@@ -35,14 +39,10 @@ impl RegexSplitter {
     }
 
     /// Tells `take` the end of each piece: of each match, and of the text before it that no match takes.
-    fn pieces(&self, text: &str, mut take: impl FnMut(usize)) -> Result<()> {
+    fn pieces(&self, text: &str, take: &mut dyn FnMut(usize)) -> Result<()> {
         let mut done = 0;
         for found in self.regex.find_iter(text) {
-            let found = found.map_err(|cause| Fault::Backtracking {
-                pattern: self.regex.as_str().to_owned(),
-                at: done,
-                cause: Box::new(cause),
-            })?;
+            let found = found.map_err(|cause| backtracking(&self.regex, done, cause))?;
             // An expression can match empty text in the middle even if it does not match an empty text.
             if found.start() == found.end() {
                 continue;
@@ -62,23 +62,36 @@ impl RegexSplitter {
 
 impl Splitter for RegexSplitter {
     fn piece_ends(&self, text: &[u8], ends: &mut Vec<usize>) -> Result<()> {
-        if let Ok(text) = from_utf8(text) {
-            return self.pieces(text, |end| ends.push(end));
-        }
-        let (lossy, shifts) = lossy(text.utf8_chunks());
-        let mut shift = 0;
-        let mut next = shifts.iter().peekable();
-        self.pieces(&lossy, |end| {
-            while let Some(&(_, at_shift)) = next.next_if(|(after, _)| *after <= end) {
-                shift = at_shift;
-            }
-            ends.push(end.wrapping_add(shift));
-        })
+        split_lossy(text, ends, |text, take| self.pieces(text, take))
     }
 
     fn certain_cut(&self, _text: &[u8], _limit: usize) -> Option<usize> {
         None
     }
+}
+
+pub(super) fn backtracking(regex: &Regex, at: usize, cause: fancy_regex::Error) -> Fault {
+    Fault::Backtracking { pattern: regex.as_str().to_owned(), at, cause: Box::new(cause) }
+}
+
+/// Lets `pieces` cut the text as it reads with replacement characters, and maps the ends back.
+pub(super) fn split_lossy(
+    text: &[u8],
+    ends: &mut Vec<usize>,
+    pieces: impl FnOnce(&str, &mut dyn FnMut(usize)) -> Result<()>,
+) -> Result<()> {
+    if let Ok(text) = from_utf8(text) {
+        return pieces(text, &mut |end| ends.push(end));
+    }
+    let (lossy, shifts) = lossy(text.utf8_chunks());
+    let mut shift = 0;
+    let mut next = shifts.iter().peekable();
+    pieces(&lossy, &mut |end| {
+        while let Some(&(_, at_shift)) = next.next_if(|(after, _)| *after <= end) {
+            shift = at_shift;
+        }
+        ends.push(end.wrapping_add(shift));
+    })
 }
 
 /// The text with one replacement character for each chunk that is not UTF-8, and for each of these

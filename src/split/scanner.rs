@@ -56,7 +56,9 @@ impl Scanner {
             while text.get(at).is_some_and(|byte| self.classes.of_byte(*byte) & set != 0) {
                 at += 1;
             }
-            // An ASCII character of another class, or the end, or a longer character.
+            if text.get(at).is_none_or(u8::is_ascii) {
+                return at;
+            }
             let (class, next) = self.class(text, at);
             if class & set == 0 {
                 return at;

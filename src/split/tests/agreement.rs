@@ -10,6 +10,14 @@ const REPRESENTATIVES: [&str; 22] = [
 ];
 const FEW: [&str; 7] = ["a", "A", "漢", "\u{301}", " ", "\n", "!"];
 
+/// Qwen 2's pattern, which has no name here, and patterns made to be awkward.
+const OTHERS: [&str; 4] = [
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    r"\p{L}+\s|\s+a|\s+(?!\S)|\s+",
+    r"(a)(L)|(?=1)|\s+(?!\S)|\s",
+    r"(\p{L})\1|(?<=\s)\p{L}|\s+(?!\S)|\s+",
+];
+
 struct Pair {
     name: Named,
     scanner: Box<dyn Splitter>,
@@ -17,7 +25,7 @@ struct Pair {
 }
 
 fn pairs() -> Vec<Pair> {
-    let pair = |name: Named| Pair { name, scanner: named(name), oracle: custom(name.regex()) };
+    let pair = |name: Named| Pair { name, scanner: named(name), oracle: oracle(name.regex()) };
     Named::ALL.into_iter().map(pair).collect()
 }
 
@@ -121,6 +129,18 @@ proptest! {
     }
 
     #[test]
+    fn giving_back_white_space_cuts_as_the_look_ahead(text in text()) {
+        thread_local!(static BOTH: Vec<(give_back::GiveBack, Box<dyn Splitter>)> = {
+            let patterns = OTHERS.into_iter().chain(Named::ALL.map(Named::regex));
+            let tail = |pattern| give_back::GiveBack::new(pattern).expect("a tail of white space");
+            patterns.map(|pattern| (tail(pattern), oracle(pattern))).collect()
+        });
+        BOTH.with(|both| for (number, (linear, oracle)) in both.iter().enumerate() {
+            assert_eq!(pieces(linear, &text), pieces(oracle.as_ref(), &text), "pattern {number}");
+        });
+    }
+
+    #[test]
     fn invalid_bytes_are_cut_as_their_replacement(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
         let lossy = String::from_utf8_lossy(&bytes).into_owned();
         for Pair { scanner, .. } in pairs_once().iter() {
@@ -167,5 +187,6 @@ fn long_runs_take_linear_time() {
                 pieces(scanner.as_ref(), &[&text, end.as_bytes()].concat());
             }
         }
+        pieces(custom(OTHERS[0]).as_ref(), &[&text, &b"x"[..]].concat());
     }
 }

@@ -20,3 +20,7 @@ fn named(pattern: Named) -> Box<dyn Splitter> {
 fn custom(regex: &str) -> Box<dyn Splitter> {
     splitter(&SplitPattern::Custom(regex.to_owned())).expect("a regular expression")
 }
+
+fn oracle(regex: &str) -> Box<dyn Splitter> {
+    Box::new(regex::RegexSplitter::new(regex).expect("a regular expression"))
+}

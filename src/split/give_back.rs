@@ -1,0 +1,75 @@
+use fancy_regex::Regex;
+
+use super::Splitter;
+use super::classes::Classes;
+use super::regex::{backtracking, compile, split_lossy};
+use crate::error::Result;
+
+/// How most published patterns end: all white space but the last character, which then belongs to the
+/// word after it.
+const TAILS: [&str; 2] = [r"|\s+(?!\S)|\s+", r"|\s+(?!\S)|\s"];
+
+/// Splits by an expression with such a tail, without its look-ahead: white space is matched whole, and
+/// its last character is given back. What is left is mostly a regular language, which the engine
+/// matches in linear time, where the look-ahead would backtrack and fail on a million spaces.
+pub(super) struct GiveBack {
+    /// The other alternatives, and as the last group all white space.
+    regex: Regex,
+    classes: &'static Classes,
+}
+
+impl GiveBack {
+    /// The splitter of a pattern that is known to be right, or `None` if it has no such tail.
+    pub(super) fn new(pattern: &str) -> Option<GiveBack> {
+        let others = TAILS.iter().find_map(|tail| pattern.strip_suffix(tail))?;
+        // An escaped bar, or a comment that would swallow the group.
+        if others.is_empty() || others.ends_with('\\') || pattern.contains("(?x") {
+            return None;
+        }
+        let regex = compile(&format!(r"{others}|(\s+)")).ok()?;
+        Some(GiveBack { regex, classes: Classes::get() })
+    }
+
+    fn pieces(&self, text: &str, take: &mut dyn FnMut(usize)) -> Result<()> {
+        let (mut done, mut at) = (0, 0);
+        let failed = |at| move |cause| backtracking(&self.regex, at, cause);
+        while let Some(found) = self.regex.find_from_pos(text, at).map_err(failed(at))? {
+            if found.start() == found.end() {
+                let Some(skipped) = text[found.end()..].chars().next() else { break };
+                at = found.end() + skipped.len_utf8();
+                continue;
+            }
+            if found.start() > done {
+                take(found.start());
+            }
+            done = self.end(text, found.start(), found.end()).map_err(failed(at))?;
+            take(done);
+            at = done;
+        }
+        if done < text.len() {
+            take(text.len());
+        }
+        Ok(())
+    }
+
+    /// Where a match ends when white space has given back its last character.
+    fn end(&self, text: &str, start: usize, end: usize) -> Result<usize, fancy_regex::Error> {
+        let last =
+            text[start..end].char_indices().next_back().filter(|(_, last)| self.classes.is_white(*last));
+        let Some((last, _)) = last.filter(|(last, _)| *last > 0 && end < text.len()) else { return Ok(end) };
+        // White space can be the end of another alternative's match too.
+        let groups = self.regex.captures_from_pos(text, start)?;
+        let white = groups.is_some_and(|groups| groups.get(groups.len() - 1).is_some());
+        Ok(if white { start + last } else { end })
+    }
+}
+
+impl Splitter for GiveBack {
+    fn piece_ends(&self, text: &[u8], ends: &mut Vec<usize>) -> Result<()> {
+        split_lossy(text, ends, |text, take| self.pieces(text, take))
+    }
+
+    fn certain_cut(&self, _text: &[u8], _limit: usize) -> Option<usize> {
+        None
+    }
+}
