@@ -6,6 +6,7 @@
 mod facts;
 mod histogram;
 mod shown;
+mod tally;
 mod compression;
 mod json;
 mod charts;
@@ -20,6 +21,7 @@ pub use histogram::{Bin, Histogram};
 pub use html::to_html;
 pub use json::to_json;
 pub use shown::ShownToken;
+pub use tally::Tally;
 
 use std::io::Write;
 use std::path::Path;

@@ -262,3 +262,23 @@ fn both_files_are_written() {
     assert_eq!(read(JSON_NAME), to_json(&report));
     assert_eq!(read(HTML_NAME), to_html(&report));
 }
+
+#[test]
+fn tallies_of_parts_and_threads_add_up() {
+    let documents: [&[u8]; 4] = ["naïve".as_bytes(), b"", &[0xFF, b'a'], b"line\n"];
+    let mut whole = Tally::new();
+    documents.iter().for_each(|document| whole.document(document));
+    whole.null();
+    let facts = whole.facts(Vec::new());
+    assert_eq!((facts.documents, facts.null_documents), (4, 1));
+    assert_eq!((facts.text_bytes, facts.characters, facts.distinct_bytes), (13, 12, 10));
+    assert_eq!(facts.document_lengths, lengths([6, 0, 2, 5]));
+
+    let (mut left, mut right) = (Tally::new(), Tally::new());
+    left.null();
+    left.part(&documents[0][..3], false);
+    left.part(&documents[0][3..], true);
+    documents[1..].iter().for_each(|document| right.document(document));
+    right.merge(&left);
+    assert_eq!(right.facts(Vec::new()), facts);
+}
