@@ -1,0 +1,93 @@
+"""Merges equal those of other trainers on the same text, split and rule for ties."""
+
+import contextlib
+import os
+
+import gigatoken
+import rustbpe
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+from tokenmill import byte_of_character, merges
+
+SIZES = [8_000, 32_000]
+MIN_FREQUENCY = 2
+
+GPT4 = (
+    r"""(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"""
+    r"""| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"""
+)
+
+
+def check(setting):
+    for text in setting.texts:
+        for size in SIZES:
+            yield against(setting, text, size, "tokenizers", "gpt2", "hf", MIN_FREQUENCY, huggingface)
+            yield against(setting, text, size, "rustbpe", "gpt4", "ids", 1, rust_bpe)
+            yield against(setting, text, size, "gigatoken", "gpt2", "ids", 1, giga_token)
+
+
+def against(setting, text, size, peer, split, tie_break, min_frequency, learn):
+    """Compares merge by merge. Peers that know no least frequency get 1 on our side."""
+    folder = setting.train(
+        f"merges-{peer}-{text.path.stem}-{size}", *text.arguments(), "--vocab-size", size,
+        "--split", split, "--tie-break", tie_break, "--min-frequency", min_frequency,
+    )  # fmt: skip
+    ours = merges((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    theirs = learn(text, size)
+    if not isinstance(theirs[0], tuple):
+        ours = list(map(joined_bytes, ours))
+    what = f"{text.name}, vocabulary {size}, split {split}, ties {tie_break}: {peer}"
+    for place, (our, their) in enumerate(zip(ours, theirs)):
+        assert our == their, f"{what}: merge {place} is {our!r}, theirs {their!r}"
+    assert len(ours) == len(theirs), f"{what}: {len(ours)} merges, theirs {len(theirs)}"
+    return f"{what}: {len(ours)} merges equal"
+
+
+BYTE_OF_CHARACTER = byte_of_character()
+
+
+def joined_bytes(pair):
+    return bytes(BYTE_OF_CHARACTER[character] for character in "".join(pair))
+
+
+def huggingface(text, size):
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, min_frequency=MIN_FREQUENCY, initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator(text.documents(), trainer)
+    return merges(tokenizer.to_str())
+
+
+def rust_bpe(text, size):
+    tokenizer = rustbpe.Tokenizer()
+    tokenizer.train_from_iterator(text.documents(), vocab_size=size, pattern=GPT4)
+    ranks = sorted(tokenizer.get_mergeable_ranks(), key=lambda entry: entry[1])
+    return [bytes(token) for token, _ in ranks[256:]]
+
+
+def giga_token(text, size):
+    if text.column is None:
+        source = gigatoken.TextFileSource([str(text.path)])
+    else:
+        source = gigatoken.ParquetFileSource([str(text.path)], column=text.column)
+    with silence():
+        _, pairs = gigatoken.train_bpe(source, size, [], tie_breaking="raw_token_ids")
+    return [left + right for left, right in pairs]
+
+
+@contextlib.contextmanager
+def silence():
+    """gigatoken prints its progress past Python."""
+    kept, nowhere = [os.dup(1), os.dup(2)], os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        for number, stream in enumerate(kept, start=1):
+            os.dup2(stream, number)
+            os.close(stream)
+        os.close(nowhere)

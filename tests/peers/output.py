@@ -1,0 +1,88 @@
+"""The output folder loads with datasets, pyarrow and DuckDB: rows, types and columns as promised."""
+
+import json
+
+import datasets
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+from tokenizers import Tokenizer
+
+from tokenmill import SPECIAL
+
+TAKE = 20_000
+
+RECIPE = """
+[source]
+uri = {uri}
+column = "line"
+
+[sample]
+take = {take}
+
+[train]
+vocab_size = 2_000
+special_tokens = ["{special}"]
+
+[encode]
+columns = ["gutenberg_id"]
+eos = "{special}"
+
+[output]
+dir = "output"
+"""
+
+
+def check(setting):
+    text = setting.texts[1]
+    recipe = setting.scratch / "output.toml"
+    uri = json.dumps(str(text.path))
+    recipe.write_text(RECIPE.format(uri=uri, take=TAKE, special=SPECIAL), encoding="utf-8")
+    setting.run("run", recipe, "--quiet")
+    folder = setting.scratch / "output"
+    promised = pq.read_table(text.path, columns=["line", "gutenberg_id"]).slice(0, TAKE)
+    yield f"pyarrow: {with_pyarrow(folder, promised)}"
+    yield f"datasets: {with_datasets(folder, promised)}"
+    yield f"DuckDB: {with_duckdb(folder, promised)}"
+
+
+def with_pyarrow(folder, promised):
+    table = pa.concat_tables(pq.read_table(file) for file in sorted((folder / "data").glob("*.parquet")))
+    element = table.schema.field("input_ids").type
+    assert pa.types.is_list(element) and element.value_type == pa.int32(), element
+    assert element.value_field.name == "element", element
+    assert table.schema.field("length").type == pa.int32(), table.schema
+    assert table.schema.field("gutenberg_id").type == pa.int64(), table.schema
+    rows = table.to_pydict()
+    assert rows["gutenberg_id"] == promised["gutenberg_id"].to_pylist()
+    assert rows["length"] == list(map(len, rows["input_ids"]))
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer" / "tokenizer.json"))
+    end = tokenizer.token_to_id(SPECIAL)
+    assert all(ids[-1] == end for ids in rows["input_ids"])
+    bodies = [ids[:-1] for ids in rows["input_ids"]]
+    assert tokenizer.decode_batch(bodies) == promised["line"].to_pylist()
+    tokens = json.loads((folder / "report.json").read_text(encoding="utf-8"))["encoding"]["tokens"]
+    assert tokens == sum(rows["length"]), tokens
+    return f"{len(bodies)} rows decode to the lines they come from"
+
+
+def with_datasets(folder, promised):
+    dataset = datasets.load_dataset(str(folder), split="train", cache_dir=str(folder.parent / "datasets"))
+    features = {name: str(feature) for name, feature in dataset.features.items()}
+    assert features == {
+        "input_ids": "List(Value('int32'))", "length": "Value('int32')", "gutenberg_id": "Value('int64')",
+    }, features  # fmt: skip
+    assert dataset.num_rows == promised.num_rows, dataset.num_rows
+    assert list(dataset["gutenberg_id"]) == promised["gutenberg_id"].to_pylist()
+    return f"{dataset.num_rows} rows, {', '.join(features)}"
+
+
+def with_duckdb(folder, promised):
+    relation = duckdb.sql(f"from '{folder}/data/*.parquet'")
+    types = dict(zip(relation.columns, map(str, relation.types), strict=True))
+    assert types == {"input_ids": "INTEGER[]", "length": "INTEGER", "gutenberg_id": "BIGINT"}, types
+    summed = "count(*), sum(len(input_ids)) - sum(length), sum(gutenberg_id)"
+    rows, difference, numbers = relation.aggregate(summed).fetchone()
+    assert (rows, difference) == (promised.num_rows, 0), (rows, difference)
+    assert numbers == sum(promised["gutenberg_id"].to_pylist()), numbers
+    return f"{rows} rows, lengths and columns add up"

@@ -1,0 +1,49 @@
+"""Compares tokenmill with the programs it should agree with. Ends with 1 at the first difference.
+
+    python tests/peers/run.py --program target/release/tokenmill --scratch target/peers
+"""
+
+import argparse
+import importlib
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+CHECKS = ["vectors", "merges", "ids", "minbpe_model", "output"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--program", type=Path, required=True, help="the release binary")
+    parser.add_argument("--scratch", type=Path, required=True, help="a folder that is emptied and filled")
+    parser.add_argument("--corpora", type=Path, help="folder of swanns-way.txt and gutenberg-poetry.parquet")
+    parser.add_argument("--vectors", type=Path, help="folder of taylorswift-minbpe-1000.json; wants --corpora")
+    parser.add_argument("checks", nargs="*", metavar="CHECK", help=f"of {', '.join(CHECKS)} (default: all)")
+    arguments = parser.parse_args()
+
+    shutil.rmtree(arguments.scratch, ignore_errors=True)
+    arguments.scratch.mkdir(parents=True)
+    scratch = arguments.scratch.resolve()
+    # Nothing is fetched, and nothing is left outside the scratch folder.
+    os.environ.update(HF_HUB_OFFLINE="1", HF_HOME=str(scratch / "huggingface"), TOKENIZERS_PARALLELISM="true")
+
+    from tokenmill import Setting, find_texts
+
+    corpora = arguments.corpora and arguments.corpora.resolve(strict=True)
+    program, texts = arguments.program.resolve(strict=True), find_texts(corpora, scratch)
+    setting = Setting(program, scratch, texts, corpora, arguments.vectors and arguments.vectors.resolve(strict=True))
+    print("texts:", ", ".join(text.name for text in setting.texts), flush=True)
+    for name in arguments.checks or CHECKS:
+        started = time.monotonic()
+        try:
+            for line in importlib.import_module(name).check(setting):
+                print(f"  {name}: {line} ({time.monotonic() - started:.1f} s)", flush=True)
+                started = time.monotonic()
+        except AssertionError as difference:
+            sys.exit(f"  {name}: DIFFERENT: {difference}")
+
+
+if __name__ == "__main__":
+    main()
