@@ -28,6 +28,20 @@ pub struct Bin {
 }
 
 impl Histogram {
+    /// The histogram of counts of things with length 0, 1, 2–3, 4–7, and so on.
+    pub fn of_doublings(counts: &[u64]) -> Histogram {
+        let ends = std::iter::successors(Some(0u64), |end| Some(end.saturating_mul(2).saturating_add(1)));
+        let mut from = 0;
+        let mut bins = Vec::new();
+        for (&count, to) in counts.iter().zip(ends) {
+            if count > 0 {
+                bins.push(Bin { from, to, count });
+            }
+            from = to.saturating_add(1);
+        }
+        Histogram { bins }
+    }
+
     /// Counts one thing of this length.
     pub fn add(&mut self, length: u64) {
         let (from, to) = bounds(bin_number(length));

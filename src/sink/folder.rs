@@ -59,7 +59,7 @@ impl OutputFolder {
     ///
     /// # Errors
     /// A file cannot be removed.
-    pub(super) fn clear_data(&self) -> Result<()> {
+    pub fn clear_data(&self) -> Result<()> {
         remove(&self.path.join(MANIFEST))?;
         for path in data_files(&self.path)? {
             remove(&path)?;

@@ -1,10 +1,10 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use super::SampleConfig;
 use super::path::{self, Unexpanded};
-use super::{Plan, Surroundings, hash, weight};
+use super::{Plan, Surroundings, hash};
 use crate::run::recipe::{Command, Field, Given, Mistake, Mistakes, Origin, Recipe, SampleKeys, SourceKeys};
+use crate::sample::{SampleConfig, Weight, scale_weights};
 use crate::source::{DocumentRule, SourceSpec};
 use crate::units::{ByteCount, place64};
 
@@ -32,12 +32,13 @@ pub(super) struct Check<'a> {
 impl Check<'_> {
     fn recipe(&mut self, recipe: &Recipe) -> Plan {
         self.sections(recipe);
-        let weights: Vec<u64> = recipe.sources.iter().map(|source| self.weight(source)).collect();
+        let weights: Vec<Weight> =
+            recipe.sources.iter().map(|source| value_of(&source.weight).unwrap_or_default()).collect();
         let output = self.output(recipe);
         let trained = recipe.train.as_ref().map(|train| self.train(train, recipe, &output));
         let mut plan = Plan {
             sources: recipe.sources.iter().map(|source| self.source(source)).collect(),
-            weights: weight::scaled(&weights),
+            weights: scale_weights(&weights),
             sample: self.sample(&recipe.sample),
             encode: recipe.encode.as_ref().map(|encode| self.encode(encode, recipe, trained.as_ref())),
             train: trained,
@@ -111,20 +112,6 @@ impl Check<'_> {
             on_bad_input: value_of(&keys.on_bad_input).unwrap_or_default(),
             columns: Vec::new(),
         }
-    }
-
-    fn weight(&mut self, keys: &SourceKeys) -> u64 {
-        let Some(given) = &keys.weight else { return weight::ONE };
-        weight::millionths(&given.value).unwrap_or_else(|| {
-            let problem = format!("cannot be {}", given.value);
-            self.wrong(
-                "weight",
-                given,
-                &problem,
-                "it is a decimal above zero with at most six places, such as 0.25",
-            );
-            weight::ONE
-        })
     }
 
     fn standard_input_once(&mut self, recipe: &Recipe) {

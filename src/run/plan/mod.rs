@@ -5,19 +5,17 @@
 mod check;
 mod encode;
 mod hash;
-mod kinds;
 mod path;
 mod train;
-mod weight;
 
 pub use check::plan;
 pub use encode::{DEFAULT_FILE_TEXT_BYTES, DEFAULT_SPLIT_NAME};
-pub use kinds::SampleConfig;
 
 use std::path::PathBuf;
 
 use crate::count::Boundary;
 use crate::encode::SpecialPolicy;
+use crate::sample::SampleConfig;
 use crate::sink::Compression;
 use crate::source::SourceSpec;
 use crate::split::SplitPattern;

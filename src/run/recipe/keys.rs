@@ -4,6 +4,7 @@ use super::{Field, Given};
 use crate::count::Boundary;
 use crate::encode::SpecialPolicy;
 use crate::run::plan::Documents;
+use crate::sample::Weight;
 use crate::sink::Compression;
 use crate::source::{self, DocumentRule, OnBadInput};
 use crate::split::SplitPattern;
@@ -24,8 +25,8 @@ pub struct SourceKeys {
     pub format: Field<source::Format>,
     /// `documents`
     pub documents: Field<DocumentRule>,
-    /// `weight`, as it is written: a float would lose what the decimal says.
-    pub weight: Field<String>,
+    /// `weight`
+    pub weight: Field<Weight>,
     /// `stream`
     pub stream: Field<bool>,
     /// `on_bad_input`

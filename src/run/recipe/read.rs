@@ -57,7 +57,7 @@ fn read_source(mut section: Section<'_, '_, '_>) -> SourceKeys {
         column: section.get("column", value::text),
         format: section.get("format", value::choice),
         documents: section.get("documents", value::documents),
-        weight: section.get("weight", value::decimal),
+        weight: section.get("weight", value::weight),
         stream: section.get("stream", value::truth),
         on_bad_input: section.get("on_bad_input", value::choice),
     };

@@ -2,6 +2,7 @@ use toml::de::DeValue;
 
 use super::choice::nearest;
 use super::{Choice, named, names};
+use crate::sample::Weight;
 use crate::source::DocumentRule;
 use crate::split::SplitPattern;
 use crate::units::{ByteCount, Count};
@@ -54,13 +55,17 @@ pub(super) fn bytes(value: &DeValue<'_>) -> Result<ByteCount, Wrong> {
     }
 }
 
-/// A number as it is written.
-pub(super) fn decimal(value: &DeValue<'_>) -> Result<String, Wrong> {
-    match value {
-        DeValue::Integer(integer) => Ok(integer.to_string()),
-        DeValue::Float(float) => Ok(float.to_string()),
-        _ => Err(wants("a number", value)),
-    }
+/// The weight of a source, from the text of the number: a float would lose what the decimal says.
+pub(super) fn weight(value: &DeValue<'_>) -> Result<Weight, Wrong> {
+    let text = match value {
+        DeValue::Integer(integer) => integer.to_string(),
+        DeValue::Float(float) => float.to_string(),
+        _ => return Err(wants("a number", value)),
+    };
+    text.parse().map_err(|_| Wrong {
+        problem: format!("cannot be {text}"),
+        help: Some("it is a decimal above zero with at most six places, such as 0.25".to_owned()),
+    })
 }
 
 pub(super) fn choice<T: Choice>(value: &DeValue<'_>) -> Result<T, Wrong> {

@@ -1,0 +1,181 @@
+use serde::Serialize;
+
+use super::costs::Costs;
+use super::encode::{Encoded, added_tokens, shown};
+use super::inputs::Inputs;
+use super::plan::Plan;
+use super::train::Trained;
+use crate::error::Result;
+use crate::report::{
+    CorpusFacts, EncodingFacts, Histogram, LearnedMerge, OutputFile, RecipeFacts, RunReport, SkippedInput,
+    TokenizerFacts, TrainingFacts, VocabularyFacts,
+};
+use crate::train::HistoryPoint;
+use crate::units::amount;
+use crate::vocab::Vocabulary;
+
+/// So many merges and tokens are shown in a report.
+const SHOWN: usize = 40;
+
+/// What a run did, so far as it went.
+pub(super) struct Deeds<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) recipe: &'a RecipeFacts,
+    pub(super) inputs: &'a Inputs,
+    pub(super) vocabulary: &'a Vocabulary,
+    pub(super) trained: Option<&'a Trained>,
+    pub(super) encoded: Option<&'a Encoded>,
+    pub(super) costs: Costs,
+}
+
+impl Deeds<'_> {
+    /// Everything as the report tells it.
+    pub(super) fn report(self) -> Result<RunReport> {
+        Ok(RunReport {
+            tokenmill_version: env!("CARGO_PKG_VERSION").to_owned(),
+            recipe: RecipeFacts { sha256: self.plan.recipe_hash.clone(), ..self.recipe.clone() },
+            corpus: self.corpus(),
+            tokenizer: Some(self.tokenizer()),
+            training: self.trained.map(|trained| self.training(trained)),
+            vocabulary: Some(vocabulary_facts(self.vocabulary)),
+            encoding: self.encoded.map(|encoded| self.encoding(encoded)).transpose()?,
+            files: self.encoded.map(files).unwrap_or_default(),
+            skipped_inputs: self.inputs.incidents().count(),
+            skipped: self.skipped(),
+            stages: self.costs.stages,
+        })
+    }
+
+    fn corpus(&self) -> CorpusFacts {
+        let sources = self.plan.sources.iter().map(|source| source.uri.clone()).collect();
+        if let Some(Trained { corpus, .. }) = self.trained {
+            return CorpusFacts {
+                sources,
+                documents: corpus.documents,
+                null_documents: corpus.null_documents,
+                text_bytes: corpus.text_bytes,
+                characters: corpus.characters,
+                distinct_bytes: corpus.distinct_bytes,
+                document_lengths: Histogram::of_doublings(&corpus.document_lengths),
+            };
+        }
+        let Some(Encoded { facts, .. }) = self.encoded else { return CorpusFacts::default() };
+        CorpusFacts {
+            sources,
+            documents: facts.documents - facts.null_documents,
+            null_documents: facts.null_documents,
+            text_bytes: facts.text_bytes,
+            ..CorpusFacts::default()
+        }
+    }
+
+    fn tokenizer(&self) -> TokenizerFacts {
+        let given = self.plan.encode.as_ref().and_then(|encode| encode.tokenizer.as_ref());
+        TokenizerFacts {
+            fingerprint: self.vocabulary.fingerprint(),
+            path: given.map(|path| path.display().to_string()),
+            split: self.vocabulary.split().to_string(),
+        }
+    }
+
+    fn training(&self, trained: &Trained) -> TrainingFacts {
+        let Trained { learned, vocabulary, .. } = trained;
+        let config = self.plan.train.as_ref().map(|train| (&train.config, train.boundary));
+        let show = |id| shown(vocabulary, id);
+        let merges = vocabulary.merges().iter().zip(&learned.merges);
+        TrainingFacts {
+            merges_asked: config.map_or(0, |(config, _)| amount(config.merges)),
+            merges_learned: amount(learned.merges.len()),
+            train_s: self.costs.seconds("train"),
+            distinct_pieces: trained.distinct_pieces,
+            tokens_before: learned.history.first().map_or(0, tokens),
+            tokens_after: learned.history.last().map_or(0, tokens),
+            min_frequency: config.map_or(0, |(config, _)| config.min_frequency.get()),
+            tie_break: config.map_or_else(String::new, |(config, _)| word(&config.tie_break)),
+            boundary: config.map_or_else(String::new, |(_, boundary)| word(&boundary)),
+            history: learned.history.clone(),
+            first_merges: merges
+                .take(SHOWN)
+                .map(|(ranked, learned)| LearnedMerge {
+                    left: show(ranked.left),
+                    right: show(ranked.right),
+                    result: show(ranked.result),
+                    count: learned.count.get(),
+                })
+                .collect(),
+            merge_counts: learned.merges.iter().map(|merge| merge.count.get()).collect(),
+        }
+    }
+
+    fn encoding(&self, encoded: &Encoded) -> Result<EncodingFacts> {
+        let Encoded { facts, samples, .. } = encoded;
+        let Some(encode) = &self.plan.encode else { return Ok(EncodingFacts::default()) };
+        let added = added_tokens(encode, self.vocabulary)?;
+        let documents = facts.documents - facts.null_documents;
+        let a_document = [&added.bos, &added.eos].into_iter().flatten().count();
+        Ok(EncodingFacts {
+            documents,
+            null_documents: facts.null_documents,
+            text_bytes: facts.text_bytes,
+            tokens: facts.tokens,
+            added_tokens: documents * amount(a_document),
+            bos: added.bos.map(|token| shown(self.vocabulary, token.id)),
+            eos: added.eos.map(|token| shown(self.vocabulary, token.id)),
+            special: word(&encode.special),
+            samples: samples.clone(),
+        })
+    }
+
+    fn skipped(&self) -> Vec<SkippedInput> {
+        let listed = self.inputs.incidents().listed().into_iter();
+        listed
+            .map(|incident| SkippedInput {
+                place: incident.unit.map_or_else(
+                    || self.plan.sources[incident.source].uri.clone(),
+                    |unit| self.inputs.unit_name(incident.source, unit),
+                ),
+                reason: incident.problem,
+            })
+            .collect()
+    }
+}
+
+/// The word that stands for a choice in recipes.
+pub(super) fn word(choice: &impl Serialize) -> String {
+    match serde_json::to_value(choice) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => unreachable!("choices without fields are words"),
+    }
+}
+
+fn tokens(point: &HistoryPoint) -> u64 {
+    point.tokens
+}
+
+fn vocabulary_facts(vocabulary: &Vocabulary) -> VocabularyFacts {
+    let mut token_lengths = Histogram::default();
+    let mut by_length: Vec<_> = vocabulary.ordinary().map(|(id, bytes)| (bytes.len(), id)).collect();
+    by_length.iter().for_each(|&(length, _)| token_lengths.add(amount(length)));
+    by_length.sort_by_key(|&(length, id)| (std::cmp::Reverse(length), id));
+    let longer = vocabulary.merges().iter().map(|merge| merge.result);
+    VocabularyFacts {
+        tokens: amount(by_length.len() + vocabulary.specials().len()),
+        special_tokens: vocabulary.specials().iter().map(|special| shown(vocabulary, special.id)).collect(),
+        token_lengths,
+        first_tokens: longer.take(SHOWN).map(|id| shown(vocabulary, id)).collect(),
+        longest_tokens: by_length.iter().take(SHOWN).map(|&(_, id)| shown(vocabulary, id)).collect(),
+    }
+}
+
+fn files(encoded: &Encoded) -> Vec<OutputFile> {
+    let files = encoded.manifest.files.iter();
+    files
+        .map(|file| OutputFile {
+            path: file.name.clone(),
+            bytes: file.bytes,
+            rows: Some(file.rows),
+            tokens: Some(file.tokens),
+            sha256: Some(file.sha256.clone()),
+        })
+        .collect()
+}

@@ -1,0 +1,25 @@
+use std::path::PathBuf;
+
+use crate::units::ByteCount;
+
+/// What can go wrong in the order of things.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Fault {
+    #[error("there is nothing to train on: the input has no text")]
+    NothingToTrainOn,
+    #[error("training needs about {need} of memory, and the limit is {limit}")]
+    TooLarge { need: ByteCount, limit: ByteCount },
+    #[error("the sources differ in the columns to be passed through, or in their types")]
+    ColumnsDiffer,
+    #[error("the run reads its input twice, and standard input can be read only once")]
+    ReadTwice,
+    #[error("{} holds the result of another run: {changed} changed since", folder.display())]
+    OtherJob { folder: PathBuf, changed: &'static str },
+    #[error("{} has no special token {token:?}", tokenizer.display())]
+    NoSuchToken { tokenizer: PathBuf, token: String },
+    #[error("no threads could be started")]
+    NoThreads {
+        #[source]
+        cause: rayon::ThreadPoolBuildError,
+    },
+}

@@ -1,0 +1,214 @@
+use super::costs::Costs;
+use super::encode::{Encoded, encode};
+use super::facts::Deeds;
+use super::fault::Fault;
+use super::inputs::Inputs;
+use super::plan::Plan;
+use super::state::State;
+use super::train::{Trained, train, write_tokenizer};
+use crate::error::{Error, ErrorKind, Result};
+use crate::observer::Observer;
+use crate::report::{self, RecipeFacts, RunReport};
+use crate::sink::{FORMAT_VERSION, Manifest, OutputFolder};
+use crate::source::OpenContext;
+use crate::vocab::{self, LoadOptions, Vocabulary, WriteOptions};
+
+/// How a job is to be done, beside its plan.
+#[derive(Clone, Debug, Default)]
+pub struct JobOptions {
+    /// The recipe as the report shows it.
+    pub recipe: RecipeFacts,
+    /// Replace the result of another job.
+    pub force: bool,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The report that was written; `None` if all was done already.
+    pub report: Option<RunReport>,
+    /// What the output folder holds; `None` for a run that writes a tokenizer alone.
+    pub manifest: Option<Manifest>,
+    /// How many rows or files were left out.
+    pub skipped: u64,
+}
+
+/// Does all that a plan says: learns a tokenizer, encodes, reports; or finds that it is done already.
+///
+/// The manifest is written last: while it is not there, the output is not complete. Running again does
+/// nothing if the folder holds the result of the same job and every file is as the manifest says.
+///
+/// # Errors
+/// What the stages give. The folder holds the result of another job and `force` is not set.
+pub fn job(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) -> Result<Outcome> {
+    super::with_threads(plan.threads, || {
+        let job = Job::open(plan, options, context)?;
+        match job.already_done()? {
+            Some(manifest) => Ok(Outcome { report: None, manifest: Some(manifest), skipped: 0 }),
+            None => job.run(),
+        }
+    })
+}
+
+/// Learns a tokenizer and writes it into the plan's folder for it, with a report.
+///
+/// # Errors
+/// What the stages give.
+///
+/// # Panics
+/// On a plan that trains nothing.
+pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) -> Result<Outcome> {
+    let settings = plan.train.as_ref().expect("a plan that trains");
+    super::with_threads(plan.threads, || {
+        let inputs = Inputs::open(plan, context)?;
+        let mut costs = Costs::default();
+        let trained = train(plan, settings, &inputs, &mut costs, context.observer)?;
+        write_tokenizer(&trained, plan, settings, &WriteOptions::default())?;
+        let report = Deeds {
+            plan,
+            recipe: &options.recipe,
+            inputs: &inputs,
+            vocabulary: &trained.vocabulary,
+            trained: Some(&trained),
+            encoded: None,
+            costs,
+        }
+        .report()?;
+        report::write(&settings.output, &report)?;
+        Ok(Outcome { skipped: report.skipped_inputs, report: Some(report), manifest: None })
+    })
+}
+
+/// A job whose inputs and output folder are open.
+struct Job<'a> {
+    plan: &'a Plan,
+    options: &'a JobOptions,
+    observer: &'a dyn Observer,
+    inputs: Inputs,
+    /// The tokenizer that the plan names, if it does.
+    given: Option<Vocabulary>,
+    folder: OutputFolder,
+    state: State,
+}
+
+impl<'a> Job<'a> {
+    fn open(plan: &'a Plan, options: &'a JobOptions, context: &OpenContext<'a>) -> Result<Job<'a>> {
+        let observer = context.observer;
+        let inputs = Inputs::open(plan, context)?;
+        if plan.train.is_some() && plan.encode.is_some() && inputs.read_once()? {
+            return Err(Error::new(ErrorKind::Usage, Fault::ReadTwice).with_help("save it to a file first"));
+        }
+        let path = plan.encode.as_ref().and_then(|encode| encode.tokenizer.as_ref());
+        let given = path.map(|path| vocab::load(path, &LoadOptions::default(), observer)).transpose()?;
+        let folder = OutputFolder::open(&plan.output)?;
+        let state = State::of(plan, &inputs, given.as_ref())?;
+        Ok(Job { plan, options, observer, inputs, given, folder, state })
+    }
+
+    /// The manifest, if the folder holds this job's result, whole and undamaged.
+    ///
+    /// # Errors
+    /// It holds the result of another job, and that is not to be replaced.
+    fn already_done(&self) -> Result<Option<Manifest>> {
+        let Some(manifest) = Manifest::read(self.folder.path())? else { return Ok(None) };
+        if manifest.job == self.state.fingerprint() && !self.inputs.read_once()? {
+            return match manifest
+                .verify(self.folder.path(), self.observer)
+                .and_then(|()| self.tokenizer_is_there())
+            {
+                Ok(()) => Ok(Some(manifest)),
+                Err(error) if matches!(error.kind(), ErrorKind::Interrupted) => Err(error),
+                Err(damage) => {
+                    self.observer.noted(&format!("{damage}; doing it again"));
+                    Ok(None)
+                }
+            };
+        }
+        let changed =
+            State::read(&self.folder).and_then(|held| self.state.difference(&held)).unwrap_or("something");
+        if self.options.force {
+            self.observer.noted(&format!("{changed} changed since the last run; doing it again"));
+            return Ok(None);
+        }
+        let fault = Fault::OtherJob { folder: self.folder.path().to_owned(), changed };
+        Err(Error::new(ErrorKind::Usage, fault)
+            .with_help("choose another output folder, or replace what is there with --force"))
+    }
+
+    fn tokenizer_is_there(&self) -> Result<()> {
+        let Some(train) = &self.plan.train else { return Ok(()) };
+        vocab::load(&train.output, &LoadOptions::default(), &crate::observer::Silent).map(|_| ())
+    }
+
+    fn run(&self) -> Result<Outcome> {
+        // An earlier result must not stand beside a tokenizer that it was not encoded with.
+        self.folder.clear_data()?;
+        self.state.write(&self.folder)?;
+        let mut costs = Costs::default();
+        let trained = self.learn(&mut costs)?;
+        let learned = trained.as_ref().map(|trained| &trained.vocabulary);
+        let vocabulary = self.given.as_ref().or(learned).expect("a plan trains or names a tokenizer");
+        let encoded = self.encode(vocabulary, &mut costs)?;
+        let report = Deeds {
+            plan: self.plan,
+            recipe: &self.options.recipe,
+            inputs: &self.inputs,
+            vocabulary,
+            trained: trained.as_ref(),
+            encoded: encoded.as_ref(),
+            costs,
+        }
+        .report()?;
+        report::write(self.folder.path(), &report)?;
+        let manifest =
+            encoded.map_or_else(|| self.manifest_of_tokenizer(vocabulary), |encoded| encoded.manifest);
+        manifest.write(self.folder.path())?;
+        Ok(Outcome { skipped: report.skipped_inputs, report: Some(report), manifest: Some(manifest) })
+    }
+
+    /// Learns a tokenizer, if the plan says so, and writes it.
+    fn learn(&self, costs: &mut Costs) -> Result<Option<Trained>> {
+        let Some(settings) = &self.plan.train else { return Ok(None) };
+        let trained = train(self.plan, settings, &self.inputs, costs, self.observer)?;
+        let (bos, eos) = match &self.plan.encode {
+            Some(encode) => (encode.bos.clone(), encode.eos.clone()),
+            None => (None, None),
+        };
+        write_tokenizer(
+            &trained,
+            self.plan,
+            settings,
+            &WriteOptions { bos, eos, ..WriteOptions::default() },
+        )?;
+        Ok(Some(trained))
+    }
+
+    /// Encodes, if the plan says so.
+    fn encode(&self, vocabulary: &Vocabulary, costs: &mut Costs) -> Result<Option<Encoded>> {
+        let Some(settings) = &self.plan.encode else { return Ok(None) };
+        let encoded = costs.stage("encode", || {
+            let encoded = encode(
+                self.plan,
+                settings,
+                vocabulary,
+                &self.inputs,
+                &self.folder,
+                &self.state,
+                self.observer,
+            )?;
+            let text_bytes = encoded.facts.text_bytes;
+            Ok((encoded, text_bytes))
+        })?;
+        Ok(Some(encoded))
+    }
+
+    fn manifest_of_tokenizer(&self, vocabulary: &Vocabulary) -> Manifest {
+        Manifest {
+            format_version: FORMAT_VERSION,
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            job: self.state.fingerprint(),
+            tokenizer: vocabulary.fingerprint(),
+            files: Vec::new(),
+        }
+    }
+}

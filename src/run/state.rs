@@ -1,0 +1,71 @@
+use std::io::Write;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::inputs::Inputs;
+use super::plan::Plan;
+use crate::error::{Error, Result};
+use crate::files;
+use crate::sink::OutputFolder;
+use crate::vocab::Vocabulary;
+
+/// All that an output depends on: two jobs with the same state write the same bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct State {
+    /// The program's version.
+    version: String,
+    /// Hash of the settings that decide what is written.
+    recipe: String,
+    /// Fingerprint of what the inputs hold.
+    pub(super) inputs: String,
+    /// Fingerprint of the tokenizer that the job was given, if it was given one.
+    tokenizer: Option<String>,
+}
+
+impl State {
+    pub(super) fn of(plan: &Plan, inputs: &Inputs, given: Option<&Vocabulary>) -> Result<State> {
+        Ok(State {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            recipe: plan.recipe_hash.clone(),
+            inputs: inputs.fingerprint()?,
+            tokenizer: given.map(Vocabulary::fingerprint),
+        })
+    }
+
+    /// The job's fingerprint, which the manifest carries.
+    pub(super) fn fingerprint(&self) -> String {
+        let canonical = serde_json::to_vec(self).expect("plain data");
+        Sha256::digest(canonical).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// What differs from another job's state, as a sentence has it; `None` if nothing does.
+    pub(super) fn difference(&self, other: &State) -> Option<&'static str> {
+        if self.recipe != other.recipe {
+            Some("the recipe")
+        } else if self.inputs != other.inputs {
+            Some("the input")
+        } else if self.tokenizer != other.tokenizer {
+            Some("the tokenizer")
+        } else {
+            (self.version != other.version).then_some("the version of the program")
+        }
+    }
+
+    /// Notes in the folder whose result it is going to hold.
+    pub(super) fn write(&self, folder: &OutputFolder) -> Result<()> {
+        let path = path(folder);
+        let text = serde_json::to_vec_pretty(self).expect("plain data");
+        files::publish(&path, |file| file.write_all(&text).map_err(|cause| Error::io("write", &path, cause)))
+    }
+
+    /// What the folder was noted to hold; `None` where nothing legible says it.
+    pub(super) fn read(folder: &OutputFolder) -> Option<State> {
+        serde_json::from_slice(&std::fs::read(path(folder)).ok()?).ok()
+    }
+}
+
+fn path(folder: &OutputFolder) -> PathBuf {
+    folder.state().join("job.json")
+}

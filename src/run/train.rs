@@ -1,0 +1,115 @@
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::costs::Costs;
+use super::fault::Fault;
+use super::inputs::Inputs;
+use super::plan::{Plan, TrainPlan};
+use crate::count::{CorpusFacts, CountConfig, Counted, PieceCounts, count_pieces, gather_documents};
+use crate::error::{Error, ErrorKind, Result};
+use crate::observer::{Observer, Stage};
+use crate::split::{SpecialFinder, SplitPattern, splitter};
+use crate::train::{Learned, learn_merges, memory_estimate};
+use crate::units::{ByteCount, Count, amount};
+use crate::vocab::{self, TrainingRecord, Vocabulary, WriteOptions};
+
+/// What training gives, before it is written.
+pub(super) struct Trained {
+    pub(super) vocabulary: Vocabulary,
+    pub(super) learned: Learned,
+    pub(super) corpus: CorpusFacts,
+    pub(super) distinct_pieces: u64,
+}
+
+/// Reads and counts the sample, learns merges from the counts, and makes a vocabulary of them.
+pub(super) fn train(
+    plan: &Plan,
+    train: &TrainPlan,
+    inputs: &Inputs,
+    costs: &mut Costs,
+    observer: &dyn Observer,
+) -> Result<Trained> {
+    let Counted { pieces, facts } = costs.stage("count", || {
+        let counted = count(plan, train, inputs, observer)?;
+        let text_bytes = counted.facts.text_bytes;
+        Ok((counted, text_bytes))
+    })?;
+    if pieces.is_empty() {
+        return Err(Error::new(ErrorKind::Failed, Fault::NothingToTrainOn)
+            .with_help("check that the input is the right one, and its column or field"));
+    }
+    check_memory(&pieces, plan.memory)?;
+    let (distinct_pieces, distinct_bytes) = (amount(pieces.len()), amount(pieces.bytes()));
+    let learned =
+        costs.stage("train", || Ok((learn_merges(pieces, &train.config, observer)?, distinct_bytes)))?;
+    let vocabulary =
+        Vocabulary::from_merges(&learned.merges, &train.specials, train.specials_at, train.split.clone())?;
+    Ok(Trained { vocabulary, learned, corpus: facts, distinct_pieces })
+}
+
+/// Counts the distinct pieces of the sample, or gathers its documents where there is no split.
+pub(super) fn count(
+    plan: &Plan,
+    train: &TrainPlan,
+    inputs: &Inputs,
+    observer: &dyn Observer,
+) -> Result<Counted> {
+    let config = CountConfig {
+        specials: SpecialFinder::new(&train.specials)?,
+        weights: plan.weights.clone(),
+        boundary: train.boundary,
+    };
+    observer.started(Stage::Count, inputs.text_bytes().filter(|_| inputs.sample_is_everything()));
+    let counted = match &train.split {
+        SplitPattern::None => gather_documents(inputs.sampled(), &config, observer)?,
+        pattern => count_pieces(inputs.sampled(), &*splitter(pattern)?, &config, observer)?,
+    };
+    observer.finished(Stage::Count);
+    Ok(counted)
+}
+
+fn check_memory(pieces: &PieceCounts, limit: ByteCount) -> Result<()> {
+    let weighted = pieces.iter().any(|(_, count)| count != Count::ONE);
+    let need = memory_estimate(amount(pieces.bytes()), amount(pieces.len()), weighted);
+    if need <= limit {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Memory, Fault::TooLarge { need, limit })
+        .with_help("train on a part of it ([sample] take, every or max_bytes), or raise --memory"))
+}
+
+/// Writes the tokenizer in each format that the plan names, and how it was learned.
+pub(super) fn write_tokenizer(
+    trained: &Trained,
+    plan: &Plan,
+    train: &TrainPlan,
+    options: &WriteOptions,
+) -> Result<Vec<PathBuf>> {
+    let folder = &train.output;
+    std::fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
+    let mut paths = Vec::new();
+    for &format in &train.formats {
+        paths.extend(vocab::write(&trained.vocabulary, format, folder, options)?);
+    }
+    let record = TrainingRecord {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        vocabulary: trained.vocabulary.fingerprint(),
+        settings: json!({
+            "recipe_sha256": plan.recipe_hash,
+            "split": train.split.to_string(),
+            "boundary": train.boundary,
+            "merges": train.config.merges,
+            "min_frequency": train.config.min_frequency,
+            "max_token_bytes": train.config.max_token_bytes,
+            "tie_break": train.config.tie_break,
+            "score": train.config.score,
+            "special_tokens": train.specials,
+            "special_tokens_at": train.specials_at,
+        }),
+        counts: trained.learned.merges.iter().map(|merge| merge.count.get()).collect(),
+        history: trained.learned.history.clone(),
+    };
+    paths.push(record.write(folder)?);
+    Ok(paths)
+}
