@@ -75,7 +75,12 @@ impl Case {
         assert_eq!(ids, obvious::encode_piece(&vocabulary, self.text.as_bytes()), "{}", self.name);
         let ids: Vec<u32> = ids.iter().copied().map(TokenId::get).collect();
         assert!(self.tokens.as_ref().is_none_or(|expected| *expected == ids), "{}: {ids:?}", self.name);
-        assert!(self.token_count.is_none_or(|expected| expected == ids.len()), "{}: {}", self.name, ids.len());
+        assert!(
+            self.token_count.is_none_or(|expected| expected == ids.len()),
+            "{}: {}",
+            self.name,
+            ids.len()
+        );
     }
 }
 

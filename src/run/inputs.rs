@@ -29,7 +29,7 @@ impl Inputs {
         };
         let sources = plan.sources.iter().enumerate().map(open).collect::<Result<Vec<_>>>()?;
         let incidents = Arc::clone(&context.incidents);
-        Ok(Inputs { sources, sample: plan.sample.clone(), threads: plan.threads, incidents })
+        Ok(Inputs { sources, sample: plan.sample, threads: plan.threads, incidents })
     }
 
     /// The documents of the sample, in order.

@@ -1,0 +1,154 @@
+//! Whole jobs, from a recipe to the files they write.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use tokenmill::observer::Silent;
+use tokenmill::run::{JobOptions, Outcome, Surroundings, job, plan, recipe};
+use tokenmill::sink::TokenReader;
+use tokenmill::source::{OpenContext, ReadConfig};
+use tokenmill::units::ByteCount;
+use tokenmill::vocab::{LoadOptions, load};
+use tokenmill::{ErrorKind, Result};
+
+/// Runs a recipe into a folder, reading in portions of `batch_bytes`.
+fn run(text: &str, folder: &Path, threads: usize, batch_bytes: u64, force: bool) -> Result<Outcome> {
+    let recipe = format!("{text}\n[output]\ndir = {:?}\n", folder.to_str().expect("a plain path"));
+    let surroundings = Surroundings { variable: &|_| None, threads, memory: ByteCount(1 << 30) };
+    let recipe = recipe::read("flow.toml", &recipe).expect("the recipe can be read");
+    let plan = plan(&recipe, &surroundings).expect("the recipe is right");
+    let mut context = OpenContext::new(&Silent);
+    context.config = ReadConfig { batch_bytes, range_bytes: 40 * batch_bytes };
+    job(&plan, &JobOptions { force, ..JobOptions::default() }, &context)
+}
+
+/// Every file of a folder that depends on the input and the recipe alone: all but the report, which
+/// tells times, and the state.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(&next).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
+            if path.is_dir() {
+                folders.extend((name != ".tokenmill").then_some(path));
+            } else if !name.starts_with("report.") {
+                found.insert(name, std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+const SPLIT: &str = r#"
+[source]
+uri = "demo:verse?lines=4000&seed=7"
+column = "line"
+[train]
+split = "gpt4"
+vocab_size = 900
+special_tokens = ["<|endoftext|>"]
+formats = ["hf", "tiktoken", "minbpe"]
+[encode]
+columns = ["gutenberg_id"]
+eos = "<|endoftext|>"
+"#;
+
+const UNSPLIT: &str = r#"
+[source]
+uri = "demo:verse?lines=3000&seed=2"
+column = "line"
+[sample]
+every = 2
+shuffle_buffer = 200
+seed = 42
+skip = 10
+take = 1000
+[train]
+split = "none"
+boundary = "join"
+merges = 400
+min_frequency = 1
+tie_break = "first"
+[encode]
+documents = "all"
+"#;
+
+#[test]
+fn the_files_do_not_depend_on_threads_or_batches() {
+    for recipe in [SPLIT, UNSPLIT] {
+        let mut first: Option<BTreeMap<String, Vec<u8>>> = None;
+        for (threads, batch_bytes) in [(1, 1 << 20), (7, 1 << 20), (2, 700), (7, 10_000)] {
+            let folder = tempfile::tempdir().unwrap();
+            run(recipe, folder.path(), threads, batch_bytes, false).unwrap();
+            let found = files(folder.path());
+            assert!(found.contains_key("manifest.json") && found.contains_key("tokenizer/tokenizer.json"));
+            let same_units = first.is_none() || batch_bytes == 1 << 20;
+            let first = first.get_or_insert_with(|| found.clone());
+            assert!(!same_units || first == &found, "{threads} threads");
+            assert_eq!(first.keys().collect::<Vec<_>>(), found.keys().collect::<Vec<_>>());
+            for (name, bytes) in &found {
+                // The manifest lists units, and how a generated source is cut into units follows from
+                // the portions it is read in.
+                assert!(first[name] == *bytes || name == "manifest.json", "{name} with {threads} threads");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_second_run_does_nothing_and_damage_is_repaired() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = run(SPLIT, folder.path(), 2, 1 << 20, false).unwrap();
+    assert!(first.report.is_some());
+    let before = files(folder.path());
+    assert!(run(SPLIT, folder.path(), 1, 1 << 20, false).unwrap().report.is_none());
+    assert_eq!(before, files(folder.path()));
+
+    let damaged = folder.path().join(before.keys().find(|name| name.starts_with("data/")).unwrap());
+    std::fs::write(&damaged, b"PAR1").unwrap();
+    assert!(run(SPLIT, folder.path(), 2, 1 << 20, false).unwrap().report.is_some());
+    assert_eq!(before, files(folder.path()));
+}
+
+#[test]
+fn another_job_is_replaced_only_when_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    run(SPLIT, folder.path(), 2, 1 << 20, false).unwrap();
+    let before = files(folder.path());
+    let other = SPLIT.replace("900", "800");
+    let refused = run(&other, folder.path(), 2, 1 << 20, false).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Usage);
+    assert!(refused.to_string().contains("the recipe changed"), "{refused}");
+    assert_eq!(before, files(folder.path()));
+    assert!(run(&other, folder.path(), 2, 1 << 20, true).unwrap().report.is_some());
+    assert_ne!(before, files(folder.path()));
+}
+
+#[test]
+fn what_was_written_decodes_to_the_text() {
+    let folder = tempfile::tempdir().unwrap();
+    run(SPLIT, folder.path(), 2, 1 << 20, false).unwrap();
+    let vocabulary = load(&folder.path().join("tokenizer"), &LoadOptions::default(), &Silent).unwrap();
+    let spec = tokenmill::source::SourceSpec {
+        uri: "demo:verse?lines=4000&seed=7".to_owned(),
+        ..tokenmill::source::SourceSpec::default()
+    };
+    let source = tokenmill::source::open(&spec, 0, &OpenContext::new(&Silent)).unwrap();
+    let texts: Vec<Vec<u8>> = tokenmill::source::in_order(vec![source], 2)
+        .flat_map(|batch| batch.unwrap().iter().map(|text| text.unwrap().to_vec()).collect::<Vec<_>>())
+        .collect();
+    let end = vocabulary.specials()[0].id;
+    let mut row = 0;
+    for batch in TokenReader::open(folder.path()).unwrap() {
+        for ids in batch.unwrap().iter() {
+            let (last, ids) = ids.unwrap().split_last().unwrap();
+            let mut decoded = Vec::new();
+            vocabulary.decode(ids, &mut decoded).unwrap();
+            assert_eq!((*last, &decoded), (end, &texts[row]));
+            row += 1;
+        }
+    }
+    assert_eq!(row, texts.len());
+}
