@@ -1,0 +1,56 @@
+//! Counting pieces: batches of documents in memory to the finished counts, on one thread and on all.
+
+mod support;
+
+use arrow_array::BinaryViewArray;
+use divan::Bencher;
+use divan::counter::BytesCount;
+use tokenmill::count::{CountConfig, Counted, count_pieces, gather_documents};
+use tokenmill::observer::Silent;
+use tokenmill::source::Batch;
+use tokenmill::split::splitter;
+
+/// Documents of about a line each would hide the counting behind the reading; these are of 20 kB.
+const DOCUMENT: usize = 20_000;
+const COPIES: usize = 20;
+
+fn main() {
+    divan::main();
+}
+
+fn batches(text: &[u8]) -> Vec<Batch> {
+    let documents = BinaryViewArray::from_iter(text.chunks(DOCUMENT).map(Some));
+    let batch =
+        Batch { source: 0, unit: 0, first_row: 0, documents, columns: None, continued: false, open: false };
+    vec![batch; COPIES]
+}
+
+/// Times `count` on Proust many times over, after checking how many distinct pieces there are.
+fn proust(bencher: Bencher, threads: usize, pieces: usize, count: impl Fn(Vec<Batch>) -> Counted + Sync) {
+    let text = support::proust();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a small pool");
+    let found = count(batches(&text.bytes)).pieces.len();
+    assert!(!text.real || found == pieces, "{found} pieces");
+    bencher
+        .counter(BytesCount::new(text.bytes.len() * COPIES))
+        .with_inputs(|| batches(&text.bytes))
+        .bench_local_values(|batches| pool.install(|| count(batches)));
+}
+
+/// 0 threads are as many as there are cores.
+#[divan::bench(args = [1, 0])]
+fn gpt2_pieces(bencher: Bencher, threads: usize) {
+    let splitter = splitter(&"gpt2".parse().expect("a name")).expect("a right pattern");
+    proust(bencher, threads, 17_289, |batches| {
+        let documents = Box::new(batches.into_iter().map(Ok));
+        count_pieces(documents, splitter.as_ref(), &CountConfig::default(), &Silent).expect("no limits")
+    });
+}
+
+#[divan::bench]
+fn documents(bencher: Bencher) {
+    proust(bencher, 1, 55, |batches| {
+        let documents = Box::new(batches.into_iter().map(Ok));
+        gather_documents(documents, &CountConfig::default(), &Silent).expect("no limits")
+    });
+}
