@@ -7,21 +7,23 @@
 
 use std::path::Path;
 
+use tokenmill::units::place64;
+
 /// A text to work on.
-pub struct Text {
+pub(crate) struct Text {
     /// Its bytes.
-    pub bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     /// Whether it is the real text, whose answers are known.
-    pub real: bool,
+    pub(crate) real: bool,
 }
 
 /// *Swann's Way*, 1.09 MB.
-pub fn proust() -> Text {
+pub(crate) fn proust() -> Text {
     text("swanns-way.txt", 1_090_077)
 }
 
 /// The Wikipedia article that minbpe trains on, 186 kB.
-pub fn taylorswift() -> Text {
+pub(crate) fn taylorswift() -> Text {
     text("taylorswift.txt", 185_768)
 }
 
@@ -37,7 +39,7 @@ fn text(file: &str, bytes: usize) -> Text {
 }
 
 /// Words of made-up syllables, the frequent ones short, always the same.
-pub fn generated(bytes: usize) -> Vec<u8> {
+pub(crate) fn generated(bytes: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = move |below: u64| {
         state ^= state << 13;
@@ -50,10 +52,10 @@ pub fn generated(bytes: usize) -> Vec<u8> {
         let rank = next(300) * next(300) / (1 + next(300));
         let mut word = rank + 1;
         while word > 0 {
-            text.push_str(["ka", "to", "ri", "en", "sha", "lu", "mo"][(word % 7) as usize]);
+            text.push_str(["ka", "to", "ri", "en", "sha", "lu", "mo"][place64(word % 7)]);
             word /= 7;
         }
-        text.push_str(["", ",", ".", "'s"][(next(40) / 13) as usize]);
+        text.push_str(["", ",", ".", "'s"][place64(next(40) / 13)]);
         text.push(if next(12) == 0 { '\n' } else { ' ' });
     }
     text.truncate(bytes);

@@ -20,6 +20,9 @@ mod batches;
 #[doc(hidden)]
 pub mod reference;
 
+#[cfg(test)]
+mod tests;
+
 pub use batch::TokenBatch;
 pub use batches::{EncodeFacts, encode_batches};
 pub use config::{EncodeConfig, SpecialPolicy};

@@ -1,0 +1,89 @@
+//! Encoding on one thread: Proust with and without a split, and texts that are hard to merge.
+
+mod support;
+
+use std::collections::HashMap;
+
+use divan::Bencher;
+use divan::counter::BytesCount;
+use tokenmill::count::PieceCounts;
+use tokenmill::encode::{EncodeConfig, Encoder, Worker};
+use tokenmill::observer::Silent;
+use tokenmill::split::{Named, SplitPattern, splitter};
+use tokenmill::train::{TrainConfig, learn_merges};
+use tokenmill::vocab::{SpecialTokensAt, Vocabulary};
+use tokenmill::{Count, TokenId};
+
+fn main() {
+    divan::main();
+}
+
+/// The pieces of a text in order of first appearance, with their counts.
+fn pieces(text: &[u8], split: &SplitPattern) -> PieceCounts {
+    let mut ends = Vec::new();
+    let splitter = splitter(split).expect("a pattern with a name");
+    splitter.piece_ends(text, &mut ends).expect("it needs no backtracking");
+    let mut counts: HashMap<&[u8], u64> = HashMap::new();
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    let all: Vec<&[u8]> = starts.zip(&ends).map(|(start, &end)| &text[start..end]).collect();
+    for piece in &all {
+        *counts.entry(piece).or_default() += 1;
+    }
+    all.into_iter().filter_map(|piece| Some((piece, Count::new(counts.remove(piece)?)))).collect()
+}
+
+/// A vocabulary learned from a text, and how many tokens the text had at the end of training.
+fn trained(text: &[u8], split: SplitPattern, merges: usize) -> (Vocabulary, u64) {
+    let config = TrainConfig { min_frequency: Count::ONE, ..TrainConfig::new(merges) };
+    let learned = learn_merges(pieces(text, &split), &config, &Silent).expect("it trains");
+    let tokens = learned.history.last().expect("it has an end").tokens;
+    let vocabulary = Vocabulary::from_merges(&learned.merges, &[], SpecialTokensAt::End, split);
+    (vocabulary.expect("merges just learned"), tokens)
+}
+
+/// Encodes the text that a vocabulary was learned from, after checking that it becomes as many tokens
+/// as training left and decodes to itself. `fresh` takes a new worker each time, which knows no piece.
+fn encode(bencher: Bencher, text: &[u8], split: SplitPattern, merges: usize, fresh: bool) {
+    let (vocabulary, tokens) = trained(text, split, merges);
+    let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("no special tokens");
+    let mut worker = encoder.worker();
+    let ids = worker.encode(text).expect("any bytes encode");
+    assert_eq!(u64::try_from(ids.len()), Ok(tokens));
+    let bytes = |id: &TokenId| vocabulary.bytes(*id).expect("ids come from the vocabulary");
+    assert!(ids.iter().flat_map(bytes).eq(text), "it decodes to something else");
+    let bencher = bencher.counter(BytesCount::new(text.len()));
+    if fresh {
+        let again = |mut worker: Worker<'_>| worker.encode(text).expect("any bytes encode").len();
+        bencher.with_inputs(|| encoder.worker()).bench_local_values(again);
+    } else {
+        bencher.bench_local(|| worker.encode(text).expect("any bytes encode").len());
+    }
+}
+
+#[divan::bench(args = [7_936, 99_744])]
+fn proust_unsplit(bencher: Bencher, merges: usize) {
+    encode(bencher, &support::proust().bytes, SplitPattern::None, merges, false);
+}
+
+#[divan::bench(args = [Named::Gpt2, Named::Gpt4])]
+fn proust_split(bencher: Bencher, pattern: Named) {
+    encode(bencher, &support::proust().bytes, SplitPattern::Named(pattern), 7_936, false);
+}
+
+#[divan::bench]
+fn proust_split_by_a_fresh_worker(bencher: Bencher) {
+    encode(bencher, &support::proust().bytes, SplitPattern::Named(Named::Gpt2), 7_936, true);
+}
+
+/// A megabyte of one letter, of letters in turn, and of letters by chance, unsplit.
+#[divan::bench(args = ["a", "ab c", "etaoinshrdlu"])]
+fn megabyte(bencher: Bencher, letters: &str) {
+    let mut state = 1_u32;
+    let letter = |at: usize| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let chance = usize::try_from(state >> 16).expect("16 bits");
+        letters.as_bytes()[if letters.len() > 4 { chance } else { at } % letters.len()]
+    };
+    let text: Vec<u8> = (0..1_000_000).map(letter).collect();
+    encode(bencher, &text, SplitPattern::None, 7_936, false);
+}

@@ -1,0 +1,250 @@
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::cache::Cache;
+use super::merge::Merger;
+use super::pairs::Pairs;
+use super::*;
+use crate::count::PieceCounts;
+use crate::error::Result;
+use crate::split::{Named, SplitPattern, Splitter};
+use crate::train::{self, TrainConfig};
+use crate::units::{Count, TokenId};
+use crate::vocab::{RankedMerge, SpecialToken, SpecialTokensAt, Vocabulary, VocabularyParts};
+
+mod batches;
+mod specials;
+
+/// Long runs of few letters now and then, or any bytes.
+pub(super) fn text() -> impl Strategy<Value = Vec<u8>> {
+    let letters = |most: usize| vec((0..most, prop_oneof![Just(1usize), 1..6usize]), 0..120);
+    let spell = |runs: Vec<(usize, usize)>| -> Vec<u8> {
+        runs.into_iter().flat_map(|(letter, run)| std::iter::repeat_n(b"ab c"[letter], run)).collect()
+    };
+    prop_oneof![
+        (1..=4usize).prop_flat_map(letters).prop_map(spell),
+        (0..4usize, 0..300usize).prop_map(move |(letter, run)| spell(vec![(letter, run)])),
+        vec(any::<u8>(), 0..100),
+    ]
+}
+
+/// Merges as training learns them from a text.
+pub(super) fn trained(text: &[u8], split: SplitPattern) -> Vocabulary {
+    let mut pieces = PieceCounts::new();
+    if !text.is_empty() {
+        pieces.push(text, Count::ONE);
+    }
+    let config = TrainConfig { min_frequency: Count::ONE, ..TrainConfig::new(40) };
+    let learned = train::reference::learn_merges(&pieces, &config);
+    Vocabulary::from_merges(&learned.merges, &[], SpecialTokensAt::End, split).expect("learned merges fit")
+}
+
+/// A merge to be: two tokens by their place in the list of those that merge, whether its result is a
+/// token of its own even if one with the same bytes is there, and a rank.
+type Draft = (usize, usize, bool, u32);
+
+/// Any valid merge list: ranks in no order and with ties, several ways to make a token, several tokens
+/// with the same bytes, ids of bytes in any order.
+fn arbitrary() -> impl Strategy<Value = VocabularyParts> {
+    let rank = prop_oneof![Just(0u32), 0..3u32, 0..20u32];
+    let drafts = vec((0..100usize, 0..100usize, proptest::bool::weighted(0.3), rank), 0..40);
+    (drafts, 1..=4usize, any::<u8>(), any::<bool>()).prop_map(|(drafts, letters, mask, ignore_merges)| {
+        let mut tokens: Vec<Box<[u8]>> = (0..=255).map(|id: u8| Box::from([id ^ mask])).collect();
+        let mut merging: Vec<usize> =
+            b"ab c"[..letters].iter().map(|byte| usize::from(byte ^ mask)).collect();
+        let mut merges: Vec<RankedMerge> = Vec::new();
+        for (left, right, own, rank) in drafts {
+            add_draft(&mut tokens, &mut merging, &mut merges, (left, right, own, rank));
+        }
+        let tokens = tokens.into_iter().enumerate().map(|(id, bytes)| (TokenId::from_index(id), bytes));
+        let split = SplitPattern::None;
+        VocabularyParts { tokens: tokens.collect(), specials: Vec::new(), merges, split, ignore_merges }
+    })
+}
+
+fn add_draft(
+    tokens: &mut Vec<Box<[u8]>>,
+    merging: &mut Vec<usize>,
+    merges: &mut Vec<RankedMerge>,
+    (left, right, own, rank): Draft,
+) {
+    let (left, right) = (merging[left % merging.len()], merging[right % merging.len()]);
+    let bytes = [&*tokens[left], &*tokens[right]].concat();
+    let (left, right) = (TokenId::from_index(left), TokenId::from_index(right));
+    if bytes.len() > 40 || merges.iter().any(|merge| (merge.left, merge.right) == (left, right)) {
+        return;
+    }
+    let known = tokens.iter().position(|token| **token == *bytes).filter(|_| !own);
+    let result = known.unwrap_or_else(|| {
+        tokens.push(bytes.into());
+        merging.push(tokens.len() - 1);
+        tokens.len() - 1
+    });
+    merges.push(RankedMerge { left, right, result: TokenId::from_index(result), rank });
+}
+
+fn vocabulary() -> impl Strategy<Value = Vocabulary> {
+    prop_oneof![
+        arbitrary().prop_map(|parts| Vocabulary::new(parts).expect("a valid merge list")),
+        text().prop_map(|text| trained(&text, SplitPattern::None)),
+    ]
+}
+
+/// Cuts after each space: the simplest pattern there is.
+struct AfterSpaces;
+
+impl Splitter for AfterSpaces {
+    fn piece_ends(&self, text: &[u8], ends: &mut Vec<usize>) -> Result<()> {
+        let inner = text.iter().enumerate().filter(|&(at, &byte)| byte == b' ' && at + 1 < text.len());
+        ends.extend(inner.map(|(at, _)| at + 1));
+        ends.extend((!text.is_empty()).then_some(text.len()));
+        Ok(())
+    }
+
+    fn certain_cut(&self, _text: &[u8], _limit: usize) -> Option<usize> {
+        None
+    }
+}
+
+fn expected(vocabulary: &Vocabulary, pieces: &[&[u8]]) -> Vec<TokenId> {
+    let pieces = pieces.iter().filter(|piece| !piece.is_empty());
+    pieces.flat_map(|piece| reference::encode_piece(vocabulary, piece)).collect()
+}
+
+pub(super) fn decoded(vocabulary: &Vocabulary, ids: &[TokenId]) -> Vec<u8> {
+    ids.iter().flat_map(|&id| vocabulary.bytes(id).expect("ids come from the vocabulary")).copied().collect()
+}
+
+proptest! {
+    #[test]
+    fn unsplit_documents_equal_the_definition(vocabulary in vocabulary(), texts in vec(text(), 1..4)) {
+        let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("valid");
+        let mut worker = encoder.worker();
+        for text in &texts {
+            let ids = worker.encode(text).expect("any bytes encode");
+            prop_assert_eq!(ids, expected(&vocabulary, &[text]));
+            prop_assert_eq!(&decoded(&vocabulary, ids), text);
+        }
+    }
+
+    #[test]
+    fn both_mergers_equal_the_definition_at_any_length(vocabulary in vocabulary(), text in text()) {
+        let pairs = Pairs::new(&vocabulary);
+        let expected = reference::merge_piece(&vocabulary, &text);
+        let mut ids = Vec::new();
+        long::Scratch::default().merge(&pairs, vocabulary.byte_ids(), &text, &mut ids);
+        prop_assert_eq!(&ids, &expected);
+        ids.clear();
+        Merger::default().merge(&pairs, vocabulary.byte_ids(), &text, &mut ids);
+        prop_assert_eq!(&ids, &expected);
+    }
+
+    #[test]
+    fn merges_stay_within_pieces_and_the_cache_changes_nothing(
+        vocabulary in vocabulary(),
+        texts in vec(text(), 1..4),
+    ) {
+        let encoder = Encoder::with_splitter(&vocabulary, EncodeConfig::default(), Some(Box::new(AfterSpaces)));
+        let encoder = encoder.expect("valid");
+        let (mut warm, mut tiny) = (encoder.worker(), Worker::with_cache(&encoder, Cache::new(2)));
+        for text in texts.iter().chain(&texts) {
+            let pieces: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b' ').collect();
+            let expected = expected(&vocabulary, &pieces);
+            prop_assert_eq!(warm.encode(text).expect("any bytes encode"), &expected[..]);
+            prop_assert_eq!(tiny.encode(text).expect("any bytes encode"), &expected[..]);
+        }
+    }
+}
+
+/// Merges given as the bytes of their parts, with their ranks. Results have the ids from 256 on.
+fn merging(merges: &[(&str, &str, u32)]) -> Vocabulary {
+    let mut tokens: Vec<Box<[u8]>> = (0..=255).map(|byte: u8| Box::from([byte])).collect();
+    tokens.extend(merges.iter().map(|(left, right, _)| [left.as_bytes(), right.as_bytes()].concat().into()));
+    let id = |bytes: &[u8]| {
+        TokenId::from_index(tokens.iter().position(|token| **token == *bytes).expect("made by a merge"))
+    };
+    let ranked = |&(left, right, rank): &(&str, &str, u32)| RankedMerge {
+        left: id(left.as_bytes()),
+        right: id(right.as_bytes()),
+        result: id(&[left.as_bytes(), right.as_bytes()].concat()),
+        rank,
+    };
+    let merges = merges.iter().map(ranked).collect();
+    let tokens = (0..).map(TokenId::new).zip(tokens).collect();
+    let (specials, split) = (Vec::new(), SplitPattern::None);
+    Vocabulary::new(VocabularyParts { tokens, specials, merges, split, ignore_merges: false })
+        .expect("a valid merge list")
+}
+
+#[test]
+fn the_lowest_rank_goes_first_whenever_it_comes_up() {
+    // a-b goes first where it is left of the other rank 5, and makes a pair of lower rank than its own.
+    let dropping = [("a", "b", 5), ("c", "ab", 1), ("b", "c", 5)];
+    // cde-f comes up before ab-cde takes its left token away.
+    let outrun = [("c", "d", 0), ("cd", "e", 1), ("a", "b", 2), ("ab", "cde", 3), ("cde", "f", 5)];
+    for (merges, text, ids) in [
+        (&dropping[..], "abcab", &[256, 257][..]),
+        (&dropping, "bcab", &[258, 256]),
+        (&dropping, "cabc", &[257, 99]),
+        (&dropping, "ccab", &[99, 257]),
+        (&outrun, "abcdef", &[259, 102]),
+        (&outrun, "bcdef", &[98, 260]),
+    ] {
+        let vocabulary = merging(merges);
+        let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("valid");
+        let ids: Vec<TokenId> = ids.iter().map(|&id| TokenId::new(id)).collect();
+        assert_eq!(encoder.worker().encode(text.as_bytes()).expect("any bytes encode"), ids, "{text}");
+        let mut long = Vec::new();
+        long::Scratch::default().merge(&encoder.pairs, &encoder.byte_ids, text.as_bytes(), &mut long);
+        assert_eq!(long, ids, "{text}");
+    }
+}
+
+/// Long documents are split by stretches, which must not show.
+#[test]
+fn a_long_document_encodes_as_its_pieces_do() {
+    let words = ["the ", " a", "\n\n", "don't", "  ", "12345 ", "é", "\u{3000}", "x", "!!", "\r\n "];
+    let mut state = 7_usize;
+    let text: String = (0..80_000)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            words[(state >> 33) % words.len()]
+        })
+        .collect();
+    let text = text.as_bytes();
+    for named in [Named::Gpt2, Named::Gpt4, Named::Cl100k, Named::O200k] {
+        let vocabulary = trained(&text[..300], SplitPattern::Named(named));
+        let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("valid");
+        let mut ends = vec![0];
+        let splitter = crate::split::splitter(vocabulary.split()).expect("a pattern with a name");
+        splitter.piece_ends(text, &mut ends).expect("it needs no backtracking");
+        let mut merger = Merger::default();
+        let mut expected = Vec::new();
+        for piece in ends.array_windows().map(|&[start, end]| &text[start..end]) {
+            merger.merge(&encoder.pairs, &encoder.byte_ids, piece, &mut expected);
+        }
+        assert!(encoder.worker().encode(text).expect("any bytes encode") == expected, "{named:?}");
+    }
+}
+
+/// What made other encoders crash or hang ends here, with and without a pattern.
+#[test]
+fn a_megabyte_of_anything_ends() {
+    let mut state = 1u64;
+    let mut random = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        usize::try_from(state >> 33).expect("31 bits")
+    };
+    const SIZE: usize = 1_000_000;
+    let letters: Vec<u8> = (0..SIZE).map(|_| b"etaoinshrdlu"[random() % 12]).collect();
+    for text in [vec![b'a'; SIZE], vec![b' '; SIZE], b"ab c".repeat(SIZE / 4), letters] {
+        for split in [SplitPattern::None, SplitPattern::Named(Named::Gpt2)] {
+            let vocabulary = trained(&text[..2_000], split);
+            let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("valid");
+            let mut worker = encoder.worker();
+            let ids = worker.encode(&text).expect("any bytes encode");
+            assert!(ids.len() < SIZE);
+            assert!(decoded(&vocabulary, ids) == text);
+        }
+    }
+}

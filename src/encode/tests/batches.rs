@@ -1,0 +1,181 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow_array::{ArrayRef, BinaryViewArray, Int64Array, RecordBatch};
+
+use super::*;
+use crate::error::{Error, ErrorKind};
+use crate::observer::{Observer, Silent, Stage};
+use crate::source::Batch;
+use crate::train::Merges;
+use crate::units::amount;
+
+type Row = Option<Vec<u8>>;
+
+fn batch(rows: &[Row], first_row: u64) -> Batch {
+    let numbers: Int64Array =
+        (0..).take(rows.len()).map(|row| i64::try_from(first_row).expect("few") + row).collect();
+    let numbers: ArrayRef = Arc::new(numbers);
+    Batch {
+        source: 3,
+        unit: 5,
+        first_row,
+        documents: BinaryViewArray::from_iter(rows.iter().map(Option::as_deref)),
+        columns: Some(RecordBatch::try_from_iter([("row", numbers)]).expect("one column")),
+        continued: false,
+        open: false,
+    }
+}
+
+/// Rows in batches of a given number.
+fn documents(rows: &[Row], size: usize) -> Vec<Batch> {
+    rows.chunks(size).enumerate().map(|(number, rows)| batch(rows, amount(number * size))).collect()
+}
+
+fn encode(
+    threads: usize,
+    batches: Vec<Batch>,
+    encoder: &Encoder,
+    observer: &dyn Observer,
+) -> Result<(EncodeFacts, Vec<TokenBatch>)> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a small pool");
+    let mut taken = Vec::new();
+    let facts = pool.install(|| {
+        let documents = Box::new(batches.into_iter().map(Ok));
+        let name = |source, unit| format!("source {source} unit {unit}");
+        encode_batches(documents, encoder, name, observer, |batch| {
+            taken.push(batch);
+            Ok(())
+        })
+    })?;
+    Ok((facts, taken))
+}
+
+fn rows(batches: &[TokenBatch]) -> Vec<Option<Vec<TokenId>>> {
+    batches.iter().flat_map(|batch| batch.iter().map(|row| row.map(<[TokenId]>::to_vec))).collect()
+}
+
+fn check_places(batches: &[TokenBatch]) {
+    let mut row = 0;
+    for batch in batches {
+        assert_eq!((batch.source, batch.unit, batch.first_row), (3, 5, row));
+        let columns = batch.columns.as_ref().expect("they pass through");
+        assert_eq!(columns.num_rows(), batch.len());
+        assert_eq!(batch.text_lengths.iter().sum::<u64>(), batch.text_bytes);
+        row += amount(batch.len());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, ..ProptestConfig::default() })]
+
+    #[test]
+    fn batches_and_threads_change_nothing(
+        texts in vec(proptest::option::weighted(0.8, text()), 1..30),
+        size in 1..12usize,
+    ) {
+        let vocabulary = trained(&texts.iter().flatten().flatten().copied().collect::<Vec<u8>>(), SplitPattern::None);
+        let eos = Some(TokenId::new(7));
+        let encoder = Encoder::new(&vocabulary, EncodeConfig { eos, ..EncodeConfig::default() }).expect("valid");
+        let mut worker = encoder.worker();
+        let alone: Vec<_> = texts
+            .iter()
+            .map(|text| text.as_ref().map(|text| worker.encode(text).expect("any bytes encode").to_vec()))
+            .collect();
+        for (threads, size) in [(1, size), (2, size), (7, size), (2, texts.len())] {
+            let (facts, taken) = encode(threads, documents(&texts, size), &encoder, &Silent).expect("encodes");
+            prop_assert_eq!(&rows(&taken), &alone);
+            check_places(&taken);
+            let present = texts.iter().flatten();
+            let facts_alone = EncodeFacts {
+                documents: amount(texts.len()),
+                null_documents: amount(texts.iter().filter(|text| text.is_none()).count()),
+                empty_documents: amount(present.clone().filter(|text| text.is_empty()).count()),
+                text_bytes: amount(present.map(Vec::len).sum()),
+                tokens: amount(alone.iter().flatten().map(Vec::len).sum()),
+                specials: 0,
+            };
+            prop_assert_eq!(facts, facts_alone);
+        }
+    }
+}
+
+#[test]
+fn large_batches_are_cut_into_runs_between_rows() {
+    let three: [Row; 3] = [Some(vec![b'x'; 1_500_000]), None, Some(vec![b'y'; 5_000_000])];
+    let texts: Vec<Row> = three.iter().cycle().take(9).cloned().collect();
+    let vocabulary = trained(b"xxyy", SplitPattern::None);
+    let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("valid");
+    let (facts, taken) = encode(2, documents(&texts, 9), &encoder, &Silent).expect("encodes");
+    assert!(taken.iter().all(|batch| batch.text_bytes <= 4 << 20 || batch.len() == 1));
+    assert!(taken.len() > 3);
+    check_places(&taken);
+    assert_eq!((facts.documents, facts.text_bytes), (9, 19_500_000));
+    assert_eq!(rows(&taken).len(), 9);
+}
+
+#[test]
+fn a_forbidden_special_token_is_named_with_its_unit_and_row() {
+    let specials = [String::from("<|end|>")];
+    let (none, at) = (Merges::default(), SpecialTokensAt::End);
+    let vocabulary = Vocabulary::from_merges(&none, &specials, at, SplitPattern::None);
+    let config = EncodeConfig { special: SpecialPolicy::Forbid, ..EncodeConfig::default() };
+    let encoder = Encoder::new(&vocabulary.expect("valid"), config).expect("valid");
+    let texts: Vec<Row> = ["a", "b", "c", "d", "e <|end|>", "<|end|>"].map(|text| Some(text.into())).into();
+    let error = encode(3, documents(&texts, 2), &encoder, &Silent).expect_err("forbidden");
+    assert_eq!(error.kind(), ErrorKind::Failed);
+    assert_eq!(
+        error.to_string(),
+        r#"source 3 unit 5: row 4: the text holds the special token "<|end|>" at byte 2"#
+    );
+    assert!(error.help().is_some());
+}
+
+struct Stops {
+    bytes: AtomicU64,
+    at: u64,
+}
+
+impl Observer for Stops {
+    fn advanced(&self, stage: Stage, amount: u64) {
+        assert_eq!(stage, Stage::Encode);
+        self.bytes.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    fn stopping(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) >= self.at
+    }
+}
+
+#[test]
+fn the_observer_hears_every_byte_and_can_stop_the_run() {
+    let texts: Vec<Row> = vec![Some(b"some text".to_vec()); 100];
+    let encoder = Encoder::new(&trained(b"", SplitPattern::None), EncodeConfig::default()).expect("valid");
+    let run = |at| {
+        let observer = Stops { bytes: AtomicU64::new(0), at };
+        let outcome = encode(2, documents(&texts, 3), &encoder, &observer);
+        (observer.bytes.into_inner(), outcome.map(|(facts, _)| facts.documents).map_err(|error| error.kind()))
+    };
+    assert_eq!(run(u64::MAX), (900, Ok(100)));
+    assert_eq!(run(54), (54, Err(ErrorKind::Interrupted)));
+}
+
+#[test]
+fn an_error_of_the_source_ends_it() {
+    let encoder = Encoder::new(&trained(b"", SplitPattern::None), EncodeConfig::default()).expect("valid");
+    let good = batch(&[Some(b"a".to_vec())], 0);
+    let documents = Box::new([Ok(good), Err(Error::interrupted())].into_iter());
+    let mut taken = 0;
+    let outcome = encode_batches(
+        documents,
+        &encoder,
+        |_, _| String::new(),
+        &Silent,
+        |batch| {
+            taken += batch.len();
+            Ok(())
+        },
+    );
+    assert!(outcome.is_err());
+    assert_eq!(taken, 1);
+}
