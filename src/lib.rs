@@ -19,27 +19,24 @@ pub mod parallel;
 /// Writes a file whole or not at all.
 pub mod files;
 
-/// Reads documents from Parquet, JSONL, text, Arrow, the hub, or a generator.
+// The stages in the order of the flow; each one's mod.rs says what it takes and what it gives.
 pub mod source;
-/// Chooses the documents of a run.
 pub mod sample;
-/// Cuts text into pieces.
 pub mod split;
-/// Counts distinct pieces.
 pub mod count;
-/// Learns merges from weighted byte sequences.
 pub mod train;
-/// Token ids, their bytes, and the files that hold them.
 pub mod vocab;
-/// Turns text into token ids.
 pub mod encode;
-/// Writes token ids.
 pub mod sink;
-/// Says what a run did, as JSON and as a page.
 pub mod report;
-/// Knows the order of the stages.
 pub mod run;
 
 pub use error::{Error, ErrorKind, Result};
 pub use observer::{Observer, Stage};
 pub use units::{Count, TokenId};
+
+// The flow of the data, by the types at the stages' boundaries.
+#[rustfmt::skip]
+pub use self::{
+    source::Batch, count::PieceCounts, train::Merges, vocab::Vocabulary, encode::TokenBatch, report::RunReport,
+};

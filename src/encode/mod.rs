@@ -4,7 +4,7 @@
 //! training: a tokenizer from elsewhere encodes as well as ours.
 //!
 //! To encode a piece means: while any adjacent pair of tokens is in the merge list, merge the pair of
-//! lowest rank, the leftmost among equals. [`reference`] says just that; everything else here gives
+//! lowest rank, the leftmost among equals. [`mod@reference`] says just that; everything else here gives
 //! the same ids sooner, for every text and every merge list.
 
 mod batch;

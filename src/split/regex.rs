@@ -12,7 +12,7 @@ use crate::error::Result;
 /// Splits by any regular expression that fancy-regex understands.
 ///
 /// Time is linear for expressions without look-around. Others backtrack: a search that takes more
-/// than [`BACKTRACK_LIMIT`] steps back, or remembers more than a million places, is an error.
+/// than a thousand million steps back, or remembers more than a million places, is an error.
 pub struct RegexSplitter {
     regex: Regex,
 }

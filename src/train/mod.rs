@@ -4,7 +4,7 @@
 //! patterns or the number of threads.
 
 //!
-//! [`learn_merges`] is the fast way, [`reference`] the obvious one. Counts of pairs are sums over
+//! [`learn_merges`] is the fast way, [`mod@reference`] the obvious one. Counts of pairs are sums over
 //! sequences of weight × adjacent positions; positions overlap (`aaaa` has the pair (a, a) three
 //! times), but replacing goes left to right without overlap.
 

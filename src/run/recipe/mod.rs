@@ -1,6 +1,6 @@
 //! What the user wrote: a recipe file or the flags of a command, read but not yet checked as a whole.
 //!
-//! Both give the same [`Recipe`], so that [`plan`](super::plan) checks them by the same rules and only
+//! Both give the same [`Recipe`], so that [`plan`](super::plan()) checks them by the same rules and only
 //! the words of its messages differ: keys and lines of a file, or flags.
 
 mod choice;
