@@ -52,6 +52,11 @@ fn by_extension(path: &Path) -> (Option<Format>, Compression) {
     (format, compression)
 }
 
+/// Whether a file's name says its format.
+pub(super) fn is_known(path: &Path) -> bool {
+    by_extension(path).0.is_some()
+}
+
 /// Lists the files of a path, folder or glob.
 ///
 /// In a folder only files count whose extension is known, unless `format` is given; hidden files and
@@ -125,8 +130,7 @@ fn walk(folder: &Path, format: Option<Format>, files: &mut Vec<PathBuf>) -> Resu
         let kind = entry.file_type().map_err(io)?;
         if kind.is_dir() {
             walk(&path, format, files)?;
-        } else if (kind.is_file() || path.is_file()) && (format.is_some() || by_extension(&path).0.is_some())
-        {
+        } else if (kind.is_file() || path.is_file()) && (format.is_some() || is_known(&path)) {
             // A link to a file counts, one to a folder does not: it could lead back up.
             files.push(path);
         }

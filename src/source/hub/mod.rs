@@ -1,7 +1,15 @@
 //! Datasets of the Hugging Face hub: their files are downloaded once into the cache that Python's
 //! `huggingface_hub` uses too, and then read as local files.
 
+#[cfg(feature = "hub")]
+mod cache;
+#[cfg(feature = "hub")]
+mod client;
 mod uri;
+
+#[cfg(test)]
+#[cfg(feature = "hub")]
+mod tests;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -49,7 +57,30 @@ pub(super) type Fetched = ((PathBuf, String), Identity);
 enum HubFault {
     #[error("{uri} does not name a dataset")]
     Uri { uri: String },
+    #[error("{path} of {repository} leads out of the repository")]
+    #[cfg(feature = "hub")]
+    Outside { repository: String, path: String },
+    #[error("{uri} has no files to read")]
+    #[cfg(feature = "hub")]
+    NoFiles { uri: String },
+    #[error("{uri} is not in the cache {}", cache.display())]
+    #[cfg(feature = "hub")]
+    NotCached { uri: String, cache: PathBuf },
+    #[error("{uri} cannot be fetched")]
+    #[cfg(feature = "hub")]
+    Refused {
+        uri: String,
+        #[source]
+        cause: hf_hub::HFError,
+    },
+    #[error("{repository} has no usable {what}")]
+    #[cfg(feature = "hub")]
+    Answer { repository: String, what: &'static str },
+    #[error("{path} did not arrive whole: {problem}")]
+    #[cfg(feature = "hub")]
+    Broken { path: String, problem: String },
     #[error("{uri} cannot be fetched: this program was built without the hub")]
+    #[cfg(not(feature = "hub"))]
     Without { uri: String },
 }
 
@@ -59,7 +90,19 @@ impl HubFault {
     }
 }
 
+/// Downloads the files that a URI stands for, unless the cache has them, and says where they are.
+///
+/// # Errors
+/// The URI names no dataset or no files; the hub cannot be reached, refuses, or sends something wrong.
+#[cfg(feature = "hub")]
+pub(super) fn fetch(uri: &str, settings: &HubSettings, observer: &dyn Observer) -> Result<Vec<Fetched>> {
+    let wanted = uri::Wanted::parse(uri)?;
+    let cache = cache::Cache::of(&wanted, settings);
+    if settings.offline { cache.files(&wanted) } else { client::fetch(&wanted, &cache, settings, observer) }
+}
+
 /// Refuses: the hub's client is not part of this build.
+#[cfg(not(feature = "hub"))]
 pub(super) fn fetch(uri: &str, _settings: &HubSettings, _observer: &dyn Observer) -> Result<Vec<Fetched>> {
     uri::Wanted::parse(uri)?;
     let error = HubFault::Without { uri: uri.to_owned() }.with(ErrorKind::Usage);

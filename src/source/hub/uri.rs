@@ -5,7 +5,6 @@ use crate::error::{ErrorKind, Result};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) uri: String,
-    /// Empty for the few datasets that have no namespace.
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) revision: Option<String>,
@@ -54,6 +53,40 @@ impl Wanted {
             revision,
             path: path.map(str::to_owned),
         })
+    }
+
+    /// `namespace/name`.
+    #[cfg(feature = "hub")]
+    pub(super) fn repository(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// The revisions to look at in turn: without a path or a revision, the converted branch is asked
+    /// where the dataset itself has no Parquet files.
+    #[cfg(feature = "hub")]
+    pub(super) fn revisions(&self) -> Vec<&str> {
+        match (&self.revision, &self.path) {
+            (Some(revision), _) => vec![revision],
+            (None, Some(_)) => vec!["main"],
+            (None, None) => vec!["main", CONVERTED],
+        }
+    }
+
+    /// Whether a file of the repository is asked for: it lies at the path, in the folder there, or
+    /// matches the pattern; without a path, it is a Parquet file.
+    #[cfg(feature = "hub")]
+    pub(super) fn wants(&self, file: &str) -> bool {
+        let known = |file: &str| super::super::listing::is_known(std::path::Path::new(file));
+        if file.split('/').any(|part| part.starts_with('.')) {
+            return false;
+        }
+        let Some(path) = &self.path else { return file.ends_with(".parquet") };
+        if file == path || file.strip_prefix(path).is_some_and(|below| below.starts_with('/') && known(below))
+        {
+            return true;
+        }
+        let options = glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
+        glob::Pattern::new(path).is_ok_and(|pattern| pattern.matches_with(file, options))
     }
 }
 

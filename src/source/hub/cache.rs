@@ -1,0 +1,139 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::uri::Wanted;
+use super::{Fetched, HubFault, HubSettings};
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::{folder_of, publish};
+use crate::source::Identity;
+
+/// A dataset's folder in the standard cache: `blobs` by entity tag, `snapshots` that link to them by
+/// commit and path, and `refs` with the commit that each revision was when last asked.
+pub(super) struct Cache {
+    folder: PathBuf,
+    repository: String,
+}
+
+impl Cache {
+    pub(super) fn of(wanted: &Wanted, settings: &HubSettings) -> Cache {
+        let folder = settings.cache.join(format!("datasets--{}--{}", wanted.namespace, wanted.name));
+        Cache { folder, repository: wanted.repository() }
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(super) fn repository(&self) -> &str {
+        &self.repository
+    }
+
+    /// Where a file of a commit is or will be. The path has been checked by [`inside`].
+    pub(super) fn snapshot(&self, commit: &str, path: &str) -> PathBuf {
+        self.folder.join("snapshots").join(commit).join(path)
+    }
+
+    /// Whether the file is there, whole: a link whose blob is missing does not count.
+    pub(super) fn has(&self, commit: &str, path: &str) -> bool {
+        self.snapshot(commit, path).is_file()
+    }
+
+    /// Moves a verified file to its place among the blobs, and links the snapshot to it.
+    pub(super) fn keep(&self, file: &Path, etag: &str, commit: &str, path: &str) -> Result<()> {
+        let blob = self.folder.join("blobs").join(etag);
+        let snapshot = self.snapshot(commit, path);
+        for place in [&blob, &snapshot] {
+            let folder = folder_of(place);
+            fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
+        }
+        fs::rename(file, &blob).map_err(|cause| Error::io("write", &blob, cause))?;
+        let up = "../".repeat(path.split('/').count() + 1);
+        link(Path::new(&format!("{up}blobs/{etag}")), &blob, &snapshot)
+            .map_err(|cause| Error::io("write", &snapshot, cause))
+    }
+
+    /// Notes which commit a revision is.
+    pub(super) fn note(&self, revision: &str, commit: &str) -> Result<()> {
+        let path = self.folder.join("refs").join(revision);
+        let folder = folder_of(&path);
+        fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
+        publish(&path, |file| {
+            std::io::Write::write_all(file, commit.as_bytes())
+                .map_err(|cause| Error::io("write", &path, cause))
+        })
+    }
+
+    fn noted(&self, revision: &str) -> Option<String> {
+        if is_commit(revision) {
+            return Some(revision.to_owned());
+        }
+        let commit = fs::read_to_string(self.folder.join("refs").join(revision)).ok()?;
+        Some(commit.trim().to_owned()).filter(|commit| is_commit(commit))
+    }
+
+    /// A file of the cache as a source reads it.
+    pub(super) fn fetched(&self, commit: &str, path: &str) -> Fetched {
+        let snapshot = self.snapshot(commit, path);
+        // Where links cannot be made the snapshot is a copy, and the commit alone identifies it.
+        let blob = fs::read_link(&snapshot).ok();
+        let etag = blob.and_then(|blob| Some(blob.file_name()?.to_string_lossy().into_owned()));
+        let identity = Identity::Hub { commit: commit.to_owned(), etag: etag.unwrap_or_default() };
+        let name = format!("hf://datasets/{}@{commit}/{path}", self.repository);
+        ((snapshot, name), identity)
+    }
+
+    /// What the cache has of a URI's files, without asking the hub.
+    pub(super) fn files(&self, wanted: &Wanted) -> Result<Vec<Fetched>> {
+        for revision in wanted.revisions() {
+            let Some(commit) = self.noted(revision) else { continue };
+            let root = self.folder.join("snapshots").join(&commit);
+            let mut paths = Vec::new();
+            below(&root, "", &mut paths);
+            paths.retain(|path| wanted.wants(path) && self.has(&commit, path));
+            paths.sort();
+            if !paths.is_empty() {
+                return Ok(paths.iter().map(|path| self.fetched(&commit, path)).collect());
+            }
+        }
+        let error = HubFault::NotCached { uri: wanted.uri.clone(), cache: self.folder.clone() };
+        Err(error.with(ErrorKind::Network).with_help("run once with the network, without HF_HUB_OFFLINE"))
+    }
+}
+
+/// The files of a folder as paths with slashes. What cannot be read is not in the cache.
+fn below(folder: &Path, prefix: &str, found: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let path = format!("{prefix}{name}");
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            below(&entry.path(), &format!("{path}/"), found);
+        } else {
+            found.push(path);
+        }
+    }
+}
+
+#[cfg(unix)]
+fn link(relative: &Path, _blob: &Path, snapshot: &Path) -> std::io::Result<()> {
+    // A link of the same name leads to another blob or to none.
+    if snapshot.is_symlink() {
+        fs::remove_file(snapshot)?;
+    }
+    std::os::unix::fs::symlink(relative, snapshot)
+}
+
+#[cfg(not(unix))]
+fn link(_relative: &Path, blob: &Path, snapshot: &Path) -> std::io::Result<()> {
+    fs::copy(blob, snapshot).map(|_| ())
+}
+
+/// Whether a text is the full hash of a commit.
+pub(super) fn is_commit(text: &str) -> bool {
+    text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Whether a path that a server gave stays in the folder that it is joined to.
+pub(super) fn inside(path: &str) -> bool {
+    let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['\\', '\0', ':']);
+    path.split('/').all(plain)
+}
