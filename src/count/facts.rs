@@ -1,8 +1,8 @@
 use serde::{Deserialize, Serialize};
 
-use super::PieceCounts;
+use super::{Histogram, PieceCounts};
 use crate::source::Batch;
-use crate::units::{amount, place};
+use crate::units::amount;
 
 /// What the text that was read is like. Weights do not count here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,8 +19,8 @@ pub struct CorpusFacts {
     pub special_tokens: u64,
     /// How many of the 256 bytes occur.
     pub distinct_bytes: u64,
-    /// How many documents have a length in bytes of 0, of 1, of 2–3, of 4–7, and so on.
-    pub document_lengths: Vec<u64>,
+    /// Documents by their length in bytes.
+    pub document_lengths: Histogram,
 }
 
 /// Facts being gathered.
@@ -60,12 +60,7 @@ impl FactFinder {
     fn end_document(&mut self) {
         let Some(length) = self.open.take() else { return };
         self.facts.documents += 1;
-        let digits = place(u64::BITS - length.leading_zeros());
-        let lengths = &mut self.facts.document_lengths;
-        if lengths.len() <= digits {
-            lengths.resize(digits + 1, 0);
-        }
-        lengths[digits] += 1;
+        self.facts.document_lengths.add(length);
     }
 
     /// Takes note of text whose documents are known already.

@@ -5,6 +5,7 @@
 
 mod pieces;
 mod facts;
+mod histogram;
 mod parts;
 mod table;
 mod fold;
@@ -18,6 +19,7 @@ mod fault;
 pub use counts_file::{CountsFile, CountsInfo, read_counts, write_counts};
 pub use facts::CorpusFacts;
 pub use gather::gather_documents;
+pub use histogram::{Bin, Histogram};
 pub use pieces::PieceCounts;
 
 use serde::{Deserialize, Serialize};

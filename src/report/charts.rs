@@ -1,9 +1,9 @@
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 
+use super::TrainingFacts;
 use super::compression::compression;
-use super::histogram::{bin_number, bounds};
-use super::{Histogram, TrainingFacts};
+use crate::count::{Bin, Histogram};
 use crate::units::{amount, float};
 
 /// The colours below stand for roles; the page's style sheet gives each role its colour by them, light or
@@ -47,13 +47,13 @@ pub(super) fn counts_by_rank(counts: &[u64]) -> String {
 /// A bar for each bin. The axis is linear for short lengths and logarithmic for long ones, as the bins are.
 pub(super) fn bars(histogram: &Histogram) -> String {
     let bins = histogram.bins();
-    let number = |length| amount(bin_number(length));
+    let number = |length| amount(Histogram::bin_number(length));
     let first = bins.first().map_or(0, |bin| number(bin.from));
     let last = bins.last().map_or(0, |bin| number(bin.from));
     let top = bins.iter().map(|bin| bin.count).max().unwrap_or(0).max(1);
     let label = |x: &f64| format_bin(*x);
     draw(float(first)..float(last + 1), 0.0..float(top), &label, &|y| short(*y), |chart| {
-        let bar = |bin: &super::Bin| {
+        let bar = |bin: &Bin| {
             let x = float(number(bin.from));
             let mut bar = Rectangle::new([(x, 0.0), (x + 1.0, float(bin.count))], LINE.filled());
             bar.set_margin(0, 0, 1, 1);
@@ -66,7 +66,7 @@ pub(super) fn bars(histogram: &Histogram) -> String {
 /// The least length of the bin that begins at `x`.
 fn format_bin(x: f64) -> String {
     let number: usize = format!("{x:.0}").parse().unwrap_or(0);
-    short(float(bounds(number).0))
+    short(float(Histogram::bounds(number).0))
 }
 
 fn curve(points: &[(u64, f64)], y_label: impl Fn(f64) -> String) -> String {

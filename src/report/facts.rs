@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-use super::{Histogram, ShownToken};
+use super::ShownToken;
+use crate::count::Histogram;
 use crate::train::HistoryPoint;
 
 /// Everything a run tells about itself: the content of `report.json`, and all that the page shows.

@@ -4,9 +4,7 @@
 //! in these two files only, so that everything else a run writes depends on its input alone.
 
 mod facts;
-mod histogram;
 mod shown;
-mod tally;
 mod compression;
 mod json;
 mod charts;
@@ -17,11 +15,9 @@ pub use facts::{
     CorpusFacts, EncodingFacts, LearnedMerge, OutputFile, RecipeFacts, RunReport, SampleDocument,
     SkippedInput, StageCost, TokenizerFacts, TrainingFacts, VocabularyFacts,
 };
-pub use histogram::{Bin, Histogram};
 pub use html::to_html;
 pub use json::to_json;
 pub use shown::ShownToken;
-pub use tally::Tally;
 
 use std::io::Write;
 use std::path::Path;

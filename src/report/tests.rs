@@ -1,7 +1,7 @@
 use serde_json::Value;
 
-use super::histogram::{bin_number, bounds};
 use super::*;
+use crate::count::Histogram;
 use crate::train::HistoryPoint;
 use crate::units::TokenId;
 
@@ -211,25 +211,6 @@ fn a_report_without_anything_is_a_page_too() {
 }
 
 #[test]
-fn bins_cover_every_length_once() {
-    for number in 0..bin_number(u64::MAX) {
-        let ((from, to), (next, _)) = (bounds(number), bounds(number + 1));
-        assert!(from <= to && to + 1 == next, "{number}");
-        assert_eq!((bin_number(from), bin_number(to)), (number, number));
-    }
-    assert_eq!(bounds(bin_number(u64::MAX)).1, u64::MAX);
-    assert_eq!(bounds(bin_number(45)), (40, 47));
-}
-
-#[test]
-fn histograms_of_threads_add_up_to_that_of_all() {
-    let (mut left, right) = (lengths(0..500), lengths(300..9_000));
-    left.merge(&right);
-    assert_eq!(left, lengths((300..9_000).chain(0..500)));
-    assert_eq!(left.total(), 9_200);
-}
-
-#[test]
 fn tokens_show_what_would_not_be_seen() {
     for (bytes, shown) in [
         (&b"plain"[..], "plain"),
@@ -261,24 +242,4 @@ fn both_files_are_written() {
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect("a file");
     assert_eq!(read(JSON_NAME), to_json(&report));
     assert_eq!(read(HTML_NAME), to_html(&report));
-}
-
-#[test]
-fn tallies_of_parts_and_threads_add_up() {
-    let documents: [&[u8]; 4] = ["naïve".as_bytes(), b"", &[0xFF, b'a'], b"line\n"];
-    let mut whole = Tally::new();
-    documents.iter().for_each(|document| whole.document(document));
-    whole.null();
-    let facts = whole.facts(Vec::new());
-    assert_eq!((facts.documents, facts.null_documents), (4, 1));
-    assert_eq!((facts.text_bytes, facts.characters, facts.distinct_bytes), (13, 12, 10));
-    assert_eq!(facts.document_lengths, lengths([6, 0, 2, 5]));
-
-    let (mut left, mut right) = (Tally::new(), Tally::new());
-    left.null();
-    left.part(&documents[0][..3], false);
-    left.part(&documents[0][3..], true);
-    documents[1..].iter().for_each(|document| right.document(document));
-    right.merge(&left);
-    assert_eq!(right.facts(Vec::new()), facts);
 }

@@ -5,9 +5,10 @@ use super::encode::{Encoded, added_tokens, shown};
 use super::inputs::Inputs;
 use super::plan::Plan;
 use super::train::Trained;
+use crate::count::Histogram;
 use crate::error::Result;
 use crate::report::{
-    CorpusFacts, EncodingFacts, Histogram, LearnedMerge, OutputFile, RecipeFacts, RunReport, SkippedInput,
+    CorpusFacts, EncodingFacts, LearnedMerge, OutputFile, RecipeFacts, RunReport, SkippedInput,
     TokenizerFacts, TrainingFacts, VocabularyFacts,
 };
 use crate::train::HistoryPoint;
@@ -56,7 +57,7 @@ impl Deeds<'_> {
                 text_bytes: corpus.text_bytes,
                 characters: corpus.characters,
                 distinct_bytes: corpus.distinct_bytes,
-                document_lengths: Histogram::of_doublings(&corpus.document_lengths),
+                document_lengths: corpus.document_lengths.clone(),
             };
         }
         let Some(Encoded { facts, .. }) = self.encoded else { return CorpusFacts::default() };

@@ -14,7 +14,7 @@ const GRAPH: [(&str, &[&str]); 10] = [
     ("encode", &["source::Batch", "source::Documents", "split", "vocab"]),
     // The manifest says which units of the source each file holds.
     ("sink", &["source::Batch", "source::Identity", "source::Range", "source::Unit", "encode"]),
-    ("report", &["train::HistoryPoint"]),
+    ("report", &["count::Bin", "count::Histogram", "train::HistoryPoint"]),
     ("run", &["source", "sample", "split", "count", "train", "vocab", "encode", "sink", "report"]),
 ];
 

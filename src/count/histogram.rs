@@ -1,0 +1,89 @@
+use serde::{Deserialize, Serialize};
+
+use crate::units::{amount, place64};
+
+/// Lengths below this have a bin of their own; from here on there are [`STEPS`] bins to a doubling.
+const FINE: u64 = 16;
+
+/// Bins to a doubling.
+const STEPS: u64 = 4;
+
+/// How many things have which length: exact for short ones, to a quarter of a doubling for others, so
+/// that a histogram is small whatever the lengths.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Histogram {
+    bins: Vec<Bin>,
+}
+
+/// The things with a length from `from` to `to`, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bin {
+    /// The least length.
+    pub from: u64,
+    /// The greatest length.
+    pub to: u64,
+    /// How many there are.
+    pub count: u64,
+}
+
+impl Histogram {
+    /// Counts one thing of this length.
+    pub fn add(&mut self, length: u64) {
+        let (from, to) = Histogram::bounds(Histogram::bin_number(length));
+        match self.bins.binary_search_by_key(&from, |bin| bin.from) {
+            Ok(found) => self.bins[found].count += 1,
+            Err(place) => self.bins.insert(place, Bin { from, to, count: 1 }),
+        }
+    }
+
+    /// The bins that are not empty, by ascending length.
+    pub fn bins(&self) -> &[Bin] {
+        &self.bins
+    }
+
+    /// Which bin a length falls into, counted from 0.
+    pub(crate) fn bin_number(length: u64) -> usize {
+        if length < FINE {
+            return place64(length);
+        }
+        let doublings = length.ilog2() - FINE.ilog2();
+        let step = (length >> (length.ilog2() - STEPS.ilog2())) & (STEPS - 1);
+        place64(FINE + STEPS * u64::from(doublings) + step)
+    }
+
+    /// The least and the greatest length that fall into a bin.
+    pub(crate) fn bounds(number: usize) -> (u64, u64) {
+        let number = amount(number);
+        if number < FINE {
+            return (number, number);
+        }
+        let (doublings, step) = ((number - FINE) / STEPS, (number - FINE) % STEPS);
+        let width = (FINE / STEPS) << doublings;
+        let from = (FINE << doublings) + step * width;
+        (from, from + (width - 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_cover_every_length_once() {
+        for number in 0..Histogram::bin_number(u64::MAX) {
+            let ((from, to), (next, _)) = (Histogram::bounds(number), Histogram::bounds(number + 1));
+            assert!(from <= to && to + 1 == next, "{number}");
+            assert_eq!((Histogram::bin_number(from), Histogram::bin_number(to)), (number, number));
+        }
+        assert_eq!(Histogram::bounds(Histogram::bin_number(u64::MAX)).1, u64::MAX);
+    }
+
+    #[test]
+    fn things_of_nearly_equal_length_share_a_bin() {
+        let mut histogram = Histogram::default();
+        [45, 3, 41, 48].into_iter().for_each(|length| histogram.add(length));
+        let bin = |from, to, count| Bin { from, to, count };
+        assert_eq!(histogram.bins(), [bin(3, 3, 1), bin(40, 47, 2), bin(48, 55, 1)]);
+    }
+}
