@@ -139,7 +139,9 @@ impl Scratch {
             Some(at).filter(|_| c < b && c <= d).map(|at| entry(c, at)),
             right.filter(|&right| d != u32::MAX && d_rises(right)).map(|at| entry(d, at)),
         ];
-        self.heap.extend(rising.into_iter().flatten().map(Reverse));
+        for entry in rising.into_iter().flatten() {
+            self.heap.push(Reverse(entry));
+        }
     }
 }
 
