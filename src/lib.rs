@@ -40,3 +40,7 @@ pub use units::{Count, TokenId};
 pub use self::{
     source::Batch, count::PieceCounts, train::Merges, vocab::Vocabulary, encode::TokenBatch, report::RunReport,
 };
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

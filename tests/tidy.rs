@@ -100,3 +100,14 @@ fn the_library_lists_its_stages_in_the_order_of_the_flow() {
     let library = fs::read_to_string(root().join("src/lib.rs")).expect("the library's root");
     assert_eq!(rules::stage_order(&library), rules::flow());
 }
+
+#[test]
+fn the_invariants_name_tests_that_exist() {
+    let document = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the architecture");
+    let (_, invariants) = document.split_once("## Invariants").expect("a section on invariants");
+    let files = read(&["src", "tests"]);
+    let named = rules::test_names(invariants);
+    let missing: Vec<&str> =
+        named.iter().copied().filter(|name| !files.iter().any(|file| file.defines(name))).collect();
+    assert!(named.len() > 20 && missing.is_empty(), "{} named, missing {missing:?}", named.len());
+}

@@ -63,6 +63,11 @@ impl File {
         File { path: path.to_owned(), source: source.to_owned(), all, code }
     }
 
+    /// Whether there is a function with this name.
+    pub(crate) fn defines(&self, name: &str) -> bool {
+        self.all.windows(2).any(|pair| pair[0].text == "fn" && pair[1].text == name)
+    }
+
     /// The module the file is, from the root: `src/train/queue.rs` is `[train, queue]`.
     fn module(&self) -> Vec<&str> {
         let path = self.path.strip_prefix("src/").unwrap_or(&self.path);
@@ -284,6 +289,13 @@ pub(crate) fn stage_docs(file: &File) -> Vec<Offence> {
         return Vec::new();
     }
     vec![Offence { line: 1, what: "the stage does not say what it takes and gives".to_owned() }]
+}
+
+/// The names of tests in a text: what stands in backquotes and is words joined by underscores.
+pub(crate) fn test_names(text: &str) -> Vec<&str> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    quoted.filter(|name| name.contains('_') && name.chars().all(word)).collect()
 }
 
 #[cfg(test)]

@@ -113,3 +113,10 @@ fn the_order_of_stages_is_read_from_the_declarations() {
     let library = "/// First.\npub mod b;\nmod units;\nmod a;\npub use a::mod_like;";
     assert_eq!(stage_order(library), ["b", "a"]);
 }
+
+#[test]
+fn names_of_tests_are_found_and_looked_up() {
+    assert_eq!(test_names("`a_b`, `lib.rs`, `word`, c_d and `e_1`."), ["a_b", "e_1"]);
+    let file = File::new("src/a/tests.rs", "#[test]\nfn a_b() {}\n// fn c_d()");
+    assert!(file.defines("a_b") && !file.defines("c_d"));
+}
