@@ -124,8 +124,9 @@ impl<'a> Job<'a> {
                 }
             };
         }
-        let changed =
-            State::read(&self.folder).and_then(|held| self.state.difference(&held)).unwrap_or("something");
+        let changed = State::read(self.folder.path())
+            .and_then(|held| self.state.difference(&held))
+            .unwrap_or("something");
         if self.options.force {
             self.observer.noted(&format!("{changed} changed since the last run; doing it again"));
             return Ok(None);

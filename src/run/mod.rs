@@ -10,15 +10,22 @@ mod train;
 mod encode;
 mod facts;
 mod job;
+mod tally;
+mod preview;
 
 pub use job::{JobOptions, Outcome, job, train_only};
 pub use plan::{EncodePlan, Plan, Surroundings, TrainPlan, plan};
+pub use preview::{Held, Preview, SourcePreview, preview};
 pub use recipe::{Mistakes, Recipe};
+pub use tally::{Tally, count_only};
 
 use crate::error::{Error, ErrorKind, Result};
 
 /// Runs `work` on a rayon pool of its own with this many threads.
-fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+///
+/// # Errors
+/// The threads cannot be started, or what `work` gives.
+pub fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     pool.map_err(|cause| Error::new(ErrorKind::Failed, fault::Fault::NoThreads { cause }))?.install(work)
 }

@@ -1,5 +1,5 @@
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -8,7 +8,7 @@ use super::inputs::Inputs;
 use super::plan::Plan;
 use crate::error::{Error, Result};
 use crate::files;
-use crate::sink::OutputFolder;
+use crate::sink::{OutputFolder, STATE_FOLDER};
 use crate::vocab::Vocabulary;
 
 /// All that an output depends on: two jobs with the same state write the same bytes.
@@ -55,17 +55,17 @@ impl State {
 
     /// Notes in the folder whose result it is going to hold.
     pub(super) fn write(&self, folder: &OutputFolder) -> Result<()> {
-        let path = path(folder);
+        let path = path(folder.path());
         let text = serde_json::to_vec_pretty(self).expect("plain data");
         files::publish(&path, |file| file.write_all(&text).map_err(|cause| Error::io("write", &path, cause)))
     }
 
     /// What the folder was noted to hold; `None` where nothing legible says it.
-    pub(super) fn read(folder: &OutputFolder) -> Option<State> {
+    pub(super) fn read(folder: &Path) -> Option<State> {
         serde_json::from_slice(&std::fs::read(path(folder)).ok()?).ok()
     }
 }
 
-fn path(folder: &OutputFolder) -> PathBuf {
-    folder.state().join("job.json")
+fn path(folder: &Path) -> PathBuf {
+    folder.join(STATE_FOLDER).join("job.json")
 }

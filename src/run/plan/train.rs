@@ -48,6 +48,10 @@ impl Check<'_> {
 
     fn split(&mut self, keys: &TrainKeys) -> SplitPattern {
         let Some(given) = &keys.split else { return SplitPattern::Named(Named::Gpt4) };
+        if given.value == SplitPattern::None && matches!(self.origin, Origin::Flags(Command::Count)) {
+            let problem = "cannot be none: without a split there are no pieces to count";
+            self.wrong("split", given, problem, "name a split, or train from the text itself");
+        }
         if let SplitPattern::Custom(_) = &given.value
             && let Err(error) = splitter(&given.value)
         {

@@ -1,0 +1,129 @@
+//! `bench`: how fast documents held in memory are encoded.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use tokenmill::encode::{EncodeConfig, Encoder, TokenBatch, encode_batches};
+use tokenmill::run::with_threads;
+use tokenmill::source::Batch;
+use tokenmill::units::{ByteCount, amount, float};
+use tokenmill::vocab::load;
+use tokenmill::{Observer, Result};
+
+use super::args::BenchArgs;
+use super::failure::Failure;
+use super::flags;
+use super::input::Input;
+use super::session::{Done, Session, print};
+use super::surroundings::{memory_peak, processor_time};
+
+/// What was measured.
+#[derive(Debug, Serialize)]
+struct Measured {
+    documents: u64,
+    text_bytes: u64,
+    tokens: u64,
+    threads: usize,
+    read_s: f64,
+    load_s: f64,
+    encode_s: f64,
+    encode_cpu_s: Option<f64>,
+    mb_per_s: f64,
+    peak_memory_bytes: Option<ByteCount>,
+    ids_sha256: String,
+}
+
+pub(super) fn bench(args: &BenchArgs, session: &Session<'_>) -> Result<Done, Failure> {
+    let plan = session.plan(flags::bench(args))?;
+    let progress = session.progress();
+    let input = Input::open(&plan, &progress)?;
+    let measured = with_threads(plan.threads, || measure(args, &input, plan.threads, &progress))?;
+    if session.json() {
+        session.print_json(&measured)?;
+    } else {
+        print(|out| measured.write(out))?;
+    }
+    Ok(session.done(input.skipped()))
+}
+
+fn measure(args: &BenchArgs, input: &Input, threads: usize, observer: &dyn Observer) -> Result<Measured> {
+    let start = Instant::now();
+    let documents: Vec<Batch> = input.documents().collect::<Result<_>>()?;
+    let read_s = start.elapsed().as_secs_f64();
+    let text_bytes = documents.iter().map(Batch::text_bytes).sum();
+
+    let start = Instant::now();
+    let vocabulary = load(Path::new(&args.tokenizer.tokenizer), &args.tokenizer.options(), observer)?;
+    let encoder = Encoder::new(&vocabulary, EncodeConfig::default())?;
+    let load_s = start.elapsed().as_secs_f64();
+
+    let count = documents.iter().map(|batch| amount(batch.len())).sum();
+    let (start, used) = (Instant::now(), processor_time());
+    let encoded = encode(documents, &encoder, input)?;
+    let (encode_s, encode_cpu_s) = (start.elapsed().as_secs_f64(), used.and_then(time_since));
+    Ok(Measured {
+        documents: count,
+        text_bytes,
+        tokens: encoded.iter().map(|batch| amount(batch.ids.len())).sum(),
+        threads,
+        read_s,
+        load_s,
+        encode_s,
+        encode_cpu_s,
+        mb_per_s: float(text_bytes) / 1e6 / encode_s.max(1e-9),
+        peak_memory_bytes: memory_peak(),
+        ids_sha256: digest(&encoded),
+    })
+}
+
+/// Encodes and keeps the ids. Nobody is told how far it is, which would be measured too.
+fn encode(documents: Vec<Batch>, encoder: &Encoder, input: &Input) -> Result<Vec<TokenBatch>> {
+    let mut encoded = Vec::new();
+    let documents = Box::new(documents.into_iter().map(Ok));
+    let name = |source, unit| input.name(source, unit);
+    encode_batches(documents, encoder, name, &tokenmill::observer::Silent, |batch| {
+        encoded.push(batch);
+        Ok(())
+    })?;
+    Ok(encoded)
+}
+
+fn time_since(before: Duration) -> Option<f64> {
+    Some(processor_time()?.saturating_sub(before).as_secs_f64())
+}
+
+/// SHA-256 of all ids as 32-bit little-endian numbers, in hex.
+fn digest(encoded: &[TokenBatch]) -> String {
+    let mut digest = Sha256::new();
+    let mut bytes = Vec::new();
+    for batch in encoded {
+        bytes.clear();
+        bytes.extend(batch.ids.iter().flat_map(|id| id.get().to_le_bytes()));
+        digest.update(&bytes);
+    }
+    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Measured {
+    fn write(&self, out: &mut impl std::io::Write) -> std::io::Result<()> {
+        writeln!(
+            out,
+            "{} documents, {}, {} tokens",
+            self.documents,
+            ByteCount(self.text_bytes),
+            self.tokens
+        )?;
+        writeln!(
+            out,
+            "encoded in {:.3} s with {} threads: {:.1} MB/s",
+            self.encode_s, self.threads, self.mb_per_s
+        )?;
+        if let Some(used) = self.encode_cpu_s {
+            writeln!(out, "processor time {used:.3} s")?;
+        }
+        writeln!(out, "reading {:.3} s, loading the tokenizer {:.3} s", self.read_s, self.load_s)?;
+        writeln!(out, "ids {}", self.ids_sha256)
+    }
+}

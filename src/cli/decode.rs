@@ -1,0 +1,195 @@
+//! `decode`: text back from token ids, printed or compared with the original.
+
+use std::io::Write;
+use std::path::Path;
+
+use serde_json::json;
+use tokenmill::sink::{Declaration, TokenReader};
+use tokenmill::source::{Batch, Documents};
+use tokenmill::units::amount;
+use tokenmill::vocab::{Vocabulary, load};
+use tokenmill::{Error, ErrorKind, Observer, Result, TokenId};
+
+use super::args::DecodeArgs;
+use super::failure::Failure;
+use super::flags;
+use super::input::Input;
+use super::session::{Done, Session, printing, results};
+
+pub(super) fn decode(args: &DecodeArgs, session: &Session<'_>) -> Result<Done, Failure> {
+    let progress = session.progress();
+    let vocabulary = load(Path::new(&args.tokenizer.tokenizer), &args.tokenizer.options(), &progress)?;
+    let rows = Rows { files: &args.files, fingerprint: vocabulary.fingerprint(), vocabulary };
+    match &args.verify {
+        Some(input) => verify(&rows, args, input, session, &progress),
+        None => {
+            let mut out = results();
+            rows.each(&progress, &mut |text| {
+                let written = out.write_all(text.unwrap_or_default()).and_then(|()| out.write_all(b"\n"));
+                written.map_err(printing)
+            })?;
+            out.flush().map_err(printing)?;
+            Ok(Done::Whole)
+        }
+    }
+}
+
+fn verify(
+    rows: &Rows<'_>,
+    args: &DecodeArgs,
+    input: &str,
+    session: &Session<'_>,
+    observer: &dyn Observer,
+) -> Result<Done, Failure> {
+    let plan = session.plan(flags::original(args, input))?;
+    let input = Input::open(&plan, observer)?;
+    let mut original = Original::of(&input);
+    let (mut count, mut text_bytes) = (0_u64, 0);
+    rows.each(observer, &mut |text| {
+        count += 1;
+        text_bytes += amount(text.map_or(0, <[u8]>::len));
+        original.compare(count, text)
+    })?;
+    original.end(count)?;
+    if session.json() {
+        session.print_json(&json!({ "identical": true, "rows": count, "text_bytes": text_bytes }))?;
+    }
+    session.say(&format!("identical: {count} documents, {text_bytes} bytes"));
+    Ok(session.done(input.skipped()))
+}
+
+/// The rows of files of token ids.
+struct Rows<'a> {
+    files: &'a [String],
+    vocabulary: Vocabulary,
+    fingerprint: String,
+}
+
+impl Rows<'_> {
+    /// Hands the text of each row to `take`; `None` is a null row. The tokens that the files declare to
+    /// stand around documents are left out.
+    fn each(&self, observer: &dyn Observer, take: &mut dyn FnMut(Option<&[u8]>) -> Result<()>) -> Result<()> {
+        let mut text = Vec::new();
+        for file in self.files {
+            let reader = TokenReader::open(Path::new(file))?;
+            let declaration = reader.declaration().cloned();
+            self.same_tokenizer(file, declaration.as_ref())?;
+            for batch in reader {
+                observer.checkpoint()?;
+                for ids in batch?.iter() {
+                    let Some(ids) = ids else {
+                        take(None)?;
+                        continue;
+                    };
+                    text.clear();
+                    self.vocabulary.decode(document(ids, declaration.as_ref()), &mut text)?;
+                    take(Some(&text))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn same_tokenizer(&self, file: &str, declaration: Option<&Declaration>) -> Result<()> {
+        match declaration {
+            Some(declaration) if declaration.tokenizer != self.fingerprint => {
+                let fault = Fault::OtherTokenizer {
+                    file: file.to_owned(),
+                    declared: declaration.tokenizer.clone(),
+                    given: self.fingerprint.clone(),
+                };
+                let error = Error::new(ErrorKind::Mismatch, fault);
+                Err(error.with_help(
+                    "name the tokenizer that encoded it; `run` keeps it in the folder `tokenizer`",
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The ids of a row without those that encoding put around the document.
+fn document<'a>(mut ids: &'a [TokenId], declaration: Option<&Declaration>) -> &'a [TokenId] {
+    let Some(declaration) = declaration else { return ids };
+    if let (Some(bos), Some((first, rest))) = (&declaration.bos, ids.split_first())
+        && *first == bos.id
+    {
+        ids = rest;
+    }
+    if let (Some(eos), Some((last, rest))) = (&declaration.eos, ids.split_last())
+        && *last == eos.id
+    {
+        ids = rest;
+    }
+    ids
+}
+
+/// The documents that were encoded, one after the other.
+struct Original<'a> {
+    input: &'a Input,
+    documents: Documents<'static>,
+    batch: Option<Batch>,
+    row: usize,
+}
+
+impl<'a> Original<'a> {
+    fn of(input: &'a Input) -> Original<'a> {
+        Original { input, documents: input.documents(), batch: None, row: 0 }
+    }
+
+    /// Goes to the next document, and says whether there is one.
+    fn advance(&mut self) -> Result<bool> {
+        self.row += 1;
+        while self.batch.as_ref().is_none_or(|batch| self.row >= batch.len()) {
+            match self.documents.next() {
+                Some(batch) => (self.batch, self.row) = (Some(batch?), 0),
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Compares the next document with the text of a row, counted from 1.
+    fn compare(&mut self, row: u64, text: Option<&[u8]>) -> Result<()> {
+        if !self.advance()? {
+            return Err(mismatch(Fault::MoreRows { row }));
+        }
+        let Some(batch) = &self.batch else { return Ok(()) };
+        let document = batch.iter().nth(self.row).flatten();
+        if document == text {
+            return Ok(());
+        }
+        let place = self.input.place(batch, self.row);
+        let at = match (document, text) {
+            (Some(document), Some(text)) => document.iter().zip(text).take_while(|(a, b)| a == b).count(),
+            _ => 0,
+        };
+        Err(mismatch(Fault::Differs { row, place, at }))
+    }
+
+    /// Checks that no document is left after so many rows.
+    fn end(&mut self, rows: u64) -> Result<()> {
+        if !self.advance()? {
+            return Ok(());
+        }
+        let place = self.batch.as_ref().map_or_else(String::new, |batch| self.input.place(batch, self.row));
+        Err(mismatch(Fault::FewerRows { rows, place }))
+    }
+}
+
+fn mismatch(fault: Fault) -> Error {
+    let error = Error::new(ErrorKind::Mismatch, fault);
+    error.with_help("name the same input, and the same flags for documents and sampling, as for encoding")
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Fault {
+    #[error("{file} was encoded with another tokenizer ({declared}, not {given})")]
+    OtherTokenizer { file: String, declared: String, given: String },
+    #[error("row {row} decodes to something else than {place}, from byte {at} on")]
+    Differs { row: u64, place: String, at: usize },
+    #[error("the input ends before row {row}")]
+    MoreRows { row: u64 },
+    #[error("there are {rows} rows, but the input goes on with {place}")]
+    FewerRows { rows: u64, place: String },
+}

@@ -1,0 +1,175 @@
+//! What the program says, and with which code it ends, when something goes wrong.
+
+use std::fmt::{self, Write as _};
+use std::io;
+
+use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode};
+use tokenmill::run::Mistakes;
+use tokenmill::run::recipe::Mistake;
+use tokenmill::{Error, ErrorKind};
+
+use super::surroundings::Style;
+
+/// Why a command ends before its work is done.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// What a stage says.
+    Error(Error),
+    /// All that is wrong with the recipe or the flags.
+    Mistakes(Mistakes),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Error(error)
+    }
+}
+
+impl From<Mistakes> for Failure {
+    fn from(mistakes: Mistakes) -> Failure {
+        Failure::Mistakes(mistakes)
+    }
+}
+
+/// The code of a command that did its work but left inputs out.
+pub(super) const SKIPPED: u8 = 3;
+
+impl Failure {
+    pub(super) fn kind(&self) -> ErrorKind {
+        match self {
+            Failure::Error(error) => error.kind(),
+            Failure::Mistakes(_) => ErrorKind::Usage,
+        }
+    }
+
+    /// The exit code. The one of an interruption is that of the signal, which the caller knows.
+    pub(super) fn code(&self) -> u8 {
+        match self.kind() {
+            ErrorKind::Usage => 2,
+            ErrorKind::Mismatch => 4,
+            ErrorKind::Network => 5,
+            ErrorKind::Authorisation => 6,
+            ErrorKind::DiskFull => 7,
+            ErrorKind::Memory => 8,
+            _ => 1,
+        }
+    }
+
+    /// Whether it is only that nobody reads the output any more.
+    pub(super) fn is_closed_pipe(&self) -> bool {
+        let Failure::Error(error) = self else { return false };
+        let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<io::Error>());
+        cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// What to tell the user, ending in a line break: drawn for a terminal, or plain lines.
+    pub(super) fn shown(&self, style: Style) -> String {
+        let mut text = String::new();
+        let written = match self {
+            Failure::Error(error) if style.drawn => draw(&Pretty::of(error), style, &mut text),
+            Failure::Error(error) => plain(error, &mut text),
+            Failure::Mistakes(mistakes) if style.drawn => {
+                mistakes.iter().try_for_each(|mistake| draw(&Pretty::at(mistakes, mistake), style, &mut text))
+            }
+            Failure::Mistakes(mistakes) => {
+                mistakes.iter().try_for_each(|mistake| plain_mistake(mistakes, mistake, &mut text))
+            }
+        };
+        debug_assert!(written.is_ok(), "a String takes all that is written");
+        text
+    }
+}
+
+fn plain(error: &Error, text: &mut String) -> fmt::Result {
+    write!(text, "error: {error}")?;
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        write!(text, ": {error}")?;
+        cause = error.source();
+    }
+    text.push('\n');
+    help(error.help(), text)
+}
+
+fn plain_mistake(mistakes: &Mistakes, mistake: &Mistake, text: &mut String) -> fmt::Result {
+    text.push_str("error: ");
+    if let Some(place) = mistakes.place(mistake) {
+        write!(text, "{place}: ")?;
+    }
+    writeln!(text, "{}", mistake.message)?;
+    help(mistake.help.as_deref(), text)
+}
+
+fn help(help: Option<&str>, text: &mut String) -> fmt::Result {
+    help.map_or(Ok(()), |help| writeln!(text, "  help: {help}"))
+}
+
+fn draw(pretty: &Pretty<'_>, style: Style, text: &mut String) -> fmt::Result {
+    let theme = if style.coloured { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
+    GraphicalReportHandler::new_themed(theme)
+        .with_width(100)
+        .with_context_lines(1)
+        .render_report(text, pretty)
+}
+
+/// A failure as miette draws it.
+#[derive(Debug)]
+struct Pretty<'a> {
+    message: String,
+    cause: Option<&'a (dyn std::error::Error + 'static)>,
+    help: Option<&'a str>,
+    source: Option<NamedSource<String>>,
+    label: Option<LabeledSpan>,
+}
+
+impl<'a> Pretty<'a> {
+    fn of(error: &'a Error) -> Pretty<'a> {
+        Pretty {
+            message: error.to_string(),
+            cause: std::error::Error::source(error),
+            help: error.help(),
+            source: None,
+            label: None,
+        }
+    }
+
+    fn at(mistakes: &Mistakes, mistake: &'a Mistake) -> Pretty<'a> {
+        let file = mistakes.file().filter(|_| mistake.span.is_some());
+        Pretty {
+            message: mistake.message.clone(),
+            cause: None,
+            help: mistake.help.as_deref(),
+            source: file.map(|(path, text)| NamedSource::new(path, text.to_owned())),
+            label: mistake.span.clone().map(LabeledSpan::underline),
+        }
+    }
+}
+
+impl fmt::Display for Pretty<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Pretty<'_> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause
+    }
+}
+
+impl Diagnostic for Pretty<'_> {
+    fn help<'b>(&'b self) -> Option<Box<dyn fmt::Display + 'b>> {
+        let help = self.help?;
+        Some(Box::new(help))
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        let source = self.source.as_ref()?;
+        Some(source)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let label = self.label.clone()?;
+        Some(Box::new(std::iter::once(label)))
+    }
+}

@@ -1,0 +1,136 @@
+//! Turns flags into the same [`Recipe`] that a file gives.
+
+use tokenmill::run::Recipe;
+use tokenmill::run::recipe::{
+    Command, EncodeKeys, Field, Given, Mistake, Origin, OutputKeys, SampleKeys, SourceKeys, TrainKeys,
+};
+use tokenmill::source::DocumentRule;
+use tokenmill::split::SplitPattern;
+use tokenmill::units::Count;
+
+use super::args::{
+    BenchArgs, CountArgs, DecodeArgs, EncodeArgs, EncodeFlags, PieceFlags, SampleFlags, SourceFlags,
+    TrainArgs, TrainFlags,
+};
+
+pub(super) fn train(args: &TrainArgs) -> Recipe {
+    let mut recipe = reading(Command::Train, &args.input.inputs, &args.source);
+    recipe.sample = sample(&args.sample);
+    recipe.train = Some(trained(&args.train, pieces(&args.pieces)));
+    recipe.output.dir = Some(Given::flag(args.output.clone()));
+    recipe
+}
+
+pub(super) fn count(args: &CountArgs) -> Recipe {
+    let mut recipe = reading(Command::Count, &args.input.inputs, &args.source);
+    recipe.sample = sample(&args.sample);
+    recipe.train = Some(pieces(&args.pieces));
+    recipe
+}
+
+pub(super) fn encode(args: &EncodeArgs) -> Recipe {
+    let mut recipe = reading(Command::Encode, &args.input.inputs, &args.source);
+    recipe.sample = sample(&args.sample);
+    recipe.encode = Some(encoded(&args.encode, &args.tokenizer));
+    recipe.output = OutputKeys {
+        dir: Some(Given::flag(args.output.clone())),
+        split_name: field(&args.encode.split_name),
+        file_text_bytes: field(&args.encode.file_text_bytes),
+        format: None,
+    };
+    recipe
+}
+
+pub(super) fn bench(args: &BenchArgs) -> Recipe {
+    let mut recipe = reading(Command::Read, &args.input.inputs, &args.source);
+    recipe.sample = sample(&args.sample);
+    recipe
+}
+
+/// The documents that `decode` compares with.
+pub(super) fn original(args: &DecodeArgs, input: &str) -> Recipe {
+    let mut recipe = reading(Command::Read, &[input.to_owned()], &args.source);
+    recipe.sample = sample(&args.sample);
+    recipe
+}
+
+fn field<T: Clone>(flag: &Option<T>) -> Field<T> {
+    flag.clone().map(Given::flag)
+}
+
+fn list<T: Clone>(flags: &[T]) -> Vec<Given<T>> {
+    flags.iter().cloned().map(Given::flag).collect()
+}
+
+fn reading(command: Command, inputs: &[String], flags: &SourceFlags) -> Recipe {
+    let mut recipe = Recipe::empty(Origin::Flags(command));
+    if !flags.weight.is_empty() && flags.weight.len() != inputs.len() {
+        recipe.mistakes.push(Mistake {
+            key: Some("weight"),
+            span: None,
+            message: format!("there are {} `--weight` for {} inputs", flags.weight.len(), inputs.len()),
+            help: Some("give one for each input, in the same order, or none".to_owned()),
+        });
+    }
+    let separator = flags.separator.clone().map(DocumentRule::Separator);
+    let source = |(number, input): (usize, &String)| SourceKeys {
+        span: None,
+        uri: Some(Given::flag(input.clone())),
+        column: field(&flags.column),
+        format: field(&flags.format),
+        documents: field(&separator.clone().or(flags.documents.clone())),
+        weight: field(&flags.weight.get(number).copied()),
+        stream: flags.stream.then(|| Given::flag(true)),
+        on_bad_input: field(&flags.on_bad_input),
+    };
+    recipe.sources = inputs.iter().enumerate().map(source).collect();
+    recipe
+}
+
+fn sample(flags: &SampleFlags) -> SampleKeys {
+    SampleKeys {
+        every: field(&flags.every),
+        shuffle_buffer: field(&flags.shuffle_buffer),
+        seed: field(&flags.seed),
+        skip: field(&flags.skip),
+        take: field(&flags.take),
+        max_bytes: field(&flags.max_bytes),
+    }
+}
+
+fn pieces(flags: &PieceFlags) -> TrainKeys {
+    let regex = flags.split_regex.as_deref().map(SplitPattern::from_regex);
+    TrainKeys {
+        split: field(&regex.or(flags.split.clone())),
+        special_tokens: list(&flags.special_token),
+        ..TrainKeys::default()
+    }
+}
+
+fn trained(flags: &TrainFlags, pieces: TrainKeys) -> TrainKeys {
+    TrainKeys {
+        vocab_size: field(&flags.vocab_size),
+        merges: field(&flags.merges),
+        boundary: field(&flags.boundary),
+        min_frequency: field(&flags.min_frequency.map(Count::new)),
+        max_token_bytes: field(&flags.max_token_bytes),
+        tie_break: field(&flags.tie_break),
+        score: field(&flags.score),
+        special_tokens_at: field(&flags.special_tokens_at),
+        history_every: field(&flags.history_every),
+        formats: field(&flags.formats.as_ref().map(|formats| list(formats))),
+        ..pieces
+    }
+}
+
+fn encoded(flags: &EncodeFlags, tokenizer: &str) -> EncodeKeys {
+    EncodeKeys {
+        tokenizer: Some(Given::flag(tokenizer.to_owned())),
+        columns: list(&flags.columns),
+        special: field(&flags.special),
+        bos: field(&flags.bos.clone().map(Some)),
+        eos: field(&flags.eos.clone().map(Some)),
+        compression: field(&flags.compression),
+        ..EncodeKeys::default()
+    }
+}

@@ -1,0 +1,54 @@
+//! The documents that `bench` and `decode --verify` read.
+
+use std::sync::Arc;
+
+use tokenmill::run::Plan;
+use tokenmill::sample::{SampleConfig, sample};
+use tokenmill::source::{Batch, Documents, Incidents, Source, in_order, open, whole_documents};
+use tokenmill::units::amount;
+use tokenmill::{Observer, Result};
+
+use super::surroundings::open_context;
+
+/// Opened sources.
+pub(super) struct Input {
+    sources: Vec<Arc<dyn Source>>,
+    incidents: Arc<Incidents>,
+    sample: SampleConfig,
+    threads: usize,
+}
+
+impl Input {
+    pub(super) fn open(plan: &Plan, observer: &dyn Observer) -> Result<Input> {
+        let context = open_context(observer);
+        let numbered = plan.sources.iter().enumerate();
+        let sources: Result<Vec<_>> = numbered.map(|(number, spec)| open(spec, number, &context)).collect();
+        Ok(Input {
+            sources: sources?,
+            incidents: context.incidents,
+            sample: plan.sample,
+            threads: plan.threads,
+        })
+    }
+
+    /// The sampled documents in order, whole.
+    pub(super) fn documents(&self) -> Documents<'static> {
+        whole_documents(sample(in_order(self.sources.clone(), self.threads), &self.sample))
+    }
+
+    /// The name of a unit.
+    pub(super) fn name(&self, source: usize, unit: usize) -> String {
+        let unit = self.sources.get(source).and_then(|source| source.units().get(unit));
+        unit.map_or_else(String::new, |unit| unit.name.clone())
+    }
+
+    /// A document of a batch as messages name it; rows count from 1.
+    pub(super) fn place(&self, batch: &Batch, row: usize) -> String {
+        format!("{}: row {}", self.name(batch.source, batch.unit), batch.first_row + amount(row) + 1)
+    }
+
+    /// How many rows or files were left out while reading.
+    pub(super) fn skipped(&self) -> u64 {
+        self.incidents.count()
+    }
+}

@@ -1,0 +1,108 @@
+//! `run`, `train`, `encode`: what makes an output folder, told by a recipe or by flags.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tokenmill::report::{RecipeFacts, RunReport};
+use tokenmill::run::recipe;
+use tokenmill::run::{JobOptions, Outcome, Plan, job, train_only};
+use tokenmill::units::{ByteCount, float};
+
+use super::args::{EncodeArgs, RunArgs, TrainArgs};
+use super::failure::Failure;
+use super::flags;
+use super::session::{Done, Session, command_line, read_text};
+use super::surroundings::open_context;
+
+pub(super) fn run(args: &RunArgs, session: &Session<'_>) -> Result<Done, Failure> {
+    let text = read_text(&args.recipe)?;
+    let plan = session.plan(recipe::read(&args.recipe, &text)?)?;
+    let recipe = RecipeFacts { name: args.recipe.clone(), text, sha256: plan.recipe_hash.clone() };
+    let outcome = job(&plan, &JobOptions { recipe, force: args.force }, &open_context(&session.progress()))?;
+    tell(&outcome, &plan.output, session)
+}
+
+pub(super) fn train(args: &TrainArgs, session: &Session<'_>) -> Result<Done, Failure> {
+    let plan = session.plan(flags::train(args))?;
+    let options = JobOptions { recipe: recipe_of_flags(&plan), force: false };
+    let outcome = train_only(&plan, &options, &open_context(&session.progress()))?;
+    tell(&outcome, &plan.output, session)
+}
+
+pub(super) fn encode(args: &EncodeArgs, session: &Session<'_>) -> Result<Done, Failure> {
+    let plan = session.plan(flags::encode(args))?;
+    let options = JobOptions { recipe: recipe_of_flags(&plan), force: args.force };
+    let outcome = job(&plan, &options, &open_context(&session.progress()))?;
+    tell(&outcome, &plan.output, session)
+}
+
+/// A report of a command shows the command in the recipe's place.
+fn recipe_of_flags(plan: &Plan) -> RecipeFacts {
+    RecipeFacts { name: String::new(), text: command_line(), sha256: plan.recipe_hash.clone() }
+}
+
+fn tell(outcome: &Outcome, folder: &Path, session: &Session<'_>) -> Result<Done, Failure> {
+    if session.json() {
+        session.print_json(&as_json(outcome, folder))?;
+    }
+    match &outcome.report {
+        Some(report) => tell_report(report, folder, session),
+        None => {
+            let (rows, tokens) =
+                outcome.manifest.as_ref().map_or((0, 0), |found| (found.rows(), found.tokens()));
+            let folder = folder.display();
+            session.say(&format!(
+                "nothing to do: {folder} holds the result already, {rows} rows and {tokens} tokens"
+            ));
+        }
+    }
+    Ok(session.done(outcome.skipped))
+}
+
+fn tell_report(report: &RunReport, folder: &Path, session: &Session<'_>) {
+    let folder = folder.display();
+    if let (Some(training), Some(vocabulary)) = (&report.training, &report.vocabulary) {
+        let (learned, asked) = (training.merges_learned, training.merges_asked);
+        let fewer = if learned < asked {
+            format!(" of {asked}: no pair is left that is frequent enough")
+        } else {
+            String::new()
+        };
+        session.say(&format!(
+            "learned {learned} merges{fewer}; the vocabulary has {} tokens",
+            vocabulary.tokens
+        ));
+    }
+    if let Some(encoding) = &report.encoding {
+        let (documents, tokens) = (encoding.documents + encoding.null_documents, encoding.tokens);
+        let bytes_a_token = float(encoding.text_bytes) / float(tokens.max(1));
+        let text = ByteCount(encoding.text_bytes);
+        session.say(&format!(
+            "encoded {documents} documents, {text}, to {tokens} tokens ({bytes_a_token:.2} bytes a token)"
+        ));
+    }
+    for skipped in &report.skipped {
+        session.say(&format!("left out {}: {}", skipped.place, skipped.reason));
+    }
+    session.say(&format!("wrote {folder}"));
+}
+
+fn as_json(outcome: &Outcome, folder: &Path) -> Value {
+    let report = outcome.report.as_ref();
+    let training = report.and_then(|report| report.training.as_ref());
+    let encoding = report.and_then(|report| report.encoding.as_ref());
+    let manifest = outcome.manifest.as_ref();
+    json!({
+        "output": folder,
+        "done_before": report.is_none(),
+        "skipped": outcome.skipped,
+        "text_bytes": report.map(|report| report.corpus.text_bytes),
+        "vocab_size": report.and_then(|report| report.vocabulary.as_ref()).map(|vocabulary| vocabulary.tokens),
+        "merges": training.map(|training| training.merges_learned),
+        "train_s": training.map(|training| training.train_s),
+        "documents": encoding.map(|encoding| encoding.documents),
+        "rows": manifest.map(|manifest| manifest.rows()),
+        "tokens": manifest.map(|manifest| manifest.tokens()),
+        "tokenizer": report.and_then(|report| report.tokenizer.as_ref()).map(|tokenizer| &tokenizer.fingerprint),
+    })
+}

@@ -1,0 +1,95 @@
+//! The command line: flags in, results on standard output, all else on standard error.
+//!
+//! Nothing else prints, reads the environment, or decides how the program ends.
+
+mod args;
+mod flags;
+mod surroundings;
+mod interrupt;
+mod progress;
+mod failure;
+mod session;
+mod shown;
+mod input;
+mod jobs;
+mod preview;
+mod count;
+mod inspect;
+mod tokens;
+mod decode;
+mod convert;
+mod verify;
+mod bench;
+mod shell;
+
+use std::io::{Write, stderr};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+use failure::Failure;
+use interrupt::Interrupt;
+use session::{Done, Session};
+use surroundings::Style;
+
+/// Runs the program and gives the code with which it ends.
+pub(crate) fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(refusal) => {
+            // Where nobody reads it, the code still tells.
+            let _ = refusal.print();
+            return ExitCode::from(u8::try_from(refusal.exit_code()).unwrap_or(2));
+        }
+    };
+    let interrupt = match Interrupt::listen() {
+        Ok(interrupt) => interrupt,
+        Err(cause) => {
+            return failed(
+                &tokenmill::Error::io("listen to", "signals", cause).into(),
+                &Interrupt::default(),
+            );
+        }
+    };
+    let session = Session::new(&cli.global, interrupt.clone());
+    match run(&cli.command, &session) {
+        Ok(Done::Whole) => ExitCode::SUCCESS,
+        Ok(Done::Skipped) => ExitCode::from(failure::SKIPPED),
+        Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
+        Err(failure) => failed(&failure, &interrupt),
+    }
+}
+
+fn run(command: &Command, session: &Session<'_>) -> Result<Done, Failure> {
+    match command {
+        Command::Run(args) => jobs::run(args, session),
+        Command::Plan(args) => preview::preview(args, session),
+        Command::Train(args) => jobs::train(args, session),
+        Command::Count(args) => count::count(args, session),
+        Command::Encode(args) => jobs::encode(args, session),
+        Command::Decode(args) => decode::decode(args, session),
+        Command::Tokens(args) => tokens::tokens(args, session),
+        Command::Inspect(args) => inspect::inspect(args, session),
+        Command::Convert(args) => convert::convert(args, session),
+        Command::Verify(args) => verify::verify(args, session),
+        Command::Bench(args) => bench::bench(args, session),
+        Command::Completions { shell } => shell::completions(*shell),
+        Command::Man => shell::man(),
+    }
+}
+
+fn failed(failure: &Failure, interrupt: &Interrupt) -> ExitCode {
+    let interrupted = failure.kind() == tokenmill::ErrorKind::Interrupted;
+    let message = if interrupted { resume() } else { failure.shown(Style::of_messages()) };
+    let _ = stderr().write_all(message.as_bytes());
+    ExitCode::from(if interrupted { interrupt.code() } else { failure.code() })
+}
+
+/// What to say after an interruption.
+fn resume() -> String {
+    let command = session::command_line();
+    format!(
+        "interrupted; files that are complete are kept. The same command goes on from there:\n  {command}\n"
+    )
+}

@@ -1,0 +1,100 @@
+//! `plan`: what `run` would do.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+use tokenmill::run::recipe;
+use tokenmill::run::{Held, Plan, Preview, SourcePreview};
+
+use super::args::PlanArgs;
+use super::failure::Failure;
+use super::session::{Done, Session, print, read_text};
+use super::surroundings::open_context;
+
+pub(super) fn preview(args: &PlanArgs, session: &Session<'_>) -> Result<Done, Failure> {
+    let plan = session.plan(recipe::read(&args.recipe, &read_text(&args.recipe)?)?)?;
+    let preview = tokenmill::run::preview(&plan, &open_context(&session.progress()))?;
+    if session.json() {
+        session.print_json(&as_json(&plan, &preview))?;
+    } else {
+        print(|out| write(out, &plan, &preview))?;
+    }
+    Ok(Done::Whole)
+}
+
+fn as_json(plan: &Plan, preview: &Preview) -> Value {
+    let source = |source: &SourcePreview| json!({ "uri": source.uri, "units": source.units, "rows": source.rows, "text_bytes": source.text_bytes });
+    let (held, changed) = match preview.held {
+        Held::Nothing => ("nothing", None),
+        Held::Done => ("done", None),
+        Held::Other(changed) => ("other", Some(changed)),
+    };
+    json!({
+        "sources": preview.sources.iter().map(source).collect::<Vec<_>>(),
+        "text_bytes": preview.text_bytes,
+        "training_memory_bytes": preview.training_memory,
+        "files": preview.files,
+        "disk_bytes": preview.disk,
+        "output": plan.output,
+        "held": held,
+        "changed": changed,
+        "threads": plan.threads,
+        "memory_bytes": plan.memory,
+        "recipe_sha256": plan.recipe_hash,
+    })
+}
+
+fn write(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
+    for source in &preview.sources {
+        let rows = source.rows.map_or_else(|| "rows not known yet".to_owned(), |rows| format!("{rows} rows"));
+        let text = source
+            .text_bytes
+            .map_or_else(|| "text not known yet".to_owned(), |bytes| format!("{bytes} bytes"));
+        writeln!(out, "source   {}: {} parts, {rows}, {text}", source.uri, source.units)?;
+    }
+    write_training(out, plan, preview)?;
+    write_encoding(out, plan, preview)?;
+    writeln!(out, "limits   {} threads, {} of memory", plan.threads, plan.memory)?;
+    let folder = plan.output.display();
+    match preview.held {
+        Held::Nothing => writeln!(out, "output   {folder}: no complete result yet"),
+        Held::Done => {
+            writeln!(out, "output   {folder}: the result is there; run checks it and does nothing more")
+        }
+        Held::Other(changed) => {
+            writeln!(
+                out,
+                "output   {folder}: holds the result of another run; {changed} changed. Replace it with --force"
+            )
+        }
+    }
+}
+
+fn write_training(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
+    let Some(train) = &plan.train else { return Ok(()) };
+    let memory = preview.training_memory.map_or_else(
+        || "memory grows with the distinct pieces".to_owned(),
+        |bytes| format!("about {bytes} of memory at most"),
+    );
+    writeln!(
+        out,
+        "train    {} merges, split {}, {memory}, to {}",
+        train.config.merges,
+        train.split,
+        train.output.display()
+    )
+}
+
+fn write_encoding(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
+    let Some(encode) = &plan.encode else { return Ok(()) };
+    let tokenizer = encode
+        .tokenizer
+        .as_ref()
+        .map_or_else(|| "the tokenizer just trained".to_owned(), |path| path.display().to_string());
+    let files = preview
+        .files
+        .as_ref()
+        .map_or_else(|| "files as the text comes".to_owned(), |files| format!("{} files", files.len()));
+    let disk = preview.disk.map_or_else(String::new, |bytes| format!(", about {bytes} at most"));
+    writeln!(out, "encode   with {tokenizer}, {files}{disk}")
+}

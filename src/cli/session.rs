@@ -1,0 +1,134 @@
+//! What all commands share: how loud to be, how results look, which threads work.
+
+use std::io::{self, BufWriter, StdoutLock, Write, stdout};
+use std::path::Path;
+
+use serde::Serialize;
+use tokenmill::run::recipe::Given;
+use tokenmill::run::{Plan, Recipe};
+use tokenmill::{Error, ErrorKind, Result};
+
+use super::args::Global;
+use super::failure::Failure;
+use super::interrupt::Interrupt;
+use super::progress::Progress;
+use super::surroundings::{Style, surroundings};
+
+/// How a command that worked ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Done {
+    /// All was done.
+    Whole,
+    /// Inputs were left out.
+    Skipped,
+}
+
+/// What all commands share.
+#[derive(Debug)]
+pub(super) struct Session<'a> {
+    global: &'a Global,
+    interrupt: Interrupt,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(global: &'a Global, interrupt: Interrupt) -> Session<'a> {
+        Session { global, interrupt }
+    }
+
+    /// Whether results are wanted as JSON.
+    pub(super) fn json(&self) -> bool {
+        self.global.json
+    }
+
+    /// Begins to tell how far the work is.
+    pub(super) fn progress(&self) -> Progress {
+        Progress::start(self.global.quiet, Style::of_messages(), self.interrupt.clone())
+    }
+
+    /// Checks a recipe, with the flags that stand above it.
+    pub(super) fn plan(&self, mut recipe: Recipe) -> Result<Plan, Failure> {
+        if let Some(threads) = self.global.threads {
+            recipe.run.threads = Some(Given::flag(threads));
+        }
+        if let Some(memory) = self.global.memory {
+            recipe.run.memory = Some(Given::flag(memory));
+        }
+        let plan = tokenmill::run::plan(&recipe, &surroundings())?;
+        if self.global.verbose {
+            self.say(&format!(
+                "{} threads, memory limit {}, recipe {}",
+                plan.threads, plan.memory, plan.recipe_hash
+            ));
+        }
+        Ok(plan)
+    }
+
+    /// How a command ends that left so many rows or files out.
+    pub(super) fn done(&self, skipped: u64) -> Done {
+        if skipped == 0 {
+            return Done::Whole;
+        }
+        self.say(&format!("{skipped} rows or files were left out"));
+        Done::Skipped
+    }
+
+    /// Tells something that is no result.
+    pub(super) fn say(&self, line: &str) {
+        if !self.global.quiet {
+            // Where standard error is gone nobody can be told.
+            let _ = writeln!(io::stderr(), "{line}");
+        }
+    }
+
+    /// Writes a result as one line of JSON.
+    pub(super) fn print_json(&self, result: &impl Serialize) -> Result<()> {
+        let text = serde_json::to_string(result).expect("plain fields with text keys");
+        print(|out| writeln!(out, "{text}"))
+    }
+}
+
+/// Standard output, for results.
+pub(super) fn results() -> BufWriter<StdoutLock<'static>> {
+    BufWriter::new(stdout().lock())
+}
+
+/// Writes a result to standard output.
+pub(super) fn print(write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> io::Result<()>) -> Result<()> {
+    let mut out = results();
+    write(&mut out).and_then(|()| out.flush()).map_err(printing)
+}
+
+/// The error of standard output.
+pub(super) fn printing(cause: io::Error) -> Error {
+    Error::io("write", "standard output", cause)
+}
+
+/// Reads a file of text that people write.
+pub(super) fn read_text(path: &str) -> Result<String> {
+    let bytes = std::fs::read(Path::new(path)).map_err(|cause| Error::io("read", path, cause))?;
+    String::from_utf8(bytes).map_err(|cause| {
+        let error = io::Error::new(io::ErrorKind::InvalidData, cause);
+        Error::new(ErrorKind::Usage, NotText { path: path.to_owned(), cause: error })
+    })
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{path} is not UTF-8")]
+struct NotText {
+    path: String,
+    #[source]
+    cause: io::Error,
+}
+
+/// The command as a shell takes it.
+pub(super) fn command_line() -> String {
+    std::env::args_os().map(|word| quoted(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}

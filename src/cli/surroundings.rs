@@ -1,0 +1,130 @@
+//! What the program finds around it: terminal, variables, processors, memory. Nothing else reads the
+//! environment.
+
+use std::env;
+use std::fs;
+use std::io::{IsTerminal, stderr, stdout};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tokenmill::Observer;
+use tokenmill::run::Surroundings;
+use tokenmill::source::{HubSettings, OpenContext};
+use tokenmill::units::ByteCount;
+
+/// How messages look.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Style {
+    /// Whether messages are drawn for people at a terminal.
+    pub(super) drawn: bool,
+    /// Whether they are coloured.
+    pub(super) coloured: bool,
+}
+
+impl Style {
+    /// For what goes to standard error.
+    pub(super) fn of_messages() -> Style {
+        Style { drawn: stderr().is_terminal(), coloured: colours_wanted() && stderr().is_terminal() }
+    }
+}
+
+/// Whether results on standard output are read on a terminal, and whether in colours.
+pub(super) fn results_style() -> Style {
+    Style { drawn: stdout().is_terminal(), coloured: colours_wanted() && stdout().is_terminal() }
+}
+
+/// `NO_COLOR`, unless empty, turns colours off, and so does a terminal that has none.
+fn colours_wanted() -> bool {
+    let set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
+    !set("NO_COLOR") && env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
+}
+
+/// What a recipe cannot say by itself.
+pub(super) fn surroundings() -> Surroundings<'static> {
+    Surroundings { variable: &|name| env::var(name).ok(), threads: processors(), memory: memory_limit() }
+}
+
+/// The processors that the program may use: of the machine, its affinity and its cgroup the least.
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Memory where nothing tells how much there is.
+const UNKNOWN_MEMORY: ByteCount = ByteCount(4_000_000_000);
+
+/// The memory of the machine or of the cgroup, whichever is less.
+fn memory_limit() -> ByteCount {
+    let machine = kilobytes(Path::new("/proc/meminfo"), "MemTotal:");
+    [machine, cgroup_limit()].into_iter().flatten().min().map_or(UNKNOWN_MEMORY, ByteCount)
+}
+
+/// The least limit from the program's own cgroup up to the root; of version 1 that of the root.
+fn cgroup_limit() -> Option<u64> {
+    let number = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let root = Path::new("/sys/fs/cgroup");
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+    let unified = Path::new(own).ancestors().map(|group| number(root.join(group).join("memory.max")));
+    let legacy = number(root.join("memory/memory.limit_in_bytes"));
+    unified.chain([legacy]).flatten().min()
+}
+
+/// A line of a file of `/proc` that gives an amount in kilobytes.
+fn kilobytes(file: &Path, key: &str) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// The memory that the program holds now, where the system tells.
+pub(super) fn memory_held() -> Option<ByteCount> {
+    kilobytes(Path::new("/proc/self/status"), "VmRSS:").map(ByteCount)
+}
+
+/// The most memory that the program has held, where the system tells.
+pub(super) fn memory_peak() -> Option<ByteCount> {
+    kilobytes(Path::new("/proc/self/status"), "VmHWM:").map(ByteCount)
+}
+
+/// The processor time of all threads so far, where the system tells.
+pub(super) fn processor_time() -> Option<Duration> {
+    #[cfg(unix)]
+    {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        Some(Duration::new(u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?))
+    }
+    #[cfg(not(unix))]
+    None
+}
+
+/// What opening sources takes from outside: standard input, and how to reach the hub.
+pub(super) fn open_context(observer: &dyn Observer) -> OpenContext<'_> {
+    let context = OpenContext::new(observer);
+    OpenContext { stdin: Mutex::new(Some(Box::new(std::io::stdin()))), hub: hub(), ..context }
+}
+
+/// The hub as Python's `huggingface_hub` finds it: `HF_ENDPOINT`, `HF_TOKEN` or the token file, `HF_HOME`,
+/// `HF_HUB_CACHE`, `HF_HUB_OFFLINE`.
+fn hub() -> HubSettings {
+    let variable = |name| env::var(name).ok().filter(|value| !value.trim().is_empty());
+    let cache = variable("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(env::home_dir()?.join(".cache")));
+    let home = variable("HF_HOME").map(PathBuf::from).or_else(|| Some(cache?.join("huggingface")));
+    let defaults = HubSettings::default();
+    let token_file =
+        variable("HF_TOKEN_PATH").map(PathBuf::from).or_else(|| Some(home.as_ref()?.join("token")));
+    let token = variable("HF_TOKEN").or_else(|| fs::read_to_string(token_file?).ok());
+    let folder = variable("HF_HUB_CACHE").map(PathBuf::from).or_else(|| Some(home?.join("hub")));
+    HubSettings {
+        endpoint: variable("HF_ENDPOINT")
+            .map_or(defaults.endpoint, |url| url.trim_end_matches('/').to_owned()),
+        token: token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty()),
+        cache: folder.unwrap_or(defaults.cache),
+        offline: variable("HF_HUB_OFFLINE").is_some_and(|value| is_true(&value)),
+    }
+}
+
+fn is_true(value: &str) -> bool {
+    matches!(value.to_ascii_uppercase().as_str(), "1" | "ON" | "YES" | "TRUE")
+}

@@ -1,0 +1,92 @@
+//! `tokens`: the pieces of a text.
+
+use std::io::{Read, Write, stdin};
+use std::path::Path;
+
+use anstyle::{AnsiColor, Color, Style};
+use serde_json::{Value, json};
+use tokenmill::encode::{EncodeConfig, Encoder};
+use tokenmill::vocab::{Vocabulary, load};
+use tokenmill::{Error, Result, TokenId};
+
+use super::args::TokensArgs;
+use super::failure::Failure;
+use super::session::{Done, Session, print};
+use super::shown::visible;
+use super::surroundings::results_style;
+
+/// The colours behind tokens, in turn.
+const COLOURS: [AnsiColor; 5] =
+    [AnsiColor::Blue, AnsiColor::Green, AnsiColor::Yellow, AnsiColor::Magenta, AnsiColor::Cyan];
+
+/// What stands between tokens where there are no colours.
+const SEPARATOR: &str = "|";
+
+pub(super) fn tokens(args: &TokensArgs, session: &Session<'_>) -> Result<Done, Failure> {
+    let vocabulary =
+        load(Path::new(&args.tokenizer.tokenizer), &args.tokenizer.options(), &session.progress())?;
+    let config = EncodeConfig { special: args.special.unwrap_or_default(), bos: None, eos: None };
+    let encoder = Encoder::new(&vocabulary, config)?;
+    let text = text(args.text.as_deref())?;
+    let ids = encoder.worker().encode(&text)?.to_vec();
+    if session.json() {
+        session.print_json(&ids.iter().map(|&id| as_json(&vocabulary, id)).collect::<Vec<_>>())?;
+    } else if args.ids {
+        let ids: Vec<String> = ids.iter().map(TokenId::to_string).collect();
+        print(|out| writeln!(out, "{}", ids.join(" ")))?;
+    } else {
+        print_pieces(&vocabulary, &ids)?;
+    }
+    session.say(&format!("{} tokens, {} bytes", ids.len(), text.len()));
+    Ok(Done::Whole)
+}
+
+fn text(given: Option<&str>) -> Result<Vec<u8>> {
+    match given {
+        Some(text) if text != "-" => Ok(text.as_bytes().to_vec()),
+        _ => {
+            let mut text = Vec::new();
+            stdin()
+                .lock()
+                .read_to_end(&mut text)
+                .map_err(|cause| Error::io("read", "standard input", cause))?;
+            Ok(text)
+        }
+    }
+}
+
+fn as_json(vocabulary: &Vocabulary, id: TokenId) -> Value {
+    let bytes = vocabulary.bytes(id).unwrap_or_default();
+    match std::str::from_utf8(bytes) {
+        Ok(text) => json!({ "id": id, "text": text }),
+        Err(_) => json!({ "id": id, "bytes": bytes }),
+    }
+}
+
+/// Writes the pieces one after the other; a line break in the text ends the line after its token.
+fn print_pieces(vocabulary: &Vocabulary, ids: &[TokenId]) -> Result<()> {
+    let coloured = results_style().coloured;
+    print(|out| {
+        let mut at_start = true;
+        for (number, &id) in ids.iter().enumerate() {
+            let bytes = vocabulary.bytes(id).unwrap_or_default();
+            let piece = visible(bytes);
+            if coloured {
+                let style = style(number, vocabulary.special(id).is_some());
+                write!(out, "{style}{piece}{style:#}")?;
+            } else {
+                write!(out, "{}{piece}", if at_start { "" } else { SEPARATOR })?;
+            }
+            at_start = bytes.ends_with(b"\n");
+            if at_start {
+                writeln!(out)?;
+            }
+        }
+        if at_start { Ok(()) } else { writeln!(out) }
+    })
+}
+
+fn style(number: usize, special: bool) -> Style {
+    let background = if special { AnsiColor::Red } else { COLOURS[number % COLOURS.len()] };
+    Style::new().fg_color(Some(Color::Ansi(AnsiColor::Black))).bg_color(Some(Color::Ansi(background)))
+}

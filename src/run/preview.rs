@@ -1,0 +1,125 @@
+use super::inputs::Inputs;
+use super::plan::{Documents, Plan};
+use super::state::State;
+use crate::error::Result;
+use crate::sink::{FilePlan, Manifest};
+use crate::source::{OpenContext, Unit};
+use crate::split::SplitPattern;
+use crate::train::memory_estimate;
+use crate::units::{ByteCount, amount};
+use crate::vocab::{self, LoadOptions};
+
+/// Bytes of text that make a token, about, in the languages that give the fewest.
+const BYTES_A_TOKEN: u64 = 3;
+
+/// Bits that a token takes on disk, about.
+const BITS_A_TOKEN: u64 = 13;
+
+/// What a run would do.
+#[derive(Clone, Debug)]
+pub struct Preview {
+    /// What each source has.
+    pub sources: Vec<SourcePreview>,
+    /// Bytes of text that will be encoded or learned from at most, where that is known before reading.
+    pub text_bytes: Option<u64>,
+    /// About the most memory that training takes, where that follows from the text: without a split.
+    /// With one it grows with the distinct pieces, which only counting can tell.
+    pub training_memory: Option<ByteCount>,
+    /// The data files, where they are known before reading.
+    pub files: Option<Vec<String>>,
+    /// About the room that the data files take at most, where that is known.
+    pub disk: Option<ByteCount>,
+    /// What the output folder holds already.
+    pub held: Held,
+}
+
+/// What can be known of a source before it is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourcePreview {
+    /// Its address.
+    pub uri: String,
+    /// In how many units it is read.
+    pub units: u64,
+    /// Rows, where all units tell.
+    pub rows: Option<u64>,
+    /// Bytes of text, where all units tell, exactly or closely.
+    pub text_bytes: Option<u64>,
+}
+
+/// What an output folder holds, seen from a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// Nothing that is complete.
+    Nothing,
+    /// The result of this plan: `run` checks it and does nothing more.
+    Done,
+    /// The result of another job; the text says what differs.
+    Other(&'static str),
+}
+
+/// Says what a run would do, without doing it. Reads names and footers; the input itself only where the
+/// output folder holds a result and nothing less identifies the input.
+///
+/// # Errors
+/// A source cannot be opened, or the tokenizer or manifest is damaged.
+pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
+    let inputs = Inputs::open(plan, context)?;
+    let units = inputs.units();
+    let sources: Vec<SourcePreview> =
+        units.iter().zip(&plan.sources).map(|(units, spec)| source(&spec.uri, units)).collect();
+    let limit = |all: Option<u64>| match (all, plan.sample.max_bytes) {
+        (Some(all), Some(most)) => Some(all.min(most)),
+        (all, most) => all.or(most),
+    };
+    let text_bytes = limit(inputs.text_bytes());
+    let everything = inputs.sample_is_everything();
+    let encoded = plan.encode.as_ref().map(|encode| {
+        let all = everything || encode.documents == Documents::All;
+        (encode, all, if all { inputs.text_bytes() } else { text_bytes })
+    });
+    let files = match &encoded {
+        Some((encode, true, Some(_))) => {
+            FilePlan::of_units(&units, &encode.split_name, encode.file_text_bytes.0)?.names()
+        }
+        _ => None,
+    };
+    Ok(Preview {
+        training_memory: training_memory(plan, text_bytes, &sources),
+        disk: encoded
+            .and_then(|(_, _, bytes)| bytes)
+            .map(|bytes| ByteCount(bytes / BYTES_A_TOKEN * BITS_A_TOKEN / 8)),
+        held: held(plan, &inputs, context)?,
+        sources,
+        text_bytes,
+        files,
+    })
+}
+
+fn source(uri: &str, units: &[Unit]) -> SourcePreview {
+    SourcePreview {
+        uri: uri.to_owned(),
+        units: amount(units.len()),
+        rows: units.iter().map(|unit| unit.rows).sum(),
+        text_bytes: units.iter().map(|unit| unit.text_bytes).sum(),
+    }
+}
+
+fn training_memory(plan: &Plan, text_bytes: Option<u64>, sources: &[SourcePreview]) -> Option<ByteCount> {
+    plan.train.as_ref().filter(|train| train.split == SplitPattern::None)?;
+    let rows = sources.iter().map(|source| source.rows).sum::<Option<u64>>().unwrap_or(1);
+    Some(memory_estimate(text_bytes?, rows, true))
+}
+
+fn held(plan: &Plan, inputs: &Inputs, context: &OpenContext<'_>) -> Result<Held> {
+    let Some(manifest) = Manifest::read(&plan.output)? else { return Ok(Held::Nothing) };
+    if inputs.read_once()? {
+        return Ok(Held::Other("the input"));
+    }
+    let path = plan.encode.as_ref().and_then(|encode| encode.tokenizer.as_ref());
+    let given = path.map(|path| vocab::load(path, &LoadOptions::default(), context.observer)).transpose()?;
+    let state = State::of(plan, inputs, given.as_ref())?;
+    if manifest.job == state.fingerprint() {
+        return Ok(Held::Done);
+    }
+    Ok(Held::Other(State::read(&plan.output).and_then(|held| state.difference(&held)).unwrap_or("something")))
+}

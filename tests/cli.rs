@@ -1,0 +1,407 @@
+//! The program from outside: what it prints, where, and with which code it ends.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use assert_cmd::Command;
+use parquet::arrow::ArrowWriter;
+use tempfile::TempDir;
+
+fn tokenmill(folder: &TempDir) -> Command {
+    let mut command = Command::cargo_bin("tokenmill").expect("the program");
+    command.current_dir(folder.path()).env_remove("NO_COLOR");
+    command
+}
+
+fn folder() -> TempDir {
+    TempDir::new().expect("a folder for the test")
+}
+
+fn write(folder: &TempDir, name: &str, content: impl AsRef<[u8]>) {
+    fs::write(folder.path().join(name), content).expect("a writable folder");
+}
+
+/// All files below a folder, by path.
+fn files(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let Ok(entries) = fs::read_dir(folder) else { return found };
+    for entry in entries {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+const TEXT: &str = "the cat sat on the mat\nthe cat ate the rat\n\nthat is that\n";
+
+/// Runs a command that must fail with this code, having said all of `said`, and left nothing in `out`.
+#[track_caller]
+fn refuses(folder: &TempDir, arguments: &[&str], code: i32, said: &[&str]) {
+    let output = tokenmill(folder).args(arguments).output().expect("a run");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?} said\n{message}");
+    for expected in said {
+        assert!(message.contains(expected), "{arguments:?} did not say {expected:?} but\n{message}");
+    }
+    assert!(!message.contains("panicked"), "{message}");
+    assert!(output.stdout.is_empty(), "{arguments:?} printed to standard output");
+    let finals: Vec<String> =
+        files(&folder.path().join("out")).into_iter().filter(|file| !file.contains("/.tokenmill/")).collect();
+    assert!(finals.is_empty(), "{arguments:?} left {finals:?}");
+}
+
+const TRAIN: [&str; 5] = ["-o", "out", "--vocab-size", "263", "--quiet"];
+
+fn train<'a>(input: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&["train", input], &TRAIN[..], more].concat()
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    refuses(&folder(), &train("missing.txt", &[]), 1, &["missing.txt"]);
+}
+
+#[test]
+fn a_text_named_parquet_is_damaged_input() {
+    let folder = folder();
+    write(&folder, "a.parquet", TEXT);
+    refuses(&folder, &train("a.parquet", &[]), 1, &["a.parquet"]);
+}
+
+/// A Parquet file with a string column `text` (null where `None`) and an integer column `id`.
+fn write_parquet(folder: &TempDir, name: &str, texts: &[Option<&str>]) {
+    let ids = 0..i64::try_from(texts.len()).expect("few rows");
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(ids));
+    let texts: ArrayRef = Arc::new(StringArray::from(texts.to_vec()));
+    let batch = RecordBatch::try_from_iter_with_nullable([("text", texts, true), ("id", ids, false)]);
+    let batch = batch.expect("columns of equal length");
+    let file = fs::File::create(folder.path().join(name)).expect("a writable folder");
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).expect("a Parquet writer");
+    writer.write(&batch).expect("a batch");
+    writer.close().expect("a footer");
+}
+
+#[test]
+fn a_column_must_be_there_and_hold_text() {
+    let folder = folder();
+    write_parquet(&folder, "a.parquet", &[Some("the cat the cat")]);
+    refuses(&folder, &train("a.parquet", &["--column", "body"]), 2, &["a.parquet", "body", "text", "id"]);
+    refuses(&folder, &train("a.parquet", &["--column", "id"]), 2, &["a.parquet", "id", "Int64"]);
+    write_parquet(&folder, "null.parquet", &[None, None]);
+    refuses(&folder, &train("null.parquet", &[]), 1, &["nothing to train on"]);
+}
+
+#[test]
+fn a_truncated_parquet_file_is_named() {
+    let folder = folder();
+    write_parquet(&folder, "a.parquet", &[Some("the cat the cat"); 1000]);
+    let whole = fs::read(folder.path().join("a.parquet")).expect("the file");
+    for kept in [0, 3, whole.len() / 2, whole.len() - 1] {
+        write(&folder, "cut.parquet", &whole[..kept]);
+        refuses(&folder, &train("cut.parquet", &[]), 1, &["cut.parquet"]);
+    }
+}
+
+#[test]
+fn an_empty_corpus_is_nothing_to_train_on() {
+    let folder = folder();
+    write(&folder, "a.txt", "");
+    refuses(&folder, &train("a.txt", &[]), 1, &["nothing to train on"]);
+}
+
+#[test]
+fn a_vocabulary_must_hold_bytes_and_special_tokens() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let arguments = ["train", "a.txt", "-o", "out", "--vocab-size", "256", "--special-token", "<end>"];
+    refuses(&folder, &arguments, 2, &["`--vocab-size`", "257"]);
+}
+
+#[test]
+fn flags_are_checked_all_at_once() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let arguments = [
+        "train",
+        "a.txt",
+        "-o",
+        "out",
+        "--every",
+        "0",
+        "--special-token",
+        "",
+        "--weight",
+        "1",
+        "--weight",
+        "2",
+    ];
+    refuses(&folder, &arguments, 2, &["`--every`", "`--special-token`", "`--weight`", "`--vocab-size`"]);
+    refuses(&folder, &train("a.txt", &["--tie-break", "idz"]), 2, &["idz", "ids"]);
+    refuses(&folder, &train("a.txt", &["--split-regex", "(a"]), 2, &["`--split`", "(a"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_argument_that_is_not_utf8_is_a_mistake_of_usage() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    for flag in ["--special-token", "-o"] {
+        let output = tokenmill(&folder)
+            .args(["train", "a.txt", "--vocab-size", "270", flag])
+            .arg(OsStr::from_bytes(b"<\xff>"))
+            .output()
+            .expect("a run");
+        assert_eq!(output.status.code(), Some(2), "{flag}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("UTF-8"), "{flag}");
+    }
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_named() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    write(&folder, "file", "");
+    let arguments = ["train", "a.txt", "-o", "file/out", "--vocab-size", "270"];
+    refuses(&folder, &arguments, 1, &["file/out"]);
+}
+
+#[test]
+fn a_recipe_with_three_mistakes_names_each_with_its_line() {
+    let folder = folder();
+    let recipe = include_str!("data/recipes/three-mistakes.toml");
+    write(&folder, "three.toml", recipe);
+    for command in ["run", "plan"] {
+        let places = ["three.toml:3:", "three.toml:7:", "three.toml:11:", "did you mean `tie_break`?"];
+        refuses(&folder, &[command, "three.toml"], 2, &places);
+    }
+    refuses(&folder, &["run", "missing.toml"], 1, &["missing.toml"]);
+    write(&folder, "latin.toml", b"uri = \"\xe9\"");
+    refuses(&folder, &["run", "latin.toml"], 2, &["latin.toml", "UTF-8"]);
+}
+
+#[test]
+fn help_completions_and_the_manual_go_to_standard_output() {
+    let folder = folder();
+    for (arguments, expected) in [
+        (&["--help"][..], "Usage: tokenmill"),
+        (&["train", "--help"], "--tie-break"),
+        (&["completions", "bash"], "_tokenmill"),
+        (&["completions", "zsh"], "#compdef tokenmill"),
+        (&["man"], ".TH tokenmill 1"),
+    ] {
+        let output = tokenmill(&folder).args(arguments).output().expect("a run");
+        assert!(output.status.success(), "{arguments:?}");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains(expected), "{arguments:?} printed\n{said}");
+        assert!(output.stderr.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_tokenizer_is_learned_shown_and_converted() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let output = tokenmill(&folder).args(train("a.txt", &["--json"])).output().expect("a run");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty());
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(said["vocab_size"], 263, "{said}");
+
+    let inspected = tokenmill(&folder).args(["inspect", "out"]).output().expect("a run");
+    let text = String::from_utf8_lossy(&inspected.stdout).into_owned();
+    assert!(text.contains("'a' + 't' → 'at'  8"), "{text}");
+
+    let converted = tokenmill(&folder)
+        .args(["convert", "out", "--to", "tiktoken", "-o", "other"])
+        .output()
+        .expect("a run");
+    assert!(converted.status.success(), "{}", String::from_utf8_lossy(&converted.stderr));
+    let mut ids = Vec::new();
+    for tokenizer in ["out", "other"] {
+        let output = tokenmill(&folder)
+            .args(["tokens", "-t", tokenizer, "--ids", "-q", "the cat\nsat"])
+            .output()
+            .expect("a run");
+        ids.push(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    assert_eq!(ids[0], ids[1]);
+
+    let mut pieces = tokenmill(&folder);
+    pieces.args(["tokens", "-t", "out", "-"]).write_stdin(&b"the \xff\nthe"[..]);
+    let output = pieces.output().expect("a run");
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(shown.replace('|', "") == "the \\xFF\\n\nthe\n", "{shown}");
+}
+
+#[test]
+fn what_is_encoded_can_be_decoded_verified_and_timed() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let run = |arguments: &[&str]| {
+        let output = tokenmill(&folder).args(arguments).arg("--quiet").output().expect("a run");
+        (output.status.code(), output.stdout, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let trained =
+        run(&["train", "a.txt", "-o", "tokenizer", "--vocab-size", "270", "--special-token", "<end>"]);
+    assert_eq!(trained.0, Some(0), "{}", trained.2);
+    let encoded =
+        run(&["encode", "a.txt", "-t", "tokenizer", "-o", "ids", "--documents", "line", "--eos", "<end>"]);
+    assert_eq!(encoded.0, Some(0), "{}", encoded.2);
+    let decoded = run(&["decode", "ids", "-t", "tokenizer"]);
+    assert_eq!(decoded.0, Some(0), "{}", decoded.2);
+    assert_eq!(decoded.1, TEXT.replace("\n\n", "\n").as_bytes());
+
+    let verify = ["decode", "ids", "-t", "tokenizer", "--verify"];
+    assert_eq!(run(&[&verify[..], &["a.txt", "--documents", "line"]].concat()).0, Some(0));
+    for (name, text) in [("changed", TEXT.replace("sat", "set")), ("longer", format!("{TEXT}more\n"))] {
+        write(&folder, name, text);
+        let (code, _, said) =
+            run(&[&verify[..], &[name, "--documents", "line", "--format", "text"]].concat());
+        assert_eq!(code, Some(4), "{said}");
+        assert!(said.contains("row"), "{said}");
+    }
+
+    assert_eq!(run(&["verify", "ids"]).0, Some(0));
+    let data = files(&folder.path().join("ids/data"));
+    let mut bytes = fs::read(&data[0]).expect("a data file");
+    bytes[100] ^= 1;
+    fs::write(&data[0], bytes).expect("a writable file");
+    let (code, _, said) = run(&["verify", "ids"]);
+    assert_eq!(code, Some(4), "{said}");
+    assert!(said.contains("data/train-"), "{said}");
+
+    let (code, printed, said) = run(&["bench", "a.txt", "-t", "tokenizer", "--json", "--threads", "2"]);
+    assert_eq!(code, Some(0), "{said}");
+    let measured: serde_json::Value = serde_json::from_slice(&printed).expect("JSON");
+    assert_eq!(measured["text_bytes"], TEXT.len());
+    for key in ["tokens", "load_s", "encode_s", "encode_cpu_s", "ids_sha256"] {
+        assert!(!measured[key].is_null(), "{key} in {measured}");
+    }
+}
+
+#[test]
+fn what_was_left_out_gives_a_code_of_its_own() {
+    let folder = folder();
+    write(&folder, "a.jsonl", "{\"text\": \"the cat the cat\"}\n{\"text\": 5\n{\"text\": \"the mat\"}\n");
+    refuses(&folder, &train("a.jsonl", &[]), 1, &["a.jsonl"]);
+    let output =
+        tokenmill(&folder).args(train("a.jsonl", &["--on-bad-input", "skip"])).output().expect("a run");
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT.repeat(100));
+    let program = assert_cmd::cargo::cargo_bin("tokenmill");
+    let mut child = std::process::Command::new(program)
+        .args(["completions", "bash"])
+        .current_dir(folder.path())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("a run");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("an end");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Runs a command and gives its code and what it said on standard error.
+fn ended(folder: &TempDir, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = tokenmill(folder).args(arguments).output().expect("a run");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+const RECIPE: &str = r#"
+[source]
+uri = "${WHERE}/a.txt"
+documents = "line"
+
+[train]
+merges = 7
+special_tokens = ["<end>"]
+
+[encode]
+eos = "<end>"
+
+[output]
+dir = "out"
+"#;
+
+#[test]
+fn a_recipe_is_done_once_and_known_to_be_done() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    write(&folder, "r.toml", RECIPE);
+    let run = |arguments: &[&str]| {
+        let output = tokenmill(&folder).env("WHERE", ".").args(arguments).output().expect("a run");
+        let (said, printed) =
+            (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+        (output.status.code(), format!("{said}{printed}"))
+    };
+    assert_eq!(ended(&folder, &["run", "r.toml"]).0, Some(2), "WHERE is not set");
+    assert!(run(&["plan", "r.toml"]).1.contains("no complete result yet"));
+    assert!(!folder.path().join("out").exists(), "a plan leaves nothing");
+    let (code, said) = run(&["run", "r.toml"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("learned 7 merges") && said.contains("encoded 3 documents"), "{said}");
+    for file in ["manifest.json", "report.html", "report.json", "README.md", "tokenizer/tokenizer.json"] {
+        assert!(folder.path().join("out").join(file).exists(), "{file}");
+    }
+    assert!(run(&["plan", "r.toml"]).1.contains("does nothing more"));
+    let (code, said) = run(&["run", "r.toml"]);
+    assert!(code == Some(0) && said.contains("nothing to do"), "{said}");
+
+    write(&folder, "r.toml", RECIPE.replace("merges = 7", "merges = 5"));
+    let (code, said) = run(&["run", "r.toml"]);
+    assert!(code == Some(2) && said.contains("the recipe changed") && said.contains("--force"), "{said}");
+    let (code, said) = run(&["run", "r.toml", "--force"]);
+    assert!(code == Some(0) && said.contains("learned 5 merges"), "{said}");
+}
+
+#[test]
+fn pieces_are_counted_into_a_file() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let (code, said) = ended(&folder, &["count", "a.txt", "-o", "counts.parquet", "--order"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("distinct pieces"), "{said}");
+    assert!(folder.path().join("counts.parquet").exists());
+    refuses(&folder, &["count", "a.txt", "-o", "out", "--split", "none"], 2, &["`--split`"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_stops_a_run_and_tells_how_to_go_on() {
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let folder = folder();
+        let program = assert_cmd::cargo::cargo_bin("tokenmill");
+        let input = "demo:verse?lines=100000000&seed=1";
+        let child = std::process::Command::new(program)
+            .args(["train", input, "-o", "out", "--merges", "5", "--column", "line"])
+            .current_dir(folder.path())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .expect("a run");
+        std::thread::sleep(std::time::Duration::from_millis(700));
+        let process = child.id().to_string();
+        let sent = std::process::Command::new("kill").args([&format!("-{signal}"), &process]).status();
+        assert!(sent.expect("kill").success());
+        let start = std::time::Instant::now();
+        let output = child.wait_with_output().expect("an end");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(start.elapsed() < std::time::Duration::from_secs(5));
+        assert!(said.contains("interrupted"), "{said}");
+        assert!(said.contains("'demo:verse?lines=100000000&seed=1'"), "{said}");
+        assert!(!folder.path().join("out").exists());
+    }
+}
