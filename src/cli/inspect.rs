@@ -100,7 +100,7 @@ impl Facts {
 
     fn write_specials(&self, out: &mut impl Write) -> io::Result<()> {
         let specials = self.vocabulary.specials();
-        writeln!(out, "special tokens {}", if specials.is_empty() { "none" } else { "" })?;
+        writeln!(out, "special tokens{}", if specials.is_empty() { " none" } else { "" })?;
         specials.iter().try_for_each(|special| {
             writeln!(out, "  {:>8}  {}", special.id, visible(special.text.as_bytes()))
         })

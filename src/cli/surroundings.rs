@@ -104,27 +104,63 @@ pub(super) fn open_context(observer: &dyn Observer) -> OpenContext<'_> {
     OpenContext { stdin: Mutex::new(Some(Box::new(std::io::stdin()))), hub: hub(), ..context }
 }
 
-/// The hub as Python's `huggingface_hub` finds it: `HF_ENDPOINT`, `HF_TOKEN` or the token file, `HF_HOME`,
-/// `HF_HUB_CACHE`, `HF_HUB_OFFLINE`.
+/// The hub as Python's `huggingface_hub` finds it.
 fn hub() -> HubSettings {
-    let variable = |name| env::var(name).ok().filter(|value| !value.trim().is_empty());
-    let cache = variable("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| Some(env::home_dir()?.join(".cache")));
-    let home = variable("HF_HOME").map(PathBuf::from).or_else(|| Some(cache?.join("huggingface")));
+    hub_of(&|name| env::var(name).ok(), env::home_dir())
+}
+
+/// The hub of these variables: `HF_ENDPOINT`, `HF_TOKEN` or the token file, `HF_HOME`, `HF_HUB_CACHE`,
+/// `HF_HUB_OFFLINE`. Empty ones count as not set.
+fn hub_of(variable: &dyn Fn(&str) -> Option<String>, user: Option<PathBuf>) -> HubSettings {
+    let set = |name| variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+    let path = |name| set(name).map(PathBuf::from);
+    let cache = path("XDG_CACHE_HOME").or_else(|| Some(user?.join(".cache")));
+    let home = path("HF_HOME").or_else(|| Some(cache?.join("huggingface")));
+    let token_file = path("HF_TOKEN_PATH").or_else(|| Some(home.as_ref()?.join("token")));
+    let stored = || Some(fs::read_to_string(token_file?).ok()?.trim().to_owned());
     let defaults = HubSettings::default();
-    let token_file =
-        variable("HF_TOKEN_PATH").map(PathBuf::from).or_else(|| Some(home.as_ref()?.join("token")));
-    let token = variable("HF_TOKEN").or_else(|| fs::read_to_string(token_file?).ok());
-    let folder = variable("HF_HUB_CACHE").map(PathBuf::from).or_else(|| Some(home?.join("hub")));
     HubSettings {
-        endpoint: variable("HF_ENDPOINT")
-            .map_or(defaults.endpoint, |url| url.trim_end_matches('/').to_owned()),
-        token: token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty()),
-        cache: folder.unwrap_or(defaults.cache),
-        offline: variable("HF_HUB_OFFLINE").is_some_and(|value| is_true(&value)),
+        endpoint: set("HF_ENDPOINT").map_or(defaults.endpoint, |url| url.trim_end_matches('/').to_owned()),
+        token: set("HF_TOKEN").or_else(stored).filter(|token| !token.is_empty()),
+        cache: path("HF_HUB_CACHE").or_else(|| Some(home?.join("hub"))).unwrap_or(defaults.cache),
+        offline: set("HF_HUB_OFFLINE").is_some_and(|value| is_true(&value)),
     }
 }
 
 fn is_true(value: &str) -> bool {
     matches!(value.to_ascii_uppercase().as_str(), "1" | "ON" | "YES" | "TRUE")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hub_is_where_the_variables_say() {
+        let hub = |set: &[(&str, &str)]| {
+            let variable = |name: &str| {
+                let found = set.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            hub_of(&variable, Some(PathBuf::from("/nobody")))
+        };
+        let plain = hub(&[]);
+        assert_eq!(plain.cache, Path::new("/nobody/.cache/huggingface/hub"));
+        assert_eq!(
+            (plain.endpoint.as_str(), plain.token, plain.offline),
+            ("https://huggingface.co", None, false)
+        );
+        assert_eq!(hub(&[("XDG_CACHE_HOME", "/x")]).cache, Path::new("/x/huggingface/hub"));
+        assert_eq!(hub(&[("XDG_CACHE_HOME", "/x"), ("HF_HOME", "/h")]).cache, Path::new("/h/hub"));
+        assert_eq!(hub(&[("HF_HOME", "/h"), ("HF_HUB_CACHE", "/c")]).cache, Path::new("/c"));
+        let mirror =
+            hub(&[("HF_ENDPOINT", "http://localhost:1/"), ("HF_TOKEN", " t\n"), ("HF_HUB_OFFLINE", "1")]);
+        assert_eq!((mirror.endpoint.as_str(), mirror.token.as_deref()), ("http://localhost:1", Some("t")));
+        assert!(mirror.offline);
+
+        let home = tempfile::tempdir().expect("a folder");
+        fs::write(home.path().join("token"), "stored\n").expect("a writable folder");
+        let stored = hub(&[("HF_HOME", &home.path().to_string_lossy()), ("HF_TOKEN", "")]);
+        assert_eq!(stored.token.as_deref(), Some("stored"));
+    }
 }

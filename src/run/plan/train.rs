@@ -5,9 +5,9 @@ use super::TrainPlan;
 use super::check::{Check, value_of};
 use crate::run::recipe::{Command, Given, Origin, Recipe, TrainKeys};
 use crate::split::{Named, SplitPattern, splitter};
-use crate::train::{DEFAULT_MIN_FREQUENCY, TrainConfig};
+use crate::train::{DEFAULT_MIN_FREQUENCY, Merges, TrainConfig};
 use crate::units::{amount, place64};
-use crate::vocab::Format;
+use crate::vocab::{self, Format, Vocabulary, WriteOptions};
 
 /// Tokens that every vocabulary has: one for each byte.
 const BYTE_TOKENS: u64 = 256;
@@ -28,7 +28,7 @@ impl Check<'_> {
         let history_every = self.at_least_one("history_every", &keys.history_every);
         let max_token_bytes = self.at_least_one("max_token_bytes", &keys.max_token_bytes);
         let alone = matches!(recipe.origin, Origin::Flags(_));
-        TrainPlan {
+        let plan = TrainPlan {
             split: self.split(keys),
             boundary: value_of(&keys.boundary).unwrap_or_default(),
             config: TrainConfig {
@@ -43,6 +43,40 @@ impl Check<'_> {
             specials_at: value_of(&keys.special_tokens_at).unwrap_or_default(),
             formats: self.formats(keys),
             output: if alone { output.to_owned() } else { output.join(TOKENIZER_FOLDER) },
+        };
+        let counts_only = matches!(recipe.origin, Origin::Flags(Command::Count));
+        if !counts_only && !["split", "special_tokens", "formats"].iter().any(|key| self.is_wrong(key)) {
+            self.formats_hold(keys, &plan);
+        }
+        plan
+    }
+
+    /// Tells the formats that cannot hold the tokenizer. What they refuse lies in the split and the
+    /// special tokens, so one without merges shows it before hours are spent on learning some.
+    fn formats_hold(&mut self, keys: &TrainKeys, plan: &TrainPlan) {
+        let empty = Merges::default();
+        let made = Vocabulary::from_merges(&empty, &plan.specials, plan.specials_at, plan.split.clone());
+        let vocabulary = match (made, keys.special_tokens.first()) {
+            (Ok(vocabulary), _) => vocabulary,
+            (Err(error), Some(given)) => {
+                let help = "choose a text of several characters that occurs nowhere else";
+                return self.wrong("special_tokens", given, &format!("cannot be used: {error}"), help);
+            }
+            (Err(_), None) => return,
+        };
+        for (number, &format) in plan.formats.iter().enumerate() {
+            let Err(error) = vocab::render(&vocabulary, format, &WriteOptions::default()) else { continue };
+            let help = error.help().unwrap_or("leave that format out");
+            let named = keys.formats.as_ref().and_then(|formats| formats.value.get(number));
+            match (named, &keys.split) {
+                (Some(given), _) => {
+                    self.wrong("formats", given, &format!("names one that will not do: {error}"), help);
+                }
+                (None, Some(given)) => {
+                    self.wrong("split", given, &format!("cannot be written: {error}"), help)
+                }
+                (None, None) => {}
+            }
         }
     }
 
