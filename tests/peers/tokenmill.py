@@ -22,7 +22,7 @@ class Text:
 
     def documents(self):
         if self.column is None:
-            yield self.path.read_text(encoding="utf-8", newline="")
+            yield self.path.read_bytes().decode("utf-8")
             return
         for batch in pq.ParquetFile(self.path).iter_batches(columns=[self.column]):
             yield from batch.column(0).to_pylist()
