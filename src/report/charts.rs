@@ -1,10 +1,12 @@
+use std::collections::BTreeMap;
+
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 
 use super::TrainingFacts;
 use super::compression::compression;
 use crate::count::{Bin, Histogram};
-use crate::units::{amount, float};
+use crate::units::{amount, float, place, ratio};
 
 /// The colours below stand for roles; the page's style sheet gives each role its colour by them, light or
 /// dark.
@@ -44,29 +46,39 @@ pub(super) fn counts_by_rank(counts: &[u64]) -> String {
     })
 }
 
-/// A bar for each bin. The axis is linear for short lengths and logarithmic for long ones, as the bins are.
-pub(super) fn bars(histogram: &Histogram) -> String {
-    let bins = histogram.bins();
-    let number = |length| amount(Histogram::bin_number(length));
-    let first = bins.first().map_or(0, |bin| number(bin.from));
-    let last = bins.last().map_or(0, |bin| number(bin.from));
-    let top = bins.iter().map(|bin| bin.count).max().unwrap_or(0).max(1);
-    let label = |x: &f64| format_bin(*x);
-    draw(float(first)..float(last + 1), 0.0..float(top), &label, &|y| short(*y), |chart| {
-        let bar = |bin: &Bin| {
-            let x = float(number(bin.from));
-            let mut bar = Rectangle::new([(x, 0.0), (x + 1.0, float(bin.count))], LINE.filled());
+/// How many things have each length. The axis is linear for short lengths and logarithmic for long ones,
+/// as the bins are; where a bin holds several lengths its bar shows their mean.
+pub(super) fn of_each_length(histogram: &Histogram) -> String {
+    let bar = |bin: &Bin| (Histogram::bin_number(bin.from), ratio(bin.count, bin.to - bin.from + 1));
+    bars(histogram.bins().iter().map(bar).collect(), |number| Histogram::bounds(number).0)
+}
+
+/// How many things have a length of 0, of 1, of 2–3, of 4–7, and so on.
+pub(super) fn of_each_doubling(histogram: &Histogram) -> String {
+    let mut heights = BTreeMap::new();
+    for bin in histogram.bins() {
+        *heights.entry(place(bin.from.checked_ilog2().map_or(0, |power| power + 1))).or_default() +=
+            bin.count;
+    }
+    let bars_of = heights.into_iter().map(|(number, count)| (number, float(count))).collect();
+    bars(bars_of, |number| number.checked_sub(1).map_or(0, |power| 1 << power.min(63)))
+}
+
+/// Bars by their place on the axis, ascending; `length` says which length begins at a place.
+fn bars(bars: Vec<(usize, f64)>, length: impl Fn(usize) -> u64) -> String {
+    let first = bars.first().map_or(0, |&(place, _)| amount(place));
+    let last = bars.last().map_or(0, |&(place, _)| amount(place));
+    let top = bars.iter().map(|&(_, height)| height).fold(1.0, f64::max);
+    let label = |x: &f64| short(float(length(format!("{x:.0}").parse().unwrap_or(0))));
+    draw(float(first)..float(last + 1), 0.0..top, &label, &|y| short(*y), |chart| {
+        let bar = |(place, height)| {
+            let x = float(amount(place));
+            let mut bar = Rectangle::new([(x, 0.0), (x + 1.0, height)], LINE.filled());
             bar.set_margin(0, 0, 1, 1);
             bar
         };
-        chart.draw_series(bins.iter().map(bar)).expect(DRAWN);
+        chart.draw_series(bars.into_iter().map(bar)).expect(DRAWN);
     })
-}
-
-/// The least length of the bin that begins at `x`.
-fn format_bin(x: f64) -> String {
-    let number: usize = format!("{x:.0}").parse().unwrap_or(0);
-    short(float(Histogram::bounds(number).0))
 }
 
 fn curve(points: &[(u64, f64)], y_label: impl Fn(f64) -> String) -> String {

@@ -3,6 +3,9 @@ use askama::Template;
 use super::charts;
 use super::{LearnedMerge, OutputFile, Ratios, RunReport, SampleDocument, ShownToken, StageCost};
 
+/// Up to this length documents are shown length by length, such as lines are; others by doublings.
+const SHORT_DOCUMENT: u64 = 256;
+
 /// The content of `report.html`: one page that needs no other file and no network.
 pub fn to_html(report: &RunReport) -> String {
     Page::of(report).render().expect("a page is rendered into memory")
@@ -252,9 +255,16 @@ fn draw_charts(report: &RunReport) -> Vec<Chart> {
         }
     }
     if let Some(vocabulary) = &report.vocabulary {
-        add("Length of tokens", "tokens by bytes", charts::bars(&vocabulary.token_lengths));
+        let svg = charts::of_each_length(&vocabulary.token_lengths);
+        add("Length of tokens", "tokens of each length in bytes", svg);
     }
-    add("Length of documents", "documents by bytes", charts::bars(&report.corpus.document_lengths));
+    let lengths = &report.corpus.document_lengths;
+    if lengths.bins().iter().all(|bin| bin.to < SHORT_DOCUMENT) {
+        add("Length of documents", "documents of each length in bytes", charts::of_each_length(lengths));
+    } else {
+        let note = "documents by bytes, a bar for each doubling";
+        add("Length of documents", note, charts::of_each_doubling(lengths));
+    }
     charts
 }
 

@@ -211,6 +211,17 @@ fn a_report_without_anything_is_a_page_too() {
 }
 
 #[test]
+fn lengths_are_drawn_one_by_one_or_by_doublings() {
+    let mut report = RunReport::default();
+    for (longest, note) in [(60, "documents of each length"), (60_000, "a bar for each doubling")] {
+        report.corpus.document_lengths = lengths([0, 20, 21, longest]);
+        let page = to_html(&report);
+        assert!(page.contains(note), "{longest}");
+        assert!(page.matches("<rect").count() >= 3, "a bar for each bin that is not empty");
+    }
+}
+
+#[test]
 fn tokens_show_what_would_not_be_seen() {
     for (bytes, shown) in [
         (&b"plain"[..], "plain"),

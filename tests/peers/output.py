@@ -67,6 +67,7 @@ def with_pyarrow(folder, promised):
 
 
 def with_datasets(folder, promised):
+    datasets.disable_progress_bars()
     dataset = datasets.load_dataset(str(folder), split="train", cache_dir=str(folder.parent / "datasets"))
     features = {name: str(feature) for name, feature in dataset.features.items()}
     assert features == {
@@ -82,7 +83,7 @@ def with_duckdb(folder, promised):
     types = dict(zip(relation.columns, map(str, relation.types), strict=True))
     assert types == {"input_ids": "INTEGER[]", "length": "INTEGER", "gutenberg_id": "BIGINT"}, types
     summed = "count(*), sum(len(input_ids)) - sum(length), sum(gutenberg_id)"
-    rows, difference, numbers = relation.aggregate(summed).fetchall()[0]
+    [(rows, difference, numbers)] = relation.aggregate(summed).fetchall()
     assert (rows, difference) == (promised.num_rows, 0), (rows, difference)
     assert numbers == sum(promised["gutenberg_id"].to_pylist()), numbers
     return f"{rows} rows, lengths and columns add up"

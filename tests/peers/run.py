@@ -27,7 +27,8 @@ def main():
     arguments.scratch.mkdir(parents=True)
     scratch = arguments.scratch.resolve()
     # Nothing is fetched, and nothing is left outside the scratch folder.
-    os.environ.update(HF_HUB_OFFLINE="1", HF_HOME=str(scratch / "huggingface"), TOKENIZERS_PARALLELISM="true")
+    os.environ.update(HF_HUB_OFFLINE="1", HF_HOME=str(scratch / "huggingface"))
+    os.environ.update(TOKENIZERS_PARALLELISM="true", TRANSFORMERS_VERBOSITY="error")
 
     from tokenmill import Setting, find_texts
 
