@@ -78,7 +78,7 @@ pub fn encode_batches(
     parallel::ordered(
         items,
         ahead,
-        || encoder.worker(),
+        || encoder.observed_worker(observer),
         encode,
         |(batch, one)| {
             take(batch)?;

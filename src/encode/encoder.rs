@@ -6,6 +6,7 @@ use super::long;
 use super::pairs::Pairs;
 use super::worker::Worker;
 use crate::error::{Error, ErrorKind, Result};
+use crate::observer::{Observer, Silent};
 use crate::split::{self, SpecialFinder, SplitPattern, Splitter};
 use crate::units::TokenId;
 use crate::vocab::{SpecialToken, Vocabulary};
@@ -69,7 +70,12 @@ impl Encoder {
 
     /// Makes a worker. Cheap enough for one a thread, too dear for one a document.
     pub fn worker(&self) -> Worker<'_> {
-        Worker::new(self)
+        Worker::new(self, &Silent)
+    }
+
+    /// Makes a worker that asks, in the midst of long documents too, whether to stop.
+    pub fn observed_worker<'a>(&'a self, observer: &'a dyn Observer) -> Worker<'a> {
+        Worker::new(self, observer)
     }
 
     /// How documents become token ids.

@@ -2,6 +2,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::pairs::{Pairs, Step};
+use crate::error::Result;
+use crate::observer::Observer;
 use crate::units::{TokenId, amount, low32, place, place64};
 
 /// Set in [`Scratch::slots`] where no token begins.
@@ -12,6 +14,9 @@ pub(super) const LIMIT: usize = 1 << 31;
 
 /// Slots and heap entries that are kept from part to part; more is given back after a part.
 const KEPT: usize = 1 << 22;
+
+/// The observer is asked whether to stop after so many heap entries, some tens of milliseconds.
+const ENTRIES_A_CHECK: usize = 1 << 16;
 
 /// Merges a long part in O(n log n).
 ///
@@ -35,22 +40,22 @@ pub(super) struct Scratch {
 
 impl Scratch {
     /// Appends the tokens of a part, of less than [`LIMIT`] bytes, to `ids`.
+    ///
+    /// # Errors
+    /// The observer wants to stop; `ids` is as it was then.
     pub(super) fn merge(
         &mut self,
         pairs: &Pairs,
         byte_ids: &[TokenId; 256],
         part: &[u8],
         ids: &mut Vec<TokenId>,
-    ) {
+        observer: &dyn Observer,
+    ) -> Result<()> {
         self.fill(pairs, byte_ids, part);
         let mut tokens = part.len();
-        while let Some(Reverse(entry)) = self.heap.pop() {
-            let (rank, at) = (entry >> 32, place64(entry & u64::from(u32::MAX)));
-            let step = self.step(pairs, at);
-            if u64::from(step.rank) == rank {
-                self.replace(pairs, at, step.result);
-                tokens -= 1;
-            }
+        while !self.heap.is_empty() {
+            observer.checkpoint()?;
+            tokens -= self.merge_some(pairs);
         }
         if self.heap.capacity() > KEPT {
             self.heap = BinaryHeap::new();
@@ -64,6 +69,22 @@ impl Scratch {
         if self.slots.capacity() > KEPT {
             self.slots = Vec::new();
         }
+        Ok(())
+    }
+
+    /// Takes up the next heap entries, and says how many merges came of them.
+    fn merge_some(&mut self, pairs: &Pairs) -> usize {
+        let mut merged = 0;
+        for _ in 0..ENTRIES_A_CHECK {
+            let Some(Reverse(entry)) = self.heap.pop() else { break };
+            let (rank, at) = (entry >> 32, place64(entry & u64::from(u32::MAX)));
+            let step = self.step(pairs, at);
+            if u64::from(step.rank) == rank {
+                self.replace(pairs, at, step.result);
+                merged += 1;
+            }
+        }
+        merged
     }
 
     fn fill(&mut self, pairs: &Pairs, byte_ids: &[TokenId; 256], part: &[u8]) {
@@ -72,6 +93,8 @@ impl Scratch {
         self.slots.extend(part.iter().map(|&byte| byte_ids[usize::from(byte)].get()));
         self.slots.push(0);
         let mut entries = std::mem::take(&mut self.heap).into_vec();
+        // A part that was left in the midst may have left some.
+        entries.clear();
         // Counted first: growing by doubling could take twice the memory.
         entries.reserve_exact(lowest_of_three(pairs, part).count());
         entries.extend(lowest_of_three(pairs, part).map(Reverse));

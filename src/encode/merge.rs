@@ -1,10 +1,15 @@
 use super::long;
 use super::pairs::{Pairs, Step};
+use crate::error::Result;
+use crate::observer::Observer;
 use crate::units::TokenId;
 
 /// Parts up to this length are merged by looking for the lowest rank again after each merge: that is
 /// quadratic, but beats a heap while all ranks lie in a few cache lines.
 const SHORT: usize = 64;
+
+/// Where parts are short the observer is asked whether to stop after so many bytes.
+const BYTES_A_CHECK: usize = 1 << 18;
 
 /// The scratch memory of merging, reused from piece to piece.
 ///
@@ -16,24 +21,33 @@ pub(super) struct Merger {
 
 impl Merger {
     /// Appends the tokens of a piece to `ids`.
+    ///
+    /// # Errors
+    /// The observer wants to stop, which it is asked in long pieces.
     pub(super) fn merge(
         &mut self,
         pairs: &Pairs,
         byte_ids: &[TokenId; 256],
         piece: &[u8],
         ids: &mut Vec<TokenId>,
-    ) {
-        let mut start = 0;
+        observer: &dyn Observer,
+    ) -> Result<()> {
+        let (mut start, mut check) = (0, BYTES_A_CHECK);
         while start < piece.len() {
+            if start >= check {
+                observer.checkpoint()?;
+                check = start + BYTES_A_CHECK;
+            }
             let end = pairs.part_end(piece, start);
             let part = &piece[start..end];
             match part {
                 [byte] => ids.push(byte_ids[usize::from(*byte)]),
                 _ if part.len() <= SHORT => short(pairs, byte_ids, part, ids),
-                _ => self.long.merge(pairs, byte_ids, part, ids),
+                _ => self.long.merge(pairs, byte_ids, part, ids, observer)?,
             }
             start = end;
         }
+        Ok(())
     }
 }
 

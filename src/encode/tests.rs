@@ -7,6 +7,7 @@ use super::pairs::Pairs;
 use super::*;
 use crate::count::PieceCounts;
 use crate::error::Result;
+use crate::observer::Silent;
 use crate::split::{Named, SplitPattern, Splitter};
 use crate::train::{self, TrainConfig};
 use crate::units::{Count, TokenId};
@@ -132,10 +133,10 @@ proptest! {
         let pairs = Pairs::new(&vocabulary);
         let expected = reference::merge_piece(&vocabulary, &text);
         let mut ids = Vec::new();
-        long::Scratch::default().merge(&pairs, vocabulary.byte_ids(), &text, &mut ids);
+        long::Scratch::default().merge(&pairs, vocabulary.byte_ids(), &text, &mut ids, &Silent).expect("merged");
         prop_assert_eq!(&ids, &expected);
         ids.clear();
-        Merger::default().merge(&pairs, vocabulary.byte_ids(), &text, &mut ids);
+        Merger::default().merge(&pairs, vocabulary.byte_ids(), &text, &mut ids, &Silent).expect("merged");
         prop_assert_eq!(&ids, &expected);
     }
 
@@ -195,7 +196,9 @@ fn the_lowest_rank_goes_first_whenever_it_comes_up() {
         let ids: Vec<TokenId> = ids.iter().map(|&id| TokenId::new(id)).collect();
         assert_eq!(encoder.worker().encode(text.as_bytes()).expect("any bytes encode"), ids, "{text}");
         let mut long = Vec::new();
-        long::Scratch::default().merge(&encoder.pairs, &encoder.byte_ids, text.as_bytes(), &mut long);
+        long::Scratch::default()
+            .merge(&encoder.pairs, &encoder.byte_ids, text.as_bytes(), &mut long, &Silent)
+            .expect("merged");
         assert_eq!(long, ids, "{text}");
     }
 }
@@ -221,7 +224,7 @@ fn a_long_document_encodes_as_its_pieces_do() {
         let mut merger = Merger::default();
         let mut expected = Vec::new();
         for piece in ends.array_windows().map(|&[start, end]| &text[start..end]) {
-            merger.merge(&encoder.pairs, &encoder.byte_ids, piece, &mut expected);
+            merger.merge(&encoder.pairs, &encoder.byte_ids, piece, &mut expected, &Silent).expect("merged");
         }
         assert!(encoder.worker().encode(text).expect("any bytes encode") == expected, "{named:?}");
     }

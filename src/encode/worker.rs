@@ -5,6 +5,7 @@ use super::fault::Fault;
 use super::long;
 use super::merge::Merger;
 use crate::error::{Error, ErrorKind, Result};
+use crate::observer::{Observer, Silent};
 use crate::split::{Segment, Splitter};
 use crate::units::TokenId;
 use crate::vocab::SpecialToken;
@@ -20,6 +21,7 @@ const STRETCH: usize = 1 << 16;
 /// up to 48 MiB of that are kept for the next.
 pub struct Worker<'e> {
     encoder: &'e Encoder,
+    observer: &'e dyn Observer,
     cache: Cache,
     merger: Merger,
     ends: Vec<usize>,
@@ -28,20 +30,20 @@ pub struct Worker<'e> {
 }
 
 impl<'e> Worker<'e> {
-    pub(super) fn new(encoder: &'e Encoder) -> Worker<'e> {
-        Worker::with_cache(encoder, Cache::new(cache::SLOTS))
+    pub(super) fn new(encoder: &'e Encoder, observer: &'e dyn Observer) -> Worker<'e> {
+        Worker { observer, ..Worker::with_cache(encoder, Cache::new(cache::SLOTS)) }
     }
 
     pub(super) fn with_cache(encoder: &'e Encoder, cache: Cache) -> Worker<'e> {
         let (merger, ends, ids) = Default::default();
-        Worker { encoder, cache, merger, ends, ids, specials: 0 }
+        Worker { encoder, observer: &Silent, cache, merger, ends, ids, specials: 0 }
     }
 
     /// Encodes a whole document. The slice is valid until the next call: the buffer is reused.
     ///
     /// # Errors
     /// The text holds a special token and the policy forbids that, a custom pattern ran past its
-    /// limit of backtracking, or a piece has 2 GiB or more.
+    /// limit of backtracking, a piece has 2 GiB or more, or the worker's observer wants to stop.
     pub fn encode(&mut self, text: &[u8]) -> Result<&[TokenId]> {
         let mut ids = std::mem::take(&mut self.ids);
         ids.clear();
@@ -94,6 +96,7 @@ impl<'e> Worker<'e> {
         };
         let mut rest = text;
         while !rest.is_empty() {
+            self.observer.checkpoint()?;
             let (stretch, after) = rest.split_at(stretch_end(&**splitter, rest));
             self.stretch(&**splitter, stretch, ids)?;
             rest = after;
@@ -133,7 +136,7 @@ impl<'e> Worker<'e> {
         } else if piece.len() >= long::LIMIT {
             return Err(too_long(piece.len()));
         } else {
-            self.merger.merge(&encoder.pairs, &encoder.byte_ids, piece, ids);
+            self.merger.merge(&encoder.pairs, &encoder.byte_ids, piece, ids, self.observer)?;
         }
         Ok(())
     }

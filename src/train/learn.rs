@@ -9,9 +9,6 @@ use crate::error::Result;
 use crate::observer::{Observer, Stage};
 use crate::units::{ByteCount, Count, amount, low32, place};
 
-/// The observer is told, and asked whether to stop, after so many merges.
-const MERGES_A_REPORT: usize = 256;
-
 /// Learns merges from weighted sequences, by [`TrainConfig`].
 ///
 /// Exact and reproducible: the result depends on the sequences, their order (for
@@ -118,7 +115,6 @@ impl<O: Order> Trainer<O> {
         if self.history.last().is_none_or(|last| last.merges != amount(self.merges.len())) {
             self.record();
         }
-        observer.advanced(Stage::Train, amount(self.merges.len() % MERGES_A_REPORT));
         observer.finished(Stage::Train);
         Ok(Learned { merges: Merges::new(self.merges), history: self.history })
     }
@@ -130,7 +126,7 @@ impl<O: Order> Trainer<O> {
         }
         let longest = self.config.max_token_bytes.unwrap_or(usize::MAX);
         let keep = Keep { threshold, longest };
-        let mut pairs = Pairs::find(&self.corpus, &self.lengths, threshold, longest);
+        let mut pairs = Pairs::find(&self.corpus, &self.lengths, keep, observer)?;
         let mut queue = Queue::new(threshold);
         let mut scratch = Scratch::default();
         for id in pairs.ids() {
@@ -142,10 +138,9 @@ impl<O: Order> Trainer<O> {
             for &born in &scratch.born {
                 queue.push(born, &View { pairs: &pairs, order: &self.order });
             }
-            if self.merges.len().is_multiple_of(MERGES_A_REPORT) {
-                observer.advanced(Stage::Train, amount(MERGES_A_REPORT));
-                observer.checkpoint()?;
-            }
+            // After each: the first merges of a long text take a good part of a second.
+            observer.advanced(Stage::Train, 1);
+            observer.checkpoint()?;
         }
         Ok(())
     }

@@ -1,6 +1,9 @@
 use rustc_hash::FxHashMap;
 
+use super::apply::Keep;
 use super::corpus::{Corpus, SEPARATOR};
+use crate::error::Result;
+use crate::observer::Observer;
 use crate::units::{low32, place};
 
 /// Names a pair that is kept in [`Pairs`]; [`NOT_KEPT`] is none.
@@ -9,6 +12,9 @@ pub(super) type PairId = u32;
 /// Stands where no pair is kept: at the last token of a sequence, inside a token, and for pairs that
 /// occur too seldom to matter.
 pub(super) const NOT_KEPT: PairId = 0;
+
+/// The observer is asked whether to stop after so many positions, some tens of milliseconds.
+const POSITIONS_A_CHECK: usize = 1 << 22;
 
 /// A pair of tokens and where it occurred when it was born.
 #[derive(Clone, Copy)]
@@ -40,27 +46,34 @@ pub(super) struct Pairs {
 }
 
 impl Pairs {
-    /// Finds the pairs of the text as it stands that occur `threshold` times or more and whose token
-    /// would have `longest` bytes or fewer.
-    pub(super) fn find(corpus: &Corpus, lengths: &[u32], threshold: u64, longest: usize) -> Pairs {
+    /// Finds the pairs of the text as it stands that are worth keeping.
+    ///
+    /// # Errors
+    /// The observer wants to stop.
+    pub(super) fn find(
+        corpus: &Corpus,
+        lengths: &[u32],
+        keep: Keep,
+        observer: &dyn Observer,
+    ) -> Result<Pairs> {
         let mut found = Pairs {
             pairs: vec![Pair { left: SEPARATOR, right: SEPARATOR, start: 0, occurrences: 0 }],
             counts: vec![0],
             positions: Vec::new(),
             at: vec![NOT_KEPT; corpus.text.len()],
         };
-        found.tally(corpus, lengths);
-        found.drop_rare(threshold, |pair| {
-            place(lengths[place(pair.left)]) + place(lengths[place(pair.right)]) <= longest
+        found.tally(corpus, lengths, observer)?;
+        found.drop_rare(keep.threshold, |pair| {
+            place(lengths[place(pair.left)]) + place(lengths[place(pair.right)]) <= keep.longest
         });
-        found.write_positions(corpus, lengths);
-        found
+        found.write_positions(corpus, lengths, observer)?;
+        Ok(found)
     }
 
     /// Names the pair at every position, and counts.
-    fn tally(&mut self, corpus: &Corpus, lengths: &[u32]) {
+    fn tally(&mut self, corpus: &Corpus, lengths: &[u32], observer: &dyn Observer) -> Result<()> {
         let mut ids = PairIds::new(lengths.len());
-        for_each_pair(corpus, lengths, |position, left, right| {
+        for_each_pair(corpus, lengths, observer, |position, left, right| {
             let next = low32(self.pairs.len());
             let id = ids.get_or_insert(left, right, next);
             if id == next {
@@ -70,7 +83,7 @@ impl Pairs {
             self.at[position] = id;
             self.counts[place(id)] += corpus.weight(position);
             self.pairs[place(id)].occurrences += 1;
-        });
+        })
     }
 
     /// Renumbers the pairs so that only those worth keeping are left.
@@ -94,18 +107,18 @@ impl Pairs {
         }
     }
 
-    fn write_positions(&mut self, corpus: &Corpus, lengths: &[u32]) {
+    fn write_positions(&mut self, corpus: &Corpus, lengths: &[u32], observer: &dyn Observer) -> Result<()> {
         let mut ends: Vec<usize> = self.pairs.iter().map(|pair| pair.start).collect();
         let total = self.pairs.iter().map(|pair| place(pair.occurrences)).sum();
         self.positions = vec![0; total];
-        for_each_pair(corpus, lengths, |position, _, _| {
+        for_each_pair(corpus, lengths, observer, |position, _, _| {
             let id = self.at[position];
             if id != NOT_KEPT {
                 let end = &mut ends[place(id)];
                 self.positions[*end] = low32(position);
                 *end += 1;
             }
-        });
+        })
     }
 
     /// Adds a pair that has just come to be, with room for its positions, and says where they go.
@@ -172,11 +185,21 @@ impl Pairs {
     }
 }
 
-/// Calls back with the position, left and right token of every pair of neighbours in the text.
-fn for_each_pair(corpus: &Corpus, lengths: &[u32], mut visit: impl FnMut(usize, u32, u32)) {
+/// Calls back with the position, left and right token of every pair of neighbours in the text, unless
+/// the observer wants to stop.
+fn for_each_pair(
+    corpus: &Corpus,
+    lengths: &[u32],
+    observer: &dyn Observer,
+    mut visit: impl FnMut(usize, u32, u32),
+) -> Result<()> {
     let text = &corpus.text;
-    let mut position = 0;
+    let (mut position, mut check) = (0, 0);
     while position + 1 < text.len() {
+        if position >= check {
+            observer.checkpoint()?;
+            check = position + POSITIONS_A_CHECK;
+        }
         let left = text[position];
         if left == SEPARATOR {
             position += 1;
@@ -189,6 +212,7 @@ fn for_each_pair(corpus: &Corpus, lengths: &[u32], mut visit: impl FnMut(usize, 
         }
         position = next;
     }
+    Ok(())
 }
 
 /// Pair ids by their tokens: a dense table for bytes, a hash table for anything more.

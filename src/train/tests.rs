@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -75,9 +77,25 @@ fn a_run_can_be_stopped() {
             true
         }
     }
+    #[derive(Default)]
+    struct StopAfterThree(AtomicU64);
+    impl crate::Observer for StopAfterThree {
+        fn advanced(&self, _stage: crate::Stage, merges: u64) {
+            self.0.fetch_add(merges, Ordering::Relaxed);
+        }
+
+        fn stopping(&self) -> bool {
+            self.0.load(Ordering::Relaxed) >= 3
+        }
+    }
     let text: Vec<u8> =
         (0..20_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24).to_le_bytes()[0] % 7).collect();
     let pieces: PieceCounts = [(&*text, Count::ONE)].into_iter().collect();
-    let error = learn_merges(pieces, &TrainConfig::new(10_000), &Stop).unwrap_err();
-    assert_eq!(error.kind(), crate::ErrorKind::Interrupted);
+    let later = StopAfterThree::default();
+    let observers: [&dyn crate::Observer; 2] = [&Stop, &later];
+    for observer in observers {
+        let error = learn_merges(pieces.clone(), &TrainConfig::new(10_000), observer).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Interrupted);
+    }
+    assert_eq!(later.0.into_inner(), 3, "a merge can take long: after each a run can be stopped");
 }

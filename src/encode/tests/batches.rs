@@ -179,3 +179,35 @@ fn an_error_of_the_source_ends_it() {
     assert!(outcome.is_err());
     assert_eq!(taken, 1);
 }
+
+/// Wants to stop when asked for the second time.
+struct StopsOnceUnderWay(AtomicU64);
+
+impl Observer for StopsOnceUnderWay {
+    fn stopping(&self) -> bool {
+        self.0.fetch_add(1, Ordering::Relaxed) > 0
+    }
+}
+
+#[test]
+fn a_worker_stops_within_a_long_document_and_works_on() {
+    let mut state = 1_u64;
+    let mut letter = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        if state >> 63 == 0 { b'a' } else { b'b' }
+    };
+    let text: Vec<u8> = (0..900_000).map(|_| letter()).collect();
+    for split in [SplitPattern::None, SplitPattern::Named(Named::Gpt2)] {
+        let vocabulary = trained(&text[..2_000], split.clone());
+        let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("valid");
+        let text: &[u8] = if split == SplitPattern::None { &text } else { &b"ab c ".repeat(100_000) };
+        let observer = StopsOnceUnderWay(AtomicU64::new(0));
+        let mut worker = encoder.observed_worker(&observer);
+        let error = worker.encode(text).map(<[_]>::len).expect_err("it is asked in the midst of the text");
+        assert_eq!(error.kind(), ErrorKind::Interrupted, "{split}");
+        let mut ids = Vec::new();
+        observer.0.store(0, Ordering::Relaxed);
+        worker.append(&text[..200], &mut ids).expect("it is asked once at most");
+        assert_eq!(encoder.worker().encode(&text[..200]).expect("any bytes encode"), ids, "{split}");
+    }
+}
