@@ -20,12 +20,19 @@ pub enum ErrorKind {
     Network,
     /// A server wants a token, another token, or accepted terms.
     Authorisation,
-    /// The disk is full.
+    /// The disk is full, or a limit to what may be written is reached.
     DiskFull,
     /// The job does not fit the memory limit.
     Memory,
     /// The run was asked to stop.
     Interrupted,
+}
+
+impl ErrorKind {
+    /// The kind of the [`Error`] that an I/O error was made of, if it was.
+    pub(crate) fn carried(cause: &io::Error) -> Option<ErrorKind> {
+        Some(cause.get_ref()?.downcast_ref::<Error>()?.kind())
+    }
 }
 
 /// What went wrong, where, and, if there is one, the remedy.
@@ -47,14 +54,26 @@ impl Error {
         Error(Box::new(Inner { kind, fault: Box::new(fault), help: None }))
     }
 
-    /// Wraps an I/O error with what was being done to which path. A full disk is recognised.
+    /// Wraps an I/O error with what was being done to which path. A full disk is recognised, and so is
+    /// an [`Error`] that the I/O error carries: its kind stays.
     ///
     /// `action` is a verb in the infinitive: `"read"`, `"write"`, `"create"`.
     pub fn io(action: &'static str, path: impl AsRef<Path>, cause: io::Error) -> Error {
-        let full = matches!(cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-        let kind = if full { ErrorKind::DiskFull } else { ErrorKind::Failed };
+        let (kind, help) = match cause.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                (ErrorKind::DiskFull, Some("free some space, then run the same command again"))
+            }
+            io::ErrorKind::FileTooLarge => (
+                ErrorKind::DiskFull,
+                Some("raise the limit of a file's size (ulimit -f), or write smaller files"),
+            ),
+            _ => (ErrorKind::carried(&cause).unwrap_or(ErrorKind::Failed), None),
+        };
         let error = Error::new(kind, IoFault { action, path: path.as_ref().to_path_buf(), cause });
-        if full { error.with_help("free some space, then run the same command again") } else { error }
+        match help {
+            Some(help) => error.with_help(help),
+            None => error,
+        }
     }
 
     /// The error of a run that was asked to stop.

@@ -18,6 +18,8 @@ pub mod observer;
 pub mod parallel;
 /// Writes a file whole or not at all.
 pub mod files;
+/// Makes errors of the panics of decoders.
+pub mod panics;
 
 // The stages in the order of the flow; each one's mod.rs says what it takes and what it gives.
 pub mod source;

@@ -1,7 +1,5 @@
-use std::any::Any;
 use std::fs::File;
 use std::io::{self, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,6 +19,7 @@ use super::fault::Fault;
 use super::table::{HashIndex, hash_of_bytes};
 use super::{Boundary, PieceCounts};
 use crate::error::{Error, Result};
+use crate::panics::catching;
 use crate::split::SplitPattern;
 use crate::units::{Count, amount};
 
@@ -147,13 +146,7 @@ fn batch(schema: &Arc<Schema>, pieces: &PieceCounts, rows: &[usize], first: Opti
 pub fn read_counts(path: &Path) -> Result<CountsFile> {
     let file = File::open(path).map_err(|cause| Error::io("open", path, cause))?;
     // The Parquet reader panics on some malformed files.
-    catch_unwind(AssertUnwindSafe(|| read(file, path)))
-        .unwrap_or_else(|panic| Err(parquet_error(path, ParquetError::General(panic_message(&*panic)))))
-}
-
-fn panic_message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("the reader gave up").to_owned()
+    catching(|| read(file, path)).unwrap_or_else(|said| Err(parquet_error(path, ParquetError::General(said))))
 }
 
 fn read(file: File, path: &Path) -> Result<CountsFile> {

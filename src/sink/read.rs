@@ -1,5 +1,4 @@
 use std::fs::File;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use arrow_array::cast::AsArray;
@@ -18,6 +17,7 @@ use super::manifest::Manifest;
 use super::schema::{DECLARATION_KEY, Declaration, FORMAT_VERSION, INPUT_IDS};
 use crate::encode::TokenBatch;
 use crate::error::{Error, ErrorKind, Result};
+use crate::panics::catching;
 use crate::units::{TokenId, amount};
 
 /// Ids in a batch, about, as far as rows allow.
@@ -129,7 +129,7 @@ fn guarded<R>(
     row_group: Option<usize>,
     read: impl FnOnce() -> Result<R, ParquetError>,
 ) -> Result<R> {
-    let fault = match catch_unwind(AssertUnwindSafe(read)) {
+    let fault = match catching(read) {
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(cause)) => Fault::Parquet { path: path.to_path_buf(), row_group, cause },
         Err(_) => Fault::ParquetPanic { path: path.to_path_buf(), row_group },

@@ -1,5 +1,6 @@
 use super::Format;
 use crate::error::{Error, ErrorKind};
+use crate::panics::catching;
 
 /// What can be wrong with a source.
 #[derive(Debug, thiserror::Error)]
@@ -62,20 +63,24 @@ impl Fault {
         Error::new(ErrorKind::Usage, self)
     }
 
-    /// A place that cannot be read because of `cause`.
+    /// A place that cannot be read because of `cause`; if that carries an error of this crate, its kind
+    /// stays.
     pub(super) fn damaged(
         file: &str,
         place: impl Into<String>,
         cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Error {
-        Fault::Damaged { file: file.to_owned(), place: place.into(), cause: cause.into() }.failed()
+        let cause = cause.into();
+        let carried = cause.downcast_ref().and_then(ErrorKind::carried);
+        let fault = Fault::Damaged { file: file.to_owned(), place: place.into(), cause };
+        Error::new(carried.unwrap_or(ErrorKind::Failed), fault)
     }
 }
 
-/// What a decoder's panic said; decoders of file formats panic on some malformed files.
+/// What a decoder's panic said.
 #[derive(Debug, thiserror::Error)]
 #[error("the decoder gave up: {0}")]
-struct Panicked(String);
+pub(super) struct Panicked(pub(super) String);
 
 /// Runs a decoder, and turns its panic into an error that names the place.
 pub(super) fn guarded<T, E>(
@@ -86,15 +91,8 @@ pub(super) fn guarded<T, E>(
 where
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(decode)) {
+    match catching(decode) {
         Ok(result) => result.map_err(|cause| Fault::damaged(file, place, cause)),
-        Err(panic) => Err(Fault::damaged(file, place, panicked(&*panic))),
+        Err(said) => Err(Fault::damaged(file, place, Panicked(said))),
     }
-}
-
-/// The error that stands for a caught panic.
-pub(super) fn panicked(panic: &(dyn std::any::Any + Send)) -> impl std::error::Error + Send + Sync + use<> {
-    let said = panic.downcast_ref::<String>().map(String::as_str);
-    let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
-    Panicked(said.unwrap_or("without a message").to_owned())
 }

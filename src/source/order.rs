@@ -1,13 +1,13 @@
 //! All units of all sources as one stream, read ahead by several threads.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use super::fault::{Fault, panicked};
+use super::fault::{Fault, Panicked};
 use super::{Batch, Documents, Source};
 use crate::error::{Error, Result};
+use crate::panics::catching;
 
 /// How much text may wait to be taken, per reading thread.
 const WAITING_BYTES: u64 = 16 << 20;
@@ -99,10 +99,10 @@ impl Shared {
     fn read_units(&self) {
         while let Some(place) = self.begin() {
             let (source, unit) = self.places[place];
-            let outcome = catch_unwind(AssertUnwindSafe(|| self.read_unit(place, source, unit)));
-            let failure = outcome.unwrap_or_else(|panic| {
+            let outcome = catching(|| self.read_unit(place, source, unit));
+            let failure = outcome.unwrap_or_else(|said| {
                 let name = &self.sources[source].units()[unit].name;
-                Err(Fault::damaged(name, "a part of it", panicked(&*panic)))
+                Err(Fault::damaged(name, "a part of it", Panicked(said)))
             });
             if let Err(error) = failure {
                 self.give(place, Err(error));

@@ -1,7 +1,7 @@
 use crate::lexer::{Token, tokens, without_tests};
 
 /// What every stage may import: they know no stage.
-const BELOW: [&str; 5] = ["error", "units", "observer", "parallel", "files"];
+const BELOW: [&str; 6] = ["error", "units", "observer", "parallel", "files", "panics"];
 
 /// The stages in the order of the flow, each with what it may import besides [`BELOW`].
 const GRAPH: [(&str, &[&str]); 10] = [
@@ -19,12 +19,13 @@ const GRAPH: [(&str, &[&str]); 10] = [
 ];
 
 /// What the files below the stages may import of each other.
-const BASE: [(&str, &[&str]); 5] = [
+const BASE: [(&str, &[&str]); 6] = [
     ("error", &[]),
     ("units", &["error"]),
     ("observer", &["error", "units"]),
     ("parallel", &["error", "units", "observer"]),
     ("files", &["error", "units", "observer"]),
+    ("panics", &[]),
 ];
 
 /// Names that `lib.rs` gives out at the root, which any module may use from there.

@@ -1,0 +1,43 @@
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+thread_local! {
+    static CATCHING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls a decoder that panics on some malformed input, and gives what the panic said as an error.
+///
+/// What `decode` was working on must not be used any more after an error.
+pub fn catching<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
+    let outer = CATCHING.replace(true);
+    let outcome = catch_unwind(AssertUnwindSafe(decode));
+    CATCHING.set(outer);
+    outcome.map_err(|panic| said(&*panic))
+}
+
+/// Whether this thread is in [`catching`]: a panic here ends in an error, so that a panic hook need not
+/// tell of it.
+pub fn is_catching() -> bool {
+    CATCHING.get()
+}
+
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("without a message").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_panic_said_is_the_error() {
+        assert!(!is_catching());
+        let inner = |fails: bool| catching(move || if fails { panic!("bad {}", 7) } else { is_catching() });
+        assert_eq!(inner(false), Ok(true));
+        assert_eq!(inner(true), Err("bad 7".to_owned()));
+        assert_eq!(catching(|| (inner(true).is_err(), is_catching())), Ok((true, true)));
+        assert!(!is_catching());
+    }
+}
