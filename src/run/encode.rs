@@ -115,7 +115,7 @@ pub(super) fn added_tokens(encode: &EncodePlan, vocabulary: &Vocabulary) -> Resu
             let known: Vec<&str> =
                 vocabulary.specials().iter().map(|special| special.text.as_str()).collect();
             let help = match known.as_slice() {
-                [] => "it has none at all".to_owned(),
+                [] => "it has none at all: name them when it is trained ([train] special_tokens)".to_owned(),
                 known => format!("it has {}", known.join(", ")),
             };
             Error::new(ErrorKind::Usage, Fault::NoSuchToken { tokenizer, token: text.clone() })

@@ -5,8 +5,8 @@ use crate::units::ByteCount;
 /// What can go wrong in the order of things.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
-    #[error("there is nothing to train on: the input has no text")]
-    NothingToTrainOn,
+    #[error("there is nothing to train on: the {whole} has no text")]
+    NothingToTrainOn { whole: &'static str },
     #[error("training needs about {need} of memory, and the limit is {limit}")]
     TooLarge { need: ByteCount, limit: ByteCount },
     #[error("the sources differ in the columns to be passed through, or in their types")]

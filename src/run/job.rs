@@ -1,9 +1,10 @@
 use super::costs::Costs;
-use super::encode::{Encoded, encode};
+use super::encode::{Encoded, added_tokens, encode};
 use super::facts::Deeds;
 use super::fault::Fault;
 use super::inputs::Inputs;
 use super::plan::Plan;
+use super::preview::disk_estimate;
 use super::state::State;
 use super::train::{Trained, train, write_tokenizer};
 use crate::error::{Error, ErrorKind, Result};
@@ -79,6 +80,13 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
     })
 }
 
+/// Finds what can be wrong with the request before the output folder is made.
+fn check_before_writing(plan: &Plan, inputs: &Inputs, given: Option<&Vocabulary>) -> Result<()> {
+    let Some(encode) = &plan.encode else { return Ok(()) };
+    inputs.columns()?;
+    given.map_or(Ok(()), |vocabulary| added_tokens(encode, vocabulary).map(|_| ()))
+}
+
 /// A job whose inputs and output folder are open.
 struct Job<'a> {
     plan: &'a Plan,
@@ -100,6 +108,7 @@ impl<'a> Job<'a> {
         }
         let path = plan.encode.as_ref().and_then(|encode| encode.tokenizer.as_ref());
         let given = path.map(|path| vocab::load(path, &LoadOptions::default(), observer)).transpose()?;
+        check_before_writing(plan, &inputs, given.as_ref())?;
         let folder = OutputFolder::open(&plan.output)?;
         let state = State::of(plan, &inputs, given.as_ref())?;
         Ok(Job { plan, options, observer, inputs, given, folder, state })
@@ -196,11 +205,24 @@ impl<'a> Job<'a> {
                 &self.folder,
                 &self.state,
                 self.observer,
-            )?;
+            )
+            .map_err(|error| self.with_need(error))?;
             let text_bytes = encoded.facts.text_bytes;
             Ok((encoded, text_bytes))
         })?;
         Ok(Some(encoded))
+    }
+
+    /// Tells with a full disk how much room the output wants, where that is known.
+    fn with_need(&self, error: Error) -> Error {
+        match (error.kind(), error.help(), self.inputs.text_bytes()) {
+            (ErrorKind::DiskFull, Some(help), Some(text_bytes)) => {
+                let need = disk_estimate(text_bytes);
+                let help = format!("the token ids take about {need} at most: {help}");
+                error.with_help(help)
+            }
+            _ => error,
+        }
     }
 
     fn manifest_of_tokenizer(&self, vocabulary: &Vocabulary) -> Manifest {

@@ -85,14 +85,17 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
     };
     Ok(Preview {
         training_memory: training_memory(plan, text_bytes, &sources),
-        disk: encoded
-            .and_then(|(_, _, bytes)| bytes)
-            .map(|bytes| ByteCount(bytes / BYTES_A_TOKEN * BITS_A_TOKEN / 8)),
+        disk: encoded.and_then(|(_, _, bytes)| bytes).map(disk_estimate),
         held: held(plan, &inputs, context)?,
         sources,
         text_bytes,
         files,
     })
+}
+
+/// About the room that the token ids of so much text take at most.
+pub(super) fn disk_estimate(text_bytes: u64) -> ByteCount {
+    ByteCount(text_bytes / BYTES_A_TOKEN * BITS_A_TOKEN / 8)
 }
 
 fn source(uri: &str, units: &[Unit]) -> SourcePreview {

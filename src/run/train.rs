@@ -36,8 +36,12 @@ pub(super) fn train(
         Ok((counted, text_bytes))
     })?;
     if pieces.is_empty() {
-        return Err(Error::new(ErrorKind::Failed, Fault::NothingToTrainOn)
-            .with_help("check that the input is the right one, and its column or field"));
+        let (whole, help) = if inputs.sample_is_everything() {
+            ("input", "check that the input is the right one, and its column or field")
+        } else {
+            ("sample", "take more of the input: a document that does not fit [sample] max_bytes is not cut")
+        };
+        return Err(Error::new(ErrorKind::Failed, Fault::NothingToTrainOn { whole }).with_help(help));
     }
     check_memory(&pieces, plan.memory)?;
     let (distinct_pieces, distinct_bytes) = (amount(pieces.len()), amount(pieces.bytes()));

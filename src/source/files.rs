@@ -166,7 +166,12 @@ impl Source for Files {
             return parquet::identity(path, name);
         }
         let io = |cause| Error::io("read", path, cause);
-        let bytes = std::fs::metadata(path).map_err(io)?.len();
+        let file = std::fs::metadata(path).map_err(io)?;
+        // A pipe with a name gives what it holds only once.
+        if !file.is_file() {
+            return Ok(Identity::Stream);
+        }
+        let bytes = file.len();
         let raw = content::raw(path, self.units[unit].range).map_err(io)?;
         Ok(Identity::Content { bytes, sha256: content::sha256(raw).map_err(io)? })
     }
