@@ -405,3 +405,38 @@ fn a_signal_stops_a_run_and_tells_how_to_go_on() {
         assert!(!folder.path().join("out").exists());
     }
 }
+
+#[test]
+fn a_refused_encode_leaves_no_folder() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    tokenmill(&folder).args(train("a.txt", &[])).assert().success();
+    let encode = ["encode", "a.txt", "-t", "out", "-o", "tokens", "--eos", "<|nowhere|>"];
+    let output = tokenmill(&folder).args(encode).output().expect("a run");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!folder.path().join("tokens").exists());
+}
+
+/// Nothing comes from standard input, and a signal still ends the program.
+#[cfg(unix)]
+#[test]
+fn waiting_for_input_can_be_interrupted() {
+    use std::process::{Command, Stdio};
+    let folder = folder();
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin("tokenmill"))
+        .args(["train", "-", "-o", "out", "--vocab-size", "300"])
+        .current_dir(folder.path())
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program");
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    assert!(kill.success());
+    let open = child.stdin.take();
+    let output = child.wait_with_output().expect("its end");
+    drop(open);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("tokenmill train - -o out --vocab-size 300"), "{said}");
+}

@@ -14,6 +14,7 @@ use super::args::DecodeArgs;
 use super::failure::Failure;
 use super::flags;
 use super::input::Input;
+use super::progress::Progress;
 use super::session::{Done, Session, printing, results};
 
 pub(super) fn decode(args: &DecodeArgs, session: &Session<'_>) -> Result<Done, Failure> {
@@ -39,13 +40,13 @@ fn verify(
     args: &DecodeArgs,
     input: &str,
     session: &Session<'_>,
-    observer: &dyn Observer,
+    progress: &Progress,
 ) -> Result<Done, Failure> {
     let plan = session.plan(flags::original(args, input))?;
-    let input = Input::open(&plan, observer)?;
+    let input = Input::open(&plan, progress)?;
     let mut original = Original::of(&input);
     let (mut count, mut text_bytes) = (0_u64, 0);
-    rows.each(observer, &mut |text| {
+    rows.each(progress, &mut |text| {
         count += 1;
         text_bytes += amount(text.map_or(0, <[u8]>::len));
         original.compare(count, text)

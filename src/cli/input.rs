@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use tokenmill::Result;
 use tokenmill::run::Plan;
 use tokenmill::sample::{SampleConfig, sample};
 use tokenmill::source::{Batch, Documents, Incidents, Source, in_order, open, whole_documents};
 use tokenmill::units::amount;
-use tokenmill::{Observer, Result};
 
+use super::progress::Progress;
 use super::surroundings::open_context;
 
 /// Opened sources.
@@ -19,8 +20,8 @@ pub(super) struct Input {
 }
 
 impl Input {
-    pub(super) fn open(plan: &Plan, observer: &dyn Observer) -> Result<Input> {
-        let context = open_context(observer);
+    pub(super) fn open(plan: &Plan, progress: &Progress) -> Result<Input> {
+        let context = open_context(progress);
         let numbered = plan.sources.iter().enumerate();
         let sources: Result<Vec<_>> = numbered.map(|(number, spec)| open(spec, number, &context)).collect();
         Ok(Input {

@@ -52,7 +52,7 @@ fn tell(outcome: &Outcome, folder: &Path, session: &Session<'_>) -> Result<Done,
                 outcome.manifest.as_ref().map_or((0, 0), |found| (found.rows(), found.tokens()));
             let folder = folder.display();
             session.say(&format!(
-                "nothing to do: {folder} holds the result already, {rows} rows and {tokens} tokens"
+                "all is done: {folder} holds the result already, {rows} rows and {tokens} tokens; nothing to do"
             ));
         }
     }

@@ -43,6 +43,7 @@ pub(crate) fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(refusal.exit_code()).unwrap_or(2));
         }
     };
+    quiet_caught_panics();
     let interrupt = match Interrupt::listen() {
         Ok(interrupt) => interrupt,
         Err(cause) => {
@@ -79,6 +80,16 @@ fn run(command: &Command, session: &Session<'_>) -> Result<Done, Failure> {
     }
 }
 
+/// A decoder's panic that becomes an error is told as that alone.
+fn quiet_caught_panics() {
+    let told = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !tokenmill::panics::is_catching() {
+            told(panic);
+        }
+    }));
+}
+
 fn failed(failure: &Failure, interrupt: &Interrupt) -> ExitCode {
     let interrupted = failure.kind() == tokenmill::ErrorKind::Interrupted;
     let message = if interrupted { resume() } else { failure.shown(Style::of_messages()) };
@@ -89,7 +100,5 @@ fn failed(failure: &Failure, interrupt: &Interrupt) -> ExitCode {
 /// What to say after an interruption.
 fn resume() -> String {
     let command = session::command_line();
-    format!(
-        "interrupted; files that are complete are kept. The same command goes on from there:\n  {command}\n"
-    )
+    format!("interrupted; nothing unfinished is left. To resume, give the same command again:\n  {command}\n")
 }

@@ -10,7 +10,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokenmill::units::{ByteCount, float, ratio};
 use tokenmill::{Observer, Stage};
 
-use super::interrupt::Interrupt;
+use super::interrupt::{Input, Interrupt};
 use super::surroundings::{Style, memory_held};
 
 /// How often a bar moves.
@@ -70,6 +70,11 @@ impl Progress {
             move || shared.tell()
         });
         Progress { shared: Some(shared), teller: Some(teller), interrupt }
+    }
+
+    /// Standard input, until the run should stop.
+    pub(super) fn input(&self) -> Input {
+        Input::new(self.interrupt.clone())
     }
 }
 

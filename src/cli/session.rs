@@ -40,6 +40,11 @@ impl<'a> Session<'a> {
         self.global.json
     }
 
+    /// Tells whether the program was asked to stop.
+    pub(super) fn interrupt(&self) -> Interrupt {
+        self.interrupt.clone()
+    }
+
     /// Begins to tell how far the work is.
     pub(super) fn progress(&self) -> Progress {
         Progress::start(self.global.quiet, Style::of_messages(), self.interrupt.clone())

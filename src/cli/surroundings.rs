@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tokenmill::Observer;
 use tokenmill::run::Surroundings;
 use tokenmill::source::{HubSettings, OpenContext};
 use tokenmill::units::ByteCount;
+
+use super::progress::Progress;
 
 /// How messages look.
 #[derive(Clone, Copy, Debug)]
@@ -99,9 +100,9 @@ pub(super) fn processor_time() -> Option<Duration> {
 }
 
 /// What opening sources takes from outside: standard input, and how to reach the hub.
-pub(super) fn open_context(observer: &dyn Observer) -> OpenContext<'_> {
-    let context = OpenContext::new(observer);
-    OpenContext { stdin: Mutex::new(Some(Box::new(std::io::stdin()))), hub: hub(), ..context }
+pub(super) fn open_context(progress: &Progress) -> OpenContext<'_> {
+    let context = OpenContext::new(progress);
+    OpenContext { stdin: Mutex::new(Some(Box::new(progress.input()))), hub: hub(), ..context }
 }
 
 /// The hub as Python's `huggingface_hub` finds it.

@@ -1,6 +1,6 @@
 //! `tokens`: the pieces of a text.
 
-use std::io::{Read, Write, stdin};
+use std::io::{Read, Write};
 use std::path::Path;
 
 use anstyle::{AnsiColor, Color, Style};
@@ -11,6 +11,7 @@ use tokenmill::{Error, Result, TokenId};
 
 use super::args::TokensArgs;
 use super::failure::Failure;
+use super::interrupt::{Input, Interrupt};
 use super::session::{Done, Session, print};
 use super::shown::visible;
 use super::surroundings::results_style;
@@ -27,8 +28,10 @@ pub(super) fn tokens(args: &TokensArgs, session: &Session<'_>) -> Result<Done, F
         load(Path::new(&args.tokenizer.tokenizer), &args.tokenizer.options(), &session.progress())?;
     let config = EncodeConfig { special: args.special.unwrap_or_default(), bos: None, eos: None };
     let encoder = Encoder::new(&vocabulary, config)?;
-    let text = text(args.text.as_deref())?;
-    let ids = encoder.worker().encode(&text)?.to_vec();
+    let text = text(args.text.as_deref(), session.interrupt())?;
+    let progress = session.progress();
+    let ids = encoder.observed_worker(&progress).encode(&text)?.to_vec();
+    drop(progress);
     if session.json() {
         session.print_json(&ids.iter().map(|&id| as_json(&vocabulary, id)).collect::<Vec<_>>())?;
     } else if args.ids {
@@ -41,13 +44,12 @@ pub(super) fn tokens(args: &TokensArgs, session: &Session<'_>) -> Result<Done, F
     Ok(Done::Whole)
 }
 
-fn text(given: Option<&str>) -> Result<Vec<u8>> {
+fn text(given: Option<&str>, interrupt: Interrupt) -> Result<Vec<u8>> {
     match given {
         Some(text) if text != "-" => Ok(text.as_bytes().to_vec()),
         _ => {
             let mut text = Vec::new();
-            stdin()
-                .lock()
+            Input::new(interrupt)
                 .read_to_end(&mut text)
                 .map_err(|cause| Error::io("read", "standard input", cause))?;
             Ok(text)
