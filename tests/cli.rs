@@ -440,3 +440,22 @@ fn waiting_for_input_can_be_interrupted() {
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(said.contains("tokenmill train - -o out --vocab-size 300"), "{said}");
 }
+
+/// Its text comes once, so it is read as standard input is.
+#[cfg(unix)]
+#[test]
+fn a_named_pipe_is_read_once() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    tokenmill(&folder).args(train("a.txt", &[])).assert().success();
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::write(pipe, TEXT.repeat(10_000))
+    });
+    let encode = ["encode", "pipe", "-t", "out", "-o", "tokens", "-q"];
+    tokenmill(&folder).args(encode).timeout(std::time::Duration::from_secs(60)).assert().success();
+    writer.join().expect("a writer").expect("all is read");
+    tokenmill(&folder).args(["verify", "tokens"]).assert().success();
+}

@@ -11,7 +11,7 @@ pub(super) enum Fault {
     TooLarge { need: ByteCount, limit: ByteCount },
     #[error("the sources differ in the columns to be passed through, or in their types")]
     ColumnsDiffer,
-    #[error("the run reads its input twice, and standard input can be read only once")]
+    #[error("the run reads its input twice, and standard input or a pipe can be read only once")]
     ReadTwice,
     #[error("{} holds the result of another run: {changed} changed since", folder.display())]
     OtherJob { folder: PathBuf, changed: &'static str },

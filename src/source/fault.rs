@@ -42,10 +42,10 @@ pub(super) enum Fault {
     Mixed { uri: String, first: String, one: Format, other: String, two: Format },
     #[error("{uri} is no source that this program can read")]
     Scheme { uri: String },
-    #[error("{format} cannot be read from standard input")]
-    NotFromStdin { format: Format },
-    #[error("standard input can be read only once")]
-    StdinSpent,
+    #[error("{format} cannot be read from {name}")]
+    NotFromStream { name: String, format: Format },
+    #[error("{name} can be read only once")]
+    Spent { name: String },
     #[error("the separator between documents is empty")]
     EmptySeparator,
     #[error("{uri}: {problem}")]

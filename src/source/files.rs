@@ -166,12 +166,7 @@ impl Source for Files {
             return parquet::identity(path, name);
         }
         let io = |cause| Error::io("read", path, cause);
-        let file = std::fs::metadata(path).map_err(io)?;
-        // A pipe with a name gives what it holds only once.
-        if !file.is_file() {
-            return Ok(Identity::Stream);
-        }
-        let bytes = file.len();
+        let bytes = std::fs::metadata(path).map_err(io)?.len();
         let raw = content::raw(path, self.units[unit].range).map_err(io)?;
         Ok(Identity::Content { bytes, sha256: content::sha256(raw).map_err(io)? })
     }
@@ -250,8 +245,8 @@ fn no_columns(spec: &SourceSpec, name: &str, format: Format) -> Result<()> {
     Err(fault.usage().with_help("only Parquet and Arrow files have columns that can pass through"))
 }
 
-/// Standard input: one unit that can be read once.
-pub(super) struct Stdin {
+/// Standard input or a named pipe: one unit that can be read once.
+pub(super) struct Stream {
     spec: SourceSpec,
     format: Format,
     batch_bytes: u64,
@@ -260,27 +255,27 @@ pub(super) struct Stdin {
     bad: BadInput,
 }
 
-impl Stdin {
+impl Stream {
     pub(super) fn open(
         spec: &SourceSpec,
+        name: String,
         reader: Box<dyn Read + Send>,
         config: ReadConfig,
         bad: BadInput,
-    ) -> Result<Stdin> {
+    ) -> Result<Stream> {
         let format = spec.format.unwrap_or(Format::Text);
         if format == Format::Parquet {
-            let error = Fault::NotFromStdin { format }.usage();
+            let error = Fault::NotFromStream { name, format }.usage();
             return Err(error.with_help("a Parquet file is read from its end: write it to a file first"));
         }
-        let name = "standard input".to_owned();
         no_columns(spec, &name, format)?;
         let units = vec![Unit { name, range: Range::Whole, rows: None, text_bytes: None }];
         let batch_bytes = config.batch_bytes;
-        Ok(Stdin { spec: spec.clone(), format, batch_bytes, units, reader: Mutex::new(Some(reader)), bad })
+        Ok(Stream { spec: spec.clone(), format, batch_bytes, units, reader: Mutex::new(Some(reader)), bad })
     }
 }
 
-impl Source for Stdin {
+impl Source for Stream {
     fn units(&self) -> &[Unit] {
         &self.units
     }
@@ -292,7 +287,9 @@ impl Source for Stdin {
     fn read(&self, unit: usize) -> Result<Documents<'_>> {
         let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
         let reader = reader.ok_or_else(|| {
-            Fault::StdinSpent.failed().with_help("write it to a file first, or let one command do both")
+            Fault::Spent { name: self.units[unit].name.clone() }
+                .failed()
+                .with_help("write it to a file first, or let one command do both")
         })?;
         let reading = Reading {
             source: self.bad.source,

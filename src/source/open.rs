@@ -3,10 +3,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::demo::Demo;
 use super::fault::Fault;
-use super::files::{Files, Identified, Stdin};
+use super::files::{Files, Identified, Stream};
 use super::incidents::{BadInput, Incidents};
 use super::{DocumentRule, HubSettings, Source, SourceSpec, hub, listing};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::observer::Observer;
 
 /// Default of [`ReadConfig::batch_bytes`].
@@ -76,8 +76,10 @@ pub fn open(spec: &SourceSpec, source: usize, context: &OpenContext<'_>) -> Resu
     let uri = spec.uri.as_str();
     if uri == "-" {
         let reader = context.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let reader = reader.ok_or_else(|| Fault::StdinSpent.usage().with_help("name \"-\" only once"))?;
-        return Ok(Arc::new(Stdin::open(spec, reader, config, bad)?));
+        let name = "standard input".to_owned();
+        let spent = || Fault::Spent { name: name.clone() }.usage().with_help("name \"-\" only once");
+        let reader = reader.ok_or_else(spent)?;
+        return Ok(Arc::new(Stream::open(spec, name, reader, config, bad)?));
     }
     if uri.starts_with("demo:") {
         return Ok(Arc::new(Demo::open(spec, source, config)?));
@@ -91,6 +93,11 @@ pub fn open(spec: &SourceSpec, source: usize, context: &OpenContext<'_>) -> Resu
     if uri.contains("://") {
         let error = Fault::Scheme { uri: uri.to_owned() }.usage();
         return Err(error.with_help("sources are paths, folders, patterns, hf://datasets/…, demo:… and -"));
+    }
+    if std::fs::metadata(uri).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        // Opened only once: what is written to a pipe without a reader is lost.
+        let pipe = std::fs::File::open(uri).map_err(|cause| Error::io("read", uri, cause))?;
+        return Ok(Arc::new(Stream::open(spec, uri.to_owned(), Box::new(pipe), config, bad)?));
     }
     Ok(Arc::new(Files::open(spec, listing::list(uri, spec.format)?, config, bad)?))
 }
