@@ -11,6 +11,7 @@ use tokenmill::encode::{EncodeConfig, Encoder, Worker};
 use tokenmill::observer::Silent;
 use tokenmill::split::{Named, SplitPattern, splitter};
 use tokenmill::train::{TrainConfig, learn_merges};
+use tokenmill::units::place;
 use tokenmill::vocab::{SpecialTokensAt, Vocabulary};
 use tokenmill::{Count, TokenId};
 
@@ -24,8 +25,9 @@ fn pieces(text: &[u8], split: &SplitPattern) -> PieceCounts {
     let splitter = splitter(split).expect("a pattern with a name");
     splitter.piece_ends(text, &mut ends).expect("it needs no backtracking");
     let mut counts: HashMap<&[u8], u64> = HashMap::new();
-    let starts = std::iter::once(0).chain(ends.iter().copied());
-    let all: Vec<&[u8]> = starts.zip(&ends).map(|(start, &end)| &text[start..end]).collect();
+    let ends = ends.into_iter().map(place);
+    let starts = std::iter::once(0).chain(ends.clone());
+    let all: Vec<&[u8]> = starts.zip(ends).map(|(start, end)| &text[start..end]).collect();
     for piece in &all {
         *counts.entry(piece).or_default() += 1;
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Boundary, CountConfig, PieceCounts};
 use crate::error::Result;
 use crate::split::{Segment, Splitter};
-use crate::units::Count;
+use crate::units::{Count, place};
 
 /// Counts the pieces of documents, each with the number of its source; `None` is a null document.
 ///
@@ -30,6 +30,7 @@ pub fn count_pieces(
             let (text, mut ends, mut start) = (&text[range], Vec::new(), 0);
             splitter.piece_ends(text, &mut ends)?;
             for end in ends {
+                let end = place(end);
                 let order = seen.len();
                 let (_, count) = seen.entry(text[start..end].to_vec()).or_insert((order, 0));
                 *count = count.checked_add(weight).expect("the reference is for small corpora");

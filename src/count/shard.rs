@@ -10,7 +10,7 @@ use super::table::PieceTable;
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Stage};
 use crate::split::{Segment, SpecialFinder, Splitter};
-use crate::units::{Count, amount};
+use crate::units::{self, Count, amount};
 
 /// Text is split in windows of about this size, so that the places of its pieces stay in the cache.
 const WINDOW: usize = 16 << 10;
@@ -82,7 +82,7 @@ struct Shard<'a> {
     specials: &'a SpecialFinder,
     table: PieceTable,
     facts: FactFinder,
-    ends: Vec<usize>,
+    ends: Vec<u32>,
 }
 
 impl<'a> Shard<'a> {
@@ -148,6 +148,7 @@ impl<'a> Shard<'a> {
         self.splitter.piece_ends(text, &mut self.ends)?;
         let mut start = 0;
         for &end in &self.ends {
+            let end = units::place(end);
             let counted = self.table.add(text, start..end, weight, place + amount(start));
             counted.map_err(|_| Fault::Overflow { piece: text[start..end].to_vec() })?;
             start = end;

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::observer::Silent;
 use crate::split::{Named, SplitPattern, Splitter};
 use crate::train::{self, TrainConfig};
-use crate::units::{Count, TokenId};
+use crate::units::{Count, TokenId, low32, place};
 use crate::vocab::{RankedMerge, SpecialToken, SpecialTokensAt, Vocabulary, VocabularyParts};
 
 mod batches;
@@ -95,10 +95,10 @@ fn vocabulary() -> impl Strategy<Value = Vocabulary> {
 struct AfterSpaces;
 
 impl Splitter for AfterSpaces {
-    fn piece_ends(&self, text: &[u8], ends: &mut Vec<usize>) -> Result<()> {
+    fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
         let inner = text.iter().enumerate().filter(|&(at, &byte)| byte == b' ' && at + 1 < text.len());
-        ends.extend(inner.map(|(at, _)| at + 1));
-        ends.extend((!text.is_empty()).then_some(text.len()));
+        ends.extend(inner.map(|(at, _)| low32(at + 1)));
+        ends.extend((!text.is_empty()).then_some(low32(text.len())));
         Ok(())
     }
 
@@ -223,7 +223,7 @@ fn a_long_document_encodes_as_its_pieces_do() {
         splitter.piece_ends(text, &mut ends).expect("it needs no backtracking");
         let mut merger = Merger::default();
         let mut expected = Vec::new();
-        for piece in ends.array_windows().map(|&[start, end]| &text[start..end]) {
+        for piece in ends.array_windows().map(|&[start, end]| &text[place(start)..place(end)]) {
             merger.merge(&encoder.pairs, &encoder.byte_ids, piece, &mut expected, &Silent).expect("merged");
         }
         assert!(encoder.worker().encode(text).expect("any bytes encode") == expected, "{named:?}");

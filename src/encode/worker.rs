@@ -7,7 +7,7 @@ use super::merge::Merger;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
 use crate::split::{Segment, Splitter};
-use crate::units::TokenId;
+use crate::units::{TokenId, place};
 use crate::vocab::SpecialToken;
 
 /// Long texts are split and merged by stretches of about so many bytes, so that the places of the
@@ -24,7 +24,7 @@ pub struct Worker<'e> {
     observer: &'e dyn Observer,
     cache: Cache,
     merger: Merger,
-    ends: Vec<usize>,
+    ends: Vec<u32>,
     ids: Vec<TokenId>,
     specials: u64,
 }
@@ -109,7 +109,8 @@ impl<'e> Worker<'e> {
         ends.clear();
         let mut start = 0;
         let outcome = splitter.piece_ends(text, &mut ends).and_then(|()| {
-            ends.iter().try_for_each(|&end| self.piece(text, std::mem::replace(&mut start, end), end, ids))
+            let mut pieces = ends.iter().map(|&end| std::mem::replace(&mut start, place(end))..place(end));
+            pieces.try_for_each(|piece| self.piece(text, piece.start, piece.end, ids))
         });
         self.ends = ends;
         outcome

@@ -24,6 +24,11 @@ pub(super) enum Fault {
         "{construct} in the pattern {pattern:?} means one thing here and another in Hugging Face's engine"
     )]
     Dialect { pattern: String, construct: &'static str },
+    #[error(
+        "a text of {bytes} bytes, in which no certain cut is found, is too long: at most {} can be split",
+        u32::MAX
+    )]
+    TooLong { bytes: usize },
     #[error("special token number {number} is empty")]
     EmptySpecial { number: usize },
     #[error("the special tokens are too many or too long to search for")]
@@ -45,6 +50,9 @@ impl From<Fault> for Error {
                 ErrorKind::Usage,
                 Some(r"write (?>x{1,3}) instead of x{1,3}+, \A instead of ^ and \z instead of $"),
             ),
+            Fault::TooLong { .. } => {
+                (ErrorKind::Failed, Some("cut the document, or use a pattern that has a name"))
+            }
             Fault::EmptySpecial { .. } | Fault::Specials(_) => (ErrorKind::Usage, None),
         };
         let error = Error::new(kind, fault);

@@ -65,7 +65,7 @@ impl GiveBack {
 }
 
 impl Splitter for GiveBack {
-    fn piece_ends(&self, text: &[u8], ends: &mut Vec<usize>) -> Result<()> {
+    fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
         split_lossy(text, ends, |text, take| self.pieces(text, take))
     }
 

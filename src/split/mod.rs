@@ -26,9 +26,11 @@ pub trait Splitter: Send + Sync {
     /// Appends to `ends` the end of each piece of `text`, ascending; the last is `text.len()`.
     /// Pieces are never empty; empty text has none.
     ///
+    /// Places have 32 bits, since callers who split at certain cuts hold many of them in the cache.
+    ///
     /// # Errors
-    /// A custom pattern ran past its limit of backtracking.
-    fn piece_ends(&self, text: &[u8], ends: &mut Vec<usize>) -> Result<()>;
+    /// The text has 4 GiB or more, or a custom pattern ran past its limit of backtracking.
+    fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()>;
 
     /// The last place at or before `limit` where the pattern certainly cuts, whatever stands before
     /// `text` and after it: then both sides can be split on their own. `None` if there is none to be seen.
@@ -53,12 +55,18 @@ pub fn splitter(pattern: &SplitPattern) -> Result<Box<dyn Splitter>> {
     })
 }
 
+/// The length of a text that is split at once.
+fn length32(text: &[u8]) -> Result<u32> {
+    Ok(u32::try_from(text.len()).map_err(|_| fault::Fault::TooLong { bytes: text.len() })?)
+}
+
 /// Cuts nowhere.
 struct Whole;
 
 impl Splitter for Whole {
-    fn piece_ends(&self, text: &[u8], ends: &mut Vec<usize>) -> Result<()> {
-        ends.extend((!text.is_empty()).then_some(text.len()));
+    fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
+        let length = length32(text)?;
+        ends.extend((length > 0).then_some(length));
         Ok(())
     }
 

@@ -5,9 +5,10 @@ use std::str::{Utf8Chunks, from_utf8};
 
 use fancy_regex::{Regex, RegexBuilder};
 
-use super::Splitter;
 use super::fault::Fault;
+use super::{Splitter, length32};
 use crate::error::Result;
+use crate::units::low32;
 
 /// Splits by any regular expression that fancy-regex understands.
 ///
@@ -61,7 +62,7 @@ impl RegexSplitter {
 }
 
 impl Splitter for RegexSplitter {
-    fn piece_ends(&self, text: &[u8], ends: &mut Vec<usize>) -> Result<()> {
+    fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
         split_lossy(text, ends, |text, take| self.pieces(text, take))
     }
 
@@ -77,11 +78,12 @@ pub(super) fn backtracking(regex: &Regex, at: usize, cause: fancy_regex::Error) 
 /// Lets `pieces` cut the text as it reads with replacement characters, and maps the ends back.
 pub(super) fn split_lossy(
     text: &[u8],
-    ends: &mut Vec<usize>,
+    ends: &mut Vec<u32>,
     pieces: impl FnOnce(&str, &mut dyn FnMut(usize)) -> Result<()>,
 ) -> Result<()> {
+    length32(text)?;
     if let Ok(text) = from_utf8(text) {
-        return pieces(text, &mut |end| ends.push(end));
+        return pieces(text, &mut |end| ends.push(low32(end)));
     }
     let (lossy, shifts) = lossy(text.utf8_chunks());
     let mut shift = 0;
@@ -90,7 +92,7 @@ pub(super) fn split_lossy(
         while let Some(&(_, at_shift)) = next.next_if(|(after, _)| *after <= end) {
             shift = at_shift;
         }
-        ends.push(end.wrapping_add(shift));
+        ends.push(low32(end.wrapping_add(shift)));
     })
 }
 

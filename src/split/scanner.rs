@@ -1,8 +1,9 @@
 use memchr::memrchr;
 
 use super::classes::{ClassSet, Classes, LOWER, MARK, NEWLINE, NUMBER, OTHER, SPACE, UNCASED, UPPER, decode};
-use super::{Named, Splitter};
+use super::{Named, Splitter, length32};
 use crate::error::Result;
+use crate::units::low32;
 
 const LETTER: ClassSet = UPPER | LOWER | UNCASED;
 const WHITE: ClassSet = SPACE | NEWLINE;
@@ -243,16 +244,17 @@ fn skip(text: &[u8], mut at: usize, bytes: &[u8]) -> usize {
     at
 }
 
-fn scan(text: &[u8], ends: &mut Vec<usize>, piece_end: impl Fn(usize) -> usize) {
+fn scan(text: &[u8], ends: &mut Vec<u32>, piece_end: impl Fn(usize) -> usize) {
     let mut at = 0;
     while at < text.len() {
         at = piece_end(at);
-        ends.push(at);
+        ends.push(low32(at));
     }
 }
 
 impl Splitter for Scanner {
-    fn piece_ends(&self, text: &[u8], ends: &mut Vec<usize>) -> Result<()> {
+    fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
+        length32(text)?;
         match self.pattern {
             Named::Gpt2 => scan(text, ends, |at| self.gpt2(text, at)),
             Named::Gpt4 => scan(text, ends, |at| self.gpt4(text, at, 3, false)),

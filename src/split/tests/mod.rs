@@ -3,12 +3,14 @@ mod patterns;
 mod specials;
 
 use super::*;
+use crate::units::place;
 
 fn pieces<'t>(splitter: &dyn Splitter, text: &'t [u8]) -> Vec<&'t [u8]> {
     let mut ends = Vec::new();
     splitter.piece_ends(text, &mut ends).expect("these patterns do not backtrack far");
-    let starts = std::iter::once(0).chain(ends.iter().copied());
-    let pieces: Vec<&[u8]> = starts.zip(&ends).map(|(start, end)| &text[start..*end]).collect();
+    let ends = ends.into_iter().map(place);
+    let starts = std::iter::once(0).chain(ends.clone());
+    let pieces: Vec<&[u8]> = starts.zip(ends).map(|(start, end)| &text[start..end]).collect();
     assert!(pieces.iter().all(|piece| !piece.is_empty()) && pieces.concat() == text, "pieces tile the text");
     pieces
 }

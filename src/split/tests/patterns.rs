@@ -123,3 +123,13 @@ fn wrong_patterns_are_refused() {
         assert_eq!(refused.kind(), ErrorKind::Usage, "{regex}");
     }
 }
+
+#[test]
+fn a_text_whose_places_need_more_than_32_bits_is_refused() {
+    // Zeros that are never looked at take no memory.
+    let text = vec![0; 1 << 32];
+    for splitter in [splitter(&SplitPattern::None).expect("no pattern"), named(Named::Gpt2), custom("a")] {
+        let refused = splitter.piece_ends(&text, &mut Vec::new()).expect_err("too long");
+        assert_eq!(refused.kind(), ErrorKind::Failed);
+    }
+}
