@@ -1,5 +1,8 @@
 //! The program from outside: what it prints, where, and with which code it ends.
 
+#[path = "cli/counts.rs"]
+mod counts;
+
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -365,17 +368,6 @@ fn a_recipe_is_done_once_and_known_to_be_done() {
     assert!(code == Some(2) && said.contains("the recipe changed") && said.contains("--force"), "{said}");
     let (code, said) = run(&["run", "r.toml", "--force"]);
     assert!(code == Some(0) && said.contains("learned 5 merges"), "{said}");
-}
-
-#[test]
-fn pieces_are_counted_into_a_file() {
-    let folder = folder();
-    write(&folder, "a.txt", TEXT);
-    let (code, said) = ended(&folder, &["count", "a.txt", "-o", "counts.parquet", "--order"]);
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("distinct pieces"), "{said}");
-    assert!(folder.path().join("counts.parquet").exists());
-    refuses(&folder, &["count", "a.txt", "-o", "out", "--split", "none"], 2, &["`--split`"]);
 }
 
 #[cfg(unix)]

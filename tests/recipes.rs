@@ -156,6 +156,7 @@ fn the_hash_follows_what_decides_the_bytes_and_nothing_else() {
         ("", "merges = 500\nsplit = \"none\"", ""),
         ("", "merges = 500\nsplit = { regex = \"a+\" }", ""),
         ("", "merges = 500\ntie_break = \"hf\"", ""),
+        ("", "vocab_size = [300, 756]", ""),
         ("", "merges = 500\nboundary = \"join\"", ""),
         ("", "merges = 500\nspecial_tokens = [\"<a>\"]", ""),
         ("", "merges = 500", "split_name = \"test\""),

@@ -1,12 +1,14 @@
-//! `count`: how often each distinct piece occurs.
+//! `count`, `merge-counts`: how often each distinct piece occurs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use tokenmill::run::count_only;
+use tokenmill::run::{count_only, merge_counts};
+use tokenmill::sample::Weight;
 use tokenmill::units::ByteCount;
+use tokenmill::{Error, ErrorKind};
 
-use super::args::CountArgs;
+use super::args::{CountArgs, MergeCountsArgs};
 use super::failure::Failure;
 use super::flags;
 use super::session::{Done, Session};
@@ -28,4 +30,37 @@ pub(super) fn count(args: &CountArgs, session: &Session<'_>) -> Result<Done, Fai
     }
     session.say(&format!("{pieces} distinct pieces in {}; wrote {}", ByteCount(text_bytes), args.output));
     Ok(session.done(tally.skipped))
+}
+
+pub(super) fn merge(args: &MergeCountsArgs, session: &Session<'_>) -> Result<Done, Failure> {
+    let weights = match args.weight.len() {
+        0 => vec![Weight::ONE; args.files.len()],
+        given if given == args.files.len() => args.weight.clone(),
+        given => {
+            let fault = Weights { given, files: args.files.len() };
+            return Err(Error::new(ErrorKind::Usage, fault)
+                .with_help("give one for each file, in the same order, or none")
+                .into());
+        }
+    };
+    let paths: Vec<PathBuf> = args.files.iter().map(PathBuf::from).collect();
+    let sum = merge_counts(&paths, &weights, Path::new(&args.output), &session.progress())?;
+    if session.json() {
+        session.print_json(&json!({
+            "output": args.output,
+            "pieces": sum.pieces,
+            "piece_bytes": sum.piece_bytes,
+            "ordered": sum.info.ordered,
+        }))?;
+    }
+    let order = if sum.info.ordered { ", in order of first appearance" } else { "" };
+    session.say(&format!("{} distinct pieces{order}; wrote {}", sum.pieces, args.output));
+    Ok(Done::Whole)
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("there are {given} `--weight` for {files} files")]
+struct Weights {
+    given: usize,
+    files: usize,
 }

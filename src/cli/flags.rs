@@ -2,19 +2,22 @@
 
 use tokenmill::run::Recipe;
 use tokenmill::run::recipe::{
-    Command, EncodeKeys, Field, Given, Mistake, Origin, OutputKeys, SampleKeys, SourceKeys, TrainKeys,
+    Command, CountsKeys, EncodeKeys, Field, Given, Mistake, Origin, OutputKeys, SampleKeys, SourceKeys,
+    TrainKeys,
 };
 use tokenmill::source::DocumentRule;
 use tokenmill::split::SplitPattern;
 use tokenmill::units::Count;
 
 use super::args::{
-    BenchArgs, CountArgs, DecodeArgs, EncodeArgs, EncodeFlags, PieceFlags, SampleFlags, SourceFlags,
-    TrainArgs, TrainFlags,
+    BenchArgs, CountArgs, CountsArgument, DecodeArgs, EncodeArgs, EncodeFlags, PieceFlags, SampleFlags,
+    SourceFlags, TrainArgs, TrainFlags,
 };
 
 pub(super) fn train(args: &TrainArgs) -> Recipe {
     let mut recipe = reading(Command::Train, &args.input.inputs, &args.source);
+    let counts = |file: &CountsArgument| CountsKeys { path: file.path.clone(), weight: file.weight };
+    recipe.counts = args.input.from_counts.iter().map(counts).collect();
     recipe.sample = sample(&args.sample);
     recipe.train = Some(trained(&args.train, pieces(&args.pieces)));
     recipe.output.dir = Some(Given::flag(args.output.clone()));
@@ -102,6 +105,7 @@ fn pieces(flags: &PieceFlags) -> TrainKeys {
     let regex = flags.split_regex.as_deref().map(SplitPattern::from_regex);
     TrainKeys {
         split: field(&regex.or(flags.split.clone())),
+        boundary: field(&flags.boundary),
         special_tokens: list(&flags.special_token),
         ..TrainKeys::default()
     }
@@ -109,9 +113,8 @@ fn pieces(flags: &PieceFlags) -> TrainKeys {
 
 fn trained(flags: &TrainFlags, pieces: TrainKeys) -> TrainKeys {
     TrainKeys {
-        vocab_size: field(&flags.vocab_size),
+        vocab_size: field(&flags.vocab_size.as_ref().map(|sizes| list(sizes))),
         merges: field(&flags.merges),
-        boundary: field(&flags.boundary),
         min_frequency: field(&flags.min_frequency.map(Count::new)),
         max_token_bytes: field(&flags.max_token_bytes),
         tie_break: field(&flags.tie_break),

@@ -1,11 +1,9 @@
 //! `run`, `train`, `encode`: what makes an output folder, told by a recipe or by flags.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 use tokenmill::report::{RecipeFacts, RunReport};
 use tokenmill::run::recipe;
-use tokenmill::run::{JobOptions, Outcome, Plan, job, train_only};
+use tokenmill::run::{JobOptions, Outcome, Plan, SmallerPlan, heed_counts, job, train_only};
 use tokenmill::units::{ByteCount, float};
 
 use super::args::{EncodeArgs, RunArgs, TrainArgs};
@@ -19,21 +17,25 @@ pub(super) fn run(args: &RunArgs, session: &Session<'_>) -> Result<Done, Failure
     let plan = session.plan(recipe::read(&args.recipe, &text)?)?;
     let recipe = RecipeFacts { name: args.recipe.clone(), text, sha256: plan.recipe_hash.clone() };
     let outcome = job(&plan, &JobOptions { recipe, force: args.force }, &open_context(&session.progress()))?;
-    tell(&outcome, &plan.output, session)
+    tell(&outcome, &plan, session)
 }
 
 pub(super) fn train(args: &TrainArgs, session: &Session<'_>) -> Result<Done, Failure> {
-    let plan = session.plan(flags::train(args))?;
+    let mut recipe = flags::train(args);
+    if !recipe.counts.is_empty() {
+        heed_counts(&mut recipe)?;
+    }
+    let plan = session.plan(recipe)?;
     let options = JobOptions { recipe: recipe_of_flags(&plan), force: false };
     let outcome = train_only(&plan, &options, &open_context(&session.progress()))?;
-    tell(&outcome, &plan.output, session)
+    tell(&outcome, &plan, session)
 }
 
 pub(super) fn encode(args: &EncodeArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let plan = session.plan(flags::encode(args))?;
     let options = JobOptions { recipe: recipe_of_flags(&plan), force: args.force };
     let outcome = job(&plan, &options, &open_context(&session.progress()))?;
-    tell(&outcome, &plan.output, session)
+    tell(&outcome, &plan, session)
 }
 
 /// A report of a command shows the command in the recipe's place.
@@ -41,16 +43,16 @@ fn recipe_of_flags(plan: &Plan) -> RecipeFacts {
     RecipeFacts { name: String::new(), text: command_line(), sha256: plan.recipe_hash.clone() }
 }
 
-fn tell(outcome: &Outcome, folder: &Path, session: &Session<'_>) -> Result<Done, Failure> {
+fn tell(outcome: &Outcome, plan: &Plan, session: &Session<'_>) -> Result<Done, Failure> {
     if session.json() {
-        session.print_json(&as_json(outcome, folder))?;
+        session.print_json(&as_json(outcome, plan))?;
     }
     match &outcome.report {
-        Some(report) => tell_report(report, folder, session),
+        Some(report) => tell_report(report, plan, session),
         None => {
             let (rows, tokens) =
                 outcome.manifest.as_ref().map_or((0, 0), |found| (found.rows(), found.tokens()));
-            let folder = folder.display();
+            let folder = plan.output.display();
             session.say(&format!(
                 "all is done: {folder} holds the result already, {rows} rows and {tokens} tokens; nothing to do"
             ));
@@ -59,8 +61,7 @@ fn tell(outcome: &Outcome, folder: &Path, session: &Session<'_>) -> Result<Done,
     Ok(session.done(outcome.skipped))
 }
 
-fn tell_report(report: &RunReport, folder: &Path, session: &Session<'_>) {
-    let folder = folder.display();
+fn tell_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
     if let (Some(training), Some(vocabulary)) = (&report.training, &report.vocabulary) {
         let (learned, asked) = (training.merges_learned, training.merges_asked);
         let fewer = if learned < asked {
@@ -84,16 +85,24 @@ fn tell_report(report: &RunReport, folder: &Path, session: &Session<'_>) {
     for skipped in &report.skipped {
         session.say(&format!("left out {}: {}", skipped.place, skipped.reason));
     }
-    session.say(&format!("wrote {folder}"));
+    for smaller in smaller(plan) {
+        session.say(&format!("wrote {}", smaller.output.display()));
+    }
+    session.say(&format!("wrote {}", plan.output.display()));
 }
 
-fn as_json(outcome: &Outcome, folder: &Path) -> Value {
+fn smaller(plan: &Plan) -> &[SmallerPlan] {
+    plan.train.as_ref().map(|train| train.smaller.as_slice()).unwrap_or_default()
+}
+
+fn as_json(outcome: &Outcome, plan: &Plan) -> Value {
     let report = outcome.report.as_ref();
     let training = report.and_then(|report| report.training.as_ref());
     let encoding = report.and_then(|report| report.encoding.as_ref());
     let manifest = outcome.manifest.as_ref();
     json!({
-        "output": folder,
+        "output": plan.output,
+        "smaller": smaller(plan).iter().map(|smaller| &smaller.output).collect::<Vec<_>>(),
         "done_before": report.is_none(),
         "skipped": outcome.skipped,
         "text_bytes": report.map(|report| report.corpus.text_bytes),

@@ -68,6 +68,7 @@ fn run(command: &Command, session: &Session<'_>) -> Result<Done, Failure> {
         Command::Plan(args) => preview::preview(args, session),
         Command::Train(args) => jobs::train(args, session),
         Command::Count(args) => count::count(args, session),
+        Command::MergeCounts(args) => count::merge(args, session),
         Command::Encode(args) => jobs::encode(args, session),
         Command::Decode(args) => decode::decode(args, session),
         Command::Tokens(args) => tokens::tokens(args, session),

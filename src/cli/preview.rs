@@ -82,7 +82,10 @@ fn write_training(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::R
         train.config.merges,
         train.split,
         train.output.display()
-    )
+    )?;
+    train.smaller.iter().try_for_each(|smaller| {
+        writeln!(out, "         the first {} merges to {}", smaller.merges, smaller.output.display())
+    })
 }
 
 fn write_encoding(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::Result<()> {

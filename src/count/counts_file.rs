@@ -149,6 +149,20 @@ pub fn read_counts(path: &Path) -> Result<CountsFile> {
     catching(|| read(file, path)).unwrap_or_else(|said| Err(parquet_error(path, ParquetError::General(said))))
 }
 
+/// Reads what a counts file says of itself, without the counts.
+///
+/// # Errors
+/// The file cannot be read or is not a counts file.
+pub fn read_counts_info(path: &Path) -> Result<CountsInfo> {
+    let file = File::open(path).map_err(|cause| Error::io("open", path, cause))?;
+    let read = || {
+        let builder =
+            ParquetRecordBatchReaderBuilder::try_new(file).map_err(|cause| parquet_error(path, cause))?;
+        info(builder.metadata().file_metadata().key_value_metadata(), path)
+    };
+    catching(read).unwrap_or_else(|said| Err(parquet_error(path, ParquetError::General(said))))
+}
+
 fn read(file: File, path: &Path) -> Result<CountsFile> {
     let failed = |cause| parquet_error(path, cause);
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(failed)?;

@@ -21,6 +21,8 @@ pub(super) enum Fault {
     },
     #[error("{} is not a counts file: {problem}", path.display())]
     NotCounts { path: PathBuf, problem: &'static str },
+    #[error("{} cannot be summed with {}: it was counted with {what} {two}, not {one}", path.display(), first.display())]
+    OtherCounts { first: PathBuf, path: PathBuf, what: &'static str, one: String, two: String },
     #[error("{} is damaged: {problem} in row {row}", path.display())]
     Row { path: PathBuf, row: u64, problem: &'static str },
     #[error("{} is damaged or not Parquet", path.display())]
@@ -57,6 +59,9 @@ impl From<Fault> for Error {
             Fault::Overflow { .. } => (ErrorKind::Failed, "use smaller weights, or sample the corpus"),
             Fault::Unsplit => (ErrorKind::Usage, "choose a split pattern, or train directly"),
             Fault::PieceTooLong { .. } => (ErrorKind::Failed, "use a pattern that cuts more often"),
+            Fault::OtherCounts { .. } => {
+                (ErrorKind::Usage, "count with the same pattern, boundary and special tokens")
+            }
             Fault::Write { .. } => return Error::new(ErrorKind::Failed, fault),
             Fault::NotCounts { .. } => (ErrorKind::Failed, "give a file that `tokenmill count` wrote"),
             Fault::Row { .. } | Fault::Parquet { .. } | Fault::Data { .. } | Fault::Metadata { .. } => {

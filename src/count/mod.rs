@@ -12,15 +12,17 @@ mod fold;
 mod shard;
 mod gather;
 mod counts_file;
+mod sum;
 #[doc(hidden)]
 pub mod reference;
 mod fault;
 
-pub use counts_file::{CountsFile, CountsInfo, read_counts, write_counts};
+pub use counts_file::{CountsFile, CountsInfo, read_counts, read_counts_info, write_counts};
 pub use facts::CorpusFacts;
 pub use gather::gather_documents;
 pub use histogram::{Bin, Histogram};
 pub use pieces::PieceCounts;
+pub use sum::{WeightedFile, check_same, sum_counts};
 
 use serde::{Deserialize, Serialize};
 

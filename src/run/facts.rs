@@ -48,7 +48,8 @@ impl Deeds<'_> {
     }
 
     fn corpus(&self) -> CorpusFacts {
-        let sources = self.plan.sources.iter().map(|source| source.uri.clone()).collect();
+        let counts = self.plan.counts.iter().map(|path| path.display().to_string());
+        let sources = self.plan.sources.iter().map(|source| source.uri.clone()).chain(counts).collect();
         if let Some(Trained { corpus, .. }) = self.trained {
             return CorpusFacts {
                 sources,

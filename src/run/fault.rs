@@ -9,6 +9,8 @@ pub(super) enum Fault {
     NothingToTrainOn { whole: &'static str },
     #[error("training needs about {need} of memory, and the limit is {limit}")]
     TooLarge { need: ByteCount, limit: ByteCount },
+    #[error("{} was counted otherwise than the plan says", path.display())]
+    OtherCounts { path: PathBuf },
     #[error("the sources differ in the columns to be passed through, or in their types")]
     ColumnsDiffer,
     #[error("the run reads its input twice, and standard input or a pipe can be read only once")]

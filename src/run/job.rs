@@ -147,7 +147,10 @@ impl<'a> Job<'a> {
 
     fn tokenizer_is_there(&self) -> Result<()> {
         let Some(train) = &self.plan.train else { return Ok(()) };
-        vocab::load(&train.output, &LoadOptions::default(), &crate::observer::Silent).map(|_| ())
+        let mut folders = train.smaller.iter().map(|smaller| &smaller.output).chain([&train.output]);
+        folders.try_for_each(|folder| {
+            vocab::load(folder, &LoadOptions::default(), &crate::observer::Silent).map(|_| ())
+        })
     }
 
     fn run(&self) -> Result<Outcome> {

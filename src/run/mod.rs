@@ -11,10 +11,12 @@ mod encode;
 mod facts;
 mod job;
 mod tally;
+mod counted;
 mod preview;
 
+pub use counted::{Sum, heed_counts, merge_counts};
 pub use job::{JobOptions, Outcome, job, train_only};
-pub use plan::{EncodePlan, Plan, Surroundings, TrainPlan, plan};
+pub use plan::{EncodePlan, Plan, SmallerPlan, Surroundings, TrainPlan, plan};
 pub use preview::{Held, Preview, SourcePreview, preview};
 pub use recipe::{Mistakes, Recipe};
 pub use tally::{Tally, count_only};

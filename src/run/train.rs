@@ -1,18 +1,19 @@
-use std::path::PathBuf;
+use std::path::Path;
 
 use serde_json::json;
 
 use super::costs::Costs;
+use super::counted;
 use super::fault::Fault;
 use super::inputs::Inputs;
-use super::plan::{Plan, TrainPlan};
+use super::plan::{Plan, SmallerPlan, TrainPlan};
 use crate::count::{CorpusFacts, CountConfig, Counted, PieceCounts, count_pieces, gather_documents};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 use crate::split::{SpecialFinder, SplitPattern, splitter};
 use crate::train::{Learned, learn_merges, memory_estimate};
 use crate::units::{ByteCount, Count, amount};
-use crate::vocab::{self, TrainingRecord, Vocabulary, WriteOptions};
+use crate::vocab::{self, Format, TrainingRecord, Vocabulary, WriteOptions};
 
 /// What training gives, before it is written.
 pub(super) struct Trained {
@@ -31,7 +32,11 @@ pub(super) fn train(
     observer: &dyn Observer,
 ) -> Result<Trained> {
     let Counted { pieces, facts } = costs.stage("count", || {
-        let counted = count(plan, train, inputs, observer)?;
+        let counted = if plan.counts.is_empty() {
+            count(plan, train, inputs, observer)?
+        } else {
+            counted::read(plan, train, observer)?
+        };
         let text_bytes = counted.facts.text_bytes;
         Ok((counted, text_bytes))
     })?;
@@ -83,19 +88,14 @@ fn check_memory(pieces: &PieceCounts, limit: ByteCount) -> Result<()> {
         .with_help("train on a part of it ([sample] take, every or max_bytes), or raise --memory"))
 }
 
-/// Writes the tokenizer in each format that the plan names, and how it was learned.
+/// Writes the tokenizer, and the smaller ones of the same training, in each format that the plan
+/// names, and how they were learned.
 pub(super) fn write_tokenizer(
     trained: &Trained,
     plan: &Plan,
     train: &TrainPlan,
     options: &WriteOptions,
-) -> Result<Vec<PathBuf>> {
-    let folder = &train.output;
-    std::fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
-    let mut paths = Vec::new();
-    for &format in &train.formats {
-        paths.extend(vocab::write(&trained.vocabulary, format, folder, options)?);
-    }
+) -> Result<()> {
     let record = TrainingRecord {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         vocabulary: trained.vocabulary.fingerprint(),
@@ -114,6 +114,36 @@ pub(super) fn write_tokenizer(
         counts: trained.learned.merges.iter().map(|merge| merge.count.get()).collect(),
         history: trained.learned.history.clone(),
     };
-    paths.push(record.write(folder)?);
-    Ok(paths)
+    for smaller in &train.smaller {
+        let merges = trained.learned.merges.first(smaller.merges);
+        let vocabulary =
+            Vocabulary::from_merges(&merges, &train.specials, train.specials_at, train.split.clone())?;
+        let record = first_part(&record, &vocabulary, smaller);
+        write_files(&vocabulary, &record, &train.formats, &smaller.output, options)?;
+    }
+    write_files(&trained.vocabulary, &record, &train.formats, &train.output, options)
+}
+
+/// The record of a smaller vocabulary of the same training.
+fn first_part(record: &TrainingRecord, vocabulary: &Vocabulary, smaller: &SmallerPlan) -> TrainingRecord {
+    let mut part = record.clone();
+    part.vocabulary = vocabulary.fingerprint();
+    part.settings["merges"] = json!(smaller.merges);
+    part.counts.truncate(smaller.merges);
+    part.history.retain(|point| point.merges <= amount(smaller.merges));
+    part
+}
+
+fn write_files(
+    vocabulary: &Vocabulary,
+    record: &TrainingRecord,
+    formats: &[Format],
+    folder: &Path,
+    options: &WriteOptions,
+) -> Result<()> {
+    std::fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
+    for &format in formats {
+        vocab::write(vocabulary, format, folder, options)?;
+    }
+    record.write(folder).map(|_| ())
 }

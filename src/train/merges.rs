@@ -36,6 +36,11 @@ impl Merges {
         self.0.is_empty()
     }
 
+    /// The first `most` of them, or all if there are fewer: what a shorter training would have learned.
+    pub fn first(&self, most: usize) -> Merges {
+        Merges(self.0[..self.0.len().min(most)].to_vec())
+    }
+
     /// The merges in order.
     pub fn iter(&self) -> std::slice::Iter<'_, Merge> {
         self.0.iter()

@@ -34,10 +34,13 @@ impl Check<'_> {
         self.sections(recipe);
         let weights: Vec<Weight> =
             recipe.sources.iter().map(|source| value_of(&source.weight).unwrap_or_default()).collect();
+        let of_counts = recipe.counts.iter().map(|file| file.weight);
+        let weights: Vec<Weight> = weights.into_iter().chain(of_counts).collect();
         let output = self.output(recipe);
         let trained = recipe.train.as_ref().map(|train| self.train(train, recipe, &output));
         let mut plan = Plan {
             sources: recipe.sources.iter().map(|source| self.source(source)).collect(),
+            counts: recipe.counts.iter().map(|file| PathBuf::from(&file.path)).collect(),
             weights: scale_weights(&weights),
             sample: self.sample(&recipe.sample),
             encode: recipe.encode.as_ref().map(|encode| self.encode(encode, recipe, trained.as_ref())),
@@ -58,7 +61,7 @@ impl Check<'_> {
 
     /// Tells the sections that are missing.
     fn sections(&mut self, recipe: &Recipe) {
-        if recipe.sources.is_empty() {
+        if recipe.sources.is_empty() && recipe.counts.is_empty() {
             self.missing(
                 "source",
                 None,

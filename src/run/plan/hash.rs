@@ -9,12 +9,15 @@ use crate::source::SourceSpec;
 /// gives the same bytes.
 pub(super) fn recipe_hash(plan: &Plan, uris: &[&str]) -> String {
     let sources = plan.sources.iter().zip(uris).zip(&plan.weights);
-    let canonical = json!({
+    let mut canonical = json!({
         "sources": sources.map(|((spec, uri), &weight)| source(spec, uri, weight)).collect::<Vec<_>>(),
         "sample": plan.sample,
         "train": plan.train.as_ref().map(train),
         "encode": plan.encode.as_ref().map(encode),
     });
+    if !plan.counts.is_empty() {
+        canonical["counts"] = json!({ "files": plan.counts, "weights": plan.weights });
+    }
     let digest = Sha256::digest(canonical.to_string());
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -32,6 +35,7 @@ fn source(spec: &SourceSpec, uri: &str, weight: u64) -> Value {
 
 fn train(plan: &TrainPlan) -> Value {
     json!({
+        "smaller": plan.smaller.iter().map(|smaller| smaller.merges).collect::<Vec<_>>(),
         "split": plan.split,
         "boundary": plan.boundary,
         "merges": plan.config.merges,

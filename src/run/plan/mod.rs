@@ -26,10 +26,12 @@ use crate::vocab::{Format, SpecialTokensAt};
 /// All that a run needs to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Where documents come from, at least one source. What is encoded wants the columns of
+    /// Where documents come from, at least one source unless there are `counts`. What is encoded wants the columns of
     /// [`EncodePlan`] too, which are not in here.
     pub sources: Vec<SourceSpec>,
-    /// By what each source's counts are multiplied: the smallest whole numbers in the ratio asked for.
+    /// Files of counts, which take the place of the sources.
+    pub counts: Vec<PathBuf>,
+    /// By what the counts of each source, or of each file of counts, are multiplied: the smallest whole numbers in the ratio asked for.
     pub weights: Vec<u64>,
     /// Which documents are taken.
     pub sample: SampleConfig,
@@ -62,6 +64,20 @@ pub struct TrainPlan {
     pub specials_at: SpecialTokensAt,
     /// The formats in which the tokenizer is written, none twice.
     pub formats: Vec<Format>,
+    /// The folder for its files.
+    pub output: PathBuf,
+    /// Smaller vocabularies that are written as well, the smallest first: each has the first merges of
+    /// the one training.
+    pub smaller: Vec<SmallerPlan>,
+}
+
+/// A smaller vocabulary of a training.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SmallerPlan {
+    /// How many tokens it has; fewer, if the training ends earlier.
+    pub vocab_size: u64,
+    /// How many merges that are.
+    pub merges: usize,
     /// The folder for its files.
     pub output: PathBuf,
 }

@@ -1,8 +1,8 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use super::TrainPlan;
 use super::check::{Check, value_of};
+use super::{SmallerPlan, TrainPlan};
 use crate::run::recipe::{Command, Given, Origin, Recipe, TrainKeys};
 use crate::split::{Named, SplitPattern, splitter};
 use crate::train::{DEFAULT_MIN_FREQUENCY, Merges, TrainConfig};
@@ -18,6 +18,9 @@ const MOST_TOKENS: u64 = 1 << 31;
 /// A point of history for so many parts of the training, unless the recipe says otherwise.
 const HISTORY_PARTS: u64 = 200;
 
+/// What the name of the folder of a smaller vocabulary begins with, before its size.
+const SMALLER_FOLDER: &str = "vocab-";
+
 /// Name of the tokenizer's folder in the output of a whole run.
 const TOKENIZER_FOLDER: &str = "tokenizer";
 
@@ -28,6 +31,7 @@ impl Check<'_> {
         let history_every = self.at_least_one("history_every", &keys.history_every);
         let max_token_bytes = self.at_least_one("max_token_bytes", &keys.max_token_bytes);
         let alone = matches!(recipe.origin, Origin::Flags(_));
+        let folder = if alone { output.to_owned() } else { output.join(TOKENIZER_FOLDER) };
         let plan = TrainPlan {
             split: self.split(keys),
             boundary: value_of(&keys.boundary).unwrap_or_default(),
@@ -42,7 +46,8 @@ impl Check<'_> {
             specials,
             specials_at: value_of(&keys.special_tokens_at).unwrap_or_default(),
             formats: self.formats(keys),
-            output: if alone { output.to_owned() } else { output.join(TOKENIZER_FOLDER) },
+            smaller: smaller(keys, &folder),
+            output: folder,
         };
         let counts_only = matches!(recipe.origin, Origin::Flags(Command::Count));
         if !counts_only && !["split", "special_tokens", "formats"].iter().any(|key| self.is_wrong(key)) {
@@ -97,7 +102,7 @@ impl Check<'_> {
         given.value.clone()
     }
 
-    /// How many merges are wanted, from `merges` or from `vocab_size`.
+    /// How many merges are wanted, from `merges` or from the largest `vocab_size`.
     fn merges(&mut self, keys: &TrainKeys, specials: u64) -> u64 {
         let fixed = BYTE_TOKENS + specials;
         let (vocab_size, merges) = (self.origin.name("vocab_size"), self.origin.name("merges"));
@@ -108,13 +113,9 @@ impl Check<'_> {
                 given.value
             }
             (Some(given), None) => {
-                self.vocabulary_fits("vocab_size", given, given.value);
-                if given.value < fixed {
-                    let problem =
-                        format!("is {}, too small for 256 bytes and {specials} special tokens", given.value);
-                    self.wrong("vocab_size", given, &problem, &format!("it is {fixed} or more"));
-                }
-                given.value.saturating_sub(fixed)
+                self.vocabulary_sizes(given, specials);
+                let largest = given.value.iter().map(|size| size.value).max();
+                largest.unwrap_or(fixed).saturating_sub(fixed)
             }
             (None, Some(given)) => {
                 self.vocabulary_fits("merges", given, given.value.saturating_add(fixed));
@@ -132,6 +133,25 @@ impl Check<'_> {
                     );
                 }
                 0
+            }
+        }
+    }
+
+    fn vocabulary_sizes(&mut self, sizes: &Given<Vec<Given<u64>>>, specials: u64) {
+        let fixed = BYTE_TOKENS + specials;
+        if sizes.value.is_empty() && !self.is_wrong("vocab_size") {
+            self.wrong("vocab_size", sizes, "names no size", "a usual vocabulary has 32768 tokens");
+        }
+        let mut seen = HashSet::new();
+        for given in &sizes.value {
+            self.vocabulary_fits("vocab_size", given, given.value);
+            if given.value < fixed {
+                let problem =
+                    format!("is {}, too small for 256 bytes and {specials} special tokens", given.value);
+                self.wrong("vocab_size", given, &problem, &format!("it is {fixed} or more"));
+            }
+            if !seen.insert(given.value) {
+                self.wrong("vocab_size", given, &format!("has {} twice", given.value), "name it once");
             }
         }
     }
@@ -174,4 +194,19 @@ impl Check<'_> {
         }
         formats
     }
+}
+
+/// All vocabularies but the largest, the smallest first.
+fn smaller(keys: &TrainKeys, folder: &Path) -> Vec<SmallerPlan> {
+    let given = keys.vocab_size.as_ref().map(|given| given.value.as_slice()).unwrap_or_default();
+    let mut sizes: Vec<u64> = given.iter().map(|size| size.value).collect();
+    sizes.sort_unstable();
+    sizes.pop();
+    let fixed = BYTE_TOKENS + amount(keys.special_tokens.len());
+    let plan = |size: u64| SmallerPlan {
+        vocab_size: size,
+        merges: place64(size.saturating_sub(fixed)),
+        output: folder.join(format!("{SMALLER_FOLDER}{size}")),
+    };
+    sizes.into_iter().map(plan).collect()
 }

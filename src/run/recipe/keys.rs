@@ -33,6 +33,15 @@ pub struct SourceKeys {
     pub on_bad_input: Field<OnBadInput>,
 }
 
+/// A file of counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountsKeys {
+    /// Where it lies.
+    pub path: String,
+    /// What it counts for in a mixture.
+    pub weight: Weight,
+}
+
 /// The keys of `[sample]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SampleKeys {
@@ -59,8 +68,8 @@ pub struct TrainKeys {
     pub split: Field<SplitPattern>,
     /// `boundary`
     pub boundary: Field<Boundary>,
-    /// `vocab_size`
-    pub vocab_size: Field<u64>,
+    /// `vocab_size`, one or several
+    pub vocab_size: Field<Vec<Given<u64>>>,
     /// `merges`
     pub merges: Field<u64>,
     /// `min_frequency`

@@ -10,7 +10,7 @@ mod read;
 mod value;
 
 pub use choice::{Choice, named, names};
-pub use keys::{EncodeKeys, OutputKeys, RunKeys, SampleKeys, SourceKeys, TrainKeys};
+pub use keys::{CountsKeys, EncodeKeys, OutputKeys, RunKeys, SampleKeys, SourceKeys, TrainKeys};
 pub use mistake::{Mistake, Mistakes};
 pub use read::read;
 
@@ -69,6 +69,8 @@ pub struct Recipe {
     pub origin: Origin,
     /// `[source]`, or each `[[source]]`.
     pub sources: Vec<SourceKeys>,
+    /// Files of counts, which take the place of the sources; flags alone name them.
+    pub counts: Vec<CountsKeys>,
     /// `[sample]`.
     pub sample: SampleKeys,
     /// `[train]`, if there is one.
@@ -102,6 +104,7 @@ impl Recipe {
         Recipe {
             origin,
             sources: Vec::new(),
+            counts: Vec::new(),
             sample: SampleKeys::default(),
             train: None,
             encode: None,

@@ -83,7 +83,7 @@ fn read_train(mut section: Section<'_, '_, '_>) -> TrainKeys {
         span: section.table.span.clone(),
         split: section.get("split", value::split),
         boundary: section.get("boundary", value::choice),
-        vocab_size: section.get("vocab_size", value::whole),
+        vocab_size: section.one_or_more("vocab_size", value::whole),
         merges: section.get("merges", value::whole),
         min_frequency: section.get("min_frequency", value::count),
         max_token_bytes: section.get("max_token_bytes", value::whole),
@@ -194,6 +194,15 @@ impl<'m, 't, 'i> Section<'m, 't, 'i> {
             }
         }
         Some(Given { value: list, span: Some(span) })
+    }
+
+    /// The values of a key that takes one value or a list.
+    fn one_or_more<T>(&mut self, key: &'static str, parse: Parse<T>) -> Field<Vec<Given<T>>> {
+        if self.table.entries.get(key).is_some_and(|found| found.get_ref().is_array()) {
+            return self.list(key, parse);
+        }
+        let Given { value, span } = self.get(key, parse)?;
+        Some(Given { value: vec![Given { value, span: span.clone() }], span })
     }
 
     /// The tables of a section: one, or for `source` any number.

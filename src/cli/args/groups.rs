@@ -1,0 +1,236 @@
+use std::str::FromStr;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use tokenmill::count::Boundary;
+use tokenmill::encode::SpecialPolicy;
+use tokenmill::run::recipe::{Choice, named, names};
+use tokenmill::sample::Weight;
+use tokenmill::sink::Compression;
+use tokenmill::source::{self, DocumentRule, OnBadInput};
+use tokenmill::split::SplitPattern;
+use tokenmill::train::{Score, TieBreak};
+use tokenmill::units::ByteCount;
+use tokenmill::vocab::{self, LoadOptions, SpecialTokensAt};
+
+#[derive(Args, Debug)]
+pub(in crate::cli) struct TokenizerFlags {
+    /// The tokenizer: a file or its folder
+    #[arg(long, short, value_name = "TOKENIZER")]
+    pub(in crate::cli) tokenizer: String,
+    #[command(flatten)]
+    split: TokenizerSplit,
+}
+
+#[derive(Args, Debug)]
+pub(in crate::cli) struct TokenizerArgument {
+    /// The tokenizer: a file or its folder
+    #[arg(value_name = "TOKENIZER")]
+    pub(in crate::cli) tokenizer: String,
+    #[command(flatten)]
+    split: TokenizerSplit,
+}
+
+impl TokenizerFlags {
+    /// How to read the tokenizer's files.
+    pub(in crate::cli) fn options(&self) -> LoadOptions {
+        self.split.options()
+    }
+}
+
+impl TokenizerArgument {
+    /// How to read the tokenizer's files.
+    pub(in crate::cli) fn options(&self) -> LoadOptions {
+        self.split.options()
+    }
+}
+
+#[derive(Args, Debug)]
+struct TokenizerSplit {
+    /// How the tokenizer cuts text, where its files do not say it
+    #[arg(long, value_name = "PATTERN", value_parser = choice::<SplitPattern>(), conflicts_with = "split_regex")]
+    split: Option<SplitPattern>,
+    /// The same as a regular expression
+    #[arg(long, value_name = "REGEX")]
+    split_regex: Option<String>,
+}
+
+impl TokenizerSplit {
+    fn options(&self) -> LoadOptions {
+        let regex = self.split_regex.as_deref().map(SplitPattern::from_regex);
+        LoadOptions { format: None, split: regex.or(self.split.clone()) }
+    }
+}
+
+#[derive(Args, Debug)]
+pub(in crate::cli) struct InputFlags {
+    /// Files, folders, globs, hf://datasets/…, demo:verse?lines=1000, or - for standard input
+    #[arg(required = true, value_name = "INPUT")]
+    pub(in crate::cli) inputs: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub(in crate::cli) struct TrainInput {
+    /// Files, folders, globs, hf://datasets/…, demo:verse?lines=1000, or - for standard input
+    #[arg(required_unless_present = "from_counts", value_name = "INPUT")]
+    pub(in crate::cli) inputs: Vec<String>,
+    /// Learn from files that `count` wrote, in place of an input; a weight may follow each
+    #[arg(
+        long,
+        value_name = "COUNTS.parquet[=DECIMAL]",
+        num_args = 1..,
+        conflicts_with_all = ["inputs", "SourceFlags", "SampleFlags"]
+    )]
+    pub(in crate::cli) from_counts: Vec<CountsArgument>,
+}
+
+/// A counts file with its weight in a mixture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cli) struct CountsArgument {
+    pub(in crate::cli) path: String,
+    pub(in crate::cli) weight: Weight,
+}
+
+impl FromStr for CountsArgument {
+    type Err = <Weight as FromStr>::Err;
+
+    /// What stands behind the last `=` is the weight if it looks like a number.
+    fn from_str(text: &str) -> Result<CountsArgument, Self::Err> {
+        let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let (path, weight) = match text.rsplit_once('=') {
+            Some((path, weight)) if number(weight) => (path, weight.parse()?),
+            _ => (text, Weight::ONE),
+        };
+        Ok(CountsArgument { path: path.to_owned(), weight })
+    }
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Source")]
+pub(in crate::cli) struct SourceFlags {
+    /// The column or field that holds the text; a nested one as a.b [default: text]
+    #[arg(long, value_name = "NAME")]
+    pub(in crate::cli) column: Option<String>,
+    /// The files' format [default: by extension]
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<source::Format>())]
+    pub(in crate::cli) format: Option<source::Format>,
+    /// What a document is in plain text [default: file]
+    #[arg(long, value_name = "RULE", value_parser = choice::<DocumentRule>(), conflicts_with = "separator")]
+    pub(in crate::cli) documents: Option<DocumentRule>,
+    /// The text between the documents of a plain text
+    #[arg(long, value_name = "TEXT")]
+    pub(in crate::cli) separator: Option<String>,
+    /// By what the counts of an input are multiplied, once for each INPUT [default: 1]
+    #[arg(long, value_name = "DECIMAL")]
+    pub(in crate::cli) weight: Vec<Weight>,
+    /// Read remote files without keeping them
+    #[arg(long)]
+    pub(in crate::cli) stream: bool,
+    /// What to do with what cannot be read [default: fail]
+    #[arg(long, value_name = "POLICY", value_parser = choice::<OnBadInput>())]
+    pub(in crate::cli) on_bad_input: Option<OnBadInput>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Sample")]
+pub(in crate::cli) struct SampleFlags {
+    /// Take every N-th document
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) every: Option<u64>,
+    /// Shuffle through a buffer of N documents
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) shuffle_buffer: Option<u64>,
+    /// Seed of the shuffle [default: 0]
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) seed: Option<u64>,
+    /// Leave out the first N documents
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) skip: Option<u64>,
+    /// Take at most N documents
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) take: Option<u64>,
+    /// Take at most so much text, such as 2GB
+    #[arg(long, value_name = "BYTES")]
+    pub(in crate::cli) max_bytes: Option<ByteCount>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Pieces")]
+pub(in crate::cli) struct PieceFlags {
+    /// How text is cut into pieces [default: gpt4]
+    #[arg(long, value_name = "PATTERN", value_parser = choice::<SplitPattern>(), conflicts_with = "split_regex")]
+    pub(in crate::cli) split: Option<SplitPattern>,
+    /// A regular expression that cuts text into pieces
+    #[arg(long, value_name = "REGEX")]
+    pub(in crate::cli) split_regex: Option<String>,
+    /// What ends a text: each document, or the source [default: document]
+    #[arg(long, value_name = "BOUNDARY", value_parser = choice::<Boundary>())]
+    pub(in crate::cli) boundary: Option<Boundary>,
+    /// A special token, cut out of the text; may be given several times
+    #[arg(long, value_name = "TOKEN")]
+    pub(in crate::cli) special_token: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Training")]
+pub(in crate::cli) struct TrainFlags {
+    /// Tokens of the vocabulary: 256 bytes, merges, and special tokens; several, with commas between
+    /// them, make a tokenizer of each size from one training, the smaller ones in folders vocab-N
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub(in crate::cli) vocab_size: Option<Vec<u64>>,
+    /// Merges to learn, instead of --vocab-size
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) merges: Option<u64>,
+    /// Merge no pair that occurs less often [default: 2]
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) min_frequency: Option<u64>,
+    /// Make no longer token
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) max_token_bytes: Option<u64>,
+    /// Which of equally frequent pairs is merged first [default: ids]
+    #[arg(long, value_name = "RULE", value_parser = choice::<TieBreak>())]
+    pub(in crate::cli) tie_break: Option<TieBreak>,
+    /// What the greatest of is merged [default: count]
+    #[arg(long, value_name = "SCORE", value_parser = choice::<Score>())]
+    pub(in crate::cli) score: Option<Score>,
+    /// Where the ids of special tokens stand [default: end]
+    #[arg(long, value_name = "PLACE", value_parser = choice::<SpecialTokensAt>())]
+    pub(in crate::cli) special_tokens_at: Option<SpecialTokensAt>,
+    /// Record a point of history every N merges [default: a 200th of the merges]
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) history_every: Option<u64>,
+    /// Formats to write, with commas between them [default: hf]
+    #[arg(long, value_name = "FORMATS", value_delimiter = ',', value_parser = choice::<vocab::Format>())]
+    pub(in crate::cli) formats: Option<Vec<vocab::Format>>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Encoding")]
+pub(in crate::cli) struct EncodeFlags {
+    /// Columns to pass through, with commas between them
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(in crate::cli) columns: Vec<String>,
+    /// What text that looks like a special token becomes [default: text]
+    #[arg(long, value_name = "POLICY", value_parser = choice::<SpecialPolicy>())]
+    pub(in crate::cli) special: Option<SpecialPolicy>,
+    /// The special token put before every document
+    #[arg(long, value_name = "TOKEN")]
+    pub(in crate::cli) bos: Option<String>,
+    /// The special token put after every document
+    #[arg(long, value_name = "TOKEN")]
+    pub(in crate::cli) eos: Option<String>,
+    /// How the ids are compressed [default: default]
+    #[arg(long, value_name = "NAME", value_parser = choice::<Compression>())]
+    pub(in crate::cli) compression: Option<Compression>,
+    /// The split's name, which begins the files' names [default: train]
+    #[arg(long, value_name = "NAME")]
+    pub(in crate::cli) split_name: Option<String>,
+    /// About how much text goes into a file [default: 1GB]
+    #[arg(long, value_name = "BYTES")]
+    pub(in crate::cli) file_text_bytes: Option<ByteCount>,
+}
+
+pub(super) fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(names::<T>())
+        .map(|name| named(&name).expect("only the names themselves get here"))
+}

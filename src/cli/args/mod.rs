@@ -1,0 +1,237 @@
+mod groups;
+
+pub(super) use groups::{
+    CountsArgument, EncodeFlags, InputFlags, PieceFlags, SampleFlags, SourceFlags, TokenizerArgument,
+    TokenizerFlags, TrainFlags, TrainInput,
+};
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+use tokenmill::encode::SpecialPolicy;
+use tokenmill::sample::Weight;
+use tokenmill::units::ByteCount;
+use tokenmill::vocab;
+
+use groups::choice;
+
+/// Learns byte-level BPE tokenizers from large corpora, and encodes datasets into token-id Parquet.
+#[derive(Debug, Parser)]
+#[command(name = "tokenmill", version, propagate_version = true, max_term_width = 100)]
+pub(in crate::cli) struct Cli {
+    #[command(flatten)]
+    pub(in crate::cli) global: Global,
+    #[command(subcommand)]
+    pub(in crate::cli) command: Command,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "General")]
+pub(in crate::cli) struct Global {
+    /// Print results as JSON
+    #[arg(long, global = true)]
+    pub(in crate::cli) json: bool,
+    /// Tell nothing but results and errors
+    #[arg(long, short, global = true)]
+    pub(in crate::cli) quiet: bool,
+    /// Tell more of what is done
+    #[arg(long, short, global = true, conflicts_with = "quiet")]
+    pub(in crate::cli) verbose: bool,
+    /// How many threads work [default: one for each core]
+    #[arg(long, global = true, value_name = "N")]
+    pub(in crate::cli) threads: Option<u64>,
+    /// Limit of memory, such as 8GB [default: what the machine or the cgroup has]
+    #[arg(long, global = true, value_name = "BYTES")]
+    pub(in crate::cli) memory: Option<ByteCount>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum Command {
+    /// Do all that a recipe says; what is done already is kept
+    Run(RunArgs),
+    /// Tell what `run` would do, without doing it
+    Plan(PlanArgs),
+    /// Learn a tokenizer from data
+    Train(TrainArgs),
+    /// Count the distinct pieces of data
+    Count(CountArgs),
+    /// Sum counts files into one
+    MergeCounts(MergeCountsArgs),
+    /// Turn data into token-id Parquet
+    Encode(EncodeArgs),
+    /// Turn token ids back into text
+    Decode(DecodeArgs),
+    /// Show the tokens of a text
+    Tokens(TokensArgs),
+    /// Tell what a tokenizer holds
+    Inspect(InspectArgs),
+    /// Write a tokenizer in another format
+    Convert(ConvertArgs),
+    /// Check an output folder against its manifest
+    Verify(VerifyArgs),
+    /// Time the encoding of documents held in memory
+    Bench(BenchArgs),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page
+    Man,
+}
+
+#[derive(Args, Debug)]
+pub(in crate::cli) struct RunArgs {
+    /// The recipe
+    #[arg(value_name = "RECIPE.toml")]
+    pub(in crate::cli) recipe: String,
+    /// Replace the result of another job in the output folder
+    #[arg(long)]
+    pub(in crate::cli) force: bool,
+}
+
+#[derive(Args, Debug)]
+pub(in crate::cli) struct PlanArgs {
+    /// The recipe
+    #[arg(value_name = "RECIPE.toml")]
+    pub(in crate::cli) recipe: String,
+}
+
+#[derive(Args, Debug)]
+pub(in crate::cli) struct TrainArgs {
+    #[command(flatten)]
+    pub(in crate::cli) input: TrainInput,
+    /// The folder for the tokenizer
+    #[arg(long, short, value_name = "DIR")]
+    pub(in crate::cli) output: String,
+    #[command(flatten)]
+    pub(in crate::cli) source: SourceFlags,
+    #[command(flatten)]
+    pub(in crate::cli) sample: SampleFlags,
+    #[command(flatten)]
+    pub(in crate::cli) pieces: PieceFlags,
+    #[command(flatten)]
+    pub(in crate::cli) train: TrainFlags,
+}
+
+#[derive(Args, Debug)]
+pub(in crate::cli) struct CountArgs {
+    #[command(flatten)]
+    pub(in crate::cli) input: InputFlags,
+    /// The file for the counts
+    #[arg(long, short, value_name = "FILE.parquet")]
+    pub(in crate::cli) output: String,
+    /// Keep the pieces in order of first appearance, which the tie rule `first` needs
+    #[arg(long)]
+    pub(in crate::cli) order: bool,
+    #[command(flatten)]
+    pub(in crate::cli) source: SourceFlags,
+    #[command(flatten)]
+    pub(in crate::cli) sample: SampleFlags,
+    #[command(flatten)]
+    pub(in crate::cli) pieces: PieceFlags,
+}
+
+#[derive(Args, Debug)]
+pub(in crate::cli) struct MergeCountsArgs {
+    /// Counts files of the same split, boundary and special tokens
+    #[arg(required = true, value_name = "COUNTS.parquet")]
+    pub(in crate::cli) files: Vec<String>,
+    /// The file for the sum
+    #[arg(long, short, value_name = "FILE.parquet")]
+    pub(in crate::cli) output: String,
+    /// By what the counts of a file are multiplied, once for each file [default: 1]
+    #[arg(long, value_name = "DECIMAL")]
+    pub(in crate::cli) weight: Vec<Weight>,
+}
+
+#[derive(Args, Debug)]
+pub(in crate::cli) struct EncodeArgs {
+    #[command(flatten)]
+    pub(in crate::cli) input: InputFlags,
+    /// The tokenizer: a file or its folder
+    #[arg(long, short, value_name = "TOKENIZER")]
+    pub(in crate::cli) tokenizer: String,
+    /// The folder for the output
+    #[arg(long, short, value_name = "DIR")]
+    pub(in crate::cli) output: String,
+    #[command(flatten)]
+    pub(in crate::cli) source: SourceFlags,
+    #[command(flatten)]
+    pub(in crate::cli) sample: SampleFlags,
+    #[command(flatten)]
+    pub(in crate::cli) encode: EncodeFlags,
+    /// Replace the result of another job in the output folder
+    #[arg(long)]
+    pub(in crate::cli) force: bool,
+}
+
+#[derive(Args, Debug)]
+pub(in crate::cli) struct DecodeArgs {
+    /// Files of token ids, or an output folder
+    #[arg(required = true, value_name = "FILE")]
+    pub(in crate::cli) files: Vec<String>,
+    #[command(flatten)]
+    pub(in crate::cli) tokenizer: TokenizerFlags,
+    /// Compare with the documents of this input instead of printing
+    #[arg(long, value_name = "INPUT")]
+    pub(in crate::cli) verify: Option<String>,
+    #[command(flatten)]
+    pub(in crate::cli) source: SourceFlags,
+    #[command(flatten)]
+    pub(in crate::cli) sample: SampleFlags,
+}
+
+#[derive(Args, Debug)]
+pub(in crate::cli) struct TokensArgs {
+    #[command(flatten)]
+    pub(in crate::cli) tokenizer: TokenizerFlags,
+    /// The text; without it, or with -, standard input
+    #[arg(value_name = "TEXT")]
+    pub(in crate::cli) text: Option<String>,
+    /// Show ids instead of pieces
+    #[arg(long)]
+    pub(in crate::cli) ids: bool,
+    /// What text that looks like a special token becomes
+    #[arg(long, value_name = "POLICY", value_parser = choice::<SpecialPolicy>())]
+    pub(in crate::cli) special: Option<SpecialPolicy>,
+}
+
+#[derive(Args, Debug)]
+pub(in crate::cli) struct InspectArgs {
+    #[command(flatten)]
+    pub(in crate::cli) tokenizer: TokenizerArgument,
+    /// How many merges are shown
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(in crate::cli) merges: usize,
+}
+
+#[derive(Args, Debug)]
+pub(in crate::cli) struct ConvertArgs {
+    #[command(flatten)]
+    pub(in crate::cli) tokenizer: TokenizerArgument,
+    /// The format to write
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<vocab::Format>())]
+    pub(in crate::cli) to: vocab::Format,
+    /// The folder for the files
+    #[arg(long, short, value_name = "DIR")]
+    pub(in crate::cli) output: String,
+}
+
+#[derive(Args, Debug)]
+pub(in crate::cli) struct VerifyArgs {
+    /// The output folder
+    #[arg(value_name = "DIR")]
+    pub(in crate::cli) dir: String,
+}
+
+#[derive(Args, Debug)]
+pub(in crate::cli) struct BenchArgs {
+    #[command(flatten)]
+    pub(in crate::cli) input: InputFlags,
+    #[command(flatten)]
+    pub(in crate::cli) tokenizer: TokenizerFlags,
+    #[command(flatten)]
+    pub(in crate::cli) source: SourceFlags,
+    #[command(flatten)]
+    pub(in crate::cli) sample: SampleFlags,
+}

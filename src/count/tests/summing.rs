@@ -1,0 +1,71 @@
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::observer::Silent;
+
+fn write(folder: &Path, name: &str, pieces: &PieceCounts, ordered: bool) -> WeightedFile {
+    let info = CountsInfo { pattern: "gpt4".parse().expect("a name"), ordered, ..CountsInfo::default() };
+    let path = folder.join(name);
+    let file = File::create(&path).expect("a writable folder");
+    write_counts(file, &path, pieces, &info).expect("room for a small file");
+    WeightedFile { path, weight: 1 }
+}
+
+fn counts(entries: &[(&str, u64)]) -> PieceCounts {
+    entries.iter().map(|(piece, count)| (piece.as_bytes(), Count::new(*count))).collect()
+}
+
+#[test]
+fn a_sum_that_overflows_names_the_piece() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    for ordered in [true, false] {
+        let full = write(folder.path(), "full", &counts(&[("a", 1), ("often", u64::MAX)]), ordered);
+        let one = write(folder.path(), "one", &counts(&[("often", 1)]), ordered);
+        let error = sum_counts(&[full.clone(), one.clone()], &Silent).expect_err("too many");
+        assert!(error.to_string().contains("often"), "{error}");
+        let doubled = WeightedFile { weight: 2, ..full };
+        let error = sum_counts(&[one, doubled], &Silent).expect_err("too many");
+        assert!(error.to_string().contains("often"), "{error}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn sums_are_those_of_a_map(
+        files in vec((vec(("[ab]{1,3}", 1..1_000u64), 0..20), any::<bool>(), 1..5u64), 1..5),
+    ) {
+        let folder = tempfile::tempdir().expect("a scratch folder");
+        let mut order: Vec<String> = Vec::new();
+        let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+        let mut written = Vec::new();
+        for (number, (entries, ordered, weight)) in files.iter().enumerate() {
+            let mut seen = std::collections::HashSet::new();
+            let distinct: Vec<(&str, u64)> =
+                entries.iter().filter(|(piece, _)| seen.insert(piece)).map(|(piece, count)| (piece.as_str(), *count)).collect();
+            for (piece, count) in &distinct {
+                if !sums.contains_key(*piece) {
+                    order.push((*piece).to_owned());
+                }
+                *sums.entry((*piece).to_owned()).or_default() += count * weight;
+            }
+            let file = write(folder.path(), &number.to_string(), &counts(&distinct), *ordered);
+            written.push(WeightedFile { weight: *weight, ..file });
+        }
+        let ordered = files.iter().all(|(_, ordered, _)| *ordered);
+        if !ordered {
+            order.sort();
+        }
+        let expected: Vec<(&[u8], Count)> =
+            order.iter().map(|piece| (piece.as_bytes(), Count::new(sums[piece]))).collect();
+        let sum = sum_counts(&written, &Silent).expect("small counts");
+        prop_assert_eq!(sum.pieces.iter().collect::<Vec<_>>(), expected);
+        prop_assert_eq!(sum.info.ordered, ordered);
+    }
+}

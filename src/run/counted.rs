@@ -1,0 +1,152 @@
+use std::path::{Path, PathBuf};
+
+use super::fault::Fault;
+use super::plan::{Plan, TrainPlan};
+use super::recipe::{Field, Given, Mistake, Recipe, TrainKeys};
+use crate::count::{
+    CorpusFacts, Counted, CountsFile, CountsInfo, PieceCounts, WeightedFile, check_same, read_counts_info,
+    sum_counts, write_counts,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::files;
+use crate::observer::{Observer, Stage};
+use crate::sample::{Weight, scale_weights};
+use crate::split::SplitPattern;
+use crate::train::TieBreak;
+use crate::units::amount;
+
+/// What summing came to.
+#[derive(Clone, Debug)]
+pub struct Sum {
+    /// Distinct pieces.
+    pub pieces: u64,
+    /// Bytes of the distinct pieces.
+    pub piece_bytes: u64,
+    /// What the file says of itself.
+    pub info: CountsInfo,
+}
+
+/// Sums counts files into one, whole or not at all. `weights` has one for each file; the counts are
+/// multiplied by the smallest whole numbers in their ratio.
+///
+/// # Errors
+/// A file cannot be read or was counted otherwise than the first, a count passes 2⁶⁴, or the sum cannot
+/// be written.
+pub fn merge_counts(
+    paths: &[PathBuf],
+    weights: &[Weight],
+    out: &Path,
+    observer: &dyn Observer,
+) -> Result<Sum> {
+    let infos = paths.iter().map(|path| read_counts_info(path)).collect::<Result<Vec<_>>>()?;
+    check_all_same(paths, &infos)?;
+    let CountsFile { pieces, info } = sum_counts(&weighted(paths, &scale_weights(weights)), observer)?;
+    files::publish(out, |file| write_counts(file, out, &pieces, &info))?;
+    Ok(Sum { pieces: amount(pieces.len()), piece_bytes: amount(pieces.bytes()), info })
+}
+
+/// Completes a recipe that trains from counts files by what these say: pattern, boundary and special
+/// tokens. What the recipe says otherwise is added to its mistakes.
+///
+/// # Errors
+/// A file cannot be read, or was counted otherwise than the first.
+pub fn heed_counts(recipe: &mut Recipe) -> Result<()> {
+    let paths: Vec<PathBuf> = recipe.counts.iter().map(|file| PathBuf::from(&file.path)).collect();
+    let infos = paths.iter().map(|path| read_counts_info(path)).collect::<Result<Vec<_>>>()?;
+    check_all_same(&paths, &infos)?;
+    let (Some(first), Some(info)) = (paths.first(), infos.first()) else { return Ok(()) };
+    let (origin, path) = (recipe.origin.clone(), first.display().to_string());
+    let contradicted = |key, span, counted: String| Mistake {
+        help: Some("leave it out, or count again".to_owned()),
+        ..Mistake::new(Some(key), span, format!("{}: {path} was counted with {counted}", origin.name(key)))
+    };
+    let keys = recipe.train.get_or_insert_default();
+    let mut mistakes = Vec::new();
+    if let Some(given) = differing(&mut keys.split, &info.pattern) {
+        mistakes.push(contradicted("split", given.span, format!("the split {}", info.pattern)));
+    }
+    if let Some(given) = differing(&mut keys.boundary, &info.boundary) {
+        let counted = format!("the boundary {}", super::facts::word(&info.boundary));
+        mistakes.push(contradicted("boundary", given.span, counted));
+    }
+    if !heed_specials(keys, &info.special_tokens) {
+        let counted = format!("the special tokens {:?}", info.special_tokens);
+        mistakes.push(contradicted("special_tokens", None, counted));
+    }
+    if let (Some(Given { value: TieBreak::First, span }), Some(unordered)) =
+        (&keys.tie_break, infos.iter().position(|info| !info.ordered))
+    {
+        let unordered = paths[unordered].display();
+        let problem = format!(
+            "{} first needs the order of the pieces, which {unordered} does not have",
+            origin.name("tie_break")
+        );
+        mistakes.push(Mistake {
+            help: Some("count with --order".to_owned()),
+            ..Mistake::new(Some("tie_break"), span.clone(), problem)
+        });
+    }
+    recipe.mistakes.extend(mistakes);
+    Ok(())
+}
+
+/// Gives a key the value that the counts have; if it has another already, that is taken out.
+fn differing<T: Clone + PartialEq>(field: &mut Field<T>, counted: &T) -> Option<Given<T>> {
+    let given = field.replace(Given::flag(counted.clone()))?;
+    (given.value != *counted).then_some(given)
+}
+
+/// Takes the special tokens of the counts where none are given; else they must be the same, in any order.
+fn heed_specials(keys: &mut TrainKeys, counted: &[String]) -> bool {
+    if keys.special_tokens.is_empty() {
+        keys.special_tokens = counted.iter().cloned().map(Given::flag).collect();
+        return true;
+    }
+    let mut given: Vec<&String> = keys.special_tokens.iter().map(|token| &token.value).collect();
+    let mut counted: Vec<&String> = counted.iter().collect();
+    given.sort();
+    counted.sort();
+    given == counted
+}
+
+fn check_all_same(paths: &[PathBuf], infos: &[CountsInfo]) -> Result<()> {
+    paths.iter().zip(infos).try_for_each(|(path, info)| check_same(&infos[0], &paths[0], info, path))
+}
+
+fn weighted(paths: &[PathBuf], weights: &[u64]) -> Vec<WeightedFile> {
+    let file = |(path, &weight): (&PathBuf, &u64)| WeightedFile { path: path.clone(), weight };
+    paths.iter().zip(weights).map(file).collect()
+}
+
+/// Reads the counts that a plan trains from, with what can be told of the text they were counted in.
+///
+/// # Errors
+/// A file cannot be read, or does not fit the plan.
+pub(super) fn read(plan: &Plan, train: &TrainPlan, observer: &dyn Observer) -> Result<Counted> {
+    observer.started(Stage::Count, None);
+    let CountsFile { pieces, info } = sum_counts(&weighted(&plan.counts, &plan.weights), observer)?;
+    observer.finished(Stage::Count);
+    let ordered = info.ordered || train.config.tie_break != TieBreak::First;
+    if !ordered || info.pattern != train.split || train.split == SplitPattern::None {
+        let fault = Fault::OtherCounts { path: plan.counts[0].clone() };
+        return Err(Error::new(ErrorKind::Usage, fault).with_help("plan the training anew"));
+    }
+    let facts = facts(&pieces);
+    Ok(Counted { pieces, facts })
+}
+
+/// What counts tell of the text; nothing of its documents. Weights do count here.
+fn facts(pieces: &PieceCounts) -> CorpusFacts {
+    let mut facts = CorpusFacts::default();
+    let mut seen = [false; 256];
+    for (piece, count) in pieces.iter() {
+        let characters = piece.iter().filter(|byte| **byte & 0xC0 != 0x80).count();
+        // More than 64 bits of text is an error where the counts are used.
+        let times = |amount: u64| amount.saturating_mul(count.get());
+        facts.text_bytes = facts.text_bytes.saturating_add(times(amount(piece.len())));
+        facts.characters = facts.characters.saturating_add(times(amount(characters)));
+        piece.iter().for_each(|byte| seen[usize::from(*byte)] = true);
+    }
+    facts.distinct_bytes = amount(seen.iter().filter(|seen| **seen).count());
+    facts
+}

@@ -1,0 +1,130 @@
+//! Counts files: made, summed, and trained from.
+
+use super::*;
+
+#[test]
+fn pieces_are_counted_into_a_file() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let (code, said) = ended(&folder, &["count", "a.txt", "-o", "counts.parquet", "--order"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("distinct pieces"), "{said}");
+    assert!(folder.path().join("counts.parquet").exists());
+    refuses(&folder, &["count", "a.txt", "-o", "out", "--split", "none"], 2, &["`--split`"]);
+}
+
+/// Runs a command that must succeed.
+#[track_caller]
+fn does(folder: &TempDir, arguments: &[&str]) -> String {
+    let (code, said) = ended(folder, arguments);
+    assert_eq!(code, Some(0), "{arguments:?} said\n{said}");
+    said
+}
+
+#[track_caller]
+fn same_files(folder: &TempDir, one: &str, two: &str, names: &[&str]) {
+    for name in names {
+        let read = |side: &str| fs::read_to_string(folder.path().join(side).join(name)).expect(name);
+        assert_eq!(read(one), read(two), "{name}");
+    }
+}
+
+const MORE: &str = "a rat and a bat\n\nthe end of the cat\n";
+
+/// Two texts, their counts `a.parquet` and `b.parquet`.
+fn counted(more: &[&str]) -> TempDir {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    write(&folder, "b.txt", MORE);
+    for name in ["a", "b"] {
+        let (text, counts) = (format!("{name}.txt"), format!("{name}.parquet"));
+        does(&folder, &[&["count", &text, "-o", &counts], more].concat());
+    }
+    folder
+}
+
+#[test]
+fn training_from_counts_is_training_from_the_text() {
+    let folder = counted(&["--order", "--split", "gpt2", "--special-token", "<end>"]);
+    let train = ["--vocab-size", "275", "--formats", "hf,tiktoken", "--tie-break", "first"];
+    let text = ["train", "a.txt", "b.txt", "--split", "gpt2", "--special-token", "<end>", "-o", "text"];
+    does(&folder, &[&text[..], &["--weight", "1", "--weight", "2.5"], &train].concat());
+    let names = ["tokenizer.json", "tokenizer.tiktoken"];
+    let weighted = ["train", "--from-counts", "a.parquet", "b.parquet=2.5", "-o", "counts"];
+    does(&folder, &[&weighted[..], &train].concat());
+    same_files(&folder, "text", "counts", &names);
+    let merge = ["merge-counts", "a.parquet", "b.parquet", "--weight", "2", "--weight", "5", "-o", "sum"];
+    assert!(does(&folder, &merge).contains("in order"));
+    does(&folder, &[&["train", "--from-counts", "sum", "-o", "merged"][..], &train].concat());
+    same_files(&folder, "text", "merged", &names);
+}
+
+#[test]
+fn several_sizes_come_from_one_training() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let train = ["train", "a.txt", "--formats", "hf,minbpe", "--special-token", "<end>"];
+    let said = does(&folder, &[&train[..], &["-o", "all", "--vocab-size", "270,262,265"]].concat());
+    assert!(said.contains("vocab-262") && said.contains("vocab-265"), "{said}");
+    for (size, made) in [("262", "all/vocab-262"), ("265", "all/vocab-265"), ("270", "all")] {
+        does(&folder, &[&train[..], &["-o", "one", "--vocab-size", size]].concat());
+        same_files(&folder, "one", made, &["tokenizer.json", "tokenizer.model", "tokenizer.vocab"]);
+        let inspected = does(&folder, &["inspect", made]);
+        assert!(inspected.is_empty(), "{inspected}");
+    }
+    refuses(&folder, &train_to("263,263"), 2, &["`--vocab-size`", "twice"]);
+    refuses(&folder, &train_to("263,255"), 2, &["`--vocab-size`", "255", "too small"]);
+    write(
+        &folder,
+        "r.toml",
+        "[source]\nuri = \"a.txt\"\n[train]\nvocab_size = [262, 258]\n[output]\ndir = \"made\"\n",
+    );
+    let plan = tokenmill(&folder).args(["plan", "r.toml"]).output().expect("a run");
+    assert!(String::from_utf8_lossy(&plan.stdout).contains("first 2 merges to made/tokenizer/vocab-258"));
+    does(&folder, &["run", "r.toml"]);
+    assert!(does(&folder, &["run", "r.toml"]).contains("nothing to do"));
+    fs::remove_file(folder.path().join("made/tokenizer/vocab-258/tokenizer.json")).expect("it was written");
+    assert!(does(&folder, &["run", "r.toml"]).contains("doing it again"));
+}
+
+fn train_to(sizes: &str) -> [&str; 6] {
+    ["train", "a.txt", "-o", "out", "--vocab-size", sizes]
+}
+
+#[test]
+fn what_the_counts_say_cannot_be_contradicted() {
+    let folder = counted(&["--special-token", "<end>"]);
+    let train = ["train", "--from-counts", "a.parquet", "-o", "out", "--vocab-size", "263"];
+    let refused = |more: &[&str], said: &[&str]| refuses(&folder, &[&train[..], more].concat(), 2, said);
+    refused(&["--split", "gpt2"], &["`--split`", "a.parquet", "gpt4"]);
+    refused(&["--boundary", "join"], &["`--boundary`", "a.parquet", "document"]);
+    refused(&["--special-token", "<s>"], &["`--special-token`", "<end>"]);
+    refused(&["--tie-break", "first"], &["`--tie-break`", "a.parquet", "--order"]);
+    refused(&["--column", "text"], &["--from-counts", "--column"]);
+    refused(&["--take", "5"], &["--from-counts", "--take"]);
+    refuses(&folder, &["train", "-o", "out", "--vocab-size", "263"], 2, &["INPUT"]);
+    does(&folder, &[&train[..], &["--split", "gpt4", "--special-token", "<end>"]].concat());
+}
+
+#[test]
+fn counts_of_other_pieces_are_not_summed() {
+    let folder = counted(&[]);
+    does(&folder, &["count", "b.txt", "-o", "join.parquet", "--boundary", "join"]);
+    does(&folder, &["count", "b.txt", "-o", "gpt2.parquet", "--split", "gpt2"]);
+    does(&folder, &["count", "b.txt", "-o", "end.parquet", "--special-token", "<end>"]);
+    for (other, what) in [("join", "boundary"), ("gpt2", "gpt2"), ("end", "<end>")] {
+        let other = format!("{other}.parquet");
+        let said = [other.as_str(), "a.parquet", what];
+        refuses(&folder, &["merge-counts", "a.parquet", &other, "-o", "out"], 2, &said);
+        let train = ["train", "--from-counts", "a.parquet", &other, "-o", "out", "--vocab-size", "263"];
+        refuses(&folder, &train, 2, &said);
+    }
+    refuses(
+        &folder,
+        &["merge-counts", "a.parquet", "--weight", "1", "--weight", "2", "-o", "out"],
+        2,
+        &["1 files"],
+    );
+    refuses(&folder, &["merge-counts", "a.txt", "-o", "out"], 1, &["a.txt"]);
+    refuses(&folder, &["merge-counts", "none.parquet", "-o", "out"], 1, &["none.parquet"]);
+}
