@@ -20,6 +20,7 @@ pub mod parallel;
 pub mod files;
 /// Makes errors of the panics of decoders.
 pub mod panics;
+pub(crate) mod pages;
 
 // The stages in the order of the flow; each one's mod.rs says what it takes and what it gives.
 pub mod source;

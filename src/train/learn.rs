@@ -1,8 +1,10 @@
-use super::apply::{Keep, Scratch, apply};
-use super::corpus::{Corpus, bytes_by_position};
+use super::apply::{Scratch, apply};
+use super::corpus::{Corpus, Once, Weight, Weighted, bytes_by_position};
+use super::find::find;
 use super::order::{ByBytes, ByFirstPosition, ById, Order, Reversed};
-use super::pairs::{PairId, Pairs};
+use super::pairs::{Keep, PairId, Pairs};
 use super::queue::{Queue, Rank};
+use super::unique::Unique;
 use super::{HistoryPoint, Learned, Merge, Merges, TieBreak, TrainConfig};
 use crate::count::PieceCounts;
 use crate::error::Result;
@@ -33,7 +35,19 @@ use crate::units::{ByteCount, Count, amount, low32, place};
 /// # Ok::<(), tokenmill::Error>(())
 /// ```
 pub fn learn_merges(pieces: PieceCounts, config: &TrainConfig, observer: &dyn Observer) -> Result<Learned> {
-    let corpus = Corpus::new(&pieces)?;
+    if pieces.iter().all(|(_, count)| count == Count::ONE) {
+        learn_by::<Once>(pieces, config, observer)
+    } else {
+        learn_by::<Weighted>(pieces, config, observer)
+    }
+}
+
+fn learn_by<W: Weight + Default>(
+    pieces: PieceCounts,
+    config: &TrainConfig,
+    observer: &dyn Observer,
+) -> Result<Learned> {
+    let corpus = Corpus::<W>::new(&pieces)?;
     let by_bytes = matches!(config.tie_break, TieBreak::BytesGreatest | TieBreak::BytesSmallest);
     let bytes = if by_bytes { bytes_by_position(&pieces) } else { Vec::new() };
     drop(pieces);
@@ -50,8 +64,8 @@ pub fn learn_merges(pieces: PieceCounts, config: &TrainConfig, observer: &dyn Ob
 /// themselves included.
 pub fn memory_estimate(bytes: u64, sequences: u64, weighted: bool) -> ByteCount {
     let positions = bytes.saturating_add(sequences).saturating_add(1);
-    // Text, pairs at their positions, first lists; later lists seldom reach half of their bound.
-    let a_position = if weighted { 4 + 4 + 4 + 4 + 4 } else { 4 + 4 + 4 + 4 };
+    // Cells and first lists; later lists seldom reach half of their bound.
+    let a_position = if weighted { 8 + 8 + 8 } else { 8 + 4 + 4 };
     ByteCount(
         positions
             .saturating_mul(a_position)
@@ -61,8 +75,8 @@ pub fn memory_estimate(bytes: u64, sequences: u64, weighted: bool) -> ByteCount 
 }
 
 /// The state of the loop.
-struct Trainer<O> {
-    corpus: Corpus,
+struct Trainer<W, O> {
+    corpus: Corpus<W>,
     order: O,
     config: TrainConfig,
     /// Bytes of each token.
@@ -72,12 +86,13 @@ struct Trainer<O> {
 }
 
 /// Counts and keys as the queue wants them.
-struct View<'a, O> {
-    pairs: &'a Pairs,
+struct View<'a, W, O> {
+    pairs: &'a Pairs<W>,
+    corpus: &'a Corpus<W>,
     order: &'a O,
 }
 
-impl<O: Order> Rank for View<'_, O> {
+impl<W: Weight + Default, O: Order> Rank for View<'_, W, O> {
     type Key = O::Key;
 
     fn count(&self, pair: PairId) -> u64 {
@@ -85,12 +100,12 @@ impl<O: Order> Rank for View<'_, O> {
     }
 
     fn key(&self, pair: PairId) -> O::Key {
-        self.order.key(pair, self.pairs)
+        self.order.key(pair, self.pairs, &self.corpus.cells)
     }
 }
 
-impl<O: Order> Trainer<O> {
-    fn new(corpus: Corpus, order: O, config: &TrainConfig) -> Trainer<O> {
+impl<W: Weight + Default, O: Order> Trainer<W, O> {
+    fn new(corpus: Corpus<W>, order: O, config: &TrainConfig) -> Trainer<W, O> {
         let mut trainer = Trainer {
             corpus,
             order,
@@ -103,14 +118,16 @@ impl<O: Order> Trainer<O> {
         trainer
     }
 
-    /// Learns in at most two rounds. Pairs that occur once are by far the most and are merged last, if
-    /// at all; so they are not kept in the first round, and looked up anew if the second comes.
+    /// Learns in rounds, each of which keeps the pairs above a threshold only: rare pairs are by far the
+    /// most and are merged last, if at all, so they are looked up anew when nothing else is left.
     fn run(mut self, observer: &dyn Observer) -> Result<Learned> {
         observer.started(Stage::Train, Some(amount(self.config.merges)));
         let least = self.config.min_frequency.get().max(1);
-        self.learn_down_to(least.max(2), observer)?;
+        for threshold in thresholds(self.corpus.tokens, &self.config) {
+            self.learn_down_to(threshold, observer)?;
+        }
         if least == 1 {
-            self.learn_down_to(1, observer)?;
+            self.learn_unique(observer)?;
         }
         if self.history.last().is_none_or(|last| last.merges != amount(self.merges.len())) {
             self.record();
@@ -121,22 +138,23 @@ impl<O: Order> Trainer<O> {
 
     /// Merges until there are enough merges, or no pair occurs `threshold` times.
     fn learn_down_to(&mut self, threshold: u64, observer: &dyn Observer) -> Result<()> {
-        if self.merges.len() >= self.config.merges {
+        if self.is_done() {
             return Ok(());
         }
-        let longest = self.config.max_token_bytes.unwrap_or(usize::MAX);
-        let keep = Keep { threshold, longest };
-        let mut pairs = Pairs::find(&self.corpus, &self.lengths, keep, observer)?;
+        let keep = Keep { threshold, longest: self.longest() };
+        let mut pairs = find(&mut self.corpus, &self.lengths, keep, observer)?;
         let mut queue = Queue::new(threshold);
         let mut scratch = Scratch::default();
         for id in pairs.ids() {
-            queue.push(id, &View { pairs: &pairs, order: &self.order });
+            queue.push(id, &View { pairs: &pairs, corpus: &self.corpus, order: &self.order });
         }
-        while self.merges.len() < self.config.merges {
-            let Some(pair) = queue.pop(&View { pairs: &pairs, order: &self.order }) else { break };
+        while !self.is_done() {
+            let view = View { pairs: &pairs, corpus: &self.corpus, order: &self.order };
+            let Some(pair) = queue.pop(&view) else { break };
             self.merge(pair, keep, &mut pairs, &mut scratch);
+            let view = View { pairs: &pairs, corpus: &self.corpus, order: &self.order };
             for &born in &scratch.born {
-                queue.push(born, &View { pairs: &pairs, order: &self.order });
+                queue.push(born, &view);
             }
             // After each: the first merges of a long text take a good part of a second.
             observer.advanced(Stage::Train, 1);
@@ -145,11 +163,42 @@ impl<O: Order> Trainer<O> {
         Ok(())
     }
 
-    fn merge(&mut self, pair: PairId, keep: Keep, pairs: &mut Pairs, scratch: &mut Scratch) {
+    /// Merges the pairs that occur once, after all others.
+    fn learn_unique(&mut self, observer: &dyn Observer) -> Result<()> {
+        let Some(byte_order) = self.order.byte_order().copied() else {
+            return self.learn_down_to(1, observer);
+        };
+        if self.is_done() {
+            return Ok(());
+        }
+        let limit = self.config.merges - self.merges.len();
+        let (longest, every) = (self.longest(), self.config.history_every.max(1));
+        let mut unique = Unique::new(&self.corpus, &byte_order, longest, &mut self.lengths);
+        unique.merge(limit, observer, |left, right| {
+            self.corpus.tokens -= 1;
+            self.merges.push(Merge { left, right, count: Count::ONE });
+            if self.merges.len().is_multiple_of(every) {
+                self.history
+                    .push(HistoryPoint { merges: amount(self.merges.len()), tokens: self.corpus.tokens });
+            }
+        })
+    }
+
+    fn is_done(&self) -> bool {
+        self.merges.len() >= self.config.merges
+    }
+
+    fn longest(&self) -> usize {
+        self.config.max_token_bytes.unwrap_or(usize::MAX)
+    }
+
+    fn merge(&mut self, pair: PairId, keep: Keep, pairs: &mut Pairs<W>, scratch: &mut Scratch<W>) {
         let parts = pairs.pair(pair);
+        let (left, right) = (place(parts.left), place(parts.right));
         let token = low32(self.lengths.len());
-        let length = self.lengths[place(parts.left)] + self.lengths[place(parts.right)];
+        let length = self.lengths[left] + self.lengths[right];
         self.lengths.push(length);
+        self.corpus.spans.push(self.corpus.spans[left] + self.corpus.spans[right]);
         self.merges.push(Merge {
             left: parts.left,
             right: parts.right,
@@ -166,3 +215,18 @@ impl<O: Order> Trainer<O> {
         self.history.push(HistoryPoint { merges: amount(self.merges.len()), tokens: self.corpus.tokens });
     }
 }
+
+/// The thresholds of the rounds, descending, down to 2 or the least frequency that is asked for.
+fn thresholds(tokens: u64, config: &TrainConfig) -> Vec<u64> {
+    let last = config.min_frequency.get().max(2);
+    // Where pairs are as unevenly frequent as in any text, the last one merged occurs several times as often.
+    let first = tokens / amount(config.merges).max(1) / FIRST_SHARE;
+    let steps = std::iter::successors(Some(first), |threshold| Some(threshold / THRESHOLD_STEP));
+    steps.take_while(|threshold| *threshold > last).chain([last]).collect()
+}
+
+/// A share of the mean of tokens a merge; pairs below it are not kept in the first round.
+const FIRST_SHARE: u64 = 64;
+
+/// By how much the threshold falls from round to round.
+const THRESHOLD_STEP: u64 = 16;

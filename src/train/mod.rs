@@ -2,7 +2,6 @@
 //!
 //! Takes [`PieceCounts`](crate::count::PieceCounts), gives [`Merges`]. Knows nothing of files, text,
 //! patterns or the number of threads.
-
 //!
 //! [`learn_merges`] is the fast way, [`mod@reference`] the obvious one. Counts of pairs are sums over
 //! sequences of weight × adjacent positions; positions overlap (`aaaa` has the pair (a, a) three
@@ -11,6 +10,7 @@
 mod apply;
 mod corpus;
 mod fault;
+mod find;
 mod learn;
 mod merges;
 mod order;
@@ -18,6 +18,7 @@ mod pairs;
 mod queue;
 #[doc(hidden)]
 pub mod reference;
+mod unique;
 #[cfg(test)]
 mod tests;
 

@@ -1,5 +1,6 @@
 use std::cmp::Reverse;
 
+use super::corpus::{Cell, Weight};
 use super::pairs::{Pair, PairId, Pairs};
 use crate::units::place;
 
@@ -9,7 +10,13 @@ pub(super) trait Order {
     type Key: Ord + Copy;
 
     /// The key of a pair that occurs. It stays the same until the pair's count changes.
-    fn key(&self, id: PairId, pairs: &Pairs) -> Self::Key;
+    fn key<W: Weight + Default>(&self, id: PairId, pairs: &Pairs<W>, cells: &[Cell]) -> Self::Key;
+
+    /// The order of the bytes, if the rule is: by the ids of (left, right), bytes in some order before all
+    /// other tokens.
+    fn byte_order(&self) -> Option<&[u32; 256]> {
+        None
+    }
 
     /// A token has been made that spans `length` bytes at `position`.
     fn made(&mut self, _position: usize, _length: u32) {}
@@ -47,9 +54,13 @@ impl ById {
 impl Order for ById {
     type Key = u64;
 
-    fn key(&self, id: PairId, pairs: &Pairs) -> u64 {
+    fn key<W: Weight + Default>(&self, id: PairId, pairs: &Pairs<W>, _cells: &[Cell]) -> u64 {
         let Pair { left, right, .. } = pairs.pair(id);
         self.place_of(left) << 32 | self.place_of(right)
+    }
+
+    fn byte_order(&self) -> Option<&[u32; 256]> {
+        Some(&self.byte_order)
     }
 }
 
@@ -62,8 +73,8 @@ pub(super) struct ByFirstPosition;
 impl Order for ByFirstPosition {
     type Key = u32;
 
-    fn key(&self, id: PairId, pairs: &Pairs) -> u32 {
-        pairs.first_position(id)
+    fn key<W: Weight + Default>(&self, id: PairId, pairs: &Pairs<W>, cells: &[Cell]) -> u32 {
+        pairs.first_position(id, cells)
     }
 }
 
@@ -105,7 +116,7 @@ impl<'a> ByBytes<'a> {
 impl<'a> Order for ByBytes<'a> {
     type Key = (&'a [u8], &'a [u8]);
 
-    fn key(&self, id: PairId, pairs: &Pairs) -> Self::Key {
+    fn key<W: Weight + Default>(&self, id: PairId, pairs: &Pairs<W>, _cells: &[Cell]) -> Self::Key {
         let Pair { left, right, .. } = pairs.pair(id);
         (self.of(left), self.of(right))
     }
@@ -121,8 +132,8 @@ pub(super) struct Reversed<O>(pub(super) O);
 impl<O: Order> Order for Reversed<O> {
     type Key = Reverse<O::Key>;
 
-    fn key(&self, id: PairId, pairs: &Pairs) -> Self::Key {
-        Reverse(self.0.key(id, pairs))
+    fn key<W: Weight + Default>(&self, id: PairId, pairs: &Pairs<W>, cells: &[Cell]) -> Self::Key {
+        Reverse(self.0.key(id, pairs, cells))
     }
 
     fn made(&mut self, position: usize, length: u32) {

@@ -29,7 +29,7 @@ fn sequence() -> impl Strategy<Value = Vec<u8>> {
 
 /// Distinct sequences in order of first appearance, weighted or not.
 fn pieces() -> impl Strategy<Value = PieceCounts> {
-    let weight = prop_oneof![Just(1u64), 1..5u64, Just(70_000), 1..200_000u64];
+    let weight = prop_oneof![Just(1u64), 1..5u64, Just(70_000), 1..200_000u64, Just(3_000_000_000)];
     let weighted = vec((sequence(), weight), 0..12);
     let unweighted = vec((sequence(), Just(1u64)), 0..12);
     prop_oneof![weighted, unweighted].prop_map(|sequences| {

@@ -1,0 +1,164 @@
+use rustc_hash::FxHashMap;
+
+use super::corpus::{Corpus, Weight};
+use super::pairs::{Keep, NOT_KEPT, PairId, Pairs, Room};
+use crate::error::Result;
+use crate::observer::Observer;
+use crate::pages;
+use crate::units::{low32, place};
+
+/// Up to so many tokens pairs are counted in a square table, of 4 MB; above, in a hash table.
+const DENSE: usize = 512;
+
+/// Finds the pairs of the text as it stands that are worth keeping, and names them at their positions.
+///
+/// `lengths` has the bytes of each token.
+///
+/// # Errors
+/// The observer wants to stop.
+pub(super) fn find<W: Weight + Default>(
+    corpus: &mut Corpus<W>,
+    lengths: &[u32],
+    keep: Keep,
+    observer: &dyn Observer,
+) -> Result<Pairs<W>> {
+    if lengths.len() <= DENSE {
+        let mut tallies = Square::new(lengths.len());
+        find_with(corpus, &mut tallies, lengths, keep, observer)
+    } else {
+        find_with(corpus, &mut Hashed::default(), lengths, keep, observer)
+    }
+}
+
+fn find_with<W: Weight + Default>(
+    corpus: &mut Corpus<W>,
+    tallies: &mut impl Tallies,
+    lengths: &[u32],
+    keep: Keep,
+    observer: &dyn Observer,
+) -> Result<Pairs<W>> {
+    corpus.for_each_pair(observer, |pair| {
+        let (number, tally) = tallies.tally(pair.left, pair.right);
+        tally.count += pair.value;
+        tally.occurrences += 1;
+        *pair.pair = number;
+    })?;
+    let (mut pairs, mut rooms) = kept(tallies, lengths, keep);
+    corpus.for_each_pair(observer, |pair| {
+        let id = tallies.id(pair.left, pair.right, *pair.pair);
+        *pair.pair = id;
+        if id != NOT_KEPT {
+            pairs.write(rooms[place(id)].next(), pair.position, pair.weight);
+        }
+    })?;
+    Ok(pairs)
+}
+
+/// Makes the pairs worth keeping, with room for their occurrences, and says where each one's go.
+fn kept<W: Weight + Default>(
+    tallies: &mut impl Tallies,
+    lengths: &[u32],
+    keep: Keep,
+) -> (Pairs<W>, Vec<Room>) {
+    let fits =
+        |left: u32, right: u32| place(lengths[place(left)]) + place(lengths[place(right)]) <= keep.longest;
+    let wanted = |tally: &Tally, left, right| tally.count >= keep.threshold && fits(left, right);
+    let mut room = 0;
+    tallies.for_each(|left, right, tally| {
+        if wanted(tally, left, right) {
+            room += place(tally.occurrences);
+        }
+    });
+    let (mut pairs, mut rooms) = (Pairs::with_room(room), vec![Room::default()]);
+    tallies.for_each(|left, right, tally| {
+        tally.id = NOT_KEPT;
+        if wanted(tally, left, right) {
+            let room;
+            (tally.id, room) = pairs.add(left, right, tally.count, tally.occurrences);
+            rooms.push(room);
+        }
+    });
+    (pairs, rooms)
+}
+
+/// How often a pair occurs, and its name once it has one.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    count: u64,
+    occurrences: u32,
+    id: PairId,
+}
+
+/// Tallies by pair.
+trait Tallies {
+    /// A pair's tally, and a number by which [`id`](Self::id) may find it again.
+    fn tally(&mut self, left: u32, right: u32) -> (u32, &mut Tally);
+
+    /// The name of a pair that was tallied.
+    fn id(&self, left: u32, right: u32, number: u32) -> PairId;
+
+    /// Calls back with each pair that was tallied, always in the same order.
+    fn for_each(&mut self, visit: impl FnMut(u32, u32, &mut Tally));
+}
+
+/// A table of tokens × tokens.
+struct Square {
+    tokens: usize,
+    tallies: Vec<Tally>,
+}
+
+impl Square {
+    fn new(tokens: usize) -> Square {
+        Square { tokens, tallies: pages::filled(Tally::default(), tokens * tokens) }
+    }
+}
+
+impl Tallies for Square {
+    #[inline]
+    fn tally(&mut self, left: u32, right: u32) -> (u32, &mut Tally) {
+        (NOT_KEPT, &mut self.tallies[place(left) * self.tokens + place(right)])
+    }
+
+    #[inline]
+    fn id(&self, left: u32, right: u32, _number: u32) -> PairId {
+        self.tallies[place(left) * self.tokens + place(right)].id
+    }
+
+    fn for_each(&mut self, mut visit: impl FnMut(u32, u32, &mut Tally)) {
+        for (left, row) in self.tallies.chunks_exact_mut(self.tokens).enumerate() {
+            for (right, tally) in row.iter_mut().enumerate().filter(|(_, tally)| tally.occurrences > 0) {
+                visit(low32(left), low32(right), tally);
+            }
+        }
+    }
+}
+
+/// Tallies in the order in which pairs were first seen, behind a hash table.
+#[derive(Default)]
+struct Hashed {
+    numbers: FxHashMap<(u32, u32), u32>,
+    tallies: Vec<(u32, u32, Tally)>,
+}
+
+impl Tallies for Hashed {
+    #[inline]
+    fn tally(&mut self, left: u32, right: u32) -> (u32, &mut Tally) {
+        let next = low32(self.tallies.len());
+        let number = *self.numbers.entry((left, right)).or_insert(next);
+        if number == next {
+            self.tallies.push((left, right, Tally::default()));
+        }
+        (number, &mut self.tallies[place(number)].2)
+    }
+
+    #[inline]
+    fn id(&self, _left: u32, _right: u32, number: u32) -> PairId {
+        self.tallies[place(number)].2.id
+    }
+
+    fn for_each(&mut self, mut visit: impl FnMut(u32, u32, &mut Tally)) {
+        for (left, right, tally) in &mut self.tallies {
+            visit(*left, *right, tally);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+use super::corpus::{Corpus, SEPARATOR, Weight};
+use crate::error::Result;
+use crate::observer::Observer;
+use crate::units::{low32, place};
+
+/// The observer is asked whether to stop after so many merges, some milliseconds.
+const MERGES_A_CHECK: usize = 1 << 16;
+
+/// Ends a list.
+const NONE: u32 = u32::MAX;
+
+/// Merges pairs that occur once, by the ids of (left, right), when no pair that may be merged occurs more
+/// often.
+///
+/// What is left then comes in the order of ids, and neither heap nor hash table is needed: each pair is filed
+/// under its left token, and tokens have their turn in order. Merging (l, r) to x between a and b gives
+/// rise to (a, x) and (x, b). Token x comes after all others, so its turn is still to come. So is a's, or
+/// it is now and (a, x) is the last of it: were a before l, the pair (a, l) would have been merged in a's
+/// turn, unless it is too long, and then so is (a, x).
+///
+/// **Memory:** 12 bytes for each token of the text as it stands, and 20 for each merge.
+pub(super) struct Unique<'a> {
+    /// Tokens at both ends of their spans, as in [`Corpus`], with the dead positions left out.
+    text: Vec<u32>,
+    spans: Vec<u32>,
+    lengths: &'a mut Vec<u32>,
+    longest: usize,
+    byte_order: [u32; 256],
+    /// The pairs that stood there from the start, by the order of their left tokens.
+    initial: Vec<Initial>,
+    /// What is filed under each token, by the tokens' order.
+    filed: Vec<Filed>,
+    later: Vec<Later>,
+}
+
+/// Where the pairs with one left token are: a range of `initial`, and a list of later ones.
+#[derive(Clone, Copy)]
+struct Filed {
+    start: u32,
+    end: u32,
+    first: u32,
+    last: u32,
+}
+
+impl Default for Filed {
+    fn default() -> Filed {
+        Filed { start: 0, end: 0, first: NONE, last: NONE }
+    }
+}
+
+/// A pair, ordered by its right token.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+struct Initial {
+    right_order: u32,
+    position: u32,
+}
+
+/// A pair that came to be. Its right token comes after those of all that were filed before it.
+#[derive(Clone, Copy)]
+struct Later {
+    right: u32,
+    position: u32,
+    next: u32,
+}
+
+impl<'a> Unique<'a> {
+    pub(super) fn new<W: Weight>(
+        corpus: &Corpus<W>,
+        byte_order: &[u32; 256],
+        longest: usize,
+        lengths: &'a mut Vec<u32>,
+    ) -> Unique<'a> {
+        let mut unique = Unique {
+            text: corpus.live_tokens(),
+            spans: vec![1; lengths.len()],
+            longest,
+            byte_order: *byte_order,
+            initial: Vec::new(),
+            filed: vec![Filed::default(); lengths.len()],
+            later: Vec::new(),
+            lengths,
+        };
+        unique.file_initial();
+        unique
+    }
+
+    /// Files the pairs of the text under their left tokens: a counting sort.
+    fn file_initial(&mut self) {
+        let pairs =
+            || (0..).zip(self.text.array_windows()).filter(|&(_, &[left, right])| self.fits(left, right));
+        let mut filed = vec![Filed::default(); self.filed.len()];
+        for (_, &[left, _]) in pairs() {
+            filed[self.order(left)].end += 1;
+        }
+        let mut start = 0;
+        for filed in &mut filed {
+            (filed.start, filed.end, start) = (start, start, start + filed.end);
+        }
+        let mut initial = vec![Initial::default(); place(start)];
+        for (position, &[left, right]) in pairs() {
+            let end = &mut filed[self.order(left)].end;
+            initial[place(*end)] = Initial { right_order: low32(self.order(right)), position };
+            *end += 1;
+        }
+        (self.filed, self.initial) = (filed, initial);
+    }
+
+    /// A token's place in the order of the rule.
+    fn order(&self, token: u32) -> usize {
+        place(self.byte_order.get(place(token)).copied().unwrap_or(token))
+    }
+
+    /// Whether two neighbours are a pair that may be merged.
+    fn fits(&self, left: u32, right: u32) -> bool {
+        let length = |token| place(self.lengths[place(token)]);
+        left != SEPARATOR && right != SEPARATOR && length(left) + length(right) <= self.longest
+    }
+
+    /// Merges at most `limit` pairs, and tells `made` the parts of each.
+    ///
+    /// # Errors
+    /// The observer wants to stop.
+    pub(super) fn merge(
+        &mut self,
+        limit: usize,
+        observer: &dyn Observer,
+        mut made: impl FnMut(u32, u32),
+    ) -> Result<()> {
+        let mut tokens: Vec<u32> = (0..low32(self.lengths.len())).collect();
+        tokens[..256].sort_unstable_by_key(|&byte| self.byte_order[place(byte)]);
+        let (mut turn, mut left_to_do) = (0, limit);
+        while turn < self.filed.len() && left_to_do > 0 {
+            let left = tokens.get(turn).copied().unwrap_or(low32(turn));
+            let mut merged = 0;
+            self.turn(left, turn, left_to_do, &mut |right| {
+                merged += 1;
+                made(left, right);
+            });
+            if (left_to_do - merged) / MERGES_A_CHECK != left_to_do / MERGES_A_CHECK {
+                observer.checkpoint()?;
+            }
+            left_to_do -= merged;
+            turn += 1;
+        }
+        Ok(())
+    }
+
+    /// Merges what is filed under a token.
+    fn turn(&mut self, left: u32, turn: usize, limit: usize, made: &mut impl FnMut(u32)) {
+        let Filed { start, end, .. } = self.filed[turn];
+        let mut merged = 0;
+        self.initial[place(start)..place(end)].sort_unstable();
+        for number in place(start)..place(end) {
+            let Initial { right_order, position } = self.initial[number];
+            let Some(right) = self.right_of(left, position) else { continue };
+            if merged < limit && self.order(right) == place(right_order) {
+                self.merge_at(left, right, position);
+                made(right);
+                merged += 1;
+            }
+        }
+        // What is merged now can add to this very list.
+        let mut next = self.filed[turn].first;
+        while next != NONE && merged < limit {
+            let Later { right, position, .. } = self.later[place(next)];
+            if self.right_of(left, position) == Some(right) {
+                self.merge_at(left, right, position);
+                made(right);
+                merged += 1;
+            }
+            next = self.later[place(next)].next;
+        }
+    }
+
+    /// The token after the token `left` that stood at a position, if it still does.
+    fn right_of(&self, left: u32, position: u32) -> Option<u32> {
+        let (start, after) = (place(position), place(position + self.spans[place(left)]));
+        // A token that became the right part of another may still be seen at its start, but not at its end.
+        (self.text[start] == left && self.text[after - 1] == left).then(|| self.text[after])
+    }
+
+    fn merge_at(&mut self, left: u32, right: u32, position: u32) {
+        let token = low32(self.lengths.len());
+        self.lengths.push(self.lengths[place(left)] + self.lengths[place(right)]);
+        let span = self.spans[place(left)] + self.spans[place(right)];
+        self.spans.push(span);
+        self.filed.push(Filed::default());
+        let (start, end) = (place(position), place(position + span));
+        self.text[start] = token;
+        self.text[end - 1] = token;
+        let (before, after) = (self.text[start - 1], self.text[end]);
+        if self.fits(before, token) {
+            self.file(before, token, position - self.spans[place(before)]);
+        }
+        if self.fits(token, after) {
+            self.file(token, after, position);
+        }
+    }
+
+    fn file(&mut self, left: u32, right: u32, position: u32) {
+        let number = low32(self.later.len());
+        self.later.push(Later { right, position, next: NONE });
+        let order = self.order(left);
+        let filed = &mut self.filed[order];
+        if filed.first == NONE {
+            filed.first = number;
+        } else {
+            self.later[place(filed.last)].next = number;
+        }
+        filed.last = number;
+    }
+}
