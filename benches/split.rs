@@ -4,7 +4,8 @@ mod support;
 
 use divan::Bencher;
 use divan::counter::BytesCount;
-use tokenmill::split::{SplitPattern, splitter};
+use tokenmill::split::{Instructions, Named, SplitPattern, Splitter, splitter, splitter_by};
+use tokenmill::units::amount;
 
 fn main() {
     divan::main();
@@ -28,9 +29,48 @@ fn named(bencher: Bencher, (name, pieces): (&str, usize)) {
     proust(bencher, &name.parse().expect("a name"), pieces);
 }
 
-/// Qwen 2's pattern, on the regular-expression engine.
+/// A custom pattern, on the regular-expression engine.
 #[divan::bench]
 fn regex(bencher: Bencher) {
-    let pattern = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-    proust(bencher, &SplitPattern::from_regex(pattern), 240_711);
+    let pattern = r"\p{L}+|\p{N}{1,3}|[^\p{L}\p{N}]";
+    proust(bencher, &SplitPattern::from_regex(pattern), 0);
+}
+
+/// How many pieces a text has, cut in windows as counting cuts it.
+fn windows(splitter: &dyn Splitter, mut text: &[u8], ends: &mut Vec<u32>) -> u64 {
+    const WINDOW: usize = 8 << 10;
+    let mut pieces = 0;
+    while !text.is_empty() {
+        let cut = if text.len() > WINDOW { splitter.certain_cut(text, WINDOW) } else { None };
+        let (window, rest) = text.split_at(cut.unwrap_or(text.len()));
+        ends.clear();
+        splitter.piece_ends(window, ends).expect("no limits");
+        pieces += amount(ends.len());
+        text = rest;
+    }
+    pieces
+}
+
+/// Cuts the large texts by all patterns and instructions, after checking that they agree.
+#[divan::bench(args = cases(), sample_count = 5, sample_size = 1)]
+fn corpora(bencher: Bencher, case: &(&str, Named, Instructions)) {
+    let (file, pattern, instructions) = *case;
+    let text = support::corpus(file);
+    let [splitter, obvious] = [instructions, Instructions::Walk].map(|by| splitter_by(pattern, by));
+    let mut ends = Vec::new();
+    let pieces = windows(splitter.as_ref(), &text, &mut ends);
+    assert_eq!(pieces, windows(obvious.as_ref(), &text, &mut ends));
+    let cut = || windows(splitter.as_ref(), &text, &mut ends);
+    bencher.counter(BytesCount::new(text.len())).bench_local(cut);
+}
+
+fn cases() -> Vec<(&'static str, Named, Instructions)> {
+    let mut cases = Vec::new();
+    for file in ["classics.txt", "code.txt", "multilingual.txt"] {
+        for pattern in Named::ALL {
+            let here = Instructions::ALL.into_iter().filter(|instructions| instructions.are_here());
+            cases.extend(here.map(|instructions| (file, pattern, instructions)));
+        }
+    }
+    cases
 }

@@ -61,3 +61,8 @@ pub(crate) fn generated(bytes: usize) -> Vec<u8> {
     text.truncate(bytes);
     text.into_bytes()
 }
+
+/// One of the large texts, all of it.
+pub(crate) fn corpus(file: &str) -> Vec<u8> {
+    text(file, 8 << 20).bytes
+}

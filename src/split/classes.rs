@@ -6,9 +6,9 @@ use regex_syntax::hir::{Class, HirKind};
 
 use crate::units::place;
 
-/// A set of the classes below, as bits. Each character is in exactly one of them; the end of a text
-/// is in none.
-pub(super) type ClassSet = u8;
+/// A set of the classes below, as bits. Each character is in exactly one of them, [`HAN`] aside; the
+/// end of a text is in none.
+pub(super) type ClassSet = u16;
 
 /// `\p{Lu}` and `\p{Lt}`.
 pub(super) const UPPER: ClassSet = 1;
@@ -24,10 +24,14 @@ pub(super) const NUMBER: ClassSet = 1 << 4;
 pub(super) const SPACE: ClassSet = 1 << 5;
 /// Carriage return and line feed.
 pub(super) const NEWLINE: ClassSet = 1 << 6;
-/// Everything else, and what is not UTF-8.
-pub(super) const OTHER: ClassSet = 1 << 7;
+/// `[\p{P}\p{S}]`, and what is not UTF-8, which reads as a replacement character.
+pub(super) const SIGN: ClassSet = 1 << 7;
+/// Everything else.
+pub(super) const OTHER: ClassSet = 1 << 8;
+/// Beside one of the others: what DeepSeek cuts off as Chinese and Japanese.
+pub(super) const HAN: ClassSet = 1 << 9;
 
-const SOURCES: [(&str, ClassSet); 9] = [
+const SOURCES: [(&str, ClassSet); 10] = [
     (r"\p{Lu}", UPPER),
     (r"\p{Lt}", UPPER),
     (r"\p{Ll}", LOWER),
@@ -35,22 +39,25 @@ const SOURCES: [(&str, ClassSet); 9] = [
     (r"\p{Lo}", UNCASED),
     (r"\p{M}", MARK),
     (r"\p{N}", NUMBER),
+    (r"[\p{P}\p{S}]", SIGN),
     (r"\s", SPACE),
     (r"[\r\n]", NEWLINE),
 ];
+const HAN_RANGES: &str = r"[一-龥぀-ゟ゠-ヿ]";
 
-const BLOCK: usize = 256;
+/// Code points of a page: those whose UTF-8 differs in the last byte only.
+pub(super) const PAGE: usize = 64;
 const CODES: usize = 0x11_0000;
 
 /// The class of each code point, from the tables of regex-syntax, so that it is the same version of
 /// Unicode as the regular expressions'. Rust's own `char` methods follow another version.
 ///
-/// **Memory:** about 50 kB; equal blocks of 256 code points are stored once.
+/// **Memory:** about 100 kB; equal pages are stored once.
 pub(super) struct Classes {
     /// Classes of the first 128 code points, then zeros: what a byte alone can tell.
-    bytes: [ClassSet; BLOCK],
-    block_of: Vec<u16>,
-    blocks: Vec<[ClassSet; BLOCK]>,
+    bytes: [ClassSet; 256],
+    page_of: Vec<u16>,
+    pages: Vec<[ClassSet; PAGE]>,
 }
 
 impl Classes {
@@ -67,17 +74,31 @@ impl Classes {
                 codes[range].fill(class);
             }
         }
-        let mut bytes = [0; BLOCK];
-        bytes[..128].copy_from_slice(&codes[..128]);
-        let (mut block_of, mut blocks, mut known) = (Vec::new(), Vec::new(), HashMap::new());
-        for block in codes.as_chunks::<BLOCK>().0 {
-            let number = *known.entry(block).or_insert_with(|| {
-                blocks.push(*block);
-                u16::try_from(blocks.len() - 1).expect("there are 4352 blocks in all")
-            });
-            block_of.push(number);
+        for range in ranges(HAN_RANGES) {
+            codes[range].iter_mut().for_each(|class| *class |= HAN);
         }
-        Classes { bytes, block_of, blocks }
+        let mut bytes = [0; 256];
+        bytes[..128].copy_from_slice(&codes[..128]);
+        let (mut page_of, mut pages, mut known) = (Vec::new(), Vec::new(), HashMap::new());
+        for page in codes.as_chunks::<PAGE>().0 {
+            let number = *known.entry(page).or_insert_with(|| {
+                pages.push(*page);
+                u16::try_from(pages.len() - 1).expect("there are 17408 pages in all")
+            });
+            page_of.push(number);
+        }
+        Classes { bytes, page_of, pages }
+    }
+
+    /// The distinct pages.
+    pub(super) fn pages(&self) -> &[[ClassSet; PAGE]] {
+        &self.pages
+    }
+
+    /// Which of the distinct pages is the one with this number, a code point over 64.
+    #[inline]
+    pub(super) fn page_of(&self, number: u32) -> usize {
+        usize::from(self.page_of[place(number)])
     }
 
     /// The class of an ASCII byte; 0 for any other.
@@ -94,8 +115,7 @@ impl Classes {
     /// The class of a code point.
     #[inline]
     pub(super) fn of_code(&self, code: u32) -> ClassSet {
-        let [low, ..] = code.to_le_bytes();
-        self.blocks[usize::from(self.block_of[place(code >> 8)])][usize::from(low)]
+        self.pages[self.page_of(code >> 6)][place(code & 63)]
     }
 }
 

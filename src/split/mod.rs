@@ -14,6 +14,7 @@ mod give_back;
 mod fault;
 
 pub use pattern::{Named, NotPattern, SplitPattern};
+pub use scanner::Instructions;
 pub use special::{Segment, Segments, SpecialFinder};
 
 use crate::error::Result;
@@ -44,7 +45,7 @@ pub trait Splitter: Send + Sync {
 pub fn splitter(pattern: &SplitPattern) -> Result<Box<dyn Splitter>> {
     Ok(match pattern {
         SplitPattern::None => Box::new(Whole),
-        SplitPattern::Named(name) => Box::new(scanner::Scanner::new(*name)),
+        SplitPattern::Named(name) => Box::new(scanner::Scanner::new(*name, Instructions::best())),
         SplitPattern::Custom(text) => {
             let plain = regex::RegexSplitter::new(text)?;
             match give_back::GiveBack::new(text) {
@@ -58,6 +59,16 @@ pub fn splitter(pattern: &SplitPattern) -> Result<Box<dyn Splitter>> {
 /// The length of a text that is split at once.
 fn length32(text: &[u8]) -> Result<u32> {
     Ok(u32::try_from(text.len()).map_err(|_| fault::Fault::TooLong { bytes: text.len() })?)
+}
+
+/// Makes the splitter of a pattern that has a name, with these instructions; what it does does not depend
+/// on them.
+///
+/// # Panics
+/// When it splits, if this CPU does not have them.
+#[doc(hidden)]
+pub fn splitter_by(pattern: Named, instructions: Instructions) -> Box<dyn Splitter> {
+    Box::new(scanner::Scanner::new(pattern, instructions))
 }
 
 /// Cuts nowhere.

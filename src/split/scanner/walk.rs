@@ -1,24 +1,22 @@
 use memchr::memrchr;
 
-use super::classes::{ClassSet, Classes, LOWER, MARK, NEWLINE, NUMBER, OTHER, SPACE, UNCASED, UPPER, decode};
-use super::{Named, Splitter, length32};
-use crate::error::Result;
-use crate::units::low32;
+use super::super::Named;
+use super::super::classes::{
+    ClassSet, Classes, LOWER, MARK, NEWLINE, NUMBER, OTHER, SIGN, SPACE, UNCASED, UPPER, decode,
+};
 
-const LETTER: ClassSet = UPPER | LOWER | UNCASED;
-const WHITE: ClassSet = SPACE | NEWLINE;
+pub(super) const LETTER: ClassSet = UPPER | LOWER | UNCASED;
+pub(super) const WHITE: ClassSet = SPACE | NEWLINE;
 /// `[^\s\p{L}\p{N}]`
-const SYMBOL: ClassSet = OTHER | MARK;
+const SYMBOL: ClassSet = SIGN | OTHER | MARK;
 /// `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`
 const CAPITAL: ClassSet = UPPER | UNCASED | MARK;
 /// `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`
 const SMALL: ClassSet = LOWER | UNCASED | MARK;
 
-/// Splits by the patterns that have a name, without a regular expression: one class a character,
-/// and for each pattern the rule that says where a piece that begins here ends.
-///
-/// Time is linear in the text, whatever the text.
-pub(super) struct Scanner {
+/// Walks from character to character: for each pattern the rule that says where a piece that begins
+/// here ends. Takes the most awkward texts, and is what the algebra of masks is compared with.
+pub(super) struct Walk {
     pattern: Named,
     classes: &'static Classes,
 }
@@ -32,9 +30,35 @@ struct White {
     newline: Option<usize>,
 }
 
-impl Scanner {
-    pub(super) fn new(pattern: Named) -> Scanner {
-        Scanner { pattern, classes: Classes::get() }
+impl Walk {
+    pub(super) fn new(pattern: Named) -> Walk {
+        Walk { pattern, classes: Classes::get() }
+    }
+
+    /// Where the piece ends that begins at `at`.
+    #[inline]
+    pub(super) fn piece_end(&self, text: &[u8], at: usize) -> usize {
+        match self.pattern {
+            Named::Gpt2 => self.gpt2(text, at),
+            Named::Gpt4 => self.gpt4(text, at, 3, false),
+            Named::Cl100k => self.gpt4(text, at, 3, true),
+            Named::O200k => self.o200k(text, at),
+            Named::Nanochat => self.gpt4(text, at, 2, false),
+        }
+    }
+
+    /// Before an ASCII space after an ASCII character that is seen: in all these patterns a space is
+    /// the first character of a piece or follows white space, and what ends in a character that is
+    /// seen does not look beyond it.
+    pub(super) fn certain_cut(&self, text: &[u8], limit: usize) -> Option<usize> {
+        let mut end = text.len().min(limit.saturating_add(1));
+        loop {
+            let space = memrchr(b' ', &text[..end])?;
+            if text[space.checked_sub(1)?].is_ascii_graphic() {
+                return Some(space);
+            }
+            end = space;
+        }
     }
 
     /// The class of the character at `at`, and where the next one begins.
@@ -45,7 +69,7 @@ impl Scanner {
             Some(byte) if byte.is_ascii() => (self.classes.of_byte(*byte), at + 1),
             Some(_) => {
                 let (code, next) = decode(text, at);
-                (code.map_or(OTHER, |code| self.classes.of_code(code)), next)
+                (code.map_or(SIGN, |code| self.classes.of_code(code)), next)
             }
         }
     }
@@ -223,7 +247,7 @@ fn give_back(text: &[u8], at: usize, white: &White) -> usize {
 }
 
 /// Where the contraction ends whose apostrophe stands at `at`. In any case, U+017F is an s.
-fn contraction(text: &[u8], at: usize, any_case: bool) -> Option<usize> {
+pub(super) fn contraction(text: &[u8], at: usize, any_case: bool) -> Option<usize> {
     let letter = |offset: usize| {
         let byte = text.get(at + offset).copied().unwrap_or(0);
         if any_case { byte.to_ascii_lowercase() } else { byte }
@@ -242,40 +266,4 @@ fn skip(text: &[u8], mut at: usize, bytes: &[u8]) -> usize {
         at += 1;
     }
     at
-}
-
-fn scan(text: &[u8], ends: &mut Vec<u32>, piece_end: impl Fn(usize) -> usize) {
-    let mut at = 0;
-    while at < text.len() {
-        at = piece_end(at);
-        ends.push(low32(at));
-    }
-}
-
-impl Splitter for Scanner {
-    fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
-        length32(text)?;
-        match self.pattern {
-            Named::Gpt2 => scan(text, ends, |at| self.gpt2(text, at)),
-            Named::Gpt4 => scan(text, ends, |at| self.gpt4(text, at, 3, false)),
-            Named::Cl100k => scan(text, ends, |at| self.gpt4(text, at, 3, true)),
-            Named::O200k => scan(text, ends, |at| self.o200k(text, at)),
-            Named::Nanochat => scan(text, ends, |at| self.gpt4(text, at, 2, false)),
-        }
-        Ok(())
-    }
-
-    /// Before an ASCII space after an ASCII character that is seen: in all these patterns a space is
-    /// the first character of a piece or follows white space, and what ends in a character that is
-    /// seen does not look beyond it.
-    fn certain_cut(&self, text: &[u8], limit: usize) -> Option<usize> {
-        let mut end = text.len().min(limit.saturating_add(1));
-        loop {
-            let space = memrchr(b' ', &text[..end])?;
-            if text[space.checked_sub(1)?].is_ascii_graphic() {
-                return Some(space);
-            }
-            end = space;
-        }
-    }
 }

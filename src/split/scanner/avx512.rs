@@ -1,0 +1,243 @@
+#![expect(unsafe_code, reason = "loads of whole blocks, and calls of functions for this CPU")]
+#![expect(clippy::as_conversions, reason = "lanes are signed in the names of the instructions only")]
+
+use std::arch::x86_64::*;
+
+use super::drive::{Rule, drive};
+use super::masks::{BLOCK, Masks, Open, Planes, Row, SEEN};
+
+/// Whether this CPU has what [`scan`] needs.
+pub(super) fn is_here() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vbmi")
+        && is_x86_feature_detected!("avx512vbmi2")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("lzcnt")
+        && is_x86_feature_detected!("popcnt")
+}
+
+/// As [`drive`], with masks made 64 bytes at a time.
+pub(super) fn scan<const P: usize, R: Rule<P>>(
+    text: &[u8],
+    planes: &Planes<P>,
+    rule: R,
+    base: usize,
+    ends: &mut Vec<u32>,
+) -> usize {
+    assert!(is_here(), "the caller has asked");
+    // SAFETY: the CPU has the features.
+    unsafe { scan_here(text, planes, rule, base, ends) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vbmi2,bmi1,bmi2,lzcnt,popcnt")]
+fn scan_here<const P: usize, R: Rule<P>>(
+    text: &[u8],
+    planes: &Planes<P>,
+    rule: R,
+    base: usize,
+    ends: &mut Vec<u32>,
+) -> usize {
+    let mut open = Open::NONE;
+    let ascii = [load(&planes.ascii[..64]), load(&planes.ascii[64..])];
+    drive(
+        text,
+        planes,
+        rule,
+        |bytes| {
+            let here = load(&bytes[..BLOCK]);
+            let wide = _mm512_movepi8_mask(here);
+            if wide == 0 { of_ascii(here, 0, ascii) } else { of_any(bytes, planes, ascii, &mut open) }
+        },
+        |at, mask| append(ends, base + at, mask),
+    )
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load(bytes: &[u8]) -> __m512i {
+    let bytes: &[u8; 64] = bytes.first_chunk().expect("callers pass 64 bytes or more");
+    // SAFETY: the reference is to 64 bytes, and this load needs no alignment.
+    unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
+}
+
+/// Appends the places of a mask's bits.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,popcnt")]
+fn append(ends: &mut Vec<u32>, at: usize, mask: u64) {
+    const NUMBERS: [u8; 64] = {
+        let mut numbers = [0; 64];
+        let mut number = 0;
+        while number < 64 {
+            numbers[number] = number as u8;
+            number += 1;
+        }
+        numbers
+    };
+    ends.reserve(BLOCK);
+    let count = mask.count_ones() as usize;
+    let places = _mm512_maskz_compress_epi8(mask, load(&NUMBERS));
+    let base = _mm512_set1_epi32(at as i32);
+    // SAFETY: the vector has room for 64 more, of which the first `count` are then written.
+    unsafe {
+        let mut end = ends.as_mut_ptr().add(ends.len());
+        let store = |end: *mut u32, places: __m128i| {
+            _mm512_storeu_si512(end.cast(), _mm512_add_epi32(_mm512_cvtepu8_epi32(places), base));
+        };
+        store(end, _mm512_castsi512_si128(places));
+        if count > 16 {
+            end = end.add(16);
+            store(end, _mm512_extracti32x4_epi32::<1>(places));
+            if count > 32 {
+                store(end.add(16), _mm512_extracti32x4_epi32::<2>(places));
+                store(end.add(32), _mm512_extracti32x4_epi32::<3>(places));
+            }
+        }
+        ends.set_len(ends.len() + count);
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+fn of_ascii<const P: usize>(here: __m512i, wide: u64, ascii: [__m512i; 2]) -> Masks<P> {
+    let classes = _mm512_maskz_permutex2var_epi8(!wide, ascii[0], here, ascii[1]);
+    let is = |byte: u8| _mm512_cmpeq_epi8_mask(here, _mm512_set1_epi8(byte as i8));
+    let mut planes = [0; P];
+    for (plane, mask) in planes.iter_mut().enumerate() {
+        *mask = _mm512_test_epi8_mask(classes, _mm512_set1_epi8((1_u8 << plane) as i8));
+    }
+    Masks {
+        planes,
+        start: !wide,
+        wide,
+        space: is(b' '),
+        newline: is(b'\n') | is(b'\r'),
+        quote: is(b'\''),
+        slash: is(b'/'),
+    }
+}
+
+/// A block that is not all ASCII: bitmaps by the first two bytes of a character, which is all there is to
+/// know of characters of two bytes and of most pages of three; then page by page.
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,bmi1,bmi2,lzcnt,popcnt")]
+fn of_any<const P: usize>(
+    bytes: &[u8; SEEN],
+    planes: &Planes<P>,
+    ascii: [__m512i; 2],
+    open: &mut Open<P>,
+) -> Masks<P> {
+    let [first, second, third] = [load(bytes), load(&bytes[1..]), load(&bytes[2..])];
+    let byte = |value: u8| _mm512_set1_epi8(value as i8);
+    let Some(leads) = Leads::of(bytes, first, second, third, open.bytes) else {
+        return Masks::by_character(bytes, planes, open);
+    };
+    let mut masks = of_ascii::<P>(first, leads.wide, ascii);
+    masks.start = !leads.tails;
+
+    let low = |vector, bits: u8| _mm512_and_si512(vector, byte(bits));
+    let index =
+        _mm512_or_si512(low(_mm512_slli_epi16::<3>(first), 0x78), low(_mm512_srli_epi16::<3>(second), 0x07));
+    let powers = _mm512_set1_epi64(0x8040_2010_0804_0201_u64 as i64);
+    let bit = _mm512_shuffle_epi8(powers, low(second, 0x07));
+    let within = |row: &Row| {
+        let bits = _mm512_permutex2var_epi8(load(&row.0), index, load(&row.0[64..]));
+        _mm512_test_epi8_mask(bits, bit)
+    };
+    if leads.two != 0 {
+        let upper = leads.two & _mm512_test_epi8_mask(first, byte(0x10));
+        let lower = leads.two & !upper;
+        for (mask, rows) in masks.planes.iter_mut().zip(&planes.rows) {
+            *mask |= within(&rows.two[0]) & lower | within(&rows.two[1]) & upper;
+        }
+    }
+    if leads.three != 0 {
+        for (mask, rows) in masks.planes.iter_mut().zip(&planes.rows) {
+            *mask |= within(&rows.three) & leads.three;
+        }
+        let mut mixed = within(&planes.mixed) & leads.three;
+        if mixed != 0 {
+            let octet = low(_mm512_srli_epi16::<3>(third), 0x07);
+            let bit = _mm512_shuffle_epi8(powers, low(third, 0x07));
+            while mixed != 0 {
+                let at = mixed.trailing_zeros() as usize;
+                let (lead, next) = (bytes[at], bytes[at + 1]);
+                let alike = _mm512_mask_cmpeq_epi8_mask(mixed, first, byte(lead));
+                let alike = _mm512_mask_cmpeq_epi8_mask(alike, second, byte(next));
+                let page = planes.page(u32::from(lead & 0x0F) << 6 | u32::from(next & 0x3F));
+                for (mask, bits) in masks.planes.iter_mut().zip(page) {
+                    let bits = _mm512_shuffle_epi8(_mm512_set1_epi64(*bits as i64), octet);
+                    *mask |= _mm512_mask_test_epi8_mask(alike, bits, bit);
+                }
+                mixed &= !alike;
+            }
+        }
+    }
+    let mut four = leads.four;
+    while four != 0 {
+        let at = four.trailing_zeros() as usize;
+        let tail = |offset: usize| u32::from(bytes[at + offset] & 0x3F);
+        let page = planes.page(u32::from(bytes[at] & 0x07) << 12 | tail(1) << 6 | tail(2));
+        for (mask, bits) in masks.planes.iter_mut().zip(page) {
+            *mask |= (bits >> tail(3) & 1) << at;
+        }
+        four &= four - 1;
+    }
+
+    // The carry of an addition runs through the bytes that follow a lead which is in the plane.
+    for (mask, inside) in masks.planes.iter_mut().zip(&mut open.planes) {
+        let marked = *mask & leads.wide;
+        let (sum, carried) = leads.tails.overflowing_add(marked << 1 | *inside);
+        *inside = u64::from(carried) | marked >> 63;
+        *mask |= leads.tails & !sum;
+    }
+    open.bytes = leads.open;
+    masks
+}
+
+/// Where characters of two, three and four bytes begin in a block without a byte that is not UTF-8.
+struct Leads {
+    wide: u64,
+    tails: u64,
+    two: u64,
+    three: u64,
+    four: u64,
+    /// How many bytes of the next block belong to the last character.
+    open: u32,
+}
+
+impl Leads {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,bmi1,bmi2,lzcnt,popcnt")]
+    fn of(bytes: &[u8; SEEN], first: __m512i, second: __m512i, third: __m512i, open: u32) -> Option<Leads> {
+        let byte = |value: u8| _mm512_set1_epi8(value as i8);
+        let is_tail = |vector| _mm512_cmplt_epi8_mask(vector, byte(0xC0));
+        let below = |mask, vector, value| _mm512_mask_cmplt_epu8_mask(mask, vector, byte(value));
+        let wide = _mm512_movepi8_mask(first);
+        let tails = is_tail(first);
+        let leads = wide & !tails;
+        let two = below(leads, first, 0xE0);
+        let four = leads & !below(leads, first, 0xF0);
+        let three = leads & !two & !four;
+        let more = three | four;
+
+        let expected = ((1 << open) - 1) | leads << 1 | more << 2 | four << 3;
+        let mut wrong = tails ^ expected;
+        wrong |= leads & !is_tail(second) | more & !is_tail(third);
+        wrong |= below(two, first, 0xC2);
+        // Overlong forms, and surrogates.
+        let least = _mm512_mask_cmpeq_epi8_mask(three, first, byte(0xE0));
+        let surrogate = _mm512_mask_cmpeq_epi8_mask(three, first, byte(0xED));
+        wrong |= below(least, second, 0xA0) | surrogate & !below(surrogate, second, 0xA0);
+        if four != 0 {
+            wrong |= four & !is_tail(load(&bytes[3..]));
+            let least = _mm512_mask_cmpeq_epi8_mask(four, first, byte(0xF0));
+            let greatest = _mm512_mask_cmpeq_epi8_mask(four, first, byte(0xF4));
+            wrong |= below(least, second, 0x90) | greatest & !below(greatest, second, 0x90);
+            wrong |= four & !below(four, first, 0xF5);
+        }
+        let open = (leads >> 63 | more >> 62 | four >> 61).count_ones();
+        (wrong == 0).then_some(Leads { wide, tails, two, three, four, open })
+    }
+}

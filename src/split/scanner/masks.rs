@@ -1,0 +1,163 @@
+use super::super::classes::{ClassSet, Classes, PAGE, SIGN, decode};
+use crate::units::place;
+
+/// Bytes of a block.
+pub(super) const BLOCK: usize = 64;
+/// Bytes from the start of a block that tell all about it: its last character may begin at its end.
+pub(super) const SEEN: usize = BLOCK + 3;
+
+/// What the bytes of a block are, a bit a byte, the first byte lowest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Masks<const P: usize> {
+    /// Of each plane: all bytes of the characters in its set.
+    pub(super) planes: [u64; P],
+    /// First bytes of characters.
+    pub(super) start: u64,
+    /// Bytes that are not ASCII.
+    pub(super) wide: u64,
+    /// Plain spaces.
+    pub(super) space: u64,
+    /// Carriage returns and line feeds.
+    pub(super) newline: u64,
+    /// Apostrophes.
+    pub(super) quote: u64,
+    /// Slashes.
+    pub(super) slash: u64,
+}
+
+/// What tells bytes of characters apart: for each of `P` sets of classes, which characters are in it.
+///
+/// **Memory:** some 20 kB.
+pub(super) struct Planes<const P: usize> {
+    pub(super) classes: &'static Classes,
+    pub(super) sets: [ClassSet; P],
+    /// Of each ASCII byte, a bit for each plane.
+    pub(super) ascii: [u8; 128],
+    /// Of each distinct page, a bit for each code point in each plane.
+    pub(super) pages: Vec<[u64; P]>,
+    pub(super) rows: [Rows; P],
+    /// Of characters of three bytes: pages that are neither all in a plane nor all out of it.
+    pub(super) mixed: Row,
+}
+
+/// Bits for 1024 pairs of the low four bits of a leading byte and the low six of the next.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub(super) struct Row(pub(super) [u8; 128]);
+
+/// What the first two bytes of a character tell of a plane.
+#[derive(Clone, Copy)]
+pub(super) struct Rows {
+    /// Leads `C0` to `CF`, then `D0` to `DF`: whether this character is in the plane.
+    pub(super) two: [Row; 2],
+    /// Leads `E0` to `EF`: whether all of this page is in the plane.
+    pub(super) three: Row,
+}
+
+impl<const P: usize> Planes<P> {
+    pub(super) fn new(sets: [ClassSet; P]) -> Planes<P> {
+        let classes = Classes::get();
+        let bit = |set: ClassSet, class: ClassSet, at: usize| u64::from(class & set != 0) << at;
+        let of_page = |page: &[ClassSet; PAGE]| {
+            sets.map(|set| (0..).zip(page).map(|(at, class)| bit(set, *class, at)).sum::<u64>())
+        };
+        let pages: Vec<[u64; P]> = classes.pages().iter().map(of_page).collect();
+        let mut ascii = [0; 128];
+        for (byte, bits) in (0..).zip(&mut ascii) {
+            for (plane, set) in sets.iter().enumerate() {
+                *bits |= u8::from(classes.of_code(byte) & set != 0) << plane;
+            }
+        }
+        let (mut rows, mut mixed) =
+            ([Rows { two: [Row([0; 128]); 2], three: Row([0; 128]) }; P], Row([0; 128]));
+        for number in 0..1024 {
+            let page = &pages[classes.page_of(number)];
+            let (byte, bit) = (place(number / 8), 1 << (number % 8));
+            for (rows, bits) in rows.iter_mut().zip(page) {
+                if number < 32 {
+                    let (row, from) = (place(number / 16), place(number % 16) * 8);
+                    rows.two[row].0[from..from + 8].copy_from_slice(&bits.to_le_bytes());
+                }
+                rows.three.0[byte] |= if *bits == !0 { bit } else { 0 };
+            }
+            mixed.0[byte] |= if page.iter().all(|bits| [0, !0].contains(bits)) { 0 } else { bit };
+        }
+        Planes { classes, sets, ascii, pages, rows, mixed }
+    }
+
+    /// The planes of one page: of the code points `64 * number` and the next 63.
+    #[inline]
+    pub(super) fn page(&self, number: u32) -> &[u64; P] {
+        &self.pages[self.classes.page_of(number)]
+    }
+}
+
+/// What a block passes on to the next one.
+#[derive(Clone, Copy)]
+pub(super) struct Open<const P: usize> {
+    /// How many bytes of the next block belong to this one's last character.
+    pub(super) bytes: u32,
+    /// 1 for the planes in which that character is.
+    pub(super) planes: [u64; P],
+}
+
+impl<const P: usize> Open<P> {
+    pub(super) const NONE: Open<P> = Open { bytes: 0, planes: [0; P] };
+}
+
+impl<const P: usize> Masks<P> {
+    /// A block of white space, as it stands behind the end of a text.
+    pub(super) fn white(planes: &Planes<P>, byte: u8) -> Masks<P> {
+        let class = planes.classes.of_byte(byte);
+        let all = |is: bool| if is { !0 } else { 0 };
+        Masks {
+            planes: planes.sets.map(|set| all(set & class != 0)),
+            start: !0,
+            wide: 0,
+            space: all(byte == b' '),
+            newline: all(byte == b'\n'),
+            quote: 0,
+            slash: 0,
+        }
+    }
+
+    /// The obvious way to the masks, character by character, which knows what to do with bytes that are
+    /// not UTF-8.
+    pub(super) fn by_character(bytes: &[u8; SEEN], planes: &Planes<P>, open: &mut Open<P>) -> Masks<P> {
+        let span = |from: usize, to: usize| (!0 >> (BLOCK - (to - from))) << from;
+        let mut masks = Masks { planes: [0; P], start: 0, wide: 0, space: 0, newline: 0, quote: 0, slash: 0 };
+        let mut at = place(open.bytes);
+        if at > 0 {
+            masks.planes = open.planes.map(|inside| span(0, at) * inside);
+            masks.wide = span(0, at);
+        }
+        *open = Open::NONE;
+        while at < BLOCK {
+            let bit = 1 << at;
+            masks.start |= bit;
+            let (class, next) = if bytes[at].is_ascii() {
+                match bytes[at] {
+                    b' ' => masks.space |= bit,
+                    b'\n' | b'\r' => masks.newline |= bit,
+                    b'\'' => masks.quote |= bit,
+                    b'/' => masks.slash |= bit,
+                    _ => {}
+                }
+                (planes.classes.of_byte(bytes[at]), at + 1)
+            } else {
+                let (code, next) = decode(bytes, at);
+                masks.wide |= span(at, next.min(BLOCK));
+                (code.map_or(SIGN, |code| planes.classes.of_code(code)), next)
+            };
+            for (mask, set) in masks.planes.iter_mut().zip(planes.sets) {
+                *mask |= if class & set != 0 { span(at, next.min(BLOCK)) } else { 0 };
+            }
+            if next > BLOCK {
+                open.bytes = u32::try_from(next - BLOCK).expect("at most three");
+                open.planes = planes.sets.map(|set| u64::from(class & set != 0));
+            }
+            at = next;
+        }
+        masks
+    }
+}

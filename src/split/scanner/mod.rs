@@ -1,0 +1,140 @@
+//! Cuts by the patterns that have a name, without a regular expression.
+//!
+//! Blocks of 64 bytes become masks with a bit a byte, one for each class of characters, by whatever
+//! instructions the CPU has; where pieces begin is then algebra of 64-bit numbers, the same for all CPUs.
+//! Where that is awkward, a walk from character to character takes over for a while.
+
+mod masks;
+mod bits;
+mod drive;
+mod white;
+mod digits;
+mod gpt2;
+mod gpt4;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod portable;
+mod walk;
+
+use std::sync::LazyLock;
+
+use self::drive::Rule;
+use self::gpt2::Gpt2;
+use self::gpt4::Gpt4;
+use self::masks::{BLOCK, Planes};
+use self::walk::{LETTER, WHITE, Walk};
+use super::classes::NUMBER;
+use super::{Named, Splitter, length32};
+use crate::error::Result;
+use crate::units::{low32, place};
+
+/// The instructions that splitting uses. What is written does not depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Instructions {
+    /// AVX-512 with VBMI2.
+    Avx512,
+    /// What every CPU has.
+    Portable,
+    /// Character by character, without masks.
+    Walk,
+}
+
+impl Instructions {
+    /// All of them, the best first.
+    pub const ALL: [Instructions; 3] = [Instructions::Avx512, Instructions::Portable, Instructions::Walk];
+
+    /// The best that this CPU has.
+    pub fn best() -> Instructions {
+        Instructions::ALL
+            .into_iter()
+            .find(|instructions| instructions.are_here())
+            .unwrap_or(Instructions::Walk)
+    }
+
+    /// Whether this CPU has them.
+    pub fn are_here(self) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx512 => avx512::is_here(),
+            #[cfg(not(target_arch = "x86_64"))]
+            Instructions::Avx512 => false,
+            Instructions::Portable | Instructions::Walk => true,
+        }
+    }
+}
+
+static GPT: LazyLock<Planes<3>> = LazyLock::new(|| Planes::new([LETTER, NUMBER, WHITE]));
+
+/// Splits by a pattern that has a name. Time is linear in the text, whatever the text.
+pub(super) struct Scanner {
+    pattern: Named,
+    instructions: Instructions,
+    walk: Walk,
+}
+
+/// Bytes to walk at least before masks are tried again, first and at most.
+const WALK: [usize; 2] = [BLOCK, 16 * BLOCK];
+
+impl Scanner {
+    pub(super) fn new(pattern: Named, instructions: Instructions) -> Scanner {
+        Scanner { pattern, instructions, walk: Walk::new(pattern) }
+    }
+
+    /// Appends the ends of the pieces from `from` on, where one begins, as far as masks can tell, and
+    /// tells how far that is.
+    fn blocks(&self, text: &[u8], from: usize, ends: &mut Vec<u32>) -> usize {
+        match self.pattern {
+            Named::Gpt2 => self.by(&GPT, Gpt2::default(), text, from, ends),
+            Named::Gpt4 => self.by(&GPT, Gpt4::<3, false>::default(), text, from, ends),
+            Named::Cl100k => self.by(&GPT, Gpt4::<3, true>::default(), text, from, ends),
+            Named::Nanochat => self.by(&GPT, Gpt4::<2, false>::default(), text, from, ends),
+            Named::O200k => from,
+        }
+    }
+
+    fn by<const P: usize, R: Rule<P>>(
+        &self,
+        planes: &Planes<P>,
+        rule: R,
+        text: &[u8],
+        from: usize,
+        ends: &mut Vec<u32>,
+    ) -> usize {
+        let rest = &text[from..];
+        from + match self.instructions {
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx512 => avx512::scan(rest, planes, rule, from, ends),
+            #[cfg(not(target_arch = "x86_64"))]
+            Instructions::Avx512 => portable::scan(rest, planes, rule, from, ends),
+            Instructions::Portable => portable::scan(rest, planes, rule, from, ends),
+            Instructions::Walk => 0,
+        }
+    }
+}
+
+impl Splitter for Scanner {
+    fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
+        let length = length32(text)?;
+        let (mut from, mut most) = (0, WALK[0]);
+        while from < text.len() {
+            let known = ends.len();
+            let stop = self.blocks(text, from, ends);
+            if stop == text.len() {
+                ends.push(length);
+                break;
+            }
+            // A stop soon after a walk makes the next walk longer: trying costs more than walking.
+            most = if stop < from + 4 * most { WALK[1].min(2 * most) } else { WALK[0] };
+            from = if ends.len() > known { ends.last().copied().map_or(from, place) } else { from };
+            while from < text.len() && from < stop + most {
+                from = self.walk.piece_end(text, from);
+                ends.push(low32(from));
+            }
+        }
+        Ok(())
+    }
+
+    fn certain_cut(&self, text: &[u8], limit: usize) -> Option<usize> {
+        self.walk.certain_cut(text, limit)
+    }
+}

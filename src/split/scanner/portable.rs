@@ -1,0 +1,65 @@
+use super::drive::{Rule, drive};
+use super::masks::{BLOCK, Masks, Open, Planes};
+use crate::units::low32;
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+
+/// As [`drive`], with what every CPU has.
+pub(super) fn scan<const P: usize, R: Rule<P>>(
+    text: &[u8],
+    planes: &Planes<P>,
+    rule: R,
+    base: usize,
+    ends: &mut Vec<u32>,
+) -> usize {
+    let mut open = Open::NONE;
+    drive(
+        text,
+        planes,
+        rule,
+        |bytes| {
+            let here = bytes.first_chunk().expect("a block and more");
+            if here.is_ascii() {
+                of_ascii(here, planes)
+            } else {
+                Masks::by_character(bytes, planes, &mut open)
+            }
+        },
+        |at, mask| append(ends, base + at, mask),
+    )
+}
+
+/// Appends the places of a mask's bits.
+pub(super) fn append(ends: &mut Vec<u32>, at: usize, mut mask: u64) {
+    ends.reserve(BLOCK);
+    let base = low32(at);
+    while mask != 0 {
+        ends.push(base + mask.trailing_zeros());
+        mask &= mask - 1;
+    }
+}
+
+/// Eight bytes at a time.
+fn of_ascii<const P: usize>(here: &[u8; BLOCK], planes: &Planes<P>) -> Masks<P> {
+    let mut masks = Masks { planes: [0; P], start: !0, wide: 0, space: 0, newline: 0, quote: 0, slash: 0 };
+    for (number, bytes) in here.as_chunks::<8>().0.iter().enumerate() {
+        let at = 8 * number;
+        let classes = u64::from_le_bytes(bytes.map(|byte| planes.ascii[usize::from(byte & 127)]));
+        for (plane, mask) in masks.planes.iter_mut().enumerate() {
+            *mask |= gather(classes >> plane & ONES) << at;
+        }
+        let word = u64::from_le_bytes(*bytes);
+        // Of ASCII bytes, the upper bit of `other + 127` is that of `other != 0`.
+        let is = |byte: u8| gather(!((word ^ (ONES * u64::from(byte))) + ONES * 127) >> 7 & ONES) << at;
+        masks.space |= is(b' ');
+        masks.newline |= is(b'\n') | is(b'\r');
+        masks.quote |= is(b'\'');
+        masks.slash |= is(b'/');
+    }
+    masks
+}
+
+/// The lowest bits of eight bytes, next to each other.
+fn gather(bits: u64) -> u64 {
+    bits.wrapping_mul(0x0102_0408_1020_4080) >> 56
+}
