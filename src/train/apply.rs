@@ -1,5 +1,5 @@
-use super::corpus::{Corpus, SEPARATOR, Weight};
-use super::pairs::{Keep, NOT_KEPT, PairId, Pairs, Room};
+use super::corpus::{Cell, Corpus, SEPARATOR, Weight};
+use super::pairs::{Keep, NOT_KEPT, Occurrence, PairId, Pairs, Room};
 use crate::pages;
 use crate::units::place;
 
@@ -128,55 +128,46 @@ fn replace<W: Weight + Default>(
     pairs: &mut Pairs<W>,
     scratch: &mut Scratch<W>,
 ) {
-    let Scratch { sites, left, right, .. } = scratch;
-    sites.clear();
-    let Corpus { cells, spans, heavy, tokens, .. } = corpus;
-    let (cells, spans) = (&mut cells[..], &spans[..]);
-    let left_span = place(spans[place(pairs.pair(pair).left)]);
-    let span = place(spans[place(token)]);
-    let mut merged = 0;
-    let mut between = Between::default();
-    let occurrences = pairs.occurrences(pair);
-    for (number, occurrence) in occurrences.iter().enumerate() {
-        if let Some(later) = occurrences.get(number + AHEAD) {
-            pages::fetch(cells, place(later.position));
+    scratch.sites.clear();
+    let mut step = Step {
+        token,
+        left_span: place(corpus.spans[place(pairs.pair(pair).left)]),
+        span: place(corpus.spans[place(token)]),
+        cells: &mut corpus.cells,
+        spans: &corpus.spans,
+        sites: &mut scratch.sites,
+        left: &mut scratch.left,
+        right: &mut scratch.right,
+        merged: 0,
+        between: Between::default(),
+    };
+    for occurrences in pairs.occurrences(pair) {
+        for (number, occurrence) in occurrences.iter().enumerate() {
+            if let Some(later) = occurrences.get(number + AHEAD) {
+                pages::fetch(step.cells, place(later.position));
+            }
+            if step.cells[place(occurrence.position)].pair == pair {
+                step.merge(*occurrence, occurrence.weight.value(&corpus.heavy));
+            }
         }
-        let position = place(occurrence.position);
-        if cells[position].pair != pair {
-            continue;
-        }
-        let weight = occurrence.weight.value(heavy);
-        let inner = position + left_span;
-        let ended = std::mem::replace(&mut cells[inner].pair, NOT_KEPT);
-        cells[position].pair = NOT_KEPT;
-        cells[position].token = token;
-        cells[position + span - 1].token = token;
-        merged += weight;
-        let mut site = Site {
-            position: occurrence.position,
-            left: cells[position - 1].token,
-            right: cells[position + span].token,
-            weight: occurrence.weight,
-        };
-        if site.left == token {
-            // The one before was merged too: its neighbour is not the left part, but the new token.
-            let before: &mut Site<W> = sites.last_mut().expect("the token before was made in this step");
-            between.add(right.remove(before.right, weight), weight);
-            before.right = token;
-            right.add(token, token, weight, NOT_KEPT);
-            site.left = SEPARATOR;
-        } else if site.left != SEPARATOR {
-            let start = position - place(spans[place(site.left)]);
-            let ended = std::mem::replace(&mut cells[start].pair, NOT_KEPT);
-            left.add(site.left, token, weight, ended);
-        }
-        if site.right != SEPARATOR {
-            right.add(site.right, token, weight, ended);
-        }
-        sites.push(site);
     }
-    pairs.lower(between.pair, between.weight);
-    *tokens -= merged;
+    corpus.tokens -= step.merged;
+    pairs.lower(step.between.pair, step.between.weight);
+}
+
+/// A merge step on its way through the occurrences.
+struct Step<'a, W> {
+    token: u32,
+    left_span: usize,
+    span: usize,
+    cells: &'a mut [Cell],
+    spans: &'a [u32],
+    sites: &'a mut Vec<Site<W>>,
+    left: &'a mut Side,
+    right: &'a mut Side,
+    /// The weight of all merged so far.
+    merged: u64,
+    between: Between,
 }
 
 /// The pair of the right part and the left one, which ends where two merged pairs stand side by side.
@@ -186,10 +177,43 @@ struct Between {
     weight: u64,
 }
 
-impl Between {
-    fn add(&mut self, pair: PairId, weight: u64) {
-        self.pair = pair;
-        self.weight += weight;
+impl<W: Weight> Step<'_, W> {
+    #[inline]
+    fn merge(&mut self, occurrence: Occurrence<W>, weight: u64) {
+        let position = place(occurrence.position);
+        let ended = self.end_pair(position + self.left_span);
+        self.cells[position] = Cell { token: self.token, pair: NOT_KEPT };
+        self.cells[position + self.span - 1].token = self.token;
+        self.merged += weight;
+        let mut left = self.cells[position - 1].token;
+        let right = self.cells[position + self.span].token;
+        if left == self.token {
+            self.join(weight);
+            left = SEPARATOR;
+        } else if left != SEPARATOR {
+            let ended = self.end_pair(position - place(self.spans[place(left)]));
+            self.left.add(left, self.token, weight, ended);
+        }
+        if right != SEPARATOR {
+            self.right.add(right, self.token, weight, ended);
+        }
+        self.sites.push(Site { position: occurrence.position, left, right, weight: occurrence.weight });
+    }
+
+    /// Ends the pair that begins at a position.
+    #[inline]
+    fn end_pair(&mut self, position: usize) -> PairId {
+        std::mem::replace(&mut self.cells[position].pair, NOT_KEPT)
+    }
+
+    /// Two merged pairs stand side by side: the first has the new token at its right, and not the left
+    /// part as it seemed. Their pair is counted with the first alone.
+    fn join(&mut self, weight: u64) {
+        let first = self.sites.last_mut().expect("the token before was made in this step");
+        self.between.pair = self.right.remove(first.right, weight);
+        self.between.weight += weight;
+        first.right = self.token;
+        self.right.add(self.token, self.token, weight, NOT_KEPT);
     }
 }
 

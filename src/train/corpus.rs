@@ -42,6 +42,9 @@ pub(super) trait Weight: Copy + Send + Sync {
     /// The weight itself; `heavy` has those too large to be kept here.
     fn value(self, heavy: &[u64]) -> u64;
 
+    /// Whether every weight is 1.
+    const ONCE: bool;
+
     /// Keeps a weight.
     fn keep(weight: u64, heavy: &mut Vec<u64>) -> Self;
 }
@@ -51,6 +54,8 @@ pub(super) trait Weight: Copy + Send + Sync {
 pub(super) struct Once;
 
 impl Weight for Once {
+    const ONCE: bool = true;
+
     fn value(self, _heavy: &[u64]) -> u64 {
         1
     }
@@ -68,6 +73,8 @@ pub(super) struct Weighted(u32);
 const HEAVY: u32 = 1 << 31;
 
 impl Weight for Weighted {
+    const ONCE: bool = false;
+
     #[inline]
     fn value(self, heavy: &[u64]) -> u64 {
         if self.0 < HEAVY { u64::from(self.0) } else { heavy[place(self.0 - HEAVY)] }
@@ -108,7 +115,7 @@ impl<W: Weight> Corpus<W> {
     fn with_room(tokens: usize, sequences: usize, kinds: usize) -> Result<Corpus<W>> {
         let positions = tokens + sequences + 1;
         if amount(positions) >= u64::from(u32::MAX) {
-            let fault = Fault::TooManyPositions { bytes: amount(tokens) };
+            let fault = Fault::TooManyPositions { positions: amount(tokens) };
             return Err(Error::new(ErrorKind::Memory, fault).with_help(
                 "train on a part of it ([sample] take, every or max_bytes), or choose a split pattern",
             ));
@@ -136,6 +143,11 @@ impl<W: Weight> Corpus<W> {
         tokens
     }
 
+    /// Whether every token spans one position.
+    pub(super) fn is_dense(&self) -> bool {
+        self.spans.iter().all(|span| *span == 1)
+    }
+
     /// Calls back with every pair of neighbours in the text, unless the observer wants to stop.
     pub(super) fn for_each_pair(
         &mut self,
@@ -144,7 +156,7 @@ impl<W: Weight> Corpus<W> {
     ) -> Result<()> {
         let (mut position, mut check) = (0, 0);
         // Then the next position is known before the token here is read.
-        let dense = self.spans.iter().all(|span| *span == 1);
+        let dense = self.is_dense();
         let mut weights = self.weights.iter();
         let mut weight = None;
         while position + 1 < self.cells.len() {

@@ -1,11 +1,12 @@
 use crate::error::{Error, ErrorKind};
-use crate::units::ByteCount;
 
 /// What can go wrong in training.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
-    #[error("the text to train on has {}, more than the 4 GiB that can be trained on at once", ByteCount(*bytes))]
-    TooManyPositions { bytes: u64 },
+    #[error(
+        "the text to train on is {positions} tokens long, more than the 2^32 that can be trained on at once"
+    )]
+    TooManyPositions { positions: u64 },
     #[error("the number of tokens passes 64 bits at the sequence {piece}")]
     Overflow { piece: String },
 }

@@ -1,5 +1,6 @@
 use rustc_hash::FxHashMap;
 
+use super::chunks::find_in_chunks;
 use super::corpus::{Corpus, Weight};
 use super::pairs::{Keep, NOT_KEPT, PairId, Pairs, Room};
 use crate::error::Result;
@@ -9,6 +10,9 @@ use crate::units::{low32, place};
 
 /// Up to so many tokens pairs are counted in a square table, of 4 MB; above, in a hash table.
 const DENSE: usize = 512;
+
+/// From so many positions on, all threads look for pairs.
+const LARGE: usize = 1 << 22;
 
 /// Finds the pairs of the text as it stands that are worth keeping, and names them at their positions.
 ///
@@ -22,7 +26,9 @@ pub(super) fn find<W: Weight + Default>(
     keep: Keep,
     observer: &dyn Observer,
 ) -> Result<Pairs<W>> {
-    if lengths.len() <= DENSE {
+    if W::ONCE && lengths.len() <= DENSE && corpus.cells.len() >= LARGE && corpus.is_dense() {
+        find_in_chunks(corpus, lengths, keep, observer)
+    } else if lengths.len() <= DENSE {
         let mut tallies = Square::new(lengths.len());
         find_with(corpus, &mut tallies, lengths, keep, observer)
     } else {

@@ -11,6 +11,7 @@ mod apply;
 mod corpus;
 mod fault;
 mod find;
+mod chunks;
 mod learn;
 mod merges;
 mod order;

@@ -23,15 +23,17 @@ pub(super) struct Keep {
 pub(super) struct Pair {
     pub(super) left: u32,
     pub(super) right: u32,
-    room: Room,
+    /// Where among all rooms this pair's begin, and how many there are.
+    first_room: u32,
+    rooms: u32,
 }
 
 /// A range of one of the blocks that hold occurrences.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Room {
-    block: u32,
-    start: u32,
-    length: u32,
+    pub(super) block: u32,
+    pub(super) start: u32,
+    pub(super) length: u32,
 }
 
 impl Room {
@@ -66,6 +68,7 @@ pub(super) struct Occurrence<W> {
 pub(super) struct Pairs<W> {
     pairs: Vec<Pair>,
     counts: Vec<u64>,
+    rooms: Vec<Room>,
     /// Blocks never grow, so that what was written is not moved.
     blocks: Vec<Vec<Occurrence<W>>>,
 }
@@ -80,15 +83,36 @@ impl<W: Weight + Default> Pairs<W> {
     /// No pair at all but the one that stands for those not kept, with room for so many occurrences.
     pub(super) fn with_room(occurrences: usize) -> Pairs<W> {
         Pairs {
-            pairs: vec![Pair { left: SEPARATOR, right: SEPARATOR, room: Room::default() }],
+            pairs: vec![Pair { left: SEPARATOR, right: SEPARATOR, first_room: 0, rooms: 0 }],
             counts: vec![0],
+            rooms: Vec::new(),
             blocks: vec![pages::with_capacity(occurrences)],
         }
     }
 
+    /// Adds a pair whose occurrences will stand in several blocks, in the order of the rooms there.
+    pub(super) fn add_in_blocks(
+        &mut self,
+        (left, right): (u32, u32),
+        count: u64,
+        rooms: impl IntoIterator<Item = Room>,
+    ) -> PairId {
+        let id = low32(self.pairs.len());
+        let first = self.rooms.len();
+        self.rooms.extend(rooms);
+        let rooms = low32(self.rooms.len() - first);
+        self.pairs.push(Pair { left, right, first_room: low32(first), rooms });
+        self.counts.push(count);
+        id
+    }
+
+    /// Gives the blocks that the rooms so far are in.
+    pub(super) fn set_blocks(&mut self, blocks: Vec<Vec<Occurrence<W>>>) {
+        self.blocks = blocks;
+    }
+
     /// Adds a pair with room for its occurrences.
     pub(super) fn add(&mut self, left: u32, right: u32, count: u64, occurrences: u32) -> (PairId, Room) {
-        let id = low32(self.pairs.len());
         let length = place(occurrences);
         let mut block = self.blocks.len() - 1;
         if self.blocks[block].len() + length > self.blocks[block].capacity() {
@@ -99,9 +123,7 @@ impl<W: Weight + Default> Pairs<W> {
         let start = self.blocks[block].len();
         self.blocks[block].resize(start + length, Occurrence { position: 0, weight: W::default() });
         let room = Room { block: low32(block), start: low32(start), length: occurrences };
-        self.pairs.push(Pair { left, right, room });
-        self.counts.push(count);
-        (id, room)
+        (self.add_in_blocks((left, right), count, [room]), room)
     }
 
     /// Writes one occurrence of a pair into the room that [`add`](Self::add) made.
@@ -139,17 +161,18 @@ impl<W: Weight + Default> Pairs<W> {
         self.counts[place(id)] = 0;
     }
 
-    /// Where a pair occurred when it was born, ascending.
+    /// Where a pair occurred when it was born, ascending, in stretches.
     #[inline]
-    pub(super) fn occurrences(&self, id: PairId) -> &[Occurrence<W>] {
-        let Room { block, start, length } = self.pairs[place(id)].room;
-        &self.blocks[place(block)][place(start)..][..place(length)]
+    pub(super) fn occurrences(&self, id: PairId) -> impl Iterator<Item = &[Occurrence<W>]> {
+        let Pair { first_room, rooms, .. } = self.pairs[place(id)];
+        let rooms = &self.rooms[place(first_room)..][..place(rooms)];
+        rooms.iter().map(|room| &self.blocks[place(room.block)][place(room.start)..][..place(room.length)])
     }
 
     /// Where a pair occurs first in the text as it stands. It must occur.
     pub(super) fn first_position(&self, id: PairId, cells: &[Cell]) -> u32 {
-        let live =
-            self.occurrences(id).iter().find(|occurrence| cells[place(occurrence.position)].pair == id);
-        live.expect("a pair with a count above zero occurs somewhere").position
+        let live = |occurrence: &&Occurrence<W>| cells[place(occurrence.position)].pair == id;
+        let first = self.occurrences(id).flatten().find(live);
+        first.expect("a pair with a count above zero occurs somewhere").position
     }
 }

@@ -3,6 +3,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::chunks::find_in_chunks;
+use super::corpus::{Corpus, Once};
+use super::find::find;
+use super::pairs::{Keep, Pairs};
 use super::{TieBreak, TrainConfig, learn_merges, reference};
 use crate::count::PieceCounts;
 use crate::observer::Silent;
@@ -58,6 +62,36 @@ proptest! {
         };
         let learned = learn_merges(pieces.clone(), &config, &Silent).unwrap();
         prop_assert_eq!(learned, reference::learn_merges(&pieces, &config));
+    }
+}
+
+/// Left, right, count, positions.
+type FoundPair = (u32, u32, u64, Vec<u32>);
+
+/// The kept pairs, and the names at all positions.
+fn found(corpus: &Corpus<Once>, pairs: &Pairs<Once>) -> (Vec<FoundPair>, Vec<u32>) {
+    let of = |id| {
+        let pair = pairs.pair(id);
+        let positions = pairs.occurrences(id).flatten().map(|occurrence| occurrence.position).collect();
+        (pair.left, pair.right, pairs.count(id), positions)
+    };
+    (pairs.ids().map(of).collect(), corpus.cells.iter().map(|cell| cell.pair).collect())
+}
+
+proptest! {
+    #[test]
+    fn chunks_find_the_pairs_that_one_walk_finds(
+        sequences in vec(sequence(), 1..12),
+        threshold in 1..4u64,
+        longest in 1..4usize,
+    ) {
+        let pieces: PieceCounts = sequences.iter().map(|sequence| (&**sequence, Count::ONE)).collect();
+        let (lengths, keep) = ([1; 256], Keep { threshold, longest });
+        let mut corpus = Corpus::<Once>::new(&pieces).unwrap();
+        let pairs = find(&mut corpus, &lengths, keep, &Silent).unwrap();
+        let mut chunked = Corpus::<Once>::new(&pieces).unwrap();
+        let in_chunks = find_in_chunks(&mut chunked, &lengths, keep, &Silent).unwrap();
+        prop_assert_eq!(found(&corpus, &pairs), found(&chunked, &in_chunks));
     }
 }
 

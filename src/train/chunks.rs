@@ -1,0 +1,124 @@
+use rayon::prelude::*;
+
+use super::corpus::{Cell, Corpus, SEPARATOR, Weight};
+use super::pairs::{Keep, NOT_KEPT, Occurrence, PairId, Pairs, Room};
+use crate::error::Result;
+use crate::observer::Observer;
+use crate::pages;
+use crate::units::{low32, place};
+
+/// A text is looked through in so many chunks, a few more than most machines have cores.
+const CHUNKS: usize = 16;
+
+/// Finds the pairs worth keeping where every token spans one position and counts once, in chunks that
+/// threads take as they come. A pair's occurrences then lie in one stretch for each chunk.
+///
+/// # Errors
+/// The observer wants to stop.
+pub(super) fn find_in_chunks<W: Weight + Default>(
+    corpus: &mut Corpus<W>,
+    lengths: &[u32],
+    keep: Keep,
+    observer: &dyn Observer,
+) -> Result<Pairs<W>> {
+    let (tokens, size) = (lengths.len(), corpus.cells.len().div_ceil(CHUNKS));
+    let tables = {
+        let cells = &corpus.cells[..];
+        let starts = (0..cells.len()).into_par_iter().step_by(size);
+        // Each chunk is seen with the first token of the next.
+        let chunk = |start: usize| &cells[start..cells.len().min(start + size + 1)];
+        starts.map(|start| tally(chunk(start), tokens)).collect::<Vec<_>>()
+    };
+    observer.checkpoint()?;
+    let Kept { mut pairs, ids, rooms } = keep_pairs(&tables, lengths, keep);
+    drop(tables);
+    let firsts = corpus.cells.iter().step_by(size).map(|cell| cell.token);
+    let nexts: Vec<u32> = firsts.skip(1).chain([SEPARATOR]).collect();
+    let chunks = corpus.cells.par_chunks_mut(size).zip(nexts).zip(rooms).enumerate();
+    let blocks = chunks.map(|(number, ((cells, next), rooms))| {
+        let chunk = Chunk { cells, next, position: number * size };
+        chunk.name(&ids, tokens, rooms)
+    });
+    pairs.set_blocks(blocks.collect());
+    observer.checkpoint()?;
+    Ok(pairs)
+}
+
+/// The pairs worth keeping.
+struct Kept<W> {
+    pairs: Pairs<W>,
+    /// Their names, in a table of tokens × tokens.
+    ids: Vec<PairId>,
+    rooms: Vec<Rooms>,
+}
+
+/// Where in a chunk's block the occurrences of each pair go, by the pair's name.
+struct Rooms {
+    starts: Vec<u32>,
+    /// How many occurrences the block has in all.
+    length: u32,
+}
+
+fn keep_pairs<W: Weight + Default>(tables: &[Vec<u32>], lengths: &[u32], keep: Keep) -> Kept<W> {
+    let tokens = lengths.len();
+    let mut pairs = Pairs::with_room(0);
+    let mut rooms: Vec<Rooms> = tables.iter().map(|_| Rooms { starts: vec![0], length: 0 }).collect();
+    let mut keep_pair = |left: usize, right: usize| {
+        let counts = tables.iter().map(|table| table[left * tokens + right]);
+        let count = counts.clone().map(u64::from).sum();
+        if count < keep.threshold || place(lengths[left]) + place(lengths[right]) > keep.longest {
+            return NOT_KEPT;
+        }
+        let in_blocks = rooms.iter_mut().zip(0..).zip(counts).map(|((rooms, block), length)| {
+            let start = rooms.length;
+            rooms.starts.push(start);
+            rooms.length += length;
+            Room { block, start, length }
+        });
+        pairs.add_in_blocks((low32(left), low32(right)), count, in_blocks)
+    };
+    let ids = (0..tokens * tokens).map(|at| keep_pair(at / tokens, at % tokens)).collect();
+    Kept { pairs, ids, rooms }
+}
+
+/// How often each pair occurs in a chunk, in a table of tokens × tokens.
+fn tally(cells: &[Cell], tokens: usize) -> Vec<u32> {
+    let mut table = vec![0; tokens * tokens];
+    for &[left, right] in cells.array_windows() {
+        if left.token != SEPARATOR && right.token != SEPARATOR {
+            table[place(left.token) * tokens + place(right.token)] += 1;
+        }
+    }
+    table
+}
+
+/// A stretch of the text.
+struct Chunk<'a> {
+    cells: &'a mut [Cell],
+    /// The token after it.
+    next: u32,
+    /// Where it begins.
+    position: usize,
+}
+
+impl Chunk<'_> {
+    /// Names the pairs that begin in the chunk, and lists their occurrences.
+    fn name<W: Weight + Default>(self, ids: &[PairId], tokens: usize, rooms: Rooms) -> Vec<Occurrence<W>> {
+        let Rooms { starts: mut ends, length } = rooms;
+        let mut block = pages::filled(Occurrence { position: 0, weight: W::default() }, place(length));
+        for at in 0..self.cells.len() {
+            let right = self.cells.get(at + 1).map_or(self.next, |cell| cell.token);
+            let cell = &mut self.cells[at];
+            if cell.token == SEPARATOR || right == SEPARATOR {
+                continue;
+            }
+            cell.pair = ids[place(cell.token) * tokens + place(right)];
+            if cell.pair != NOT_KEPT {
+                let end = &mut ends[place(cell.pair)];
+                block[place(*end)] = Occurrence { position: low32(self.position + at), weight: W::default() };
+                *end += 1;
+            }
+        }
+        block
+    }
+}
