@@ -157,6 +157,8 @@ fn the_hash_follows_what_decides_the_bytes_and_nothing_else() {
         ("", "merges = 500\nsplit = { regex = \"a+\" }", ""),
         ("", "merges = 500\ntie_break = \"hf\"", ""),
         ("", "vocab_size = [300, 756]", ""),
+        ("", "merges = 500\nscore = \"count-length\"", ""),
+        ("", "merges = 500\nscore = { conditional = { p = 1, q = 1, r = 1 } }", ""),
         ("", "merges = 500\nboundary = \"join\"", ""),
         ("", "merges = 500\nspecial_tokens = [\"<a>\"]", ""),
         ("", "merges = 500", "split_name = \"test\""),

@@ -78,8 +78,9 @@ fn write_training(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::R
     );
     writeln!(
         out,
-        "train    {} merges, split {}, {memory}, to {}",
+        "train    {} merges by {}, split {}, {memory}, to {}",
         train.config.merges,
+        train.config.score,
         train.split,
         train.output.display()
     )?;

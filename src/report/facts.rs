@@ -95,6 +95,8 @@ pub struct TrainingFacts {
     pub min_frequency: u64,
     /// Which of several equally frequent pairs went first.
     pub tie_break: String,
+    /// What the greatest of was merged: `count`, `count-length` or `conditional:p,q,r`.
+    pub score: String,
     /// What one sequence was: `document` or `join`.
     pub boundary: String,
     /// Tokens after some of the merges.

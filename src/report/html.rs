@@ -182,6 +182,7 @@ fn sections(report: &RunReport) -> Vec<Section> {
             Fact::number("times fewer", "ratios.training_compression", ratio),
             count("least count of a merge", "min_frequency", training.min_frequency),
             text("first among equals", "tie_break", &training.tie_break),
+            text("merged the greatest", "score", &training.score),
             text("boundary", "boundary", &training.boundary),
         ];
         sections.push(Section { title: "Training", facts });

@@ -31,6 +31,7 @@ fn training() -> TrainingFacts {
         tokens_after: 3_210_987,
         min_frequency: 2,
         tie_break: "ids".to_owned(),
+        score: "count".to_owned(),
         boundary: "document".to_owned(),
         history: [(0, 9_876_543), (2_000, 5_000_000), (4_321, 3_210_987)]
             .map(|(merges, tokens)| HistoryPoint { merges, tokens })

@@ -94,6 +94,7 @@ impl Deeds<'_> {
             tokens_after: learned.history.last().map_or(0, tokens),
             min_frequency: config.map_or(0, |(config, _)| config.min_frequency.get()),
             tie_break: config.map_or_else(String::new, |(config, _)| word(&config.tie_break)),
+            score: config.map_or_else(String::new, |(config, _)| config.score.to_string()),
             boundary: config.map_or_else(String::new, |(_, boundary)| word(&boundary)),
             history: learned.history.clone(),
             first_merges: merges

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::sink::{FilePlan, Manifest};
 use crate::source::{OpenContext, Unit};
 use crate::split::SplitPattern;
-use crate::train::memory_estimate;
+use crate::train::memory_estimate_by;
 use crate::units::{ByteCount, amount};
 use crate::vocab::{self, LoadOptions};
 
@@ -108,9 +108,9 @@ fn source(uri: &str, units: &[Unit]) -> SourcePreview {
 }
 
 fn training_memory(plan: &Plan, text_bytes: Option<u64>, sources: &[SourcePreview]) -> Option<ByteCount> {
-    plan.train.as_ref().filter(|train| train.split == SplitPattern::None)?;
+    let train = plan.train.as_ref().filter(|train| train.split == SplitPattern::None)?;
     let rows = sources.iter().map(|source| source.rows).sum::<Option<u64>>().unwrap_or(1);
-    Some(memory_estimate(text_bytes?, rows, true))
+    Some(memory_estimate_by(train.config.score, text_bytes?, rows, true))
 }
 
 fn held(plan: &Plan, inputs: &Inputs, context: &OpenContext<'_>) -> Result<Held> {

@@ -11,7 +11,7 @@ use crate::count::{CorpusFacts, CountConfig, Counted, PieceCounts, count_pieces,
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 use crate::split::{SpecialFinder, SplitPattern, splitter};
-use crate::train::{Learned, learn_merges, memory_estimate};
+use crate::train::{Learned, Score, learn_merges, memory_estimate_by};
 use crate::units::{ByteCount, Count, amount};
 use crate::vocab::{self, Format, TrainingRecord, Vocabulary, WriteOptions};
 
@@ -48,7 +48,7 @@ pub(super) fn train(
         };
         return Err(Error::new(ErrorKind::Failed, Fault::NothingToTrainOn { whole }).with_help(help));
     }
-    check_memory(&pieces, plan.memory)?;
+    check_memory(&pieces, train.config.score, plan.memory)?;
     let (distinct_pieces, distinct_bytes) = (amount(pieces.len()), amount(pieces.bytes()));
     let learned =
         costs.stage("train", || Ok((learn_merges(pieces, &train.config, observer)?, distinct_bytes)))?;
@@ -78,9 +78,9 @@ pub(super) fn count(
     Ok(counted)
 }
 
-fn check_memory(pieces: &PieceCounts, limit: ByteCount) -> Result<()> {
+fn check_memory(pieces: &PieceCounts, score: Score, limit: ByteCount) -> Result<()> {
     let weighted = pieces.iter().any(|(_, count)| count != Count::ONE);
-    let need = memory_estimate(amount(pieces.bytes()), amount(pieces.len()), weighted);
+    let need = memory_estimate_by(score, amount(pieces.bytes()), amount(pieces.len()), weighted);
     if need <= limit {
         return Ok(());
     }

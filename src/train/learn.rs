@@ -5,7 +5,7 @@ use super::order::{ByBytes, ByFirstPosition, ById, Order, Reversed};
 use super::pairs::{Keep, PairId, Pairs};
 use super::queue::{Queue, Rank};
 use super::unique::Unique;
-use super::{HistoryPoint, Learned, Merge, Merges, TieBreak, TrainConfig};
+use super::{HistoryPoint, Learned, Merge, Merges, Score, TieBreak, TrainConfig, scored};
 use crate::count::PieceCounts;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
@@ -35,6 +35,9 @@ use crate::units::{ByteCount, Count, amount, low32, place};
 /// # Ok::<(), tokenmill::Error>(())
 /// ```
 pub fn learn_merges(pieces: PieceCounts, config: &TrainConfig, observer: &dyn Observer) -> Result<Learned> {
+    if config.score != Score::Count {
+        return scored::learn(pieces, config, observer);
+    }
     if pieces.iter().all(|(_, count)| count == Count::ONE) {
         learn_by::<Once>(pieces, config, observer)
     } else {

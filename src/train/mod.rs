@@ -19,12 +19,16 @@ mod pairs;
 mod queue;
 #[doc(hidden)]
 pub mod reference;
+mod score;
+mod scored;
 mod unique;
 #[cfg(test)]
 mod tests;
 
 pub use learn::{learn_merges, memory_estimate};
 pub use merges::{HistoryPoint, Learned, Merge, Merges};
+pub use score::{NotScore, Powers, Score};
+pub use scored::memory_estimate_by;
 
 use serde::{Deserialize, Serialize};
 
@@ -46,16 +50,6 @@ pub enum TieBreak {
     BytesGreatest,
     /// The smallest (left bytes, right bytes); fastboundlessbpe.
     BytesSmallest,
-}
-
-/// What the greatest of is merged next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Score {
-    /// How often the pair occurs.
-    #[default]
-    Count,
 }
 
 /// Settings of [`learn_merges`].

@@ -46,7 +46,7 @@ impl ById {
         ById { byte_order }
     }
 
-    fn place_of(&self, token: u32) -> u64 {
+    pub(super) fn place_of(&self, token: u32) -> u64 {
         u64::from(self.byte_order.get(place(token)).copied().unwrap_or(token))
     }
 }

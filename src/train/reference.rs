@@ -3,10 +3,11 @@
 //! Compared with [`learn_merges`](super::learn_merges) on every case and on random corpora. Time grows
 //! with merges × text.
 
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use super::{HistoryPoint, Learned, Merge, Merges, TieBreak, TrainConfig};
+use super::score::Measures;
+use super::{HistoryPoint, Learned, Merge, Merges, Score, TieBreak, TrainConfig};
 use crate::count::PieceCounts;
 use crate::units::{Count, amount, low32, place};
 
@@ -51,22 +52,66 @@ fn best_pair(
             place_in_text += 1;
         }
     }
+    let mut token_counts = vec![0; tokens.len()];
+    for (sequence, weight) in sequences {
+        sequence.iter().for_each(|&token| token_counts[place(token)] += weight);
+    }
     let bytes = |(left, right): (u32, u32)| (&tokens[place(left)], &tokens[place(right)]);
-    let fits = |pair: (u32, u32)| {
-        config.max_token_bytes.is_none_or(|most| bytes(pair).0.len() + bytes(pair).1.len() <= most)
+    let length = |pair: (u32, u32)| bytes(pair).0.len() + bytes(pair).1.len();
+    let measures = |pair: (u32, u32), count: u64| Measures {
+        count,
+        left: token_counts[place(pair.0)],
+        right: token_counts[place(pair.1)],
+        bytes: amount(length(pair)),
     };
     let least = config.min_frequency.get().max(1);
+    let fits = |pair: (u32, u32)| config.max_token_bytes.is_none_or(|most| length(pair) <= most);
     let candidates = counts.into_iter().filter(|&(pair, (count, _))| count >= least && fits(pair));
-    let best = match config.tie_break {
-        TieBreak::Ids => candidates.max_by_key(|&(pair, (count, _))| (count, Reverse(pair))),
-        TieBreak::Hf => {
-            candidates.max_by_key(|&((l, r), (count, _))| (count, Reverse((hf_order(l), hf_order(r)))))
-        }
-        TieBreak::First => candidates.max_by_key(|&(_, (count, first))| (count, Reverse(first))),
-        TieBreak::BytesGreatest => candidates.max_by_key(|&(pair, (count, _))| (count, bytes(pair))),
-        TieBreak::BytesSmallest => candidates.max_by_key(|&(pair, (count, _))| (count, Reverse(bytes(pair)))),
-    };
+    let hf = |(left, right): (u32, u32)| (hf_order(left), hf_order(right));
+    let best = candidates.max_by(|&(one, (one_count, one_first)), &(two, (two_count, two_first))| {
+        let by_score = compare_scores(config.score, &measures(one, one_count), &measures(two, two_count));
+        // The greatest is wanted, so what is smaller by a rule stands on the right.
+        by_score.then_with(|| match config.tie_break {
+            TieBreak::Ids => two.cmp(&one),
+            TieBreak::Hf => hf(two).cmp(&hf(one)),
+            TieBreak::First => two_first.cmp(&one_first),
+            TieBreak::BytesGreatest => bytes(one).cmp(&bytes(two)),
+            TieBreak::BytesSmallest => bytes(two).cmp(&bytes(one)),
+        })
+    });
     best.map(|(pair, (count, _))| (pair, count))
+}
+
+/// Compares the scores of two pairs, fractions by their cross products.
+pub(super) fn compare_scores(score: Score, one: &Measures, two: &Measures) -> Ordering {
+    match score {
+        Score::Count => one.count.cmp(&two.count),
+        Score::CountLength => product(&[one.count, one.bytes - 1]).cmp(&product(&[two.count, two.bytes - 1])),
+        Score::Conditional(powers) => {
+            let [p, q, r] = powers.values().map(usize::from);
+            let side = |count: u64, other: &Measures| {
+                product(&[vec![count; p], vec![other.left; q], vec![other.right; r]].concat())
+            };
+            side(one.count, two).cmp(&side(two.count, one))
+        }
+    }
+}
+
+/// The product as a length and the digits to base 2⁶⁴, the highest first.
+fn product(factors: &[u64]) -> (usize, Vec<u64>) {
+    let mut digits = vec![1];
+    for &factor in factors {
+        let mut carry = 0;
+        for digit in digits.iter_mut().rev() {
+            let sum = u128::from(*digit) * u128::from(factor) + carry;
+            *digit = u64::try_from(sum % (1 << 64)).expect("the rest is less than the base");
+            carry = sum >> 64;
+        }
+        if carry > 0 {
+            digits.insert(0, u64::try_from(carry).expect("less than the factor"));
+        }
+    }
+    (digits.len(), digits)
 }
 
 /// A byte's code point in GPT-2's byte alphabet; any other token comes after them all.

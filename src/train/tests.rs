@@ -1,3 +1,5 @@
+mod scores;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::collection::vec;

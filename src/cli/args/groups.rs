@@ -190,8 +190,8 @@ pub(in crate::cli) struct TrainFlags {
     /// Which of equally frequent pairs is merged first [default: ids]
     #[arg(long, value_name = "RULE", value_parser = choice::<TieBreak>())]
     pub(in crate::cli) tie_break: Option<TieBreak>,
-    /// What the greatest of is merged [default: count]
-    #[arg(long, value_name = "SCORE", value_parser = choice::<Score>())]
+    /// What the greatest of is merged: count, count-length, or conditional:p,q,r [default: count]
+    #[arg(long, value_name = "SCORE")]
     pub(in crate::cli) score: Option<Score>,
     /// Where the ids of special tokens stand [default: end]
     #[arg(long, value_name = "PLACE", value_parser = choice::<SpecialTokensAt>())]

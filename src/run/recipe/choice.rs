@@ -4,7 +4,7 @@ use crate::run::plan::Documents;
 use crate::sink::Compression;
 use crate::source::{self, DocumentRule, OnBadInput};
 use crate::split::{Named, SplitPattern};
-use crate::train::{Score, TieBreak};
+use crate::train::TieBreak;
 use crate::vocab::{self, SpecialTokensAt};
 
 /// A value that is chosen by name, in recipes and flags alike.
@@ -70,7 +70,6 @@ choices! {
         "ids" => TieBreak::Ids, "hf" => TieBreak::Hf, "first" => TieBreak::First,
         "bytes-greatest" => TieBreak::BytesGreatest, "bytes-smallest" => TieBreak::BytesSmallest,
     }
-    Score { "count" => Score::Count }
     SpecialTokensAt { "end" => SpecialTokensAt::End, "start" => SpecialTokensAt::Start }
     vocab::Format {
         "hf" => vocab::Format::Hf, "tiktoken" => vocab::Format::Tiktoken,

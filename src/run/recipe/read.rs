@@ -88,7 +88,7 @@ fn read_train(mut section: Section<'_, '_, '_>) -> TrainKeys {
         min_frequency: section.get("min_frequency", value::count),
         max_token_bytes: section.get("max_token_bytes", value::whole),
         tie_break: section.get("tie_break", value::choice),
-        score: section.get("score", value::choice),
+        score: section.get("score", value::score),
         special_tokens: section.list("special_tokens", value::text).map_or_else(Vec::new, |list| list.value),
         special_tokens_at: section.get("special_tokens_at", value::choice),
         history_every: section.get("history_every", value::whole),

@@ -1,10 +1,11 @@
-use toml::de::DeValue;
+use toml::de::{DeTable, DeValue};
 
 use super::choice::nearest;
 use super::{Choice, named, names};
 use crate::sample::Weight;
 use crate::source::DocumentRule;
 use crate::split::SplitPattern;
+use crate::train::{Powers, Score};
 use crate::units::{ByteCount, Count};
 
 /// Why a value is not what its key takes: the end of a sentence that begins with the key, and what to
@@ -79,6 +80,28 @@ pub(super) fn split(value: &DeValue<'_>) -> Result<SplitPattern, Wrong> {
         Found::Named(split) => split,
         Found::InTable(regex) => SplitPattern::from_regex(&regex),
     })
+}
+
+/// A score by name, or `{ conditional = { p = …, q = …, r = … } }`.
+pub(super) fn score(value: &DeValue<'_>) -> Result<Score, Wrong> {
+    const FORM: &str = "{ conditional = { p = 1, q = 1, r = 1 } } with numbers from 0 to 3";
+    match value {
+        DeValue::String(name) => name.parse().map_err(|_| Wrong {
+            problem: format!("cannot be {name:?}"),
+            help: Some(format!("it can be \"count\", \"count-length\" or {FORM}")),
+        }),
+        DeValue::Table(table) => conditional(table)
+            .ok_or_else(|| Wrong { problem: format!("takes a table of the form {FORM}"), help: None }),
+        _ => Err(wants(&format!("\"count\", \"count-length\" or {FORM}"), value)),
+    }
+}
+
+fn conditional(table: &DeTable<'_>) -> Option<Score> {
+    let powers = table.get("conditional").filter(|_| table.len() == 1)?.get_ref().as_table()?;
+    let power = |name| u8::try_from(whole(powers.get(name)?.get_ref()).ok()?).ok();
+    let (p, q, r) = (power("p")?, power("q")?, power("r")?);
+    (powers.len() == 3).then_some(())?;
+    Powers::new(p, q, r).map(Score::Conditional)
 }
 
 /// How a text is cut: by name, or `{ separator = "…" }`.

@@ -1,0 +1,273 @@
+//! Learns merges by any [`Score`].
+//!
+//! Where the score looks at the counts of tokens, merging a pair raises the scores of other pairs, so
+//! the best pair cannot be found by looking again at what was best before. After each step the pairs
+//! whose score has changed are moved to their new places in a heap: those whose count has, and, as far as
+//! the score looks at them, all that hold one of the two tokens.
+
+mod heap;
+mod text;
+mod ties;
+
+use std::cmp::Ordering;
+
+use rustc_hash::FxHashMap;
+
+use self::heap::Heap;
+use self::text::{NO_PAIR, Text};
+use self::ties::{Tied, Ties};
+use super::score::Measures;
+use super::{HistoryPoint, Learned, Merge, Merges, Score, TrainConfig, memory_estimate};
+use crate::count::PieceCounts;
+use crate::error::Result;
+use crate::observer::{Observer, Stage};
+use crate::units::{ByteCount, Count, amount, low32, place};
+
+/// Learns merges as [`learn_merges`](super::learn_merges) does, by any score.
+///
+/// **Memory:** [`memory_estimate_by`].
+pub(super) fn learn(pieces: PieceCounts, config: &TrainConfig, observer: &dyn Observer) -> Result<Learned> {
+    observer.started(Stage::Train, Some(amount(config.merges)));
+    let mut learner = Learner::new(&pieces, config)?;
+    drop(pieces);
+    learner.record();
+    learner.find_pairs(0..learner.text.tokens.len());
+    while learner.merges.len() < config.merges {
+        observer.checkpoint()?;
+        let Some(best) = learner.heap.first() else { break };
+        learner.merge(best);
+        if learner.merges.len().is_multiple_of(config.history_every.max(1)) {
+            learner.record();
+        }
+        observer.advanced(Stage::Train, 1);
+    }
+    if learner.history.last().is_none_or(|last| last.merges != amount(learner.merges.len())) {
+        learner.record();
+    }
+    observer.finished(Stage::Train);
+    Ok(Learned { merges: Merges::new(learner.merges), history: learner.history })
+}
+
+/// About the most memory that training by this score takes, the sequences themselves included; for
+/// [`Score::Count`](super::Score::Count) that is [`memory_estimate`](super::memory_estimate).
+pub fn memory_estimate_by(score: Score, bytes: u64, sequences: u64, weighted: bool) -> ByteCount {
+    if score == Score::Count {
+        return memory_estimate(bytes, sequences, weighted);
+    }
+    // The text, and pairs with lists that grow by doubling: 21 bytes on prose, 26 on many short pieces.
+    const A_POSITION: u64 = 32;
+    let positions = bytes.saturating_add(sequences).saturating_add(1);
+    let learning = positions.saturating_mul(A_POSITION);
+    ByteCount(learning.saturating_add(bytes).saturating_add(sequences.saturating_mul(16)))
+}
+
+/// A pair of tokens that may be merged.
+struct Pair {
+    left: u32,
+    right: u32,
+    count: u64,
+    /// Where it occurred when it came to be, ascending; those before `live` no longer.
+    positions: Vec<u32>,
+    live: usize,
+}
+
+/// By what a pair stands where it stands in the heap.
+#[derive(Clone, Copy)]
+struct Key {
+    measures: Measures,
+    tied: Tied,
+}
+
+struct Learner<'a> {
+    config: &'a TrainConfig,
+    text: Text,
+    ties: Ties,
+    pairs: Vec<Pair>,
+    keys: Vec<Key>,
+    heap: Heap,
+    /// For each token the pairs that it begins, and those that it ends, as far as the score looks there.
+    begun: Vec<Vec<u32>>,
+    ended: Vec<Vec<u32>>,
+    /// The pairs whose count fell in this step.
+    fallen: Vec<u32>,
+    merges: Vec<Merge>,
+    history: Vec<HistoryPoint>,
+}
+
+impl<'a> Learner<'a> {
+    fn new(pieces: &PieceCounts, config: &'a TrainConfig) -> Result<Learner<'a>> {
+        Ok(Learner {
+            config,
+            text: Text::new(pieces)?,
+            ties: Ties::new(config.tie_break, pieces),
+            pairs: Vec::new(),
+            keys: Vec::new(),
+            heap: Heap::default(),
+            begun: vec![Vec::new(); 256],
+            ended: vec![Vec::new(); 256],
+            fallen: Vec::new(),
+            merges: Vec::new(),
+            history: Vec::new(),
+        })
+    }
+
+    fn record(&mut self) {
+        self.history.push(HistoryPoint { merges: amount(self.merges.len()), tokens: self.text.total });
+    }
+
+    /// Merges a pair, and puts all pairs whose score that changes to their new places.
+    fn merge(&mut self, best: u32) {
+        let Pair { left, right, count, .. } = self.pairs[place(best)];
+        self.merges.push(Merge { left, right, count: Count::new(count) });
+        let token = self.text.add_token(left, right);
+        self.begun.push(Vec::new());
+        self.ended.push(Vec::new());
+        let sites = self.replace(best, token);
+        self.ties.made(sites[0], self.text.length(token));
+        let mut fallen = std::mem::take(&mut self.fallen);
+        fallen.sort_unstable();
+        fallen.dedup();
+        fallen.into_iter().for_each(|pair| self.place_anew(pair));
+        let (look_left, look_right) = self.config.score.depends_on_tokens();
+        for token in [left, right].into_iter().take(if left == right { 1 } else { 2 }) {
+            if look_left {
+                let begun = std::mem::take(&mut self.begun[place(token)]);
+                self.begun[place(token)] = self.place_all_anew(begun);
+            }
+            if look_right {
+                let ended = std::mem::take(&mut self.ended[place(token)]);
+                self.ended[place(token)] = self.place_all_anew(ended);
+            }
+        }
+        self.find_pairs(changed_positions(&self.text, &sites, token).into_iter());
+    }
+
+    /// Writes the token over the occurrences of its pair, left to right without overlap, and lowers the
+    /// counts of the pairs that end there. Gives the places.
+    fn replace(&mut self, best: u32, token: u32) -> Vec<usize> {
+        let Pair { left, right, live, .. } = self.pairs[place(best)];
+        let positions = std::mem::take(&mut self.pairs[place(best)].positions);
+        let mut sites = Vec::new();
+        for position in positions[live..].iter().map(|&position| place(position)) {
+            if self.text.pairs[position] != best {
+                continue;
+            }
+            // The pair before a merged neighbour is gone already: it began at that one's right part.
+            let before = self.text.before(position).filter(|&before| self.text.tokens[before] != token);
+            before.into_iter().for_each(|before| self.end_pair(before));
+            self.end_pair(position);
+            self.end_pair(position + self.text.length(left));
+            self.text.replace(position, (left, right), token);
+            sites.push(position);
+        }
+        sites
+    }
+
+    /// No pair begins at this position any more.
+    fn end_pair(&mut self, position: usize) {
+        let pair = std::mem::replace(&mut self.text.pairs[position], NO_PAIR);
+        if pair != NO_PAIR {
+            self.pairs[place(pair)].count -= self.text.weight(position);
+            self.fallen.push(pair);
+        }
+    }
+
+    /// Puts a pair to where its score has it now, or out of the heap if it occurs too seldom.
+    fn place_anew(&mut self, pair: u32) {
+        let Learner { config, text, ties, pairs, keys, heap, .. } = self;
+        let Pair { left, right, count, positions, live } = &mut pairs[place(pair)];
+        if *count < least(config) {
+            heap.remove(pair, |one, two| comes_before(config, ties, keys, one, two));
+            *positions = Vec::new();
+            return;
+        }
+        while text.pairs[place(positions[*live])] != pair {
+            *live += 1;
+        }
+        let tied = Tied { left: *left, right: *right, first: positions[*live] };
+        let measures = Measures {
+            count: *count,
+            left: text.counts[place(*left)],
+            right: text.counts[place(*right)],
+            bytes: amount(text.length(*left) + text.length(*right)),
+        };
+        keys[place(pair)] = Key { measures, tied };
+        heap.put(pair, |one, two| comes_before(config, ties, keys, one, two));
+    }
+
+    /// Puts pairs to their new places, and gives those that still occur often enough.
+    fn place_all_anew(&mut self, mut pairs: Vec<u32>) -> Vec<u32> {
+        pairs.retain(|&pair| self.pairs[place(pair)].count >= least(self.config));
+        for &pair in &pairs {
+            self.place_anew(pair);
+        }
+        pairs
+    }
+
+    /// Finds the pairs that begin at these positions, all of them new, and keeps those that may ever be
+    /// merged: counts only fall.
+    fn find_pairs(&mut self, positions: impl Iterator<Item = usize>) {
+        let mut found: Vec<Pair> = Vec::new();
+        let mut numbers: FxHashMap<(u32, u32), usize> = FxHashMap::default();
+        for position in positions {
+            let Some((left, right)) = self.text.pair_at(position) else { continue };
+            let number = *numbers.entry((left, right)).or_insert_with(|| {
+                found.push(Pair { left, right, count: 0, positions: Vec::new(), live: 0 });
+                found.len() - 1
+            });
+            found[number].count += self.text.weight(position);
+            found[number].positions.push(low32(position));
+        }
+        for pair in found {
+            if pair.count >= least(self.config) && self.fits(&pair) {
+                self.keep(pair);
+            }
+        }
+    }
+
+    fn fits(&self, pair: &Pair) -> bool {
+        let bytes = self.text.length(pair.left) + self.text.length(pair.right);
+        self.config.max_token_bytes.is_none_or(|most| bytes <= most)
+    }
+
+    fn keep(&mut self, pair: Pair) {
+        let number = low32(self.pairs.len());
+        for &position in &pair.positions {
+            self.text.pairs[place(position)] = number;
+        }
+        let (look_left, look_right) = self.config.score.depends_on_tokens();
+        if look_left {
+            self.begun[place(pair.left)].push(number);
+        }
+        if look_right {
+            self.ended[place(pair.right)].push(number);
+        }
+        let (measures, tied) = (Measures::default(), Tied { left: pair.left, right: pair.right, first: 0 });
+        self.keys.push(Key { measures, tied });
+        self.pairs.push(pair);
+        self.place_anew(number);
+    }
+}
+
+/// Whether a pair is merged before another: by the greater score, then by the tie rule.
+fn comes_before(config: &TrainConfig, ties: &Ties, keys: &[Key], one: u32, two: u32) -> bool {
+    let (one, two) = (&keys[place(one)], &keys[place(two)]);
+    let by_score = config.score.compare(&two.measures, &one.measures);
+    by_score.then_with(|| ties.compare(&one.tied, &two.tied)) == Ordering::Less
+}
+
+/// The least count at which a pair is merged.
+fn least(config: &TrainConfig) -> u64 {
+    config.min_frequency.get().max(1)
+}
+
+/// Where pairs with the new token begin, ascending: at the token, and at the one before it.
+fn changed_positions(text: &Text, sites: &[usize], token: u32) -> Vec<usize> {
+    let mut positions = Vec::with_capacity(sites.len() * 2);
+    for &site in sites {
+        // One that is the new token too is a site itself.
+        positions.extend(text.before(site).filter(|&before| text.tokens[before] != token));
+        positions.push(site);
+    }
+    positions
+}

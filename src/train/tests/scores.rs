@@ -1,0 +1,37 @@
+use super::super::score::tests::score;
+use super::super::{Score, scored};
+use super::*;
+
+proptest! {
+    #[test]
+    fn every_score_learns_what_the_reference_learns(
+        pieces in pieces(),
+        score in score(),
+        tie_break in proptest::sample::select(TIE_RULES.as_slice()),
+        min_frequency in 0..4u64,
+        max_token_bytes in prop_oneof![Just(None), (1..6usize).prop_map(Some)],
+        merges in 0..60usize,
+        history_every in 1..7usize,
+    ) {
+        let config = TrainConfig {
+            min_frequency: Count::new(min_frequency),
+            max_token_bytes,
+            tie_break,
+            score,
+            history_every,
+            ..TrainConfig::new(merges)
+        };
+        let expected = reference::learn_merges(&pieces, &config);
+        prop_assert_eq!(scored::learn(pieces.clone(), &config, &Silent).unwrap(), expected.clone());
+        prop_assert_eq!(learn_merges(pieces, &config, &Silent).unwrap(), expected);
+    }
+}
+
+#[test]
+fn tokens_that_overflow_are_refused_by_name_whatever_the_score() {
+    let pieces: PieceCounts =
+        [(b"fine".as_slice(), Count::ONE), (b"too often", Count::new(u64::MAX / 2))].into_iter().collect();
+    let config = TrainConfig { score: Score::CountLength, ..TrainConfig::new(1) };
+    let error = learn_merges(pieces, &config, &Silent).unwrap_err();
+    assert!(error.to_string().contains("too often"), "{error}");
+}
