@@ -2,6 +2,8 @@
 
 #[path = "cli/counts.rs"]
 mod counts;
+#[path = "cli/learning.rs"]
+mod learning;
 
 use std::fs;
 use std::path::Path;
