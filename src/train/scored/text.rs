@@ -37,7 +37,7 @@ impl Text {
     pub(super) fn new(pieces: &PieceCounts) -> Result<Text> {
         let positions = pieces.bytes() + pieces.len() + 1;
         if amount(positions) >= u64::from(u32::MAX) {
-            let fault = Fault::TooManyPositions { bytes: amount(pieces.bytes()) };
+            let fault = Fault::TooManyPositions { positions: amount(pieces.bytes()) };
             return Err(Error::new(ErrorKind::Memory, fault).with_help(
                 "train on a part of it ([sample] take, every or max_bytes), or choose a split pattern",
             ));
