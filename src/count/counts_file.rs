@@ -16,8 +16,8 @@ use parquet::file::properties::WriterProperties;
 use rayon::slice::ParallelSliceMut;
 
 use super::fault::Fault;
-use super::table::{HashIndex, hash_of_bytes};
 use super::{Boundary, PieceCounts};
+use super::{entry::hash_of_bytes, index::HashIndex};
 use crate::error::{Error, Result};
 use crate::panics::catching;
 use crate::split::SplitPattern;

@@ -1,86 +1,72 @@
 use rayon::prelude::*;
 
 use super::PieceCounts;
+use super::entry::{Arena, Entry};
 use super::fault::Fault;
-use super::table::{Long, Longs, PieceTable, Short};
+use super::slots::Slots;
+use super::table::PieceTable;
 use crate::error::Result;
-use crate::units::place64;
 
-/// One thread's pieces, those of each partition together.
-struct Partitioned {
-    partitions: Vec<(Vec<Short>, Vec<Long>)>,
-    longs: Longs,
-}
+/// About how many entries a partition has, so that the slots it is summed in stay in the cache.
+const PARTITION: usize = 4 << 10;
+
+/// At most so many bits of the hash tell the partition. No table has fewer slots than that many bits name.
+const MOST_BITS: u32 = 12;
 
 /// Sums tables, and brings their pieces into the order of first appearance.
-///
-/// The pieces are partitioned by hash and each partition is summed on its own, so that no step is
-/// left to one thread alone.
 pub(super) fn fold(tables: Vec<PieceTable>) -> Result<PieceCounts> {
-    let folded = if tables.len() < 2 {
-        tables
-    } else {
-        let bits = rayon::current_num_threads().next_power_of_two().trailing_zeros() + 1;
-        let parts: Vec<Partitioned> = tables.into_par_iter().map(|table| partition(table, bits)).collect();
-        (0..1_usize << bits).into_par_iter().map(|number| sum(&parts, number)).collect::<Result<_>>()?
+    let (mut slots, arenas): (Vec<Slots>, Vec<Arena>) =
+        tables.into_iter().map(|table| (table.slots, table.arena)).unzip();
+    let mut entries = match slots.len() {
+        0 | 1 => slots.pop().map_or_else(Vec::new, Slots::into_entries),
+        _ => sum(slots, &arenas)?,
     };
-    Ok(in_order(&folded))
-}
-
-fn partition(table: PieceTable, bits: u32) -> Partitioned {
-    let mut partitions = vec![(Vec::new(), Vec::new()); 1 << bits];
-    // The tables look at the low bits of the hash: taking the high ones here keeps those as they are.
-    let number = |hash: u64| place64(hash >> (u64::BITS - bits));
-    for short in table.shorts() {
-        partitions[number(short.hash())].0.push(*short);
-    }
-    for long in &table.longs.list {
-        partitions[number(long.hash)].1.push(long.clone());
-    }
-    Partitioned { partitions, longs: table.longs }
-}
-
-fn sum(parts: &[Partitioned], number: usize) -> Result<PieceTable> {
-    let mut table = PieceTable::new();
-    for part in parts {
-        let (shorts, longs) = &part.partitions[number];
-        for short in shorts {
-            let overflow = |_| Fault::Overflow { piece: short.with_bytes(<[u8]>::to_vec) };
-            table.add_short(*short).map_err(overflow)?;
-        }
-        for long in longs {
-            let bytes = part.longs.bytes(long);
-            let overflow = |_| Fault::Overflow { piece: bytes.to_vec() };
-            table.longs.add(bytes, long.hash, long.count, long.first).map_err(overflow)?;
-        }
-    }
-    Ok(table)
-}
-
-/// A piece of one of several tables.
-enum Piece<'t> {
-    Short(&'t Short),
-    Long(&'t Long, &'t Longs),
-}
-
-/// A table's pieces with the places where they first appeared.
-fn pieces(table: &PieceTable) -> impl Iterator<Item = (u64, Piece<'_>)> {
-    let shorts = table.shorts().map(|short| (short.first, Piece::Short(short)));
-    let longs = table.longs.list.iter().map(|long| (long.first, Piece::Long(long, &table.longs)));
-    shorts.chain(longs)
-}
-
-fn in_order(tables: &[PieceTable]) -> PieceCounts {
-    let mut ordered: Vec<(u64, Piece<'_>)> = tables.par_iter().flat_map_iter(pieces).collect();
     // Two pieces never begin at the same place.
-    ordered.par_sort_unstable_by_key(|(first, _)| *first);
-    let bytes = tables.iter().map(PieceTable::bytes).sum();
-    let mut counts = PieceCounts::with_capacity(ordered.len(), bytes);
-    for (_, piece) in ordered {
-        match piece {
-            Piece::Short(short) => short.with_bytes(|bytes| counts.push(bytes, short.count)),
-            Piece::Long(long, longs) => counts.push(longs.bytes(long), long.count),
+    entries.par_sort_unstable_by_key(|entry| entry.first);
+    let bytes = entries.par_iter().map(|entry| entry.key.length(&arenas)).sum();
+    let (mut counts, mut room) = (PieceCounts::with_capacity(entries.len(), bytes), [0; 16]);
+    for entry in entries {
+        counts.push(entry.key.bytes(&mut room, &arenas), entry.count);
+    }
+    Ok(counts)
+}
+
+/// Sums tables partition by partition, so that no step is left to one thread alone. Each table is read
+/// from front to back.
+fn sum(tables: Vec<Slots>, arenas: &[Arena]) -> Result<Vec<Entry>, Fault> {
+    let used: usize = tables.iter().map(Slots::used).sum();
+    let wanted = (used / PARTITION).max(rayon::current_num_threads()).next_power_of_two();
+    let bits = wanted.trailing_zeros().clamp(1, MOST_BITS);
+    let room = || Slots::of_partition((used >> bits).next_power_of_two().max(1) * 2, bits);
+    let partitions = (0..1_usize << bits)
+        .into_par_iter()
+        .map_init(room, |sums, number| sum_partition(&tables, arenas, number, sums))
+        .collect::<Result<Vec<_>, Fault>>()?;
+    drop(tables);
+    Ok(partitions.concat())
+}
+
+fn sum_partition(
+    tables: &[Slots],
+    arenas: &[Arena],
+    number: usize,
+    sums: &mut Slots,
+) -> Result<Vec<Entry>, Fault> {
+    sums.clear();
+    for (arena, table) in (0..).zip(tables) {
+        for entry in table.partition(number, sums.skipped()) {
+            let key = entry.key.in_arena(arena);
+            let slot = sums.find(key, key.hash(), key.long_bytes(arenas), arenas);
+            let found = &mut sums.all[slot];
+            if found.key.is_none() {
+                sums.put(slot, Entry { key, ..*entry });
+                continue;
+            }
+            found.first = found.first.min(entry.first);
+            if !found.add(entry.count) {
+                return Err(Fault::Overflow { piece: key.bytes(&mut [0; 16], arenas).to_vec() });
+            }
         }
     }
-    counts
+    Ok(sums.entries().copied().collect())
 }

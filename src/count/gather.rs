@@ -2,8 +2,8 @@ use std::ops::Range;
 
 use super::facts::FactFinder;
 use super::fault::Fault;
-use super::table::{HashIndex, hash_of_bytes};
 use super::{Boundary, CountConfig, Counted, PieceCounts};
+use super::{entry::hash_of_bytes, index::HashIndex};
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
 use crate::source::{Batch, Documents};

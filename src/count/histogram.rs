@@ -28,6 +28,16 @@ pub struct Bin {
 }
 
 impl Histogram {
+    /// The histogram that has so many things in each bin, by the number of the bin.
+    pub(super) fn of_counts(counts: &[u64]) -> Histogram {
+        let counted = counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        let bin = |(number, &count): (usize, &u64)| {
+            let (from, to) = Histogram::bounds(number);
+            Bin { from, to, count }
+        };
+        Histogram { bins: counted.map(bin).collect() }
+    }
+
     /// Counts one thing of this length.
     pub fn add(&mut self, length: u64) {
         let (from, to) = Histogram::bounds(Histogram::bin_number(length));

@@ -6,7 +6,11 @@
 mod pieces;
 mod facts;
 mod histogram;
+mod carry;
 mod parts;
+mod entry;
+mod index;
+mod slots;
 mod table;
 mod fold;
 mod shard;

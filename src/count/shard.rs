@@ -4,16 +4,15 @@ use std::thread;
 
 use super::CountConfig;
 use super::facts::FactFinder;
-use super::fault::Fault;
 use super::parts::{Part, Parts};
 use super::table::PieceTable;
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Stage};
 use crate::split::{Segment, SpecialFinder, Splitter};
-use crate::units::{self, Count, amount};
+use crate::units::{Count, amount};
 
 /// Text is split in windows of about this size, so that the places of its pieces stay in the cache.
-const WINDOW: usize = 16 << 10;
+const WINDOW: usize = 4 << 10;
 
 /// Counts all parts on as many threads as the current rayon pool has, and gives each thread's table.
 ///
@@ -108,16 +107,19 @@ impl<'a> Shard<'a> {
     fn count_part(&mut self, part: &Part, observer: &dyn Observer) -> Result<()> {
         observer.checkpoint()?;
         let mut place = part.place;
+        part.whole_documents().for_each(|document| self.facts.saw_document(document));
         for text in part.texts() {
-            self.facts.saw_text(text);
             for segment in self.specials.segments(text) {
                 match segment {
                     Segment::Text(range) if part.weight > 0 => {
                         let place = place + amount(range.start);
                         self.count_text(&text[range], Count::new(part.weight), place)?;
                     }
-                    Segment::Text(_) => {}
-                    Segment::Special(_, range) => self.facts.saw_special(&text[range]),
+                    Segment::Text(range) => self.facts.saw_text(&text[range]),
+                    Segment::Special(_, range) => {
+                        self.facts.saw_text(&text[range.clone()]);
+                        self.facts.saw_special(&text[range]);
+                    }
                 }
             }
             place += amount(text.len());
@@ -131,7 +133,7 @@ impl<'a> Shard<'a> {
         while text.len() > window {
             match self.splitter.certain_cut(text, window) {
                 Some(cut) => {
-                    self.count_window(&text[..cut], weight, place)?;
+                    self.count_window(text, cut, weight, place)?;
                     place += amount(cut);
                     text = &text[cut..];
                     window = WINDOW;
@@ -140,19 +142,14 @@ impl<'a> Shard<'a> {
                 None => window *= 2,
             }
         }
-        self.count_window(text, weight, place)
+        self.count_window(text, text.len(), weight, place)
     }
 
-    fn count_window(&mut self, text: &[u8], weight: Count, place: u64) -> Result<()> {
+    /// Counts the first bytes of a text, whose end is a cut.
+    fn count_window(&mut self, text: &[u8], length: usize, weight: Count, place: u64) -> Result<()> {
         self.ends.clear();
-        self.splitter.piece_ends(text, &mut self.ends)?;
-        let mut start = 0;
-        for &end in &self.ends {
-            let end = units::place(end);
-            let counted = self.table.add(text, start..end, weight, place + amount(start));
-            counted.map_err(|_| Fault::Overflow { piece: text[start..end].to_vec() })?;
-            start = end;
-        }
-        Ok(())
+        self.facts.saw_text(&text[..length]);
+        self.splitter.piece_ends(&text[..length], &mut self.ends)?;
+        Ok(self.table.count(text, &self.ends, weight, place)?)
     }
 }

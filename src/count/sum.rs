@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::counts_file::{CountsFile, CountsInfo, read_counts};
 use super::fault::Fault;
-use super::table::{HashIndex, hash_of_bytes};
 use super::{Boundary, PieceCounts};
+use super::{entry::hash_of_bytes, index::HashIndex};
 use crate::error::Result;
 use crate::observer::Observer;
 use crate::units::Count;

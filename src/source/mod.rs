@@ -16,6 +16,7 @@ mod parquet;
 mod arrow;
 mod jsonl;
 mod cuts;
+mod blocks;
 mod plain;
 mod demo;
 mod hub;

@@ -2,8 +2,9 @@ use std::io::Read;
 
 use arrow_array::BinaryViewArray;
 use arrow_array::builder::make_view;
-use arrow_buffer::{Buffer, ScalarBuffer};
+use arrow_buffer::ScalarBuffer;
 
+use super::blocks::{Block, Blocks};
 use super::cuts::Cutter;
 use super::fault::Fault;
 use super::files::Reading;
@@ -11,26 +12,24 @@ use super::{Batch, DocumentRule};
 use crate::error::{Error, Result};
 use crate::units::{amount, low32, place64};
 
-/// What is reserved before anything is known of how much there is.
-const FIRST_RESERVE: usize = 1 << 16;
-
-/// No block is longer, since a view has 32 bits for a place in it.
-const MOST_BLOCK: u64 = 1 << 30;
+/// No block is longer: a processor's own cache holds it.
+const MOST_BLOCK: u64 = 1 << 20;
 
 /// The documents of plain text.
 ///
 /// A batch is a block of the text and views into it. A document that is longer than a block comes in
 /// parts, cut between characters where the text is UTF-8.
 ///
-/// **Memory:** a block or two, whatever the lengths of documents.
+/// **Memory:** a block or two, whatever the lengths of documents. The blocks of batches that have been
+/// dropped are used again.
 pub(super) struct Pieces {
     from: Option<Box<dyn Read + Send>>,
     cutter: Cutter,
     /// Whether the whole text is one document, which then exists even if it is empty.
     whole: bool,
-    block_bytes: usize,
+    blocks: Blocks,
     /// Text that has been read and not yet given out; it begins with a document or a part of one.
-    block: Vec<u8>,
+    block: Block,
     /// Bytes of text given out or passed over.
     passed: u64,
     row: u64,
@@ -46,12 +45,13 @@ impl Pieces {
         let cutter = Cutter::new(rule);
         let block_bytes = place64(reading.batch_bytes.min(MOST_BLOCK)).max(cutter.least_block());
         let whole = *rule == DocumentRule::File;
+        let blocks = Blocks::new(block_bytes);
         Pieces {
             from: Some(from),
             cutter,
             whole,
-            block_bytes,
-            block: Vec::new(),
+            block: blocks.take(),
+            blocks,
             passed: 0,
             row: 0,
             continued: false,
@@ -64,13 +64,12 @@ impl Pieces {
     /// Reads on until the block is full or the text ends.
     fn fill(&mut self) -> Result<()> {
         let Some(from) = self.from.as_mut() else { return Ok(()) };
-        self.block.reserve(FIRST_RESERVE.min(self.block_bytes));
-        let wanted = amount(self.block_bytes.saturating_sub(self.block.len()));
-        match from.take(wanted).read_to_end(&mut self.block) {
-            Ok(read) if amount(read) == wanted => {}
-            Ok(_) => self.from = None,
+        match self.block.fill(from) {
+            Ok(true) => {}
+            Ok(false) => self.from = None,
             Err(cause) => {
-                let place = format!("its text from byte {} on", self.passed + amount(self.block.len()));
+                let place =
+                    format!("its text from byte {} on", self.passed + amount(self.block.text().len()));
                 self.reading.bad(Fault::damaged(&self.reading.name, place, cause))?;
                 self.from = None;
                 self.damaged = true;
@@ -81,7 +80,7 @@ impl Pieces {
 
     /// Cuts the block into documents, keeps what is left for the next one, and gives the rest out.
     fn cut(&mut self) -> Result<Batch> {
-        let mut block = std::mem::take(&mut self.block);
+        let block = self.block.text();
         let last = self.from.is_none();
         let mut documents = Vec::new();
         let mut at = 0;
@@ -105,12 +104,13 @@ impl Pieces {
             }
             at = block.len();
         } else if at == 0 {
-            let known = block.len() - self.cutter.pending(&block);
+            let known = block.len() - self.cutter.pending(block);
             at = between_characters(&block[..known]);
             documents.push((0, at));
             open = true;
         }
-        self.block = block.split_off(at);
+        let next = self.blocks.take_with(&block[at..]);
+        let block = std::mem::replace(&mut self.block, next);
         self.passed += amount(at);
         let first_row = self.row;
         self.row += amount(documents.len()) - u64::from(open);
@@ -137,10 +137,11 @@ impl Iterator for Pieces {
 }
 
 /// Views into a block.
-fn views(block: Vec<u8>, documents: &[(usize, usize)], name: &str) -> Result<BinaryViewArray> {
-    let view = |&(at, length): &(usize, usize)| make_view(&block[at..at + length], 0, low32(at));
+fn views(block: Block, documents: &[(usize, usize)], name: &str) -> Result<BinaryViewArray> {
+    let text = block.text();
+    let view = |&(at, length): &(usize, usize)| make_view(&text[at..at + length], 0, low32(at));
     let views: Vec<u128> = documents.iter().map(view).collect();
-    BinaryViewArray::try_new(ScalarBuffer::from(views), vec![Buffer::from_vec(block)], None)
+    BinaryViewArray::try_new(ScalarBuffer::from(views), vec![block.into()], None)
         .map_err(|cause| -> Error { Fault::damaged(name, "its text", cause) })
 }
 

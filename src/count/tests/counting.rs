@@ -71,6 +71,19 @@ fn pieces_of_all_lengths_are_counted() {
 }
 
 #[test]
+fn tables_beyond_the_caches_count_alike() {
+    let word = |n: usize| if n.is_multiple_of(7) { format!("{n} {n:x<17}y ") } else { format!("{n} ") };
+    let text: String = (0..300_000).chain(5..40_000).map(word).collect();
+    let (documents, config, splitter) = (documents(&[&text]), CountConfig::default(), splitter("gpt2"));
+    let expected = reference::count_pieces(&documents, splitter.as_ref(), &config).expect("no limits");
+    for threads in [1, 2] {
+        let parts = stream(batches(&documents, 900_000));
+        let counted = with_threads(threads, || count_pieces(parts, splitter.as_ref(), &config, &Silent));
+        assert!(counted.expect("no limits").pieces == expected, "{threads} threads");
+    }
+}
+
+#[test]
 fn facts_describe_the_corpus() {
     let documents: Vec<Document> = ["aé<s>", "", "abcd"]
         .map(|text| (0, Some(text.as_bytes().to_vec())))

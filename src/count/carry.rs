@@ -1,0 +1,116 @@
+use std::mem;
+use std::ops::Range;
+
+use crate::split::{Segment, SpecialFinder, Splitter};
+
+/// So much of a text is joined to what was carried, at first, to find a cut in both together.
+const JOINED: usize = 1 << 10;
+
+/// The part of a text that has been read and not yet been given on, because it has no certain cut.
+pub(super) struct Carry<'a> {
+    splitter: &'a dyn Splitter,
+    specials: &'a SpecialFinder,
+    text: Vec<u8>,
+    /// Up to here there is no cut.
+    searched: usize,
+}
+
+impl<'a> Carry<'a> {
+    pub(super) fn new(splitter: &'a dyn Splitter, specials: &'a SpecialFinder) -> Carry<'a> {
+        Carry { splitter, specials, text: Vec::new(), searched: 0 }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    pub(super) fn extend(&mut self, text: &[u8]) {
+        self.text.extend_from_slice(text);
+    }
+
+    /// Gives all of it.
+    pub(super) fn end(&mut self) -> Vec<u8> {
+        self.searched = 0;
+        mem::take(&mut self.text)
+    }
+
+    /// Gives what stands before the last certain cut, and keeps the rest.
+    pub(super) fn cut(&mut self) -> Vec<u8> {
+        let limit = self.limit(self.text.len());
+        let Some(cut) = self.last_cut(&self.text, self.searched) else {
+            self.searched = limit;
+            return Vec::new();
+        };
+        self.searched = limit - cut;
+        let rest = self.text.split_off(cut);
+        mem::replace(&mut self.text, rest)
+    }
+
+    /// Takes in the beginning of a text, up to a certain cut, and gives all that is carried then, and
+    /// the place of the cut in the text. Where it has none, all of it is taken in.
+    pub(super) fn join(&mut self, text: &[u8]) -> Option<(Vec<u8>, usize)> {
+        if self.text.is_empty() {
+            return Some((Vec::new(), 0));
+        }
+        let (carried, mut joined) = (self.text.len(), 0);
+        let mut wanted = JOINED + self.specials.longest();
+        while joined < text.len() {
+            let more = wanted.min(text.len());
+            self.text.extend_from_slice(&text[joined..more]);
+            (joined, wanted) = (more, wanted * 2);
+            match self.last_cut(&self.text, self.searched) {
+                None => self.searched = self.limit(self.text.len()),
+                Some(cut) if cut >= carried => {
+                    self.text.truncate(cut);
+                    return Some((self.end(), cut - carried));
+                }
+                // What was carried has a cut that could not be seen before; a later one is as good.
+                Some(_) => {}
+            }
+        }
+        None
+    }
+
+    /// Carries the rest of a text behind its last certain cut, and gives the place of that. Nothing may
+    /// be carried already.
+    pub(super) fn begin(&mut self, text: &[u8]) -> usize {
+        let cut = self.last_cut(text, 0).unwrap_or(0);
+        self.text.extend_from_slice(&text[cut..]);
+        self.searched = self.limit(text.len()).saturating_sub(cut);
+        cut
+    }
+
+    /// The last place of a text where it can be known whether there is a cut: a special token that begins
+    /// before it ends in the text.
+    fn limit(&self, length: usize) -> usize {
+        length.saturating_sub(self.specials.longest())
+    }
+
+    /// The last certain cut of a text that has none up to `searched`; never within a special token.
+    fn last_cut(&self, text: &[u8], searched: usize) -> Option<usize> {
+        // The byte before is needed to see that there is a cut.
+        let from = searched.saturating_sub(1);
+        let before = |limit: usize| {
+            let limit = limit.checked_sub(from)?;
+            Some(from + self.splitter.certain_cut(&text[from..], limit)?)
+        };
+        let mut cut = before(self.limit(text.len()))?;
+        if self.specials.longest() == 0 {
+            return Some(cut);
+        }
+        let found: Vec<Range<usize>> = self
+            .specials
+            .segments(text)
+            .filter_map(|segment| match segment {
+                Segment::Special(_, range) => Some(range),
+                Segment::Text(_) => None,
+            })
+            .collect();
+        for special in found.iter().rev() {
+            if special.start < cut && cut < special.end {
+                cut = before(special.start)?;
+            }
+        }
+        Some(cut)
+    }
+}

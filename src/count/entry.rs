@@ -1,0 +1,210 @@
+use crate::units::{Count, amount, place, place64};
+
+/// Longest piece that is its own key; almost all are.
+pub(super) const SHORT: usize = 15;
+
+/// What the last byte of a longer piece's key is; of a short one's it is the length.
+const LONG: u64 = 0xFF;
+
+/// A longer piece's place: its arena in so many bits, and where in it in those below.
+const ARENA_BITS: u32 = 16;
+const START_BITS: u32 = 40;
+
+const MULTIPLIERS: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xD6E8_FEB8_6659_FD93];
+
+/// For each length up to [`SHORT`] the bits of a key that hold the piece.
+const MASKS: [[u64; 2]; SHORT + 1] = {
+    let mut masks = [[0; 2]; SHORT + 1];
+    let mut length = 1;
+    while length <= SHORT {
+        let [low, high] = masks[length - 1];
+        masks[length] = if length <= 8 { [low << 8 | 0xFF, high] } else { [low, high << 8 | 0xFF] };
+        length += 1;
+    }
+    masks
+};
+
+/// Sixteen bytes that stand for a piece. A short one's are its bytes, zeros, and its length; a longer
+/// one's are its hash and the place of its bytes in an [`Arena`]. All zero is no piece.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Key {
+    low: u64,
+    high: u64,
+}
+
+/// A piece with how often it occurs, and where first. Two of them fill a cache line.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
+pub(super) struct Entry {
+    pub(super) key: Key,
+    pub(super) count: Count,
+    pub(super) first: u64,
+}
+
+impl Key {
+    /// The key of a piece of at most [`SHORT`] bytes that stands in a text. Where 16 bytes can be read,
+    /// masking them is much cheaper than copying a number of bytes that varies.
+    #[inline(always)]
+    pub(super) fn of_short(text: &[u8], start: usize, length: usize) -> Key {
+        match text.get(start..start + 16).and_then(<[u8]>::first_chunk) {
+            Some(bytes) => Key::masked(bytes, length),
+            None => Key::new(&text[start..start + length]),
+        }
+    }
+
+    #[inline(always)]
+    fn masked(bytes: &[u8; 16], length: usize) -> Key {
+        let ([low, high], mask) = (halves(bytes), MASKS[length]);
+        Key { low: low & mask[0], high: high & mask[1] | amount(length) << 56 }
+    }
+
+    /// The key of a piece; that of a longer one without its place, which makes it no key of a table.
+    pub(super) fn new(piece: &[u8]) -> Key {
+        if piece.len() > SHORT {
+            return Key { low: hash_of_bytes(piece), high: u64::MAX };
+        }
+        let mut bytes = [0; 16];
+        bytes[..piece.len()].copy_from_slice(piece);
+        Key::masked(&bytes, piece.len())
+    }
+
+    /// This key of a longer piece, with a place.
+    fn at(self, arena: u16, start: u64) -> Key {
+        Key { high: LONG << 56 | u64::from(arena) << START_BITS | start, ..self }
+    }
+
+    /// The same key for a piece whose arena is now one of several; short pieces are in none.
+    pub(super) fn in_arena(self, arena: u16) -> Key {
+        self.place().map_or(self, |(_, start)| self.at(arena, amount(start)))
+    }
+
+    #[inline(always)]
+    pub(super) fn is_none(self) -> bool {
+        self.high == 0
+    }
+
+    #[inline(always)]
+    pub(super) fn is_long(self) -> bool {
+        self.high >> 56 == LONG
+    }
+
+    /// The arena and the start in it of a longer piece.
+    #[inline]
+    fn place(self) -> Option<(usize, usize)> {
+        const LOW: fn(u64, u32) -> u64 = |number, bits| number & ((1 << bits) - 1);
+        let (arena, start) = (LOW(self.high >> START_BITS, ARENA_BITS), LOW(self.high, START_BITS));
+        self.is_long().then_some((place64(arena), place64(start)))
+    }
+
+    /// The hash, of which tables take the high bits. Multiplying brings every bit of the key into those.
+    #[inline(always)]
+    pub(super) fn hash(self) -> u64 {
+        if self.is_long() { self.low } else { self.hash_of_short() }
+    }
+
+    /// The same for a key that is known to be a short piece's.
+    #[inline(always)]
+    pub(super) fn hash_of_short(self) -> u64 {
+        (self.low ^ self.high.wrapping_mul(MULTIPLIERS[1])).wrapping_mul(MULTIPLIERS[0])
+    }
+
+    /// Whether this is the key of the piece of the bytes given, whose key without a place is `other`.
+    #[inline]
+    pub(super) fn is(self, other: Key, bytes: &[u8], arenas: &[Arena]) -> bool {
+        if self.low != other.low {
+            return false;
+        }
+        match self.place() {
+            None => self.high == other.high,
+            Some((arena, start)) => other.is_long() && arenas[arena].piece(start) == bytes,
+        }
+    }
+
+    /// How many bytes the piece has.
+    #[inline]
+    pub(super) fn length(self, arenas: &[Arena]) -> usize {
+        if self.is_long() { self.long_bytes(arenas).len() } else { place64(self.high >> 56) }
+    }
+
+    /// The bytes of a longer piece; none of a short one.
+    #[inline]
+    pub(super) fn long_bytes(self, arenas: &[Arena]) -> &[u8] {
+        self.place().map_or(&[], |(arena, start)| arenas[arena].piece(start))
+    }
+
+    /// The bytes of the piece; those of a short one in `room`.
+    #[inline]
+    pub(super) fn bytes<'a>(self, room: &'a mut [u8; 16], arenas: &'a [Arena]) -> &'a [u8] {
+        if let Some((arena, start)) = self.place() {
+            return arenas[arena].piece(start);
+        }
+        room[..8].copy_from_slice(&self.low.to_le_bytes());
+        room[8..].copy_from_slice(&self.high.to_le_bytes());
+        &room[..usize::from(room[15])]
+    }
+}
+
+impl Entry {
+    /// Adds to the count, or tells by `false` that it would pass 2⁶⁴.
+    #[inline(always)]
+    pub(super) fn add(&mut self, more: Count) -> bool {
+        let Some(sum) = self.count.checked_add(more) else { return false };
+        self.count = sum;
+        true
+    }
+}
+
+/// The bytes of longer pieces, each behind its length in four bytes.
+#[derive(Debug, Default)]
+pub(super) struct Arena(Vec<u8>);
+
+impl Arena {
+    /// Adds the bytes of a piece, whose key without a place is given, and gives the key with the place.
+    ///
+    /// # Panics
+    /// At a terabyte of longer pieces, or one of 4 GiB, which no splitter gives.
+    pub(super) fn push(&mut self, key: Key, bytes: &[u8]) -> Key {
+        let start = amount(self.0.len());
+        assert!((start + 1) >> START_BITS == 0, "a terabyte of distinct pieces");
+        let length = u32::try_from(bytes.len()).expect("places in a text have 32 bits");
+        self.0.extend_from_slice(&length.to_le_bytes());
+        self.0.extend_from_slice(bytes);
+        key.at(0, start)
+    }
+
+    #[inline]
+    fn piece(&self, start: usize) -> &[u8] {
+        let (length, rest) = self.0[start..].split_first_chunk().expect("a length precedes each piece");
+        &rest[..place(u32::from_le_bytes(*length))]
+    }
+}
+
+#[inline(always)]
+fn halves(bytes: &[u8; 16]) -> [u64; 2] {
+    let (halves, _) = bytes.as_chunks();
+    [u64::from_le_bytes(halves[0]), u64::from_le_bytes(halves[1])]
+}
+
+/// Both halves of the product, so that every bit of the result depends on every bit of the factors.
+#[inline(always)]
+fn product(one: u64, other: u64) -> u64 {
+    let [low, high] = halves(&(u128::from(one) * u128::from(other)).to_le_bytes());
+    low ^ high
+}
+
+/// The hash of bytes of any length.
+#[inline]
+pub(super) fn hash_of_bytes(bytes: &[u8]) -> u64 {
+    let take = |hash: u64, chunk: &[u8; 16]| {
+        let [low, high] = halves(chunk);
+        product(low ^ hash, high ^ MULTIPLIERS[0])
+    };
+    let (chunks, rest) = bytes.as_chunks();
+    let hash = chunks.iter().fold(amount(bytes.len()) ^ MULTIPLIERS[1], take);
+    let last = bytes.last_chunk().copied().unwrap_or_else(|| {
+        let mut last = [0; 16];
+        last[..rest.len()].copy_from_slice(rest);
+        last
+    });
+    take(hash, &last)
+}

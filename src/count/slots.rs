@@ -1,0 +1,123 @@
+use std::mem;
+
+use super::entry::{Arena, Entry, Key};
+use crate::pages;
+use crate::units::place64;
+
+/// Entries in open addressing: each stands in the slot that the high bits of its hash name, or, where
+/// that is taken, in the next free one. So they are nearly in the order of their hashes, however many
+/// slots there are.
+///
+/// **Memory:** 64 to 128 bytes an entry; while they grow half as much again.
+pub(super) struct Slots {
+    /// A power of two of them, at most half in use.
+    pub(super) all: Vec<Entry>,
+    /// How many high bits of a hash are passed over.
+    skipped: u32,
+    /// How many bits of what is left name no slot.
+    pub(super) shift: u32,
+    used: usize,
+}
+
+impl Slots {
+    /// Empty slots: `length` of them, a power of two above one.
+    pub(super) fn new(length: usize) -> Slots {
+        Slots::of_partition(length, 0)
+    }
+
+    /// The same for hashes that are all alike in so many of their high bits.
+    pub(super) fn of_partition(length: usize, bits: u32) -> Slots {
+        let all = pages::filled(Entry::default(), length);
+        Slots { all, skipped: bits, shift: u64::BITS - length.trailing_zeros(), used: 0 }
+    }
+
+    /// How many high bits of a hash are passed over.
+    pub(super) fn skipped(&self) -> u32 {
+        self.skipped
+    }
+
+    /// How many entries there are.
+    pub(super) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// The home of a hash.
+    #[inline(always)]
+    pub(super) fn home(&self, hash: u64) -> usize {
+        place64(hash << self.skipped >> self.shift)
+    }
+
+    /// The slot that has the piece of these bytes, or the free one that it may have. Of a short piece the
+    /// key alone is looked at.
+    #[inline]
+    pub(super) fn find(&self, key: Key, hash: u64, piece: &[u8], arenas: &[Arena]) -> usize {
+        let last = self.all.len() - 1;
+        let mut at = self.home(hash);
+        loop {
+            let found = self.all[at].key;
+            if found.is_none() || found.is(key, piece, arenas) {
+                return at;
+            }
+            at = (at + 1) & last;
+        }
+    }
+
+    /// Puts an entry into the free slot that was found for it.
+    #[inline]
+    pub(super) fn put(&mut self, slot: usize, entry: Entry) {
+        self.all[slot] = entry;
+        self.used += 1;
+        if self.is_full() {
+            self.grow();
+        }
+    }
+
+    /// Whether one more entry makes them grow.
+    pub(super) fn is_full(&self) -> bool {
+        self.used * 2 >= self.all.len()
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let grown = Slots::of_partition(self.all.len() * 2, self.skipped);
+        let before = mem::replace(self, grown);
+        let last = self.all.len() - 1;
+        for entry in before.entries() {
+            let mut at = self.home(entry.key.hash());
+            while !self.all[at].key.is_none() {
+                at = (at + 1) & last;
+            }
+            self.all[at] = *entry;
+        }
+        self.used = before.used;
+    }
+
+    /// All entries, nearly in the order of their hashes.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.all.iter().filter(|entry| !entry.key.is_none())
+    }
+
+    /// The entries of the hashes that begin with these bits, nearly in order.
+    ///
+    /// There are no more such bits than name a slot.
+    pub(super) fn partition(&self, number: usize, bits: u32) -> impl Iterator<Item = &Entry> {
+        let width = self.all.len() >> bits;
+        let own = number * width..(number + 1) * width;
+        // What found no free slot there stands behind, before the next free one, or at the very beginning.
+        let behind = self.all[own.end..].iter().chain(&self.all).take_while(|entry| !entry.key.is_none());
+        let within = move |entry: &&Entry| place64(entry.key.hash() >> (u64::BITS - bits)) == number;
+        self.all[own].iter().filter(|entry| !entry.key.is_none()).chain(behind).filter(within)
+    }
+
+    /// Forgets all entries.
+    pub(super) fn clear(&mut self) {
+        self.all.fill(Entry::default());
+        self.used = 0;
+    }
+
+    /// Gives the entries alone, and with them the memory.
+    pub(super) fn into_entries(mut self) -> Vec<Entry> {
+        self.all.retain(|entry| !entry.key.is_none());
+        self.all
+    }
+}
