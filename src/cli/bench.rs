@@ -17,6 +17,7 @@ use super::failure::Failure;
 use super::flags;
 use super::input::Input;
 use super::session::{Done, Session, print};
+use super::shown::counted;
 use super::surroundings::{memory_peak, processor_time};
 
 /// What was measured.
@@ -110,15 +111,17 @@ impl Measured {
     fn write(&self, out: &mut impl std::io::Write) -> std::io::Result<()> {
         writeln!(
             out,
-            "{} documents, {}, {} tokens",
-            self.documents,
+            "{}, {}, {}",
+            counted(self.documents, "document"),
             ByteCount(self.text_bytes),
-            self.tokens
+            counted(self.tokens, "token"),
         )?;
         writeln!(
             out,
-            "encoded in {:.3} s with {} threads: {:.1} MB/s",
-            self.encode_s, self.threads, self.mb_per_s
+            "encoded in {:.3} s with {}: {:.1} MB/s",
+            self.encode_s,
+            counted(amount(self.threads), "thread"),
+            self.mb_per_s
         )?;
         if let Some(used) = self.encode_cpu_s {
             writeln!(out, "processor time {used:.3} s")?;

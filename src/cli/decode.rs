@@ -16,6 +16,7 @@ use super::flags;
 use super::input::Input;
 use super::progress::Progress;
 use super::session::{Done, Session, printing, results};
+use super::shown::counted;
 
 pub(super) fn decode(args: &DecodeArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let progress = session.progress();
@@ -55,7 +56,7 @@ fn verify(
     if session.json() {
         session.print_json(&json!({ "identical": true, "rows": count, "text_bytes": text_bytes }))?;
     }
-    session.say(&format!("identical: {count} documents, {text_bytes} bytes"));
+    session.say(&format!("identical: {}, {}", counted(count, "document"), counted(text_bytes, "byte")));
     Ok(session.done(input.skipped()))
 }
 

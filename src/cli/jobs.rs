@@ -10,6 +10,7 @@ use super::args::{EncodeArgs, RunArgs, TrainArgs};
 use super::failure::Failure;
 use super::flags;
 use super::session::{Done, Session, command_line, read_text};
+use super::shown::counted;
 use super::surroundings::open_context;
 
 pub(super) fn run(args: &RunArgs, session: &Session<'_>) -> Result<Done, Failure> {
@@ -52,9 +53,11 @@ fn tell(outcome: &Outcome, plan: &Plan, session: &Session<'_>) -> Result<Done, F
         None => {
             let (rows, tokens) =
                 outcome.manifest.as_ref().map_or((0, 0), |found| (found.rows(), found.tokens()));
-            let folder = plan.output.display();
             session.say(&format!(
-                "all is done: {folder} holds the result already, {rows} rows and {tokens} tokens; nothing to do"
+                "all is done: {} holds the result already, {} and {}; nothing to do",
+                plan.output.display(),
+                counted(rows, "row"),
+                counted(tokens, "token"),
             ));
         }
     }
@@ -70,8 +73,9 @@ fn tell_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
             String::new()
         };
         session.say(&format!(
-            "learned {learned} merges{fewer}; the vocabulary has {} tokens",
-            vocabulary.tokens
+            "learned {}{fewer}; the vocabulary has {}",
+            counted(learned, "merge"),
+            counted(vocabulary.tokens, "token"),
         ));
     }
     if let Some(encoding) = &report.encoding {
@@ -79,7 +83,9 @@ fn tell_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
         let bytes_a_token = float(encoding.text_bytes) / float(tokens.max(1));
         let text = ByteCount(encoding.text_bytes);
         session.say(&format!(
-            "encoded {documents} documents, {text}, to {tokens} tokens ({bytes_a_token:.2} bytes a token)"
+            "encoded {}, {text}, to {} ({bytes_a_token:.2} bytes a token)",
+            counted(documents, "document"),
+            counted(tokens, "token"),
         ));
     }
     for skipped in &report.skipped {
@@ -106,6 +112,7 @@ fn as_json(outcome: &Outcome, plan: &Plan) -> Value {
         "done_before": report.is_none(),
         "skipped": outcome.skipped,
         "text_bytes": report.map(|report| report.corpus.text_bytes),
+        "distinct_pieces": training.map(|training| training.distinct_pieces),
         "vocab_size": report.and_then(|report| report.vocabulary.as_ref()).map(|vocabulary| vocabulary.tokens),
         "merges": training.map(|training| training.merges_learned),
         "train_s": training.map(|training| training.train_s),

@@ -5,10 +5,12 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 use tokenmill::run::recipe;
 use tokenmill::run::{Held, Plan, Preview, SourcePreview};
+use tokenmill::units::amount;
 
 use super::args::PlanArgs;
 use super::failure::Failure;
 use super::session::{Done, Session, print, read_text};
+use super::shown::counted;
 use super::surroundings::open_context;
 
 pub(super) fn preview(args: &PlanArgs, session: &Session<'_>) -> Result<Done, Failure> {
@@ -46,15 +48,15 @@ fn as_json(plan: &Plan, preview: &Preview) -> Value {
 
 fn write(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
     for source in &preview.sources {
-        let rows = source.rows.map_or_else(|| "rows not known yet".to_owned(), |rows| format!("{rows} rows"));
+        let rows = source.rows.map_or_else(|| "rows not known yet".to_owned(), |rows| counted(rows, "row"));
         let text = source
             .text_bytes
             .map_or_else(|| "text not known yet".to_owned(), |bytes| format!("{bytes} bytes"));
-        writeln!(out, "source   {}: {} parts, {rows}, {text}", source.uri, source.units)?;
+        writeln!(out, "source   {}: {}, {rows}, {text}", source.uri, counted(source.units, "part"))?;
     }
     write_training(out, plan, preview)?;
     write_encoding(out, plan, preview)?;
-    writeln!(out, "limits   {} threads, {} of memory", plan.threads, plan.memory)?;
+    writeln!(out, "limits   {}, {} of memory", counted(amount(plan.threads), "thread"), plan.memory)?;
     let folder = plan.output.display();
     match preview.held {
         Held::Nothing => writeln!(out, "output   {folder}: no complete result yet"),
@@ -78,8 +80,8 @@ fn write_training(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::R
     );
     writeln!(
         out,
-        "train    {} merges by {}, split {}, {memory}, to {}",
-        train.config.merges,
+        "train    {} by {}, split {}, {memory}, to {}",
+        counted(amount(train.config.merges), "merge"),
         train.config.score,
         train.split,
         train.output.display()
@@ -98,7 +100,7 @@ fn write_encoding(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::R
     let files = preview
         .files
         .as_ref()
-        .map_or_else(|| "files as the text comes".to_owned(), |files| format!("{} files", files.len()));
+        .map_or_else(|| "files as the text comes".to_owned(), |files| counted(amount(files.len()), "file"));
     let disk = preview.disk.map_or_else(String::new, |bytes| format!(", about {bytes} at most"));
     writeln!(out, "encode   with {tokenizer}, {files}{disk}")
 }

@@ -11,6 +11,7 @@ use tokenmill::units::{ByteCount, float, ratio};
 use tokenmill::{Observer, Stage};
 
 use super::interrupt::{Input, Interrupt};
+use super::shown::counted;
 use super::surroundings::{Style, memory_held};
 
 /// How often a bar moves.
@@ -235,7 +236,7 @@ fn bar_style(total: Option<u64>) -> ProgressStyle {
 
 fn shown(stage: Stage, amount: u64) -> String {
     match stage {
-        Stage::Train => format!("{amount} merges"),
+        Stage::Train => counted(amount, "merge"),
         _ => ByteCount(amount).to_string(),
     }
 }

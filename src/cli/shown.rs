@@ -1,6 +1,11 @@
-//! Tokens as people read them on a terminal.
+//! Tokens and amounts as people read them on a terminal.
 
 use std::fmt::Write;
+
+/// So many things of a kind whose plural has an s more: `1 file`, `3 files`.
+pub(super) fn counted(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
 
 /// A token's bytes with everything escaped that would not be seen: control characters, marks that turn the
 /// writing direction, and bytes that are not UTF-8, as `\xE2`.

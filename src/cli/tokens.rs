@@ -6,6 +6,7 @@ use std::path::Path;
 use anstyle::{AnsiColor, Color, Style};
 use serde_json::{Value, json};
 use tokenmill::encode::{EncodeConfig, Encoder};
+use tokenmill::units::amount;
 use tokenmill::vocab::{Vocabulary, load};
 use tokenmill::{Error, Result, TokenId};
 
@@ -13,7 +14,7 @@ use super::args::TokensArgs;
 use super::failure::Failure;
 use super::interrupt::{Input, Interrupt};
 use super::session::{Done, Session, print};
-use super::shown::visible;
+use super::shown::{counted, visible};
 use super::surroundings::results_style;
 
 /// The colours behind tokens, in turn.
@@ -40,7 +41,7 @@ pub(super) fn tokens(args: &TokensArgs, session: &Session<'_>) -> Result<Done, F
     } else {
         print_pieces(&vocabulary, &ids)?;
     }
-    session.say(&format!("{} tokens, {} bytes", ids.len(), text.len()));
+    session.say(&format!("{}, {}", counted(amount(ids.len()), "token"), counted(amount(text.len()), "byte")));
     Ok(Done::Whole)
 }
 

@@ -4,11 +4,13 @@ use std::path::Path;
 
 use serde_json::json;
 use tokenmill::sink::Manifest;
+use tokenmill::units::amount;
 use tokenmill::{Error, ErrorKind};
 
 use super::args::VerifyArgs;
 use super::failure::Failure;
 use super::session::{Done, Session};
+use super::shown::counted;
 
 pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let folder = Path::new(&args.dir);
@@ -25,7 +27,12 @@ pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, F
             &json!({ "files": files, "rows": rows, "tokens": tokens, "bytes": manifest.bytes() }),
         )?;
     }
-    session.say(&format!("{files} files with {rows} rows and {tokens} tokens are as the manifest says"));
+    session.say(&format!(
+        "as the manifest says: {} with {} and {}",
+        counted(amount(files), "file"),
+        counted(rows, "row"),
+        counted(tokens, "token"),
+    ));
     Ok(Done::Whole)
 }
 
