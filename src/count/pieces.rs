@@ -55,6 +55,11 @@ impl PieceCounts {
         &self.bytes
     }
 
+    /// The bytes of all distinct sequences one after the other, where each ends, and how often each occurs.
+    pub(crate) fn into_parts(self) -> (Vec<u8>, Vec<usize>, Vec<Count>) {
+        (self.bytes, self.ends, self.counts)
+    }
+
     /// The sequence at a place in the order.
     pub(super) fn piece(&self, index: usize) -> &[u8] {
         let start = if index == 0 { 0 } else { self.ends[index - 1] };

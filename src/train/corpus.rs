@@ -1,10 +1,11 @@
 use super::fault::Fault;
 use super::pairs::{NOT_KEPT, PairId};
+use super::scan::BETWEEN;
 use crate::count::PieceCounts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 use crate::pages;
-use crate::units::{Count, amount, low32, place};
+use crate::units::{Count, amount, low32, place, place64};
 
 /// Stands before, between and after the sequences; no token has this id.
 pub(super) const SEPARATOR: u32 = u32::MAX;
@@ -108,6 +109,20 @@ impl<W: Weight> Corpus<W> {
                 .ok_or_else(|| Fault::overflow(piece))?;
         }
         corpus.tokens = tokens.get();
+        Ok(corpus)
+    }
+
+    /// Takes a text that has been merged already, of tokens below `kinds`, each at one position.
+    ///
+    /// # Errors
+    /// There are more positions than 32 bits can number.
+    pub(super) fn of_tokens(text: Vec<u16>, tokens: u64, kinds: usize) -> Result<Corpus<W>> {
+        let sequences = text.split(|&token| token == BETWEEN);
+        let mut corpus = Corpus::with_room(place64(tokens), sequences.clone().count(), kinds)?;
+        for sequence in sequences {
+            corpus.push_sequence(sequence.iter().map(|&token| u32::from(token)), 1);
+        }
+        corpus.tokens = tokens;
         Ok(corpus)
     }
 

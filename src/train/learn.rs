@@ -4,6 +4,7 @@ use super::find::find;
 use super::order::{ByBytes, ByFirstPosition, ById, Order, Reversed};
 use super::pairs::{Keep, PairId, Pairs};
 use super::queue::{Queue, Rank};
+use super::scan::{self, Scanned};
 use super::unique::Unique;
 use super::{HistoryPoint, Learned, Merge, Merges, Score, TieBreak, TrainConfig, scored};
 use crate::count::PieceCounts;
@@ -38,6 +39,10 @@ pub fn learn_merges(pieces: PieceCounts, config: &TrainConfig, observer: &dyn Ob
     if config.score != Score::Count {
         return scored::learn(pieces, config, observer);
     }
+    observer.started(Stage::Train, Some(amount(config.merges)));
+    if let Some(order) = by_id(config).filter(|_| scan::suits(&pieces, config)) {
+        return learn_after_scanning(pieces, config, order, observer);
+    }
     if pieces.iter().all(|(_, count)| count == Count::ONE) {
         learn_by::<Once>(pieces, config, observer)
     } else {
@@ -45,7 +50,35 @@ pub fn learn_merges(pieces: PieceCounts, config: &TrainConfig, observer: &dyn Ob
     }
 }
 
-fn learn_by<W: Weight + Default>(
+/// The tie rule, if it is one by ids.
+fn by_id(config: &TrainConfig) -> Option<ById> {
+    match config.tie_break {
+        TieBreak::Ids => Some(ById::value()),
+        TieBreak::Hf => Some(ById::gpt2_alphabet()),
+        _ => None,
+    }
+}
+
+/// Learns the first merges by scanning, and goes on with lists where they are cheaper then.
+fn learn_after_scanning(
+    pieces: PieceCounts,
+    config: &TrainConfig,
+    order: ById,
+    observer: &dyn Observer,
+) -> Result<Learned> {
+    let Scanned { text, merges, history, tokens, exhausted } =
+        scan::learn_by_scanning(pieces, config, &order.byte_order, observer)?;
+    let config = if exhausted { &TrainConfig { merges: merges.len(), ..config.clone() } } else { config };
+    let mut lengths = vec![1; 256];
+    for merge in &merges {
+        lengths.push(lengths[place(merge.left)] + lengths[place(merge.right)]);
+    }
+    let text = if merges.len() < config.merges { text } else { Vec::new() };
+    let corpus = Corpus::<Once>::of_tokens(text, tokens, lengths.len())?;
+    Trainer { corpus, order, config: config.clone(), lengths, merges, history }.run(observer)
+}
+
+pub(super) fn learn_by<W: Weight + Default>(
     pieces: PieceCounts,
     config: &TrainConfig,
     observer: &dyn Observer,
@@ -124,7 +157,6 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
     /// Learns in rounds, each of which keeps the pairs above a threshold only: rare pairs are by far the
     /// most and are merged last, if at all, so they are looked up anew when nothing else is left.
     fn run(mut self, observer: &dyn Observer) -> Result<Learned> {
-        observer.started(Stage::Train, Some(amount(self.config.merges)));
         let least = self.config.min_frequency.get().max(1);
         for threshold in thresholds(self.corpus.tokens, &self.config) {
             self.learn_down_to(threshold, observer)?;

@@ -17,6 +17,7 @@ mod merges;
 mod order;
 mod pairs;
 mod queue;
+mod scan;
 #[doc(hidden)]
 pub mod reference;
 mod score;
@@ -27,6 +28,8 @@ mod tests;
 
 pub use learn::{learn_merges, memory_estimate};
 pub use merges::{HistoryPoint, Learned, Merge, Merges};
+#[doc(hidden)]
+pub use scan::{Engine as ScanEngine, merges_by_scanning};
 pub use score::{NotScore, Powers, Score};
 pub use scored::memory_estimate_by;
 

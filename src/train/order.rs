@@ -24,7 +24,7 @@ pub(super) trait Order {
 
 /// By (left, right) after the single bytes have been ordered in some way.
 pub(super) struct ById {
-    byte_order: [u32; 256],
+    pub(super) byte_order: [u32; 256],
 }
 
 impl ById {

@@ -36,7 +36,8 @@ const ROOT_NAMES: [&str; 7] = ["Error", "ErrorKind", "Result", "Observer", "Stag
 const CASTS: [&str; 2] = ["src/units.rs", "src/split/scanner/avx512.rs"];
 
 /// Files that may hold `unsafe`.
-const UNSAFE: [&str; 2] = ["src/pages.rs", "src/split/scanner/avx512.rs"];
+const UNSAFE: [&str; 4] =
+    ["src/pages.rs", "src/split/scanner/avx512.rs", "src/train/scan/avx2.rs", "src/train/scan/avx512.rs"];
 
 const MAX_LINES: usize = 500;
 

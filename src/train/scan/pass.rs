@@ -1,0 +1,237 @@
+use std::mem::replace;
+
+use rayon::prelude::*;
+
+use super::blocks::{self, Engine, LANES, Planes, SPAN, Sites};
+use super::counts::PairCounts;
+use super::rules::{Rule, Rules};
+use super::text::{Chunk, Code, Text};
+use crate::error::Result;
+use crate::observer::Observer;
+use crate::units::{amount, place};
+
+/// Applies the rules to the whole text and brings the counts up to date.
+pub(super) fn apply(
+    rules: &Rules,
+    text: &mut Text,
+    counts: &mut PairCounts,
+    engine: Engine,
+    observer: &dyn Observer,
+) -> Result<()> {
+    let ends = text.ends(rules);
+    let side = counts.side();
+    let mut tally = text
+        .chunks(&ends)
+        .into_par_iter()
+        .try_fold(
+            || Worker::new(rules, side),
+            |mut worker, chunk| {
+                observer.checkpoint()?;
+                worker.merge(chunk, engine);
+                Ok(worker)
+            },
+        )
+        .map(|worker: Result<Worker<'_>>| worker.map(|worker| worker.tally))
+        .try_reduce(|| Tally::new(rules, side), |sum, more| Ok(sum.add(more)))?;
+    for (left, right) in text.edges() {
+        tally.see_edge(rules, left, right);
+    }
+    tally.settle();
+    tally.bring_up_to_date(rules, counts);
+    Ok(())
+}
+
+/// What stands beside the codes that a pass makes.
+///
+/// A neighbour to the left is seen as it is after the pass. One to the right is seen before it is itself
+/// merged: then it is the left code of its rule, and the pair is seen from the other side as it is after.
+struct Tally {
+    side: usize,
+    /// By rule and left neighbour.
+    left: Vec<u64>,
+    /// By rule and right neighbour.
+    right: Vec<u64>,
+    left_now: Vec<u32>,
+    right_now: Vec<u32>,
+    /// At most so many sites are in the tables of now, which have 32 bits for them.
+    sites: u64,
+}
+
+impl Tally {
+    fn new(rules: &Rules, side: usize) -> Tally {
+        let size = rules.list.len() * side;
+        Tally {
+            side,
+            left: vec![0; size],
+            right: vec![0; size],
+            left_now: vec![0; size],
+            right_now: vec![0; size],
+            sites: 0,
+        }
+    }
+
+    /// Makes sure that so many sites can be tallied.
+    fn expect(&mut self, sites: usize) {
+        if self.sites + amount(sites) > u64::from(u32::MAX) {
+            self.settle();
+        }
+        self.sites += amount(sites);
+    }
+
+    fn settle(&mut self) {
+        let both = self
+            .left
+            .iter_mut()
+            .zip(&mut self.left_now)
+            .chain(self.right.iter_mut().zip(&mut self.right_now));
+        for (sum, now) in both {
+            *sum += u64::from(replace(now, 0));
+        }
+        self.sites = 0;
+    }
+
+    fn add(mut self, mut other: Tally) -> Tally {
+        other.settle();
+        let both = self.left.iter_mut().zip(&other.left).chain(self.right.iter_mut().zip(&other.right));
+        both.for_each(|(sum, more)| *sum += more);
+        self
+    }
+
+    /// Takes note of two neighbours in different chunks as they are after the pass.
+    fn see_edge(&mut self, rules: &Rules, left: Code, right: Code) {
+        let rule_that_made = |code| rules.list.iter().position(|rule| rule.made == code);
+        let was = match rule_that_made(right) {
+            Some(rule) => {
+                self.left[rule * self.side + usize::from(left)] += 1;
+                rules.list[rule].left
+            }
+            None => right,
+        };
+        if let Some(rule) = rule_that_made(left) {
+            self.right[rule * self.side + usize::from(was)] += 1;
+        }
+    }
+
+    /// Puts the new pairs into the table and takes out those that stood in their places.
+    fn bring_up_to_date(mut self, rules: &Rules, counts: &mut PairCounts) {
+        let side = self.side;
+        let codes = || (0..side).map(|code| Code::try_from(code).expect("tables are small"));
+        for (number, rule) in rules.list.iter().enumerate() {
+            for neighbour in codes() {
+                let seen = self.left[number * side + usize::from(neighbour)];
+                if seen == 0 {
+                    continue;
+                }
+                let mut was = neighbour;
+                if let Some(other) = rules.list.iter().position(|other| other.made == neighbour) {
+                    was = rules.list[other].right;
+                    self.right[other * side + usize::from(rule.left)] -= seen;
+                }
+                *counts.get_mut(neighbour, rule.made) += seen;
+                *counts.get_mut(was, rule.left) -= seen;
+            }
+        }
+        for (number, rule) in rules.list.iter().enumerate() {
+            for neighbour in codes() {
+                let seen = self.right[number * side + usize::from(neighbour)];
+                *counts.get_mut(rule.made, neighbour) += seen;
+                *counts.get_mut(rule.right, neighbour) -= seen;
+            }
+        }
+        for rule in &rules.list {
+            *counts.get_mut(rule.left, rule.right) = 0;
+        }
+    }
+}
+
+/// What a thread needs to work on chunks.
+struct Worker<'a> {
+    rules: &'a Rules,
+    sites: Sites,
+    tally: Tally,
+}
+
+impl Worker<'_> {
+    fn new(rules: &Rules, side: usize) -> Worker<'_> {
+        Worker { rules, sites: Sites::new(), tally: Tally::new(rules, side) }
+    }
+
+    /// Applies the rules to a chunk.
+    fn merge(&mut self, chunk: Chunk<'_>, engine: Engine) {
+        let codes = chunk.low.len();
+        let Some(last) = codes.checked_sub(1) else { return };
+        self.tally.expect(codes);
+        let mut planes = Planes { low: chunk.low, high: chunk.high, out: 0, gone: chunk.ends.first_goes };
+        let whole = last / LANES * LANES;
+        for from in (0..whole).step_by(SPAN) {
+            engine.close_gaps(&mut planes, from..whole.min(from + SPAN), self.rules, &mut self.sites);
+            self.write(&mut planes, false);
+        }
+        blocks::close_gaps(&mut planes, whole..codes, self.rules, &mut self.sites);
+        self.write(&mut planes, true);
+        if let Some(rule) = chunk.ends.last_merges {
+            self.write_last(&mut planes, rule);
+        }
+        *chunk.length = planes.out;
+    }
+
+    fn write(&mut self, planes: &mut Planes<'_>, finished: bool) {
+        if planes.high.is_empty() {
+            self.write_sites::<false>(planes, finished);
+        } else {
+            self.write_sites::<true>(planes, finished);
+        }
+    }
+
+    /// Writes the new codes at the sites and tallies what stands beside them. A site whose right neighbour
+    /// is still to be read waits.
+    fn write_sites<const WIDE: bool>(&mut self, planes: &mut Planes<'_>, finished: bool) {
+        let Planes { low, high, out, .. } = planes;
+        let (low, high) = (&mut low[..*out], &mut **high);
+        let code = |low: &[u8], high: &[u8], at: usize| {
+            Code::from_le_bytes([low[at], if WIDE { high[at] } else { 0 }])
+        };
+        let Tally { side, left_now, right_now, .. } = &mut self.tally;
+        let sites = &mut self.sites;
+        for site in 0..sites.count {
+            let at = place(sites.places[site]);
+            if at + 1 == low.len() && !finished {
+                sites.places[0] = sites.places[site];
+                sites.rights_low[0] = sites.rights_low[site];
+                sites.rights_high[0] = sites.rights_high[site];
+                sites.count = 1;
+                return;
+            }
+            let right = [sites.rights_low[site], if WIDE { sites.rights_high[site] } else { 0 }];
+            let (number, &Rule { made, .. }) =
+                self.rules.rule(code(low, high, at), Code::from_le_bytes(right));
+            if at > 0 {
+                left_now[number * *side + usize::from(code(low, high, at - 1))] += 1;
+            }
+            if at + 1 < low.len() {
+                right_now[number * *side + usize::from(code(low, high, at + 1))] += 1;
+            }
+            let [made_low, made_high] = made.to_le_bytes();
+            low[at] = made_low;
+            if WIDE {
+                high[at] = made_high;
+            }
+        }
+        sites.count = 0;
+    }
+
+    /// Merges the last code with the first of the chunk after, which that chunk leaves out.
+    fn write_last(&mut self, planes: &mut Planes<'_>, rule: usize) {
+        let [low, high] = self.rules.list[rule].made.to_le_bytes();
+        let last = planes.out - 1;
+        planes.low[last] = low;
+        if let Some(place) = planes.high.get_mut(last) {
+            *place = high;
+        }
+        if let Some(before) = last.checked_sub(1) {
+            let before = [planes.low[before], planes.high.get(before).copied().unwrap_or(0)];
+            let neighbour = usize::from(Code::from_le_bytes(before));
+            self.tally.left_now[rule * self.tally.side + neighbour] += 1;
+        }
+    }
+}

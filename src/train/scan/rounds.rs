@@ -1,0 +1,244 @@
+use rayon::prelude::*;
+
+use super::batch::{Limits, Token, choose};
+use super::counts::{MOST_CODES, PairCounts};
+use super::layout::{Layout, histogram, lay_out};
+use super::pass::apply;
+use super::rare::{Rare, set_aside};
+use super::rules::{Rule, Rules};
+use super::text::{Code, Text};
+use super::worth::Worth;
+use super::{BETWEEN, Scanned, Tuning};
+use crate::count::PieceCounts;
+use crate::error::Result;
+use crate::observer::{Observer, Stage};
+use crate::train::{HistoryPoint, Merge, TrainConfig};
+use crate::units::{Count, amount};
+
+/// The state of the scan between rounds.
+pub(super) struct Rounds<'a> {
+    config: &'a TrainConfig,
+    byte_order: &'a [u32; 256],
+    tuning: Tuning,
+    observer: &'a dyn Observer,
+    text: Text,
+    counts: PairCounts,
+    /// The tokens that may be merged.
+    tokens: Vec<Token>,
+    /// Each code's token as training numbers it.
+    numbers: Vec<u16>,
+    /// Codes for new tokens, the next one last.
+    free: Vec<Code>,
+    /// Bytes that share a code, until codes have two bytes.
+    rare: Option<Rare>,
+    /// Tokens in the text now.
+    in_text: u64,
+    merges: Vec<Merge>,
+    history: Vec<HistoryPoint>,
+    worth: Worth,
+}
+
+impl<'a> Rounds<'a> {
+    /// Lays the text out, gives bytes their codes, and counts the pairs.
+    pub(super) fn new(
+        pieces: PieceCounts,
+        config: &'a TrainConfig,
+        byte_order: &'a [u32; 256],
+        tuning: Tuning,
+        observer: &'a dyn Observer,
+    ) -> Result<Rounds<'a>> {
+        let Layout { bytes, between, gaps, separators } = lay_out(pieces);
+        let mut used = histogram(&bytes);
+        if let Some(between) = between {
+            used[usize::from(between)] = 0;
+        }
+        let in_text = amount(bytes.len()) - separators;
+        let mut text = Text::new(bytes, tuning.chunk);
+        let rare = if gaps.is_empty() { Rare::choose(&used, in_text, tuning.rare_share) } else { None };
+        let (counts, rare) = set_aside(rare, &mut text, observer)?;
+        let is_rare = |byte| rare.as_ref().is_some_and(|rare| rare.has(byte));
+        let frequent = |byte: &u8| used[usize::from(*byte)] > 0 && !is_rare(*byte);
+        let kept = |byte: &u8| Some(*byte) == between || rare.as_ref().is_some_and(|rare| rare.code == *byte);
+        let free = (0..=255).rev().filter(|byte| !frequent(byte) && !kept(byte)).map(Code::from);
+        let mut rounds = Rounds {
+            config,
+            byte_order,
+            tuning,
+            observer,
+            text,
+            counts,
+            tokens: Vec::new(),
+            numbers: vec![BETWEEN; MOST_CODES],
+            free: free.take(tuning.narrow_merges).collect(),
+            rare: None,
+            in_text,
+            merges: Vec::new(),
+            history: Vec::new(),
+            worth: Worth::default(),
+        };
+        (0..=255).filter(frequent).for_each(|byte| rounds.add_byte(byte, Code::from(byte)));
+        rounds.rare = rare;
+        if !gaps.is_empty() {
+            rounds.widen();
+            rounds.mark_gaps(&gaps);
+        }
+        rounds.record();
+        Ok(rounds)
+    }
+
+    pub(super) fn run(mut self) -> Result<Scanned> {
+        let exhausted = loop {
+            let wanted = self.config.merges - self.merges.len();
+            if wanted == 0 {
+                break false;
+            }
+            if self.free.is_empty() {
+                if self.is_wide() {
+                    break false;
+                }
+                self.widen();
+                continue;
+            }
+            self.observer.checkpoint()?;
+            let limits = Limits {
+                least: self
+                    .config
+                    .min_frequency
+                    .get()
+                    .max(1)
+                    .max(self.rare.as_ref().map_or(0, |rare| rare.most + 1)),
+                longest: self.config.max_token_bytes.unwrap_or(usize::MAX),
+                most: wanted.min(self.free.len()),
+            };
+            let batch = choose(&self.counts, &self.tokens, limits);
+            if batch.is_empty() {
+                if self.rare.is_none() {
+                    break true;
+                }
+                self.widen();
+                continue;
+            }
+            if self.tuning.leave_off && self.worth.lists_are_cheaper(wanted) {
+                break false;
+            }
+            self.worth.note(batch.len(), batch.iter().map(|rule| rule.count).sum(), self.in_text);
+            self.merge(batch)?;
+        };
+        Ok(self.finish(exhausted))
+    }
+
+    fn is_wide(&self) -> bool {
+        self.counts.side() > 256
+    }
+
+    fn add_byte(&mut self, byte: u8, code: Code) {
+        let order = self.byte_order[usize::from(byte)];
+        self.tokens.push(Token { code, order, bytes: 1 });
+        self.numbers[usize::from(code)] = u16::from(byte);
+    }
+
+    /// Goes over to codes of two bytes, and gives the rare bytes codes of their own.
+    fn widen(&mut self) {
+        self.text.widen();
+        self.counts = self.counts.widened(MOST_CODES);
+        // One more than bytes can be is for what stands between sequences if no byte is.
+        let last = Code::try_from(self.tuning.most_codes.min(MOST_CODES)).expect("tables are small");
+        self.free.splice(..0, (WIDE_BETWEEN + 1..last).rev());
+        let Some(rare) = self.rare.take() else { return };
+        let codes: Vec<(u8, Code)> =
+            (0..=255).filter(|&byte| rare.has(byte)).zip(WIDE_BETWEEN + 1..).collect();
+        self.free.retain(|code| !codes.iter().any(|(_, taken)| taken == code));
+        codes.iter().for_each(|&(byte, code)| self.add_byte(byte, code));
+        rare.put_back(&codes, &mut self.text, &mut self.counts);
+    }
+
+    /// Puts a code of its own between the sequences, where a zero stood.
+    fn mark_gaps(&mut self, gaps: &[usize]) {
+        let [low, high] = WIDE_BETWEEN.to_le_bytes();
+        for &gap in gaps {
+            let (left, right) = (Code::from(self.text.low[gap - 1]), Code::from(self.text.low[gap + 1]));
+            *self.counts.get_mut(left, 0) -= 1;
+            *self.counts.get_mut(0, right) -= 1;
+            *self.counts.get_mut(left, WIDE_BETWEEN) += 1;
+            *self.counts.get_mut(WIDE_BETWEEN, right) += 1;
+            (self.text.low[gap], self.text.high[gap]) = (low, high);
+        }
+    }
+
+    fn merge(&mut self, mut batch: Vec<Rule>) -> Result<()> {
+        for rule in &mut batch {
+            rule.made = self.free.pop().expect("no more pairs are chosen than there are codes");
+        }
+        let rules = Rules::new(batch);
+        apply(&rules, &mut self.text, &mut self.counts, self.tuning.engine, self.observer)?;
+        for rule in &rules.list {
+            self.note(rule);
+        }
+        self.observer.advanced(Stage::Train, amount(rules.list.len()));
+        Ok(())
+    }
+
+    /// Takes note of a merge, as if those that were done with it after it were still to come.
+    fn note(&mut self, rule: &Rule) {
+        let number = u16::try_from(256 + self.merges.len()).expect("there are fewer codes");
+        let numbers = [rule.left, rule.right].map(|code| u32::from(self.numbers[usize::from(code)]));
+        let lengths = [rule.left, rule.right].map(|code| self.length(code));
+        self.merges.push(Merge { left: numbers[0], right: numbers[1], count: Count::new(rule.count) });
+        self.numbers[usize::from(rule.made)] = number;
+        self.tokens.push(Token { code: rule.made, order: u32::from(number), bytes: lengths.iter().sum() });
+        let mut merged = rule.count;
+        if rule.left == rule.right {
+            // Of a run of n, n - 1 pairs: those between two new tokens and before an odd one are left over.
+            merged -= self.counts.get(rule.made, rule.made) + self.counts.get(rule.made, rule.left);
+        }
+        self.in_text -= merged;
+        if self.merges.len().is_multiple_of(self.config.history_every.max(1)) {
+            self.record();
+        }
+    }
+
+    fn length(&self, code: Code) -> usize {
+        self.tokens.iter().find(|token| token.code == code).map_or(0, |token| token.bytes)
+    }
+
+    fn record(&mut self) {
+        self.history.push(HistoryPoint { merges: amount(self.merges.len()), tokens: self.in_text });
+    }
+
+    fn finish(self, exhausted: bool) -> Scanned {
+        let shared = self.rare.as_ref().map(|rare| (rare.code, rare.bytes()));
+        let text = numbered(&self.text, &self.numbers, shared);
+        Scanned { text, merges: self.merges, history: self.history, tokens: self.in_text, exhausted }
+    }
+}
+
+/// The text as training numbers its tokens. Where bytes share a code, they come in order.
+fn numbered(text: &Text, numbers: &[u16], shared: Option<(u8, &[u8])>) -> Vec<u16> {
+    let (code, mut bytes) = shared.unwrap_or_default();
+    let mut numbered = vec![0; text.lengths.iter().sum()];
+    let mut rest = numbered.as_mut_slice();
+    let mut parts = Vec::with_capacity(text.lengths.len());
+    for (chunk, &length) in text.lengths.iter().enumerate() {
+        let (part, behind) = std::mem::take(&mut rest).split_at_mut(length);
+        let places = chunk * text.room..chunk * text.room + length;
+        let low = &text.low[places.clone()];
+        let set_aside = if bytes.is_empty() { 0 } else { low.iter().filter(|&&low| low == code).count() };
+        let (here, after) = bytes.split_at(set_aside);
+        parts.push((part, low, text.high.get(places).unwrap_or_default(), here));
+        (rest, bytes) = (behind, after);
+    }
+    parts.into_par_iter().for_each(|(part, low, high, set_aside)| {
+        let highs = high.iter().copied().chain(std::iter::repeat(0));
+        for ((number, &low), high) in part.iter_mut().zip(low).zip(highs) {
+            *number = numbers[usize::from(Code::from_le_bytes([low, high]))];
+        }
+        let places = (0..low.len()).filter(|_| !set_aside.is_empty()).filter(|&at| low[at] == code);
+        for (at, &byte) in places.zip(set_aside) {
+            part[at] = u16::from(byte);
+        }
+    });
+    numbered
+}
+
+/// Stands between sequences where no code of one byte is left for it.
+const WIDE_BETWEEN: Code = 256;

@@ -1,0 +1,202 @@
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::blocks::Engine;
+use super::rounds::Rounds;
+use super::{BETWEEN, LEAST_BYTES, Scanned, Tuning, merges_by_scanning, suits};
+use crate::count::PieceCounts;
+use crate::observer::Silent;
+use crate::train::corpus::Once;
+use crate::train::learn::learn_by;
+use crate::train::order::ById;
+use crate::train::{Learned, Merges, TieBreak, TrainConfig, learn_merges, reference};
+use crate::units::{Count, amount};
+
+/// Sequences over alphabets of one to four symbols with long runs, over all bytes, or of many blocks.
+fn sequence() -> impl Strategy<Value = Vec<u8>> {
+    let runs = |symbols: &'static [u8], longest: usize| {
+        vec((proptest::sample::select(symbols), 1..longest), 1..14)
+            .prop_map(|runs| runs.into_iter().flat_map(|(byte, length)| vec![byte; length]).collect())
+    };
+    prop_oneof![
+        runs(b"a", 90),
+        runs(b"ab", 40),
+        runs(b"a !", 6),
+        runs(b"abc\xff", 6),
+        vec(any::<u8>(), 1..40),
+        vec(proptest::sample::select(b"abcd".as_slice()), 1..200),
+        vec(proptest::sample::select(b"abcdefghijklmnop".as_slice()), 1..600),
+        Just((0..=255).collect()),
+    ]
+}
+
+fn pieces() -> impl Strategy<Value = PieceCounts> {
+    vec((sequence(), prop_oneof![3 => Just(1u64), 1 => 1..4u64]), 1..6).prop_map(|sequences| {
+        let mut seen = std::collections::HashSet::new();
+        let distinct = sequences.iter().filter(|(sequence, _)| seen.insert(sequence));
+        distinct.map(|(sequence, count)| (&**sequence, Count::new(*count))).collect()
+    })
+}
+
+fn tuning() -> impl Strategy<Value = Tuning> {
+    let chunk = prop_oneof![1..9usize, 60..140usize, Just(1 << 18)];
+    let rare_share = prop_oneof![Just(1), 2..40u64, Just(2_500)];
+    let narrow_merges = prop_oneof![0..6usize, Just(256)];
+    (chunk, rare_share, narrow_merges, proptest::sample::select(Engine::here())).prop_map(
+        |(chunk, rare_share, narrow_merges, engine)| Tuning {
+            chunk,
+            rare_share,
+            narrow_merges,
+            leave_off: false,
+            ..Tuning::new(engine)
+        },
+    )
+}
+
+fn scan(pieces: &PieceCounts, config: &TrainConfig, tuning: Tuning, threads: usize) -> Scanned {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a small pool");
+    let order = if config.tie_break == TieBreak::Hf { ById::gpt2_alphabet() } else { ById::value() };
+    pool.install(|| {
+        Rounds::new(pieces.clone(), config, &order.byte_order, tuning, &Silent)
+            .and_then(Rounds::run)
+            .expect("nothing stops it")
+    })
+}
+
+/// The text that is left, which the merges make of the sequences.
+fn replayed(pieces: &PieceCounts, learned: &Learned) -> Vec<u16> {
+    let mut text: Vec<u16> = Vec::new();
+    for (piece, count) in pieces.iter() {
+        for _ in 0..count.get() {
+            text.extend(piece.iter().map(|&byte| u16::from(byte)));
+            text.push(BETWEEN);
+        }
+    }
+    text.pop();
+    for (merge, number) in learned.merges.iter().zip(256..) {
+        let mut rest = text.as_slice();
+        let mut merged = Vec::new();
+        while let [first, after @ ..] = rest {
+            let found = u32::from(*first) == merge.left
+                && after.first().is_some_and(|&next| u32::from(next) == merge.right);
+            merged.push(if found { number } else { *first });
+            rest = &after[usize::from(found)..];
+        }
+        text = merged;
+    }
+    text
+}
+
+proptest! {
+    #[test]
+    fn scanning_learns_what_the_reference_learns(
+        pieces in pieces(),
+        tuning in tuning(),
+        tie_break in proptest::sample::select(vec![TieBreak::Ids, TieBreak::Hf]),
+        min_frequency in 0..4u64,
+        max_token_bytes in prop_oneof![Just(None), (1..6usize).prop_map(Some)],
+        merges in 0..90usize,
+        history_every in 1..7usize,
+        threads in proptest::sample::select(vec![1usize, 2, 7]),
+    ) {
+        let config = TrainConfig {
+            min_frequency: Count::new(min_frequency),
+            max_token_bytes,
+            tie_break,
+            history_every,
+            ..TrainConfig::new(merges)
+        };
+        let scanned = scan(&pieces, &config, tuning, threads);
+        let mut expected = reference::learn_merges(&pieces, &config);
+        let text = replayed(&pieces, &expected);
+        expected.history.retain(|point| point.merges % amount(history_every) == 0);
+        prop_assert_eq!(&scanned.history, &expected.history);
+        prop_assert_eq!(scanned.exhausted, scanned.merges.len() < merges);
+        let tokens = text.iter().filter(|&&token| token != BETWEEN).count();
+        prop_assert_eq!(scanned.tokens, amount(tokens));
+        prop_assert_eq!(&scanned.text, &text);
+        prop_assert_eq!(scanned.merges, expected.merges.iter().copied().collect::<Vec<_>>());
+    }
+}
+
+/// Text of some hundred made-up words, always the same.
+fn prose(bytes: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = move |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 33) % below
+    };
+    let mut text = String::new();
+    while text.len() < bytes {
+        let mut word = next(30) * next(30) + 1;
+        while word > 0 {
+            text.push_str(["ka", "to", "ri", "een", "sha", "lu", "mo"][crate::units::place64(word % 7)]);
+            word /= 7;
+        }
+        text.push_str(if next(20) == 0 { ".      " } else { " " });
+        if next(300) == 0 {
+            text.push_str("\u{e9}\u{2026}");
+        }
+    }
+    text.into_bytes()
+}
+
+#[test]
+fn spans_chunks_engines_and_threads_meet_exactly() {
+    let text = prose(60_000);
+    let pieces: PieceCounts = [(&*text, Count::ONE)].into_iter().collect();
+    let config = TrainConfig::new(120);
+    let expected = reference::learn_merges(&pieces, &config).merges;
+    for engine in Engine::here() {
+        for (chunk, threads, narrow_merges) in
+            [(1 << 18, 1, 256), (7_000, 2, 256), (9_999, 7, 40), (1 << 18, 2, 0)]
+        {
+            let tuning = Tuning { chunk, narrow_merges, leave_off: false, ..Tuning::new(engine) };
+            let scanned = scan(&pieces, &config, tuning, threads);
+            assert_eq!(Merges::new(scanned.merges), expected, "{tuning:?}, {threads} threads");
+        }
+    }
+}
+
+#[test]
+fn lists_go_on_where_scanning_leaves_off() {
+    let text = prose(LEAST_BYTES + 100);
+    let halves = text.split_at(text.len() / 3);
+    let pieces: PieceCounts = [(halves.0, Count::ONE), (halves.1, Count::ONE)].into_iter().collect();
+    let config = TrainConfig { min_frequency: Count::new(9), history_every: 50, ..TrainConfig::new(1_500) };
+    assert!(suits(&pieces, &config));
+    let learned = learn_merges(pieces.clone(), &config, &Silent).expect("nothing stops it");
+    let by_lists = learn_by::<Once>(pieces.clone(), &config, &Silent).expect("nothing stops it");
+    assert_eq!(learned, by_lists);
+    let few = TrainConfig { merges: 400, ..config };
+    let scanned = merges_by_scanning(pieces, &few, Engine::Portable, &Silent).expect("nothing stops it");
+    assert_eq!(scanned, Merges::new(by_lists.merges.iter().take(400).copied().collect()));
+}
+
+#[test]
+fn scanning_suits_long_texts_that_seldom_repeat() {
+    let text = prose(LEAST_BYTES);
+    let pieces = |count| -> PieceCounts { [(&*text, Count::new(count))].into_iter().collect() };
+    let config = TrainConfig::new(1_000);
+    assert!(suits(&pieces(1), &config));
+    assert!(!suits(&pieces(2), &config), "it would take twice the memory");
+    assert!(!suits(&pieces(u64::MAX), &config));
+    assert!(!suits(&[(b"short".as_slice(), Count::ONE)].into_iter().collect(), &config));
+    assert!(!suits(&pieces(1), &TrainConfig { tie_break: TieBreak::First, ..config }));
+}
+
+#[test]
+fn a_scan_can_be_stopped() {
+    struct Stop;
+    impl crate::Observer for Stop {
+        fn stopping(&self) -> bool {
+            true
+        }
+    }
+    let text = prose(LEAST_BYTES);
+    let pieces: PieceCounts = [(&*text, Count::ONE)].into_iter().collect();
+    let stopped = learn_merges(pieces, &TrainConfig::new(10), &Stop).unwrap_err();
+    assert_eq!(stopped.kind(), crate::ErrorKind::Interrupted);
+}

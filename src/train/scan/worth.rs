@@ -1,0 +1,44 @@
+use crate::units::amount;
+
+/// Rounds that are looked at together: single ones differ much.
+const ROUNDS: usize = 8;
+
+/// Merging one occurrence by lists costs as much as scanning so many codes, finding it for the lists included.
+const CODES_A_MERGE: u64 = 150;
+
+/// If so many rounds are likely to do all that is left, making lists is not worth it.
+const FEW_ROUNDS: usize = 30;
+
+/// Tells when scanning ceases to be worth it.
+#[derive(Default)]
+pub(super) struct Worth {
+    rounds: [Round; ROUNDS],
+    next: usize,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Round {
+    merges: usize,
+    occurrences: u64,
+    codes: u64,
+}
+
+impl Worth {
+    /// Takes note of a round: how many pairs it merges, how often they occur, and the codes it scans.
+    pub(super) fn note(&mut self, merges: usize, occurrences: u64, codes: u64) {
+        self.rounds[self.next % ROUNDS] = Round { merges, occurrences, codes };
+        self.next += 1;
+    }
+
+    /// Whether so many more merges would cost less with lists.
+    pub(super) fn lists_are_cheaper(&self, wanted: usize) -> bool {
+        if self.next < ROUNDS {
+            return false;
+        }
+        let merges: usize = self.rounds.iter().map(|round| round.merges).sum();
+        let occurrences: u64 = self.rounds.iter().map(|round| round.occurrences).sum();
+        let codes: u64 = self.rounds.iter().map(|round| round.codes).sum();
+        let few = amount(wanted) * amount(ROUNDS) <= amount(merges) * amount(FEW_ROUNDS);
+        occurrences.saturating_mul(CODES_A_MERGE) < codes && !few
+    }
+}
