@@ -29,6 +29,8 @@ pub(super) enum Fault {
         u32::MAX
     )]
     TooLong { bytes: usize },
+    #[error("the split has {steps} steps that are not those of a pattern known here")]
+    Steps { steps: usize },
     #[error("special token number {number} is empty")]
     EmptySpecial { number: usize },
     #[error("the special tokens are too many or too long to search for")]
@@ -52,6 +54,9 @@ impl From<Fault> for Error {
             ),
             Fault::TooLong { .. } => {
                 (ErrorKind::Failed, Some("cut the document, or use a pattern that has a name"))
+            }
+            Fault::Steps { .. } => {
+                (ErrorKind::Failed, Some("name the pattern that cuts the same, as one regular expression"))
             }
             Fault::EmptySpecial { .. } | Fault::Specials(_) => (ErrorKind::Usage, None),
         };

@@ -28,7 +28,7 @@ pub enum SplitPattern {
 pub enum Named {
     /// GPT-2's.
     Gpt2,
-    /// GPT-4's, as Hugging Face, rustbpe and minbpe write it.
+    /// GPT-4's, as Hugging Face, rustbpe and minbpe write it, and as Llama 3 has it.
     Gpt4,
     /// tiktoken's present cl100k string, which differs from `Gpt4` on white space at the end of a text.
     Cl100k,
@@ -36,6 +36,10 @@ pub enum Named {
     O200k,
     /// nanochat's: GPT-4's with at most two digits together.
     Nanochat,
+    /// Qwen 2's and 2.5's: GPT-4's with digits one by one.
+    Qwen2,
+    /// DeepSeek V3's: numbers, Chinese and Japanese, and the rest, cut one after the other.
+    DeepSeekV3,
 }
 
 const UNSPLIT: &str = r"(?s).+";
@@ -62,9 +66,46 @@ const O200K: &str = concat!(
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
 
+const QWEN2: &str = concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}",
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+);
+/// The expressions of DeepSeek's `tokenizer.json`, each of which cuts the pieces of the one before.
+const DEEPSEEK_V3: [&str; 3] = [
+    r"\p{N}{1,3}",
+    "[一-龥\u{3040}-ゟ゠-ヿ]+",
+    concat!(
+        r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^"##,
+        "\r\n",
+        r"\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[",
+        "\r\n",
+        r"]*|\s*[",
+        "\r\n",
+        r"]+|\s+(?!\S)|\s+",
+    ),
+];
+/// The same at once. What cuts within Chinese and Japanese stands apart, and white space ends before these
+/// and before numbers as it ends with the text.
+const DEEPSEEK_V3_AT_ONCE: &str = concat!(
+    r##"\p{N}{1,3}|[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+"##,
+    r"|[^\r\n\p{L}\p{N}\p{P}\p{S}\u4E00-\u9FA5\u3040-\u30FF]?(?:(?![\u4E00-\u9FA5\u3040-\u30FF])[\p{L}\p{M}])+",
+    r"|[\u3040\u3097\u3098\u3099\u309A]?(?:(?=[\u4E00-\u9FA5\u3040-\u30FF])[\p{L}\p{M}])+",
+    r"| ?(?:(?![\u3040-\u30FF])[\p{P}\p{S}])+[\r\n]*|(?:(?=[\u3040-\u30FF])[\p{P}\p{S}])+",
+    r"|[\u3040\u3097\u3098]+?(?=[\u3040\u3097\u3098](?=[\u4E00-\u9FA5\u3040-\u30FF])[\p{L}\p{M}])|[\u3040\u3097\u3098]+",
+    r"|\s*[\r\n]+|\s+(?![^\s\p{N}\u4E00-\u9FA5\u3040-\u30FF])|\s+",
+);
+
 impl Named {
     /// All of them.
-    pub const ALL: [Named; 5] = [Named::Gpt2, Named::Gpt4, Named::Cl100k, Named::O200k, Named::Nanochat];
+    pub const ALL: [Named; 7] = [
+        Named::Gpt2,
+        Named::Gpt4,
+        Named::Cl100k,
+        Named::O200k,
+        Named::Nanochat,
+        Named::Qwen2,
+        Named::DeepSeekV3,
+    ];
 
     /// The name, as recipes write it.
     pub const fn name(self) -> &'static str {
@@ -74,11 +115,13 @@ impl Named {
             Named::Cl100k => "cl100k",
             Named::O200k => "o200k",
             Named::Nanochat => "nanochat",
+            Named::Qwen2 => "qwen2",
+            Named::DeepSeekV3 => "deepseek-v3",
         }
     }
 
-    /// The regular expression, as its origin publishes it; right for fancy-regex, tiktoken and
-    /// Python's `regex`.
+    /// The regular expression, as its origin publishes it, except that DeepSeek's three are one; right for
+    /// fancy-regex, tiktoken and Python's `regex`.
     pub const fn regex(self) -> &'static str {
         match self {
             Named::Gpt2 => GPT2,
@@ -86,6 +129,8 @@ impl Named {
             Named::Cl100k => CL100K,
             Named::O200k => O200K,
             Named::Nanochat => NANOCHAT,
+            Named::Qwen2 => QWEN2,
+            Named::DeepSeekV3 => DEEPSEEK_V3_AT_ONCE,
         }
     }
 
@@ -93,7 +138,23 @@ impl Named {
     pub const fn oniguruma(self) -> &'static str {
         match self {
             Named::Cl100k => CL100K_ONIGURUMA,
-            Named::Gpt2 | Named::Gpt4 | Named::O200k | Named::Nanochat => self.regex(),
+            Named::Gpt2 | Named::Gpt4 | Named::O200k | Named::Nanochat | Named::Qwen2 | Named::DeepSeekV3 => {
+                self.regex()
+            }
+        }
+    }
+
+    /// Expressions in Oniguruma's dialect that cut the same if each cuts the pieces of the one before, as
+    /// the origin's `tokenizer.json` has them.
+    pub const fn steps(&self) -> &[&'static str] {
+        match self {
+            Named::Gpt2 => &[GPT2],
+            Named::Gpt4 => &[GPT4],
+            Named::Cl100k => &[CL100K_ONIGURUMA],
+            Named::O200k => &[O200K],
+            Named::Nanochat => &[NANOCHAT],
+            Named::Qwen2 => &[QWEN2],
+            Named::DeepSeekV3 => &DEEPSEEK_V3,
         }
     }
 }
@@ -117,6 +178,23 @@ impl SplitPattern {
         Ok(SplitPattern::Custom(text.to_owned()))
     }
 
+    /// The pattern of expressions in Oniguruma's dialect each of which cuts the pieces of the one before.
+    ///
+    /// # Errors
+    /// They are several, and not the ones of a pattern that has a name; or as for one.
+    pub fn from_steps(steps: &[String]) -> Result<SplitPattern> {
+        if let [regex] = steps {
+            return SplitPattern::from_oniguruma(regex);
+        }
+        let same = |(step, known): (&String, &&str)| escaped(step) == escaped(known);
+        let is =
+            |named: &Named| named.steps().len() == steps.len() && steps.iter().zip(named.steps()).all(same);
+        match Named::ALL.into_iter().find(is) {
+            Some(named) => Ok(SplitPattern::Named(named)),
+            None => Err(Fault::Steps { steps: steps.len() }.into()),
+        }
+    }
+
     /// The regular expression in the dialect of fancy-regex, tiktoken, and Python's `regex`.
     pub fn regex(&self) -> &str {
         match self {
@@ -137,6 +215,11 @@ impl SplitPattern {
             SplitPattern::Custom(text) => same_in_both(text).map(|()| text.as_str()),
         }
     }
+}
+
+/// With line breaks as escapes, which some write as they are.
+fn escaped(regex: &str) -> String {
+    regex.replace('\r', r"\r").replace('\n', r"\n")
 }
 
 /// Refuses the constructs that both engines accept and understand differently.
@@ -187,6 +270,7 @@ const PUNCTUATION: Spellings =
     &[r" ?[^\s\p{L}\p{N}]+[\r\n]*", r" ?[^\s\p{L}\p{N}]++[\r\n]*", r" ?[^\s\p{L}\p{N}]++[\r\n]*+"];
 const THREE_DIGITS: Spellings = &[r"\p{N}{1,3}", r"\p{N}{1,3}+"];
 const TWO_DIGITS: Spellings = &[r"\p{N}{1,2}", r"\p{N}{1,2}+"];
+const ONE_DIGIT: Spellings = &[r"\p{N}"];
 const GPT4_SPACE: Spellings = &[
     r"\s*[\r\n]+|\s+(?!\S)|\s+",
     r"\s*[\r\n]|\s+(?!\S)|\s+",
@@ -197,6 +281,9 @@ const CL100K_SPACE: Spellings =
     &[r"\s++$|\s*[\r\n]|\s+(?!\S)|\s", r"\s+$|\s*[\r\n]|\s+(?!\S)|\s", r"\s+\z|\s*[\r\n]|\s+(?!\S)|\s"];
 
 fn recognised(text: &str, dialect: Dialect) -> Option<SplitPattern> {
+    if text == DEEPSEEK_V3_AT_ONCE {
+        return Some(SplitPattern::Named(Named::DeepSeekV3));
+    }
     // Both mean something else in Oniguruma: groups of digits repeated, and the end of a line.
     if dialect == Dialect::Oniguruma && (text.contains(",2}+") || text.contains(",3}+") || text.contains('$'))
     {
@@ -220,6 +307,8 @@ fn recognised(text: &str, dialect: Dialect) -> Option<SplitPattern> {
         Named::Cl100k
     } else if spelled(text, &[CONTRACTION, WORD, TWO_DIGITS, PUNCTUATION, GPT4_SPACE]) {
         Named::Nanochat
+    } else if spelled(text, &[CONTRACTION, WORD, ONE_DIGIT, PUNCTUATION, GPT4_SPACE]) {
+        Named::Qwen2
     } else {
         return None;
     };
@@ -249,7 +338,7 @@ impl fmt::Display for SplitPattern {
 /// A text that names no pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "there is no split pattern {name:?}; there are none, gpt2, gpt4, cl100k, o200k and nanochat, and {{ regex = \"…\" }}"
+    "there is no split pattern {name:?}; there are none, gpt2, gpt4 (also llama3), cl100k, o200k, nanochat, qwen2 and deepseek-v3, and {{ regex = \"…\" }}"
 )]
 pub struct NotPattern {
     name: String,
@@ -258,8 +347,9 @@ pub struct NotPattern {
 impl FromStr for SplitPattern {
     type Err = NotPattern;
 
-    /// Reads a name.
+    /// Reads a name. `llama3` is another name of `gpt4`, since the patterns are the same.
     fn from_str(name: &str) -> Result<SplitPattern, NotPattern> {
+        let name = if name == "llama3" { Named::Gpt4.name() } else { name };
         let named = Named::ALL.into_iter().find(|named| named.name() == name).map(SplitPattern::Named);
         match named {
             None if name == "none" => Ok(SplitPattern::None),

@@ -15,7 +15,7 @@ use crate::units::low32;
 /// Time is linear for expressions without look-around. Others backtrack: a search that takes more
 /// than a thousand million steps back, or remembers more than a million places, is an error.
 pub struct RegexSplitter {
-    regex: Regex,
+    regexes: Vec<Regex>,
 }
 
 /// More than any search needs that does not grow faster than its text of some 100 MB.
@@ -31,39 +31,53 @@ impl RegexSplitter {
     /// # Errors
     /// It is not a regular expression, or it matches empty text.
     pub fn new(pattern: &str) -> Result<RegexSplitter> {
-        let syntax = |cause| Fault::Syntax { pattern: pattern.to_owned(), cause: Box::new(cause) };
-        let regex = compile(pattern).map_err(syntax)?;
-        if regex.is_match("").map_err(syntax)? {
-            return Err(Fault::MatchesNothing { pattern: pattern.to_owned() }.into());
-        }
-        Ok(RegexSplitter { regex })
+        RegexSplitter::sequence(&[pattern])
     }
 
-    /// Tells `take` the end of each piece: of each match, and of the text before it that no match takes.
-    fn pieces(&self, text: &str, take: &mut dyn FnMut(usize)) -> Result<()> {
-        let mut done = 0;
-        for found in self.regex.find_iter(text) {
-            let found = found.map_err(|cause| backtracking(&self.regex, done, cause))?;
-            // An expression can match empty text in the middle even if it does not match an empty text.
-            if found.start() == found.end() {
-                continue;
-            }
-            if found.start() > done {
-                take(found.start());
-            }
-            take(found.end());
-            done = found.end();
-        }
-        if done < text.len() {
-            take(text.len());
-        }
-        Ok(())
+    /// Compiles expressions each of which cuts the pieces of the one before.
+    ///
+    /// # Errors
+    /// As for one.
+    pub fn sequence(patterns: &[&str]) -> Result<RegexSplitter> {
+        Ok(RegexSplitter { regexes: patterns.iter().map(|pattern| checked(pattern)).collect::<Result<_>>()? })
     }
+}
+
+fn checked(pattern: &str) -> Result<Regex> {
+    let syntax = |cause| Fault::Syntax { pattern: pattern.to_owned(), cause: Box::new(cause) };
+    let regex = compile(pattern).map_err(syntax)?;
+    if regex.is_match("").map_err(syntax)? {
+        return Err(Fault::MatchesNothing { pattern: pattern.to_owned() }.into());
+    }
+    Ok(regex)
+}
+
+/// Tells `take` the end of each piece: of each match, and of the text before it that no match takes;
+/// of each of these, the pieces of the other expressions. `base` is where the text begins.
+fn cut(regexes: &[Regex], text: &str, base: usize, take: &mut dyn FnMut(usize)) -> Result<()> {
+    let Some((regex, others)) = regexes.split_first() else {
+        take(base + text.len());
+        return Ok(());
+    };
+    let mut done = 0;
+    let mut piece = |end: usize| {
+        let start = std::mem::replace(&mut done, end);
+        if start < end { cut(others, &text[start..end], base + start, take) } else { Ok(()) }
+    };
+    for found in regex.find_iter(text) {
+        let found = found.map_err(|cause| backtracking(regex, base, cause))?;
+        // An expression can match empty text in the middle even if it does not match an empty text.
+        if found.start() < found.end() {
+            piece(found.start())?;
+            piece(found.end())?;
+        }
+    }
+    piece(text.len())
 }
 
 impl Splitter for RegexSplitter {
     fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
-        split_lossy(text, ends, |text, take| self.pieces(text, take))
+        split_lossy(text, ends, |text, take| cut(&self.regexes, text, 0, take))
     }
 
     fn certain_cut(&self, _text: &[u8], _limit: usize) -> Option<usize> {

@@ -105,7 +105,7 @@ pub(super) fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) 
     drop(bytes);
     let split = match cut(&file).map_err(|fault| fault.in_file(path))? {
         Cut::Known(split) => split,
-        Cut::Regex(regex) => SplitPattern::from_oniguruma(&regex)?,
+        Cut::Regexes(regexes) => SplitPattern::from_steps(&regexes)?,
     };
     if let Some(kind) = surroundings(&file).map_err(|fault| fault.in_file(path))? {
         let path = path.display();
@@ -183,10 +183,11 @@ fn refuse_features(file: &File) -> Result<(), Fault> {
     }
 }
 
-/// How a file cuts text: known at once, or by a regular expression in Oniguruma's dialect.
+/// How a file cuts text: known at once, or by regular expressions in Oniguruma's dialect, one after the
+/// other.
 enum Cut {
     Known(SplitPattern),
-    Regex(String),
+    Regexes(Vec<String>),
 }
 
 enum Step {
@@ -255,7 +256,14 @@ fn cut(file: &File) -> Result<Cut, Fault> {
         [] if decoders.is_empty() => Err(Fault::unsupported("a tokenizer that is not byte-level")),
         [] | [Step::ByteLevel { splits: false }] => Ok(Cut::Known(SplitPattern::None)),
         [Step::ByteLevel { splits: true }] => Ok(Cut::Known(SplitPattern::Named(crate::split::Named::Gpt2))),
-        [Step::Split(regex), Step::ByteLevel { splits: false }] => Ok(Cut::Regex(regex.clone())),
+        [splits @ .., Step::ByteLevel { splits: false }] => {
+            let regex = |step: &Step| match step {
+                Step::Split(regex) => Some(regex.clone()),
+                Step::ByteLevel { .. } => None,
+            };
+            let regexes: Option<Vec<String>> = splits.iter().map(regex).collect();
+            regexes.map(Cut::Regexes).ok_or_else(|| Fault::unsupported("ByteLevel twice in pre_tokenizer"))
+        }
         [Step::Split(_)] => Err(Fault::unsupported("pre_tokenizer Split without ByteLevel")),
         _ => Err(Fault::unsupported("more than one way to split in pre_tokenizer")),
     }

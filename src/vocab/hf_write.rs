@@ -108,13 +108,14 @@ fn pre_tokenizer(split: &SplitPattern) -> Result<Value> {
     if *split == SplitPattern::None {
         return Ok(byte_level());
     }
-    let cut = json!({
-        "type": "Split",
-        "pattern": { "Regex": split.oniguruma()? },
-        "behavior": "Isolated",
-        "invert": false,
-    });
-    Ok(json!({ "type": "Sequence", "pretokenizers": [cut, byte_level()] }))
+    let regexes = match split {
+        SplitPattern::Named(named) => named.steps().to_vec(),
+        SplitPattern::None | SplitPattern::Custom(_) => vec![split.oniguruma()?],
+    };
+    let cut = |regex| json!({ "type": "Split", "pattern": { "Regex": regex }, "behavior": "Isolated", "invert": false });
+    let mut steps: Vec<Value> = regexes.into_iter().map(cut).collect();
+    steps.push(byte_level());
+    Ok(json!({ "type": "Sequence", "pretokenizers": steps }))
 }
 
 fn byte_level() -> Value {

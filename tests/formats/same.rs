@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;
 use tokenmill::observer::{Observer, Silent};
+use tokenmill::split::{Named, SplitPattern};
 use tokenmill::vocab::{
     Format, LoadOptions, RankedMerge, SpecialTokensAt, TrainingRecord, Vocabulary, VocabularyParts,
     WriteOptions, check, load, render, write,
@@ -128,6 +129,17 @@ fn the_json_is_what_hugging_face_expects() {
     assert_eq!(steps[1], byte_level);
     assert_eq!(steps[0]["behavior"], "Isolated");
     assert!(!steps[0].to_string().contains("3}+"), "a possessive count means something else in Oniguruma");
+}
+
+#[test]
+fn every_pattern_with_a_name_is_read_back_from_every_format_that_holds_one() {
+    for named in Named::ALL {
+        let vocabulary = trained(&TEXTS, &[], SpecialTokensAt::End, named.name());
+        for format in [Format::Hf, Format::Minbpe] {
+            let again = there_and_back(&vocabulary, format).expect("byte ids in order");
+            assert_eq!(again.split(), &SplitPattern::Named(named), "{format:?}");
+        }
+    }
 }
 
 #[test]

@@ -64,6 +64,9 @@ choices! {
         "cl100k" => SplitPattern::Named(Named::Cl100k),
         "o200k" => SplitPattern::Named(Named::O200k),
         "nanochat" => SplitPattern::Named(Named::Nanochat),
+        "llama3" => SplitPattern::Named(Named::Gpt4),
+        "qwen2" => SplitPattern::Named(Named::Qwen2),
+        "deepseek-v3" => SplitPattern::Named(Named::DeepSeekV3),
     }
     Boundary { "document" => Boundary::Document, "join" => Boundary::Join }
     TieBreak {

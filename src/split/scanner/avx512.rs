@@ -40,7 +40,7 @@ fn scan_here<const P: usize, R: Rule<P>>(
     ends: &mut Vec<u32>,
 ) -> usize {
     let mut open = Open::NONE;
-    let ascii = [load(&planes.ascii[..64]), load(&planes.ascii[64..])];
+    let ascii = [load(&planes.bytes), load(&planes.bytes[64..])];
     drive(
         text,
         planes,
@@ -185,13 +185,7 @@ fn of_any<const P: usize>(
         four &= four - 1;
     }
 
-    // The carry of an addition runs through the bytes that follow a lead which is in the plane.
-    for (mask, inside) in masks.planes.iter_mut().zip(&mut open.planes) {
-        let marked = *mask & leads.wide;
-        let (sum, carried) = leads.tails.overflowing_add(marked << 1 | *inside);
-        *inside = u64::from(carried) | marked >> 63;
-        *mask |= leads.tails & !sum;
-    }
+    masks.fill(leads.wide, leads.tails, open);
     open.bytes = leads.open;
     masks
 }

@@ -53,6 +53,12 @@ impl Marks {
         }
     }
 
+    /// Whether a byte of this block is marked.
+    #[inline(always)] // Part of each rule's loop.
+    pub(super) fn is_marked(&self, place: usize) -> bool {
+        self.here >> place & 1 != 0
+    }
+
     /// The marks of this block; those of the next are then of this.
     #[inline(always)] // Part of each rule's loop.
     pub(super) fn take(&mut self) -> u64 {

@@ -11,6 +11,8 @@ pub(super) struct Gpt4<const DIGITS: u32, const WHOLE_TAIL: bool> {
     blank: u64,
     sign: u64,
     space: u64,
+    /// 1 if newlines that go with signs may go on.
+    taken: u64,
     lines: Lines,
     digits: Digits,
     /// 1 if a sign that stands alone begins, or goes on, in the block before and may end here.
@@ -29,12 +31,14 @@ impl<const DIGITS: u32, const WHOLE_TAIL: bool> Rule<3> for Gpt4<DIGITS, WHOLE_T
         let sign = !(letter | number | white);
         let after_sign = after(sign, &mut self.sign);
         let signs = sign & !after_sign & !after(view.here.space, &mut self.space);
-        let lines = self.lines.starts(view, white, view.plane(2), after_sign)?;
+        let newline = view.here.newline;
+        let taken = runs(newline, newline & after_sign, &mut self.taken);
+        let lines = self.lines.starts(view, white, view.plane(2), taken)?;
 
         // One sign, or one blank, goes with the letters after it.
         let alone = after(signs, &mut self.alone);
         let (_, after_alone) = runs(sign & !view.here.start, alone, &mut self.alone_inner);
-        let after_blank = after(white & !view.here.newline, &mut self.blank);
+        let after_blank = after(white & !newline, &mut self.blank);
         let words = letter & !after(letter, &mut self.letter) & !after_blank & !after_alone;
 
         for quote in places(view.here.quote & signs & ahead(view.plane(0), 1)) {

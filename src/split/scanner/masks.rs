@@ -31,8 +31,8 @@ pub(super) struct Masks<const P: usize> {
 pub(super) struct Planes<const P: usize> {
     pub(super) classes: &'static Classes,
     pub(super) sets: [ClassSet; P],
-    /// Of each ASCII byte, a bit for each plane.
-    pub(super) ascii: [u8; 128],
+    /// Of each byte, a bit for each plane; none for those that are not ASCII.
+    pub(super) bytes: [u8; 256],
     /// Of each distinct page, a bit for each code point in each plane.
     pub(super) pages: Vec<[u64; P]>,
     pub(super) rows: [Rows; P],
@@ -62,8 +62,8 @@ impl<const P: usize> Planes<P> {
             sets.map(|set| (0..).zip(page).map(|(at, class)| bit(set, *class, at)).sum::<u64>())
         };
         let pages: Vec<[u64; P]> = classes.pages().iter().map(of_page).collect();
-        let mut ascii = [0; 128];
-        for (byte, bits) in (0..).zip(&mut ascii) {
+        let mut bytes = [0; 256];
+        for (byte, bits) in (0..128).zip(&mut bytes) {
             for (plane, set) in sets.iter().enumerate() {
                 *bits |= u8::from(classes.of_code(byte) & set != 0) << plane;
             }
@@ -82,7 +82,7 @@ impl<const P: usize> Planes<P> {
             }
             mixed.0[byte] |= if page.iter().all(|bits| [0, !0].contains(bits)) { 0 } else { bit };
         }
-        Planes { classes, sets, ascii, pages, rows, mixed }
+        Planes { classes, sets, bytes, pages, rows, mixed }
     }
 
     /// The planes of one page: of the code points `64 * number` and the next 63.
@@ -118,6 +118,19 @@ impl<const P: usize> Masks<P> {
             newline: all(byte == b'\n'),
             quote: 0,
             slash: 0,
+        }
+    }
+
+    /// Puts the bytes after leads where these are. `open` tells of the character that was open before, then
+    /// of the one that is open now.
+    #[inline(always)] // Compiled for each CPU.
+    pub(super) fn fill(&mut self, leads: u64, tails: u64, open: &mut Open<P>) {
+        // The carry of an addition runs through the bytes that follow a lead which is in the plane.
+        for (mask, inside) in self.planes.iter_mut().zip(&mut open.planes) {
+            let marked = *mask & leads;
+            let (sum, carried) = tails.overflowing_add(marked << 1 | *inside);
+            *inside = u64::from(carried) | marked >> 63;
+            *mask |= tails & !sum;
         }
     }
 

@@ -5,25 +5,33 @@
 //! Where that is awkward, a walk from character to character takes over for a while.
 
 mod masks;
+mod leads;
 mod bits;
 mod drive;
 mod white;
 mod digits;
 mod gpt2;
 mod gpt4;
+mod o200k;
+mod deepseek;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 mod portable;
 mod walk;
+mod cuts;
 
 use std::sync::LazyLock;
 
+use self::deepseek::DeepSeek;
 use self::drive::Rule;
 use self::gpt2::Gpt2;
 use self::gpt4::Gpt4;
 use self::masks::{BLOCK, Planes};
-use self::walk::{LETTER, WHITE, Walk};
-use super::classes::NUMBER;
+use self::o200k::O200k;
+use self::walk::{LETTER, WHITE, WORD, Walk};
+use super::classes::{HAN, LOWER, MARK, NUMBER, SIGN, UNCASED, UPPER};
 use super::{Named, Splitter, length32};
 use crate::error::Result;
 use crate::units::{low32, place};
@@ -33,6 +41,8 @@ use crate::units::{low32, place};
 pub enum Instructions {
     /// AVX-512 with VBMI2.
     Avx512,
+    /// AVX2.
+    Avx2,
     /// What every CPU has.
     Portable,
     /// Character by character, without masks.
@@ -41,7 +51,8 @@ pub enum Instructions {
 
 impl Instructions {
     /// All of them, the best first.
-    pub const ALL: [Instructions; 3] = [Instructions::Avx512, Instructions::Portable, Instructions::Walk];
+    pub const ALL: [Instructions; 4] =
+        [Instructions::Avx512, Instructions::Avx2, Instructions::Portable, Instructions::Walk];
 
     /// The best that this CPU has.
     pub fn best() -> Instructions {
@@ -56,14 +67,20 @@ impl Instructions {
         match self {
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx512 => avx512::is_here(),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx2 => avx2::is_here(),
             #[cfg(not(target_arch = "x86_64"))]
-            Instructions::Avx512 => false,
+            Instructions::Avx512 | Instructions::Avx2 => false,
             Instructions::Portable | Instructions::Walk => true,
         }
     }
 }
 
+// White space is the last plane of all.
 static GPT: LazyLock<Planes<3>> = LazyLock::new(|| Planes::new([LETTER, NUMBER, WHITE]));
+static CASED: LazyLock<Planes<6>> =
+    LazyLock::new(|| Planes::new([UPPER, LOWER, UNCASED, MARK, NUMBER, WHITE]));
+static DEEPSEEK: LazyLock<Planes<5>> = LazyLock::new(|| Planes::new([WORD, SIGN, NUMBER, HAN, WHITE]));
 
 /// Splits by a pattern that has a name. Time is linear in the text, whatever the text.
 pub(super) struct Scanner {
@@ -88,7 +105,9 @@ impl Scanner {
             Named::Gpt4 => self.by(&GPT, Gpt4::<3, false>::default(), text, from, ends),
             Named::Cl100k => self.by(&GPT, Gpt4::<3, true>::default(), text, from, ends),
             Named::Nanochat => self.by(&GPT, Gpt4::<2, false>::default(), text, from, ends),
-            Named::O200k => from,
+            Named::Qwen2 => self.by(&GPT, Gpt4::<1, false>::default(), text, from, ends),
+            Named::O200k => self.by(&CASED, O200k::default(), text, from, ends),
+            Named::DeepSeekV3 => self.by(&DEEPSEEK, DeepSeek::default(), text, from, ends),
         }
     }
 
@@ -104,8 +123,10 @@ impl Scanner {
         from + match self.instructions {
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx512 => avx512::scan(rest, planes, rule, from, ends),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx2 => avx2::scan(rest, planes, rule, from, ends),
             #[cfg(not(target_arch = "x86_64"))]
-            Instructions::Avx512 => portable::scan(rest, planes, rule, from, ends),
+            Instructions::Avx512 | Instructions::Avx2 => portable::scan(rest, planes, rule, from, ends),
             Instructions::Portable => portable::scan(rest, planes, rule, from, ends),
             Instructions::Walk => 0,
         }

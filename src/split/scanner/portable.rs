@@ -1,5 +1,6 @@
 use super::drive::{Rule, drive};
-use super::masks::{BLOCK, Masks, Open, Planes};
+use super::leads::{Uppers, add_wide};
+use super::masks::{BLOCK, Masks, Open, Planes, SEEN};
 use crate::units::low32;
 
 const ONES: u64 = 0x0101_0101_0101_0101;
@@ -19,11 +20,8 @@ pub(super) fn scan<const P: usize, R: Rule<P>>(
         rule,
         |bytes| {
             let here = bytes.first_chunk().expect("a block and more");
-            if here.is_ascii() {
-                of_ascii(here, planes)
-            } else {
-                Masks::by_character(bytes, planes, &mut open)
-            }
+            let masks = of_ascii(here, planes);
+            if masks.wide == 0 { masks } else { of_any(masks, bytes, planes, &mut open) }
         },
         |at, mask| append(ends, base + at, mask),
     )
@@ -39,24 +37,47 @@ pub(super) fn append(ends: &mut Vec<u32>, at: usize, mut mask: u64) {
     }
 }
 
-/// Eight bytes at a time.
+/// Eight bytes at a time; the planes of bytes that are not ASCII are 0.
 fn of_ascii<const P: usize>(here: &[u8; BLOCK], planes: &Planes<P>) -> Masks<P> {
     let mut masks = Masks { planes: [0; P], start: !0, wide: 0, space: 0, newline: 0, quote: 0, slash: 0 };
     for (number, bytes) in here.as_chunks::<8>().0.iter().enumerate() {
         let at = 8 * number;
-        let classes = u64::from_le_bytes(bytes.map(|byte| planes.ascii[usize::from(byte & 127)]));
+        let classes = u64::from_le_bytes(bytes.map(|byte| planes.bytes[usize::from(byte)]));
         for (plane, mask) in masks.planes.iter_mut().enumerate() {
             *mask |= gather(classes >> plane & ONES) << at;
         }
         let word = u64::from_le_bytes(*bytes);
-        // Of ASCII bytes, the upper bit of `other + 127` is that of `other != 0`.
-        let is = |byte: u8| gather(!((word ^ (ONES * u64::from(byte))) + ONES * 127) >> 7 & ONES) << at;
+        masks.wide |= gather(word >> 7 & ONES) << at;
+        // The uppermost bit of each byte: whether it is that byte, of which the uppermost bit is 0.
+        let is = |byte: u8| {
+            let other = word ^ (ONES * u64::from(byte));
+            gather(!(((other & (ONES * 127)) + ONES * 127) | other) >> 7 & ONES) << at
+        };
         masks.space |= is(b' ');
         masks.newline |= is(b'\n') | is(b'\r');
         masks.quote |= is(b'\'');
         masks.slash |= is(b'/');
     }
+    masks.start = !masks.wide;
     masks
+}
+
+#[inline(never)]
+fn of_any<const P: usize>(
+    masks: Masks<P>,
+    bytes: &[u8; SEEN],
+    planes: &Planes<P>,
+    open: &mut Open<P>,
+) -> Masks<P> {
+    let mut uppers = [0; 4];
+    for (number, bytes) in bytes.as_chunks::<8>().0.iter().enumerate() {
+        let word = u64::from_le_bytes(*bytes);
+        for (upper, below) in uppers.iter_mut().zip(0..) {
+            *upper |= gather(word >> (7 - below) & ONES) << (8 * number);
+        }
+    }
+    add_wide(masks, bytes, Uppers::new(bytes, uppers), planes, open)
+        .unwrap_or_else(|| Masks::by_character(bytes, planes, open))
 }
 
 /// The lowest bits of eight bytes, next to each other.

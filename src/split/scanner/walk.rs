@@ -1,14 +1,14 @@
-use memchr::memrchr;
-
 use super::super::Named;
 use super::super::classes::{
-    ClassSet, Classes, LOWER, MARK, NEWLINE, NUMBER, OTHER, SIGN, SPACE, UNCASED, UPPER, decode,
+    ClassSet, Classes, HAN, LOWER, MARK, NEWLINE, NUMBER, OTHER, SIGN, SPACE, UNCASED, UPPER, decode,
 };
 
 pub(super) const LETTER: ClassSet = UPPER | LOWER | UNCASED;
 pub(super) const WHITE: ClassSet = SPACE | NEWLINE;
 /// `[^\s\p{L}\p{N}]`
-const SYMBOL: ClassSet = SIGN | OTHER | MARK;
+pub(super) const SYMBOL: ClassSet = SIGN | OTHER | MARK;
+/// `[\p{L}\p{M}]`
+pub(super) const WORD: ClassSet = LETTER | MARK;
 /// `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`
 const CAPITAL: ClassSet = UPPER | UNCASED | MARK;
 /// `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`
@@ -17,7 +17,7 @@ const SMALL: ClassSet = LOWER | UNCASED | MARK;
 /// Walks from character to character: for each pattern the rule that says where a piece that begins
 /// here ends. Takes the most awkward texts, and is what the algebra of masks is compared with.
 pub(super) struct Walk {
-    pattern: Named,
+    pub(super) pattern: Named,
     classes: &'static Classes,
 }
 
@@ -44,26 +44,14 @@ impl Walk {
             Named::Cl100k => self.gpt4(text, at, 3, true),
             Named::O200k => self.o200k(text, at),
             Named::Nanochat => self.gpt4(text, at, 2, false),
-        }
-    }
-
-    /// Before an ASCII space after an ASCII character that is seen: in all these patterns a space is
-    /// the first character of a piece or follows white space, and what ends in a character that is
-    /// seen does not look beyond it.
-    pub(super) fn certain_cut(&self, text: &[u8], limit: usize) -> Option<usize> {
-        let mut end = text.len().min(limit.saturating_add(1));
-        loop {
-            let space = memrchr(b' ', &text[..end])?;
-            if text[space.checked_sub(1)?].is_ascii_graphic() {
-                return Some(space);
-            }
-            end = space;
+            Named::Qwen2 => self.gpt4(text, at, 1, false),
+            Named::DeepSeekV3 => self.deepseek(text, at),
         }
     }
 
     /// The class of the character at `at`, and where the next one begins.
     #[inline]
-    fn class(&self, text: &[u8], at: usize) -> (ClassSet, usize) {
+    pub(super) fn class(&self, text: &[u8], at: usize) -> (ClassSet, usize) {
         match text.get(at) {
             None => (0, at),
             Some(byte) if byte.is_ascii() => (self.classes.of_byte(*byte), at + 1),
@@ -72,6 +60,12 @@ impl Walk {
                 (code.map_or(SIGN, |code| self.classes.of_code(code)), next)
             }
         }
+    }
+
+    /// The class of a character that is no ASCII and where the next begins; `None` if it is not UTF-8.
+    pub(super) fn wide_class(&self, text: &[u8], at: usize) -> Option<(ClassSet, usize)> {
+        let (code, next) = decode(text, at);
+        Some((self.classes.of_code(code?), next))
     }
 
     /// Where the run of characters of `set` that stands at `at` ends.
@@ -208,6 +202,37 @@ impl Walk {
         }
     }
 
+    /// DeepSeek's: groups of digits, then Chinese and Japanese, then the rest, which end at each other as
+    /// they end with the text.
+    fn deepseek(&self, text: &[u8], at: usize) -> usize {
+        let (first, next) = self.class(text, at);
+        if first & NUMBER != 0 {
+            return self.digits(text, next, 3);
+        }
+        let part = Part { walk: self, text, han: first & HAN };
+        let (second, after) = part.class(next);
+        if text[at].is_ascii_punctuation() && text.get(next).is_some_and(u8::is_ascii_alphabetic) {
+            let letters = text[next..].iter().take_while(|byte| byte.is_ascii_alphabetic());
+            return next + letters.count();
+        }
+        if first & (NEWLINE | LETTER | SIGN) == 0 && second & WORD != 0 {
+            return part.run(after, WORD);
+        }
+        if first & WORD != 0 {
+            return part.run(next, WORD);
+        }
+        if first & OTHER != 0 {
+            return part.gap(at);
+        }
+        if first & SIGN != 0 || text[at] == b' ' && second & SIGN != 0 {
+            let end = part.run(next, SIGN);
+            return if part.han == 0 { skip(text, end, b"\r\n") } else { end };
+        }
+        let white = self.white(text, at);
+        let at_end = part.class(white.end).0 == 0;
+        white.newline.unwrap_or_else(|| if at_end { white.end } else { give_back(text, at, &white) })
+    }
+
     /// `\p{N}{1,most}`, of which the first digit is taken and the next place given.
     fn digits(&self, text: &[u8], mut at: usize, most: usize) -> usize {
         for _ in 1..most {
@@ -235,6 +260,44 @@ impl Walk {
             Some(self.run(text, second.1, SYMBOL))
         } else {
             None
+        }
+    }
+}
+
+/// A part of a text that DeepSeek's pattern cuts on its own: Chinese and Japanese, or what is neither these
+/// nor a number.
+struct Part<'a> {
+    walk: &'a Walk,
+    text: &'a [u8],
+    han: ClassSet,
+}
+
+impl Part<'_> {
+    /// The class of the character at `at`, 0 outside the part, and where the next one begins.
+    fn class(&self, at: usize) -> (ClassSet, usize) {
+        let (class, next) = self.walk.class(self.text, at);
+        if class & NUMBER != 0 || class & HAN != self.han { (0, at) } else { (class, next) }
+    }
+
+    fn run(&self, mut at: usize, set: ClassSet) -> usize {
+        loop {
+            let (class, next) = self.class(at);
+            if class & set == 0 {
+                return at;
+            }
+            at = next;
+        }
+    }
+
+    /// Where the characters end that no match takes, which begin at `at`: the last of them goes with a
+    /// word that follows.
+    fn gap(&self, mut at: usize) -> usize {
+        loop {
+            let (class, next) = self.class(at);
+            if class & OTHER == 0 || self.class(next).0 & WORD != 0 {
+                return at;
+            }
+            at = next;
         }
     }
 }

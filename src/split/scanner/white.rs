@@ -1,4 +1,4 @@
-use super::bits::{after, ahead, places, runs};
+use super::bits::{after, ahead, places};
 use super::drive::View;
 use super::masks::BLOCK;
 
@@ -21,30 +21,28 @@ pub(super) fn last_white<const P: usize>(view: &View<'_, P>, set: u64, white: [u
 pub(super) struct Lines {
     white: u64,
     newline: u64,
-    /// 1 if newlines that go with signs may go on.
-    taken: u64,
 }
 
 impl Lines {
-    /// Where pieces begin in white space. `until` is white space, and what makes it end as a text does;
-    /// `None` where a block and more of blanks tells nothing of a further newline.
+    /// Where pieces begin in white space, of which signs before it took `taken`, up to `behind`. `until` is
+    /// white space, and what makes it end as a text does. `None` where a block and more of blanks tells
+    /// nothing of a further newline.
     #[inline(always)] // Part of each rule's loop.
     pub(super) fn starts<const P: usize>(
         &mut self,
         view: &View<'_, P>,
         white: u64,
         until: [u64; 2],
-        after_sign: u64,
+        (taken, behind): (u64, u64),
     ) -> Option<u64> {
         let newline = view.here.newline;
         let blank = white & !newline;
-        let (taken, behind_taken) = runs(newline, newline & after_sign, &mut self.taken);
-        let mut tails = blank & after(newline, &mut self.newline) & !behind_taken;
+        let mut tails = blank & after(newline, &mut self.newline) & !behind;
         if tails != 0 {
             tails = last_lines(view, tails, blank)?;
         }
         let first = white & !after(white, &mut self.white) & !taken;
-        Some(first | blank & behind_taken | tails | last_white(view, blank, until))
+        Some(first | blank & behind | tails | last_white(view, blank, until))
     }
 }
 

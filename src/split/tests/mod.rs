@@ -1,4 +1,5 @@
 mod agreement;
+mod edges;
 mod patterns;
 mod specials;
 
@@ -21,6 +22,11 @@ fn named(pattern: Named) -> Box<dyn Splitter> {
 
 fn custom(regex: &str) -> Box<dyn Splitter> {
     splitter(&SplitPattern::Custom(regex.to_owned())).expect("a regular expression")
+}
+
+/// What a pattern is said to do in `tokenizer.json`.
+fn steps(pattern: Named) -> Box<dyn Splitter> {
+    Box::new(regex::RegexSplitter::sequence(pattern.steps()).expect("regular expressions"))
 }
 
 fn oracle(regex: &str) -> Box<dyn Splitter> {

@@ -3,13 +3,14 @@ use crate::error::ErrorKind;
 
 #[test]
 fn names_read_and_print() {
-    for name in ["none", "gpt2", "gpt4", "cl100k", "o200k", "nanochat"] {
+    for name in ["none", "gpt2", "gpt4", "cl100k", "o200k", "nanochat", "qwen2", "deepseek-v3"] {
         let pattern: SplitPattern = name.parse().expect("a name");
         assert_eq!(pattern.to_string(), name);
         assert_eq!(SplitPattern::from_regex(pattern.regex()), pattern, "{name}");
         let written = pattern.oniguruma().expect("named patterns can be written");
         assert_eq!(SplitPattern::from_oniguruma(written).ok(), Some(pattern), "{name}");
     }
+    assert_eq!("llama3".parse(), Ok(SplitPattern::Named(Named::Gpt4)));
     assert!("gpt5".parse::<SplitPattern>().is_err());
 }
 
@@ -34,6 +35,15 @@ fn published_spellings_are_recognised() {
         (
             r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,2}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+",
             "nanochat",
+        ),
+        // Llama 3 and Qwen 2.5.
+        (
+            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+            "gpt4",
+        ),
+        (
+            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+            "qwen2",
         ),
         ("(?s:.+)", "none"),
         (r"\p{L}+", r"\p{L}+"),
@@ -68,6 +78,19 @@ fn what_oniguruma_understands_otherwise_is_not_passed_on() {
     for text in ["12345 a  \n ", "a \n  b\n", "\n\n", "x  \n"] {
         let text = text.as_bytes();
         assert_eq!(pieces(written.as_ref(), text), pieces(named(Named::Cl100k).as_ref(), text));
+    }
+}
+
+#[test]
+fn steps_are_those_of_a_known_pattern_or_one() {
+    for named in Named::ALL {
+        let mut steps: Vec<String> = named.steps().iter().map(|&step| step.to_owned()).collect();
+        assert_eq!(SplitPattern::from_steps(&steps).ok(), Some(SplitPattern::Named(named)));
+        let escaped: Vec<String> =
+            steps.iter().map(|step| step.replace('\r', r"\r").replace('\n', r"\n")).collect();
+        assert_eq!(SplitPattern::from_steps(&escaped).ok(), Some(SplitPattern::Named(named)));
+        steps.push(r"\p{L}".to_owned());
+        assert_eq!(SplitPattern::from_steps(&steps).expect_err("no such steps").kind(), ErrorKind::Usage);
     }
 }
 

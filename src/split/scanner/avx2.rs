@@ -1,0 +1,142 @@
+#![expect(unsafe_code, reason = "loads of 32 bytes, and calls of functions for this CPU")]
+#![expect(clippy::as_conversions, reason = "lanes are signed in the names of the instructions only")]
+
+use std::arch::x86_64::*;
+
+use super::drive::{Rule, drive};
+use super::leads::{Uppers, add_wide};
+use super::masks::{Masks, Open, Planes, SEEN};
+use super::portable::append;
+
+/// Whether this CPU has what [`scan`] needs.
+pub(super) fn is_here() -> bool {
+    is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("lzcnt")
+        && is_x86_feature_detected!("popcnt")
+}
+
+/// As [`drive`], with masks made 32 bytes at a time.
+pub(super) fn scan<const P: usize, R: Rule<P>>(
+    text: &[u8],
+    planes: &Planes<P>,
+    rule: R,
+    base: usize,
+    ends: &mut Vec<u32>,
+) -> usize {
+    assert!(is_here(), "the caller has asked");
+    // SAFETY: the CPU has the features.
+    unsafe { scan_here(text, planes, rule, base, ends) }
+}
+
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn scan_here<const P: usize, R: Rule<P>>(
+    text: &[u8],
+    planes: &Planes<P>,
+    rule: R,
+    base: usize,
+    ends: &mut Vec<u32>,
+) -> usize {
+    let mut open = Open::NONE;
+    let rows = Rows::new(&planes.bytes);
+    drive(
+        text,
+        planes,
+        rule,
+        |bytes| {
+            let halves = [load(bytes), load(&bytes[32..])];
+            let masks = of_ascii(halves, &rows);
+            if masks.wide == 0 { masks } else { of_any(masks, bytes, halves, planes, &mut open) }
+        },
+        |at, mask| append(ends, base + at, mask),
+    )
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load(bytes: &[u8]) -> __m256i {
+    let bytes: &[u8; 32] = bytes.first_chunk().expect("callers pass 32 bytes or more");
+    // SAFETY: the reference is to 32 bytes, and this load needs no alignment.
+    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
+}
+
+/// One bit a byte: the one so many places below the uppermost.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn bits(halves: [__m256i; 2], below: i32) -> u64 {
+    let by = _mm_cvtsi32_si128(below);
+    let [low, high] = halves.map(|half| _mm256_movemask_epi8(_mm256_sll_epi16(half, by)) as u32);
+    u64::from(high) << 32 | u64::from(low)
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn is(halves: [__m256i; 2], byte: u8) -> u64 {
+    let byte = _mm256_set1_epi8(byte as i8);
+    bits(halves.map(|half| _mm256_cmpeq_epi8(half, byte)), 0)
+}
+
+/// The planes of ASCII characters, by their upper three bits.
+struct Rows([__m256i; 8]);
+
+impl Rows {
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn new(bytes: &[u8; 256]) -> Rows {
+        let mut rows = [_mm256_setzero_si256(); 8];
+        for (row, bytes) in rows.iter_mut().zip(bytes.as_chunks::<16>().0) {
+            let (low, high) = bytes.as_chunks::<8>().0.split_at(1);
+            let [low, high] = [low[0], high[0]].map(|half| u64::from_le_bytes(half) as i64);
+            *row = _mm256_set_epi64x(high, low, high, low);
+        }
+        Rows(rows)
+    }
+
+    /// Zero for bytes that are not ASCII.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn planes(&self, bytes: __m256i) -> __m256i {
+        let mut planes = _mm256_setzero_si256();
+        for (number, row) in (0_i8..).zip(self.0) {
+            // Bytes of another row get their uppermost bit set, for which the shuffle gives zero.
+            let within = _mm256_xor_si256(bytes, _mm256_set1_epi8(number << 4));
+            let within = _mm256_adds_epu8(within, _mm256_set1_epi8(0x70));
+            planes = _mm256_or_si256(planes, _mm256_shuffle_epi8(row, within));
+        }
+        planes
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn of_ascii<const P: usize>(halves: [__m256i; 2], rows: &Rows) -> Masks<P> {
+    let classes = halves.map(|half| rows.planes(half));
+    let mut planes = [0; P];
+    for (plane, mask) in (0_i32..).zip(&mut planes) {
+        *mask = bits(classes, 7 - plane);
+    }
+    let wide = bits(halves, 0);
+    Masks {
+        planes,
+        start: !wide,
+        wide,
+        space: is(halves, b' '),
+        newline: is(halves, b'\n') | is(halves, b'\r'),
+        quote: is(halves, b'\''),
+        slash: is(halves, b'/'),
+    }
+}
+
+#[inline(never)]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn of_any<const P: usize>(
+    masks: Masks<P>,
+    bytes: &[u8; SEEN],
+    halves: [__m256i; 2],
+    planes: &Planes<P>,
+    open: &mut Open<P>,
+) -> Masks<P> {
+    let uppers = Uppers::new(bytes, [0, 1, 2, 3].map(|below| bits(halves, below)));
+    add_wide(masks, bytes, uppers, planes, open).unwrap_or_else(|| Masks::by_character(bytes, planes, open))
+}

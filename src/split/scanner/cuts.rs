@@ -1,0 +1,84 @@
+use super::super::Named;
+use super::super::classes::{ClassSet, HAN, MARK, NEWLINE, NUMBER, OTHER, SIGN, SPACE};
+use super::walk::{LETTER, SYMBOL, WHITE, WORD, Walk};
+
+/// A character, as far as a cut beside it depends on it.
+#[derive(Clone, Copy)]
+struct Beside {
+    class: ClassSet,
+    /// Its first byte.
+    byte: u8,
+}
+
+impl Walk {
+    /// The last place at or before `limit` between two characters that no piece holds together in any
+    /// text. None of these places is after white space, the only thing that looks at what comes after it.
+    pub(super) fn certain_cut(&self, text: &[u8], limit: usize) -> Option<usize> {
+        let last = text.len().checked_sub(1)?.min(limit);
+        (1..=last).rev().find(|at| {
+            let (before, after) = (self.character_before(text, *at), self.character_at(text, *at));
+            before.zip(after).is_some_and(|(before, after)| self.cuts(before, after))
+        })
+    }
+
+    /// The character that begins at `at`; `None` if it is not UTF-8, or not whole. No byte before or after a
+    /// whole one can change it.
+    #[inline]
+    fn character_at(&self, text: &[u8], at: usize) -> Option<Beside> {
+        let byte = text[at];
+        let (class, _) = if byte.is_ascii() { self.class(text, at) } else { self.wide_class(text, at)? };
+        Some(Beside { class, byte })
+    }
+
+    /// The character that ends before `at`.
+    #[inline]
+    fn character_before(&self, text: &[u8], at: usize) -> Option<Beside> {
+        let byte = text[at - 1];
+        if byte.is_ascii() {
+            return self.character_at(text, at - 1);
+        }
+        let start = (at.saturating_sub(4)..at).rev().find(|start| text[*start] & 0xC0 != 0x80)?;
+        let (class, end) = self.wide_class(text, start)?;
+        (end == at).then_some(Beside { class, byte: text[start] })
+    }
+
+    #[inline]
+    fn cuts(&self, before: Beside, after: Beside) -> bool {
+        let Beside { class: before, byte: first } = before;
+        let Beside { class: after, byte: second } = after;
+        if before & WHITE != 0 {
+            return false;
+        }
+        let either = before | after;
+        match self.pattern {
+            Named::Gpt2 => {
+                let kind = |class| [LETTER, NUMBER, SYMBOL, WHITE].map(|set| class & set != 0);
+                let contraction = first == b'\'' && after & LETTER != 0;
+                kind(before) != kind(after) && !contraction
+            }
+            Named::Gpt4 | Named::Cl100k | Named::Nanochat | Named::Qwen2 => {
+                let set = match before {
+                    class if class & LETTER != 0 => !LETTER,
+                    class if class & NUMBER != 0 => !NUMBER,
+                    _ => SPACE | NUMBER,
+                };
+                after & set & !HAN != 0
+            }
+            // A mark goes with what stands before it, whatever that is, and so do newlines after signs.
+            Named::O200k if either & MARK != 0 => false,
+            Named::O200k => match before {
+                class if class & LETTER != 0 => {
+                    after & (NUMBER | WHITE) != 0 || after & (SIGN | OTHER) != 0 && second != b'\''
+                }
+                class if class & NUMBER != 0 => after & NUMBER == 0,
+                _ => after & (SPACE | NUMBER) != 0,
+            },
+            Named::DeepSeekV3 if (before ^ after) & (NUMBER | HAN) != 0 => true,
+            Named::DeepSeekV3 => match before {
+                class if class & WORD != 0 => after & (WHITE | SIGN) != 0,
+                class if class & SIGN != 0 => after & (WHITE & !NEWLINE) != 0,
+                _ => false,
+            },
+        }
+    }
+}
