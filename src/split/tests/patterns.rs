@@ -90,7 +90,7 @@ fn steps_are_those_of_a_known_pattern_or_one() {
             steps.iter().map(|step| step.replace('\r', r"\r").replace('\n', r"\n")).collect();
         assert_eq!(SplitPattern::from_steps(&escaped).ok(), Some(SplitPattern::Named(named)));
         steps.push(r"\p{L}".to_owned());
-        assert_eq!(SplitPattern::from_steps(&steps).expect_err("no such steps").kind(), ErrorKind::Usage);
+        assert_eq!(SplitPattern::from_steps(&steps).expect_err("no such steps").kind(), ErrorKind::Failed);
     }
 }
 
