@@ -28,7 +28,8 @@ pub(super) struct O200k {
     /// 1 if the letters without case after a small letter may go on.
     uncased_small: u64,
     small: u64,
-    /// What comes after contractions.
+    /// The last letters of contractions, and what comes after these.
+    inner: Marks,
     behind: Marks,
 }
 
@@ -55,7 +56,7 @@ impl Rule<6> for O200k {
         let words = word & !after_word & !after_blank & !after_alone;
 
         signs &= !self.contractions(view, after_word)?;
-        let capitals = self.capitals(view, upper, lower, uncased)?;
+        let capitals = self.capitals(view, upper, lower, uncased)? & !self.inner.take();
         let digits = self.digits.starts::<3, 6>(view.here, number);
         Some(words | capitals | signs | lines | digits | word & self.behind.take())
     }
@@ -112,6 +113,8 @@ impl O200k {
                     return None;
                 }
                 within |= 1 << quote;
+                // In "'lL" a capital follows a small letter.
+                self.inner.mark(end - 1);
                 self.behind.mark(end);
             }
         }

@@ -74,6 +74,7 @@ fn every_short_text_is_cut_as_by_the_regex() {
         all_strings(&REPRESENTATIVES, length, |text| agree(&pairs, text));
     }
     all_strings(&FEW, 5, |text| agree(&pairs, text));
+    all_strings(&["a", "'", "l", "L", "r", "E", " "], 5, |text| agree(&pairs, text));
 }
 
 fn class_as_regex_has_it(code: char) -> u16 {

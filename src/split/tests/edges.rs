@@ -29,7 +29,7 @@ impl Edges {
     }
 }
 
-const FEW: [&str; 10] = ["a", "B", "漢", "\u{301}", " ", "\n", "!", "'", "1", "/"];
+const FEW: [&str; 12] = ["a", "B", "l", "L", "漢", "\u{301}", " ", "\n", "!", "'", "1", "/"];
 
 #[test]
 fn short_texts_at_the_edges_of_blocks_are_cut_as_anywhere() {
