@@ -11,13 +11,14 @@ use tokenmill::units::Count;
 
 use super::args::{
     BenchArgs, CountArgs, CountsArgument, DecodeArgs, EncodeArgs, EncodeFlags, PieceFlags, SampleFlags,
-    SourceFlags, TrainArgs, TrainFlags,
+    SourceFlags, TrainArgs, TrainFlags, VerifyMergesArgs,
 };
 
 pub(super) fn train(args: &TrainArgs) -> Recipe {
     let mut recipe = reading(Command::Train, &args.input.inputs, &args.source);
     let counts = |file: &CountsArgument| CountsKeys { path: file.path.clone(), weight: file.weight };
     recipe.counts = args.input.from_counts.iter().map(counts).collect();
+    recipe.extend = args.extend.clone();
     recipe.sample = sample(&args.sample);
     recipe.train = Some(trained(&args.train, pieces(&args.pieces)));
     recipe.output.dir = Some(Given::flag(args.output.clone()));
@@ -41,6 +42,20 @@ pub(super) fn encode(args: &EncodeArgs) -> Recipe {
         file_text_bytes: field(&args.encode.file_text_bytes),
         format: None,
     };
+    recipe
+}
+
+/// The data that merges are replayed on.
+pub(super) fn verify_merges(args: &VerifyMergesArgs) -> Recipe {
+    let mut recipe = reading(Command::Verify, &args.on, &args.source);
+    recipe.sample = sample(&args.sample);
+    recipe.train = Some(TrainKeys {
+        boundary: field(&args.rules.boundary),
+        score: field(&args.rules.score),
+        min_frequency: field(&args.rules.min_frequency.map(Count::new)),
+        max_token_bytes: field(&args.rules.max_token_bytes),
+        ..TrainKeys::default()
+    });
     recipe
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokenmill::report::{RecipeFacts, RunReport};
 use tokenmill::run::recipe;
-use tokenmill::run::{JobOptions, Outcome, Plan, SmallerPlan, heed_counts, job, train_only};
+use tokenmill::run::{JobOptions, Outcome, Plan, SmallerPlan, heed_counts, heed_tokenizer, job, train_only};
 use tokenmill::units::{ByteCount, float};
 
 use super::args::{EncodeArgs, RunArgs, TrainArgs};
@@ -26,6 +26,7 @@ pub(super) fn train(args: &TrainArgs, session: &Session<'_>) -> Result<Done, Fai
     if !recipe.counts.is_empty() {
         heed_counts(&mut recipe)?;
     }
+    heed_tokenizer(&mut recipe, &session.progress())?;
     let plan = session.plan(recipe)?;
     let options = JobOptions { recipe: recipe_of_flags(&plan), force: false };
     let outcome = train_only(&plan, &options, &open_context(&session.progress()))?;

@@ -75,6 +75,7 @@ fn run(command: &Command, session: &Session<'_>) -> Result<Done, Failure> {
         Command::Inspect(args) => inspect::inspect(args, session),
         Command::Convert(args) => convert::convert(args, session),
         Command::Verify(args) => verify::verify(args, session),
+        Command::VerifyMerges(args) => verify::verify_merges(args, session),
         Command::Bench(args) => bench::bench(args, session),
         Command::Completions { shell } => shell::completions(*shell),
         Command::Man => shell::man(),

@@ -1,8 +1,9 @@
 use std::path::{Path, PathBuf};
 
 use super::fault::Fault;
+use super::fixed::Fixed;
 use super::plan::{Plan, TrainPlan};
-use super::recipe::{Field, Given, Mistake, Recipe, TrainKeys};
+use super::recipe::{Given, Mistake, Recipe};
 use crate::count::{
     CorpusFacts, Counted, CountsFile, CountsInfo, PieceCounts, WeightedFile, check_same, read_counts_info,
     sum_counts, write_counts,
@@ -55,58 +56,26 @@ pub fn heed_counts(recipe: &mut Recipe) -> Result<()> {
     let infos = paths.iter().map(|path| read_counts_info(path)).collect::<Result<Vec<_>>>()?;
     check_all_same(&paths, &infos)?;
     let (Some(first), Some(info)) = (paths.first(), infos.first()) else { return Ok(()) };
-    let (origin, path) = (recipe.origin.clone(), first.display().to_string());
-    let contradicted = |key, span, counted: String| Mistake {
-        help: Some("leave it out, or count again".to_owned()),
-        ..Mistake::new(Some(key), span, format!("{}: {path} was counted with {counted}", origin.name(key)))
+    let fixed = Fixed {
+        by: &first.display().to_string(),
+        split: &info.pattern,
+        boundary: Some(info.boundary),
+        specials: &info.special_tokens,
     };
-    let keys = recipe.train.get_or_insert_default();
-    let mut mistakes = Vec::new();
-    if let Some(given) = differing(&mut keys.split, &info.pattern) {
-        mistakes.push(contradicted("split", given.span, format!("the split {}", info.pattern)));
-    }
-    if let Some(given) = differing(&mut keys.boundary, &info.boundary) {
-        let counted = format!("the boundary {}", super::facts::word(&info.boundary));
-        mistakes.push(contradicted("boundary", given.span, counted));
-    }
-    if !heed_specials(keys, &info.special_tokens) {
-        let counted = format!("the special tokens {:?}", info.special_tokens);
-        mistakes.push(contradicted("special_tokens", None, counted));
-    }
+    fixed.heed(recipe);
+    let tie_break = recipe.train.as_ref().and_then(|keys| keys.tie_break.as_ref());
     if let (Some(Given { value: TieBreak::First, span }), Some(unordered)) =
-        (&keys.tie_break, infos.iter().position(|info| !info.ordered))
+        (tie_break, infos.iter().position(|info| !info.ordered))
     {
+        let name = recipe.origin.name("tie_break");
         let unordered = paths[unordered].display();
-        let problem = format!(
-            "{} first needs the order of the pieces, which {unordered} does not have",
-            origin.name("tie_break")
-        );
-        mistakes.push(Mistake {
+        let problem = format!("{name} first needs the order of the pieces, which {unordered} does not have");
+        recipe.mistakes.push(Mistake {
             help: Some("count with --order".to_owned()),
             ..Mistake::new(Some("tie_break"), span.clone(), problem)
         });
     }
-    recipe.mistakes.extend(mistakes);
     Ok(())
-}
-
-/// Gives a key the value that the counts have; if it has another already, that is taken out.
-fn differing<T: Clone + PartialEq>(field: &mut Field<T>, counted: &T) -> Option<Given<T>> {
-    let given = field.replace(Given::flag(counted.clone()))?;
-    (given.value != *counted).then_some(given)
-}
-
-/// Takes the special tokens of the counts where none are given; else they must be the same, in any order.
-fn heed_specials(keys: &mut TrainKeys, counted: &[String]) -> bool {
-    if keys.special_tokens.is_empty() {
-        keys.special_tokens = counted.iter().cloned().map(Given::flag).collect();
-        return true;
-    }
-    let mut given: Vec<&String> = keys.special_tokens.iter().map(|token| &token.value).collect();
-    let mut counted: Vec<&String> = counted.iter().collect();
-    given.sort();
-    counted.sort();
-    given == counted
 }
 
 fn check_all_same(paths: &[PathBuf], infos: &[CountsInfo]) -> Result<()> {

@@ -11,11 +11,14 @@ mod encode;
 mod facts;
 mod job;
 mod tally;
+mod fixed;
 mod counted;
+mod lists;
 mod preview;
 
 pub use counted::{Sum, heed_counts, merge_counts};
 pub use job::{JobOptions, Outcome, job, train_only};
+pub use lists::{Verification, heed_tokenizer, heed_training, verify_list};
 pub use plan::{EncodePlan, Plan, SmallerPlan, Surroundings, TrainPlan, plan};
 pub use preview::{Held, Preview, SourcePreview, preview};
 pub use recipe::{Mistakes, Recipe};

@@ -11,9 +11,9 @@ use crate::count::{CorpusFacts, CountConfig, Counted, PieceCounts, count_pieces,
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 use crate::split::{SpecialFinder, SplitPattern, splitter};
-use crate::train::{Learned, Score, learn_merges, memory_estimate_by};
+use crate::train::{Learned, Score, extend_merges, learn_merges, memory_estimate_by};
 use crate::units::{ByteCount, Count, amount};
-use crate::vocab::{self, Format, TrainingRecord, Vocabulary, WriteOptions};
+use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteOptions};
 
 /// What training gives, before it is written.
 pub(super) struct Trained {
@@ -50,11 +50,17 @@ pub(super) fn train(
     }
     check_memory(&pieces, train.config.score, plan.memory)?;
     let (distinct_pieces, distinct_bytes) = (amount(pieces.len()), amount(pieces.bytes()));
-    let learned =
-        costs.stage("train", || Ok((learn_merges(pieces, &train.config, observer)?, distinct_bytes)))?;
+    let learned = costs.stage("train", || Ok((learn(pieces, train, observer)?, distinct_bytes)))?;
     let vocabulary =
         Vocabulary::from_merges(&learned.merges, &train.specials, train.specials_at, train.split.clone())?;
     Ok(Trained { vocabulary, learned, corpus: facts, distinct_pieces })
+}
+
+/// Learns merges, after those of the tokenizer that the plan goes on from, if it does.
+fn learn(pieces: PieceCounts, train: &TrainPlan, observer: &dyn Observer) -> Result<Learned> {
+    let Some(path) = &train.extend else { return learn_merges(pieces, &train.config, observer) };
+    let base = vocab::load(path, &LoadOptions::default(), observer)?.merge_list()?;
+    extend_merges(pieces, &base, &train.config, observer)
 }
 
 /// Counts the distinct pieces of the sample, or gathers its documents where there is no split.
@@ -108,6 +114,7 @@ pub(super) fn write_tokenizer(
             "max_token_bytes": train.config.max_token_bytes,
             "tie_break": train.config.tie_break,
             "score": train.config.score,
+            "extends": train.extend,
             "special_tokens": train.specials,
             "special_tokens_at": train.specials_at,
         }),

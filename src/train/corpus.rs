@@ -1,6 +1,7 @@
 use super::fault::Fault;
 use super::pairs::{NOT_KEPT, PairId};
 use super::scan::BETWEEN;
+use super::text::Text;
 use crate::count::PieceCounts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
@@ -145,6 +146,21 @@ impl<W: Weight> Corpus<W> {
         self.cells.extend(tokens.map(|token| Cell { token, pair: NOT_KEPT }));
         self.cells.push(Cell { token: SEPARATOR, pair: NOT_KEPT });
         self.weights.push(W::keep(weight, &mut self.heavy));
+    }
+
+    /// Takes over a text in which every token stands at one position.
+    ///
+    /// # Errors
+    /// There are more positions than 32 bits can number.
+    pub(super) fn of_text(text: &Text) -> Result<Corpus<W>> {
+        let sequences = text.sequences().count();
+        let tokens = text.tokens.len() - sequences - 1;
+        let mut corpus = Corpus::with_room(tokens, sequences, text.counts.len())?;
+        for (sequence, weight) in text.sequences() {
+            corpus.push_sequence(sequence.iter().copied(), weight);
+        }
+        corpus.tokens = text.total;
+        Ok(corpus)
     }
 
     /// The tokens of the text as it stands, with the separators.

@@ -4,6 +4,7 @@ use super::find::find;
 use super::order::{ByBytes, ByFirstPosition, ById, Order, Reversed};
 use super::pairs::{Keep, PairId, Pairs};
 use super::queue::{Queue, Rank};
+use super::replay::Replayed;
 use super::scan::{self, Scanned};
 use super::unique::Unique;
 use super::{HistoryPoint, Learned, Merge, Merges, Score, TieBreak, TrainConfig, scored};
@@ -93,6 +94,25 @@ pub(super) fn learn_by<W: Weight + Default>(
         TieBreak::First => Trainer::new(corpus, ByFirstPosition, config).run(observer),
         TieBreak::BytesSmallest => Trainer::new(corpus, ByBytes::new(&bytes), config).run(observer),
         TieBreak::BytesGreatest => Trainer::new(corpus, Reversed(ByBytes::new(&bytes)), config).run(observer),
+    }
+}
+
+/// Learns on from a text to which merges have been applied, by the count and any tie rule that does not
+/// look at bytes.
+pub(super) fn go_on(replayed: Replayed, config: &TrainConfig, observer: &dyn Observer) -> Result<Learned> {
+    match config.tie_break {
+        TieBreak::Hf => Trainer::after(replayed, ById::gpt2_alphabet(), config)?.run(observer),
+        TieBreak::First => Trainer::after(replayed, ByFirstPosition, config)?.run(observer),
+        _ => Trainer::after(replayed, ById::value(), config)?.run(observer),
+    }
+}
+
+impl<O: Order> Trainer<Weighted, O> {
+    /// The state after merges that were given.
+    fn after(replayed: Replayed, order: O, config: &TrainConfig) -> Result<Trainer<Weighted, O>> {
+        let Replayed { text, merges, history } = replayed;
+        let corpus = Corpus::of_text(&text)?;
+        Ok(Trainer { corpus, order, config: config.clone(), lengths: text.into_lengths(), merges, history })
     }
 }
 

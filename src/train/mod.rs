@@ -9,6 +9,7 @@
 
 mod apply;
 mod corpus;
+mod extend;
 mod fault;
 mod find;
 mod chunks;
@@ -20,18 +21,23 @@ mod queue;
 mod scan;
 #[doc(hidden)]
 pub mod reference;
+mod replay;
 mod score;
 mod scored;
+mod text;
 mod unique;
+mod verify;
 #[cfg(test)]
 mod tests;
 
+pub use extend::extend_merges;
 pub use learn::{learn_merges, memory_estimate};
 pub use merges::{HistoryPoint, Learned, Merge, Merges};
 #[doc(hidden)]
 pub use scan::{Engine as ScanEngine, merges_by_scanning};
 pub use score::{NotScore, Powers, Score};
-pub use scored::memory_estimate_by;
+pub use scored::{memory_estimate_by, verify_memory_estimate};
+pub use verify::{Deviation, verify_merges};
 
 use serde::{Deserialize, Serialize};
 

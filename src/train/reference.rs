@@ -13,6 +13,11 @@ use crate::units::{Count, amount, low32, place};
 
 /// Learns merges as [`learn_merges`](super::learn_merges) does.
 pub fn learn_merges(pieces: &PieceCounts, config: &TrainConfig) -> Learned {
+    extend_merges(pieces, &Merges::default(), config)
+}
+
+/// Learns on from a list as [`extend_merges`](super::extend_merges) does.
+pub fn extend_merges(pieces: &PieceCounts, base: &Merges, config: &TrainConfig) -> Learned {
     let mut sequences: Vec<(Vec<u32>, u64)> = pieces
         .iter()
         .map(|(piece, count)| (piece.iter().map(|&b| u32::from(b)).collect(), count.get()))
@@ -20,8 +25,11 @@ pub fn learn_merges(pieces: &PieceCounts, config: &TrainConfig) -> Learned {
     let mut tokens: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
     let mut merges = Vec::new();
     let mut history = vec![HistoryPoint { merges: 0, tokens: count_tokens(&sequences) }];
-    while merges.len() < config.merges {
-        let Some(((left, right), count)) = best_pair(&sequences, &tokens, config) else { break };
+    while merges.len() < config.merges.max(base.len()) {
+        let given = base.iter().nth(merges.len()).map(|merge| (merge.left, merge.right));
+        let given = given.map(|pair| (pair, count_pair(&sequences, pair)));
+        let best = given.or_else(|| best_pair(&sequences, &tokens, config));
+        let Some(((left, right), count)) = best else { break };
         let token = low32(tokens.len());
         tokens.push([&*tokens[place(left)], &tokens[place(right)]].concat());
         merges.push(Merge { left, right, count: Count::new(count) });
@@ -36,6 +44,11 @@ pub fn learn_merges(pieces: &PieceCounts, config: &TrainConfig) -> Learned {
         history.push(HistoryPoint { merges: amount(merges.len()), tokens: count_tokens(&sequences) });
     }
     Learned { merges: Merges::new(merges), history }
+}
+
+fn count_pair(sequences: &[(Vec<u32>, u64)], pair: (u32, u32)) -> u64 {
+    let times = |sequence: &[u32]| sequence.windows(2).filter(|two| (two[0], two[1]) == pair).count();
+    sequences.iter().map(|(sequence, weight)| amount(times(sequence)) * weight).sum()
 }
 
 /// The pair to merge next, with its count.

@@ -1,3 +1,4 @@
+mod lists;
 mod scores;
 
 use std::sync::atomic::{AtomicU64, Ordering};

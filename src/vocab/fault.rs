@@ -32,6 +32,8 @@ pub(super) enum Fault {
     SpecialTwice(String),
     #[error("special token {text:?} is also ordinary token {id}")]
     SpecialIsToken { text: String, id: TokenId },
+    #[error("the tokenizer is no plain list of merges: {problem}")]
+    NotAList { problem: String },
     #[error("token id {0} is not in the vocabulary")]
     UnknownId(TokenId),
 

@@ -12,6 +12,7 @@ mod gpt2;
 mod hf_read;
 mod hf_write;
 mod keyed;
+mod list;
 mod merging;
 mod minbpe;
 mod parts;

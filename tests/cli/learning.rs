@@ -24,3 +24,110 @@ fn a_score_can_be_chosen_and_is_recorded() {
     }
     refuses(&folder, &train("a.txt", &["--score", "conditional:4,1,1"]), 2, &["conditional:4,1,1", "0 to 3"]);
 }
+
+#[track_caller]
+fn does(folder: &TempDir, arguments: &[&str]) -> String {
+    let (code, said) = ended(folder, arguments);
+    assert_eq!(code, Some(0), "{arguments:?} said\n{said}");
+    said
+}
+
+fn read(folder: &TempDir, name: &str) -> String {
+    fs::read_to_string(folder.path().join(name)).expect(name)
+}
+
+const SPECIAL: [&str; 2] = ["--special-token", "<end>"];
+
+#[test]
+fn training_goes_on_from_a_tokenizer_of_any_format() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let formats = ["--formats", "hf,tiktoken,minbpe,gpt2", "--split", "gpt2"];
+    let start: Vec<&str> =
+        [&["train", "a.txt", "-o", "start", "--merges", "4"][..], &SPECIAL, &formats].concat();
+    does(&folder, &start);
+    does(&folder, &[&["train", "a.txt", "-o", "all", "--merges", "9"][..], &SPECIAL, &formats].concat());
+    for from in ["start", "start/tokenizer.json", "start/tokenizer.tiktoken", "start/tokenizer.model"] {
+        let go_on = ["train", "a.txt", "-o", "more", "--vocab-size", "266", "--formats", "hf,minbpe"];
+        does(&folder, &[&go_on[..], &["--extend", from]].concat());
+        for file in ["tokenizer.json", "tokenizer.model"] {
+            let (more, all) = (format!("more/{file}"), format!("all/{file}"));
+            assert_eq!(read(&folder, &more), read(&folder, &all), "{file} from {from}");
+        }
+    }
+    write(&folder, "b.txt", "xyz xyz xyz");
+    does(&folder, &["train", "b.txt", "-o", "other", "--merges", "6", "--extend", "start"]);
+    let inspected = tokenmill(&folder).args(["inspect", "other", "--json"]).output().expect("a run");
+    let inspected: serde_json::Value = serde_json::from_slice(&inspected.stdout).expect("JSON");
+    assert_eq!(inspected["merges"][0]["count"], 0, "a merge that is of no use here is kept");
+    assert_eq!(inspected["merges"][4]["count"], 3, "{}", inspected["merges"]);
+    assert_eq!(inspected["special_tokens"][0]["text"], "<end>");
+}
+
+#[test]
+fn what_is_gone_on_from_cannot_be_contradicted() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    does(&folder, &[&["train", "a.txt", "-o", "start", "--merges", "4"][..], &SPECIAL].concat());
+    let extend = ["train", "a.txt", "-o", "out", "--extend", "start", "--vocab-size", "300"];
+    let refused = |more: &[&str], said: &[&str]| refuses(&folder, &[&extend[..], more].concat(), 2, said);
+    refused(&["--split", "gpt2"], &["`--split`", "start", "gpt4"]);
+    refused(&["--special-token", "<s>"], &["`--special-token`", "<end>"]);
+    let less = ["train", "a.txt", "-o", "out", "--extend", "start", "--vocab-size", "260"];
+    refuses(&folder, &less, 2, &["`--vocab-size`", "261", "start"]);
+    refuses(&folder, &["train", "a.txt", "-o", "out", "--extend", "none", "--merges", "9"], 1, &["none"]);
+    write(
+        &folder,
+        "ranks.tiktoken",
+        (0..=255u8).map(|byte| format!("{} {byte}\n", base64_of(&[byte]))).collect::<String>() + "YWJj 256\n",
+    );
+    let glued = ["train", "a.txt", "-o", "out", "--extend", "ranks.tiktoken", "--merges", "9"];
+    let code = tokenmill(&folder).args(glued).output().expect("a run").status.code();
+    assert_ne!(code, Some(0), "a token that no list of merges makes");
+}
+
+fn base64_of(bytes: &[u8]) -> String {
+    use base64::Engine;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+#[test]
+fn merges_are_verified_on_data() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    write(&folder, "b.txt", "xyz xyz xyz");
+    for (number, more) in [
+        &["--tie-break", "first"][..],
+        &["--tie-break", "bytes-greatest", "--split", "none"],
+        &["--score", "count-length", "--min-frequency", "1"],
+        &["--max-token-bytes", "3", "--boundary", "join"],
+    ]
+    .iter()
+    .enumerate()
+    {
+        let made = format!("made{number}");
+        does(&folder, &[&["train", "a.txt", "-o", &made, "--merges", "20"][..], more].concat());
+        let said = does(&folder, &["verify-merges", &made, "--on", "a.txt"]);
+        assert!(said.contains("are the best pairs"), "{said}");
+        refuses(
+            &folder,
+            &["verify-merges", &made, "--on", "b.txt"],
+            4,
+            &["merge 1 of", "'x' + 'y'", "3 times"],
+        );
+    }
+    let mut merges: serde_json::Value =
+        serde_json::from_str(&read(&folder, "made0/tokenizer.json")).expect("JSON");
+    let list = merges["model"]["merges"].as_array_mut().expect("a list");
+    // The last merge of two bytes, done first.
+    let of_bytes = |merge: &serde_json::Value| merge.as_str().is_some_and(|merge| merge.chars().count() == 3);
+    let last = list.iter().rposition(of_bytes).filter(|last| *last > 0).expect("several merges of bytes");
+    let early = list.remove(last);
+    list.insert(0, early);
+    write(&folder, "early.json", merges.to_string());
+    let early = ["verify-merges", "early.json", "--on", "a.txt", "--json"];
+    let output = tokenmill(&folder).args(early).output().expect("a run");
+    assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&found["verified"], &found["deviation"]["merge"]), (&false.into(), &1.into()), "{found}");
+}

@@ -204,6 +204,24 @@ pub(in crate::cli) struct TrainFlags {
     pub(in crate::cli) formats: Option<Vec<vocab::Format>>,
 }
 
+/// What could be merged when a list was learned; without them what `training.json` beside it says.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Training")]
+pub(in crate::cli) struct MergeFlags {
+    /// What ended a text [default: as recorded, or document]
+    #[arg(long, value_name = "BOUNDARY", value_parser = choice::<Boundary>())]
+    pub(in crate::cli) boundary: Option<Boundary>,
+    /// What the greatest of was merged [default: as recorded, or count]
+    #[arg(long, value_name = "SCORE")]
+    pub(in crate::cli) score: Option<Score>,
+    /// Least count of a merge [default: as recorded, or 1]
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) min_frequency: Option<u64>,
+    /// Longest token [default: as recorded, or none]
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) max_token_bytes: Option<u64>,
+}
+
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Encoding")]
 pub(in crate::cli) struct EncodeFlags {

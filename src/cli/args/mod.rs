@@ -1,8 +1,8 @@
 mod groups;
 
 pub(super) use groups::{
-    CountsArgument, EncodeFlags, InputFlags, PieceFlags, SampleFlags, SourceFlags, TokenizerArgument,
-    TokenizerFlags, TrainFlags, TrainInput,
+    CountsArgument, EncodeFlags, InputFlags, MergeFlags, PieceFlags, SampleFlags, SourceFlags,
+    TokenizerArgument, TokenizerFlags, TrainFlags, TrainInput,
 };
 
 use clap::{Args, Parser, Subcommand};
@@ -68,6 +68,8 @@ pub(in crate::cli) enum Command {
     Convert(ConvertArgs),
     /// Check an output folder against its manifest
     Verify(VerifyArgs),
+    /// Replay a tokenizer's merges on data, and tell the first that was not the best
+    VerifyMerges(VerifyMergesArgs),
     /// Time the encoding of documents held in memory
     Bench(BenchArgs),
     /// Print a completion script for a shell
@@ -111,6 +113,9 @@ pub(in crate::cli) struct TrainArgs {
     pub(in crate::cli) pieces: PieceFlags,
     #[command(flatten)]
     pub(in crate::cli) train: TrainFlags,
+    /// Go on from the merges of this tokenizer: a file or its folder
+    #[arg(long, value_name = "TOKENIZER")]
+    pub(in crate::cli) extend: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -222,6 +227,21 @@ pub(in crate::cli) struct VerifyArgs {
     /// The output folder
     #[arg(value_name = "DIR")]
     pub(in crate::cli) dir: String,
+}
+
+#[derive(Args, Debug)]
+pub(in crate::cli) struct VerifyMergesArgs {
+    #[command(flatten)]
+    pub(in crate::cli) tokenizer: TokenizerArgument,
+    /// The data: files, folders, globs, hf://datasets/…, demo:verse?lines=1000, or - for standard input
+    #[arg(long, required = true, value_name = "INPUT", num_args = 1..)]
+    pub(in crate::cli) on: Vec<String>,
+    #[command(flatten)]
+    pub(in crate::cli) source: SourceFlags,
+    #[command(flatten)]
+    pub(in crate::cli) sample: SampleFlags,
+    #[command(flatten)]
+    pub(in crate::cli) rules: MergeFlags,
 }
 
 #[derive(Args, Debug)]

@@ -142,7 +142,7 @@ impl Check<'_> {
 
     /// The output folder. It is relative to the working directory, wherever the recipe lies.
     fn output(&mut self, recipe: &Recipe) -> PathBuf {
-        if matches!(self.origin, Origin::Flags(Command::Count | Command::Read)) {
+        if matches!(self.origin, Origin::Flags(Command::Count | Command::Verify | Command::Read)) {
             return PathBuf::new();
         }
         match &recipe.output.dir {

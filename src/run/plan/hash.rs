@@ -18,6 +18,9 @@ pub(super) fn recipe_hash(plan: &Plan, uris: &[&str]) -> String {
     if !plan.counts.is_empty() {
         canonical["counts"] = json!({ "files": plan.counts, "weights": plan.weights });
     }
+    if let Some(path) = plan.train.as_ref().and_then(|train| train.extend.as_ref()) {
+        canonical["extend"] = json!(path);
+    }
     let digest = Sha256::digest(canonical.to_string());
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -64,6 +64,8 @@ pub struct TrainPlan {
     pub specials_at: SpecialTokensAt,
     /// The formats in which the tokenizer is written, none twice.
     pub formats: Vec<Format>,
+    /// The tokenizer whose merges come first, if training goes on from one.
+    pub extend: Option<PathBuf>,
     /// The folder for its files.
     pub output: PathBuf,
     /// Smaller vocabularies that are written as well, the smallest first: each has the first merges of

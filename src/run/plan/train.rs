@@ -1,5 +1,5 @@
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::check::{Check, value_of};
 use super::{SmallerPlan, TrainPlan};
@@ -46,10 +46,11 @@ impl Check<'_> {
             specials,
             specials_at: value_of(&keys.special_tokens_at).unwrap_or_default(),
             formats: self.formats(keys),
+            extend: recipe.extend.as_ref().map(PathBuf::from),
             smaller: smaller(keys, &folder),
             output: folder,
         };
-        let counts_only = matches!(recipe.origin, Origin::Flags(Command::Count));
+        let counts_only = matches!(recipe.origin, Origin::Flags(Command::Count | Command::Verify));
         if !counts_only && !["split", "special_tokens", "formats"].iter().any(|key| self.is_wrong(key)) {
             self.formats_hold(keys, &plan);
         }
@@ -122,7 +123,7 @@ impl Check<'_> {
                 given.value
             }
             (None, None) => {
-                let counts_only = matches!(self.origin, Origin::Flags(Command::Count));
+                let counts_only = matches!(self.origin, Origin::Flags(Command::Count | Command::Verify));
                 if !counts_only && !self.is_wrong("vocab_size") {
                     let problem = format!("training needs {vocab_size} or {merges}");
                     self.missing(

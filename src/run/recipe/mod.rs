@@ -56,6 +56,8 @@ pub enum Command {
     Train,
     /// Counts pieces; needs no number of merges.
     Count,
+    /// Counts pieces, or gathers documents, to replay merges on; needs no number of merges either.
+    Verify,
     /// Encodes with a tokenizer from a file.
     Encode,
     /// Only reads documents (`bench`, `decode --verify`); writes no folder.
@@ -71,6 +73,8 @@ pub struct Recipe {
     pub sources: Vec<SourceKeys>,
     /// Files of counts, which take the place of the sources; flags alone name them.
     pub counts: Vec<CountsKeys>,
+    /// The tokenizer whose merges training goes on from; a flag alone names it.
+    pub extend: Option<String>,
     /// `[sample]`.
     pub sample: SampleKeys,
     /// `[train]`, if there is one.
@@ -105,6 +109,7 @@ impl Recipe {
             origin,
             sources: Vec::new(),
             counts: Vec::new(),
+            extend: None,
             sample: SampleKeys::default(),
             train: None,
             encode: None,

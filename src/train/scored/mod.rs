@@ -6,7 +6,6 @@
 //! the score looks at them, all that hold one of the two tokens.
 
 mod heap;
-mod text;
 mod ties;
 
 use std::cmp::Ordering;
@@ -14,46 +13,54 @@ use std::cmp::Ordering;
 use rustc_hash::FxHashMap;
 
 use self::heap::Heap;
-use self::text::{NO_PAIR, Text};
 use self::ties::{Tied, Ties};
+use super::replay::Replayed;
 use super::score::Measures;
+use super::text::Text;
 use super::{HistoryPoint, Learned, Merge, Merges, Score, TrainConfig, memory_estimate};
 use crate::count::PieceCounts;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
 use crate::units::{ByteCount, Count, amount, low32, place};
 
+/// No pair begins here that is worth keeping.
+const NO_PAIR: u32 = u32::MAX;
+
 /// Learns merges as [`learn_merges`](super::learn_merges) does, by any score.
 ///
 /// **Memory:** [`memory_estimate_by`].
 pub(super) fn learn(pieces: PieceCounts, config: &TrainConfig, observer: &dyn Observer) -> Result<Learned> {
     observer.started(Stage::Train, Some(amount(config.merges)));
-    let mut learner = Learner::new(&pieces, config)?;
+    let text = Text::new(&pieces)?;
+    let history = vec![HistoryPoint { merges: 0, tokens: text.total }];
+    let learner = Learner::new(text, &pieces, Vec::new(), history, config);
     drop(pieces);
-    learner.record();
-    learner.find_pairs(0..learner.text.tokens.len());
-    while learner.merges.len() < config.merges {
-        observer.checkpoint()?;
-        let Some(best) = learner.heap.first() else { break };
-        learner.merge(best);
-        if learner.merges.len().is_multiple_of(config.history_every.max(1)) {
-            learner.record();
-        }
-        observer.advanced(Stage::Train, 1);
-    }
-    if learner.history.last().is_none_or(|last| last.merges != amount(learner.merges.len())) {
-        learner.record();
-    }
-    observer.finished(Stage::Train);
-    Ok(Learned { merges: Merges::new(learner.merges), history: learner.history })
+    learner.run(observer)
+}
+
+/// Learns on from a text to which merges have been applied.
+pub(super) fn go_on(
+    pieces: &PieceCounts,
+    replayed: Replayed,
+    config: &TrainConfig,
+    observer: &dyn Observer,
+) -> Result<Learned> {
+    let Replayed { text, merges, history } = replayed;
+    Learner::new(text, pieces, merges, history, config).run(observer)
 }
 
 /// About the most memory that training by this score takes, the sequences themselves included; for
 /// [`Score::Count`](super::Score::Count) that is [`memory_estimate`](super::memory_estimate).
 pub fn memory_estimate_by(score: Score, bytes: u64, sequences: u64, weighted: bool) -> ByteCount {
-    if score == Score::Count {
-        return memory_estimate(bytes, sequences, weighted);
+    match score {
+        Score::Count => memory_estimate(bytes, sequences, weighted),
+        _ => verify_memory_estimate(bytes, sequences),
     }
+}
+
+/// About the most memory that [`verify_merges`](super::verify_merges) takes, the sequences themselves
+/// included.
+pub fn verify_memory_estimate(bytes: u64, sequences: u64) -> ByteCount {
     // The text, and pairs with lists that grow by doubling: 21 bytes on prose, 26 on many short pieces.
     const A_POSITION: u64 = 32;
     let positions = bytes.saturating_add(sequences).saturating_add(1);
@@ -78,9 +85,12 @@ struct Key {
     tied: Tied,
 }
 
-struct Learner<'a> {
+/// The state of the loop.
+pub(super) struct Learner<'a> {
     config: &'a TrainConfig,
     text: Text,
+    /// The pair that begins at each position.
+    at: Vec<u32>,
     ties: Ties,
     pairs: Vec<Pair>,
     keys: Vec<Key>,
@@ -95,28 +105,88 @@ struct Learner<'a> {
 }
 
 impl<'a> Learner<'a> {
-    fn new(pieces: &PieceCounts, config: &'a TrainConfig) -> Result<Learner<'a>> {
-        Ok(Learner {
+    /// Begins with a text, the merges that made it of `pieces`, and the history until then.
+    pub(super) fn new(
+        text: Text,
+        pieces: &PieceCounts,
+        merges: Vec<Merge>,
+        history: Vec<HistoryPoint>,
+        config: &'a TrainConfig,
+    ) -> Learner<'a> {
+        let mut learner = Learner {
             config,
-            text: Text::new(pieces)?,
-            ties: Ties::new(config.tie_break, pieces),
+            ties: Ties::new(config.tie_break, pieces, &text, &merges),
+            at: vec![NO_PAIR; text.tokens.len()],
+            begun: vec![Vec::new(); text.counts.len()],
+            ended: vec![Vec::new(); text.counts.len()],
+            text,
             pairs: Vec::new(),
             keys: Vec::new(),
             heap: Heap::default(),
-            begun: vec![Vec::new(); 256],
-            ended: vec![Vec::new(); 256],
             fallen: Vec::new(),
-            merges: Vec::new(),
-            history: Vec::new(),
-        })
+            merges,
+            history,
+        };
+        learner.find_pairs(0..learner.at.len());
+        learner
+    }
+
+    fn run(mut self, observer: &dyn Observer) -> Result<Learned> {
+        while self.merges.len() < self.config.merges {
+            observer.checkpoint()?;
+            let Some(best) = self.best() else { break };
+            self.merge(best);
+            if self.merges.len().is_multiple_of(self.config.history_every.max(1)) {
+                self.record();
+            }
+            observer.advanced(Stage::Train, 1);
+        }
+        if self.history.last().is_none_or(|last| last.merges != amount(self.merges.len())) {
+            self.record();
+        }
+        observer.finished(Stage::Train);
+        Ok(Learned { merges: Merges::new(self.merges), history: self.history })
     }
 
     fn record(&mut self) {
         self.history.push(HistoryPoint { merges: amount(self.merges.len()), tokens: self.text.total });
     }
 
+    /// The number of the pair to merge next.
+    pub(super) fn best(&self) -> Option<u32> {
+        self.heap.first()
+    }
+
+    /// How many pairs have been kept so far; their numbers are below.
+    pub(super) fn known(&self) -> u32 {
+        low32(self.pairs.len())
+    }
+
+    /// The tokens of a pair.
+    pub(super) fn tokens(&self, pair: u32) -> (u32, u32) {
+        (self.pairs[place(pair)].left, self.pairs[place(pair)].right)
+    }
+
+    /// How often a pair occurs now.
+    pub(super) fn count(&self, pair: u32) -> Count {
+        Count::new(self.pairs[place(pair)].count)
+    }
+
+    /// Whether a pair still occurs often enough to be merged, and has the best score.
+    pub(super) fn is_best(&self, pair: u32) -> bool {
+        let measures = |pair: u32| self.keys[place(pair)].measures;
+        let score = self.config.score;
+        self.pairs[place(pair)].count >= least(self.config)
+            && self.best().is_some_and(|best| score.compare(&measures(pair), &measures(best)).is_eq())
+    }
+
+    /// How often two tokens stand side by side, kept as a pair or not.
+    pub(super) fn count_of(&self, tokens: (u32, u32)) -> Count {
+        self.text.count_of(tokens)
+    }
+
     /// Merges a pair, and puts all pairs whose score that changes to their new places.
-    fn merge(&mut self, best: u32) {
+    pub(super) fn merge(&mut self, best: u32) {
         let Pair { left, right, count, .. } = self.pairs[place(best)];
         self.merges.push(Merge { left, right, count: Count::new(count) });
         let token = self.text.add_token(left, right);
@@ -149,14 +219,14 @@ impl<'a> Learner<'a> {
         let positions = std::mem::take(&mut self.pairs[place(best)].positions);
         let mut sites = Vec::new();
         for position in positions[live..].iter().map(|&position| place(position)) {
-            if self.text.pairs[position] != best {
+            if self.at[position] != best {
                 continue;
             }
             // The pair before a merged neighbour is gone already: it began at that one's right part.
             let before = self.text.before(position).filter(|&before| self.text.tokens[before] != token);
             before.into_iter().for_each(|before| self.end_pair(before));
             self.end_pair(position);
-            self.end_pair(position + self.text.length(left));
+            self.end_pair(position + self.text.span(left));
             self.text.replace(position, (left, right), token);
             sites.push(position);
         }
@@ -165,7 +235,7 @@ impl<'a> Learner<'a> {
 
     /// No pair begins at this position any more.
     fn end_pair(&mut self, position: usize) {
-        let pair = std::mem::replace(&mut self.text.pairs[position], NO_PAIR);
+        let pair = std::mem::replace(&mut self.at[position], NO_PAIR);
         if pair != NO_PAIR {
             self.pairs[place(pair)].count -= self.text.weight(position);
             self.fallen.push(pair);
@@ -174,14 +244,14 @@ impl<'a> Learner<'a> {
 
     /// Puts a pair to where its score has it now, or out of the heap if it occurs too seldom.
     fn place_anew(&mut self, pair: u32) {
-        let Learner { config, text, ties, pairs, keys, heap, .. } = self;
+        let Learner { config, text, at, ties, pairs, keys, heap, .. } = self;
         let Pair { left, right, count, positions, live } = &mut pairs[place(pair)];
         if *count < least(config) {
             heap.remove(pair, |one, two| comes_before(config, ties, keys, one, two));
             *positions = Vec::new();
             return;
         }
-        while text.pairs[place(positions[*live])] != pair {
+        while at[place(positions[*live])] != pair {
             *live += 1;
         }
         let tied = Tied { left: *left, right: *right, first: positions[*live] };
@@ -233,7 +303,7 @@ impl<'a> Learner<'a> {
     fn keep(&mut self, pair: Pair) {
         let number = low32(self.pairs.len());
         for &position in &pair.positions {
-            self.text.pairs[place(position)] = number;
+            self.at[place(position)] = number;
         }
         let (look_left, look_right) = self.config.score.depends_on_tokens();
         if look_left {

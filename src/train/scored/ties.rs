@@ -1,18 +1,22 @@
 use std::cmp::Ordering;
 
 use crate::count::PieceCounts;
-use crate::train::TieBreak;
 use crate::train::order::ById;
+use crate::train::text::{SEPARATOR, Text};
+use crate::train::{Merge, TieBreak};
 use crate::units::place;
 
 /// What a tie rule looks at, for pairs of any score.
 pub(super) struct Ties {
     rule: TieBreak,
     gpt2: ById,
-    /// The 256 bytes, then the sequences as they lie in the text; nothing unless the rule asks for it.
+    /// The 256 bytes, the tokens that the text began with, then the sequences. This and what follows are
+    /// empty unless the rule asks for bytes.
     bytes: Vec<u8>,
     /// Where in `bytes` each token stands, and its length.
     tokens: Vec<(usize, usize)>,
+    /// Where in `bytes` each position of the text is.
+    places: Vec<usize>,
 }
 
 /// A pair as tie rules see it.
@@ -25,20 +29,45 @@ pub(super) struct Tied {
 }
 
 impl Ties {
-    pub(super) fn new(rule: TieBreak, pieces: &PieceCounts) -> Ties {
-        let mut bytes: Vec<u8> = (0..=255).collect();
+    /// For a text that `merges` made of `pieces`.
+    pub(super) fn new(rule: TieBreak, pieces: &PieceCounts, text: &Text, merges: &[Merge]) -> Ties {
+        let mut ties = Ties {
+            rule,
+            gpt2: ById::gpt2_alphabet(),
+            bytes: Vec::new(),
+            tokens: Vec::new(),
+            places: Vec::new(),
+        };
         if matches!(rule, TieBreak::BytesGreatest | TieBreak::BytesSmallest) {
-            for (piece, _) in pieces.iter() {
-                bytes.push(0);
-                bytes.extend_from_slice(piece);
-            }
+            ties.lay_out(pieces, text, merges);
         }
-        Ties { rule, gpt2: ById::gpt2_alphabet(), bytes, tokens: (0..256).map(|byte| (byte, 1)).collect() }
+        ties
+    }
+
+    fn lay_out(&mut self, pieces: &PieceCounts, text: &Text, merges: &[Merge]) {
+        self.bytes.extend(0..=255);
+        self.tokens.extend((0..256).map(|byte| (byte, 1)));
+        for merge in merges {
+            let token = [self.of(merge.left), self.of(merge.right)].concat();
+            self.tokens.push((self.bytes.len(), token.len()));
+            self.bytes.extend(token);
+        }
+        let mut end = self.bytes.len();
+        for &token in &text.tokens {
+            self.places.push(end);
+            end += if token == SEPARATOR { 1 } else { text.length(token) };
+        }
+        for (piece, _) in pieces.iter() {
+            self.bytes.push(0);
+            self.bytes.extend_from_slice(piece);
+        }
     }
 
     /// A token has been made that has so many bytes and stands at this position of the text.
     pub(super) fn made(&mut self, position: usize, length: usize) {
-        self.tokens.push((256 + position, length));
+        if let Some(&place) = self.places.get(position) {
+            self.tokens.push((place, length));
+        }
     }
 
     /// Which of two pairs comes first: the lesser.

@@ -1,0 +1,56 @@
+use super::facts::word;
+use super::recipe::{Field, Given, Mistake, Recipe, TrainKeys};
+use crate::count::Boundary;
+use crate::split::SplitPattern;
+
+/// What a file fixes of a training, so that flags may repeat it but not contradict it.
+pub(super) struct Fixed<'a> {
+    /// The file.
+    pub(super) by: &'a str,
+    pub(super) split: &'a SplitPattern,
+    /// The boundary, if the file says it.
+    pub(super) boundary: Option<Boundary>,
+    pub(super) specials: &'a [String],
+}
+
+impl Fixed<'_> {
+    /// Completes the recipe; what it says otherwise is added to its mistakes.
+    pub(super) fn heed(&self, recipe: &mut Recipe) {
+        let keys = recipe.train.get_or_insert_default();
+        let mut wrong: Vec<(&'static str, String)> = Vec::new();
+        if differs(&mut keys.split, self.split) {
+            wrong.push(("split", format!("the split {}", self.split)));
+        }
+        if let Some(boundary) = &self.boundary
+            && differs(&mut keys.boundary, boundary)
+        {
+            wrong.push(("boundary", format!("the boundary {}", word(boundary))));
+        }
+        if !self.heed_specials(keys) {
+            wrong.push(("special_tokens", format!("the special tokens {:?}", self.specials)));
+        }
+        for (key, fixed) in wrong {
+            let message = format!("{}: {} has {fixed}", recipe.origin.name(key), self.by);
+            let help = Some("leave it out: it follows from the file".to_owned());
+            recipe.mistakes.push(Mistake { help, ..Mistake::new(Some(key), None, message) });
+        }
+    }
+
+    /// Takes the file's special tokens where none are given; else they must be the same, in any order.
+    fn heed_specials(&self, keys: &mut TrainKeys) -> bool {
+        if keys.special_tokens.is_empty() {
+            keys.special_tokens = self.specials.iter().cloned().map(Given::flag).collect();
+            return true;
+        }
+        let mut given: Vec<&String> = keys.special_tokens.iter().map(|token| &token.value).collect();
+        let mut fixed: Vec<&String> = self.specials.iter().collect();
+        given.sort();
+        fixed.sort();
+        given == fixed
+    }
+}
+
+/// Gives a key the value that is fixed, and tells whether it had another.
+fn differs<T: Clone + PartialEq>(field: &mut Field<T>, fixed: &T) -> bool {
+    field.replace(Given::flag(fixed.clone())).is_some_and(|given| given.value != *fixed)
+}

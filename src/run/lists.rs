@@ -1,0 +1,117 @@
+//! Trainings that begin with a list of merges, and lists replayed on data.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::fault::Fault;
+use super::fixed::Fixed;
+use super::inputs::Inputs;
+use super::plan::Plan;
+use super::recipe::{Field, Given, Mistake, Recipe};
+use super::train::count;
+use crate::count::Counted;
+use crate::error::{Error, ErrorKind, Result};
+use crate::observer::Observer;
+use crate::source::OpenContext;
+use crate::train::{Deviation, verify_memory_estimate, verify_merges};
+use crate::units::{Count, amount};
+use crate::vocab::{self, LoadOptions, SpecialTokensAt, TrainingRecord, Vocabulary};
+
+/// Completes a recipe that goes on from a tokenizer by what this says: pattern and special tokens, and
+/// where these stand. What the recipe says otherwise is added to its mistakes.
+///
+/// # Errors
+/// The tokenizer cannot be read, or is no plain list of merges.
+pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()> {
+    let Some(path) = recipe.extend.clone() else { return Ok(()) };
+    let vocabulary = vocab::load(Path::new(&path), &LoadOptions::default(), observer)?;
+    let tokens = 256 + vocabulary.merge_list()?.len() + vocabulary.specials().len();
+    heed(recipe, &path, &vocabulary);
+    let keys = recipe.train.get_or_insert_default();
+    if keys.special_tokens_at.is_none() {
+        let first =
+            vocabulary.specials().first().is_some_and(|special| special.id < vocabulary.byte_ids()[0]);
+        keys.special_tokens_at = first.then(|| Given::flag(SpecialTokensAt::Start));
+    }
+    let largest = keys.vocab_size.as_ref().and_then(|sizes| sizes.value.iter().map(|size| size.value).max());
+    let merges = amount(256 + vocabulary.specials().len());
+    let asked = largest.or_else(|| Some(keys.merges.as_ref()?.value.saturating_add(merges)));
+    if asked.is_some_and(|asked| asked < amount(tokens)) {
+        let key = if largest.is_some() { "vocab_size" } else { "merges" };
+        let message = format!("{} is less than the {tokens} tokens that {path} has", recipe.origin.name(key));
+        let help = Some("it tells the whole vocabulary, old tokens and new".to_owned());
+        recipe.mistakes.push(Mistake { help, ..Mistake::new(Some(key), None, message) });
+    }
+    Ok(())
+}
+
+fn heed(recipe: &mut Recipe, path: &str, vocabulary: &Vocabulary) {
+    let specials: Vec<String> = vocabulary.specials().iter().map(|special| special.text.clone()).collect();
+    Fixed { by: path, split: vocabulary.split(), boundary: None, specials: &specials }.heed(recipe);
+}
+
+/// Completes a recipe whose data a tokenizer's merges are to be replayed on: by the tokenizer, and, where
+/// nothing is said, by the record of its training. Without a record every pair that occurs counts.
+///
+/// # Errors
+/// The record is damaged.
+pub fn heed_training(recipe: &mut Recipe, path: &str, vocabulary: &Vocabulary) -> Result<()> {
+    heed(recipe, path, vocabulary);
+    let folder = Path::new(path);
+    let folder = if folder.is_dir() { folder } else { folder.parent().unwrap_or(Path::new("")) };
+    let record = TrainingRecord::read(folder)?;
+    let record = record.filter(|record| record.vocabulary == vocabulary.fingerprint());
+    let settings = record.map_or(Value::Null, |record| record.settings);
+    let keys = recipe.train.get_or_insert_default();
+    fill(&mut keys.boundary, &settings["boundary"]);
+    fill(&mut keys.score, &settings["score"]);
+    fill(&mut keys.max_token_bytes, &settings["max_token_bytes"]);
+    fill(&mut keys.min_frequency, &settings["min_frequency"]);
+    keys.min_frequency.get_or_insert(Given::flag(Count::ONE));
+    Ok(())
+}
+
+fn fill<T: for<'de> Deserialize<'de>>(field: &mut Field<T>, setting: &Value) {
+    if field.is_none() {
+        *field = T::deserialize(setting).ok().map(Given::flag);
+    }
+}
+
+/// What replaying merges came to.
+#[derive(Clone, Debug)]
+pub struct Verification {
+    /// How many merges the list has.
+    pub merges: usize,
+    /// The first that was not the best, if one was not.
+    pub deviation: Option<Deviation>,
+    /// Bytes of text that they were replayed on.
+    pub text_bytes: u64,
+    /// How many rows or files were left out.
+    pub skipped: u64,
+}
+
+/// Replays the merges of a tokenizer on a plan's documents.
+///
+/// # Errors
+/// What reading and counting give; the tokenizer is no plain list of merges; there is no text, or too much.
+///
+/// # Panics
+/// On a plan that trains nothing.
+pub fn verify_list(plan: &Plan, vocabulary: &Vocabulary, context: &OpenContext<'_>) -> Result<Verification> {
+    let settings = plan.train.as_ref().expect("a plan that trains");
+    let merges = vocabulary.merge_list()?;
+    super::with_threads(plan.threads, || {
+        let inputs = Inputs::open(plan, context)?;
+        let Counted { pieces, facts } = count(plan, settings, &inputs, context.observer)?;
+        let need = verify_memory_estimate(amount(pieces.bytes()), amount(pieces.len()));
+        if need > plan.memory {
+            return Err(Error::new(ErrorKind::Memory, Fault::TooLarge { need, limit: plan.memory })
+                .with_help("verify on a part of it (--take, --every or --max-bytes), or raise --memory"));
+        }
+        let deviation = verify_merges(&pieces, &merges, &settings.config, context.observer)?;
+        let (text_bytes, skipped) = (facts.text_bytes, inputs.incidents().count());
+        Ok(Verification { merges: merges.len(), deviation, text_bytes, skipped })
+    })
+}

@@ -1,0 +1,75 @@
+use rustc_hash::FxHashMap;
+
+use super::text::Text;
+use super::{HistoryPoint, Merge, Merges};
+use crate::count::PieceCounts;
+use crate::error::Result;
+use crate::observer::{Observer, Stage};
+use crate::units::{Count, amount, low32, place};
+
+/// Sequences to which merges have been applied.
+pub(super) struct Replayed {
+    /// Every token at one position.
+    pub(super) text: Text,
+    /// The merges, with the counts that their pairs had here.
+    pub(super) merges: Vec<Merge>,
+    /// Tokens before the first merge and after every `history_every`.
+    pub(super) history: Vec<HistoryPoint>,
+}
+
+/// Applies merges to sequences of bytes, one after the other, whether or not a better pair exists.
+///
+/// Each pair of neighbours that the list merges waits under its number. A merge only makes pairs that
+/// come later in the list, so one walk through the numbers is enough.
+///
+/// **Memory:** 8 bytes for each byte of the sequences and at most 4 for each pair that waits.
+pub(super) fn replay(
+    pieces: &PieceCounts,
+    base: &Merges,
+    history_every: usize,
+    observer: &dyn Observer,
+) -> Result<Replayed> {
+    let mut text = Text::new(pieces)?;
+    let numbers: FxHashMap<(u32, u32), usize> =
+        base.iter().enumerate().map(|(number, merge)| ((merge.left, merge.right), number)).collect();
+    let mut waiting: Vec<Vec<u32>> = vec![Vec::new(); base.len()];
+    for position in 0..text.tokens.len() {
+        wait(&text, position, &numbers, &mut waiting);
+    }
+    let mut history = vec![HistoryPoint { merges: 0, tokens: text.total }];
+    let mut merges = Vec::with_capacity(base.len());
+    for (number, merge) in base.iter().enumerate() {
+        observer.checkpoint()?;
+        let pair = (merge.left, merge.right);
+        let token = text.add_token(merge.left, merge.right);
+        let mut positions = std::mem::take(&mut waiting[number]);
+        positions.sort_unstable();
+        positions.dedup();
+        positions.retain(|&position| text.stands(pair, place(position)));
+        // Overlapping occurrences count each, and only then they are merged.
+        let count = positions.iter().map(|&position| text.weight(place(position))).sum();
+        merges.push(Merge { count: Count::new(count), ..*merge });
+        positions.retain(|&position| {
+            let stands = text.stands(pair, place(position));
+            if stands {
+                text.replace(place(position), pair, token);
+            }
+            stands
+        });
+        for position in positions.into_iter().map(place) {
+            text.before(position).into_iter().for_each(|before| wait(&text, before, &numbers, &mut waiting));
+            wait(&text, position, &numbers, &mut waiting);
+        }
+        if merges.len().is_multiple_of(history_every.max(1)) {
+            history.push(HistoryPoint { merges: amount(merges.len()), tokens: text.total });
+        }
+        observer.advanced(Stage::Train, 1);
+    }
+    Ok(Replayed { text: text.compacted(), merges, history })
+}
+
+/// Notes the pair that begins at a position, if the list merges it.
+fn wait(text: &Text, position: usize, numbers: &FxHashMap<(u32, u32), usize>, waiting: &mut [Vec<u32>]) {
+    let number = text.pair_at(position).and_then(|pair| numbers.get(&pair));
+    number.into_iter().for_each(|&number| waiting[number].push(low32(position)));
+}

@@ -1,0 +1,101 @@
+use super::super::score::tests::score;
+use super::super::{Deviation, Merge, Merges, Score, extend_merges, verify_merges};
+use super::*;
+use crate::units::place;
+
+proptest! {
+    #[test]
+    fn going_on_is_having_learned_more(
+        pieces in pieces(),
+        score in prop_oneof![Just(Score::Count), score()],
+        tie_break in proptest::sample::select(TIE_RULES.as_slice()),
+        min_frequency in 0..4u64,
+        max_token_bytes in prop_oneof![Just(None), (1..6usize).prop_map(Some)],
+        (first, then) in (0..30usize, 0..30usize),
+        history_every in 1..7usize,
+    ) {
+        let config = TrainConfig {
+            min_frequency: Count::new(min_frequency),
+            max_token_bytes,
+            tie_break,
+            score,
+            history_every,
+            ..TrainConfig::new(first + then)
+        };
+        let all = learn_merges(pieces.clone(), &config, &Silent).unwrap();
+        let base = all.merges.first(first);
+        prop_assert_eq!(extend_merges(pieces, &base, &config, &Silent).unwrap(), all);
+    }
+
+    #[test]
+    fn a_list_is_kept_on_other_sequences(
+        (one, other) in (pieces(), pieces()),
+        tie_break in proptest::sample::select(TIE_RULES.as_slice()),
+        (first, then) in (0..30usize, 0..30usize),
+    ) {
+        let config = TrainConfig { tie_break, history_every: 1, ..TrainConfig::new(first) };
+        let base = learn_merges(one, &config, &Silent).unwrap().merges;
+        let config = TrainConfig { merges: base.len() + then, ..config };
+        let learned = extend_merges(other.clone(), &base, &config, &Silent).unwrap();
+        let expected = reference::extend_merges(&other, &base, &config);
+        prop_assert_eq!(learned, expected);
+    }
+
+    #[test]
+    fn what_was_learned_is_verified_whatever_the_ties(
+        pieces in pieces(),
+        score in prop_oneof![Just(Score::Count), score()],
+        tie_break in proptest::sample::select(TIE_RULES.as_slice()),
+        min_frequency in 0..4u64,
+        max_token_bytes in prop_oneof![Just(None), (1..6usize).prop_map(Some)],
+    ) {
+        let config = TrainConfig {
+            min_frequency: Count::new(min_frequency), max_token_bytes, tie_break, score, ..TrainConfig::new(60)
+        };
+        let learned = learn_merges(pieces.clone(), &config, &Silent).unwrap();
+        prop_assert_eq!(verify_merges(&pieces, &learned.merges, &config, &Silent).unwrap(), None);
+    }
+
+    #[test]
+    fn the_first_wrong_merge_is_found(
+        pieces in pieces(),
+        at in any::<prop::sample::Index>(),
+        (left, right) in (0..300u32, 0..300u32),
+    ) {
+        let config = TrainConfig { min_frequency: Count::ONE, ..TrainConfig::new(40) };
+        let learned = learn_merges(pieces.clone(), &config, &Silent).unwrap();
+        prop_assume!(!learned.merges.is_empty());
+        let step = at.index(learned.merges.len());
+        let mut merges: Vec<Merge> = learned.merges.iter().copied().collect();
+        let known = 256 + u32::try_from(step).unwrap();
+        let later = merges[step..].iter().map(|merge| (merge.left, merge.right));
+        let mut existing = later.filter(|pair| pair.0 < known && pair.1 < known);
+        let chosen = existing.nth(place(left) % 4).unwrap_or((left % known, right % known));
+        prop_assume!(merges[..step].iter().all(|merge| (merge.left, merge.right) != chosen));
+        let right_one = merges[step];
+        // The count of the pair in the place of the right one.
+        let mut swapped = learned.merges.first(step).iter().copied().collect::<Vec<_>>();
+        swapped.push(Merge { left: chosen.0, right: chosen.1, count: Count::ZERO });
+        let only_it = TrainConfig { merges: step + 1, ..config.clone() };
+        let count = extend_merges(pieces.clone(), &Merges::new(swapped.clone()), &only_it, &Silent)
+            .unwrap().merges.iter().last().unwrap().count;
+        merges[step] = swapped[step];
+        let found = verify_merges(&pieces, &Merges::new(merges[..=step].to_vec()), &config, &Silent).unwrap();
+        if count == right_one.count {
+            prop_assert_eq!(found, None);
+        } else {
+            let better = Some(((right_one.left, right_one.right), right_one.count));
+            prop_assert_eq!(found, Some(Deviation { merge: step, chosen, count, better }));
+        }
+    }
+}
+
+#[test]
+fn a_list_that_goes_on_when_nothing_is_left_is_wrong() {
+    let pieces: PieceCounts = [(b"ab".as_slice(), Count::new(3))].into_iter().collect();
+    let merge = |left, right| Merge { left, right, count: Count::ZERO };
+    let merges = Merges::new(vec![merge(97, 98), merge(256, 99)]);
+    let found = verify_merges(&pieces, &merges, &TrainConfig::new(2), &Silent).unwrap();
+    let expected = Deviation { merge: 1, chosen: (256, 99), count: Count::ZERO, better: None };
+    assert_eq!(found, Some(expected));
+}

@@ -1,0 +1,65 @@
+use rustc_hash::FxHashMap;
+
+use super::scored::Learner;
+use super::text::Text;
+use super::{Merges, TrainConfig};
+use crate::count::PieceCounts;
+use crate::error::Result;
+use crate::observer::{Observer, Stage};
+use crate::units::{Count, amount};
+
+/// A merge of a list where a better pair existed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deviation {
+    /// How many merges came before.
+    pub merge: usize,
+    /// The pair that the list merges, as training numbers tokens.
+    pub chosen: (u32, u32),
+    /// How often it occurred then.
+    pub count: Count,
+    /// The best pair and how often it occurred; `None` if there was none left to merge.
+    pub better: Option<((u32, u32), Count)>,
+}
+
+/// Replays merges on sequences, and tells the first that was not the best at its step: whose score is
+/// lower than the greatest of all pairs. Which one of equals is taken does not matter, and so the merges
+/// of any program can be checked.
+///
+/// Of `config` the score, the least frequency and the longest token say what could have been merged.
+///
+/// **Memory:** [`verify_memory_estimate`](super::verify_memory_estimate).
+///
+/// # Errors
+/// The text has 4 GiB or more; a count does not fit 64 bits; the observer wants to stop.
+pub fn verify_merges(
+    pieces: &PieceCounts,
+    merges: &Merges,
+    config: &TrainConfig,
+    observer: &dyn Observer,
+) -> Result<Option<Deviation>> {
+    observer.started(Stage::Train, Some(amount(merges.len())));
+    let mut learner = Learner::new(Text::new(pieces)?, pieces, Vec::new(), Vec::new(), config);
+    let mut numbers: FxHashMap<(u32, u32), u32> = FxHashMap::default();
+    let mut listed = 0;
+    for (number, merge) in merges.iter().enumerate() {
+        observer.checkpoint()?;
+        numbers.extend((listed..learner.known()).map(|pair| (learner.tokens(pair), pair)));
+        listed = learner.known();
+        let chosen = (merge.left, merge.right);
+        match numbers.get(&chosen).copied().filter(|&pair| learner.is_best(pair)) {
+            Some(pair) => learner.merge(pair),
+            None => {
+                let better = learner.best().map(|best| (learner.tokens(best), learner.count(best)));
+                return Ok(Some(Deviation {
+                    merge: number,
+                    chosen,
+                    count: learner.count_of(chosen),
+                    better,
+                }));
+            }
+        }
+        observer.advanced(Stage::Train, 1);
+    }
+    observer.finished(Stage::Train);
+    Ok(None)
+}

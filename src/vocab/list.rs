@@ -1,0 +1,52 @@
+use rustc_hash::FxHashMap;
+
+use super::Vocabulary;
+use super::fault::Fault;
+use crate::error::{Error, ErrorKind, Result};
+use crate::train::{Merge, Merges};
+use crate::units::{Count, TokenId, low32, place};
+
+impl Vocabulary {
+    /// The merges as training numbers tokens, whatever their ids are here: byte b is b, and merge k makes
+    /// token 256 + k. The counts are zero: no file holds them.
+    ///
+    /// # Errors
+    /// The vocabulary is no plain list of merges: a token is made by none of them or by several, a merge uses
+    /// what only a later one makes, ranks are equal, or whole pieces are looked up before merging.
+    pub fn merge_list(&self) -> Result<Merges> {
+        self.as_list().map_err(|problem| {
+            Error::new(ErrorKind::Failed, Fault::NotAList { problem })
+                .with_help("give a tokenizer whose merges were learned one after the other")
+        })
+    }
+
+    fn as_list(&self) -> Result<Merges, String> {
+        if self.ignore_merges {
+            return Err("pieces that are tokens are not merged".to_owned());
+        }
+        let mut numbers: FxHashMap<TokenId, u32> =
+            (0..).zip(self.byte_ids).map(|(byte, id)| (id, byte)).collect();
+        let mut merges = Vec::with_capacity(self.merges.len());
+        for (index, merge) in self.merges.iter().enumerate() {
+            if place(merge.rank) != index {
+                return Err(format!("merges {index} and {} have the same rank", index + 1));
+            }
+            let number = |id: TokenId| {
+                let unmade = || format!("merge {} uses token {id}, which no earlier merge makes", index + 1);
+                numbers.get(&id).copied().ok_or_else(unmade)
+            };
+            merges.push(Merge { left: number(merge.left)?, right: number(merge.right)?, count: Count::ZERO });
+            if numbers.insert(merge.result, 256 + low32(index)).is_some() {
+                return Err(format!(
+                    "merge {} makes token {}, which is there already",
+                    index + 1,
+                    merge.result
+                ));
+            }
+        }
+        match self.ordinary().find(|(id, _)| !numbers.contains_key(id)) {
+            Some((id, _)) => Err(format!("no merge makes token {id}")),
+            None => Ok(Merges::new(merges)),
+        }
+    }
+}
