@@ -25,6 +25,7 @@ pub(super) fn count(args: &CountArgs, session: &Session<'_>) -> Result<Done, Fai
             "piece_bytes": piece_bytes,
             "documents": tally.corpus.documents,
             "text_bytes": text_bytes,
+            "spills": tally.spills,
             "skipped": tally.skipped,
         }))?;
     }

@@ -1,19 +1,13 @@
 use std::fs::File;
-use std::io::{self, Write};
 use std::path::Path;
-use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
-use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch, UInt64Array};
+use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
-use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
-use rayon::slice::ParallelSliceMut;
 
 use super::fault::Fault;
 use super::{Boundary, PieceCounts};
@@ -26,9 +20,8 @@ use crate::units::{Count, amount};
 const PIECE: &str = "piece";
 const COUNT: &str = "count";
 const FIRST: &str = "first";
-const KEY: &str = "tokenmill.counts";
-const ROWS: usize = 1 << 16;
-const BATCH_BYTES: usize = 16 << 20;
+pub(super) const KEY: &str = "tokenmill.counts";
+pub(super) const ROWS: usize = 1 << 16;
 
 /// What a counts file says of itself.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -57,84 +50,13 @@ pub struct CountsFile {
     pub info: CountsInfo,
 }
 
-/// Writes a counts file: Parquet with the columns `piece` and `count`, by the bytes of the pieces, or, if
-/// `info.ordered`, in order of first appearance with the column `first`, which numbers them from 0.
-///
-/// The bytes depend on the arguments alone. `path` is for messages.
-///
-/// **Memory:** 8 bytes for each piece and some 20 MB.
-///
-/// # Errors
-/// The pattern is none, a piece is longer than 2 GiB, or writing fails.
-pub fn write_counts(
-    out: impl Write + Send,
-    path: &Path,
-    pieces: &PieceCounts,
-    info: &CountsInfo,
-) -> Result<()> {
-    if info.pattern == SplitPattern::None {
-        return Err(Fault::Unsplit.into());
-    }
-    let mut order: Vec<usize> = (0..pieces.len()).collect();
-    if !info.ordered {
-        order.par_sort_unstable_by_key(|index| pieces.piece(*index));
-    }
-    let failed = |cause| write_error(path, cause);
-    let schema = Arc::new(schema(info.ordered));
-    let mut writer =
-        ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties(info))).map_err(failed)?;
-    let mut rest = &order[..];
-    let mut row = 0;
-    while !rest.is_empty() {
-        let (rows, later) = rest.split_at(rows_of_a_batch(pieces, rest)?);
-        writer.write(&batch(&schema, pieces, rows, info.ordered.then_some(row))).map_err(failed)?;
-        row += amount(rows.len());
-        rest = later;
-    }
-    writer.close().map_err(failed)?;
-    Ok(())
-}
-
-fn schema(ordered: bool) -> Schema {
+pub(super) fn schema(ordered: bool) -> Schema {
     let mut fields =
         vec![Field::new(PIECE, DataType::Binary, false), Field::new(COUNT, DataType::UInt64, false)];
     if ordered {
         fields.push(Field::new(FIRST, DataType::UInt64, false));
     }
     Schema::new(fields)
-}
-
-fn properties(info: &CountsInfo) -> WriterProperties {
-    let info = serde_json::to_string(info).expect("names and numbers are JSON");
-    WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .set_dictionary_enabled(false)
-        .set_key_value_metadata(Some(vec![KeyValue::new(KEY.to_owned(), info)]))
-        .build()
-}
-
-/// How many of the pieces fit a batch: at least one, and as many as have few bytes together.
-fn rows_of_a_batch(pieces: &PieceCounts, order: &[usize]) -> Result<usize> {
-    let first = pieces.piece(order[0]).len();
-    if i32::try_from(first).is_err() {
-        return Err(Fault::PieceTooLong { bytes: first }.into());
-    }
-    let mut bytes = first;
-    let fitting = order[1..].iter().take(ROWS - 1).take_while(|index| {
-        bytes += pieces.piece(**index).len();
-        bytes <= BATCH_BYTES
-    });
-    Ok(1 + fitting.count())
-}
-
-fn batch(schema: &Arc<Schema>, pieces: &PieceCounts, rows: &[usize], first: Option<u64>) -> RecordBatch {
-    let bytes: BinaryArray = rows.iter().map(|row| Some(pieces.piece(*row))).collect();
-    let counts: UInt64Array = rows.iter().map(|row| pieces.counts[*row].get()).collect();
-    let mut columns: Vec<ArrayRef> = vec![Arc::new(bytes), Arc::new(counts)];
-    if let Some(first) = first {
-        columns.push(Arc::new(UInt64Array::from_iter_values(first..first + amount(rows.len()))));
-    }
-    RecordBatch::try_new(Arc::clone(schema), columns).expect("the columns are made after the schema")
 }
 
 /// Reads a counts file, and checks it: a damaged or foreign file is an error, never a wrong count.
@@ -247,16 +169,4 @@ impl Rows<'_> {
 
 fn parquet_error(path: &Path, cause: ParquetError) -> Error {
     Fault::Parquet { path: path.to_path_buf(), cause }.into()
-}
-
-/// A write error with its I/O error, if there is one, told as such: the disk may be full.
-fn write_error(path: &Path, cause: ParquetError) -> Error {
-    let fault = |cause| Fault::Write { path: path.to_path_buf(), cause }.into();
-    match cause {
-        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
-            Ok(cause) => Error::io("write", path, *cause),
-            Err(inner) => fault(ParquetError::External(inner)),
-        },
-        other => fault(other),
-    }
 }

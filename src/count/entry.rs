@@ -1,3 +1,5 @@
+use std::cmp::Ordering;
+
 use crate::units::{Count, amount, place, place64};
 
 /// Longest piece that is its own key; almost all are.
@@ -120,6 +122,19 @@ impl Key {
         }
     }
 
+    /// The order of the pieces' bytes.
+    #[inline]
+    pub(super) fn compare(self, other: Key, arenas: &[Arena]) -> Ordering {
+        if self.is_long() || other.is_long() {
+            let mut rooms = [[0; 16]; 2];
+            let [one, two] = &mut rooms;
+            return self.bytes(one, arenas).cmp(other.bytes(two, arenas));
+        }
+        // The zeros behind a piece come before any byte, and the length decides where it ends in zeros.
+        let big_endian = |key: Key| (key.low.swap_bytes(), key.high.swap_bytes());
+        big_endian(self).cmp(&big_endian(other))
+    }
+
     /// How many bytes the piece has.
     #[inline]
     pub(super) fn length(self, arenas: &[Arena]) -> usize {
@@ -170,6 +185,11 @@ impl Arena {
         self.0.extend_from_slice(&length.to_le_bytes());
         self.0.extend_from_slice(bytes);
         key.at(0, start)
+    }
+
+    /// Bytes that it holds.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
 
     #[inline]

@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Histogram, PieceCounts};
+use super::Histogram;
 use crate::source::Batch;
 use crate::units::amount;
 
@@ -106,12 +106,8 @@ impl FactFinder {
         self.saw_bytes(token);
     }
 
-    /// Takes note of the bytes of the distinct pieces: with those of special tokens they are all there are.
-    pub(super) fn saw_pieces(&mut self, pieces: &PieceCounts) {
-        self.saw_bytes(pieces.all_bytes());
-    }
-
-    fn saw_bytes(&mut self, bytes: &[u8]) {
+    /// Takes note of the bytes of distinct pieces: with those of special tokens they are all there are.
+    pub(super) fn saw_bytes(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.seen[usize::from(*byte)] = true;
         }
@@ -144,7 +140,8 @@ impl FactFinder {
 fn characters(text: &[u8]) -> u64 {
     /// Few enough for the sum to fit a byte, so that the compiler counts in bytes, many at a time.
     const CHUNK: usize = 192;
-    let begins = |byte: &u8| u8::from(byte & 0xC0 != 0x80);
+    // As signed numbers, the bytes that continue a character are the least.
+    let begins = |byte: &u8| u8::from(byte.cast_signed() > -65);
     let (chunks, rest) = text.as_chunks::<CHUNK>();
     let in_chunks: u64 = chunks.iter().map(|chunk| u64::from(chunk.iter().map(begins).sum::<u8>())).sum();
     in_chunks + rest.iter().map(|byte| u64::from(begins(byte))).sum::<u64>()

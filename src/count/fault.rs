@@ -3,12 +3,17 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use crate::error::{Error, ErrorKind};
+use crate::units::ByteCount;
 
 /// What can go wrong while counting.
 #[derive(Debug, Error)]
 pub(super) enum Fault {
     #[error("the count of {} passes 2^64", shown(piece))]
     Overflow { piece: Vec<u8> },
+    #[error("the distinct pieces do not fit the memory limit, of which {limit} are for them")]
+    TooManyPieces { limit: ByteCount },
+    #[error("the sorted runs in {} are damaged", folder.display())]
+    DamagedRun { folder: PathBuf },
     #[error("counts without a split cannot be kept: the pieces are whole documents")]
     Unsplit,
     #[error("a piece of {bytes} bytes is too long for a counts file")]
@@ -57,6 +62,11 @@ impl From<Fault> for Error {
     fn from(fault: Fault) -> Error {
         let (kind, help) = match &fault {
             Fault::Overflow { .. } => (ErrorKind::Failed, "use smaller weights, or sample the corpus"),
+            Fault::TooManyPieces { .. } => (
+                ErrorKind::Memory,
+                "train on a part of it ([sample] take, every or max_bytes), or raise --memory",
+            ),
+            Fault::DamagedRun { .. } => (ErrorKind::Failed, "check the disk, and count again"),
             Fault::Unsplit => (ErrorKind::Usage, "choose a split pattern, or train directly"),
             Fault::PieceTooLong { .. } => (ErrorKind::Failed, "use a pattern that cuts more often"),
             Fault::OtherCounts { .. } => {

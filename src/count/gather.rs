@@ -34,7 +34,7 @@ pub fn gather_documents(
     }
     gatherer.end_text()?;
     let Gatherer { pieces, mut facts, .. } = gatherer;
-    facts.saw_pieces(&pieces);
+    facts.saw_bytes(pieces.all_bytes());
     Ok(Counted { pieces, facts: facts.finish() })
 }
 

@@ -14,14 +14,20 @@ mod slots;
 mod table;
 mod fold;
 mod shard;
+mod runs;
+mod merge;
+mod counts;
 mod gather;
 mod counts_file;
+mod counts_writer;
 mod sum;
 #[doc(hidden)]
 pub mod reference;
 mod fault;
 
-pub use counts_file::{CountsFile, CountsInfo, read_counts, read_counts_info, write_counts};
+pub use counts::{Counts, MemoryLimit, Written};
+pub use counts_file::{CountsFile, CountsInfo, read_counts, read_counts_info};
+pub use counts_writer::write_counts;
 pub use facts::CorpusFacts;
 pub use gather::gather_documents;
 pub use histogram::{Bin, Histogram};
@@ -34,6 +40,7 @@ use crate::error::Result;
 use crate::observer::Observer;
 use crate::source::Documents;
 use crate::split::{SpecialFinder, Splitter};
+use crate::units::ByteCount;
 
 /// What ends a text that is split.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -56,6 +63,9 @@ pub struct CountConfig {
     pub weights: Vec<u64>,
     /// What ends a text.
     pub boundary: Boundary,
+    /// How much memory distinct pieces may take, and where more of them go; `None` is no limit. Documents
+    /// that are gathered know none.
+    pub limit: Option<MemoryLimit>,
 }
 
 impl CountConfig {
@@ -73,27 +83,56 @@ pub struct Counted {
     pub facts: CorpusFacts,
 }
 
-/// Counts the pieces that `splitter` cuts documents into, on as many threads as the current rayon
-/// pool has. The result does not depend on their number, nor on how documents come in batches.
-///
-/// Calls `observer.advanced` with bytes of text, but neither `started` nor `finished`.
-///
-/// **Memory:** at most some 200 bytes for each distinct piece and thread, a few batches, and the longest
-/// stretch of a document (with [`Boundary::Join`], of a source) in which the pattern has no certain cut.
+/// Counts the pieces that `splitter` cuts documents into, and takes them all into memory; see
+/// [`count_within_limit`].
 ///
 /// # Errors
-/// Reading or splitting fails, a count passes 2⁶⁴, or the observer stops the run.
+/// Those of [`count_within_limit`] and [`Counts::into_counted`].
 pub fn count_pieces(
     documents: Documents<'_>,
     splitter: &dyn Splitter,
     config: &CountConfig,
     observer: &dyn Observer,
 ) -> Result<Counted> {
+    count_within_limit(documents, splitter, config, observer)?.into_counted(observer)
+}
+
+/// Counts the pieces that `splitter` cuts documents into, on as many threads as the current rayon
+/// pool has. The result does not depend on their number, nor on how documents come in batches, nor on
+/// the limit of memory.
+///
+/// Calls `observer.advanced` with bytes of text, but neither `started` nor `finished`.
+///
+/// **Memory:** at most some 130 bytes for each distinct piece and thread, and of longer ones their bytes,
+/// or the limit, but half a megabyte a thread; a few batches; and the longest stretch of a document (with
+/// [`Boundary::Join`], of a source) in which the pattern has no certain cut.
+///
+/// # Errors
+/// Reading or splitting fails, a count passes 2⁶⁴, a sorted run cannot be written, or the observer stops
+/// the run.
+pub fn count_within_limit(
+    documents: Documents<'_>,
+    splitter: &dyn Splitter,
+    config: &CountConfig,
+    observer: &dyn Observer,
+) -> Result<Counts> {
     let parts = parts::Parts::new(documents, splitter, config);
-    let (shards, mut facts) = shard::count(parts, splitter, config, observer)?;
-    let pieces = fold::fold(shards)?;
-    facts.saw_pieces(&pieces);
-    Ok(Counted { pieces, facts: facts.finish() })
+    let shard::Counted { tables, runs, facts } = shard::count(parts, splitter, config, observer)?;
+    let pieces = match &config.limit {
+        Some(limit) if !runs.is_empty() => {
+            let (number, bytes) =
+                (runs.iter().map(runs::Runs::len).sum::<usize>(), runs.iter().map(runs::Runs::bytes).sum());
+            observer.noted(&format!(
+                "the pieces went to {} in {number} sorted runs of {} in all: memory for them is limited to {}",
+                limit.scratch.display(),
+                ByteCount(bytes),
+                limit.tables,
+            ));
+            counts::Pieces::Spilled(runs, limit.clone())
+        }
+        _ => counts::Pieces::Held(fold::fold(tables)?),
+    };
+    Ok(Counts { pieces, facts })
 }
 
 #[cfg(test)]

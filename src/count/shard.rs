@@ -1,20 +1,34 @@
 use std::panic::resume_unwind;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use super::CountConfig;
+use rayon::iter::{IntoParallelRefMutIterator, ParallelIterator};
+
 use super::facts::FactFinder;
 use super::parts::{Part, Parts};
+use super::runs::Runs;
 use super::table::PieceTable;
+use super::{CountConfig, MemoryLimit};
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Stage};
 use crate::split::{Segment, SpecialFinder, Splitter};
-use crate::units::{Count, amount};
+use crate::units::{Count, amount, place64};
 
 /// Text is split in windows of about this size, so that the places of its pieces stay in the cache.
 const WINDOW: usize = 4 << 10;
 
-/// Counts all parts on as many threads as the current rayon pool has, and gives each thread's table.
+/// What all threads have counted.
+pub(super) struct Counted {
+    /// The tables, one a thread; empty where there are runs.
+    pub(super) tables: Vec<PieceTable>,
+    /// What did not fit the tables, sorted by bytes, one file a thread.
+    pub(super) runs: Vec<Runs>,
+    pub(super) facts: FactFinder,
+}
+
+/// Counts all parts on as many threads as the current rayon pool has. If one of their tables passes its
+/// share of the limit, all that was counted goes to disk.
 ///
 /// The threads are not the pool's own, because they wait for each other while one of them reads.
 pub(super) fn count<'a>(
@@ -22,33 +36,38 @@ pub(super) fn count<'a>(
     splitter: &'a dyn Splitter,
     config: &'a CountConfig,
     observer: &dyn Observer,
-) -> Result<(Vec<PieceTable>, FactFinder)> {
+) -> Result<Counted> {
+    let threads = rayon::current_num_threads();
     let queue = Mutex::new(Queue { parts, taken: 0 });
     let work = || {
-        let mut shard = Shard::new(splitter, &config.specials);
+        let mut shard = Shard::new(splitter, config, threads);
         shard.run(&queue, observer).map(|()| shard)
     };
     let outcomes = thread::scope(|scope| {
-        let threads: Vec<_> = (0..rayon::current_num_threads()).map(|_| scope.spawn(work)).collect();
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         let outcome =
             |thread: thread::ScopedJoinHandle<_>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
         threads.into_iter().map(outcome).collect::<Vec<_>>()
     });
     let mut facts = queue.into_inner().unwrap_or_else(PoisonError::into_inner).parts.facts;
-    let (mut tables, mut failures) = (Vec::new(), Vec::new());
+    let (mut shards, mut failures) = (Vec::new(), Vec::new());
     for outcome in outcomes {
         match outcome {
             Ok(shard) => {
                 facts.add(&shard.facts);
-                tables.push(shard.table);
+                shards.push(shard);
             }
             Err(failure) => failures.push(failure),
         }
     }
-    match failures.into_iter().min_by_key(|failure| failure.part) {
-        Some(earliest) => Err(earliest.error),
-        None => Ok((tables, facts)),
+    if let Some(earliest) = failures.into_iter().min_by_key(|failure| failure.part) {
+        return Err(earliest.error);
     }
+    if shards.iter().any(|shard| shard.runs.is_some()) {
+        shards.par_iter_mut().try_for_each(Shard::spill)?;
+    }
+    let (tables, runs): (Vec<_>, Vec<_>) = shards.into_iter().map(|shard| (shard.table, shard.runs)).unzip();
+    Ok(Counted { tables, runs: runs.into_iter().flatten().collect(), facts })
 }
 
 /// Hands parts to threads, in order, until there are no more or one of them could not be had.
@@ -79,15 +98,36 @@ impl Queue<'_> {
 struct Shard<'a> {
     splitter: &'a dyn Splitter,
     specials: &'a SpecialFinder,
+    /// The most bytes that the table should have, and where its pieces go then.
+    limit: Option<(usize, &'a Path)>,
     table: PieceTable,
+    runs: Option<Runs>,
     facts: FactFinder,
     ends: Vec<u32>,
 }
 
 impl<'a> Shard<'a> {
-    fn new(splitter: &'a dyn Splitter, specials: &'a SpecialFinder) -> Shard<'a> {
-        let (table, facts) = (PieceTable::new(), FactFinder::default());
-        Shard { splitter, specials, table, facts, ends: Vec::new() }
+    fn new(splitter: &'a dyn Splitter, config: &'a CountConfig, threads: usize) -> Shard<'a> {
+        let share = |limit: &'a MemoryLimit| (place64(limit.tables.0) / threads, &*limit.scratch);
+        Shard {
+            splitter,
+            specials: &config.specials,
+            limit: config.limit.as_ref().map(share),
+            table: PieceTable::new(),
+            runs: None,
+            facts: FactFinder::default(),
+            ends: Vec::new(),
+        }
+    }
+
+    /// Writes the table as a sorted run, if there is a limit.
+    fn spill(&mut self) -> Result<()> {
+        let Some((_, scratch)) = self.limit else { return Ok(()) };
+        let runs = match &mut self.runs {
+            Some(runs) => runs,
+            none => none.insert(Runs::create(scratch)?),
+        };
+        self.table.spill(runs)
     }
 
     fn run(&mut self, queue: &Mutex<Queue<'_>>, observer: &dyn Observer) -> Result<(), Failure> {
@@ -147,6 +187,9 @@ impl<'a> Shard<'a> {
 
     /// Counts the first bytes of a text, whose end is a cut.
     fn count_window(&mut self, text: &[u8], length: usize, weight: Count, place: u64) -> Result<()> {
+        if self.limit.is_some_and(|(most, _)| self.table.is_full(most)) {
+            self.spill()?;
+        }
         self.ends.clear();
         self.facts.saw_text(&text[..length]);
         self.splitter.piece_ends(&text[..length], &mut self.ends)?;

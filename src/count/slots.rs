@@ -8,9 +8,9 @@ use crate::units::place64;
 /// that is taken, in the next free one. So they are nearly in the order of their hashes, however many
 /// slots there are.
 ///
-/// **Memory:** 64 to 128 bytes an entry; while they grow half as much again.
+/// **Memory:** 43 to 85 bytes an entry; while they grow half as much again.
 pub(super) struct Slots {
-    /// A power of two of them, at most half in use.
+    /// A power of two of them, at most three quarters in use.
     pub(super) all: Vec<Entry>,
     /// How many high bits of a hash are passed over.
     skipped: u32,
@@ -67,14 +67,34 @@ impl Slots {
     pub(super) fn put(&mut self, slot: usize, entry: Entry) {
         self.all[slot] = entry;
         self.used += 1;
-        if self.is_full() {
+        if self.used * 4 > self.all.len() * 3 {
             self.grow();
         }
     }
 
-    /// Whether one more entry makes them grow.
-    pub(super) fn is_full(&self) -> bool {
-        self.used * 2 >= self.all.len()
+    /// Whether few more entries make them grow, hardly more than a window of text has.
+    pub(super) fn is_nearly_full(&self) -> bool {
+        self.used * 32 >= self.all.len() * 23
+    }
+
+    /// Bytes that they take.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&self.all[..])
+    }
+
+    /// Brings the entries to the front, in order of their pieces' bytes, and gives them. What follows must
+    /// be [`Slots::clear`].
+    pub(super) fn sort(&mut self, arenas: &[Arena]) -> &[Entry] {
+        let mut kept = 0;
+        for at in 0..self.all.len() {
+            if !self.all[at].key.is_none() {
+                self.all.swap(kept, at);
+                kept += 1;
+            }
+        }
+        let entries = &mut self.all[..kept];
+        entries.sort_unstable_by(|one, other| one.key.compare(other.key, arenas));
+        entries
     }
 
     #[cold]

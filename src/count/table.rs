@@ -1,22 +1,25 @@
+use std::mem;
 use std::slice::from_ref;
 
 use super::entry::{Arena, Entry, Key, SHORT};
 use super::fault::Fault;
+use super::runs::Runs;
 use super::slots::Slots;
+use crate::error::Result;
 use crate::pages::fetch;
 use crate::units::{self, Count, place64};
 
 const FIRST_SLOTS: usize = 1 << 14;
 
-/// With so many slots, 16 MB, a table has outgrown the caches of one core.
-const FAR_SLOTS: usize = 1 << 19;
+/// With so many slots, 8 MB, a table has outgrown the caches of one core.
+const FAR_SLOTS: usize = 1 << 18;
 
 /// How many pieces are looked up together in such a table.
 const AHEAD: usize = 64;
 
 /// Distinct pieces with their counts and the places where they first appeared.
 ///
-/// **Memory:** 64 to 128 bytes for each, and the bytes of those over 15; while it grows half as much
+/// **Memory:** 43 to 85 bytes for each, and the bytes of those over 15; while it grows half as much
 /// again.
 pub(super) struct PieceTable {
     pub(super) slots: Slots,
@@ -27,6 +30,23 @@ pub(super) struct PieceTable {
 impl PieceTable {
     pub(super) fn new() -> PieceTable {
         PieceTable { slots: Slots::new(FIRST_SLOTS), arena: Arena::default() }
+    }
+
+    /// Whether it should be written out and emptied, lest it take more than so many bytes.
+    pub(super) fn is_full(&self, most_bytes: usize) -> bool {
+        let bytes = self.slots.bytes() + self.arena.len();
+        // While slots grow there are three times as many.
+        let grown = bytes + 2 * self.slots.bytes();
+        let full = bytes > most_bytes || (self.slots.is_nearly_full() && grown > most_bytes);
+        full && self.slots.used() > 0
+    }
+
+    /// Writes the pieces as a run in order of their bytes, and forgets them.
+    pub(super) fn spill(&mut self, runs: &mut Runs) -> Result<()> {
+        let arenas = [mem::take(&mut self.arena)];
+        runs.write(self.slots.sort(&arenas), &arenas)?;
+        self.slots.clear();
+        Ok(())
     }
 
     /// Counts pieces of a text that stands at `place` in the corpus, each `weight` times. `ends` are where

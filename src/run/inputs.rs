@@ -52,6 +52,11 @@ impl Inputs {
         self.sources.iter().flat_map(|source| source.units()).map(|unit| unit.text_bytes).sum()
     }
 
+    /// The same of the sample.
+    pub(super) fn sampled_bytes(&self) -> Option<u64> {
+        self.text_bytes().filter(|_| self.sample_is_everything())
+    }
+
     /// The units by source.
     pub(super) fn units(&self) -> Vec<Vec<Unit>> {
         self.sources.iter().map(|source| source.units().to_vec()).collect()

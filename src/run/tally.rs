@@ -4,12 +4,11 @@ use serde_json::{Value, json};
 
 use super::inputs::Inputs;
 use super::plan::Plan;
-use super::train::count;
-use crate::count::{CorpusFacts, Counted, CountsInfo, write_counts};
+use super::train::count_within_limit;
+use crate::count::{CorpusFacts, CountsInfo, Written};
 use crate::error::Result;
 use crate::files;
 use crate::source::OpenContext;
-use crate::units::amount;
 
 /// What counting came to.
 #[derive(Clone, Debug)]
@@ -20,12 +19,15 @@ pub struct Tally {
     pub piece_bytes: u64,
     /// Facts about the text.
     pub corpus: CorpusFacts,
+    /// How many sorted runs of pieces went to disk, because memory did not suffice.
+    pub spills: u64,
     /// How many rows or files were left out.
     pub skipped: u64,
 }
 
 /// Counts the pieces of a plan's documents and writes them to a counts file, whole or not at all.
 ///
+/// Pieces that do not fit the plan's limit of memory go to unnamed files in the folder of `path` meanwhile.
 /// `ordered` keeps them in order of first appearance, which the tie rule `first` needs.
 ///
 /// # Errors
@@ -37,7 +39,8 @@ pub fn count_only(plan: &Plan, path: &Path, ordered: bool, context: &OpenContext
     let settings = plan.train.as_ref().expect("a plan that trains");
     super::with_threads(plan.threads, || {
         let inputs = Inputs::open(plan, context)?;
-        let Counted { pieces, facts } = count(plan, settings, &inputs, context.observer)?;
+        let counts = count_within_limit(plan, settings, &inputs, files::folder_of(path), context.observer)?;
+        let spills = counts.spills();
         let info = CountsInfo {
             pattern: settings.split.clone(),
             boundary: settings.boundary,
@@ -46,11 +49,16 @@ pub fn count_only(plan: &Plan, path: &Path, ordered: bool, context: &OpenContext
             ordered,
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        files::publish(path, |file| write_counts(file, path, &pieces, &info))?;
+        let mut written = Written::default();
+        files::publish(path, |file| {
+            written = counts.write(file, path, &info, context.observer)?;
+            Ok(())
+        })?;
         Ok(Tally {
-            pieces: amount(pieces.len()),
-            piece_bytes: amount(pieces.bytes()),
-            corpus: facts,
+            pieces: written.pieces,
+            piece_bytes: written.piece_bytes,
+            corpus: written.facts,
+            spills,
             skipped: inputs.incidents().count(),
         })
     })

@@ -7,7 +7,9 @@ use super::counted;
 use super::fault::Fault;
 use super::inputs::Inputs;
 use super::plan::{Plan, SmallerPlan, TrainPlan};
-use crate::count::{CorpusFacts, CountConfig, Counted, PieceCounts, count_pieces, gather_documents};
+use crate::count::{
+    self, CorpusFacts, CountConfig, Counted, Counts, MemoryLimit, PieceCounts, gather_documents,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 use crate::split::{SpecialFinder, SplitPattern, splitter};
@@ -64,24 +66,52 @@ fn learn(pieces: PieceCounts, train: &TrainPlan, observer: &dyn Observer) -> Res
 }
 
 /// Counts the distinct pieces of the sample, or gathers its documents where there is no split.
-pub(super) fn count(
+fn count(plan: &Plan, train: &TrainPlan, inputs: &Inputs, observer: &dyn Observer) -> Result<Counted> {
+    if train.split != SplitPattern::None {
+        return count_within_limit(plan, train, inputs, &train.output, observer)?.into_counted(observer);
+    }
+    let config = count_config(plan, train)?;
+    observer.started(Stage::Count, inputs.sampled_bytes());
+    let counted = gather_documents(inputs.sampled(), &config, observer)?;
+    observer.finished(Stage::Count);
+    Ok(counted)
+}
+
+/// Counts the distinct pieces of the sample; those that do not fit the plan's limit of memory go to
+/// `scratch`.
+pub(super) fn count_within_limit(
     plan: &Plan,
     train: &TrainPlan,
     inputs: &Inputs,
+    scratch: &Path,
     observer: &dyn Observer,
-) -> Result<Counted> {
-    let config = CountConfig {
+) -> Result<Counts> {
+    let tables = memory_of_tables(plan.memory, plan.threads);
+    let limit = Some(MemoryLimit { tables, scratch: scratch.to_path_buf() });
+    let config = CountConfig { limit, ..count_config(plan, train)? };
+    observer.started(Stage::Count, inputs.sampled_bytes());
+    let splitter = splitter(&train.split)?;
+    let counts = count::count_within_limit(inputs.sampled(), &*splitter, &config, observer)?;
+    observer.finished(Stage::Count);
+    Ok(counts)
+}
+
+fn count_config(plan: &Plan, train: &TrainPlan) -> Result<CountConfig> {
+    Ok(CountConfig {
         specials: SpecialFinder::new(&train.specials)?,
         weights: plan.weights.clone(),
         boundary: train.boundary,
-    };
-    observer.started(Stage::Count, inputs.text_bytes().filter(|_| inputs.sample_is_everything()));
-    let counted = match &train.split {
-        SplitPattern::None => gather_documents(inputs.sampled(), &config, observer)?,
-        pattern => count_pieces(inputs.sampled(), &*splitter(pattern)?, &config, observer)?,
-    };
-    observer.finished(Stage::Count);
-    Ok(counted)
+        limit: None,
+    })
+}
+
+/// What of the memory is for the tables of counting: what the program and the text that is read do not
+/// take, but a quarter in any case.
+fn memory_of_tables(limit: ByteCount, threads: usize) -> ByteCount {
+    const PROGRAM: u64 = 24_000_000;
+    const READING: u64 = 16_000_000;
+    let others = READING.saturating_mul(amount(threads)).saturating_add(PROGRAM);
+    ByteCount(limit.0.saturating_sub(others).max(limit.0 / 4))
 }
 
 fn check_memory(pieces: &PieceCounts, score: Score, limit: ByteCount) -> Result<()> {

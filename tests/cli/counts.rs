@@ -128,3 +128,49 @@ fn counts_of_other_pieces_are_not_summed() {
     refuses(&folder, &["merge-counts", "a.txt", "-o", "out"], 1, &["a.txt"]);
     refuses(&folder, &["merge-counts", "none.parquet", "-o", "out"], 1, &["none.parquet"]);
 }
+
+/// Words of which most occur once, a megabyte of them.
+fn many_words() -> String {
+    (0..100_000_u32).map(|n| format!("word{} ", n.wrapping_mul(2_654_435_761))).collect()
+}
+
+#[test]
+fn what_memory_does_not_hold_goes_to_disk() {
+    let folder = folder();
+    write(&folder, "a.txt", many_words());
+    for order in [&[][..], &["--order"]] {
+        let count = |more: &[&str]| {
+            let mut command = tokenmill(&folder);
+            let output = command.args(["count", "a.txt", "--json"]).args(order).args(more).output();
+            let output = output.expect("a run");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{said}");
+            (String::from_utf8_lossy(&output.stdout).into_owned(), said)
+        };
+        let (whole, _) = count(&["-o", "whole.parquet"]);
+        let (spilled, said) = count(&["-o", "spilled.parquet", "--memory", "2MB"]);
+        assert!(whole.contains("\"spills\":0"), "{whole}");
+        assert!(spilled.contains("\"spills\":") && !spilled.contains("\"spills\":0"), "{spilled}");
+        assert!(said.contains("sorted runs"), "{said}");
+        let read = |name: &str| fs::read(folder.path().join(name)).expect(name);
+        assert!(read("whole.parquet") == read("spilled.parquet"));
+    }
+    assert_eq!(files(folder.path()).len(), 3);
+    refuses(&folder, &train("a.txt", &["--split", "gpt2", "--memory", "2MB"]), 8, &["memory"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_full_disk_ends_counting_with_a_code_of_its_own() {
+    let folder = folder();
+    write(&folder, "a.txt", many_words());
+    let program = assert_cmd::cargo::cargo_bin("tokenmill");
+    let script = "ulimit -f 20; exec \"$0\" count a.txt -o counts.parquet --memory 2MB --quiet";
+    let mut shell = std::process::Command::new("sh");
+    let output =
+        shell.args(["-c", script]).arg(program).current_dir(folder.path()).output().expect("a shell");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{said}");
+    assert!(said.contains("sorted runs") && said.contains("ulimit"), "{said}");
+    assert_eq!(files(folder.path()).len(), 1);
+}

@@ -31,7 +31,12 @@ fn corpus() -> impl Strategy<Value = Vec<Document>> {
 
 /// Special tokens of which one holds a place where the patterns cut.
 fn config(boundary: Boundary, weights: Vec<u64>) -> CountConfig {
-    CountConfig { specials: SpecialFinder::new(&["<s>", "b < s", "<"]).expect("tokens"), weights, boundary }
+    CountConfig {
+        specials: SpecialFinder::new(&["<s>", "b < s", "<"]).expect("tokens"),
+        weights,
+        boundary,
+        limit: None,
+    }
 }
 
 proptest! {

@@ -1,6 +1,7 @@
 mod counting;
 mod files;
 mod gathering;
+mod spilling;
 mod summing;
 
 use arrow_array::BinaryViewArray;

@@ -1,0 +1,111 @@
+use std::cmp::Ordering;
+
+use super::fault::Fault;
+use super::runs::{RunReader, Runs};
+use crate::error::Result;
+use crate::observer::Observer;
+use crate::units::Count;
+
+/// Memory of one run's reader.
+const MOST_READ: usize = 1 << 20;
+const LEAST_READ: usize = 4 << 10;
+
+/// The run may be stopped after so many pieces.
+const PIECES_UNCHECKED: usize = 1 << 16;
+
+/// What runs are sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// The pieces' bytes.
+    Bytes,
+    /// Where they first appear; then no piece is in two runs.
+    First,
+}
+
+/// Merges sorted runs, and calls `take` with each piece, once, in order, with the sum of its counts and
+/// its first place.
+///
+/// **Memory:** `memory`, but at least 4 kB for each run.
+///
+/// # Errors
+/// Those of `take`; a run cannot be read, a count passes 2⁶⁴, or the observer stops the run.
+pub(super) fn merge(
+    runs: &[Runs],
+    order: Order,
+    memory: usize,
+    observer: &dyn Observer,
+    mut take: impl FnMut(&[u8], Count, u64) -> Result<()>,
+) -> Result<()> {
+    let number: usize = runs.iter().map(Runs::len).sum();
+    let each = (memory / number.max(1)).clamp(LEAST_READ, MOST_READ);
+    let mut merge = Merge::begin(runs.iter().flat_map(|runs| runs.readers(each)), order)?;
+    let (mut piece, mut pieces) = (Vec::new(), 0_usize);
+    while let Some(least) = merge.readers.first() {
+        if pieces.is_multiple_of(PIECES_UNCHECKED) {
+            observer.checkpoint()?;
+        }
+        pieces += 1;
+        piece.clear();
+        piece.extend_from_slice(least.piece());
+        let (mut count, mut first) = (least.count, least.first);
+        merge.advance()?;
+        while let Some(same) = merge.readers.first().filter(|same| same.piece() == piece) {
+            let sum = count.checked_add(same.count);
+            count = sum.ok_or_else(|| Fault::Overflow { piece: piece.clone() })?;
+            first = first.min(same.first);
+            merge.advance()?;
+        }
+        take(&piece, count, first)?;
+    }
+    Ok(())
+}
+
+/// Readers that have a piece, as a heap: each comes before those at twice its place and one and two more.
+struct Merge<'a> {
+    readers: Vec<RunReader<'a>>,
+    order: Order,
+}
+
+impl<'a> Merge<'a> {
+    fn begin(readers: impl Iterator<Item = RunReader<'a>>, order: Order) -> Result<Merge<'a>> {
+        let mut merge = Merge { readers: Vec::new(), order };
+        for mut reader in readers {
+            if reader.advance()? {
+                merge.readers.push(reader);
+            }
+        }
+        (0..merge.readers.len() / 2).rev().for_each(|place| merge.sink(place));
+        Ok(merge)
+    }
+
+    /// Goes on to the next piece in order.
+    fn advance(&mut self) -> Result<()> {
+        if !self.readers[0].advance()? {
+            self.readers.swap_remove(0);
+        }
+        self.sink(0);
+        Ok(())
+    }
+
+    /// Moves a reader down until it comes before those below it.
+    fn sink(&mut self, mut place: usize) {
+        loop {
+            let below =
+                [2 * place + 1, 2 * place + 2].into_iter().filter(|&below| below < self.readers.len());
+            let Some(least) = below.min_by(|one, other| self.compare(*one, *other)) else { return };
+            if self.compare(place, least) != Ordering::Greater {
+                return;
+            }
+            self.readers.swap(place, least);
+            place = least;
+        }
+    }
+
+    fn compare(&self, one: usize, other: usize) -> Ordering {
+        let (one, other) = (&self.readers[one], &self.readers[other]);
+        match self.order {
+            Order::Bytes => one.piece().cmp(other.piece()),
+            Order::First => one.first.cmp(&other.first),
+        }
+    }
+}

@@ -1,0 +1,232 @@
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::entry::{Arena, Entry};
+use super::fault::Fault;
+use crate::error::{Error, Result};
+use crate::units::{Count, amount, place64};
+
+/// What is written at once.
+const WRITTEN: usize = 1 << 18;
+
+/// The most bytes that a number takes: seven bits in each.
+const LONGEST_NUMBER: usize = 10;
+
+/// Sorted runs of pieces in a file without a name: however the program ends, the system removes it.
+pub(super) struct Runs {
+    file: File,
+    folder: PathBuf,
+    /// Where each run stands in the file.
+    runs: Vec<Range<u64>>,
+}
+
+impl Runs {
+    /// No runs yet, in a new file in this folder, which is made if it is not there.
+    pub(super) fn create(folder: &Path) -> Result<Runs> {
+        let failed = |cause| Error::io("create", folder, cause);
+        fs::create_dir_all(folder).map_err(failed)?;
+        let file = tempfile::tempfile_in(folder).map_err(failed)?;
+        Ok(Runs { file, folder: folder.to_path_buf(), runs: Vec::new() })
+    }
+
+    /// How many runs there are.
+    pub(super) fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Bytes of all runs.
+    pub(super) fn bytes(&self) -> u64 {
+        self.runs.last().map_or(0, |last| last.end)
+    }
+
+    /// Writes entries as a run, in the order in which they are.
+    pub(super) fn write(&mut self, entries: &[Entry], arenas: &[Arena]) -> Result<()> {
+        let start = self.bytes();
+        let written = write_entries(&self.file, entries, arenas);
+        let length = written.map_err(|cause| write_error(&self.folder, cause))?;
+        self.runs.push(start..start + length);
+        Ok(())
+    }
+
+    /// Readers of all runs, with so many bytes of memory each; more where a piece is longer.
+    pub(super) fn readers(&self, memory: usize) -> impl Iterator<Item = RunReader<'_>> {
+        self.runs.iter().map(move |run| RunReader {
+            runs: self,
+            rest: run.clone(),
+            memory,
+            buffer: Vec::new(),
+            at: 0,
+            piece: 0..0,
+            count: Count::ZERO,
+            first: 0,
+        })
+    }
+}
+
+/// An I/O error with the folder, since the file has no name.
+fn write_error(folder: &Path, cause: io::Error) -> Error {
+    Error::io("write sorted runs in", folder, cause)
+}
+
+/// Gives the number of bytes.
+fn write_entries(file: &File, entries: &[Entry], arenas: &[Arena]) -> io::Result<u64> {
+    let mut out = BufWriter::with_capacity(WRITTEN, file);
+    let (mut room, mut length) = ([0; 16], 0);
+    for entry in entries {
+        let piece = entry.key.bytes(&mut room, arenas);
+        for number in [amount(piece.len()), entry.count.get(), entry.first] {
+            length += write_number(&mut out, number)?;
+        }
+        out.write_all(piece)?;
+        length += amount(piece.len());
+    }
+    out.flush()?;
+    Ok(length)
+}
+
+fn write_number(out: &mut impl Write, mut number: u64) -> io::Result<u64> {
+    let (mut bytes, mut length) = ([0; LONGEST_NUMBER], 0);
+    loop {
+        let [low, ..] = number.to_le_bytes();
+        number >>= 7;
+        bytes[length] = if number > 0 { low | 0x80 } else { low };
+        length += 1;
+        if number == 0 {
+            out.write_all(&bytes[..length])?;
+            return Ok(amount(length));
+        }
+    }
+}
+
+/// The number at the beginning of some bytes, and how many of these it takes.
+fn read_number(bytes: &[u8]) -> Option<(u64, usize)> {
+    let mut number = 0;
+    for (at, byte) in bytes.iter().take(LONGEST_NUMBER).enumerate() {
+        number |= u64::from(byte & 0x7F) << (7 * at);
+        if byte & 0x80 == 0 {
+            return Some((number, at + 1));
+        }
+    }
+    None
+}
+
+/// Reads a run, one piece after the other.
+pub(super) struct RunReader<'a> {
+    runs: &'a Runs,
+    /// What has not been read of the file.
+    rest: Range<u64>,
+    memory: usize,
+    buffer: Vec<u8>,
+    /// Where the next piece's record begins in the buffer.
+    at: usize,
+    piece: Range<usize>,
+    /// How often the piece occurs.
+    pub(super) count: Count,
+    /// Where it first appeared.
+    pub(super) first: u64,
+}
+
+impl RunReader<'_> {
+    /// The piece that has been read last.
+    pub(super) fn piece(&self) -> &[u8] {
+        &self.buffer[self.piece.clone()]
+    }
+
+    /// Reads the next piece; `false` if there is none.
+    pub(super) fn advance(&mut self) -> Result<bool> {
+        loop {
+            if self.decode() {
+                return Ok(true);
+            }
+            if self.rest.is_empty() {
+                return if self.at == self.buffer.len() {
+                    Ok(false)
+                } else {
+                    Err(Fault::DamagedRun { folder: self.runs.folder.clone() }.into())
+                };
+            }
+            self.refill().map_err(|cause| Error::io("read sorted runs in", &self.runs.folder, cause))?;
+        }
+    }
+
+    /// Takes the next record from the buffer, if all of it is there.
+    fn decode(&mut self) -> bool {
+        let mut at = self.at;
+        let mut numbers = [0; 3];
+        for number in &mut numbers {
+            let Some((value, length)) = read_number(&self.buffer[at..]) else { return false };
+            (*number, at) = (value, at + length);
+        }
+        let [length, count, first] = numbers;
+        let end = at.saturating_add(place64(length));
+        if end > self.buffer.len() {
+            return false;
+        }
+        (self.piece, self.at) = (at..end, end);
+        (self.count, self.first) = (Count::new(count), first);
+        true
+    }
+
+    /// Reads more behind what is left in the buffer.
+    fn refill(&mut self) -> io::Result<()> {
+        self.buffer.drain(..self.at);
+        self.at = 0;
+        let wanted = amount(self.memory.max(self.buffer.len())).min(self.rest.end - self.rest.start);
+        let mut file = &self.runs.file;
+        file.seek(SeekFrom::Start(self.rest.start))?;
+        let read = file.take(wanted).read_to_end(&mut self.buffer)?;
+        if amount(read) < wanted {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.rest.start += wanted;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::count::entry::Key;
+
+    #[test]
+    fn numbers_of_any_length_are_read_back() {
+        for number in [0, 1, 127, 128, 300, u64::MAX / 3, u64::MAX] {
+            let mut bytes = Vec::new();
+            write_number(&mut bytes, number).expect("memory takes everything");
+            assert_eq!(read_number(&bytes), Some((number, bytes.len())));
+            assert_eq!(read_number(&bytes[..bytes.len() - 1]), None);
+        }
+    }
+
+    #[test]
+    fn a_run_is_read_back_and_a_cut_one_is_an_error() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut runs = Runs::create(folder.path()).expect("a writable folder");
+        let mut arena = Arena::default();
+        let pieces = ["a".to_owned(), "b".repeat(15), "c".repeat(300), "d".repeat(70_000)];
+        let entries = pieces.each_ref().map(|piece| {
+            let key = Key::new(piece.as_bytes());
+            let key = if key.is_long() { arena.push(key, piece.as_bytes()) } else { key };
+            Entry { key, count: Count::new(amount(piece.len()) * 9), first: 1 << 40 }
+        });
+        runs.write(&entries, &[arena]).expect("room on the disk");
+        for memory in [1, 7, 4096, 1 << 20] {
+            let mut reader = runs.readers(memory).next().expect("a run");
+            for piece in &pieces {
+                assert!(reader.advance().expect("a whole run"));
+                assert_eq!(reader.piece(), piece.as_bytes());
+                assert_eq!((reader.count.get(), reader.first), (amount(piece.len()) * 9, 1 << 40));
+            }
+            assert!(!reader.advance().expect("a whole run"));
+        }
+        runs.runs[0].end -= 1;
+        let mut reader = runs.readers(4096).next().expect("a run");
+        assert!((0..3).all(|_| reader.advance().expect("whole pieces")));
+        assert!(reader.advance().is_err());
+        runs.runs[0].end += 9;
+        let mut reader = runs.readers(1 << 20).next().expect("a run");
+        assert!(reader.advance().is_err());
+    }
+}
