@@ -66,7 +66,12 @@ fn learn(pieces: PieceCounts, train: &TrainPlan, observer: &dyn Observer) -> Res
 }
 
 /// Counts the distinct pieces of the sample, or gathers its documents where there is no split.
-fn count(plan: &Plan, train: &TrainPlan, inputs: &Inputs, observer: &dyn Observer) -> Result<Counted> {
+pub(super) fn count(
+    plan: &Plan,
+    train: &TrainPlan,
+    inputs: &Inputs,
+    observer: &dyn Observer,
+) -> Result<Counted> {
     if train.split != SplitPattern::None {
         return count_within_limit(plan, train, inputs, &train.output, observer)?.into_counted(observer);
     }
