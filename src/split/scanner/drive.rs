@@ -43,12 +43,12 @@ pub(super) fn drive<const P: usize, R: Rule<P>>(
     let behind = Masks::white(planes, R::BEHIND);
     let mut read = |at: usize| {
         let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) else { return behind };
-        let mut padded = [R::BEHIND; SEEN];
+        let ending;
         let bytes = match rest.first_chunk() {
             Some(bytes) => bytes,
             None => {
-                padded[..rest.len()].copy_from_slice(rest);
-                &padded
+                ending = padded(rest, R::BEHIND);
+                &ending
             }
         };
         masks(bytes)
@@ -66,4 +66,14 @@ pub(super) fn drive<const P: usize, R: Rule<P>>(
         (at, here, wanted) = (at + BLOCK, next, !0);
     }
     text.len()
+}
+
+/// The last bytes of a text and what stands behind them. Apart, since the loop would else clear room for it
+/// in every block.
+#[cold]
+#[inline(never)]
+fn padded(rest: &[u8], behind: u8) -> [u8; SEEN] {
+    let mut bytes = [behind; SEEN];
+    bytes[..rest.len()].copy_from_slice(rest);
+    bytes
 }

@@ -54,8 +54,8 @@ fn last_lines<const P: usize>(view: &View<'_, P>, mut tails: u64, blank: u64) ->
         // White space is in the last plane of all rules; what is white and no newline is blank.
         let next_blank = view.next.planes[P - 1] & !view.next.newline;
         let length = next_blank.trailing_ones();
-        let to_end = view.at + 2 * BLOCK >= view.text.len();
-        if length == 64 && !to_end {
+        // Where the text ends within the next block, that block shows what stands behind it.
+        if length == 64 && view.at + 2 * BLOCK <= view.text.len() {
             return None;
         }
         if view.next.newline.checked_shr(length).unwrap_or(0) & 1 != 0 {

@@ -59,7 +59,9 @@ fn runs_that_end_at_any_place_are_cut_as_anywhere() {
     let parts =
         ["a", "A", "é", "É", "漢", "\u{301}", "1", "½", " ", "\n", "\u{A0}", "!", "。", "/", "\0", "😀"];
     for (first, second) in parts.iter().flat_map(|first| parts.map(|second| (first, second))) {
-        for (length, more) in [(20, 60), (31, 64), (32, 1), (63, 63), (64, 130), (129, 2)] {
+        for (length, more) in
+            [(20, 60), (31, 64), (32, 1), (63, 63), (64, 130), (129, 2), (20, 108), (64, 128)]
+        {
             for end in ["", "x", "\n", " x", "\n  x", "'s", "漢", "1"] {
                 let text = [&first.repeat(length), &second.repeat(more), end].concat();
                 edges.agree(text.as_bytes());
