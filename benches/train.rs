@@ -6,7 +6,7 @@ use divan::Bencher;
 use tokenmill::Count;
 use tokenmill::count::PieceCounts;
 use tokenmill::observer::Silent;
-use tokenmill::train::{TrainConfig, learn_merges};
+use tokenmill::train::{ScanEngine, TrainConfig, learn_merges, merges_by_scanning};
 
 fn main() {
     divan::main();
@@ -33,4 +33,19 @@ fn proust_to_100_000(bencher: Bencher, (min_frequency, merges): (u64, usize)) {
 fn taylorswift_to_10_000(bencher: Bencher) {
     let config = TrainConfig { min_frequency: Count::ONE, ..TrainConfig::new(9_744) };
     unsplit(bencher, &support::taylorswift(), &config, 9_744);
+}
+
+/// Scans a long text by each engine that runs here, after checking that it learns what the obvious one does.
+#[divan::bench(args = ScanEngine::here(), sample_count = 3)]
+fn scan_32_mb_to_512(bencher: Bencher, engine: &ScanEngine) {
+    let text = support::generated(32 << 20);
+    let pieces: PieceCounts = [(&*text, Count::ONE)].into_iter().collect();
+    let scan = |pieces, engine| {
+        merges_by_scanning(pieces, &TrainConfig::new(256), engine, &Silent).expect("nothing stops it")
+    };
+    assert_eq!(scan(pieces.clone(), *engine), scan(pieces.clone(), ScanEngine::Portable));
+    bencher
+        .counter(divan::counter::BytesCount::new(text.len()))
+        .with_inputs(|| pieces.clone())
+        .bench_values(|pieces| scan(pieces, *engine));
 }

@@ -154,3 +154,35 @@ fn what_was_written_decodes_to_the_text() {
     }
     assert_eq!(row, texts.len());
 }
+
+/// Counts the stages that begin.
+#[derive(Default)]
+struct Begun(std::sync::atomic::AtomicUsize);
+
+impl tokenmill::Observer for Begun {
+    fn started(&self, _stage: tokenmill::Stage, _total: Option<u64>) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn what_does_not_fit_the_memory_is_refused_before_it_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("long.txt");
+    std::fs::write(&text, "some text ".repeat(100_000)).unwrap();
+    for (documents, begun) in [("file", 0), ("line", 1)] {
+        let recipe = format!(
+            "[source]\nuri = {text:?}\ndocuments = {documents:?}\n[train]\nsplit = \"none\"\nmerges = 9\n\
+             [run]\nmemory = \"3MB\"\n[output]\ndir = {:?}\n",
+            folder.path().join(documents)
+        );
+        let surroundings = Surroundings { variable: &|_| None, threads: 1, memory: ByteCount(1 << 30) };
+        let plan = plan(&recipe::read("r.toml", &recipe).unwrap(), &surroundings).unwrap();
+        let observer = Begun::default();
+        let outcome = job(&plan, &JobOptions::default(), &OpenContext::new(&observer));
+        let Err(error) = outcome else { panic!("{documents}: it does not fit") };
+        assert_eq!(error.kind(), ErrorKind::Memory);
+        assert!(error.to_string().contains("3.0 MB") && error.help().is_some(), "{error}");
+        assert_eq!(observer.0.into_inner(), begun, "{documents}");
+    }
+}

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::sink::{FilePlan, Manifest};
 use crate::source::{OpenContext, Unit};
 use crate::split::SplitPattern;
-use crate::train::memory_estimate_by;
+use crate::train::memory_estimate;
 use crate::units::{ByteCount, amount};
 use crate::vocab::{self, LoadOptions};
 
@@ -109,8 +109,8 @@ fn source(uri: &str, units: &[Unit]) -> SourcePreview {
 
 fn training_memory(plan: &Plan, text_bytes: Option<u64>, sources: &[SourcePreview]) -> Option<ByteCount> {
     let train = plan.train.as_ref().filter(|train| train.split == SplitPattern::None)?;
-    let rows = sources.iter().map(|source| source.rows).sum::<Option<u64>>().unwrap_or(1);
-    Some(memory_estimate_by(train.config.score, text_bytes?, rows, true))
+    let rows = sources.iter().map(|source| source.rows).sum::<Option<u64>>();
+    Some(memory_estimate(&train.config, text_bytes?, rows.unwrap_or(1), rows != Some(1)))
 }
 
 fn held(plan: &Plan, inputs: &Inputs, context: &OpenContext<'_>) -> Result<Held> {

@@ -8,12 +8,13 @@ use super::fault::Fault;
 use super::inputs::Inputs;
 use super::plan::{Plan, SmallerPlan, TrainPlan};
 use crate::count::{
-    self, CorpusFacts, CountConfig, Counted, Counts, MemoryLimit, PieceCounts, gather_documents,
+    self, Boundary, CorpusFacts, CountConfig, Counted, Counts, MemoryLimit, PieceCounts, gather_documents,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
+use crate::source::Unit;
 use crate::split::{SpecialFinder, SplitPattern, splitter};
-use crate::train::{Learned, Score, extend_merges, learn_merges, memory_estimate_by};
+use crate::train::{Learned, extend_merges, learn_merges, memory_estimate};
 use crate::units::{ByteCount, Count, amount};
 use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteOptions};
 
@@ -33,6 +34,9 @@ pub(super) fn train(
     costs: &mut Costs,
     observer: &dyn Observer,
 ) -> Result<Trained> {
+    if let Some(bytes) = least_text(plan, train, inputs) {
+        within_memory(memory_estimate(&train.config, bytes, 1, train.extend.is_some()), plan.memory)?;
+    }
     let Counted { pieces, facts } = costs.stage("count", || {
         let counted = if plan.counts.is_empty() {
             count(plan, train, inputs, observer)?
@@ -50,7 +54,7 @@ pub(super) fn train(
         };
         return Err(Error::new(ErrorKind::Failed, Fault::NothingToTrainOn { whole }).with_help(help));
     }
-    check_memory(&pieces, train.config.score, plan.memory)?;
+    check_memory(&pieces, train, plan.memory)?;
     let (distinct_pieces, distinct_bytes) = (amount(pieces.len()), amount(pieces.bytes()));
     let learned = costs.stage("train", || Ok((learn(pieces, train, observer)?, distinct_bytes)))?;
     let vocabulary =
@@ -119,9 +123,39 @@ fn memory_of_tables(limit: ByteCount, threads: usize) -> ByteCount {
     ByteCount(limit.0.saturating_sub(others).max(limit.0 / 4))
 }
 
-fn check_memory(pieces: &PieceCounts, score: Score, limit: ByteCount) -> Result<()> {
-    let weighted = pieces.iter().any(|(_, count)| count != Count::ONE);
-    let need = memory_estimate_by(score, amount(pieces.bytes()), amount(pieces.len()), weighted);
+/// Bytes of text that are certainly trained on, where that is known before reading: those of the longest
+/// document, if documents are not split. Others may be equal to each other.
+fn least_text(plan: &Plan, train: &TrainPlan, inputs: &Inputs) -> Option<u64> {
+    let everything = inputs.sample_is_everything() && plan.counts.is_empty() && train.specials.is_empty();
+    let unsplit = train.split == SplitPattern::None;
+    if !unsplit || !everything {
+        return None;
+    }
+    let counted = inputs.units().into_iter().zip(plan.weights.iter().chain(std::iter::repeat(&1)));
+    let sources = counted.filter(|(_, weight)| **weight > 0).map(|(units, _)| units);
+    match train.boundary {
+        Boundary::Join => {
+            let known = |units: Vec<Unit>| {
+                units.iter().filter_map(|unit| unit.text_bytes).fold(0, u64::saturating_add)
+            };
+            sources.map(known).max()
+        }
+        Boundary::Document => {
+            sources.flatten().filter(|unit| unit.rows == Some(1)).filter_map(|unit| unit.text_bytes).max()
+        }
+    }
+}
+
+fn check_memory(pieces: &PieceCounts, train: &TrainPlan, limit: ByteCount) -> Result<()> {
+    // To go on from a list the text is laid out as weighted sequences are.
+    let weighted = train.extend.is_some() || pieces.iter().any(|(_, count)| count != Count::ONE);
+    within_memory(
+        memory_estimate(&train.config, amount(pieces.bytes()), amount(pieces.len()), weighted),
+        limit,
+    )
+}
+
+fn within_memory(need: ByteCount, limit: ByteCount) -> Result<()> {
     if need <= limit {
         return Ok(());
     }

@@ -11,14 +11,14 @@ use super::{HistoryPoint, Learned, Merge, Merges, Score, TieBreak, TrainConfig, 
 use crate::count::PieceCounts;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
-use crate::units::{ByteCount, Count, amount, low32, place};
+use crate::units::{Count, amount, low32, place};
 
 /// Learns merges from weighted sequences, by [`TrainConfig`].
 ///
 /// Exact and reproducible: the result depends on the sequences, their order (for
 /// [`TieBreak::First`] alone) and the settings.
 ///
-/// **Memory:** [`memory_estimate`].
+/// **Memory:** [`memory_estimate`](super::memory_estimate).
 ///
 /// # Errors
 /// The text has 4 GiB or more; a count does not fit 64 bits; the observer wants to stop.
@@ -114,20 +114,6 @@ impl<O: Order> Trainer<Weighted, O> {
         let corpus = Corpus::of_text(&text)?;
         Ok(Trainer { corpus, order, config: config.clone(), lengths: text.into_lengths(), merges, history })
     }
-}
-
-/// About the most memory that training on this many bytes of distinct sequences takes, the sequences
-/// themselves included.
-pub fn memory_estimate(bytes: u64, sequences: u64, weighted: bool) -> ByteCount {
-    let positions = bytes.saturating_add(sequences).saturating_add(1);
-    // Cells and first lists; later lists seldom reach half of their bound.
-    let a_position = if weighted { 8 + 8 + 8 } else { 8 + 4 + 4 };
-    ByteCount(
-        positions
-            .saturating_mul(a_position)
-            .saturating_add(bytes)
-            .saturating_add(sequences.saturating_mul(16)),
-    )
 }
 
 /// The state of the loop.

@@ -13,6 +13,7 @@ mod extend;
 mod fault;
 mod find;
 mod chunks;
+mod estimate;
 mod learn;
 mod merges;
 mod order;
@@ -30,13 +31,13 @@ mod verify;
 #[cfg(test)]
 mod tests;
 
+pub use estimate::{memory_estimate, verify_memory_estimate};
 pub use extend::extend_merges;
-pub use learn::{learn_merges, memory_estimate};
+pub use learn::learn_merges;
 pub use merges::{HistoryPoint, Learned, Merge, Merges};
 #[doc(hidden)]
 pub use scan::{Engine as ScanEngine, merges_by_scanning};
 pub use score::{NotScore, Powers, Score};
-pub use scored::{memory_estimate_by, verify_memory_estimate};
 pub use verify::{Deviation, verify_merges};
 
 use serde::{Deserialize, Serialize};

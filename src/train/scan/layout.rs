@@ -13,26 +13,6 @@ pub(super) fn laid_out(pieces: &PieceCounts) -> Option<u64> {
     Some(bytes.get().saturating_sub(1))
 }
 
-/// How often each byte occurs.
-pub(super) fn histogram(text: &[u8]) -> [u64; 256] {
-    let parts = text.par_chunks(1 << 20).map(|part| {
-        // Four tables, so that a byte need not wait for the one before it to be counted.
-        let mut tables = [[0u32; 256]; 4];
-        let mut quads = part.chunks_exact(4);
-        for quad in &mut quads {
-            for (table, byte) in tables.iter_mut().zip(quad) {
-                table[usize::from(*byte)] += 1;
-            }
-        }
-        for byte in quads.remainder() {
-            tables[0][usize::from(*byte)] += 1;
-        }
-        std::array::from_fn(|byte| tables.iter().map(|table| u64::from(table[byte])).sum())
-    });
-    let sum = |a: [u64; 256], b: [u64; 256]| std::array::from_fn(|byte| a[byte] + b[byte]);
-    parts.reduce(|| [0; 256], sum)
-}
-
 /// Sequences end to end.
 pub(super) struct Layout {
     pub(super) bytes: Vec<u8>,
@@ -55,8 +35,7 @@ pub(super) fn lay_out(pieces: PieceCounts) -> Layout {
     if copies <= 1 {
         return Layout { bytes, between: None, gaps: Vec::new(), separators: 0 };
     }
-    let used = histogram(&bytes);
-    let between = (0..=255u8).find(|byte| used[usize::from(*byte)] == 0);
+    let between = unused(&bytes);
     let mut gaps = Vec::new();
     bytes.reserve_exact(place64(total) - bytes.len());
     bytes.resize(place64(total), 0);
@@ -78,4 +57,15 @@ pub(super) fn lay_out(pieces: PieceCounts) -> Layout {
         }
     }
     Layout { bytes, between, gaps, separators: copies - 1 }
+}
+
+/// A byte that does not occur, if there is one.
+fn unused(bytes: &[u8]) -> Option<u8> {
+    let seen = bytes.par_chunks(1 << 20).map(|part| {
+        let mut seen = [false; 256];
+        part.iter().for_each(|byte| seen[usize::from(*byte)] = true);
+        seen
+    });
+    let seen = seen.reduce(|| [false; 256], |one, other| std::array::from_fn(|byte| one[byte] | other[byte]));
+    (0..=255u8).find(|byte| !seen[usize::from(*byte)])
 }

@@ -80,7 +80,7 @@ impl Tuning {
 }
 
 /// Texts of fewer bytes are better learned from lists right away: all of it is in cache.
-const LEAST_BYTES: usize = 1 << 22;
+const LEAST_BYTES: u64 = 1 << 22;
 
 /// Learns merges by scanning for as long as that is cheaper than lists, or until there are enough merges
 /// or no pair is left that may be merged.
@@ -119,10 +119,12 @@ pub fn merges_by_scanning(
 
 /// Whether [`learn_by_scanning`] can learn from these sequences by these rules, and is worth it.
 pub(super) fn suits(pieces: &PieceCounts, config: &TrainConfig) -> bool {
+    let bytes = amount(pieces.bytes());
+    is_for(config, bytes) && layout::laid_out(pieces).is_some_and(|laid_out| laid_out <= bytes / 4 * 5)
+}
+
+/// Whether sequences of so many bytes, if they seldom repeat, are learned from by scanning.
+pub(super) fn is_for(config: &TrainConfig, bytes: u64) -> bool {
     let by_ids = matches!(config.tie_break, TieBreak::Ids | TieBreak::Hf);
-    by_ids
-        && config.score == Score::Count
-        && config.merges > 0
-        && pieces.bytes() >= LEAST_BYTES
-        && layout::laid_out(pieces).is_some_and(|bytes| bytes <= amount(pieces.bytes()) / 4 * 5)
+    by_ids && config.score == Score::Count && config.merges > 0 && bytes >= LEAST_BYTES
 }

@@ -77,39 +77,38 @@ impl Rare {
     }
 }
 
-/// Puts the shared code in the place of rare bytes, and counts the pairs of the text as it is then.
-pub(super) fn set_aside(
-    rare: Option<Rare>,
-    text: &mut Text,
-    observer: &dyn Observer,
-) -> Result<(PairCounts, Option<Rare>)> {
-    let chunks = text.low.par_chunks_mut(text.room).enumerate();
-    let nothing = || (ByteTally::new(), Vec::new());
-    type Part = (ByteTally, Vec<(usize, Vec<u8>)>);
-    let (tally, mut lists) = chunks
-        .try_fold(nothing, |(mut tally, mut lists), (number, chunk)| -> Result<Part> {
+/// Counts the pairs of a text of bytes.
+pub(super) fn count(text: &Text, observer: &dyn Observer) -> Result<PairCounts> {
+    let tally = text
+        .low
+        .par_chunks(text.room)
+        .try_fold(ByteTally::new, |mut tally, chunk| -> Result<ByteTally> {
             observer.checkpoint()?;
-            if let Some(rare) = &rare {
-                lists.push((number, take_out(rare, chunk)));
-            }
             tally.count(chunk);
-            Ok((tally, lists))
+            Ok(tally)
         })
-        .try_reduce(nothing, |(tally, mut lists), (more_tally, more_lists)| {
-            lists.extend(more_lists);
-            Ok((tally.add(more_tally), lists))
-        })?;
+        .try_reduce(ByteTally::new, |tally, more| Ok(tally.add(more)))?;
     let mut counts = tally.finish();
     for (left, right) in text.edges() {
         *counts.get_mut(left, right) += 1;
     }
-    lists.sort_unstable_by_key(|&(number, _)| number);
-    let rare = rare.map(|rare| {
-        let mut bytes = Vec::with_capacity(lists.iter().map(|(_, list)| list.len()).sum());
-        lists.iter().for_each(|(_, list)| bytes.extend_from_slice(list));
-        Rare { bytes, ..rare }
-    });
-    Ok((counts, rare))
+    Ok(counts)
+}
+
+/// Puts the shared code in the place of rare bytes, in the text and in the counts of pairs.
+pub(super) fn set_aside(
+    rare: Rare,
+    text: &mut Text,
+    counts: &mut PairCounts,
+    observer: &dyn Observer,
+) -> Result<Rare> {
+    for byte in (0..=255).filter(|&byte| rare.has(byte)) {
+        counts.hand_over(Code::from(byte), Code::from(rare.code));
+    }
+    let chunks = text.low.par_chunks_mut(text.room);
+    let lists: Vec<Vec<u8>> =
+        chunks.map(|chunk| observer.checkpoint().map(|()| take_out(&rare, chunk))).collect::<Result<_>>()?;
+    Ok(Rare { bytes: lists.concat(), ..rare })
 }
 
 fn take_out(rare: &Rare, chunk: &mut [u8]) -> Vec<u8> {

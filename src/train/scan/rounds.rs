@@ -2,9 +2,9 @@ use rayon::prelude::*;
 
 use super::batch::{Limits, Token, choose};
 use super::counts::{MOST_CODES, PairCounts};
-use super::layout::{Layout, histogram, lay_out};
+use super::layout::{Layout, lay_out};
 use super::pass::apply;
-use super::rare::{Rare, set_aside};
+use super::rare::{Rare, count, set_aside};
 use super::rules::{Rule, Rules};
 use super::text::{Code, Text};
 use super::worth::Worth;
@@ -48,14 +48,15 @@ impl<'a> Rounds<'a> {
         observer: &'a dyn Observer,
     ) -> Result<Rounds<'a>> {
         let Layout { bytes, between, gaps, separators } = lay_out(pieces);
-        let mut used = histogram(&bytes);
+        let in_text = amount(bytes.len()) - separators;
+        let mut text = Text::new(bytes, tuning.chunk);
+        let mut counts = count(&text, observer)?;
+        let mut used = occurrences(&text, &counts);
         if let Some(between) = between {
             used[usize::from(between)] = 0;
         }
-        let in_text = amount(bytes.len()) - separators;
-        let mut text = Text::new(bytes, tuning.chunk);
         let rare = if gaps.is_empty() { Rare::choose(&used, in_text, tuning.rare_share) } else { None };
-        let (counts, rare) = set_aside(rare, &mut text, observer)?;
+        let rare = rare.map(|rare| set_aside(rare, &mut text, &mut counts, observer)).transpose()?;
         let is_rare = |byte| rare.as_ref().is_some_and(|rare| rare.has(byte));
         let frequent = |byte: &u8| used[usize::from(*byte)] > 0 && !is_rare(*byte);
         let kept = |byte: &u8| Some(*byte) == between || rare.as_ref().is_some_and(|rare| rare.code == *byte);
@@ -210,6 +211,15 @@ impl<'a> Rounds<'a> {
         let text = numbered(&self.text, &self.numbers, shared);
         Scanned { text, merges: self.merges, history: self.history, tokens: self.in_text, exhausted }
     }
+}
+
+/// How often each byte occurs: once as the left one of each of its pairs, and once at the end of the text.
+fn occurrences(text: &Text, counts: &PairCounts) -> [u64; 256] {
+    let mut used = std::array::from_fn(|byte| counts.row(Code::try_from(byte).expect("a byte")).iter().sum());
+    if let Some(last) = text.low.last() {
+        used[usize::from(*last)] += 1;
+    }
+    used
 }
 
 /// The text as training numbers its tokens. Where bytes share a code, they come in order.

@@ -10,7 +10,7 @@ use crate::train::corpus::Once;
 use crate::train::learn::learn_by;
 use crate::train::order::ById;
 use crate::train::{Learned, Merges, TieBreak, TrainConfig, learn_merges, reference};
-use crate::units::{Count, amount};
+use crate::units::{Count, amount, place64};
 
 /// Sequences over alphabets of one to four symbols with long runs, over all bytes, or of many blocks.
 fn sequence() -> impl Strategy<Value = Vec<u8>> {
@@ -132,7 +132,7 @@ fn prose(bytes: usize) -> Vec<u8> {
     while text.len() < bytes {
         let mut word = next(30) * next(30) + 1;
         while word > 0 {
-            text.push_str(["ka", "to", "ri", "een", "sha", "lu", "mo"][crate::units::place64(word % 7)]);
+            text.push_str(["ka", "to", "ri", "een", "sha", "lu", "mo"][place64(word % 7)]);
             word /= 7;
         }
         text.push_str(if next(20) == 0 { ".      " } else { " " });
@@ -162,7 +162,7 @@ fn spans_chunks_engines_and_threads_meet_exactly() {
 
 #[test]
 fn lists_go_on_where_scanning_leaves_off() {
-    let text = prose(LEAST_BYTES + 100);
+    let text = prose(place64(LEAST_BYTES) + 100);
     let halves = text.split_at(text.len() / 3);
     let pieces: PieceCounts = [(halves.0, Count::ONE), (halves.1, Count::ONE)].into_iter().collect();
     let config = TrainConfig { min_frequency: Count::new(9), history_every: 50, ..TrainConfig::new(1_500) };
@@ -177,7 +177,7 @@ fn lists_go_on_where_scanning_leaves_off() {
 
 #[test]
 fn scanning_suits_long_texts_that_seldom_repeat() {
-    let text = prose(LEAST_BYTES);
+    let text = prose(place64(LEAST_BYTES));
     let pieces = |count| -> PieceCounts { [(&*text, Count::new(count))].into_iter().collect() };
     let config = TrainConfig::new(1_000);
     assert!(suits(&pieces(1), &config));
@@ -195,7 +195,7 @@ fn a_scan_can_be_stopped() {
             true
         }
     }
-    let text = prose(LEAST_BYTES);
+    let text = prose(place64(LEAST_BYTES));
     let pieces: PieceCounts = [(&*text, Count::ONE)].into_iter().collect();
     let stopped = learn_merges(pieces, &TrainConfig::new(10), &Stop).unwrap_err();
     assert_eq!(stopped.kind(), crate::ErrorKind::Interrupted);

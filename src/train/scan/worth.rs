@@ -4,10 +4,10 @@ use crate::units::amount;
 const ROUNDS: usize = 8;
 
 /// Merging one occurrence by lists costs as much as scanning so many codes, finding it for the lists included.
-const CODES_A_MERGE: u64 = 150;
+const CODES_A_MERGE: u64 = 400;
 
 /// If so many rounds are likely to do all that is left, making lists is not worth it.
-const FEW_ROUNDS: usize = 30;
+const FEW_ROUNDS: usize = 60;
 
 /// Tells when scanning ceases to be worth it.
 #[derive(Default)]

@@ -17,18 +17,18 @@ use self::ties::{Tied, Ties};
 use super::replay::Replayed;
 use super::score::Measures;
 use super::text::Text;
-use super::{HistoryPoint, Learned, Merge, Merges, Score, TrainConfig, memory_estimate};
+use super::{HistoryPoint, Learned, Merge, Merges, TrainConfig};
 use crate::count::PieceCounts;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
-use crate::units::{ByteCount, Count, amount, low32, place};
+use crate::units::{Count, amount, low32, place};
 
 /// No pair begins here that is worth keeping.
 const NO_PAIR: u32 = u32::MAX;
 
 /// Learns merges as [`learn_merges`](super::learn_merges) does, by any score.
 ///
-/// **Memory:** [`memory_estimate_by`].
+/// **Memory:** [`memory_estimate`](super::memory_estimate).
 pub(super) fn learn(pieces: PieceCounts, config: &TrainConfig, observer: &dyn Observer) -> Result<Learned> {
     observer.started(Stage::Train, Some(amount(config.merges)));
     let text = Text::new(&pieces)?;
@@ -47,25 +47,6 @@ pub(super) fn go_on(
 ) -> Result<Learned> {
     let Replayed { text, merges, history } = replayed;
     Learner::new(text, pieces, merges, history, config).run(observer)
-}
-
-/// About the most memory that training by this score takes, the sequences themselves included; for
-/// [`Score::Count`](super::Score::Count) that is [`memory_estimate`](super::memory_estimate).
-pub fn memory_estimate_by(score: Score, bytes: u64, sequences: u64, weighted: bool) -> ByteCount {
-    match score {
-        Score::Count => memory_estimate(bytes, sequences, weighted),
-        _ => verify_memory_estimate(bytes, sequences),
-    }
-}
-
-/// About the most memory that [`verify_merges`](super::verify_merges) takes, the sequences themselves
-/// included.
-pub fn verify_memory_estimate(bytes: u64, sequences: u64) -> ByteCount {
-    // The text, and pairs with lists that grow by doubling: 21 bytes on prose, 26 on many short pieces.
-    const A_POSITION: u64 = 32;
-    let positions = bytes.saturating_add(sequences).saturating_add(1);
-    let learning = positions.saturating_mul(A_POSITION);
-    ByteCount(learning.saturating_add(bytes).saturating_add(sequences.saturating_mul(16)))
 }
 
 /// A pair of tokens that may be merged.

@@ -1,0 +1,60 @@
+use super::{Score, TrainConfig, scan};
+use crate::units::{ByteCount, amount};
+
+/// About the most memory that training on so many bytes of distinct sequences takes, the sequences
+/// themselves included. `weighted` says whether some count more than once.
+///
+/// A text that does not shrink as prose does when its most frequent pairs are merged may take up to twice
+/// as much.
+pub fn memory_estimate(config: &TrainConfig, bytes: u64, sequences: u64, weighted: bool) -> ByteCount {
+    let positions = bytes.saturating_add(sequences).saturating_add(1);
+    let a_position = match config.score {
+        Score::Count if !weighted && scan::is_for(config, bytes) => return scanning(config, positions),
+        // Cells and first lists; later lists seldom reach half of their bound.
+        Score::Count if !weighted => 8 + 4 + 4,
+        Score::Count => 8 + 8 + 8,
+        _ => return verify_memory_estimate(bytes, sequences),
+    };
+    with_sequences(positions.saturating_mul(a_position), bytes, sequences)
+}
+
+/// About the most memory that [`verify_merges`](super::verify_merges) takes, the sequences themselves
+/// included.
+pub fn verify_memory_estimate(bytes: u64, sequences: u64) -> ByteCount {
+    // The text, and pairs with lists that grow by doubling: 21 bytes on prose, 26 on many short pieces.
+    const A_POSITION: u64 = 32;
+    let positions = bytes.saturating_add(sequences).saturating_add(1);
+    with_sequences(positions.saturating_mul(A_POSITION), bytes, sequences)
+}
+
+fn with_sequences(learning: u64, bytes: u64, sequences: u64) -> ByteCount {
+    ByteCount(learning.saturating_add(bytes).saturating_add(sequences.saturating_mul(16)))
+}
+
+/// Few merges are all learned by scanning: one byte for the text, two for each token at the end, and one
+/// more once there are more than 256; 2.7 in all on English. For more there are cells and lists of a text
+/// half as long: 7.4.
+fn scanning(config: &TrainConfig, positions: u64) -> ByteCount {
+    const FEW: u64 = 256;
+    let a_position = if amount(config.merges) <= FEW { 4 } else { 8 };
+    ByteCount(positions.saturating_mul(a_position))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::train::TieBreak;
+
+    #[test]
+    fn scanning_takes_half_as_much_as_lists() {
+        let few = TrainConfig::new(256);
+        let many = TrainConfig::new(32_000);
+        let lists = TrainConfig { tie_break: TieBreak::First, ..many.clone() };
+        let need = |config, weighted| memory_estimate(config, 300_000_000, 1, weighted).0;
+        assert_eq!(need(&few, false), 4 * 300_000_002);
+        assert_eq!(need(&many, false), 2 * need(&few, false));
+        assert!(need(&lists, false) > 2 * need(&many, false));
+        assert!(need(&many, true) > need(&lists, false));
+        assert_eq!(memory_estimate(&many, u64::MAX, 1, true).0, u64::MAX);
+    }
+}
