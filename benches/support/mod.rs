@@ -62,7 +62,12 @@ pub(crate) fn generated(bytes: usize) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// One of the large texts, all of it.
+/// One of the large texts, all of it: the file, or the same compressed.
 pub(crate) fn corpus(file: &str) -> Vec<u8> {
-    text(file, 8 << 20).bytes
+    let compressed =
+        std::env::var_os("TOKENMILL_DATA").map(|folder| Path::new(&folder).join(format!("{file}.zst")));
+    match compressed.filter(|path| path.exists()).map(std::fs::File::open) {
+        Some(file) => zstd::decode_all(file.expect("a readable file")).expect("a compressed text"),
+        None => text(file, 8 << 20).bytes,
+    }
 }
