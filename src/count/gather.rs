@@ -6,7 +6,6 @@ use super::{Boundary, CountConfig, Counted, PieceCounts};
 use super::{entry::hash_of_bytes, index::HashIndex};
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
-use crate::pages;
 use crate::source::{Batch, Documents};
 use crate::split::{Segment, SpecialFinder};
 use crate::units::Count;
@@ -75,20 +74,10 @@ impl<'a> Gatherer<'a> {
             }
             if let Some(text) = document {
                 self.facts.saw_text(text);
-                self.append(text);
+                self.pieces.bytes.extend_from_slice(text);
             }
         }
         Ok(())
-    }
-
-    /// Reads on. In large pages, what is trained on costs a small part of the page faults.
-    fn append(&mut self, text: &[u8]) {
-        let bytes = &mut self.pieces.bytes;
-        if bytes.capacity() - bytes.len() < text.len() {
-            bytes.reserve(text.len());
-            pages::advise(bytes);
-        }
-        bytes.extend_from_slice(text);
     }
 
     /// Makes pieces of the text that has been read.
