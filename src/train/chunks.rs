@@ -7,8 +7,8 @@ use crate::observer::Observer;
 use crate::pages;
 use crate::units::{low32, place};
 
-/// A text is looked through in so many chunks, a few more than most machines have cores.
-const CHUNKS: usize = 16;
+/// A text is looked through in so many chunks. Each has a table of tokens × tokens, of 6.5 MB at most.
+const CHUNKS: usize = 8;
 
 /// Finds the pairs worth keeping where every token spans one position and counts once, in chunks that
 /// threads take as they come. A pair's occurrences then lie in one stretch for each chunk.

@@ -1,3 +1,5 @@
+use rayon::prelude::*;
+
 use super::fault::Fault;
 use super::pairs::{NOT_KEPT, PairId};
 use super::scan::BETWEEN;
@@ -118,11 +120,15 @@ impl<W: Weight> Corpus<W> {
     /// # Errors
     /// There are more positions than 32 bits can number.
     pub(super) fn of_tokens(text: Vec<u16>, tokens: u64, kinds: usize) -> Result<Corpus<W>> {
-        let sequences = text.split(|&token| token == BETWEEN);
-        let mut corpus = Corpus::with_room(place64(tokens), sequences.clone().count(), kinds)?;
-        for sequence in sequences {
-            corpus.push_sequence(sequence.iter().map(|&token| u32::from(token)), 1);
-        }
+        let sequences = 1 + text.par_iter().filter(|token| **token == BETWEEN).count();
+        let mut corpus = Corpus::with_room(place64(tokens), sequences, kinds)?;
+        // In parallel, because touching so much memory for the first time takes long.
+        corpus.cells.par_extend(text.par_iter().map(|&token| Cell {
+            token: if token == BETWEEN { SEPARATOR } else { u32::from(token) },
+            pair: NOT_KEPT,
+        }));
+        corpus.cells.push(Cell { token: SEPARATOR, pair: NOT_KEPT });
+        corpus.weights.resize(sequences, W::keep(1, &mut Vec::new()));
         corpus.tokens = tokens;
         Ok(corpus)
     }

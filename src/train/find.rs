@@ -14,6 +14,9 @@ const DENSE: usize = 512;
 /// From so many positions on, all threads look for pairs.
 const LARGE: usize = 1 << 22;
 
+/// There up to so many tokens, more than scanning leaves.
+const DENSE_IN_CHUNKS: usize = 1280;
+
 /// Finds the pairs of the text as it stands that are worth keeping, and names them at their positions.
 ///
 /// `lengths` has the bytes of each token.
@@ -26,7 +29,7 @@ pub(super) fn find<W: Weight + Default>(
     keep: Keep,
     observer: &dyn Observer,
 ) -> Result<Pairs<W>> {
-    if W::ONCE && lengths.len() <= DENSE && corpus.cells.len() >= LARGE && corpus.is_dense() {
+    if W::ONCE && lengths.len() <= DENSE_IN_CHUNKS && corpus.cells.len() >= LARGE && corpus.is_dense() {
         find_in_chunks(corpus, lengths, keep, observer)
     } else if lengths.len() <= DENSE {
         let mut tallies = Square::new(lengths.len());
