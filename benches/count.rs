@@ -1,4 +1,4 @@
-//! Counting pieces: batches of documents in memory to the finished counts, on one thread and on all.
+//! Counting pieces: batches of documents in memory, or a file, to the finished counts, on one thread and on all.
 
 mod support;
 
@@ -7,7 +7,7 @@ use divan::Bencher;
 use divan::counter::BytesCount;
 use tokenmill::count::{CountConfig, Counted, count_pieces, gather_documents};
 use tokenmill::observer::Silent;
-use tokenmill::source::Batch;
+use tokenmill::source::{Batch, OpenContext, SourceSpec, in_order, open};
 use tokenmill::split::splitter;
 
 /// Documents of about a line each would hide the counting behind the reading; these are of 20 kB.
@@ -44,6 +44,23 @@ fn gpt2_pieces(bencher: Bencher, threads: usize) {
     proust(bencher, threads, 17_289, |batches| {
         let documents = Box::new(batches.into_iter().map(Ok));
         count_pieces(documents, splitter.as_ref(), &CountConfig::default(), &Silent).expect("no limits")
+    });
+}
+
+/// The same text from a file, one document: what reading takes is in it.
+#[divan::bench(args = [1, 0])]
+fn file_to_pieces(bencher: Bencher, threads: usize) {
+    let text = support::proust().bytes.repeat(COPIES);
+    let file = tempfile::NamedTempFile::with_suffix(".txt").expect("a temporary folder");
+    std::fs::write(file.path(), &text).expect("room for 22 MB");
+    let splitter = splitter(&"gpt2".parse().expect("a name")).expect("a right pattern");
+    let spec = SourceSpec { uri: file.path().display().to_string(), ..SourceSpec::default() };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a small pool");
+    bencher.counter(BytesCount::new(text.len())).bench_local(|| {
+        let source = open(&spec, 0, &OpenContext::new(&Silent)).expect("the file was just written");
+        let documents = in_order(vec![source], pool.current_num_threads());
+        let count = || count_pieces(documents, splitter.as_ref(), &CountConfig::default(), &Silent);
+        pool.install(count).expect("no limits")
     });
 }
 

@@ -138,7 +138,7 @@ impl FactFinder {
 
 /// How many bytes of a text do not continue a character.
 fn characters(text: &[u8]) -> u64 {
-    /// Few enough for the sum to fit a byte, so that the compiler counts in bytes, many at a time.
+    /// Few enough for the sum to fit a byte: so the compiler adds bytes, many at a time.
     const CHUNK: usize = 192;
     // As signed numbers, the bytes that continue a character are the least.
     let begins = |byte: &u8| u8::from(byte.cast_signed() > -65);

@@ -16,7 +16,7 @@ use crate::split::{Segment, SpecialFinder, Splitter};
 use crate::units::{Count, amount, place64};
 
 /// Text is split in windows of about this size, so that the places of its pieces stay in the cache.
-const WINDOW: usize = 4 << 10;
+const WINDOW: usize = 8 << 10;
 
 /// What all threads have counted.
 pub(super) struct Counted {

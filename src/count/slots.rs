@@ -4,11 +4,14 @@ use super::entry::{Arena, Entry, Key};
 use crate::pages;
 use crate::units::place64;
 
+/// Room for so many times as many entries is reserved, so that most growing is done in place.
+const RESERVED: usize = 8;
+
 /// Entries in open addressing: each stands in the slot that the high bits of its hash name, or, where
 /// that is taken, in the next free one. So they are nearly in the order of their hashes, however many
 /// slots there are.
 ///
-/// **Memory:** 43 to 85 bytes an entry; while they grow half as much again.
+/// **Memory:** 43 to 85 bytes an entry.
 pub(super) struct Slots {
     /// A power of two of them, at most three quarters in use.
     pub(super) all: Vec<Entry>,
@@ -27,7 +30,12 @@ impl Slots {
 
     /// The same for hashes that are all alike in so many of their high bits.
     pub(super) fn of_partition(length: usize, bits: u32) -> Slots {
-        let all = pages::filled(Entry::default(), length);
+        let mut all = Vec::new();
+        // What is reserved and not touched is no memory yet. Where even that is refused, growing copies.
+        if all.try_reserve_exact(length * RESERVED).is_ok() {
+            pages::advise(&mut all);
+        }
+        all.resize(length, Entry::default());
         Slots { all, skipped: bits, shift: u64::BITS - length.trailing_zeros(), used: 0 }
     }
 
@@ -82,6 +90,12 @@ impl Slots {
         size_of_val(&self.all[..])
     }
 
+    /// Bytes that they would take while growing.
+    pub(super) fn bytes_grown(&self) -> usize {
+        let in_place = self.all.len() * 2 <= self.all.capacity();
+        self.bytes() * if in_place { 2 } else { 3 }
+    }
+
     /// Brings the entries to the front, in order of their pieces' bytes, and gives them. What follows must
     /// be [`Slots::clear`].
     pub(super) fn sort(&mut self, arenas: &[Arena]) -> &[Entry] {
@@ -99,17 +113,47 @@ impl Slots {
 
     #[cold]
     fn grow(&mut self) {
-        let grown = Slots::of_partition(self.all.len() * 2, self.skipped);
-        let before = mem::replace(self, grown);
-        let last = self.all.len() - 1;
-        for entry in before.entries() {
-            let mut at = self.home(entry.key.hash());
-            while !self.all[at].key.is_none() {
-                at = (at + 1) & last;
-            }
-            self.all[at] = *entry;
+        let length = self.all.len() * 2;
+        if length <= self.all.capacity() {
+            return self.grow_in_place(length);
         }
+        let grown = Slots::of_partition(length, self.skipped);
+        let before = mem::replace(self, grown);
+        before.entries().for_each(|entry| self.insert(*entry));
         self.used = before.used;
+    }
+
+    /// Takes the entries from back to front, so that each moves to where only moved ones are: its home is
+    /// now twice as far from the front.
+    fn grow_in_place(&mut self, length: usize) {
+        let before = self.all.len();
+        self.all.resize(length, Entry::default());
+        self.shift -= 1;
+        // Those that stood far behind a home at the very front, or find no room before the end.
+        let mut aside = Vec::new();
+        for at in (0..before).rev() {
+            let entry = mem::take(&mut self.all[at]);
+            if entry.key.is_none() {
+                continue;
+            }
+            let home = self.home(entry.key.hash());
+            let free = self.all[home..].iter().position(|slot| slot.key.is_none());
+            match free {
+                Some(behind) if home >= at => self.all[home + behind] = entry,
+                _ => aside.push(entry),
+            }
+        }
+        aside.into_iter().for_each(|entry| self.insert(entry));
+    }
+
+    /// Puts an entry that is not there into the first free slot from its home on.
+    fn insert(&mut self, entry: Entry) {
+        let last = self.all.len() - 1;
+        let mut at = self.home(entry.key.hash());
+        while !self.all[at].key.is_none() {
+            at = (at + 1) & last;
+        }
+        self.all[at] = entry;
     }
 
     /// All entries, nearly in the order of their hashes.
@@ -139,5 +183,57 @@ impl Slots {
     pub(super) fn into_entries(mut self) -> Vec<Entry> {
         self.all.retain(|entry| !entry.key.is_none());
         self.all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::units::Count;
+
+    fn slot_of(slots: &Slots, piece: &[u8]) -> usize {
+        let key = Key::new(piece);
+        slots.find(key, key.hash(), &[], &[])
+    }
+
+    fn filled(length: usize, pieces: &[Vec<u8>]) -> Slots {
+        let mut slots = Slots::new(length);
+        for (first, piece) in (0..).zip(pieces) {
+            let slot = slot_of(&slots, piece);
+            slots.put(slot, Entry { key: Key::new(piece), count: Count::ONE, first });
+        }
+        slots
+    }
+
+    proptest! {
+        #[test]
+        fn all_that_was_put_is_found(
+            pieces in prop::collection::hash_set(prop::collection::vec(any::<u8>(), 1..4), 0..400),
+            length in prop::sample::select(vec![8, 64, 2048]),
+            bits in 1..4_u32,
+        ) {
+            let pieces: Vec<Vec<u8>> = pieces.into_iter().collect();
+            let mut slots = filled(length, &pieces);
+            prop_assert_eq!(slots.used(), pieces.len());
+            prop_assert!(slots.used() * 4 <= slots.all.len() * 3);
+            for (first, piece) in (0..).zip(&pieces) {
+                let entry = slots.all[slot_of(&slots, piece)];
+                prop_assert!(!entry.key.is_none());
+                prop_assert_eq!(entry.first, first);
+            }
+            let partitions = (0..1 << bits).flat_map(|number| slots.partition(number, bits));
+            let firsts: Vec<u64> = partitions.map(|entry| entry.first).collect();
+            prop_assert_eq!(firsts.len(), pieces.len());
+            prop_assert_eq!(firsts.iter().collect::<HashSet<_>>().len(), pieces.len());
+            let mut sorted = pieces.clone();
+            sorted.sort();
+            let sorted_slots: Vec<Vec<u8>> =
+                slots.sort(&[]).iter().map(|entry| entry.key.bytes(&mut [0; 16], &[]).to_vec()).collect();
+            prop_assert_eq!(sorted_slots, sorted);
+        }
     }
 }

@@ -19,8 +19,7 @@ const AHEAD: usize = 64;
 
 /// Distinct pieces with their counts and the places where they first appeared.
 ///
-/// **Memory:** 43 to 85 bytes for each, and the bytes of those over 15; while it grows half as much
-/// again.
+/// **Memory:** 43 to 85 bytes for each, and the bytes of those over 15.
 pub(super) struct PieceTable {
     pub(super) slots: Slots,
     /// Holds the longer pieces.
@@ -34,10 +33,8 @@ impl PieceTable {
 
     /// Whether it should be written out and emptied, lest it take more than so many bytes.
     pub(super) fn is_full(&self, most_bytes: usize) -> bool {
-        let bytes = self.slots.bytes() + self.arena.len();
-        // While slots grow there are three times as many.
-        let grown = bytes + 2 * self.slots.bytes();
-        let full = bytes > most_bytes || (self.slots.is_nearly_full() && grown > most_bytes);
+        let slots = if self.slots.is_nearly_full() { self.slots.bytes_grown() } else { self.slots.bytes() };
+        let full = slots + self.arena.len() > most_bytes;
         full && self.slots.used() > 0
     }
 

@@ -8,9 +8,14 @@ use super::fault::{Fault, Panicked};
 use super::{Batch, Documents, Source};
 use crate::error::{Error, Result};
 use crate::panics::catching;
+use crate::units::amount;
 
 /// How much text may wait to be taken, per reading thread.
 const WAITING_BYTES: u64 = 16 << 20;
+
+/// How much of that may be of the unit that is being taken, per thread: more would only push what comes
+/// next out of the cache.
+const WAITING_OF_FIRST: u64 = 4 << 20;
 
 /// How many units may be begun before the first of them is used up, per reading thread.
 const UNITS_AHEAD: usize = 4;
@@ -29,14 +34,16 @@ pub fn in_order(sources: Vec<Arc<dyn Source>>, threads: usize) -> Documents<'sta
         .enumerate()
         .flat_map(|(source, units)| (0..units.units().len()).map(move |unit| (source, unit)))
         .collect();
+    let most_of_first = WAITING_OF_FIRST.saturating_mul(amount(threads));
     let threads = threads.clamp(1, places.len().max(1));
     let ahead = threads * UNITS_AHEAD;
-    let most_bytes = WAITING_BYTES.saturating_mul(crate::units::amount(threads));
+    let most_bytes = WAITING_BYTES.saturating_mul(amount(threads));
     let shared = Arc::new(Shared {
         sources,
         places,
         ahead,
         most_bytes,
+        most_of_first,
         state: Mutex::default(),
         room: Condvar::new(),
         arrived: Condvar::new(),
@@ -61,6 +68,7 @@ struct Shared {
     places: Vec<(usize, usize)>,
     ahead: usize,
     most_bytes: u64,
+    most_of_first: u64,
     state: Mutex<State>,
     /// Told when readers may find something to do.
     room: Condvar,
@@ -84,6 +92,8 @@ struct State {
 #[derive(Default)]
 struct Waiting {
     batches: VecDeque<Result<Batch>>,
+    /// Bytes of text in them.
+    bytes: u64,
     ended: bool,
 }
 
@@ -149,9 +159,14 @@ impl Shared {
             }
             // A place is left only after its reader has ended it, so it is not before the first.
             let at = place - state.first;
-            let starved = at == 0 && state.units[at].batches.is_empty();
-            if starved || state.bytes + bytes <= self.most_bytes {
+            let unit = &state.units[at];
+            let has_room = match at {
+                0 => unit.batches.is_empty() || unit.bytes + bytes <= self.most_of_first,
+                _ => state.bytes + bytes <= self.most_bytes,
+            };
+            if has_room {
                 state.bytes += bytes;
+                state.units[at].bytes += bytes;
                 state.units[at].batches.push_back(batch);
                 drop(state);
                 self.arrived.notify_one();
@@ -181,7 +196,9 @@ impl Shared {
             let unit = state.units.front_mut();
             let (batch, ended) = unit.map_or((None, false), |unit| (unit.batches.pop_front(), unit.ended));
             if let Some(batch) = batch {
-                state.bytes -= bytes_of(&batch);
+                let bytes = bytes_of(&batch);
+                state.bytes -= bytes;
+                state.units[0].bytes -= bytes;
                 state.stopped = batch.is_err();
                 drop(state);
                 self.room.notify_all();
