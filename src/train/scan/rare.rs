@@ -5,7 +5,7 @@ use super::text::{Code, Text};
 use crate::error::Result;
 use crate::observer::Observer;
 
-/// Bytes so rare that no pair of theirs is merged for now: they share one code in the text.
+/// Bytes so rare that no pair of theirs is merged yet: they share one code in the text.
 ///
 /// A pair is no more frequent than either of its tokens. So as long as pairs more frequent than
 /// [`most`](Self::most) are merged, none of these bytes takes part in a merge; each stays where it is, and
