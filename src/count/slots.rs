@@ -168,7 +168,8 @@ impl Slots {
         let width = self.all.len() >> bits;
         let own = number * width..(number + 1) * width;
         // What found no free slot there stands behind, before the next free one, or at the very beginning.
-        let behind = self.all[own.end..].iter().chain(&self.all).take_while(|entry| !entry.key.is_none());
+        let behind = self.all[own.end..].iter().chain(&self.all[..own.start]);
+        let behind = behind.take_while(|entry| !entry.key.is_none());
         let within = move |entry: &&Entry| place64(entry.key.hash() >> (u64::BITS - bits)) == number;
         self.all[own].iter().filter(|entry| !entry.key.is_none()).chain(behind).filter(within)
     }
