@@ -85,7 +85,8 @@ const DEEPSEEK_V3: [&str; 3] = [
     ),
 ];
 /// The same at once. What cuts within Chinese and Japanese stands apart, and white space ends before these
-/// and before numbers as it ends with the text.
+/// and before numbers as it ends with the text. The last alternative takes what the three leave over, such as
+/// control characters, because tiktoken drops what is not matched.
 const DEEPSEEK_V3_AT_ONCE: &str = concat!(
     r##"\p{N}{1,3}|[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+"##,
     r"|[^\r\n\p{L}\p{N}\p{P}\p{S}\u4E00-\u9FA5\u3040-\u30FF]?(?:(?![\u4E00-\u9FA5\u3040-\u30FF])[\p{L}\p{M}])+",
@@ -93,6 +94,7 @@ const DEEPSEEK_V3_AT_ONCE: &str = concat!(
     r"| ?(?:(?![\u3040-\u30FF])[\p{P}\p{S}])+[\r\n]*|(?:(?=[\u3040-\u30FF])[\p{P}\p{S}])+",
     r"|[\u3040\u3097\u3098]+?(?=[\u3040\u3097\u3098](?=[\u4E00-\u9FA5\u3040-\u30FF])[\p{L}\p{M}])|[\u3040\u3097\u3098]+",
     r"|\s*[\r\n]+|\s+(?![^\s\p{N}\u4E00-\u9FA5\u3040-\u30FF])|\s+",
+    r"|[^\s\p{L}\p{M}\p{N}\p{P}\p{S}\u4E00-\u9FA5\u3040-\u30FF]+(?!(?![\u4E00-\u9FA5\u3040-\u30FF])[\p{L}\p{M}])",
 );
 
 impl Named {

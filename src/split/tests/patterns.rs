@@ -156,3 +156,19 @@ fn a_text_whose_places_need_more_than_32_bits_is_refused() {
         assert_eq!(refused.kind(), ErrorKind::Failed);
     }
 }
+
+/// tiktoken drops what its expression does not match.
+#[test]
+fn the_expressions_leave_nothing_over() {
+    let text: String = ('\0'..=char::MAX).collect();
+    for pattern in Named::ALL {
+        let regex = regex::compile(pattern.regex()).expect("named patterns are right");
+        let mut end = 0;
+        for found in regex.find_iter(&text) {
+            let found = found.expect("these patterns do not backtrack far");
+            assert_eq!(found.start(), end, "{pattern:?}");
+            end = found.end();
+        }
+        assert_eq!(end, text.len(), "{pattern:?}");
+    }
+}
