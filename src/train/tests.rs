@@ -10,7 +10,7 @@ use super::chunks::find_in_chunks;
 use super::corpus::{Corpus, Once};
 use super::find::find;
 use super::pairs::{Keep, Pairs};
-use super::{TieBreak, TrainConfig, learn_merges, reference};
+use super::{Score, TieBreak, TrainConfig, learn_merges, reference};
 use crate::count::PieceCounts;
 use crate::observer::Silent;
 use crate::units::Count;
@@ -46,23 +46,31 @@ fn pieces() -> impl Strategy<Value = PieceCounts> {
     })
 }
 
+/// Settings of all kinds, with a score and a number of merges.
+fn config(
+    score: impl Strategy<Value = Score>,
+    merges: impl Strategy<Value = usize>,
+) -> impl Strategy<Value = TrainConfig> {
+    let max_token_bytes = prop_oneof![Just(None), (1..6usize).prop_map(Some)];
+    let tie_break = proptest::sample::select(TIE_RULES.as_slice());
+    (score, merges, tie_break, 0..4u64, max_token_bytes, 1..7usize).prop_map(
+        |(score, merges, tie_break, min_frequency, max_token_bytes, history_every)| TrainConfig {
+            min_frequency: Count::new(min_frequency),
+            max_token_bytes,
+            tie_break,
+            score,
+            history_every,
+            ..TrainConfig::new(merges)
+        },
+    )
+}
+
 proptest! {
     #[test]
     fn the_loop_learns_what_the_reference_learns(
         pieces in pieces(),
-        tie_break in proptest::sample::select(TIE_RULES.as_slice()),
-        min_frequency in 0..4u64,
-        max_token_bytes in prop_oneof![Just(None), (1..6usize).prop_map(Some)],
-        merges in 0..60usize,
-        history_every in 1..7usize,
+        config in config(Just(Score::Count), 0..60usize),
     ) {
-        let config = TrainConfig {
-            min_frequency: Count::new(min_frequency),
-            max_token_bytes,
-            tie_break,
-            history_every,
-            ..TrainConfig::new(merges)
-        };
         let learned = learn_merges(pieces.clone(), &config, &Silent).unwrap();
         prop_assert_eq!(learned, reference::learn_merges(&pieces, &config));
     }

@@ -7,21 +7,10 @@ proptest! {
     #[test]
     fn going_on_is_having_learned_more(
         pieces in pieces(),
-        score in prop_oneof![Just(Score::Count), score()],
-        tie_break in proptest::sample::select(TIE_RULES.as_slice()),
-        min_frequency in 0..4u64,
-        max_token_bytes in prop_oneof![Just(None), (1..6usize).prop_map(Some)],
+        config in config(prop_oneof![Just(Score::Count), score()], Just(0)),
         (first, then) in (0..30usize, 0..30usize),
-        history_every in 1..7usize,
     ) {
-        let config = TrainConfig {
-            min_frequency: Count::new(min_frequency),
-            max_token_bytes,
-            tie_break,
-            score,
-            history_every,
-            ..TrainConfig::new(first + then)
-        };
+        let config = TrainConfig { merges: first + then, ..config };
         let all = learn_merges(pieces.clone(), &config, &Silent).unwrap();
         let base = all.merges.first(first);
         prop_assert_eq!(extend_merges(pieces, &base, &config, &Silent).unwrap(), all);

@@ -6,21 +6,8 @@ proptest! {
     #[test]
     fn every_score_learns_what_the_reference_learns(
         pieces in pieces(),
-        score in score(),
-        tie_break in proptest::sample::select(TIE_RULES.as_slice()),
-        min_frequency in 0..4u64,
-        max_token_bytes in prop_oneof![Just(None), (1..6usize).prop_map(Some)],
-        merges in 0..60usize,
-        history_every in 1..7usize,
+        config in config(score(), 0..60usize),
     ) {
-        let config = TrainConfig {
-            min_frequency: Count::new(min_frequency),
-            max_token_bytes,
-            tie_break,
-            score,
-            history_every,
-            ..TrainConfig::new(merges)
-        };
         let expected = reference::learn_merges(&pieces, &config);
         prop_assert_eq!(scored::learn(pieces.clone(), &config, &Silent).unwrap(), expected.clone());
         prop_assert_eq!(learn_merges(pieces, &config, &Silent).unwrap(), expected);
