@@ -116,6 +116,7 @@ fn as_json(outcome: &Outcome, plan: &Plan) -> Value {
         "distinct_pieces": training.map(|training| training.distinct_pieces),
         "vocab_size": report.and_then(|report| report.vocabulary.as_ref()).map(|vocabulary| vocabulary.tokens),
         "merges": training.map(|training| training.merges_learned),
+        "count_s": report.and_then(|report| report.seconds("count")),
         "train_s": training.map(|training| training.train_s),
         "documents": encoding.map(|encoding| encoding.documents),
         "rows": manifest.map(|manifest| manifest.rows()),

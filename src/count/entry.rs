@@ -1,9 +1,7 @@
 use std::cmp::Ordering;
 
+use crate::split::{SHORT, ShortPiece, halves};
 use crate::units::{Count, amount, place, place64};
-
-/// Longest piece that is its own key; almost all are.
-pub(super) const SHORT: usize = 15;
 
 /// What the last byte of a longer piece's key is; of a short one's it is the length.
 const LONG: u64 = 0xFF;
@@ -13,18 +11,6 @@ const ARENA_BITS: u32 = 16;
 const START_BITS: u32 = 40;
 
 const MULTIPLIERS: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xD6E8_FEB8_6659_FD93];
-
-/// For each length up to [`SHORT`] the bits of a key that hold the piece.
-const MASKS: [[u64; 2]; SHORT + 1] = {
-    let mut masks = [[0; 2]; SHORT + 1];
-    let mut length = 1;
-    while length <= SHORT {
-        let [low, high] = masks[length - 1];
-        masks[length] = if length <= 8 { [low << 8 | 0xFF, high] } else { [low, high << 8 | 0xFF] };
-        length += 1;
-    }
-    masks
-};
 
 /// Sixteen bytes that stand for a piece. A short one's are its bytes, zeros, and its length; a longer
 /// one's are its hash and the place of its bytes in an [`Arena`]. All zero is no piece.
@@ -43,21 +29,18 @@ pub(super) struct Entry {
     pub(super) first: u64,
 }
 
+impl From<ShortPiece> for Key {
+    #[inline(always)]
+    fn from(ShortPiece { low, high }: ShortPiece) -> Key {
+        Key { low, high }
+    }
+}
+
 impl Key {
-    /// The key of a piece of at most [`SHORT`] bytes that stands in a text. Where 16 bytes can be read,
-    /// masking them is much cheaper than copying a number of bytes that varies.
+    /// The key of a piece of at most [`SHORT`] bytes that stands in a text.
     #[inline(always)]
     pub(super) fn of_short(text: &[u8], start: usize, length: usize) -> Key {
-        match text.get(start..start + 16).and_then(<[u8]>::first_chunk) {
-            Some(bytes) => Key::masked(bytes, length),
-            None => Key::new(&text[start..start + length]),
-        }
-    }
-
-    #[inline(always)]
-    fn masked(bytes: &[u8; 16], length: usize) -> Key {
-        let ([low, high], mask) = (halves(bytes), MASKS[length]);
-        Key { low: low & mask[0], high: high & mask[1] | amount(length) << 56 }
+        Key::from(ShortPiece::within(text, start, length))
     }
 
     /// The key of a piece; that of a longer one without its place, which makes it no key of a table.
@@ -65,9 +48,7 @@ impl Key {
         if piece.len() > SHORT {
             return Key { low: hash_of_bytes(piece), high: u64::MAX };
         }
-        let mut bytes = [0; 16];
-        bytes[..piece.len()].copy_from_slice(piece);
-        Key::masked(&bytes, piece.len())
+        Key::from(ShortPiece::new(piece))
     }
 
     /// This key of a longer piece, with a place.
@@ -107,7 +88,7 @@ impl Key {
     /// The same for a key that is known to be a short piece's.
     #[inline(always)]
     pub(super) fn hash_of_short(self) -> u64 {
-        (self.low ^ self.high.wrapping_mul(MULTIPLIERS[1])).wrapping_mul(MULTIPLIERS[0])
+        ShortPiece { low: self.low, high: self.high }.hash()
     }
 
     /// Whether this is the key of the piece of the bytes given, whose key without a place is `other`.
@@ -197,12 +178,6 @@ impl Arena {
         let (length, rest) = self.0[start..].split_first_chunk().expect("a length precedes each piece");
         &rest[..place(u32::from_le_bytes(*length))]
     }
-}
-
-#[inline(always)]
-fn halves(bytes: &[u8; 16]) -> [u64; 2] {
-    let (halves, _) = bytes.as_chunks();
-    [u64::from_le_bytes(halves[0]), u64::from_le_bytes(halves[1])]
 }
 
 /// Both halves of the product, so that every bit of the result depends on every bit of the factors.

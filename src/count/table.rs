@@ -1,12 +1,13 @@
 use std::mem;
 use std::slice::from_ref;
 
-use super::entry::{Arena, Entry, Key, SHORT};
+use super::entry::{Arena, Entry, Key};
 use super::fault::Fault;
 use super::runs::Runs;
 use super::slots::Slots;
 use crate::error::Result;
 use crate::pages::fetch;
+use crate::split::SHORT;
 use crate::units::{self, Count, place64};
 
 const FIRST_SLOTS: usize = 1 << 14;

@@ -6,17 +6,19 @@ use super::long;
 use super::merge::Merger;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
-use crate::split::{Segment, Splitter};
+use crate::split::{SHORT, Segment, ShortPiece, Splitter};
 use crate::units::{TokenId, place};
 use crate::vocab::SpecialToken;
 
-/// Long texts are split and merged by stretches of about so many bytes, so that the places of the
-/// pieces stay few and near.
-const STRETCH: usize = 1 << 16;
+/// Text is split in windows of about this size, so that the places of its pieces stay in the cache.
+const WINDOW: usize = 8 << 10;
+
+/// How many pieces are looked up together.
+const AHEAD: usize = 64;
 
 /// One thread's encoder: the shared one, and scratch memory of its own.
 ///
-/// **Memory:** 2 MiB for pieces met before, and what the longest result of [`encode`](Worker::encode)
+/// **Memory:** 4 MiB for pieces met before, and what the longest result of [`encode`](Worker::encode)
 /// took. While a piece of more than 64 bytes is merged, 7 bytes for each of its bytes (12 at worst);
 /// up to 48 MiB of that are kept for the next.
 pub struct Worker<'e> {
@@ -31,7 +33,7 @@ pub struct Worker<'e> {
 
 impl<'e> Worker<'e> {
     pub(super) fn new(encoder: &'e Encoder, observer: &'e dyn Observer) -> Worker<'e> {
-        Worker { observer, ..Worker::with_cache(encoder, Cache::new(cache::SLOTS)) }
+        Worker { observer, ..Worker::with_cache(encoder, Cache::new(cache::LINES)) }
     }
 
     pub(super) fn with_cache(encoder: &'e Encoder, cache: Cache) -> Worker<'e> {
@@ -91,42 +93,88 @@ impl<'e> Worker<'e> {
 
     /// Encodes text in which nothing is special.
     fn ordinary(&mut self, text: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
-        let Some(splitter) = &self.encoder.splitter else {
-            return if text.is_empty() { Ok(()) } else { self.piece(text, 0, text.len(), ids) };
+        let Some(splitter) = self.encoder.splitter.as_deref() else {
+            return if text.is_empty() { Ok(()) } else { self.merge(text, ids) };
         };
+        let mut ends = std::mem::take(&mut self.ends);
         let mut rest = text;
         while !rest.is_empty() {
             self.observer.checkpoint()?;
-            let (stretch, after) = rest.split_at(stretch_end(&**splitter, rest));
-            self.stretch(&**splitter, stretch, ids)?;
-            rest = after;
+            let length = window_end(splitter, rest);
+            ends.clear();
+            splitter.piece_ends(&rest[..length], &mut ends)?;
+            self.pieces(rest, &ends, ids)?;
+            rest = &rest[length..];
+        }
+        self.ends = ends;
+        Ok(())
+    }
+
+    /// Encodes the pieces that end at these places of a text, each beginning where the one before ends. The
+    /// text may go on behind the last.
+    fn pieces(&mut self, text: &[u8], ends: &[u32], ids: &mut Vec<TokenId>) -> Result<()> {
+        let mut start = 0;
+        for ends in ends.chunks(AHEAD) {
+            start = self.some_pieces(text, start, ends, ids)?;
         }
         Ok(())
     }
 
-    fn stretch(&mut self, splitter: &dyn Splitter, text: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
-        let mut ends = std::mem::take(&mut self.ends);
-        ends.clear();
-        let mut start = 0;
-        let outcome = splitter.piece_ends(text, &mut ends).and_then(|()| {
-            let mut pieces = ends.iter().map(|&end| std::mem::replace(&mut start, place(end))..place(end));
-            pieces.try_for_each(|piece| self.piece(text, piece.start, piece.end, ids))
-        });
-        self.ends = ends;
-        outcome
+    /// Encodes at most [`AHEAD`] pieces, and gives the place where the last ends. The cache's lines for all of
+    /// them are asked for before the first is looked at.
+    fn some_pieces(
+        &mut self,
+        text: &[u8],
+        start: usize,
+        ends: &[u32],
+        ids: &mut Vec<TokenId>,
+    ) -> Result<usize> {
+        let mut lookups = [(ShortPiece::NONE, 0); AHEAD];
+        let mut from = start;
+        for (lookup, &end) in lookups.iter_mut().zip(ends) {
+            let length = place(end) - from;
+            if length <= SHORT {
+                let piece = ShortPiece::within(text, from, length);
+                *lookup = (piece, self.cache.line(piece));
+                self.cache.fetch(lookup.1);
+            }
+            from = place(end);
+        }
+        // All ids of a slot are copied, and those beyond its number are overwritten by the next.
+        let mut known = [TokenId::default(); AHEAD * cache::IDS];
+        let (mut filled, mut from) = (0, start);
+        for (&(piece, line), &end) in lookups.iter().zip(ends) {
+            let end = place(end);
+            match self.cache.get(piece, line) {
+                Some((tokens, number)) => {
+                    known[filled..filled + cache::IDS].copy_from_slice(&tokens);
+                    filled += number;
+                }
+                None => {
+                    ids.extend_from_slice(&known[..filled]);
+                    filled = 0;
+                    self.new_piece(&text[from..end], (piece, line), ids)?;
+                }
+            }
+            from = end;
+        }
+        ids.extend_from_slice(&known[..filled]);
+        Ok(from)
     }
 
-    fn piece(&mut self, text: &[u8], start: usize, end: usize, ids: &mut Vec<TokenId>) -> Result<()> {
-        let Some(key) = cache::key(text, start, end) else {
-            return self.merge(&text[start..end], ids);
-        };
-        if let Some(known) = self.cache.get(key) {
-            ids.extend_from_slice(known);
-            return Ok(());
-        }
+    /// Encodes a piece that is not in the cache, and puts it there if it is short.
+    #[inline(never)]
+    fn new_piece(
+        &mut self,
+        piece: &[u8],
+        (short, line): (ShortPiece, usize),
+        ids: &mut Vec<TokenId>,
+    ) -> Result<()> {
         let before = ids.len();
-        self.merge(&text[start..end], ids)?;
-        self.cache.put(key, &ids[before..]);
+        self.merge(piece, ids)?;
+        if piece.len() <= SHORT {
+            self.cache.put(short, line, &ids[before..]);
+        }
         Ok(())
     }
 
@@ -143,12 +191,13 @@ impl<'e> Worker<'e> {
     }
 }
 
-/// Where a first stretch of text ends that can be split on its own.
-fn stretch_end(splitter: &dyn Splitter, text: &[u8]) -> usize {
-    let mut limit = STRETCH;
+/// Where a first window of text ends that can be split on its own.
+fn window_end(splitter: &dyn Splitter, text: &[u8]) -> usize {
+    let mut limit = WINDOW;
     while limit < text.len() {
         match splitter.certain_cut(text, limit) {
             Some(cut) if cut > 0 => return cut,
+            // Doubling keeps the search for a cut linear in texts that have few.
             _ => limit *= 2,
         }
     }

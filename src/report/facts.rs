@@ -35,6 +35,13 @@ pub struct RunReport {
     pub skipped: Vec<SkippedInput>,
 }
 
+impl RunReport {
+    /// Seconds that a stage took; `None` if the run had no such stage.
+    pub fn seconds(&self, stage: &str) -> Option<f64> {
+        self.stages.iter().find(|cost| cost.name == stage).map(|cost| cost.seconds)
+    }
+}
+
 /// The recipe of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecipeFacts {

@@ -6,6 +6,7 @@
 
 mod pattern;
 mod special;
+mod short;
 mod classes;
 mod scanner;
 #[doc(hidden)]
@@ -15,6 +16,7 @@ mod fault;
 
 pub use pattern::{Named, NotPattern, SplitPattern};
 pub use scanner::Instructions;
+pub(crate) use short::{SHORT, ShortPiece, halves};
 pub use special::{Segment, Segments, SpecialFinder};
 
 use crate::error::Result;
