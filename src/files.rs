@@ -97,14 +97,22 @@ pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A rename lasts only once its folder is on disk. Where folders cannot be opened there is no such step.
+/// Waits until the names in a folder are on disk, without which a rename does not last. Where folders
+/// cannot be opened there is no such step.
+///
+/// # Errors
+/// The folder cannot be synced.
 #[cfg(unix)]
-fn sync_folder(folder: &Path) -> Result<()> {
+pub fn sync_folder(folder: &Path) -> Result<()> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|cause| Error::io("write", folder, cause))
 }
 
+/// There is no such step here.
+///
+/// # Errors
+/// None.
 #[cfg(not(unix))]
-fn sync_folder(_folder: &Path) -> Result<()> {
+pub fn sync_folder(_folder: &Path) -> Result<()> {
     Ok(())
 }
 

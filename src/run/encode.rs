@@ -2,35 +2,32 @@ use std::path::Path;
 
 use super::facts::word;
 use super::fault::Fault;
+use super::findings::Findings;
 use super::inputs::Inputs;
 use super::plan::{Documents, EncodePlan, Plan};
 use super::state::State;
-use crate::encode::{EncodeConfig, EncodeFacts, Encoder, TokenBatch, encode_batches};
+use super::stretch::stretch;
+use crate::encode::{EncodeConfig, Encoder, encode_batches};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 use crate::report::{SampleDocument, ShownToken};
 use crate::sink::{
-    DatasetConfig, DatasetWriter, Declaration, DeclaredToken, FilePlan, Manifest, OutputFolder,
+    Contents, DatasetConfig, DatasetWriter, Declaration, DeclaredToken, FilePlan, Manifest, OutputFolder,
+    Reused, Span,
 };
 use crate::source::whole_documents;
-use crate::units::{TokenId, amount};
+use crate::units::{ByteCount, TokenId, amount};
 use crate::vocab::Vocabulary;
-
-/// So many documents are shown in the report,
-const SAMPLES: usize = 6;
-
-/// each with so many tokens from its start and, if it has more, a few from its end.
-const SAMPLE_TOKENS: usize = 60;
-const SAMPLE_END_TOKENS: usize = 4;
 
 /// What encoding gives: data files are published, the manifest is still to be written.
 pub(super) struct Encoded {
     pub(super) manifest: Manifest,
-    pub(super) facts: EncodeFacts,
+    pub(super) contents: Contents,
     pub(super) samples: Vec<SampleDocument>,
 }
 
-/// Encodes the documents that the plan names and writes them to the folder's data files.
+/// Encodes the documents that the plan names and writes them to the folder's data files, but for those
+/// that an earlier run of the same job has written.
 pub(super) fn encode(
     plan: &Plan,
     encode: &EncodePlan,
@@ -43,41 +40,86 @@ pub(super) fn encode(
     let tokens = added_tokens(encode, vocabulary)?;
     let encoder = Encoder::new(vocabulary, tokens.config(encode))?;
     let everything = encode.documents == Documents::All || inputs.sample_is_everything();
-    let documents = if everything { inputs.all() } else { inputs.sampled() };
-    let mut writer = DatasetWriter::create(
-        folder,
-        DatasetConfig {
-            plan: file_plan(encode, inputs, everything)?,
-            units: if everything { inputs.units() } else { vec![vec![inputs.as_one_unit()]] },
-            columns: inputs.columns()?,
-            compression: encode.compression,
-            declaration: Declaration {
-                tokenizer: vocabulary.fingerprint(),
-                recipe: plan.recipe_hash.clone(),
-                special: word(&encode.special),
-                bos: tokens.bos.clone(),
-                eos: tokens.eos.clone(),
-                ..Declaration::default()
-            },
+    let config = DatasetConfig {
+        job: state.fingerprint(),
+        plan: file_plan(encode, inputs, everything)?,
+        units: if everything { inputs.units() } else { vec![vec![inputs.as_one_unit()]] },
+        columns: inputs.columns()?,
+        compression: encode.compression,
+        declaration: Declaration {
+            tokenizer: vocabulary.fingerprint(),
+            recipe: plan.recipe_hash.clone(),
+            special: word(&encode.special),
+            bos: tokens.bos.clone(),
+            eos: tokens.eos.clone(),
+            ..Declaration::default()
         },
-    )?;
-    let mut samples = Vec::new();
-    let mut position = 0;
+    };
+    let writer = DatasetWriter::create(folder, config, observer)?;
     observer.started(Stage::Encode, inputs.text_bytes().filter(|_| everything));
-    let name = |source, unit| inputs.unit_name(source, unit);
-    let facts = encode_batches(whole_documents(documents), &encoder, name, observer, |mut batch| {
-        show(&batch, vocabulary, &name, &mut samples);
-        if !everything {
-            (batch.source, batch.unit, batch.first_row) = (0, 0, position);
-            position += amount(batch.len());
-        }
-        writer.write(batch)
-    })?;
-    let manifest = writer.finish(state.fingerprint(), |source, unit| {
+    tell_reused(writer.reused(), observer);
+    let findings = Findings::new(everything.then_some(inputs.incidents()), &writer.reused().remarks);
+    let mut work = Work { inputs, everything, vocabulary, encoder: &encoder, observer, writer, findings };
+    for span in work.writer.missing() {
+        work.encode(span)?;
+    }
+    let Work { writer, findings, .. } = work;
+    let (manifest, contents) = writer.finish(|source, unit| {
         if everything { inputs.identity(source, unit) } else { Ok(inputs.as_one_identity(state)) }
     })?;
     observer.finished(Stage::Encode);
-    Ok(Encoded { manifest, facts, samples })
+    Ok(Encoded { manifest, contents, samples: findings.finish() })
+}
+
+fn tell_reused(reused: &Reused, observer: &dyn Observer) {
+    let Reused { files, row_groups, text_bytes, .. } = reused;
+    if *text_bytes > 0 {
+        observer.advanced(Stage::Encode, *text_bytes);
+        observer.noted(&format!(
+            "going on where an earlier run ended: {files} data files and {row_groups} row groups of another are \
+             there, with {} of text",
+            ByteCount(*text_bytes)
+        ));
+    }
+}
+
+/// Encoding under way.
+struct Work<'a> {
+    inputs: &'a Inputs,
+    /// Whether all documents are encoded, in the order of the sources.
+    everything: bool,
+    vocabulary: &'a Vocabulary,
+    encoder: &'a Encoder,
+    observer: &'a dyn Observer,
+    writer: DatasetWriter<'a>,
+    findings: Findings<'a>,
+}
+
+impl Work<'_> {
+    fn encode(&mut self, span: Span) -> Result<()> {
+        let Work { inputs, everything, vocabulary, encoder, observer, .. } = *self;
+        let Span { from, documents, .. } = self.writer.begin(span)?;
+        self.findings.go_to(from.source, from.unit);
+        let all = if everything { inputs.all_from(from.source, from.unit) } else { inputs.sampled() };
+        let documents = stretch(whole_documents(all), from.row, documents);
+        let name = |source, unit| inputs.unit_name(source, unit);
+        let mut position = from.row;
+        encode_batches(documents, encoder, name, observer, |mut batch| {
+            let remarks = self.findings.hear(
+                &batch,
+                |source| inputs.units_of(source),
+                name,
+                |id| shown(vocabulary, id),
+            );
+            remarks.into_iter().for_each(|remark| self.writer.remark(remark));
+            if !everything {
+                (batch.source, batch.unit, batch.first_row) = (0, 0, position);
+                position += amount(batch.len());
+            }
+            self.writer.write(batch)
+        })?;
+        self.writer.end(span)
+    }
 }
 
 /// The files are fixed beforehand where every unit's text is known and all of it is encoded.
@@ -124,34 +166,6 @@ pub(super) fn added_tokens(encode: &EncodePlan, vocabulary: &Vocabulary) -> Resu
         Ok(Some(DeclaredToken { id: found.id, text: text.clone() }))
     };
     Ok(AddedTokens { bos: find(&encode.bos)?, eos: find(&encode.eos)? })
-}
-
-/// Keeps the first documents that have tokens, as the report shows them.
-fn show(
-    batch: &TokenBatch,
-    vocabulary: &Vocabulary,
-    name: &impl Fn(usize, usize) -> String,
-    samples: &mut Vec<SampleDocument>,
-) {
-    if samples.len() >= SAMPLES {
-        return;
-    }
-    for (row, ids) in (batch.first_row..).zip(batch.iter()) {
-        let Some(ids) = ids.filter(|ids| !ids.is_empty()) else { continue };
-        let shown = |ids: &[TokenId]| ids.iter().map(|&id| shown(vocabulary, id)).collect();
-        let first = ids.len().min(SAMPLE_TOKENS);
-        let last = ids.len().saturating_sub(SAMPLE_END_TOKENS).max(first);
-        samples.push(SampleDocument {
-            unit: name(batch.source, batch.unit),
-            row,
-            tokens: amount(ids.len()),
-            first: shown(&ids[..first]),
-            last: shown(&ids[last..]),
-        });
-        if samples.len() >= SAMPLES {
-            return;
-        }
-    }
 }
 
 /// A token as people read it.

@@ -61,7 +61,7 @@ impl Deeds<'_> {
                 document_lengths: corpus.document_lengths.clone(),
             };
         }
-        let Some(Encoded { facts, .. }) = self.encoded else { return CorpusFacts::default() };
+        let Some(Encoded { contents: facts, .. }) = self.encoded else { return CorpusFacts::default() };
         CorpusFacts {
             sources,
             documents: facts.documents - facts.null_documents,
@@ -111,7 +111,7 @@ impl Deeds<'_> {
     }
 
     fn encoding(&self, encoded: &Encoded) -> Result<EncodingFacts> {
-        let Encoded { facts, samples, .. } = encoded;
+        let Encoded { contents: facts, samples, .. } = encoded;
         let Some(encode) = &self.plan.encode else { return Ok(EncodingFacts::default()) };
         let added = added_tokens(encode, self.vocabulary)?;
         let documents = facts.documents - facts.null_documents;

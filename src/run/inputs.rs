@@ -42,6 +42,11 @@ impl Inputs {
         source::in_order(self.sources.clone(), self.threads)
     }
 
+    /// All documents from those of a source's unit on, in order.
+    pub(super) fn all_from(&self, source: usize, unit: usize) -> Documents<'static> {
+        source::in_order_from(self.sources.clone(), (source, unit), self.threads)
+    }
+
     /// Whether the sample is everything, in the order of the sources.
     pub(super) fn sample_is_everything(&self) -> bool {
         self.sample == SampleConfig::default()
@@ -60,6 +65,11 @@ impl Inputs {
     /// The units by source.
     pub(super) fn units(&self) -> Vec<Vec<Unit>> {
         self.sources.iter().map(|source| source.units().to_vec()).collect()
+    }
+
+    /// How many units a source has.
+    pub(super) fn units_of(&self, source: usize) -> usize {
+        self.sources.get(source).map_or(0, |source| source.units().len())
     }
 
     /// A unit's name, for messages.

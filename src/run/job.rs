@@ -3,6 +3,7 @@ use super::encode::{Encoded, added_tokens, encode};
 use super::facts::Deeds;
 use super::fault::Fault;
 use super::inputs::Inputs;
+use super::learned;
 use super::plan::Plan;
 use super::preview::disk_estimate;
 use super::state::State;
@@ -154,8 +155,12 @@ impl<'a> Job<'a> {
     }
 
     fn run(&self) -> Result<Outcome> {
-        // An earlier result must not stand beside a tokenizer that it was not encoded with.
-        self.folder.clear_data()?;
+        // What another job wrote must not stand beside a tokenizer that it was not encoded with. Of the
+        // same job that cannot be, unless its input was a stream, which nothing identifies.
+        if self.inputs.read_once()? || State::read(self.folder.path()).as_ref() != Some(&self.state) {
+            self.folder.clear_data()?;
+            learned::forget(&self.folder)?;
+        }
         self.state.write(&self.folder)?;
         let mut costs = Costs::default();
         let trained = self.learn(&mut costs)?;
@@ -182,7 +187,19 @@ impl<'a> Job<'a> {
     /// Learns a tokenizer, if the plan says so, and writes it.
     fn learn(&self, costs: &mut Costs) -> Result<Option<Trained>> {
         let Some(settings) = &self.plan.train else { return Ok(None) };
-        let trained = train(self.plan, settings, &self.inputs, costs, self.observer)?;
+        let key = self.state.fingerprint();
+        let trained = match learned::recall(&self.folder, &key, settings)? {
+            Some((trained, stages)) => {
+                self.observer.noted("the tokenizer of an earlier run is there");
+                costs.stages.extend(stages);
+                trained
+            }
+            None => {
+                let trained = train(self.plan, settings, &self.inputs, costs, self.observer)?;
+                learned::note(&self.folder, &key, &trained, &costs.stages)?;
+                trained
+            }
+        };
         let (bos, eos) = match &self.plan.encode {
             Some(encode) => (encode.bos.clone(), encode.eos.clone()),
             None => (None, None),
@@ -210,7 +227,7 @@ impl<'a> Job<'a> {
                 self.observer,
             )
             .map_err(|error| self.with_need(error))?;
-            let text_bytes = encoded.facts.text_bytes;
+            let text_bytes = encoded.contents.text_bytes;
             Ok((encoded, text_bytes))
         })?;
         Ok(Some(encoded))

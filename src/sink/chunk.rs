@@ -14,6 +14,7 @@ use parquet::data_type::Int32Type;
 use parquet::errors::ParquetError;
 use parquet::file::writer::{SerializedPageWriter, SerializedRowGroupWriter, TrackedWrite};
 
+use super::footer;
 use super::row_group::RowGroup;
 use super::schema::FileShape;
 
@@ -27,6 +28,21 @@ pub(super) enum Chunk {
 }
 
 impl Chunk {
+    /// What the footer will say of it, with offsets from the chunk's own begin.
+    pub(super) fn close(&self) -> &ColumnCloseResult {
+        match self {
+            Chunk::Ids { close, .. } => close,
+            Chunk::Other(chunk) => chunk.close(),
+        }
+    }
+
+    fn close_mut(&mut self) -> &mut ColumnCloseResult {
+        match self {
+            Chunk::Ids { close, .. } => close,
+            Chunk::Other(chunk) => chunk.close_mut(),
+        }
+    }
+
     pub(super) fn append<W: Write + Send>(
         self,
         group: &mut SerializedRowGroupWriter<'_, W>,
@@ -38,6 +54,12 @@ impl Chunk {
     }
 }
 
+/// The columns of a row group, and what the footer will say of them, in a form that can be kept.
+pub(super) struct Columns {
+    pub(super) chunks: Vec<Chunk>,
+    pub(super) metadata: Vec<u8>,
+}
+
 /// Encodes and compresses a row group; the bytes depend on its rows alone.
 ///
 /// **Memory:** the compressed columns, and levels of 4 bytes an id for a stretch of rows.
@@ -45,7 +67,7 @@ pub(super) fn encode(
     group: RowGroup,
     shape: &FileShape,
     writers: &ArrowRowGroupWriterFactory,
-) -> Result<Vec<Chunk>, ParquetError> {
+) -> Result<Columns, ParquetError> {
     let fields = shape.schema.fields();
     let mut chunks = vec![encode_ids(&group, shape)?];
     // One writer a leaf; the first is that of the ids, which are written more directly.
@@ -59,7 +81,13 @@ pub(super) fn encode(
             encode_column(field, column, &mut writers, &mut chunks)?;
         }
     }
-    Ok(chunks)
+    let metadata = footer::to_bytes(&chunks, &shape.columns)?;
+    // A file that is gone on with takes this from what was kept. Not all of it can be: so that the footer
+    // is the same in any case, the columns have what can.
+    for (chunk, close) in chunks.iter_mut().zip(footer::from_bytes(&metadata, &shape.columns)?) {
+        *chunk.close_mut() = close;
+    }
+    Ok(Columns { chunks, metadata })
 }
 
 fn encode_column(

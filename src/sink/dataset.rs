@@ -1,27 +1,34 @@
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_schema::FieldRef;
+use serde_json::Value;
 
 use super::card;
+use super::contents::{Contents, Part, Position};
 use super::encoders::Encoders;
 use super::fault::Fault;
+use super::finished::{self, FileRecord, FinishedFiles, Span};
 use super::folder::OutputFolder;
+use super::hashed::{Hashed, sha256};
 use super::manifest::{Manifest, OutputFile, UnitPart};
 use super::plan::{DATA_FOLDER, FilePlan, Layout, rows_that_fit};
 use super::row_group::Rows;
 use super::schema::{Compression, Declaration, FORMAT_VERSION, FileShape, TOOL_VERSION, output_schema};
+use super::unfinished::{GroupLog, Unfinished};
 use super::writer::ShardWriter;
 use crate::encode::TokenBatch;
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::Pending;
+use crate::observer::Observer;
 use crate::source::{Identity, Unit};
-use crate::units::amount;
 
 /// What a [`DatasetWriter`] writes.
 #[derive(Clone, Debug)]
 pub struct DatasetConfig {
+    /// The fingerprint of all that the output depends on. What an earlier run wrote for the same one is
+    /// used again.
+    pub job: String,
     /// Which documents go to which file.
     pub plan: FilePlan,
     /// The units that batches come from, by source.
@@ -36,59 +43,132 @@ pub struct DatasetConfig {
 
 /// Writes token batches, in order, to the data files of an output folder.
 ///
-/// A file appears under its name when it is complete. Dropping the writer removes the unfinished one.
+/// A file appears under its name when it is complete. What is written of the next one stays in the state
+/// folder when the writer is dropped or its process killed: a later writer goes on from there, and does
+/// not ask for the documents again that are in files or row groups which are there and undamaged.
 ///
 /// **Memory:** that of one [`ShardWriter`].
 pub struct DatasetWriter<'a> {
     folder: &'a OutputFolder,
-    plan: FilePlan,
-    units: Vec<Vec<Unit>>,
-    declaration: Declaration,
+    config: DatasetConfig,
+    key: String,
     shape: Arc<FileShape>,
     encoders: Arc<Encoders>,
+    finished: FinishedFiles,
+    /// What an earlier writer left of a file, until it is its turn.
+    unfinished: Option<Unfinished>,
+    reused: Reused,
+    /// The number of the file that is being written, or comes next.
+    number: usize,
     current: Option<Current>,
-    finished: Vec<(OutputFile, Vec<Part>)>,
+    /// What was noted while there was no file.
+    remarks: Vec<Value>,
 }
 
 /// The file that is being written.
 struct Current {
-    writer: ShardWriter<Pending>,
+    writer: ShardWriter<File>,
+    start: Position,
     rows: u64,
     text_bytes: u64,
-    parts: Vec<Part>,
 }
 
-/// Rows of one unit in a file.
-struct Part {
-    source: usize,
-    unit: usize,
-    first_row: u64,
-    rows: u64,
+/// What is there of an earlier run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reused {
+    /// Data files.
+    pub files: usize,
+    /// Row groups of an unfinished one.
+    pub row_groups: usize,
+    /// Bytes of text in both.
+    pub text_bytes: u64,
+    /// What was [remarked](DatasetWriter::remark), in order.
+    pub remarks: Vec<Value>,
 }
 
 impl<'a> DatasetWriter<'a> {
-    /// Clears the folder of an earlier output's manifest and data, and gets ready for the first batch.
+    /// Looks for what an earlier writer of the same job left, removes all other data, and gets ready.
     /// Encodes row groups on as many threads as the current rayon pool has.
     ///
     /// # Errors
     /// Two columns have one name or a column has a type that cannot be written ([`ErrorKind::Usage`]);
-    /// the folder cannot be written.
-    pub fn create(folder: &'a OutputFolder, config: DatasetConfig) -> Result<DatasetWriter<'a>> {
+    /// the folder cannot be written; the observer says stop.
+    pub fn create(
+        folder: &'a OutputFolder,
+        config: DatasetConfig,
+        observer: &dyn Observer,
+    ) -> Result<DatasetWriter<'a>> {
         let schema = output_schema(&config.columns)?;
         let shape = FileShape::new(schema, config.compression, &config.declaration)?;
-        folder.clear_data()?;
+        let key = config.key();
+        folder.remove_manifest()?;
         let data = folder.path().join(DATA_FOLDER);
         fs::create_dir_all(&data).map_err(|cause| Error::io("create", &data, cause))?;
+        let finished = FinishedFiles::find(folder, &key, observer)?;
+        folder.remove_data(|name| finished.has(name))?;
+        let unfinished = Unfinished::find(&folder.unfinished(), &folder.unfinished_journal(), &key)?;
+        let missing = finished.missing();
+        let unfinished = unfinished.filter(|file| missing.iter().any(|span| span.number == file.number));
+        let number = missing.first().map_or(0, |span| span.number);
         Ok(DatasetWriter {
             folder,
-            plan: config.plan,
-            units: config.units,
-            declaration: config.declaration,
+            config,
+            key,
             shape,
             encoders: Encoders::start(rayon::current_num_threads()),
+            reused: reused(&finished, unfinished.as_ref()),
+            finished,
+            unfinished,
+            number,
             current: None,
-            finished: Vec::new(),
+            remarks: Vec::new(),
         })
+    }
+
+    /// What is there of an earlier run.
+    pub fn reused(&self) -> &Reused {
+        &self.reused
+    }
+
+    /// The documents that have to be encoded, in this order.
+    pub fn missing(&self) -> Vec<Span> {
+        self.finished.missing()
+    }
+
+    /// Gets ready for the documents of a span, and gives those of them that are not written yet.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn begin(&mut self, span: Span) -> Result<Span> {
+        self.number = span.number;
+        let Some(unfinished) = self.unfinished.take_if(|file| file.number == span.number) else {
+            return Ok(span);
+        };
+        let start = self.finished.start(span.number);
+        let path = self.folder.path().join(self.config.plan.name(span.number));
+        let Contents { documents, rows, text_bytes, next, .. } = unfinished.contents();
+        let writer = ShardWriter::resume(unfinished, path, &self.shape, &self.encoders)?;
+        self.current = Some(Current { writer, start, rows, text_bytes });
+        let left = span.documents.map(|all| all.saturating_sub(documents));
+        Ok(Span { from: next, documents: left, ..span })
+    }
+
+    /// Ends a span: the documents of the next one may be of another file.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn end(&mut self, span: Span) -> Result<()> {
+        if span.documents.is_some() { self.finish_file() } else { Ok(()) }
+    }
+
+    /// Notes something of the documents so far, for a run that goes on from here: it finds the remark in
+    /// [`Reused`] if it does not get the documents again. Of the documents that it does get again it may
+    /// find it too.
+    pub fn remark(&mut self, remark: Value) {
+        match &mut self.current {
+            Some(current) => current.writer.remark(remark),
+            None => self.remarks.push(remark),
+        }
     }
 
     /// Appends a batch. Batches come in the order of the units.
@@ -97,25 +177,21 @@ impl<'a> DatasetWriter<'a> {
     /// The batch is out of order, does not fit the columns, or cannot be written.
     pub fn write(&mut self, batch: TokenBatch) -> Result<()> {
         let unit = self.number_of(&batch)?;
-        if let Layout::Fixed(files) = self.plan.layout() {
+        if let Layout::Fixed(files) = self.config.plan.layout() {
             let file = files.iter().position(|units| units.contains(&unit));
-            let Some(file) = file.filter(|&file| file >= self.finished.len()) else {
+            let Some(file) = file.filter(|&file| file >= self.number) else {
                 return Err(out_of_order(&batch));
             };
-            while self.finished.len() < file {
+            while self.number < file {
                 self.finish_file()?;
             }
         }
-        let mut part = Part { source: batch.source, unit: batch.unit, first_row: batch.first_row, rows: 0 };
         let (count, lengths) = (batch.len(), batch.text_lengths.clone());
         let mut rows = Rows::new(batch, &self.shape.schema)?;
         let mut row = 0;
         while row < count {
             let end = self.end_of_file(&lengths, row..count)?;
-            part.rows = amount(end - row);
-            let text_bytes = lengths.get(row..end).unwrap_or_default().iter().sum();
-            self.current()?.append(&mut rows, row..end, text_bytes, &part)?;
-            part.first_row += part.rows;
+            self.current()?.append(&mut rows, row..end)?;
             row = end;
         }
         Ok(())
@@ -123,7 +199,7 @@ impl<'a> DatasetWriter<'a> {
 
     /// How far rows go to the current file, after beginning the next one where none would.
     fn end_of_file(&mut self, lengths: &[u64], rows: Range<usize>) -> Result<usize> {
-        let &Layout::Rolling(limit) = self.plan.layout() else { return Ok(rows.end) };
+        let &Layout::Rolling(limit) = self.config.plan.layout() else { return Ok(rows.end) };
         let Some(lengths) = lengths.get(rows.clone()) else { return Ok(rows.end) };
         let (held, filled) = self.current.as_ref().map_or((0, 0), |file| (file.rows, file.text_bytes));
         let mut fit = rows_that_fit(lengths, held, filled, limit);
@@ -136,9 +212,10 @@ impl<'a> DatasetWriter<'a> {
 
     /// The number of a batch's unit through all sources.
     fn number_of(&self, batch: &TokenBatch) -> Result<usize> {
-        match self.units.get(batch.source) {
-            Some(units) if batch.unit < units.len() => {
-                Ok(self.units[..batch.source].iter().map(Vec::len).sum::<usize>() + batch.unit)
+        let units = &self.config.units;
+        match units.get(batch.source) {
+            Some(of_source) if batch.unit < of_source.len() => {
+                Ok(units[..batch.source].iter().map(Vec::len).sum::<usize>() + batch.unit)
             }
             _ => Err(out_of_order(batch)),
         }
@@ -146,10 +223,16 @@ impl<'a> DatasetWriter<'a> {
 
     fn current(&mut self) -> Result<&mut Current> {
         if self.current.is_none() {
-            let path = self.folder.path().join(self.plan.name(self.finished.len()));
-            let out = Pending::create(&path)?;
-            let writer = ShardWriter::new(out, path, &self.shape, &self.encoders)?;
-            self.current = Some(Current { writer, rows: 0, text_bytes: 0, parts: Vec::new() });
+            let draft = self.folder.unfinished();
+            let log = GroupLog::create(&self.folder.unfinished_journal(), &self.key, self.number)?;
+            let out = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&draft);
+            let out = Hashed::new(out.map_err(|cause| Error::io("create", &draft, cause))?);
+            let path = self.folder.path().join(self.config.plan.name(self.number));
+            let start = self.finished.start(self.number);
+            let contents = Contents::before(start);
+            let mut writer = ShardWriter::begin(out, path, &self.shape, &self.encoders, contents, Some(log))?;
+            self.remarks.drain(..).for_each(|remark| writer.remark(remark));
+            self.current = Some(Current { writer, start, rows: 0, text_bytes: 0 });
         }
         Ok(self.current.as_mut().expect("just made"))
     }
@@ -157,36 +240,40 @@ impl<'a> DatasetWriter<'a> {
     /// Publishes the current file; an empty one where no row came.
     fn finish_file(&mut self) -> Result<()> {
         self.current()?;
-        let Some(current) = self.current.take() else { return Ok(()) };
-        let (out, facts) = current.writer.finish()?;
-        out.commit()?;
+        let Some(Current { writer, start, .. }) = self.current.take() else { return Ok(()) };
+        let done = writer.close()?;
+        let name = self.config.plan.name(self.number);
+        let (path, draft) = (self.folder.path().join(&name), self.folder.unfinished());
+        finished::sync(&done.out, &path)?;
         let file = OutputFile {
-            name: self.plan.name(self.finished.len()),
-            rows: facts.rows,
-            tokens: facts.tokens,
-            text_bytes: current.text_bytes,
-            bytes: facts.bytes,
-            sha256: facts.sha256,
+            name,
+            rows: done.contents.rows,
+            tokens: done.contents.tokens,
+            text_bytes: done.contents.text_bytes,
+            bytes: done.bytes,
+            sha256: done.sha256,
             units: Vec::new(),
         };
-        self.finished.push((file, current.parts));
+        let (number, contents, remarks) = (self.number, done.contents, done.remarks);
+        self.finished.push(FileRecord { number, start, file, contents, remarks })?;
+        finished::publish(&draft, &path)?;
+        self.number += 1;
         Ok(())
     }
 
     /// Publishes what is left and the dataset card, and returns the manifest, which the caller
-    /// [writes](Manifest::write) when all else of the output is in place.
+    /// [writes](Manifest::write) when all else of the output is in place, and what of the input all files
+    /// hold.
     ///
-    /// `job` is the fingerprint of all that the output depends on; `identity` tells that of a source's
-    /// unit, and is asked once a unit that has rows.
+    /// `identity` tells that of a source's unit, and is asked once a unit that has rows.
     ///
     /// # Errors
     /// A file cannot be written, or an identity cannot be told.
     pub fn finish(
         mut self,
-        job: String,
         mut identity: impl FnMut(usize, usize) -> Result<Identity>,
-    ) -> Result<Manifest> {
-        let planned = match self.plan.layout() {
+    ) -> Result<(Manifest, Contents)> {
+        let planned = match self.config.plan.layout() {
             Layout::Fixed(files) => files.len(),
             Layout::Rolling(_) => 1,
         };
@@ -194,39 +281,61 @@ impl<'a> DatasetWriter<'a> {
             self.finish_file()?;
         }
         let mut known: Option<(usize, usize, Identity)> = None;
+        let mut sum = Contents::default();
         let mut files = Vec::with_capacity(self.finished.len());
-        for (mut file, parts) in self.finished {
-            for Part { source, unit, first_row, rows } in parts {
+        for FileRecord { mut file, contents, .. } in self.finished.into_records() {
+            for &Part { source, unit, first_row, rows } in &contents.parts {
                 let identity = match known.take() {
                     Some((s, u, same)) if (s, u) == (source, unit) => same,
                     _ => identity(source, unit)?,
                 };
                 known = Some((source, unit, identity.clone()));
-                let Unit { name, range, .. } = &self.units[source][unit];
+                let Unit { name, range, .. } = &self.config.units[source][unit];
                 file.units.push(UnitPart { name: name.clone(), range: *range, identity, first_row, rows });
             }
+            sum.add(&contents);
             files.push(file);
         }
-        card::write(self.folder.path(), self.plan.split_name(), &self.shape, &self.declaration, &files)?;
-        Ok(Manifest {
+        let DatasetConfig { plan, declaration, job, .. } = self.config;
+        card::write(self.folder.path(), plan.split_name(), &self.shape, &declaration, &files)?;
+        let manifest = Manifest {
             format_version: FORMAT_VERSION,
             tool_version: TOOL_VERSION.to_owned(),
             job,
-            tokenizer: self.declaration.tokenizer,
+            tokenizer: declaration.tokenizer,
             files,
-        })
+        };
+        Ok((manifest, sum))
+    }
+}
+
+impl DatasetConfig {
+    /// What the bytes of data files depend on.
+    fn key(&self) -> String {
+        let all = (&self.job, &self.plan, self.compression, &self.declaration, &self.units);
+        let columns: Vec<String> = self.columns.iter().map(|column| column.to_string()).collect();
+        sha256(serde_json::to_string(&(all, columns)).expect("plain data").as_bytes())
     }
 }
 
 impl Current {
-    fn append(&mut self, rows: &mut Rows, range: Range<usize>, text_bytes: u64, part: &Part) -> Result<()> {
-        self.rows += part.rows;
-        self.text_bytes += text_bytes;
-        match self.parts.last_mut() {
-            Some(last) if (last.source, last.unit) == (part.source, part.unit) => last.rows += part.rows,
-            _ => self.parts.push(Part { ..*part }),
-        }
+    fn append(&mut self, rows: &mut Rows, range: Range<usize>) -> Result<()> {
+        let contents = rows.contents(range.clone());
+        self.rows += contents.rows;
+        self.text_bytes += contents.text_bytes;
         self.writer.write_rows(rows, range)
+    }
+}
+
+fn reused(finished: &FinishedFiles, unfinished: Option<&Unfinished>) -> Reused {
+    let files = finished.there().map(|record| record.contents.text_bytes);
+    let rest = unfinished.map_or(0, |file| file.contents().text_bytes);
+    let remarks = finished.there().flat_map(|record| record.remarks.clone());
+    Reused {
+        files: finished.there().count(),
+        row_groups: unfinished.map_or(0, |file| file.groups.len()),
+        text_bytes: files.sum::<u64>() + rest,
+        remarks: remarks.chain(unfinished.iter().flat_map(|file| file.remarks().to_vec())).collect(),
     }
 }
 

@@ -5,12 +5,12 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
 use parquet::errors::ParquetError;
 
-use super::chunk::{self, Chunk};
+use super::chunk::{self, Columns};
 use super::row_group::RowGroup;
 use super::schema::FileShape;
 
 /// What comes of a row group.
-pub(super) type Encoded = Result<Vec<Chunk>, ParquetError>;
+pub(super) type Encoded = Result<Columns, ParquetError>;
 
 /// Threads that encode row groups, shared by all files of an output.
 ///

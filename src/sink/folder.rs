@@ -54,17 +54,48 @@ impl OutputFolder {
         self.path.join(STATE_FOLDER)
     }
 
-    /// Removes the manifest and the data files, so that none of an earlier output is taken for part of
-    /// the next. The manifest goes first: while it stands it vouches for the others.
+    /// Removes all that an earlier output left, so that none of it is taken for part of the next.
     ///
     /// # Errors
     /// A file cannot be removed.
     pub fn clear_data(&self) -> Result<()> {
-        remove(&self.path.join(MANIFEST))?;
-        for path in data_files(&self.path)? {
+        self.remove_manifest()?;
+        self.remove_data(|_| false)?;
+        for path in [self.finished_journal(), self.unfinished_journal(), self.unfinished()] {
             remove(&path)?;
         }
         Ok(())
+    }
+
+    /// Removes the manifest. It goes before the data files: while it stands it vouches for them.
+    pub(super) fn remove_manifest(&self) -> Result<()> {
+        remove(&self.path.join(MANIFEST))
+    }
+
+    /// Removes data files but those to be kept, by their paths below the folder.
+    pub(super) fn remove_data(&self, keep: impl Fn(&str) -> bool) -> Result<()> {
+        for path in data_files(&self.path)? {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if !keep(&format!("{DATA_FOLDER}/{name}")) {
+                remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The data file that is being written.
+    pub(super) fn unfinished(&self) -> PathBuf {
+        self.state().join("unfinished")
+    }
+
+    /// Which row groups it has.
+    pub(super) fn unfinished_journal(&self) -> PathBuf {
+        self.state().join("unfinished.journal")
+    }
+
+    /// Which data files have been written to their end.
+    pub(super) fn finished_journal(&self) -> PathBuf {
+        self.state().join("finished.journal")
     }
 
     fn remove_unfinished(&self) -> Result<()> {

@@ -146,7 +146,8 @@ impl Manifest {
 }
 
 impl OutputFile {
-    fn verify(&self, folder: &Path, observer: &dyn Observer) -> Result<()> {
+    /// Compares size, hash and rows with those of the file.
+    pub(super) fn verify(&self, folder: &Path, observer: &dyn Observer) -> Result<()> {
         let path = folder.join(&self.name);
         let differs = |what, found: String, expected: String| {
             Err(mismatch(Fault::FileDiffers { path: path.clone(), what, found, expected }))
@@ -183,7 +184,7 @@ fn hash(mut file: File, path: &Path, observer: &dyn Observer) -> Result<String> 
             read => read.map_err(|cause| Error::io("read", path, cause))?,
         };
         if read == 0 {
-            return Ok(hashed.finish().2);
+            return Ok(hashed.sha256());
         }
         hashed.write_all(&buffer[..read]).expect("a sink takes all");
         observer.advanced(Stage::Verify, amount(read));

@@ -8,15 +8,21 @@ mod fault;
 /// The output contract: columns, types, and what a file says about itself.
 pub mod schema;
 mod features;
+mod contents;
 mod row_bytes;
 mod row_group;
 mod chunk;
 mod encoders;
 mod hashed;
+mod footer;
+mod parquet_file;
+mod journal;
+mod unfinished;
 mod writer;
 /// Which documents go to which file.
 pub mod plan;
 mod folder;
+mod finished;
 mod dataset;
 mod card;
 /// What an output folder holds, and whether that is still so.
@@ -24,9 +30,12 @@ pub mod manifest;
 /// Reads token ids back.
 pub mod read;
 
-pub use dataset::{DatasetConfig, DatasetWriter};
+pub use contents::{Contents, Position};
+pub use dataset::{DatasetConfig, DatasetWriter, Reused};
 pub use encoders::Encoders;
+pub use finished::Span;
 pub use folder::{OutputFolder, STATE_FOLDER};
+pub use journal::Journal;
 pub use manifest::{Manifest, OutputFile, UnitPart};
 pub use plan::{DEFAULT_FILE_TEXT_BYTES, FilePlan};
 pub use read::TokenReader;

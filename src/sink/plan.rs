@@ -1,5 +1,7 @@
 use std::ops::Range;
 
+use serde::Serialize;
+
 use super::fault::Fault;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::Unit;
@@ -12,13 +14,13 @@ pub const DEFAULT_FILE_TEXT_BYTES: u64 = 1_000_000_000;
 
 /// Which documents go to which file; fixed before the first is encoded, and a function of the input
 /// alone, so that names are final from the start and a later run finds the same files.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FilePlan {
     split_name: String,
     layout: Layout,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum Layout {
     /// Whole units to each file, in order, counted through all sources.
     Fixed(Vec<Range<usize>>),

@@ -5,10 +5,12 @@ use arrow_array::{ArrayRef, Int32Array, RecordBatch};
 use arrow_cast::CastOptions;
 use arrow_schema::{Schema, SchemaRef};
 
+use super::contents::{Contents, Part, Position};
 use super::fault::Fault;
 use super::row_bytes::row_bytes;
 use crate::encode::TokenBatch;
 use crate::error::{Error, ErrorKind, Result};
+use crate::units::amount;
 
 /// Token ids in a row group; one row may have more. 16 MiB: small enough that encoding and compression
 /// overlap on all cores in little memory, large enough that readers do not notice.
@@ -27,6 +29,9 @@ pub(super) struct Rows {
     nulls: Vec<bool>,
     columns: Option<RecordBatch>,
     column_bytes: Vec<u64>,
+    text_lengths: Vec<u64>,
+    /// Where the first row stands in the input.
+    first: Position,
 }
 
 impl Rows {
@@ -43,7 +48,10 @@ impl Rows {
             let id = batch.ids.iter().map(|id| id.get()).max().unwrap_or(0);
             return Err(Error::new(ErrorKind::Failed, Fault::IdTooLarge { id }));
         }
+        let first = Position { source: batch.source, unit: batch.unit, row: batch.first_row };
         Ok(Rows {
+            first,
+            text_lengths: batch.text_lengths,
             ids: batch.ids.into_iter().map(|id| id.get().cast_signed()).collect(),
             ends: batch.ends,
             nulls: batch.nulls,
@@ -62,6 +70,22 @@ impl Rows {
 
     fn column_bytes(&self, row: usize) -> u64 {
         self.column_bytes.get(row).copied().unwrap_or(0)
+    }
+
+    /// What some of the rows hold.
+    pub(super) fn contents(&self, range: Range<usize>) -> Contents {
+        let documents = amount(range.len());
+        let Position { source, unit, row } = self.first;
+        let mut contents = Contents {
+            rows: documents,
+            tokens: amount(self.ends[range.end - 1] - self.start(range.start)),
+            documents,
+            null_documents: amount(range.clone().filter(|&row| self.is_null(row)).count()),
+            text_bytes: self.text_lengths.get(range.clone()).unwrap_or_default().iter().sum(),
+            ..Contents::default()
+        };
+        contents.add_part(Part { source, unit, first_row: row + amount(range.start), rows: documents });
+        contents
     }
 }
 
@@ -121,6 +145,7 @@ pub(super) struct RowGroup {
     nulls: Vec<bool>,
     columns: Vec<RecordBatch>,
     column_bytes: u64,
+    contents: Contents,
 }
 
 impl RowGroup {
@@ -160,6 +185,7 @@ impl RowGroup {
 
     fn append(&mut self, rows: &mut Rows, range: Range<usize>) {
         let (begin, end) = (rows.start(range.start), rows.ends[range.end - 1]);
+        self.contents.add(&rows.contents(range.clone()));
         let shift = self.ids.len();
         self.ends.extend(rows.ends[range.clone()].iter().map(|end| shift + end - begin));
         self.nulls.extend(range.clone().map(|row| rows.is_null(row)));
@@ -172,6 +198,11 @@ impl RowGroup {
         } else {
             self.ids.extend_from_slice(&rows.ids[begin..end]);
         }
+    }
+
+    /// What of the input the rows hold.
+    pub(super) fn contents(&self) -> &Contents {
+        &self.contents
     }
 
     /// The ids of the rows, one after the other.

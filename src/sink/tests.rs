@@ -1,4 +1,7 @@
 mod dataset;
+mod footer;
+mod journal;
+mod resume;
 mod folder;
 mod manifest;
 mod plan;

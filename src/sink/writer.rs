@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crossbeam_channel::Receiver;
-use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
-use parquet::errors::ParquetError;
-use parquet::file::writer::SerializedFileWriter;
+use serde_json::Value;
 
+use super::contents::{Contents, Position};
 use super::encoders::{Encoded, Encoders};
 use super::fault::{Fault, write_failed};
 use super::hashed::Hashed;
+use super::parquet_file::ParquetFile;
 use super::row_group::{RowGroup, Rows};
 use super::schema::FileShape;
+use super::unfinished::{GroupLog, Unfinished};
 use crate::encode::TokenBatch;
 use crate::error::{Error, ErrorKind, Result};
-use crate::units::amount;
 
 /// Writes rows of token ids to one Parquet file, in order.
 ///
@@ -26,15 +26,16 @@ use crate::units::amount;
 /// **Memory:** about 30 MB (a full row group and one compressed) for each thread that encodes and two
 /// more; a row that is larger than a row group about three times its ids.
 pub struct ShardWriter<W: Write + Send> {
-    file: SerializedFileWriter<Hashed<W>>,
+    file: ParquetFile<W>,
     path: PathBuf,
     shape: Arc<FileShape>,
-    writers: Arc<ArrowRowGroupWriterFactory>,
     encoders: Arc<Encoders>,
     group: RowGroup,
-    under_way: VecDeque<Receiver<Encoded>>,
-    rows: u64,
-    tokens: u64,
+    under_way: VecDeque<(Contents, Receiver<Encoded>)>,
+    /// What has been written.
+    contents: Contents,
+    /// Where row groups are noted once they are written.
+    log: Option<GroupLog>,
 }
 
 /// What a finished file holds.
@@ -50,6 +51,15 @@ pub struct ShardFacts {
     pub sha256: String,
 }
 
+/// A file that has been written to its end.
+pub(super) struct Finished<W> {
+    pub(super) out: W,
+    pub(super) contents: Contents,
+    pub(super) bytes: u64,
+    pub(super) sha256: String,
+    pub(super) remarks: Vec<Value>,
+}
+
 impl<W: Write + Send> ShardWriter<W> {
     /// Begins a file in `out`; `path` is for messages only.
     ///
@@ -61,21 +71,26 @@ impl<W: Write + Send> ShardWriter<W> {
         shape: &Arc<FileShape>,
         encoders: &Arc<Encoders>,
     ) -> Result<ShardWriter<W>> {
-        let path = path.into();
-        let root = shape.columns.root_schema_ptr();
-        let file = SerializedFileWriter::new(Hashed::new(out), root, Arc::clone(&shape.properties))
-            .map_err(|cause| write_failed(&path, cause))?;
-        let writers = Arc::new(ArrowRowGroupWriterFactory::new(&file, Arc::clone(&shape.schema)));
+        ShardWriter::begin(Hashed::new(out), path.into(), shape, encoders, Contents::default(), None)
+    }
+
+    pub(super) fn begin(
+        out: Hashed<W>,
+        path: PathBuf,
+        shape: &Arc<FileShape>,
+        encoders: &Arc<Encoders>,
+        contents: Contents,
+        log: Option<GroupLog>,
+    ) -> Result<ShardWriter<W>> {
         Ok(ShardWriter {
-            file,
+            file: ParquetFile::new(out, path.clone(), shape)?,
             path,
             shape: Arc::clone(shape),
-            writers,
             encoders: Arc::clone(encoders),
             group: RowGroup::default(),
             under_way: VecDeque::new(),
-            rows: 0,
-            tokens: 0,
+            contents,
+            log,
         })
     }
 
@@ -99,34 +114,37 @@ impl<W: Write + Send> ShardWriter<W> {
         Ok(())
     }
 
+    /// Notes something that a run which goes on from what is written by then has to know.
+    pub(super) fn remark(&mut self, remark: Value) {
+        if let Some(log) = &mut self.log {
+            log.remark(remark);
+        }
+    }
+
     fn send_group(&mut self) -> Result<()> {
         let group = std::mem::take(&mut self.group);
-        self.rows += amount(group.len());
-        self.tokens += amount(group.ids().len());
         if self.under_way.len() >= self.encoders.ahead() {
             self.append_next()?;
         }
-        self.under_way.push_back(self.encoders.encode(group, &self.shape, &self.writers));
+        let contents = group.contents().clone();
+        self.under_way.push_back((contents, self.encoders.encode(group, &self.shape, self.file.writers())));
         Ok(())
     }
 
     /// Waits for the row group that is next in the file, and appends it.
     fn append_next(&mut self) -> Result<()> {
-        let Some(next) = self.under_way.pop_front() else { return Ok(()) };
+        let Some((contents, next)) = self.under_way.pop_front() else { return Ok(()) };
         let Ok(encoded) = next.recv() else {
             let fault = Fault::EncoderStopped { path: self.path.clone() };
             return Err(Error::new(ErrorKind::Failed, fault));
         };
-        self.append(encoded).map_err(|cause| write_failed(&self.path, cause))
-    }
-
-    fn append(&mut self, encoded: Encoded) -> Result<(), ParquetError> {
-        let mut group = self.file.next_row_group()?;
-        for chunk in encoded? {
-            chunk.append(&mut group)?;
+        let columns = encoded.map_err(|cause| write_failed(&self.path, cause))?;
+        let metadata = self.file.append(columns)?;
+        self.contents.add(&contents);
+        match &mut self.log {
+            Some(log) => log.commit(self.file.written(), &metadata, &contents),
+            None => Ok(()),
         }
-        group.close()?;
-        Ok(())
     }
 
     /// The path that messages name.
@@ -139,15 +157,44 @@ impl<W: Write + Send> ShardWriter<W> {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn finish(mut self) -> Result<(W, ShardFacts)> {
+    pub fn finish(self) -> Result<(W, ShardFacts)> {
+        let Finished { out, contents, bytes, sha256, .. } = self.close()?;
+        Ok((out, ShardFacts { rows: contents.rows, tokens: contents.tokens, bytes, sha256 }))
+    }
+
+    pub(super) fn close(mut self) -> Result<Finished<W>> {
         if !self.group.is_empty() {
             self.send_group()?;
         }
         while !self.under_way.is_empty() {
             self.append_next()?;
         }
-        let hashed = self.file.into_inner().map_err(|cause| write_failed(&self.path, cause))?;
-        let (out, bytes, sha256) = hashed.finish();
-        Ok((out, ShardFacts { rows: self.rows, tokens: self.tokens, bytes, sha256 }))
+        let written = self.file.finish()?;
+        Ok(Finished {
+            contents: self.contents,
+            bytes: written.bytes(),
+            sha256: written.sha256(),
+            out: written.into_inner(),
+            remarks: self.log.map(GroupLog::into_remarks).unwrap_or_default(),
+        })
+    }
+}
+
+impl ShardWriter<std::fs::File> {
+    /// Goes on where an earlier process left off.
+    pub(super) fn resume(
+        unfinished: Unfinished,
+        path: PathBuf,
+        shape: &Arc<FileShape>,
+        encoders: &Arc<Encoders>,
+    ) -> Result<ShardWriter<std::fs::File>> {
+        let Unfinished { groups, file, log, .. } = unfinished;
+        let start = Contents::before(Position::default());
+        let mut writer = ShardWriter::begin(file, path, shape, encoders, start, Some(log))?;
+        for (contents, metadata) in groups {
+            writer.file.resume_group(&metadata)?;
+            writer.contents.add(&contents);
+        }
+        Ok(writer)
     }
 }

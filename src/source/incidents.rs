@@ -53,6 +53,27 @@ impl Incidents {
         self.found().listed.iter().map(incident).collect()
     }
 
+    /// How many rows a unit lacks, and what was wrong with them so far as it is listed.
+    pub fn of_unit(&self, source: usize, unit: usize) -> (u64, Vec<String>) {
+        let key = (source, Some(unit));
+        let found = self.found();
+        let listed = found.listed.range((key, 0)..=(key, u64::MAX)).map(|(_, problem)| problem.clone());
+        (found.counts.get(&key).copied().unwrap_or(0), listed.collect())
+    }
+
+    /// Sets what an earlier run found in a unit.
+    pub fn restore(&self, source: usize, unit: usize, count: u64, listed: &[String]) {
+        let key = (source, Some(unit));
+        self.begin(key);
+        let mut found = self.found();
+        if count > 0 {
+            found.counts.insert(key, count);
+        }
+        for (number, problem) in (0..).zip(listed) {
+            found.list((key, number), problem.clone());
+        }
+    }
+
     fn begin(&self, key: Key) {
         let mut found = self.found();
         if found.counts.remove(&key).is_some() {
@@ -66,16 +87,22 @@ impl Incidents {
         let number = *count;
         *count += 1;
         if let Some(problem) = problem {
-            found.listed.insert((key, number), problem);
-            if found.listed.len() > LISTED_INCIDENTS {
-                // The last in document order goes, so that the list does not depend on threads.
-                found.listed.pop_last();
-            }
+            found.list((key, number), problem);
         }
     }
 
     fn found(&self) -> MutexGuard<'_, Found> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Found {
+    fn list(&mut self, place: (Key, u64), problem: String) {
+        self.listed.insert(place, problem);
+        if self.listed.len() > LISTED_INCIDENTS {
+            // The last in document order goes, so that the list does not depend on threads.
+            self.listed.pop_last();
+        }
     }
 }
 

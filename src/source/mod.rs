@@ -30,7 +30,7 @@ pub use batch::{Batch, Documents};
 pub use hub::HubSettings;
 pub use incidents::{Incident, Incidents, LISTED_INCIDENTS};
 pub use open::{DEFAULT_BATCH_BYTES, DEFAULT_RANGE_BYTES, OpenContext, ReadConfig, open};
-pub use order::in_order;
+pub use order::{in_order, in_order_from};
 pub use spec::{DocumentRule, Format, NotFormat, SourceSpec};
 pub use whole::{LONGEST_DOCUMENT, whole_documents};
 

@@ -29,10 +29,20 @@ const UNITS_AHEAD: usize = 4;
 /// **Memory:** about 16 MiB of text per thread waits to be taken, and each thread holds a batch more;
 /// where single rows are larger than that, one row per thread.
 pub fn in_order(sources: Vec<Arc<dyn Source>>, threads: usize) -> Documents<'static> {
+    in_order_from(sources, (0, 0), threads)
+}
+
+/// As [`in_order`], from a source's unit on: what comes before it is not read.
+pub fn in_order_from(
+    sources: Vec<Arc<dyn Source>>,
+    from: (usize, usize),
+    threads: usize,
+) -> Documents<'static> {
     let places: Vec<(usize, usize)> = sources
         .iter()
         .enumerate()
         .flat_map(|(source, units)| (0..units.units().len()).map(move |unit| (source, unit)))
+        .filter(|place| *place >= from)
         .collect();
     let most_of_first = WAITING_OF_FIRST.saturating_mul(amount(threads));
     let threads = threads.clamp(1, places.len().max(1));

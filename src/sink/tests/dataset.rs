@@ -9,12 +9,13 @@ use crate::observer::Silent;
 use crate::sink::{DatasetConfig, DatasetWriter, FilePlan, Manifest, OutputFolder};
 use crate::source::{Identity, Range, Unit};
 
-fn unit(name: &str, text_bytes: Option<u64>) -> Unit {
+pub(super) fn unit(name: &str, text_bytes: Option<u64>) -> Unit {
     Unit { name: name.to_owned(), range: Range::Whole, rows: None, text_bytes }
 }
 
-fn config(units: Vec<Vec<Unit>>, file_text_bytes: u64) -> DatasetConfig {
+pub(super) fn config(units: Vec<Vec<Unit>>, file_text_bytes: u64) -> DatasetConfig {
     DatasetConfig {
+        job: "job".to_owned(),
         plan: FilePlan::of_units(&units, "train", file_text_bytes).expect("a plan"),
         units,
         columns: Vec::new(),
@@ -25,11 +26,11 @@ fn config(units: Vec<Vec<Unit>>, file_text_bytes: u64) -> DatasetConfig {
 
 fn run(folder: &Path, config: DatasetConfig, batches: Vec<TokenBatch>) -> Result<Manifest> {
     let folder = OutputFolder::open(folder)?;
-    let mut writer = DatasetWriter::create(&folder, config)?;
+    let mut writer = DatasetWriter::create(&folder, config, &Silent)?;
     for batch in batches {
         writer.write(batch)?;
     }
-    let manifest = writer.finish("job".to_owned(), |_, _| Ok(Identity::Generated))?;
+    let (manifest, _) = writer.finish(|_, _| Ok(Identity::Generated))?;
     manifest.write(folder.path())?;
     Ok(manifest)
 }
@@ -39,7 +40,7 @@ fn of_unit(source: usize, unit: usize, rows: &[Row]) -> TokenBatch {
 }
 
 /// Every file that a reader would see, with its bytes.
-fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     for below in ["", "data"] {
         for entry in fs::read_dir(folder.join(below)).expect("a folder") {
@@ -133,7 +134,7 @@ fn a_run_that_ends_early_leaves_no_half_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let output = OutputFolder::open(folder.path()).expect("a folder");
     let units = vec![vec![unit("in", None)]];
-    let mut writer = DatasetWriter::create(&output, config(units, 1_000)).expect("a writer");
+    let mut writer = DatasetWriter::create(&output, config(units, 1_000), &Silent).expect("a writer");
     writer.write(batch(&some_rows(50))).expect("a batch");
     drop(writer);
     let names: Vec<String> = contents(folder.path()).into_keys().collect();

@@ -1,0 +1,68 @@
+use serde::{Deserialize, Serialize};
+
+use super::plan::TrainPlan;
+use super::train::Trained;
+use crate::count::CorpusFacts;
+use crate::error::{Error, Result};
+use crate::report::StageCost;
+use crate::sink::{Journal, OutputFolder};
+use crate::train::{HistoryPoint, Learned, Merge, Merges};
+use crate::units::Count;
+use crate::vocab::Vocabulary;
+
+/// The file in the state folder that keeps what was learned, for a run that ends later and is begun again.
+const NAME: &str = "learned.journal";
+
+#[derive(Serialize, Deserialize)]
+struct Record {
+    /// Left token, right token, count.
+    merges: Vec<(u32, u32, Count)>,
+    history: Vec<HistoryPoint>,
+    corpus: CorpusFacts,
+    distinct_pieces: u64,
+    stages: Vec<StageCost>,
+}
+
+/// Notes what a job learned and what that cost.
+pub(super) fn note(folder: &OutputFolder, key: &str, trained: &Trained, stages: &[StageCost]) -> Result<()> {
+    let Learned { merges, history } = &trained.learned;
+    let record = Record {
+        merges: merges.iter().map(|merge| (merge.left, merge.right, merge.count)).collect(),
+        history: history.clone(),
+        corpus: trained.corpus.clone(),
+        distinct_pieces: trained.distinct_pieces,
+        stages: stages.to_vec(),
+    };
+    let mut journal = Journal::create(folder.state().join(NAME), key)?;
+    journal.append(&record)?;
+    journal.sync()
+}
+
+/// What an earlier run of the job learned, if it got so far.
+pub(super) fn recall(
+    folder: &OutputFolder,
+    key: &str,
+    settings: &TrainPlan,
+) -> Result<Option<(Trained, Vec<StageCost>)>> {
+    let (_, records) = Journal::open::<Record>(folder.state().join(NAME), key)?;
+    let Some(record) = records.into_iter().next() else { return Ok(None) };
+    let merge = |(left, right, count)| Merge { left, right, count };
+    let merges = Merges::new(record.merges.into_iter().map(merge).collect());
+    let (specials, at) = (&settings.specials, settings.specials_at);
+    let trained = Trained {
+        vocabulary: Vocabulary::from_merges(&merges, specials, at, settings.split.clone())?,
+        learned: Learned { merges, history: record.history },
+        corpus: record.corpus,
+        distinct_pieces: record.distinct_pieces,
+    };
+    Ok(Some((trained, record.stages)))
+}
+
+/// Removes it, where it was learned from something else.
+pub(super) fn forget(folder: &OutputFolder) -> Result<()> {
+    let path = folder.state().join(NAME);
+    match std::fs::remove_file(&path) {
+        Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", &path, cause)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,51 @@
+use crate::source::Documents;
+use crate::units::{amount, place64};
+
+/// The documents after the first `skip`, `take` of them at most. Batches must hold whole documents.
+pub(super) fn stretch(mut documents: Documents<'_>, mut skip: u64, take: Option<u64>) -> Documents<'_> {
+    let mut left = take.unwrap_or(u64::MAX);
+    Box::new(std::iter::from_fn(move || {
+        while left > 0 {
+            match documents.next()? {
+                Ok(batch) => {
+                    let from = skip.min(amount(batch.len()));
+                    let rows = left.min(amount(batch.len()) - from);
+                    skip -= from;
+                    left -= rows;
+                    if rows > 0 {
+                        return Some(Ok(batch.slice(place64(from), place64(rows))));
+                    }
+                }
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        None
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::BinaryViewArray;
+
+    use super::*;
+    use crate::source::Batch;
+
+    fn batch(first_row: u64, rows: usize) -> Batch {
+        let documents = BinaryViewArray::from_iter_values((0..rows).map(|row| vec![0; row]));
+        Batch { source: 0, unit: 0, first_row, documents, columns: None, continued: false, open: false }
+    }
+
+    #[test]
+    fn gives_the_rows_asked_for_whatever_the_batches() {
+        for (skip, take) in [(0, None), (2, None), (3, Some(4)), (5, Some(0)), (9, None), (1, Some(99))] {
+            let batches = [batch(0, 3), batch(3, 2), batch(5, 4)];
+            let documents: Documents<'_> = Box::new(batches.into_iter().map(Ok));
+            let rows: Vec<u64> = stretch(documents, skip, take)
+                .map(|batch| batch.expect("no error"))
+                .flat_map(|batch| batch.first_row..batch.first_row + amount(batch.len()))
+                .collect();
+            let end = take.map_or(9, |take| (skip + take).min(9));
+            assert_eq!(rows, (skip..end).collect::<Vec<u64>>(), "{skip} {take:?}");
+        }
+    }
+}

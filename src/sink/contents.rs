@@ -1,0 +1,68 @@
+use serde::{Deserialize, Serialize};
+
+/// A place between two documents of the input, in the order in which they are encoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Position {
+    /// The source.
+    pub source: usize,
+    /// The unit of that source.
+    pub unit: usize,
+    /// The row of the unit that comes next.
+    pub row: u64,
+}
+
+/// What of the input some rows of the output hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contents {
+    /// Rows, nulls included.
+    pub rows: u64,
+    /// Token ids in all rows.
+    pub tokens: u64,
+    /// Documents, null and empty ones included.
+    pub documents: u64,
+    /// Null documents.
+    pub null_documents: u64,
+    /// Bytes of text.
+    pub text_bytes: u64,
+    /// Which documents.
+    pub(super) parts: Vec<Part>,
+    /// What of the input comes after them.
+    pub(super) next: Position,
+}
+
+/// Consecutive documents of one unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Part {
+    pub(super) source: usize,
+    pub(super) unit: usize,
+    pub(super) first_row: u64,
+    pub(super) rows: u64,
+}
+
+impl Contents {
+    /// Nothing, before what comes at a place.
+    pub(super) fn before(next: Position) -> Contents {
+        Contents { next, ..Contents::default() }
+    }
+
+    /// Adds what comes after these in the input.
+    pub(super) fn add(&mut self, other: &Contents) {
+        self.rows += other.rows;
+        self.tokens += other.tokens;
+        self.documents += other.documents;
+        self.null_documents += other.null_documents;
+        self.text_bytes += other.text_bytes;
+        for part in &other.parts {
+            self.add_part(*part);
+        }
+        self.next = other.next;
+    }
+
+    pub(super) fn add_part(&mut self, part: Part) {
+        match self.parts.last_mut() {
+            Some(last) if (last.source, last.unit) == (part.source, part.unit) => last.rows += part.rows,
+            _ => self.parts.push(part),
+        }
+        self.next = Position { source: part.source, unit: part.unit, row: part.first_row + part.rows };
+    }
+}

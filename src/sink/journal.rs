@@ -1,0 +1,112 @@
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::hashed::sha256;
+use crate::error::{Error, Result};
+use crate::units::amount;
+
+/// Larger journals are not read: one of a terabyte of text has some tens of megabytes.
+const MAX_JOURNAL_BYTES: u64 = 1 << 30;
+
+/// Records on disk that a later run can trust.
+///
+/// A line is a record in JSON behind a SHA-256 of it and of the line's predecessor; the first line's
+/// predecessor is a key. So what was cut off or damaged, and all that was written for another key, is
+/// not taken for a record.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+    /// The hash of the last line, or of the key.
+    last: String,
+}
+
+impl Journal {
+    /// Opens the journal at `path`, gives its records up to the first that does not hold, and cuts off
+    /// what follows. Makes an empty one if there is none.
+    ///
+    /// # Errors
+    /// The file cannot be read or written.
+    pub fn open<R: DeserializeOwned>(path: impl Into<PathBuf>, key: &str) -> Result<(Journal, Vec<R>)> {
+        let path = path.into();
+        let mut options = OpenOptions::new();
+        let opened = options.read(true).write(true).create(true).truncate(false).open(&path);
+        let mut file = opened.map_err(|cause| Error::io("create", &path, cause))?;
+        let mut text = Vec::new();
+        let read = (&file).take(MAX_JOURNAL_BYTES).read_to_end(&mut text);
+        read.map_err(|cause| Error::io("read", &path, cause))?;
+        let (records, length, last) = records(&text, sha256(key.as_bytes()));
+        cut(&mut file, length).map_err(|cause| Error::io("write", &path, cause))?;
+        Ok((Journal { file, path, last }, records))
+    }
+
+    /// Makes an empty journal in the place of the one that may be at `path`.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn create(path: impl Into<PathBuf>, key: &str) -> Result<Journal> {
+        let path = path.into();
+        let file = File::create(&path).map_err(|cause| Error::io("create", &path, cause))?;
+        Ok(Journal { file, path, last: sha256(key.as_bytes()) })
+    }
+
+    /// Appends a record. It outlives this process, but a failure of the machine only after
+    /// [`sync`](Journal::sync).
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn append(&mut self, record: &impl Serialize) -> Result<()> {
+        let json = serde_json::to_string(record).expect("plain fields with text keys");
+        let hash = link(&self.last, json.as_bytes());
+        let line = format!("{hash} {json}\n");
+        self.file.write_all(line.as_bytes()).map_err(|cause| Error::io("write", &self.path, cause))?;
+        self.last = hash;
+        Ok(())
+    }
+
+    /// Waits until all records are on disk.
+    ///
+    /// # Errors
+    /// The disk does not take them.
+    pub fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(|cause| Error::io("write", &self.path, cause))
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn link(last: &str, json: &[u8]) -> String {
+    sha256(&[last.as_bytes(), json].concat())
+}
+
+/// The records that hold, how many bytes they take, and the hash of the last.
+fn records<R: DeserializeOwned>(text: &[u8], key: String) -> (Vec<R>, u64, String) {
+    let (mut records, mut length, mut last) = (Vec::new(), 0, key);
+    for line in text.split_inclusive(|&byte| byte == b'\n') {
+        let Some((hash, json)) = line.strip_suffix(b"\n").and_then(|line| line.split_at_checked(64)) else {
+            break;
+        };
+        let json = json.strip_prefix(b" ").unwrap_or_default();
+        let wanted = link(&last, json);
+        let Some(record) = (hash == wanted.as_bytes()).then(|| serde_json::from_slice(json).ok()).flatten()
+        else {
+            break;
+        };
+        records.push(record);
+        length += amount(line.len());
+        last = wanted;
+    }
+    (records, length, last)
+}
+
+fn cut(file: &mut File, length: u64) -> io::Result<()> {
+    file.set_len(length)?;
+    file.seek(SeekFrom::Start(length)).map(|_| ())
+}

@@ -1,0 +1,76 @@
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
+use parquet::errors::ParquetError;
+use parquet::file::writer::SerializedFileWriter;
+
+use super::chunk::Columns;
+use super::fault::write_failed;
+use super::footer;
+use super::hashed::Hashed;
+use super::schema::FileShape;
+use crate::error::Result;
+
+/// A Parquet file that grows by encoded row groups.
+pub(super) struct ParquetFile<W: Write + Send> {
+    file: SerializedFileWriter<Hashed<W>>,
+    path: PathBuf,
+    shape: Arc<FileShape>,
+    writers: Arc<ArrowRowGroupWriterFactory>,
+}
+
+impl<W: Write + Send> ParquetFile<W> {
+    pub(super) fn new(out: Hashed<W>, path: PathBuf, shape: &Arc<FileShape>) -> Result<ParquetFile<W>> {
+        let root = shape.columns.root_schema_ptr();
+        let file = SerializedFileWriter::new(out, root, Arc::clone(&shape.properties))
+            .map_err(|cause| write_failed(&path, cause))?;
+        let writers = Arc::new(ArrowRowGroupWriterFactory::new(&file, Arc::clone(&shape.schema)));
+        Ok(ParquetFile { file, path, shape: Arc::clone(shape), writers })
+    }
+
+    /// What encodes row groups for this file.
+    pub(super) fn writers(&self) -> &Arc<ArrowRowGroupWriterFactory> {
+        &self.writers
+    }
+
+    /// Appends a row group and gives what [`resume_group`](ParquetFile::resume_group) wants to know of it.
+    pub(super) fn append(&mut self, columns: Columns) -> Result<Vec<u8>> {
+        let Columns { chunks, metadata } = columns;
+        let append = || {
+            let mut group = self.file.next_row_group()?;
+            for chunk in chunks {
+                chunk.append(&mut group)?;
+            }
+            group.close()?;
+            self.file.flush()?;
+            Ok(metadata)
+        };
+        append().map_err(|cause: ParquetError| write_failed(&self.path, cause))
+    }
+
+    /// Takes up a row group whose pages are in the file already.
+    pub(super) fn resume_group(&mut self, metadata: &[u8]) -> Result<()> {
+        let mut append = || {
+            let columns = footer::in_file(metadata, &self.shape.columns)?;
+            let mut group = self.file.next_row_group()?;
+            for close in columns {
+                group.append_column(&footer::PagesThere, close)?;
+            }
+            group.close()?;
+            Ok(self.file.flush()?)
+        };
+        append().map_err(|cause: ParquetError| write_failed(&self.path, cause))
+    }
+
+    /// What has been written so far.
+    pub(super) fn written(&self) -> &Hashed<W> {
+        self.file.inner()
+    }
+
+    /// Writes the footer.
+    pub(super) fn finish(self) -> Result<Hashed<W>> {
+        self.file.into_inner().map_err(|cause| write_failed(&self.path, cause))
+    }
+}

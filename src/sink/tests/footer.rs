@@ -1,0 +1,33 @@
+use super::*;
+use crate::sink::chunk::{self, Chunk, Columns};
+use crate::sink::footer;
+use crate::sink::hashed::Hashed;
+use crate::sink::parquet_file::ParquetFile;
+use crate::sink::row_group::{RowGroup, Rows};
+
+#[test]
+fn what_the_footer_says_of_a_row_group_can_be_kept() {
+    let rows = some_rows(5_000);
+    let names: Vec<Option<String>> =
+        rows.iter().map(|row| Some(format!("{:?}", row.as_ref()?.first()))).collect();
+    let names = strings("name", &names.iter().map(Option::as_deref).collect::<Vec<_>>());
+    let schema = output_schema(names.schema().fields()).expect("legal columns");
+    for compression in [Compression::Default, Compression::Fast] {
+        let shape = FileShape::new(schema.clone(), compression, &Declaration::default()).expect("legal");
+        let file = ParquetFile::new(Hashed::new(Vec::new()), "memory".into(), &shape).expect("a file");
+        let mut group = RowGroup::default();
+        let mut batch = Rows::new(batch_with(&rows, &names), &schema).expect("rows");
+        assert_eq!(group.take(&mut batch, 0..rows.len()), rows.len());
+        let Columns { chunks, metadata } = chunk::encode(group, &shape, file.writers()).expect("columns");
+        let kept = footer::from_bytes(&metadata, &shape.columns).expect("the same footer");
+        assert_eq!(kept.len(), chunks.len());
+        for (kept, chunk) in kept.iter().zip(&chunks) {
+            let close = Chunk::close(chunk);
+            assert_eq!(kept.rows_written, close.rows_written);
+            assert_eq!(format!("{:#?}", kept.metadata), format!("{:#?}", close.metadata));
+            assert_eq!(format!("{:#?}", kept.column_index), format!("{:#?}", close.column_index));
+            assert_eq!(format!("{:#?}", kept.offset_index), format!("{:#?}", close.offset_index));
+            assert_eq!(kept.bytes_written, close.bytes_written);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::dataset::{config, contents, unit};
+use super::*;
+use crate::observer::Silent;
+use crate::sink::row_group::GROUP_ROWS;
+use crate::sink::{DatasetConfig, DatasetWriter, Manifest, OutputFolder, Reused, Span};
+use crate::source::{Identity, Unit};
+use crate::units::place64;
+
+/// Rows of the input: a little more than six row groups.
+const ROWS: usize = 6 * GROUP_ROWS + 77;
+const BATCH: usize = GROUP_ROWS / 4;
+
+/// Bytes of text that a row counts for; two files take all.
+const ROW_TEXT: u64 = 10;
+
+fn job() -> DatasetConfig {
+    config(vec![vec![unit("in", None)]], ROW_TEXT * 5 * amount(GROUP_ROWS))
+}
+
+/// The rows from one on, each with an id or none.
+fn rows(from: usize, count: usize) -> TokenBatch {
+    let ids = |row: usize| usize::from(!row.is_multiple_of(3));
+    let mut end = 0;
+    TokenBatch {
+        first_row: amount(from),
+        ids: (from..from + count)
+            .filter(|&row| ids(row) == 1)
+            .map(|row| TokenId::from_index(row % 999))
+            .collect(),
+        ends: (from..from + count)
+            .map(|row| {
+                end += ids(row);
+                end
+            })
+            .collect(),
+        nulls: (from..from + count).map(|row| row % 7 == 0 && ids(row) == 0).collect(),
+        text_lengths: vec![ROW_TEXT; count],
+        text_bytes: ROW_TEXT * amount(count),
+        ..batch(&[])
+    }
+}
+
+/// Writes what is missing, up to so many batches. Gives the manifest if it was all, and else leaves
+/// things as a killed process does.
+fn write_on(folder: &Path, job: DatasetConfig, most: usize) -> (Reused, Option<Manifest>) {
+    let folder = OutputFolder::open(folder).expect("the folder");
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a pool");
+    let mut writer = pool.install(|| DatasetWriter::create(&folder, job, &Silent)).expect("a writer");
+    let reused = writer.reused().clone();
+    let mut batches = 0;
+    for span in writer.missing() {
+        let Span { from, documents, .. } = writer.begin(span).expect("a span");
+        let (mut row, end) = (place64(from.row), documents.map_or(ROWS, |count| place64(from.row + count)));
+        while row < end {
+            if batches == most {
+                std::mem::forget(writer);
+                return (reused, None);
+            }
+            let count = BATCH.min(end - row);
+            writer.remark(json!(row));
+            writer.write(rows(row, count)).expect("a batch");
+            row += count;
+            batches += 1;
+        }
+        writer.end(span).expect("the end of a span");
+    }
+    let (manifest, sum) = writer.finish(|_, _| Ok(Identity::Generated)).expect("an output");
+    assert_eq!((sum.documents, sum.text_bytes), (amount(ROWS), amount(ROWS) * ROW_TEXT));
+    manifest.write(folder.path()).expect("a manifest");
+    (reused, Some(manifest))
+}
+
+fn undisturbed() -> std::collections::BTreeMap<String, Vec<u8>> {
+    let folder = tempfile::tempdir().expect("a folder");
+    assert_eq!(write_on(folder.path(), job(), usize::MAX).0, Reused::default());
+    contents(folder.path())
+}
+
+/// A folder with a run that ended after so many batches.
+fn ended_after(batches: usize) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    assert!(write_on(folder.path(), job(), batches).1.is_none());
+    folder
+}
+
+fn state(folder: &Path, name: &str) -> PathBuf {
+    folder.join(".tokenmill").join(name)
+}
+
+#[test]
+fn a_run_goes_on_where_it_was_killed() {
+    let whole = undisturbed();
+    assert_eq!(whole.keys().filter(|name| name.starts_with("data/")).count(), 2);
+    let folder = tempfile::tempdir().expect("a folder");
+    // Each attempt gets a little further; none begins anew.
+    let mut reused = Vec::new();
+    while let (so_far, None) = write_on(folder.path(), job(), 14) {
+        reused.push((so_far.files, so_far.row_groups));
+        assert_eq!(so_far.remarks.first().and_then(Value::as_u64).is_some(), so_far.text_bytes > 0);
+        assert!(reused.len() < 9, "it does not get on: {reused:?}");
+    }
+    assert!(reused.iter().any(|&(_, groups)| groups > 0), "{reused:?}");
+    assert!(reused.is_sorted(), "{reused:?}");
+    assert!(contents(folder.path()) == whole);
+    // And once all is there nothing is asked for again.
+    assert_eq!(write_on(folder.path(), job(), 0).0.files, 2);
+    assert!(contents(folder.path()) == whole);
+}
+
+#[test]
+fn what_is_damaged_is_written_again() {
+    let whole = undisturbed();
+    let flip = |path: PathBuf, at: usize| {
+        let mut bytes = fs::read(&path).expect("a file");
+        let at = at.min(bytes.len() - 1);
+        bytes[at] ^= 1;
+        fs::write(&path, bytes).expect("a file");
+    };
+    let cut = |path: PathBuf, bytes: u64| {
+        let file = fs::OpenOptions::new().write(true).open(path).expect("a file");
+        file.set_len(bytes).expect("a shorter file");
+    };
+    type Damage<'a> = (&'a str, &'a dyn Fn(&Path));
+    let damages: [Damage<'_>; 6] = [
+        ("first byte", &|folder| flip(state(folder, "unfinished"), 0)),
+        ("last byte", &|folder| flip(state(folder, "unfinished"), usize::MAX)),
+        ("cut file", &|folder| cut(state(folder, "unfinished"), 1_000)),
+        ("no file", &|folder| fs::remove_file(state(folder, "unfinished")).expect("removed")),
+        ("journal", &|folder| flip(state(folder, "unfinished.journal"), 2_000)),
+        ("cut journal", &|folder| cut(state(folder, "unfinished.journal"), 3_000)),
+    ];
+    for (name, damage) in damages {
+        let folder = ended_after(20);
+        damage(folder.path());
+        let (reused, manifest) = write_on(folder.path(), job(), usize::MAX);
+        assert!(manifest.is_some() && reused.row_groups < 3, "{name}: {reused:?}");
+        assert!(contents(folder.path()) == whole, "{name}");
+    }
+}
+
+#[test]
+fn of_a_finished_output_only_the_damaged_file_is_written_again() {
+    let whole = undisturbed();
+    for damaged in ["data/train-00000.parquet", "data/train-00001.parquet"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        write_on(folder.path(), job(), usize::MAX);
+        fs::write(folder.path().join(damaged), "PAR1").expect("a damaged file");
+        // Killed while it is repaired, too.
+        let (reused, manifest) = write_on(folder.path(), job(), 3);
+        assert!(reused.files == 1 && manifest.is_none());
+        let (reused, manifest) = write_on(folder.path(), job(), usize::MAX);
+        assert!(reused.files == 1 && manifest.is_some());
+        assert!(contents(folder.path()) == whole, "{damaged}");
+    }
+}
+
+#[test]
+fn a_file_that_was_not_yet_named_is_named() {
+    let whole = undisturbed();
+    let folder = tempfile::tempdir().expect("a folder");
+    write_on(folder.path(), job(), usize::MAX);
+    let last = folder.path().join("data/train-00001.parquet");
+    fs::rename(last, state(folder.path(), "unfinished")).expect("the file as it was before");
+    let (reused, manifest) = write_on(folder.path(), job(), 0);
+    assert!(reused.files == 2 && manifest.is_some());
+    assert!(contents(folder.path()) == whole);
+}
+
+#[test]
+fn nothing_of_another_job_is_used() {
+    let other = |config: DatasetConfig| DatasetConfig { job: "another".to_owned(), ..config };
+    let renamed = |config: DatasetConfig| DatasetConfig {
+        units: vec![vec![Unit { rows: Some(1), ..unit("in", None) }]],
+        ..config
+    };
+    for config in [other(job()), renamed(job())] {
+        let folder = ended_after(20);
+        let (reused, manifest) = write_on(folder.path(), config, usize::MAX);
+        assert_eq!((reused, manifest.is_some()), (Reused::default(), true));
+    }
+}

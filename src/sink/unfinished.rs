@@ -1,0 +1,169 @@
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::contents::Contents;
+use super::hashed::{Hashed, hex};
+use super::journal::Journal;
+use crate::error::{Error, Result};
+use crate::units::{amount, place64};
+
+/// A row group that stands in the unfinished file.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct GroupRecord {
+    /// The number of the file.
+    number: usize,
+    /// Where the row group ends in the file, and the SHA-256 of all up to there.
+    end: u64,
+    sha256: String,
+    /// What the file's footer will say of it, in base 64.
+    metadata: String,
+    contents: Contents,
+    /// What the caller noted.
+    remarks: Vec<Value>,
+}
+
+/// The row groups that have been written to an unfinished file.
+pub(super) struct GroupLog {
+    journal: Journal,
+    number: usize,
+    /// What the caller noted while the file was written, and how much of that stands in the journal.
+    remarks: Vec<Value>,
+    noted: usize,
+}
+
+impl GroupLog {
+    /// A log of a file of which nothing stands yet.
+    pub(super) fn create(path: &Path, key: &str, number: usize) -> Result<GroupLog> {
+        let journal = Journal::create(path, key)?;
+        Ok(GroupLog { journal, number, remarks: Vec::new(), noted: 0 })
+    }
+
+    pub(super) fn remark(&mut self, remark: Value) {
+        self.remarks.push(remark);
+    }
+
+    /// Notes a row group that has been written to the end of the file.
+    pub(super) fn commit<W>(&mut self, file: &Hashed<W>, metadata: &[u8], contents: &Contents) -> Result<()> {
+        let record = GroupRecord {
+            number: self.number,
+            end: file.bytes(),
+            sha256: file.sha256(),
+            metadata: BASE64_STANDARD.encode(metadata),
+            contents: contents.clone(),
+            remarks: self.remarks[self.noted..].to_vec(),
+        };
+        self.noted = self.remarks.len();
+        self.journal.append(&record)
+    }
+
+    /// All that the caller noted.
+    pub(super) fn into_remarks(self) -> Vec<Value> {
+        self.remarks
+    }
+}
+
+/// The row groups of an unfinished file that are there and undamaged, with all that it takes to go on.
+pub(super) struct Unfinished {
+    pub(super) number: usize,
+    /// What the row groups hold, and what the footer will say of each.
+    pub(super) groups: Vec<(Contents, Vec<u8>)>,
+    /// The file, cut off behind the last.
+    pub(super) file: Hashed<File>,
+    pub(super) log: GroupLog,
+}
+
+impl Unfinished {
+    /// Looks for the file at `path` of which the journal at `journal` tells; `None` if nothing of it can
+    /// be used. Reads the file.
+    ///
+    /// # Errors
+    /// One of the two can be neither read nor written.
+    pub(super) fn find(path: &Path, journal: &Path, key: &str) -> Result<Option<Unfinished>> {
+        if !journal.exists() {
+            return Ok(None);
+        }
+        let (mut log, mut records) = Journal::open::<GroupRecord>(journal, key)?;
+        let Some(number) = records.first().map(|record| record.number) else { return Ok(None) };
+        let mut file = match OpenOptions::new().read(true).write(true).open(path) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(|cause| Error::io("read", path, cause))?,
+        };
+        let listed = records.len();
+        let hasher = undamaged(&mut file, &mut records).map_err(|cause| Error::io("read", path, cause))?;
+        let Some(end) = records.last().map(|record| record.end) else { return Ok(None) };
+        if records.len() < listed {
+            log = Journal::create(journal, key)?;
+            records.iter().try_for_each(|record| log.append(record))?;
+        }
+        let cut = file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end)));
+        cut.map_err(|cause| Error::io("write", path, cause))?;
+        let remarks: Vec<Value> = records.iter().flat_map(|record| record.remarks.clone()).collect();
+        let group = |record: GroupRecord| {
+            // What a record that holds has in it was put there by this program.
+            (record.contents, BASE64_STANDARD.decode(record.metadata).unwrap_or_default())
+        };
+        Ok(Some(Unfinished {
+            number,
+            groups: records.into_iter().map(group).collect(),
+            file: Hashed::resumed(file, hasher, end),
+            log: GroupLog { journal: log, number, noted: remarks.len(), remarks },
+        }))
+    }
+
+    /// What the caller noted.
+    pub(super) fn remarks(&self) -> &[Value] {
+        &self.log.remarks
+    }
+
+    /// What all of its row groups hold.
+    pub(super) fn contents(&self) -> Contents {
+        let mut sum = Contents::default();
+        self.groups.iter().for_each(|(contents, _)| sum.add(contents));
+        sum
+    }
+}
+
+/// Leaves the records of the row groups that the file has as they say, and gives the hash of these.
+fn undamaged(file: &mut File, records: &mut Vec<GroupRecord>) -> io::Result<Sha256> {
+    let number = records.first().map(|record| record.number);
+    let (mut hasher, mut held) = (Sha256::new(), Sha256::new());
+    let (mut end, mut good) = (0, 0);
+    for record in &*records {
+        let length = record.end.saturating_sub(end);
+        if Some(record.number) != number || copy(file, &mut hasher, length)? < length {
+            break;
+        }
+        if hex(hasher.clone().finalize().as_slice()) != record.sha256 {
+            break;
+        }
+        (end, held, good) = (record.end, hasher.clone(), good + 1);
+    }
+    records.truncate(good);
+    Ok(held)
+}
+
+/// Feeds bytes to a hash; fewer, where the file ends.
+fn copy(file: &mut File, hasher: &mut Sha256, length: u64) -> io::Result<u64> {
+    let mut buffer = vec![0; place64(length.min(1 << 18))];
+    let mut left = length;
+    while left > 0 {
+        let wanted = buffer.len().min(place64(left));
+        match file.read(&mut buffer[..wanted]) {
+            Ok(0) => break,
+            Ok(read) => {
+                hasher.update(&buffer[..read]);
+                left -= amount(read);
+            }
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(cause),
+        }
+    }
+    Ok(length - left)
+}

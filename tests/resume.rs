@@ -1,0 +1,119 @@
+//! Runs of the program that are killed, and what the next one makes of what they left.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Some 16 million tokens: several row groups in each of two files. A line cannot be read.
+const RECIPE: &str = r#"
+[[source]]
+uri = "some.jsonl"
+on_bad_input = "quarantine"
+[[source]]
+uri = "demo:verse?lines=520000&seed=3"
+column = "line"
+[sample]
+take = 500
+[train]
+vocab_size = 280
+special_tokens = ["<|endoftext|>"]
+[encode]
+documents = "all"
+eos = "<|endoftext|>"
+[output]
+dir = "out"
+file_text_bytes = 12_000_000
+[run]
+threads = 2
+"#;
+
+fn program(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tokenmill"));
+    command.args(["run", "recipe.toml"]).current_dir(folder).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn folder_with_recipe() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("recipe.toml"), RECIPE).unwrap();
+    let lines = "{\"text\": \"one\"}\n{\"text\": 2}\n{\"text\": null}\n";
+    std::fs::write(folder.path().join("some.jsonl"), lines).unwrap();
+    folder
+}
+
+/// Runs to the end, but for the line that cannot be read, and gives what was said.
+fn finish(folder: &Path) -> String {
+    let output = program(folder).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    said
+}
+
+/// Kills a run as soon as something is so.
+fn kill_when(folder: &Path, what: &str, is_so: impl Fn(&Path) -> bool) {
+    let mut child = program(folder).spawn().unwrap();
+    let begin = Instant::now();
+    while !is_so(&folder.join("out")) {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before {what}");
+        assert!(begin.elapsed() < Duration::from_secs(120), "{what} does not come");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+fn lines(path: PathBuf) -> usize {
+    std::fs::read(path).unwrap_or_default().iter().filter(|&&byte| byte == b'\n').count()
+}
+
+/// Every file that depends on the input and the recipe alone.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(&next).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
+            if path.is_dir() {
+                folders.extend((name != ".tokenmill").then_some(path));
+            } else if !name.starts_with("report.") {
+                found.insert(name, std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// What the report says beside times.
+fn report(folder: &Path) -> serde_json::Value {
+    let text = std::fs::read_to_string(folder.join("out/report.json")).unwrap();
+    let mut report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    report["stages"].take();
+    report["training"]["train_s"].take();
+    report
+}
+
+#[test]
+fn a_killed_run_is_gone_on_with() {
+    let whole = folder_with_recipe();
+    finish(whole.path());
+    let folder = folder_with_recipe();
+    let state = |out: &Path, name: &str| out.join(".tokenmill").join(name);
+    kill_when(folder.path(), "the tokenizer", |out| lines(state(out, "learned.journal")) > 0);
+    for groups in 1..3 {
+        kill_when(folder.path(), "a row group", |out| lines(state(out, "unfinished.journal")) >= groups);
+    }
+    kill_when(folder.path(), "a file", |out| lines(state(out, "finished.journal")) > 0);
+    let said = finish(folder.path());
+    assert!(said.contains("the tokenizer of an earlier run is there"), "{said}");
+    assert!(said.contains("going on where an earlier run ended: 1 data files"), "{said}");
+    let (expected, found) = (files(&whole.path().join("out")), files(&folder.path().join("out")));
+    assert!(expected.keys().eq(found.keys()), "{:?}", found.keys());
+    for (name, bytes) in &expected {
+        assert!(found[name] == *bytes, "{name} differs");
+    }
+    assert_eq!(report(whole.path()), report(folder.path()));
+}
