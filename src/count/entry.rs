@@ -1,5 +1,6 @@
 use std::cmp::Ordering;
 
+use super::fault::Fault;
 use crate::split::{SHORT, ShortPiece, halves};
 use crate::units::{Count, amount, place, place64};
 
@@ -147,6 +148,20 @@ impl Entry {
         let Some(sum) = self.count.checked_add(more) else { return false };
         self.count = sum;
         true
+    }
+}
+
+impl Entry {
+    /// Adds what was counted elsewhere of the same piece.
+    ///
+    /// # Errors
+    /// The count would pass 2⁶⁴.
+    pub(super) fn unite(&mut self, other: &Entry, arenas: &[Arena]) -> Result<(), Fault> {
+        self.first = self.first.min(other.first);
+        if self.add(other.count) {
+            return Ok(());
+        }
+        Err(Fault::Overflow { piece: self.key.bytes(&mut [0; 16], arenas).to_vec() })
     }
 }
 

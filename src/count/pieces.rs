@@ -18,15 +18,6 @@ impl PieceCounts {
         PieceCounts::default()
     }
 
-    /// No pieces yet, with room for so many of so many bytes in all.
-    pub(super) fn with_capacity(pieces: usize, bytes: usize) -> PieceCounts {
-        PieceCounts {
-            bytes: Vec::with_capacity(bytes),
-            ends: Vec::with_capacity(pieces),
-            counts: Vec::with_capacity(pieces),
-        }
-    }
-
     /// Appends a sequence that is not there yet and appears after all that are.
     pub fn push(&mut self, piece: &[u8], count: Count) {
         debug_assert!(!piece.is_empty() && count > Count::ZERO);

@@ -1,11 +1,17 @@
 use std::mem;
 
+use rayon::prelude::*;
+
 use super::entry::{Arena, Entry, Key};
+use super::fault::Fault;
 use crate::pages;
 use crate::units::place64;
 
 /// Room for so many times as many entries is reserved, so that most growing is done in place.
 const RESERVED: usize = 8;
+
+/// About how many slots one thread adds to at a time.
+const CHUNK: usize = 4 << 10;
 
 /// Entries in open addressing: each stands in the slot that the high bits of its hash name, or, where
 /// that is taken, in the next free one. So they are nearly in the order of their hashes, however many
@@ -15,9 +21,7 @@ const RESERVED: usize = 8;
 pub(super) struct Slots {
     /// A power of two of them, at most three quarters in use.
     pub(super) all: Vec<Entry>,
-    /// How many high bits of a hash are passed over.
-    skipped: u32,
-    /// How many bits of what is left name no slot.
+    /// How many bits of a hash name no slot.
     pub(super) shift: u32,
     used: usize,
 }
@@ -25,23 +29,13 @@ pub(super) struct Slots {
 impl Slots {
     /// Empty slots: `length` of them, a power of two above one.
     pub(super) fn new(length: usize) -> Slots {
-        Slots::of_partition(length, 0)
-    }
-
-    /// The same for hashes that are all alike in so many of their high bits.
-    pub(super) fn of_partition(length: usize, bits: u32) -> Slots {
         let mut all = Vec::new();
         // What is reserved and not touched is no memory yet. Where even that is refused, growing copies.
         if all.try_reserve_exact(length * RESERVED).is_ok() {
             pages::advise(&mut all);
         }
         all.resize(length, Entry::default());
-        Slots { all, skipped: bits, shift: u64::BITS - length.trailing_zeros(), used: 0 }
-    }
-
-    /// How many high bits of a hash are passed over.
-    pub(super) fn skipped(&self) -> u32 {
-        self.skipped
+        Slots { all, shift: u64::BITS - length.trailing_zeros(), used: 0 }
     }
 
     /// How many entries there are.
@@ -52,7 +46,7 @@ impl Slots {
     /// The home of a hash.
     #[inline(always)]
     pub(super) fn home(&self, hash: u64) -> usize {
-        place64(hash << self.skipped >> self.shift)
+        place64(hash >> self.shift)
     }
 
     /// The slot that has the piece of these bytes, or the free one that it may have. Of a short piece the
@@ -117,7 +111,7 @@ impl Slots {
         if length <= self.all.capacity() {
             return self.grow_in_place(length);
         }
-        let grown = Slots::of_partition(length, self.skipped);
+        let grown = Slots::new(length);
         let before = mem::replace(self, grown);
         before.entries().for_each(|entry| self.insert(*entry));
         self.used = before.used;
@@ -161,17 +155,38 @@ impl Slots {
         self.all.iter().filter(|entry| !entry.key.is_none())
     }
 
-    /// The entries of the hashes that begin with these bits, nearly in order.
+    /// Names the arena, one of several now, that the longer pieces are in.
+    pub(super) fn name_arena(&mut self, arena: u16) {
+        if arena > 0 {
+            self.all.iter_mut().for_each(|entry| entry.key = entry.key.in_arena(arena));
+        }
+    }
+
+    /// Adds the entries of another table, chunk by chunk of both on all threads.
     ///
-    /// There are no more such bits than name a slot.
-    pub(super) fn partition(&self, number: usize, bits: u32) -> impl Iterator<Item = &Entry> {
-        let width = self.all.len() >> bits;
-        let own = number * width..(number + 1) * width;
-        // What found no free slot there stands behind, before the next free one, or at the very beginning.
-        let behind = self.all[own.end..].iter().chain(&self.all[..own.start]);
-        let behind = behind.take_while(|entry| !entry.key.is_none());
-        let within = move |entry: &&Entry| place64(entry.key.hash() >> (u64::BITS - bits)) == number;
-        self.all[own].iter().filter(|entry| !entry.key.is_none()).chain(behind).filter(within)
+    /// # Errors
+    /// A count passes 2⁶⁴.
+    pub(super) fn take_in(&mut self, other: Slots, arenas: &[Arena]) -> Result<(), Fault> {
+        let bits = (self.all.len() / CHUNK).min(other.all.len()).max(1).ilog2();
+        let (own, others) = (self.all.len() >> bits, other.all.len() >> bits);
+        let chunks = self.all.par_chunks_mut(own).zip(other.all.par_chunks(others)).enumerate();
+        let taken = chunks.map(|(number, (slots, entries))| {
+            Chunk { slots, first_slot: number * own, shift: self.shift, arenas }.take_in(entries)
+        });
+        let taken = taken.collect::<Result<Vec<Taken>, Fault>>()?;
+        self.used += taken.iter().map(|taken| taken.new).sum::<usize>();
+        let left = taken.iter().flat_map(|taken| &taken.left);
+        left.copied().try_for_each(|entry| self.add(entry, arenas))
+    }
+
+    /// Adds an entry, whether its piece is there or not.
+    fn add(&mut self, entry: Entry, arenas: &[Arena]) -> Result<(), Fault> {
+        let slot = self.find(entry.key, entry.key.hash(), entry.key.long_bytes(arenas), arenas);
+        if self.all[slot].key.is_none() {
+            self.put(slot, entry);
+            return Ok(());
+        }
+        self.all[slot].unite(&entry, arenas)
     }
 
     /// Forgets all entries.
@@ -187,9 +202,57 @@ impl Slots {
     }
 }
 
+/// Slots of a table that one thread adds to.
+struct Chunk<'a> {
+    slots: &'a mut [Entry],
+    /// Where in the table they begin.
+    first_slot: usize,
+    shift: u32,
+    arenas: &'a [Arena],
+}
+
+/// What came of adding entries to a chunk.
+struct Taken {
+    /// How many pieces were new.
+    new: usize,
+    /// What may stand behind the chunk, or finds no room in it.
+    left: Vec<Entry>,
+}
+
+impl Chunk<'_> {
+    fn take_in(&mut self, entries: &[Entry]) -> Result<Taken, Fault> {
+        let free = self.slots.iter().filter(|slot| slot.key.is_none()).count();
+        // Some stay free, so that a search that goes through many chunks ends.
+        let room = free.saturating_sub(self.slots.len() / 8);
+        let mut taken = Taken { new: 0, left: Vec::new() };
+        for entry in entries.iter().filter(|entry| !entry.key.is_none()) {
+            match self.find(entry) {
+                Some(slot) if !self.slots[slot].key.is_none() => {
+                    self.slots[slot].unite(entry, self.arenas)?;
+                }
+                Some(slot) if taken.new < room => {
+                    self.slots[slot] = *entry;
+                    taken.new += 1;
+                }
+                _ => taken.left.push(*entry),
+            }
+        }
+        Ok(taken)
+    }
+
+    /// The slot of the chunk that has the entry's piece, or the free one where that would be.
+    fn find(&self, entry: &Entry) -> Option<usize> {
+        let (key, bytes) = (entry.key, entry.key.long_bytes(self.arenas));
+        // An entry may stand behind the chunk that its hash names.
+        let home = place64(key.hash() >> self.shift).checked_sub(self.first_slot)?;
+        let fits = |slot: &Entry| slot.key.is_none() || slot.key.is(key, bytes, self.arenas);
+        Some(home + self.slots.get(home..)?.iter().position(fits)?)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
+    use std::collections::{HashMap, HashSet};
 
     use proptest::prelude::*;
 
@@ -215,7 +278,6 @@ mod tests {
         fn all_that_was_put_is_found(
             pieces in prop::collection::hash_set(prop::collection::vec(any::<u8>(), 1..4), 0..400),
             length in prop::sample::select(vec![8, 64, 2048]),
-            bits in 1..4_u32,
         ) {
             let pieces: Vec<Vec<u8>> = pieces.into_iter().collect();
             let mut slots = filled(length, &pieces);
@@ -226,15 +288,37 @@ mod tests {
                 prop_assert!(!entry.key.is_none());
                 prop_assert_eq!(entry.first, first);
             }
-            let partitions = (0..1 << bits).flat_map(|number| slots.partition(number, bits));
-            let firsts: Vec<u64> = partitions.map(|entry| entry.first).collect();
-            prop_assert_eq!(firsts.len(), pieces.len());
-            prop_assert_eq!(firsts.iter().collect::<HashSet<_>>().len(), pieces.len());
             let mut sorted = pieces.clone();
             sorted.sort();
             let sorted_slots: Vec<Vec<u8>> =
                 slots.sort(&[]).iter().map(|entry| entry.key.bytes(&mut [0; 16], &[]).to_vec()).collect();
             prop_assert_eq!(sorted_slots, sorted);
+        }
+
+        #[test]
+        fn tables_of_any_lengths_are_summed(
+            tables in prop::collection::vec(prop::collection::vec(any::<[bool; 12]>(), 0..600), 2..4),
+            lengths in prop::collection::vec(prop::sample::select(vec![8, 64, 8192]), 3),
+        ) {
+            let pieces = |table: &Vec<[bool; 12]>| -> Vec<Vec<u8>> {
+                let distinct: HashSet<Vec<u8>> =
+                    table.iter().map(|bits| bits.iter().map(|&bit| u8::from(bit)).collect()).collect();
+                distinct.into_iter().collect()
+            };
+            let tables: Vec<Vec<Vec<u8>>> = tables.iter().map(pieces).collect();
+            let mut slots = tables.iter().zip(lengths).map(|(pieces, length)| filled(length, pieces));
+            let mut sum = slots.next().expect("two tables at least");
+            slots.try_for_each(|other| sum.take_in(other, &[])).expect("small counts");
+            let mut expected = HashMap::new();
+            for (first, piece) in tables.iter().flat_map(|pieces| (0..).zip(pieces)) {
+                let (count, least) = expected.entry(piece).or_insert((0, first));
+                (*count, *least) = (*count + 1, first.min(*least));
+            }
+            prop_assert_eq!(sum.used(), expected.len());
+            for (piece, (count, first)) in expected {
+                let entry = sum.all[slot_of(&sum, piece)];
+                prop_assert_eq!((entry.count.get(), entry.first), (count, first));
+            }
         }
     }
 }
