@@ -2,6 +2,8 @@
 
 #[path = "cli/counts.rs"]
 mod counts;
+#[path = "cli/foreign.rs"]
+mod foreign;
 #[path = "cli/learning.rs"]
 mod learning;
 

@@ -141,7 +141,7 @@ fn what_was_written_decodes_to_the_text() {
     let texts: Vec<Vec<u8>> = tokenmill::source::in_order(vec![source], 2)
         .flat_map(|batch| batch.unwrap().iter().map(|text| text.unwrap().to_vec()).collect::<Vec<_>>())
         .collect();
-    let end = vocabulary.specials()[0].id;
+    let end = vocabulary.added()[0].id;
     let mut row = 0;
     for batch in TokenReader::open(folder.path()).unwrap() {
         for ids in batch.unwrap().iter() {

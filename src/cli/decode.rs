@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use serde_json::json;
+use tokenmill::encode::{EncodeConfig, Encoder, Worker};
 use tokenmill::sink::{Declaration, TokenReader};
 use tokenmill::source::{Batch, Documents};
 use tokenmill::units::amount;
@@ -45,7 +46,9 @@ fn verify(
 ) -> Result<Done, Failure> {
     let plan = session.plan(flags::original(args, input))?;
     let input = Input::open(&plan, progress)?;
-    let mut original = Original::of(&input);
+    let encoder = rows.encoder()?;
+    let mut original =
+        Original::of(&input, encoder.as_ref().map(|encoder| (encoder.worker(), &rows.vocabulary)));
     let (mut count, mut text_bytes) = (0_u64, 0);
     rows.each(progress, &mut |text| {
         count += 1;
@@ -54,9 +57,16 @@ fn verify(
     })?;
     original.end(count)?;
     if session.json() {
-        session.print_json(&json!({ "identical": true, "rows": count, "text_bytes": text_bytes }))?;
+        let text_kept = encoder.is_none();
+        session.print_json(&json!({
+            "identical": true, "text_kept": text_kept, "rows": count, "text_bytes": text_bytes,
+        }))?;
     }
-    session.say(&format!("identical: {}, {}", counted(count, "document"), counted(text_bytes, "byte")));
+    let identical = match &encoder {
+        None => "identical",
+        Some(_) => "identical with what the tokenizer makes of the texts, which it does not keep as they are",
+    };
+    session.say(&format!("{identical}: {}, {}", counted(count, "document"), counted(text_bytes, "byte")));
     Ok(session.done(input.skipped()))
 }
 
@@ -68,6 +78,19 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
+    /// Encodes as the rows were, if the vocabulary does not keep texts as they are: then what it makes of them
+    /// is to be compared with.
+    fn encoder(&self) -> Result<Option<Encoder>> {
+        if self.vocabulary.keeps_text() {
+            return Ok(None);
+        }
+        let Some(file) = self.files.first() else { return Ok(None) };
+        let reader = TokenReader::open(Path::new(file))?;
+        let special = reader.declaration().map(|declaration| json!(declaration.special));
+        let special = special.and_then(|word| serde_json::from_value(word).ok()).unwrap_or_default();
+        Encoder::new(&self.vocabulary, EncodeConfig { special, ..EncodeConfig::default() }).map(Some)
+    }
+
     /// Hands the text of each row to `take`; `None` is a null row. The tokens that the files declare to
     /// stand around documents are left out.
     fn each(&self, observer: &dyn Observer, take: &mut dyn FnMut(Option<&[u8]>) -> Result<()>) -> Result<()> {
@@ -132,11 +155,13 @@ struct Original<'a> {
     documents: Documents<'static>,
     batch: Option<Batch>,
     row: usize,
+    /// What makes of a document what its tokens decode to, if that is something else.
+    remaking: Option<(Worker<'a>, &'a Vocabulary)>,
 }
 
 impl<'a> Original<'a> {
-    fn of(input: &'a Input) -> Original<'a> {
-        Original { input, documents: input.documents(), batch: None, row: 0 }
+    fn of(input: &'a Input, remaking: Option<(Worker<'a>, &'a Vocabulary)>) -> Original<'a> {
+        Original { input, documents: input.documents(), batch: None, row: 0, remaking }
     }
 
     /// Goes to the next document, and says whether there is one.
@@ -158,6 +183,14 @@ impl<'a> Original<'a> {
         }
         let Some(batch) = &self.batch else { return Ok(()) };
         let document = batch.iter().nth(self.row).flatten();
+        let mut remade = Vec::new();
+        let document = match (&mut self.remaking, document) {
+            (Some((worker, vocabulary)), Some(document)) => {
+                vocabulary.decode(worker.encode(document)?, &mut remade)?;
+                Some(&*remade)
+            }
+            _ => document,
+        };
         if document == text {
             return Ok(());
         }

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tokenmill::Result;
-use tokenmill::vocab::{Checks, TrainingRecord, Vocabulary, check, load};
+use tokenmill::vocab::{Around, Checks, TextRules, TrainingRecord, Vocabulary, check, load};
+use tokenmill::{Result, TokenId};
 
 use super::args::InspectArgs;
 use super::failure::Failure;
@@ -44,11 +44,8 @@ struct Facts {
 impl Facts {
     fn as_json(&self) -> Value {
         let vocabulary = &self.vocabulary;
-        let specials: Vec<Value> = vocabulary
-            .specials()
-            .iter()
-            .map(|special| json!({ "id": special.id, "text": special.text }))
-            .collect();
+        let specials: Vec<Value> =
+            vocabulary.specials().map(|special| json!({ "id": special.id, "text": special.text })).collect();
         let merges: Vec<Value> = vocabulary
             .merges()
             .iter()
@@ -68,9 +65,12 @@ impl Facts {
             "id_limit": vocabulary.id_limit(),
             "fingerprint": vocabulary.fingerprint(),
             "split": vocabulary.split(),
+            "text": vocabulary.rules(),
+            "around": vocabulary.around(),
             "ignore_merges": vocabulary.ignore_merges(),
             "longest_token_bytes": self.longest(),
             "special_tokens": specials,
+            "added_tokens": vocabulary.added(),
             "checks": self.checks,
             "shortcuts_hold": self.checks.shortcuts_hold(),
             "merges": merges,
@@ -93,17 +93,56 @@ impl Facts {
         writeln!(out, "longest token {} bytes", self.longest())?;
         writeln!(out, "split         {}", visible(vocabulary.split().to_string().as_bytes()))?;
         writeln!(out, "fingerprint   {}", vocabulary.fingerprint())?;
-        self.write_specials(out)?;
+        self.write_rules(out)?;
+        self.write_added(out)?;
         self.write_checks(out)?;
         self.write_merges(out, merges)
     }
 
-    fn write_specials(&self, out: &mut impl Write) -> io::Result<()> {
-        let specials = self.vocabulary.specials();
-        writeln!(out, "special tokens{}", if specials.is_empty() { " none" } else { "" })?;
-        specials.iter().try_for_each(|special| {
-            writeln!(out, "  {:>8}  {}", special.id, visible(special.text.as_bytes()))
-        })
+    /// What happens to text beside splitting, if anything.
+    fn write_rules(&self, out: &mut impl Write) -> io::Result<()> {
+        let TextRules { nfc, prefix_space } = self.vocabulary.rules();
+        if nfc {
+            writeln!(out, "normalizer    NFC")?;
+        }
+        if prefix_space {
+            writeln!(out, "prefix        a space before text that does not begin with one")?;
+        }
+        let Around { before, after } = self.vocabulary.around();
+        for (ids, role, side) in [(before, "bos", "before"), (after, "eos", "after")] {
+            if !ids.is_empty() {
+                let texts: Vec<String> = ids.iter().map(|&id| self.shown(id)).collect();
+                let texts = texts.join(" ");
+                writeln!(out, "post-processor {texts} {side} a text, which here is done by {role} only")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_added(&self, out: &mut impl Write) -> io::Result<()> {
+        for (special, title) in [(true, "special tokens"), (false, "added tokens")] {
+            let tokens = || self.vocabulary.added().iter().filter(move |added| added.special == special);
+            if tokens().next().is_some() {
+                writeln!(out, "{title}")?;
+            } else if special {
+                writeln!(out, "{title} none")?;
+            }
+            for added in tokens() {
+                let flags = [
+                    (added.single_word, "  single_word"),
+                    (added.lstrip, "  lstrip"),
+                    (added.rstrip, "  rstrip"),
+                    (added.normalized, "  normalized"),
+                ];
+                let flags: String = flags.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
+                writeln!(out, "  {:>8}  {}{flags}", added.id, visible(added.text.as_bytes()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn shown(&self, id: TokenId) -> String {
+        visible(self.vocabulary.bytes(id).unwrap_or_default())
     }
 
     fn write_checks(&self, out: &mut impl Write) -> io::Result<()> {
@@ -122,12 +161,12 @@ impl Facts {
 
     fn write_merges(&self, out: &mut impl Write, most: usize) -> io::Result<()> {
         let merges = self.vocabulary.merges();
-        let shown = |id| visible(self.vocabulary.bytes(id).unwrap_or_default());
         for (number, merge) in merges.iter().enumerate().take(most) {
             if number == 0 {
                 writeln!(out, "merges")?;
             }
-            let (left, right, result) = (shown(merge.left), shown(merge.right), shown(merge.result));
+            let (left, right, result) =
+                (self.shown(merge.left), self.shown(merge.right), self.shown(merge.result));
             write!(out, "  {:>8}  '{left}' + '{right}' → '{result}'", merge.result)?;
             match self.count(number) {
                 Some(count) => writeln!(out, "  {count}")?,

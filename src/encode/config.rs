@@ -3,6 +3,8 @@ use serde::{Deserialize, Serialize};
 use crate::units::TokenId;
 
 /// What text that looks like a special token becomes.
+///
+/// Added tokens that are not special are ordinary vocabulary, and found under every policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpecialPolicy {
@@ -20,6 +22,8 @@ pub enum SpecialPolicy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EncodeConfig {
     /// What text that looks like a special token becomes.
+    ///
+    /// Added tokens that are not special are ordinary vocabulary, and found under every policy.
     pub special: SpecialPolicy,
     /// The token put before every document, if any.
     pub bos: Option<TokenId>,

@@ -1,15 +1,16 @@
 use rustc_hash::FxHashMap;
 
-use super::config::{EncodeConfig, SpecialPolicy};
+use super::config::EncodeConfig;
 use super::fault::Fault;
 use super::long;
 use super::pairs::Pairs;
+use super::prepare::Preparation;
 use super::worker::Worker;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
-use crate::split::{self, SpecialFinder, SplitPattern, Splitter};
+use crate::split::{self, SplitPattern, Splitter};
 use crate::units::TokenId;
-use crate::vocab::{SpecialToken, Vocabulary};
+use crate::vocab::Vocabulary;
 
 /// What encoding with one vocabulary needs, made once and shared by all threads.
 ///
@@ -22,16 +23,9 @@ pub struct Encoder {
     pub(super) splitter: Option<Box<dyn Splitter>>,
     /// Tokens by their bytes, if a piece that is a token stays whole.
     pub(super) whole: Option<FxHashMap<Box<[u8]>, TokenId>>,
-    /// Special tokens, if they are looked for.
-    pub(super) specials: Option<Specials>,
+    /// What happens to a text first, if anything.
+    pub(super) preparation: Option<Preparation>,
     pub(super) config: EncodeConfig,
-}
-
-/// Where special tokens stand in a text, and what they are.
-pub(super) struct Specials {
-    pub(super) finder: SpecialFinder,
-    /// As the finder numbers them.
-    pub(super) tokens: Vec<SpecialToken>,
 }
 
 impl Encoder {
@@ -54,16 +48,12 @@ impl Encoder {
         splitter: Option<Box<dyn Splitter>>,
     ) -> Result<Encoder> {
         check(vocabulary, &config)?;
-        let specials = match config.special {
-            SpecialPolicy::Text => None,
-            SpecialPolicy::Allow | SpecialPolicy::Forbid => Some(specials(vocabulary)?),
-        };
         Ok(Encoder {
             pairs: Pairs::new(vocabulary),
             byte_ids: *vocabulary.byte_ids(),
             splitter,
             whole: vocabulary.ignore_merges().then(|| tokens_by_bytes(vocabulary)),
-            specials,
+            preparation: Preparation::new(vocabulary, config.special)?,
             config,
         })
     }
@@ -98,20 +88,11 @@ fn check(vocabulary: &Vocabulary, config: &EncodeConfig) -> Result<()> {
     Ok(())
 }
 
-fn specials(vocabulary: &Vocabulary) -> Result<Specials> {
-    let tokens = vocabulary.specials().to_vec();
-    let texts: Vec<&str> = tokens.iter().map(|token| token.text.as_str()).collect();
-    Ok(Specials { finder: SpecialFinder::new(&texts)?, tokens })
-}
-
-/// Tokens that are not special by their bytes; of equal ones the lowest id.
+/// Tokens that text is merged into, by their bytes; of equal ones the lowest id.
 fn tokens_by_bytes(vocabulary: &Vocabulary) -> FxHashMap<Box<[u8]>, TokenId> {
-    let special: Vec<TokenId> = vocabulary.specials().iter().map(|token| token.id).collect();
     let mut whole = FxHashMap::default();
-    for id in (0..vocabulary.id_limit()).map(TokenId::from_index) {
-        if let Some(bytes) = vocabulary.bytes(id).filter(|_| special.binary_search(&id).is_err()) {
-            whole.entry(bytes.into()).or_insert(id);
-        }
+    for (id, bytes) in vocabulary.ordinary() {
+        whole.entry(bytes.into()).or_insert(id);
     }
     whole
 }

@@ -3,6 +3,9 @@
 //! One shared, read-only [`Encoder`]; one cheap [`Worker`] a thread. Knows nothing of counting and
 //! training: a tokenizer from elsewhere encodes as well as ours.
 //!
+//! First, where the vocabulary says so, added tokens are found in a text and what stands between them is normalized;
+//! then it is split into pieces.
+//!
 //! To encode a piece means: while any adjacent pair of tokens is in the merge list, merge the pair of
 //! lowest rank, the leftmost among equals. [`mod@reference`] says just that; everything else here gives
 //! the same ids sooner, for every text and every merge list.
@@ -14,6 +17,8 @@ mod pairs;
 mod merge;
 mod long;
 mod cache;
+mod normal;
+mod prepare;
 mod encoder;
 mod worker;
 mod batches;

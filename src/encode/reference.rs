@@ -28,9 +28,7 @@ pub fn merge_piece(vocabulary: &Vocabulary, piece: &[u8]) -> Vec<TokenId> {
     }
 }
 
-/// The lowest token, special ones apart, that has exactly these bytes.
+/// The lowest token, added ones apart, that has exactly these bytes.
 fn whole_token(vocabulary: &Vocabulary, piece: &[u8]) -> Option<TokenId> {
-    let special = |id| vocabulary.specials().iter().any(|token| token.id == id);
-    let mut ids = (0..vocabulary.id_limit()).map(TokenId::from_index);
-    ids.find(|&id| vocabulary.bytes(id) == Some(piece) && !special(id))
+    vocabulary.ordinary().find(|(_, bytes)| *bytes == piece).map(|(id, _)| id)
 }

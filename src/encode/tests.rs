@@ -11,9 +11,10 @@ use crate::observer::Silent;
 use crate::split::{Named, SplitPattern, Splitter};
 use crate::train::{self, TrainConfig};
 use crate::units::{Count, TokenId, low32, place};
-use crate::vocab::{RankedMerge, SpecialToken, SpecialTokensAt, Vocabulary, VocabularyParts};
+use crate::vocab::{AddedToken, RankedMerge, SpecialTokensAt, Vocabulary, VocabularyParts};
 
 mod batches;
+mod prepared;
 mod specials;
 
 /// Long runs of few letters now and then, or any bytes.
@@ -58,8 +59,7 @@ fn arbitrary() -> impl Strategy<Value = VocabularyParts> {
             add_draft(&mut tokens, &mut merging, &mut merges, (left, right, own, rank));
         }
         let tokens = tokens.into_iter().enumerate().map(|(id, bytes)| (TokenId::from_index(id), bytes));
-        let split = SplitPattern::None;
-        VocabularyParts { tokens: tokens.collect(), specials: Vec::new(), merges, split, ignore_merges }
+        VocabularyParts { tokens: tokens.collect(), merges, ignore_merges, ..VocabularyParts::default() }
     })
 }
 
@@ -172,8 +172,7 @@ fn merging(merges: &[(&str, &str, u32)]) -> Vocabulary {
     };
     let merges = merges.iter().map(ranked).collect();
     let tokens = (0..).map(TokenId::new).zip(tokens).collect();
-    let (specials, split) = (Vec::new(), SplitPattern::None);
-    Vocabulary::new(VocabularyParts { tokens, specials, merges, split, ignore_merges: false })
+    Vocabulary::new(VocabularyParts { tokens, merges, ..VocabularyParts::default() })
         .expect("a valid merge list")
 }
 

@@ -1,14 +1,13 @@
 use super::cache::{self, Cache};
-use super::config::SpecialPolicy;
-use super::encoder::{Encoder, Specials};
+use super::encoder::Encoder;
 use super::fault::Fault;
 use super::long;
 use super::merge::Merger;
+use super::prepare::Part;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
-use crate::split::{SHORT, Segment, ShortPiece, Splitter};
+use crate::split::{SHORT, ShortPiece, Splitter};
 use crate::units::{TokenId, place};
-use crate::vocab::SpecialToken;
 
 /// Text is split in windows of about this size, so that the places of its pieces stay in the cache.
 const WINDOW: usize = 8 << 10;
@@ -61,8 +60,15 @@ impl<'e> Worker<'e> {
     pub fn append(&mut self, text: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
         let encoder = self.encoder;
         ids.extend(encoder.config.bos);
-        match &encoder.specials {
-            Some(specials) => self.between(specials, text, ids)?,
+        match &encoder.preparation {
+            Some(preparation) => preparation.each(text, &mut |part| match part {
+                Part::Text(text) => self.ordinary(text, ids),
+                Part::Token(token) => {
+                    self.specials += u64::from(token.special);
+                    ids.push(token.id);
+                    Ok(())
+                }
+            })?,
             None => self.ordinary(text, ids)?,
         }
         ids.extend(encoder.config.eos);
@@ -74,24 +80,7 @@ impl<'e> Worker<'e> {
         self.specials
     }
 
-    fn between(&mut self, specials: &Specials, text: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
-        for segment in specials.finder.segments(text) {
-            match segment {
-                Segment::Text(range) => self.ordinary(&text[range], ids)?,
-                Segment::Special(which, range) => {
-                    let token = &specials.tokens[which];
-                    if self.encoder.config.special == SpecialPolicy::Forbid {
-                        return Err(forbidden(token, range.start));
-                    }
-                    ids.push(token.id);
-                    self.specials += 1;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Encodes text in which nothing is special.
+    /// Encodes text in which no token is looked for.
     fn ordinary(&mut self, text: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
         let Some(splitter) = self.encoder.splitter.as_deref() else {
             return if text.is_empty() { Ok(()) } else { self.merge(text, ids) };
@@ -202,11 +191,6 @@ fn window_end(splitter: &dyn Splitter, text: &[u8]) -> usize {
         }
     }
     text.len()
-}
-
-fn forbidden(token: &SpecialToken, offset: usize) -> Error {
-    Error::new(ErrorKind::Failed, Fault::SpecialInText { text: token.text.clone(), offset })
-        .with_help("take special tokens in texts as text or allow them, or leave the document out")
 }
 
 fn too_long(bytes: usize) -> Error {

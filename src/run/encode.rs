@@ -151,11 +151,10 @@ impl AddedTokens {
 pub(super) fn added_tokens(encode: &EncodePlan, vocabulary: &Vocabulary) -> Result<AddedTokens> {
     let find = |name: &Option<String>| -> Result<Option<DeclaredToken>> {
         let Some(text) = name else { return Ok(None) };
-        let found = vocabulary.specials().iter().find(|special| special.text == *text);
+        let found = vocabulary.specials().find(|special| special.text == *text);
         let found = found.ok_or_else(|| {
             let tokenizer = encode.tokenizer.as_deref().unwrap_or(Path::new("the tokenizer")).to_owned();
-            let known: Vec<&str> =
-                vocabulary.specials().iter().map(|special| special.text.as_str()).collect();
+            let known: Vec<&str> = vocabulary.specials().map(|special| special.text.as_str()).collect();
             let help = match known.as_slice() {
                 [] => "it has none at all: name them when it is trained ([train] special_tokens)".to_owned(),
                 known => format!("it has {}", known.join(", ")),

@@ -162,8 +162,8 @@ fn vocabulary_facts(vocabulary: &Vocabulary) -> VocabularyFacts {
     by_length.sort_by_key(|&(length, id)| (std::cmp::Reverse(length), id));
     let longer = vocabulary.merges().iter().map(|merge| merge.result);
     VocabularyFacts {
-        tokens: amount(by_length.len() + vocabulary.specials().len()),
-        special_tokens: vocabulary.specials().iter().map(|special| shown(vocabulary, special.id)).collect(),
+        tokens: amount(vocabulary.tokens().count()),
+        special_tokens: vocabulary.specials().map(|special| shown(vocabulary, special.id)).collect(),
         token_lengths,
         first_tokens: longer.take(SHOWN).map(|id| shown(vocabulary, id)).collect(),
         longest_tokens: by_length.iter().take(SHOWN).map(|&(_, id)| shown(vocabulary, id)).collect(),

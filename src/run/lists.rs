@@ -27,16 +27,15 @@ use crate::vocab::{self, LoadOptions, SpecialTokensAt, TrainingRecord, Vocabular
 pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()> {
     let Some(path) = recipe.extend.clone() else { return Ok(()) };
     let vocabulary = vocab::load(Path::new(&path), &LoadOptions::default(), observer)?;
-    let tokens = 256 + vocabulary.merge_list()?.len() + vocabulary.specials().len();
+    let tokens = 256 + vocabulary.merge_list()?.len() + vocabulary.specials().count();
     heed(recipe, &path, &vocabulary);
     let keys = recipe.train.get_or_insert_default();
     if keys.special_tokens_at.is_none() {
-        let first =
-            vocabulary.specials().first().is_some_and(|special| special.id < vocabulary.byte_ids()[0]);
+        let first = vocabulary.specials().next().is_some_and(|special| special.id < vocabulary.byte_ids()[0]);
         keys.special_tokens_at = first.then(|| Given::flag(SpecialTokensAt::Start));
     }
     let largest = keys.vocab_size.as_ref().and_then(|sizes| sizes.value.iter().map(|size| size.value).max());
-    let merges = amount(256 + vocabulary.specials().len());
+    let merges = amount(256 + vocabulary.specials().count());
     let asked = largest.or_else(|| Some(keys.merges.as_ref()?.value.saturating_add(merges)));
     if asked.is_some_and(|asked| asked < amount(tokens)) {
         let key = if largest.is_some() { "vocab_size" } else { "merges" };
@@ -48,7 +47,7 @@ pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()
 }
 
 fn heed(recipe: &mut Recipe, path: &str, vocabulary: &Vocabulary) {
-    let specials: Vec<String> = vocabulary.specials().iter().map(|special| special.text.clone()).collect();
+    let specials: Vec<String> = vocabulary.specials().map(|special| special.text.clone()).collect();
     Fixed { by: path, split: vocabulary.split(), boundary: None, specials: &specials }.heed(recipe);
 }
 

@@ -23,14 +23,16 @@ pub(super) enum Fault {
     #[error(
         "{construct} in the pattern {pattern:?} means one thing here and another in Hugging Face's engine"
     )]
-    Dialect { pattern: String, construct: &'static str },
+    Dialect { pattern: String, construct: String },
     #[error(
         "a text of {bytes} bytes, in which no certain cut is found, is too long: at most {} can be split",
         u32::MAX
     )]
     TooLong { bytes: usize },
-    #[error("the split has {steps} steps that are not those of a pattern known here")]
-    Steps { steps: usize },
+    #[error(
+        "the pattern {pattern:?} leaves out text at byte {at}, which Hugging Face's tokenizers would drop"
+    )]
+    Gap { pattern: String, at: usize },
     #[error("special token number {number} is empty")]
     EmptySpecial { number: usize },
     #[error("the special tokens are too many or too long to search for")]
@@ -50,14 +52,14 @@ impl From<Fault> for Error {
             ),
             Fault::Dialect { .. } => (
                 ErrorKind::Usage,
-                Some(r"write (?>x{1,3}) instead of x{1,3}+, \A instead of ^ and \z instead of $"),
+                Some(
+                    r"write (?>x{1,3}) instead of x{1,3}+, \A instead of ^, \z instead of $, and [\p{L}\p{M}\p{Nd}\p{Pc}] instead of \w",
+                ),
             ),
             Fault::TooLong { .. } => {
                 (ErrorKind::Failed, Some("cut the document, or use a pattern that has a name"))
             }
-            Fault::Steps { .. } => {
-                (ErrorKind::Failed, Some("name the pattern that cuts the same, as one regular expression"))
-            }
+            Fault::Gap { .. } => (ErrorKind::Failed, Some("leave the document out")),
             Fault::EmptySpecial { .. } | Fault::Specials(_) => (ErrorKind::Usage, None),
         };
         let error = Error::new(kind, fault);

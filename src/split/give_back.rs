@@ -2,7 +2,7 @@ use fancy_regex::Regex;
 
 use super::Splitter;
 use super::classes::Classes;
-use super::regex::{backtracking, compile, split_lossy};
+use super::regex::{backtracking, compile, gap, split_lossy};
 use crate::error::Result;
 
 /// How most published patterns end: all white space but the last character, which then belongs to the
@@ -16,6 +16,7 @@ pub(super) struct GiveBack {
     /// The other alternatives, and as the last group all white space.
     regex: Regex,
     classes: &'static Classes,
+    covers: bool,
 }
 
 impl GiveBack {
@@ -27,7 +28,12 @@ impl GiveBack {
             return None;
         }
         let regex = compile(&format!(r"{others}|(\s+)")).ok()?;
-        Some(GiveBack { regex, classes: Classes::get() })
+        Some(GiveBack { regex, classes: Classes::get(), covers: false })
+    }
+
+    /// The same, to which text that no match takes can be an error.
+    pub(super) fn covering(self, covers: bool) -> GiveBack {
+        GiveBack { covers, ..self }
     }
 
     fn pieces(&self, text: &str, take: &mut dyn FnMut(usize)) -> Result<()> {
@@ -40,6 +46,7 @@ impl GiveBack {
                 continue;
             }
             if found.start() > done {
+                self.unmatched(done)?;
                 take(found.start());
             }
             done = self.end(text, found.start(), found.end()).map_err(failed(at))?;
@@ -47,9 +54,14 @@ impl GiveBack {
             at = done;
         }
         if done < text.len() {
+            self.unmatched(done)?;
             take(text.len());
         }
         Ok(())
+    }
+
+    fn unmatched(&self, at: usize) -> Result<()> {
+        if self.covers { Err(gap(&self.regex, at)) } else { Ok(()) }
     }
 
     /// Where a match ends when white space has given back its last character.

@@ -5,6 +5,7 @@
 //! Knows nothing of documents, counts or tokens.
 
 mod pattern;
+mod dialect;
 mod special;
 mod short;
 mod classes;
@@ -12,12 +13,14 @@ mod scanner;
 #[doc(hidden)]
 pub mod regex;
 mod give_back;
+mod steps;
 mod fault;
 
 pub use pattern::{Named, NotPattern, SplitPattern};
 pub use scanner::Instructions;
 pub(crate) use short::{SHORT, ShortPiece, halves};
 pub use special::{Segment, Segments, SpecialFinder};
+pub use steps::SplitStep;
 
 use crate::error::Result;
 
@@ -48,13 +51,17 @@ pub fn splitter(pattern: &SplitPattern) -> Result<Box<dyn Splitter>> {
     Ok(match pattern {
         SplitPattern::None => Box::new(Whole),
         SplitPattern::Named(name) => Box::new(scanner::Scanner::new(*name, Instructions::best())),
-        SplitPattern::Custom(text) => {
-            let plain = regex::RegexSplitter::new(text)?;
-            match give_back::GiveBack::new(text) {
-                Some(linear) => Box::new(linear),
-                None => Box::new(plain),
-            }
-        }
+        SplitPattern::Custom(text) => by_regex(text, false)?,
+        SplitPattern::Steps(steps) => Box::new(steps::Chain::new(steps)?),
+    })
+}
+
+/// The splitter of a regular expression; if it `covers`, text that it does not match is an error.
+fn by_regex(text: &str, covers: bool) -> Result<Box<dyn Splitter>> {
+    let plain = regex::RegexSplitter::new(text)?;
+    Ok(match give_back::GiveBack::new(text) {
+        Some(linear) => Box::new(linear.covering(covers)),
+        None => Box::new(plain.covering(covers)),
     })
 }
 

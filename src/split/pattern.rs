@@ -6,7 +6,8 @@ use serde::de::{self, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::fault::Fault;
+use super::dialect::{same_in_both, translated};
+use super::steps::SplitStep;
 use crate::error::Result;
 
 /// How text is cut into pieces.
@@ -21,6 +22,8 @@ pub enum SplitPattern {
     Named(Named),
     /// By a regular expression: matches and the text between matches are the pieces.
     Custom(String),
+    /// By several cuts, each of which cuts the pieces of the one before. Only files of tokenizers say so.
+    Steps(Vec<SplitStep>),
 }
 
 /// The patterns that have a name.
@@ -136,16 +139,6 @@ impl Named {
         }
     }
 
-    /// A regular expression that cuts the same in Oniguruma, which Hugging Face's tokenizers use.
-    pub const fn oniguruma(self) -> &'static str {
-        match self {
-            Named::Cl100k => CL100K_ONIGURUMA,
-            Named::Gpt2 | Named::Gpt4 | Named::O200k | Named::Nanochat | Named::Qwen2 | Named::DeepSeekV3 => {
-                self.regex()
-            }
-        }
-    }
-
     /// Expressions in Oniguruma's dialect that cut the same if each cuts the pieces of the one before, as
     /// the origin's `tokenizer.json` has them.
     pub const fn steps(&self) -> &[&'static str] {
@@ -176,77 +169,69 @@ impl SplitPattern {
         if let Some(known) = recognised(text, Dialect::Oniguruma) {
             return Ok(known);
         }
-        same_in_both(text)?;
-        Ok(SplitPattern::Custom(text.to_owned()))
+        translated(text).map(SplitPattern::Custom)
     }
 
-    /// The pattern of expressions in Oniguruma's dialect each of which cuts the pieces of the one before.
-    ///
-    /// # Errors
-    /// They are several, and not the ones of a pattern that has a name; or as for one.
-    pub fn from_steps(steps: &[String]) -> Result<SplitPattern> {
-        if let [regex] = steps {
-            return SplitPattern::from_oniguruma(regex);
-        }
-        let same = |(step, known): (&String, &&str)| escaped(step) == escaped(known);
+    /// The pattern that cuts a text off wherever it stands.
+    pub fn of_literal(text: &str) -> SplitPattern {
+        SplitPattern::Custom(fancy_regex::escape(text).into_owned())
+    }
+
+    /// The pattern of cuts each of which cuts the pieces of the one before; one that has a name if they are
+    /// those of its origin.
+    pub fn from_steps(mut steps: Vec<SplitStep>) -> SplitPattern {
+        let same = |(step, known): (&SplitStep, &&str)| match &step.pattern {
+            SplitPattern::Custom(regex) => escaped(regex) == escaped(known),
+            _ => false,
+        };
         let is =
             |named: &Named| named.steps().len() == steps.len() && steps.iter().zip(named.steps()).all(same);
-        match Named::ALL.into_iter().find(is) {
-            Some(named) => Ok(SplitPattern::Named(named)),
-            None => Err(Fault::Steps { steps: steps.len() }.into()),
+        if let Some(named) = Named::ALL.into_iter().find(is) {
+            return SplitPattern::Named(named);
+        }
+        match &mut *steps {
+            [] => SplitPattern::None,
+            [SplitStep { pattern, covers: false }] => std::mem::take(pattern),
+            _ => SplitPattern::Steps(steps),
         }
     }
 
-    /// The regular expression in the dialect of fancy-regex, tiktoken, and Python's `regex`.
-    pub fn regex(&self) -> &str {
+    /// The regular expression in the dialect of fancy-regex, tiktoken, and Python's `regex`; `None` if it
+    /// takes several.
+    pub fn regex(&self) -> Option<&str> {
         match self {
-            SplitPattern::None => UNSPLIT,
-            SplitPattern::Named(named) => named.regex(),
-            SplitPattern::Custom(text) => text,
+            SplitPattern::None => Some(UNSPLIT),
+            SplitPattern::Named(named) => Some(named.regex()),
+            SplitPattern::Custom(text) => Some(text),
+            SplitPattern::Steps(_) => None,
         }
     }
 
-    /// A regular expression that cuts the same in Oniguruma.
+    /// Regular expressions in Oniguruma's dialect that cut the same if each cuts the pieces of the one
+    /// before; with each, whether it covers every text.
     ///
     /// # Errors
     /// A custom pattern uses what means something else in Oniguruma than here.
-    pub fn oniguruma(&self) -> Result<&str> {
-        match self {
-            SplitPattern::None => Ok(r"(?m:.+)"),
-            SplitPattern::Named(named) => Ok(named.oniguruma()),
-            SplitPattern::Custom(text) => same_in_both(text).map(|()| text.as_str()),
-        }
+    pub fn oniguruma(&self) -> Result<Vec<(&str, bool)>> {
+        Ok(match self {
+            SplitPattern::None => vec![(r"(?m:.+)", false)],
+            SplitPattern::Named(named) => named.steps().iter().map(|&step| (step, false)).collect(),
+            SplitPattern::Custom(text) => vec![(same_in_both(text)?, false)],
+            SplitPattern::Steps(steps) => {
+                let mut all = Vec::with_capacity(steps.len());
+                for step in steps {
+                    let cuts = step.pattern.oniguruma()?;
+                    all.extend(cuts.into_iter().map(|(cut, _)| (cut, step.covers)));
+                }
+                all
+            }
+        })
     }
 }
 
 /// With line breaks as escapes, which some write as they are.
 fn escaped(regex: &str) -> String {
     regex.replace('\r', r"\r").replace('\n', r"\n")
-}
-
-/// Refuses the constructs that both engines accept and understand differently.
-fn same_in_both(text: &str) -> Result<()> {
-    let refuse = |construct| Err(Fault::Dialect { pattern: text.to_owned(), construct }.into());
-    let mut class_depth = 0_usize;
-    let mut rest = text.chars();
-    while let Some(character) = rest.next() {
-        match character {
-            '\\' => {
-                rest.next();
-                // `\p{L}+` repeats a class; only the braces of a repetition are meant below.
-                if rest.as_str().starts_with('{') {
-                    rest.find(|&end| end == '}');
-                }
-            }
-            '[' => class_depth += 1,
-            ']' => class_depth = class_depth.saturating_sub(1),
-            '}' if class_depth == 0 && rest.as_str().starts_with('+') => return refuse("}+"),
-            '^' if class_depth == 0 => return refuse("^"),
-            '$' if class_depth == 0 => return refuse("$"),
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -327,12 +312,15 @@ fn spelled(text: &str, alternatives: &[Spellings]) -> bool {
 }
 
 impl fmt::Display for SplitPattern {
-    /// The name, or the regular expression of a custom pattern.
+    /// The name, or the regular expression of a custom pattern; of several, one after the other.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SplitPattern::None => f.write_str("none"),
             SplitPattern::Named(named) => f.write_str(named.name()),
             SplitPattern::Custom(text) => f.write_str(text),
+            SplitPattern::Steps(steps) => steps.iter().enumerate().try_for_each(|(number, step)| {
+                write!(f, "{}{}", if number == 0 { "" } else { " then " }, step.pattern)
+            }),
         }
     }
 }
@@ -369,6 +357,7 @@ impl Serialize for SplitPattern {
                 map.serialize_entry("regex", text)?;
                 map.end()
             }
+            SplitPattern::Steps(steps) => steps.serialize(serializer),
             SplitPattern::None | SplitPattern::Named(_) => serializer.collect_str(self),
         }
     }

@@ -7,7 +7,7 @@ use fancy_regex::{Regex, RegexBuilder};
 
 use super::fault::Fault;
 use super::{Splitter, length32};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::units::low32;
 
 /// Splits by any regular expression that fancy-regex understands.
@@ -16,6 +16,7 @@ use crate::units::low32;
 /// than a thousand million steps back, or remembers more than a million places, is an error.
 pub struct RegexSplitter {
     regexes: Vec<Regex>,
+    covers: bool,
 }
 
 /// More than any search needs that does not grow faster than its text of some 100 MB.
@@ -39,7 +40,13 @@ impl RegexSplitter {
     /// # Errors
     /// As for one.
     pub fn sequence(patterns: &[&str]) -> Result<RegexSplitter> {
-        Ok(RegexSplitter { regexes: patterns.iter().map(|pattern| checked(pattern)).collect::<Result<_>>()? })
+        let regexes = patterns.iter().map(|pattern| checked(pattern)).collect::<Result<_>>()?;
+        Ok(RegexSplitter { regexes, covers: false })
+    }
+
+    /// The same, to which text that no match takes can be an error.
+    pub(super) fn covering(self, covers: bool) -> RegexSplitter {
+        RegexSplitter { covers, ..self }
     }
 }
 
@@ -54,30 +61,36 @@ fn checked(pattern: &str) -> Result<Regex> {
 
 /// Tells `take` the end of each piece: of each match, and of the text before it that no match takes;
 /// of each of these, the pieces of the other expressions. `base` is where the text begins.
-fn cut(regexes: &[Regex], text: &str, base: usize, take: &mut dyn FnMut(usize)) -> Result<()> {
+fn cut(regexes: &[Regex], covers: bool, text: &str, base: usize, take: &mut dyn FnMut(usize)) -> Result<()> {
     let Some((regex, others)) = regexes.split_first() else {
         take(base + text.len());
         return Ok(());
     };
     let mut done = 0;
-    let mut piece = |end: usize| {
+    let mut piece = |end: usize, matched: bool| {
         let start = std::mem::replace(&mut done, end);
-        if start < end { cut(others, &text[start..end], base + start, take) } else { Ok(()) }
+        if start == end {
+            return Ok(());
+        }
+        if covers && !matched {
+            return Err(gap(regex, base + start));
+        }
+        cut(others, covers, &text[start..end], base + start, take)
     };
     for found in regex.find_iter(text) {
         let found = found.map_err(|cause| backtracking(regex, base, cause))?;
         // An expression can match empty text in the middle even if it does not match an empty text.
         if found.start() < found.end() {
-            piece(found.start())?;
-            piece(found.end())?;
+            piece(found.start(), false)?;
+            piece(found.end(), true)?;
         }
     }
-    piece(text.len())
+    piece(text.len(), false)
 }
 
 impl Splitter for RegexSplitter {
     fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
-        split_lossy(text, ends, |text, take| cut(&self.regexes, text, 0, take))
+        split_lossy(text, ends, |text, take| cut(&self.regexes, self.covers, text, 0, take))
     }
 
     fn certain_cut(&self, _text: &[u8], _limit: usize) -> Option<usize> {
@@ -87,6 +100,11 @@ impl Splitter for RegexSplitter {
 
 pub(super) fn backtracking(regex: &Regex, at: usize, cause: fancy_regex::Error) -> Fault {
     Fault::Backtracking { pattern: regex.as_str().to_owned(), at, cause: Box::new(cause) }
+}
+
+/// The error of an expression that should match every text.
+pub(super) fn gap(regex: &Regex, at: usize) -> Error {
+    Fault::Gap { pattern: regex.as_str().to_owned(), at }.into()
 }
 
 /// Lets `pieces` cut the text as it reads with replacement characters, and maps the ends back.

@@ -20,16 +20,16 @@ pub(super) enum Fault {
     Holes { tokens: usize, highest: TokenId, limit: usize },
     #[error("merge {merge} uses token {id}, which does not exist")]
     MergeUnknown { merge: usize, id: TokenId },
-    #[error("merge {merge} uses special token {id} ({text:?})")]
-    MergeSpecial { merge: usize, id: TokenId, text: String },
+    #[error("merge {merge} uses token {id} ({text:?}), which is an added token only")]
+    MergeAdded { merge: usize, id: TokenId, text: String },
     #[error("merge {merge} makes token {result}, whose bytes are not those of {left} and {right} together")]
     MergeBytes { merge: usize, left: TokenId, right: TokenId, result: TokenId },
     #[error("merge {merge} joins {left} and {right}, which an earlier merge joins already")]
     PairTwice { merge: usize, left: TokenId, right: TokenId },
-    #[error("a special token is empty")]
-    SpecialEmpty,
-    #[error("special token {0:?} is there twice")]
-    SpecialTwice(String),
+    #[error("an added token is empty")]
+    AddedEmpty,
+    #[error("added token {0:?} is there twice")]
+    AddedTwice(String),
     #[error("special token {text:?} is also ordinary token {id}")]
     SpecialIsToken { text: String, id: TokenId },
     #[error("the tokenizer is no plain list of merges: {problem}")]
@@ -55,6 +55,8 @@ pub(super) enum Fault {
     MergeKey { merge: usize, left: String, right: String, missing: String },
     #[error("added token {text:?} has id {added}, but the vocabulary gives it id {listed}")]
     AddedId { text: String, added: TokenId, listed: TokenId },
+    #[error("added token {text:?} has id {added}, but Hugging Face's tokenizers would number it {counted}")]
+    AddedNumber { text: String, added: TokenId, counted: TokenId },
     #[error("nothing says how text is split")]
     NoSplit,
     #[error("the split asked for is not the one the file names")]
@@ -86,8 +88,8 @@ pub(super) enum LineProblem {
 pub(super) enum Limit {
     #[error("tokens {first} and {second} have equal bytes")]
     EqualBytes { first: TokenId, second: TokenId },
-    #[error("special token {text:?} is spelled as token {id} is there")]
-    SpecialSpelled { text: String, id: TokenId },
+    #[error("added token {text:?} is spelled as token {id} is there")]
+    AddedSpelled { text: String, id: TokenId },
     #[error("special token {0:?} has white space in it")]
     SpecialSpace(String),
     #[error("the split pattern begins or ends with white space, or has a line break")]
@@ -110,6 +112,23 @@ pub(super) enum Limit {
     NotGpt2Split,
     #[error("merge {merge} would read as a header line")]
     LooksLikeHeader { merge: usize },
+    #[error("added token {text:?} has id {id}, and would be numbered {counted}")]
+    AddedNumber { text: String, id: TokenId, counted: TokenId },
+    #[error("{0}")]
+    Foreign(Foreign),
+}
+
+/// What only tokenizers from elsewhere do to a text, and only `tokenizer.json` can say.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Foreign {
+    #[error("it brings text into normalization form C")]
+    Nfc,
+    #[error("it puts a space before text")]
+    PrefixSpace,
+    #[error("it splits text in several steps")]
+    Steps,
+    #[error("added token {0:?} is not special, or found in a way of its own")]
+    Added(String),
 }
 
 impl Fault {
@@ -149,7 +168,10 @@ impl Fault {
 
     fn help(&self) -> Option<&'static str> {
         Some(match self {
-            Fault::NoSplit => "name the split pattern it was made for, for example gpt4 or none",
+            Fault::NoSplit => {
+                "name the split pattern it was made for, for example gpt4 or none; cl100k_base.tiktoken and \
+                 OpenAI's other files are known by their names"
+            }
             Fault::OtherSplit => "leave out the split pattern: the file says it",
             Fault::UnknownFormat => {
                 "give a tokenizer.json, a .tiktoken file, a minbpe .model, a vocab.json beside its \

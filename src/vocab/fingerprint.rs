@@ -2,7 +2,7 @@ use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
-use super::Vocabulary;
+use super::{AddedToken, Vocabulary};
 use crate::split::SplitPattern;
 use crate::units::amount;
 
@@ -23,9 +23,9 @@ impl Vocabulary {
                 Some(bytes) => text(&mut hash, bytes),
             }
         }
-        number(&mut hash, amount(self.specials.len()));
-        for special in &self.specials {
-            number(&mut hash, u64::from(special.id.get()));
+        number(&mut hash, amount(self.apart.len()));
+        for id in &self.apart {
+            number(&mut hash, u64::from(id.get()));
         }
         number(&mut hash, amount(self.merges.len()));
         for merge in &self.merges {
@@ -43,12 +43,36 @@ impl Vocabulary {
                 hash.update([2]);
                 text(&mut hash, regex.as_bytes());
             }
+            SplitPattern::Steps(_) => hash.update([3]),
         }
         hash.update([u8::from(self.ignore_merges)]);
+        if self.foreign().is_some() {
+            self.hash_foreign(&mut hash);
+        }
         hash.finalize().iter().fold(String::with_capacity(64), |mut hex, byte| {
             write!(hex, "{byte:02x}").expect("a string takes everything");
             hex
         })
+    }
+
+    /// What tokenizers trained here do not do: they keep the fingerprint that they have without it.
+    fn hash_foreign(&self, hash: &mut Sha256) {
+        hash.update([u8::from(self.rules.nfc), u8::from(self.rules.prefix_space)]);
+        if let SplitPattern::Steps(steps) = &self.split {
+            number(hash, amount(steps.len()));
+            for step in steps {
+                let name = matches!(step.pattern, SplitPattern::Named(_));
+                hash.update([u8::from(name), u8::from(step.covers)]);
+                text(hash, step.pattern.to_string().as_bytes());
+            }
+        }
+        number(hash, amount(self.added.len()));
+        for added in &self.added {
+            number(hash, u64::from(added.id.get()));
+            text(hash, added.text.as_bytes());
+            let AddedToken { special, single_word, lstrip, rstrip, normalized, .. } = *added;
+            hash.update([special, single_word, lstrip, rstrip, normalized].map(u8::from));
+        }
     }
 }
 

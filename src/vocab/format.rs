@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
-use super::{Vocabulary, gpt2, hf_read, hf_write, minbpe, tiktoken};
+use super::{Vocabulary, gpt2, hf, minbpe, tiktoken};
 use crate::error::{Error, Result};
 use crate::files::publish;
 use crate::observer::Observer;
@@ -118,7 +118,7 @@ impl Default for WriteOptions {
 pub fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) -> Result<Vocabulary> {
     let (format, path) = locate(path, options.format)?;
     let vocabulary = match format {
-        Format::Hf => hf_read::load(&path, options, observer),
+        Format::Hf => hf::load(&path, options, observer),
         Format::Tiktoken => tiktoken::load(&path, options),
         Format::Minbpe => minbpe::load(&path, options),
         Format::Gpt2 => gpt2::load(&path, options),
@@ -144,7 +144,7 @@ pub fn render(
     options: &WriteOptions,
 ) -> Result<Vec<(String, Vec<u8>)>> {
     match format {
-        Format::Hf => hf_write::render(vocabulary, options),
+        Format::Hf => hf::render(vocabulary, options),
         Format::Tiktoken => tiktoken::render(vocabulary, options),
         Format::Minbpe => minbpe::render(vocabulary, options),
         Format::Gpt2 => gpt2::render(vocabulary),
@@ -205,7 +205,7 @@ fn of_file(path: &Path) -> Option<Format> {
 
 fn in_folder(folder: &Path, format: Format) -> Result<Option<PathBuf>> {
     match format {
-        Format::Hf => Ok(existing(folder.join(hf_write::TOKENIZER))),
+        Format::Hf => Ok(existing(folder.join(hf::TOKENIZER))),
         Format::Gpt2 => Ok(existing(folder.join(gpt2::VOCABULARY))),
         Format::Tiktoken => only(folder, "tiktoken"),
         Format::Minbpe => only(folder, "model"),

@@ -4,10 +4,9 @@ use rustc_hash::FxHashSet;
 
 use super::fault::{Fault, Limit};
 use super::format::{Format, LoadOptions, Rendered, read_bytes, read_text};
-use super::hf_read::two_keys;
-use super::hf_write::pretty;
+use super::hf::{pretty, two_keys};
 use super::keyed::{Entries, Keyed};
-use super::{SpecialToken, Vocabulary, alphabet, checks};
+use super::{AddedToken, Vocabulary, alphabet, checks};
 use crate::error::Result;
 use crate::files::folder_of;
 use crate::split::{Named, SplitPattern};
@@ -47,12 +46,12 @@ fn pairs(text: &str) -> Result<Vec<(String, String)>, Fault> {
     Ok(pairs)
 }
 
-fn specials(keyed: &Keyed) -> Vec<SpecialToken> {
+fn specials(keyed: &Keyed) -> Vec<AddedToken> {
     let made: FxHashSet<String> =
         keyed.merges.iter().map(|(left, right)| [&**left, right].concat()).collect();
     let is_byte = |key: &str| alphabet::read(key).is_some_and(|bytes| bytes.len() == 1);
     let unmade = keyed.entries.0.iter().filter(|(key, _)| !made.contains(key) && !is_byte(key));
-    unmade.map(|(text, id)| SpecialToken { id: *id, text: text.clone() }).collect()
+    unmade.map(|(text, id)| AddedToken::special(*id, text)).collect()
 }
 
 pub(super) fn render(vocabulary: &Vocabulary) -> Result<Vec<Rendered>> {
@@ -65,6 +64,9 @@ pub(super) fn render(vocabulary: &Vocabulary) -> Result<Vec<Rendered>> {
 }
 
 fn limited(vocabulary: &Vocabulary) -> Result<Keyed, Limit> {
+    if let Some(foreign) = vocabulary.foreign() {
+        return Err(Limit::Foreign(foreign));
+    }
     if vocabulary.split != SplitPattern::Named(Named::Gpt2) {
         return Err(Limit::NotGpt2Split);
     }

@@ -3,14 +3,14 @@
 
 use std::fmt;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
 use super::alphabet;
 use super::fault::{Fault, Limit};
-use super::{RankedMerge, SpecialToken, Vocabulary, VocabularyParts};
+use super::{AddedToken, RankedMerge, Vocabulary, VocabularyParts};
 use crate::split::SplitPattern;
 use crate::units::{TokenId, low32};
 
@@ -54,29 +54,40 @@ pub(super) struct Keyed {
 }
 
 impl Keyed {
-    /// The parts of a vocabulary. A key that is a special token's text, with its id, is that token.
+    /// The parts of a vocabulary. A key that is an added token's text, with its id, is that token; it is one
+    /// of the merges' too if it could come about by them, or by being a whole piece.
     pub(super) fn parts(
         &self,
-        specials: Vec<SpecialToken>,
+        added: Vec<AddedToken>,
         split: SplitPattern,
         ignore_merges: bool,
     ) -> Result<VocabularyParts, Fault> {
         let ids = self.ids()?;
-        let texts: FxHashMap<&str, TokenId> = specials.iter().map(|s| (&*s.text, s.id)).collect();
+        let merges = self.ranked(&ids)?;
+        let mut merging = FxHashSet::default();
+        if !added.is_empty() {
+            merging.extend(merges.iter().flat_map(|merge| [merge.left, merge.right, merge.result]));
+        }
+        let texts: FxHashMap<&str, &AddedToken> = added.iter().map(|token| (&*token.text, token)).collect();
         let mut tokens = Vec::with_capacity(self.entries.0.len());
         for (key, id) in &self.entries.0 {
-            match texts.get(&**key) {
-                Some(added) if added == id => {}
-                Some(&added) => {
-                    return Err(Fault::AddedId { text: key.clone(), added, listed: *id });
+            let bytes = alphabet::read(key);
+            if let Some(token) = texts.get(&**key) {
+                if token.id != *id {
+                    return Err(Fault::AddedId { text: key.clone(), added: token.id, listed: *id });
                 }
-                None => {
-                    let bytes = alphabet::read(key);
-                    let bytes = bytes.ok_or_else(|| Fault::NotByteLevel { id: *id, key: key.clone() })?;
-                    tokens.push((*id, bytes));
+                let is_byte = bytes.as_ref().is_some_and(|bytes| bytes.len() == 1);
+                if !is_byte && !merging.contains(id) && (token.special || !ignore_merges) {
+                    continue;
                 }
             }
+            let bytes = bytes.ok_or_else(|| Fault::NotByteLevel { id: *id, key: key.clone() })?;
+            tokens.push((*id, bytes));
         }
+        Ok(VocabularyParts { tokens, added, merges, split, ignore_merges, ..VocabularyParts::default() })
+    }
+
+    fn ranked(&self, ids: &FxHashMap<&str, TokenId>) -> Result<Vec<RankedMerge>, Fault> {
         let mut merges = Vec::with_capacity(self.merges.len());
         for (index, (left, right)) in self.merges.iter().enumerate() {
             let id = |key: &str| {
@@ -90,7 +101,7 @@ impl Keyed {
             let result = id(&[&**left, right].concat())?;
             merges.push(RankedMerge { left: id(left)?, right: id(right)?, result, rank: low32(index) });
         }
-        Ok(VocabularyParts { tokens, specials, merges, split, ignore_merges })
+        Ok(merges)
     }
 
     /// The ids of the keys.
@@ -104,18 +115,25 @@ impl Keyed {
         Ok(ids)
     }
 
-    /// The keys and merges of a vocabulary, in the order of ids and ranks. Special tokens are keys
-    /// too, spelled as they are: a reader that finds a token only elsewhere gives it an id of its own.
+    /// The keys and merges of a vocabulary, in the order of ids and ranks. Tokens that are only added are
+    /// keys too, spelled as they are, because a reader that finds a token only elsewhere gives it an id of
+    /// its own; but not where a piece that is a key would become that token although it is not special.
     pub(super) fn of(vocabulary: &Vocabulary) -> Result<Keyed, Limit> {
-        let special = |id| vocabulary.special(id).map(|special| special.text.clone());
+        let apart =
+            |id: TokenId| vocabulary.added_token(id).filter(|_| vocabulary.apart.binary_search(&id).is_ok());
         let mut entries = Vec::new();
         let mut seen = FxHashMap::default();
         for (id, bytes) in vocabulary.tokens() {
-            let key = special(id).unwrap_or_else(|| alphabet::spell(bytes));
+            let added = apart(id);
+            if vocabulary.ignore_merges && added.is_some_and(|added| !added.special) {
+                continue;
+            }
+            let key = added.map_or_else(|| alphabet::spell(bytes), |added| added.text.clone());
             if let Some(first) = seen.insert(key.clone(), id) {
+                let text = |id| apart(id).map(|added| added.text.clone());
                 return Err(
-                    match special(id).map(|text| (text, first)).or(special(first).map(|text| (text, id))) {
-                        Some((text, id)) => Limit::SpecialSpelled { text, id },
+                    match text(id).map(|text| (text, first)).or(text(first).map(|text| (text, id))) {
+                        Some((text, id)) => Limit::AddedSpelled { text, id },
                         None => Limit::EqualBytes { first, second: id },
                     },
                 );

@@ -12,7 +12,8 @@ impl Vocabulary {
     ///
     /// # Errors
     /// The vocabulary is no plain list of merges: a token is made by none of them or by several, a merge uses
-    /// what only a later one makes, ranks are equal, or whole pieces are looked up before merging.
+    /// what only a later one makes, ranks are equal, whole pieces are looked up before merging, or text is
+    /// changed or cut as no tokenizer trained here does it.
     pub fn merge_list(&self) -> Result<Merges> {
         self.as_list().map_err(|problem| {
             Error::new(ErrorKind::Failed, Fault::NotAList { problem })
@@ -21,6 +22,9 @@ impl Vocabulary {
     }
 
     fn as_list(&self) -> Result<Merges, String> {
+        if let Some(foreign) = self.foreign() {
+            return Err(foreign.to_string());
+        }
         if self.ignore_merges {
             return Err("pieces that are tokens are not merged".to_owned());
         }

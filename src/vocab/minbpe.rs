@@ -3,7 +3,7 @@ use std::path::Path;
 
 use super::fault::{Fault, Limit};
 use super::format::{Format, LoadOptions, MAX_FILE_BYTES, Rendered, WriteOptions, read_text};
-use super::{RankedMerge, SpecialToken, Vocabulary, VocabularyParts, checks};
+use super::{AddedToken, RankedMerge, Vocabulary, VocabularyParts, checks};
 use crate::error::Result;
 use crate::split::SplitPattern;
 use crate::units::{TokenId, low32, place64};
@@ -40,13 +40,14 @@ fn read(text: &str, options: &LoadOptions) -> Result<VocabularyParts, Fault> {
         specials.push(special(entry).ok_or_else(|| Fault::expected(line, SPECIAL, entry))?);
     }
     let (tokens, merges) = merges(lines)?;
-    Ok(VocabularyParts { tokens, specials, merges, split: options.same_split(split)?, ignore_merges: false })
+    let split = options.same_split(split)?;
+    Ok(VocabularyParts { tokens, added: specials, merges, split, ..VocabularyParts::default() })
 }
 
-fn special(line: &str) -> Option<SpecialToken> {
+fn special(line: &str) -> Option<AddedToken> {
     let mut fields = line.split(is_space).filter(|field| !field.is_empty());
     let (text, id) = (fields.next()?, fields.next()?.parse().ok()?);
-    fields.next().is_none().then(|| SpecialToken { id: TokenId::new(id), text: text.to_owned() })
+    fields.next().is_none().then(|| AddedToken::special(TokenId::new(id), text))
 }
 
 type Tokens = Vec<(TokenId, Box<[u8]>)>;
@@ -86,6 +87,9 @@ pub(super) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<
 }
 
 fn limits(vocabulary: &Vocabulary) -> Result<(), Limit> {
+    if let Some(foreign) = vocabulary.foreign() {
+        return Err(Limit::Foreign(foreign));
+    }
     for (byte, &id) in (0..=255u8).zip(&vocabulary.byte_ids) {
         if id.get() != u32::from(byte) {
             return Err(Limit::ByteId { byte, id });
@@ -110,7 +114,7 @@ fn limits(vocabulary: &Vocabulary) -> Result<(), Limit> {
     if vocabulary.ignore_merges && !checks::not_self_encoding(vocabulary).is_empty() {
         return Err(Limit::IgnoresMerges);
     }
-    if let Some(special) = vocabulary.specials.iter().find(|special| special.text.contains(is_space)) {
+    if let Some(special) = vocabulary.added.iter().find(|special| special.text.contains(is_space)) {
         return Err(Limit::SpecialSpace(special.text.clone()));
     }
     let pattern = pattern(vocabulary);
@@ -124,13 +128,13 @@ fn limits(vocabulary: &Vocabulary) -> Result<(), Limit> {
 fn pattern(vocabulary: &Vocabulary) -> &str {
     match &vocabulary.split {
         SplitPattern::None => "",
-        split => split.regex(),
+        split => split.regex().unwrap_or_default(),
     }
 }
 
 fn model(vocabulary: &Vocabulary) -> String {
-    let mut text = format!("{VERSION}\n{}\n{}\n", pattern(vocabulary), vocabulary.specials.len());
-    for special in &vocabulary.specials {
+    let mut text = format!("{VERSION}\n{}\n{}\n", pattern(vocabulary), vocabulary.added.len());
+    for special in &vocabulary.added {
         line(&mut text, format_args!("{} {}", special.text, special.id));
     }
     for merge in &vocabulary.merges {

@@ -2,15 +2,51 @@
 //!
 //! A [`Vocabulary`] is made from merges just learned or read from a file of any supported format, and
 //! checked either way. Token id and merge rank are separate things: byte b need not have id b.
+//!
+//! # What is read of `tokenizer.json`
+//!
+//! Every byte-level BPE file whose parts are below gives the ids that Hugging Face's tokenizers gives, which
+//! `tests/peers/` checks for the structures of GPT-2, RoBERTa, Phi, OLMo, Llama 3, Qwen, DeepSeek and others.
+//! Every other part is refused by name: nothing that changes ids is left out.
+//!
+//! | part | read | refused |
+//! | --- | --- | --- |
+//! | `model` | BPE with a token for every byte; `ignore_merges` | other models, `dropout`, `byte_fallback`, `fuse_unk`, `continuing_subword_prefix`, `end_of_word_suffix` |
+//! | `normalizer` | none, `NFC` | all others |
+//! | `pre_tokenizer` | `ByteLevel`, before it `Split` and `Digits` in any number | all others; `Split` whose behavior is neither `Isolated` nor `Removed` with `invert` |
+//! | `added_tokens` | all, with every flag | ids that tokenizers would not give |
+//! | `post_processor` | told and kept, but left out | what is no template of tokens around a text |
+//! | `decoder` | none, `ByteLevel` | all others |
+//! | `truncation`, `padding` | | any |
+//!
+//! **Splits.** Expressions that are a known pattern's letter for letter are that pattern; others run on the engine
+//! for regular expressions, and what Oniguruma understands otherwise is translated or refused. `Removed` with
+//! `invert` drops what the expression does not match; here that is an error that names the place, and does not
+//! occur with the patterns that have a name.
+//!
+//! **Added tokens** are found before the text is split: first those that are not `normalized`, in the text as
+//! it is, then the others between these, in normalized text. Whether *special* ones are found is for
+//! [`SpecialPolicy`](crate::encode::SpecialPolicy) to say. Those that are not special are ordinary vocabulary and
+//! found under every policy, as tokenizers finds them with `encode_special_tokens`. One thing is stricter than
+//! there: with `ignore_merges` a piece that is spelled like a special token never becomes that token, because no
+//! text may name a control token unless it is allowed to.
+//!
+//! **`NFC`** changes what is UTF-8 between added tokens; bytes that are not stay as they are, and nothing is
+//! composed across them. Its tables are those of tokenizers, Unicode 9. Decoding gives the normalized text, as it
+//! gives the space that `add_prefix_space` adds and lacks the space that `lstrip` and `rstrip` take:
+//! [`Vocabulary::keeps_text`] says whether texts come back as they were.
+//!
+//! **Post-processors** that put tokens around a text are not followed, since what stands around a document is
+//! said where it is encoded; [`load`] tells what is left out, and [`Vocabulary::around`] has it.
 
+mod added;
 mod alphabet;
 mod checks;
 mod fault;
 mod fingerprint;
 mod format;
 mod gpt2;
-mod hf_read;
-mod hf_write;
+mod hf;
 mod keyed;
 mod list;
 mod merging;
@@ -20,8 +56,9 @@ mod record;
 mod tiktoken;
 mod vocabulary;
 
+pub use added::{AddedToken, Around, TextRules};
 pub use checks::{Checks, check};
 pub use format::{Format, LoadOptions, NotFormat, WriteOptions, load, render, write};
 pub use parts::{SpecialTokensAt, VocabularyParts};
 pub use record::TrainingRecord;
-pub use vocabulary::{RankedMerge, SpecialToken, Vocabulary};
+pub use vocabulary::{RankedMerge, Vocabulary};

@@ -2,7 +2,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
-use super::{RankedMerge, SpecialToken, Vocabulary};
+use super::{AddedToken, Around, RankedMerge, TextRules, Vocabulary, alphabet};
 use crate::error::{Error, ErrorKind, Result};
 use crate::split::SplitPattern;
 use crate::train::Merges;
@@ -13,16 +13,20 @@ use crate::units::{TokenId, low32, place};
 const MAX_HOLES: usize = 1 << 20;
 
 /// What a [`Vocabulary`] is made of, in any order and not checked yet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct VocabularyParts {
-    /// The tokens that are not special, with their bytes.
+    /// The tokens that are not only added ones, with their bytes.
     pub tokens: Vec<(TokenId, Box<[u8]>)>,
-    /// The special tokens.
-    pub specials: Vec<SpecialToken>,
+    /// The tokens that are found in a text before it is split.
+    pub added: Vec<AddedToken>,
     /// The merges. Only the order of their ranks counts.
     pub merges: Vec<RankedMerge>,
     /// How text is cut before it is encoded.
     pub split: SplitPattern,
+    /// What happens to a text before that.
+    pub rules: TextRules,
+    /// What the tokenizer's own program puts around a text.
+    pub around: Around,
     /// Whether a piece that is a token as a whole becomes that token whatever the merges make of it.
     pub ignore_merges: bool,
 }
@@ -76,13 +80,13 @@ impl Vocabulary {
         }
         let parts = VocabularyParts {
             tokens: (0u32..).map(id).zip(tokens).collect(),
-            specials: (first_special..)
+            added: (first_special..)
                 .zip(specials)
-                .map(|(id, text)| SpecialToken { id: TokenId::from_index(id), text: text.clone() })
+                .map(|(id, text)| AddedToken::special(TokenId::from_index(id), text))
                 .collect(),
             merges: ranked,
             split,
-            ignore_merges: false,
+            ..VocabularyParts::default()
         };
         parts.build().map_err(|fault| Error::new(ErrorKind::Usage, fault))
     }
@@ -90,29 +94,39 @@ impl Vocabulary {
 
 impl VocabularyParts {
     pub(super) fn build(self) -> Result<Vocabulary, Fault> {
-        let VocabularyParts { tokens: ordinary, mut specials, mut merges, split, ignore_merges } = self;
-        specials.sort_by_key(|special| special.id);
-        check_specials(&specials, &ordinary)?;
+        let VocabularyParts { tokens: ordinary, mut added, mut merges, split, rules, around, ignore_merges } =
+            self;
+        added.sort_by_key(|added| added.id);
+        check_texts(&added, &ordinary)?;
         let byte_ids = byte_ids(&ordinary)?;
-        let tokens = by_id(ordinary, &specials)?;
+        let (tokens, apart) = by_id(ordinary, &added)?;
         merges.sort_by_key(|merge| (merge.rank, merge.left, merge.right));
-        check_merges(&merges, &tokens, &specials)?;
+        check_merges(&merges, &tokens, &apart)?;
         number_ranks(&mut merges);
-        Ok(Vocabulary { tokens, byte_ids, merges, specials, split, ignore_merges })
+        let around_ids = around.before.iter().chain(&around.after);
+        match around_ids.copied().find(|id| tokens.get(id.index()).is_none_or(Option::is_none)) {
+            Some(id) => Err(Fault::UnknownId(id)),
+            None => {
+                Ok(Vocabulary { tokens, byte_ids, merges, added, apart, split, rules, around, ignore_merges })
+            }
+        }
     }
 }
 
-fn check_specials(specials: &[SpecialToken], ordinary: &[(TokenId, Box<[u8]>)]) -> Result<(), Fault> {
-    let mut texts = FxHashSet::default();
-    for special in specials {
-        if special.text.is_empty() {
-            return Err(Fault::SpecialEmpty);
+fn check_texts(added: &[AddedToken], ordinary: &[(TokenId, Box<[u8]>)]) -> Result<(), Fault> {
+    let mut texts = FxHashMap::default();
+    for token in added {
+        if token.text.is_empty() {
+            return Err(Fault::AddedEmpty);
         }
-        if !texts.insert(special.text.as_bytes()) {
-            return Err(Fault::SpecialTwice(special.text.clone()));
+        if texts.insert(token.text.as_bytes(), token).is_some() {
+            return Err(Fault::AddedTwice(token.text.clone()));
         }
     }
-    match ordinary.iter().find(|(_, bytes)| texts.contains(&**bytes)) {
+    let clash = |(id, bytes): &&(TokenId, Box<[u8]>)| {
+        texts.get(&**bytes).is_some_and(|token| token.special && token.id != *id)
+    };
+    match ordinary.iter().find(clash) {
         Some((id, bytes)) => {
             Err(Fault::SpecialIsToken { text: String::from_utf8_lossy(bytes).into_owned(), id: *id })
         }
@@ -140,38 +154,53 @@ fn byte_ids(ordinary: &[(TokenId, Box<[u8]>)]) -> Result<[TokenId; 256], Fault> 
     Ok(ids)
 }
 
-fn by_id(
-    ordinary: Vec<(TokenId, Box<[u8]>)>,
-    specials: &[SpecialToken],
-) -> Result<Vec<Option<Box<[u8]>>>, Fault> {
-    let count = ordinary.len() + specials.len();
-    let ids = ordinary.iter().map(|(id, _)| *id).chain(specials.iter().map(|special| special.id));
+/// Tokens by their ids, and which of these are added tokens only.
+type ById = (Vec<Option<Box<[u8]>>>, Vec<TokenId>);
+
+fn by_id(ordinary: Vec<(TokenId, Box<[u8]>)>, added: &[AddedToken]) -> Result<ById, Fault> {
+    let count = ordinary.len() + added.len();
+    let ids = ordinary.iter().map(|(id, _)| *id).chain(added.iter().map(|token| token.id));
     let highest = ids.max().unwrap_or_default();
     if highest.index() >= count + MAX_HOLES {
         return Err(Fault::Holes { tokens: count, highest, limit: MAX_HOLES });
     }
-    let mut tokens = vec![None; highest.index() + 1];
-    let special_bytes = specials.iter().map(|special| (special.id, Box::from(special.text.as_bytes())));
-    for (id, bytes) in ordinary.into_iter().chain(special_bytes) {
+    let mut tokens: Vec<Option<Box<[u8]>>> = vec![None; highest.index() + 1];
+    for (id, bytes) in ordinary {
         if tokens[id.index()].replace(bytes).is_some() {
             return Err(Fault::IdTwice(id));
         }
     }
-    Ok(tokens)
+    let mut apart = Vec::new();
+    let mut last = None;
+    for AddedToken { id, text, .. } in added {
+        let slot = &mut tokens[id.index()];
+        match slot {
+            _ if last.replace(id) == Some(id) => return Err(Fault::IdTwice(*id)),
+            Some(bytes) if alphabet::spell(bytes) == *text => {}
+            Some(_) => return Err(Fault::IdTwice(*id)),
+            None => {
+                *slot = Some(Box::from(text.as_bytes()));
+                apart.push(*id);
+            }
+        }
+    }
+    Ok((tokens, apart))
 }
 
 fn check_merges(
     merges: &[RankedMerge],
     tokens: &[Option<Box<[u8]>>],
-    specials: &[SpecialToken],
+    apart: &[TokenId],
 ) -> Result<(), Fault> {
-    let specials: FxHashMap<TokenId, &str> = specials.iter().map(|s| (s.id, &*s.text)).collect();
     let mut pairs = FxHashSet::default();
     for (index, &RankedMerge { left, right, result, .. }) in merges.iter().enumerate() {
         let merge = index + 1;
-        let bytes = |id: TokenId| match (tokens.get(id.index()), specials.get(&id)) {
-            (_, Some(&text)) => Err(Fault::MergeSpecial { merge, id, text: text.to_owned() }),
-            (Some(Some(bytes)), None) => Ok(&**bytes),
+        let bytes = |id: TokenId| match tokens.get(id.index()) {
+            Some(Some(text)) if apart.binary_search(&id).is_ok() => {
+                let text = String::from_utf8_lossy(text).into_owned();
+                Err(Fault::MergeAdded { merge, id, text })
+            }
+            Some(Some(bytes)) => Ok(&**bytes),
             _ => Err(Fault::MergeUnknown { merge, id }),
         };
         let (start, end, whole) = (bytes(left)?, bytes(right)?, bytes(result)?);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
 use super::format::read_bytes;
-use super::hf_write::pretty;
+use super::hf::pretty;
 use crate::error::{Error, Result};
 use crate::files::publish;
 use crate::train::HistoryPoint;

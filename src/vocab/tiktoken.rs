@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::{Fault, Limit};
 use super::format::{Format, LoadOptions, Rendered, WriteOptions, read_bytes, read_text};
-use super::hf_write::pretty;
+use super::hf::pretty;
 use super::keyed::Entries;
 use super::merging::Merging;
-use super::{RankedMerge, SpecialToken, Vocabulary, VocabularyParts, check};
+use super::{AddedToken, RankedMerge, Vocabulary, VocabularyParts, check};
 use crate::error::{Error, Result};
-use crate::split::SplitPattern;
+use crate::split::{Named, SplitPattern};
 use crate::units::TokenId;
 
 /// What a rank file does not say. The names are the arguments of `tiktoken.Encoding`.
@@ -39,11 +39,42 @@ pub(super) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
             let split = options.same_split(SplitPattern::from_regex(&pat_str));
             (split.map_err(|fault| fault.in_file(path))?, special_tokens.0)
         }
-        None => (options.split.clone().ok_or_else(|| Fault::NoSplit.in_file(path))?, Vec::new()),
+        None => named(path, options).map_err(|fault| fault.in_file(path))?,
     };
-    let specials = specials.into_iter().map(|(text, id)| SpecialToken { id, text }).collect();
+    let specials = specials.into_iter().map(|(text, id)| AddedToken::special(id, text)).collect();
     let parts = parts(tokens, specials, split).and_then(|parts| parts.build());
     parts.map_err(|fault| fault.in_file(path))
+}
+
+/// The files that OpenAI publishes, without a sidecar: their pattern and special tokens.
+type Published = (&'static str, Named, &'static [(&'static str, u32)]);
+
+const PUBLISHED: [Published; 4] = [
+    ("r50k_base", Named::Gpt2, &[("<|endoftext|>", 50_256)]),
+    ("p50k_base", Named::Gpt2, &[("<|endoftext|>", 50_256)]),
+    (
+        "cl100k_base",
+        Named::Cl100k,
+        &[
+            ("<|endoftext|>", 100_257),
+            ("<|fim_prefix|>", 100_258),
+            ("<|fim_middle|>", 100_259),
+            ("<|fim_suffix|>", 100_260),
+            ("<|endofprompt|>", 100_276),
+        ],
+    ),
+    ("o200k_base", Named::O200k, &[("<|endoftext|>", 199_999), ("<|endofprompt|>", 200_018)]),
+];
+
+/// What a file without a sidecar means: by the split that is asked for, or else by its name.
+fn named(path: &Path, options: &LoadOptions) -> Result<(SplitPattern, Vec<(String, TokenId)>), Fault> {
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let published = PUBLISHED.iter().find(|(name, ..)| *name == stem);
+    let Some((_, named, specials)) = published else {
+        return Ok((options.split.clone().ok_or(Fault::NoSplit)?, Vec::new()));
+    };
+    let specials = specials.iter().map(|&(text, id)| (text.to_owned(), TokenId::new(id)));
+    Ok((options.same_split(SplitPattern::Named(*named))?, specials.collect()))
 }
 
 fn sidecar(path: &Path) -> Result<Option<Sidecar>> {
@@ -75,7 +106,7 @@ fn ranks(text: &str) -> Result<Tokens, Fault> {
 /// one of lowest rank first, and looks whole pieces up before that. Where every token comes about by
 /// itself, the last step of each is the only one that matters and looking up changes nothing, so the
 /// usual list of merges says the same. Otherwise every way to cut a token in two is a merge.
-fn parts(tokens: Tokens, specials: Vec<SpecialToken>, split: SplitPattern) -> Result<VocabularyParts, Fault> {
+fn parts(tokens: Tokens, added: Vec<AddedToken>, split: SplitPattern) -> Result<VocabularyParts, Fault> {
     let mut ids = FxHashMap::default();
     for (id, bytes) in &tokens {
         if ids.insert(&**bytes, *id).is_some() {
@@ -86,7 +117,7 @@ fn parts(tokens: Tokens, specials: Vec<SpecialToken>, split: SplitPattern) -> Re
         Some(merges) => (merges, false),
         None => (every_cut(&tokens, &ids), true),
     };
-    Ok(VocabularyParts { tokens, specials, merges, split, ignore_merges })
+    Ok(VocabularyParts { tokens, added, merges, split, ignore_merges, ..VocabularyParts::default() })
 }
 
 type Ids<'a> = FxHashMap<&'a [u8], TokenId>;
@@ -134,10 +165,10 @@ pub(super) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<
         STANDARD.encode_string(bytes, &mut ranks);
         ranks.extend([" ", &id.to_string(), "\n"]);
     }
-    let specials = vocabulary.specials.iter().map(|special| (special.text.clone(), special.id));
+    let specials = vocabulary.added.iter().map(|special| (special.text.clone(), special.id));
     let sidecar = Sidecar {
         name: name.clone(),
-        pat_str: vocabulary.split.regex().to_owned(),
+        pat_str: vocabulary.split.regex().unwrap_or_default().to_owned(),
         special_tokens: Entries(specials.collect()),
     };
     Ok(vec![
@@ -149,6 +180,9 @@ pub(super) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<
 /// Reading the ranks back must give a vocabulary that encodes every text alike: the same one if the
 /// shortcuts hold for it, and otherwise one whose merges are every cut of every token.
 fn limits(vocabulary: &Vocabulary) -> Result<(), Limit> {
+    if let Some(foreign) = vocabulary.foreign() {
+        return Err(Limit::Foreign(foreign));
+    }
     let mut ids = FxHashMap::default();
     for (id, bytes) in vocabulary.ordinary() {
         if let Some(first) = ids.insert(bytes, id) {
@@ -163,9 +197,10 @@ fn limits(vocabulary: &Vocabulary) -> Result<(), Limit> {
     let ranked = VocabularyParts {
         merges: every_cut(&tokens, &ids),
         tokens,
-        specials: vocabulary.specials.clone(),
+        added: vocabulary.added.clone(),
         split: vocabulary.split.clone(),
         ignore_merges: true,
+        ..VocabularyParts::default()
     };
     let looked_up = vocabulary.ignore_merges || checks.not_self_encoding == 0;
     match ranked.build() {

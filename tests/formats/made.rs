@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Mutex;
 
 use tokenmill::count::PieceCounts;
-use tokenmill::observer::Silent;
+use tokenmill::observer::{Observer, Silent};
 use tokenmill::split::SplitPattern;
 use tokenmill::train::{Merges, TrainConfig, learn_merges};
 use tokenmill::vocab::{
-    Format, LoadOptions, SpecialToken, SpecialTokensAt, Vocabulary, VocabularyParts, WriteOptions, load,
-    render,
+    Format, LoadOptions, SpecialTokensAt, Vocabulary, VocabularyParts, WriteOptions, load, render,
 };
 use tokenmill::{Count, Result, TokenId};
 
@@ -37,9 +37,11 @@ pub(crate) fn trained(texts: &[&[u8]], specials: &[&str], at: SpecialTokensAt, s
 pub(crate) fn parts(vocabulary: &Vocabulary) -> VocabularyParts {
     VocabularyParts {
         tokens: vocabulary.ordinary().map(|(id, bytes)| (id, Box::from(bytes))).collect(),
-        specials: vocabulary.specials().to_vec(),
+        added: vocabulary.added().to_vec(),
         merges: vocabulary.merges().to_vec(),
         split: vocabulary.split().clone(),
+        rules: vocabulary.rules(),
+        around: vocabulary.around().clone(),
         ignore_merges: vocabulary.ignore_merges(),
     }
 }
@@ -53,8 +55,8 @@ pub(crate) fn renumbered(vocabulary: &Vocabulary, id: impl Fn(TokenId) -> TokenI
     for merge in &mut parts.merges {
         (merge.left, merge.right, merge.result) = (id(merge.left), id(merge.right), id(merge.result));
     }
-    for special in &mut parts.specials {
-        *special = SpecialToken { id: id(special.id), text: special.text.clone() };
+    for added in &mut parts.added {
+        added.id = id(added.id);
     }
     parts
 }
@@ -88,5 +90,15 @@ pub(crate) fn encode(vocabulary: &Vocabulary, piece: &[u8]) -> Vec<TokenId> {
         let found = ids.windows(2).enumerate().filter_map(|(at, pair)| Some((merge(pair)?, at)));
         let Some((merge, at)) = found.min_by_key(|(merge, at)| (merge.rank, *at)) else { return ids };
         ids.splice(at..at + 2, [merge.result]);
+    }
+}
+
+/// Keeps what it is told.
+#[derive(Default)]
+pub(crate) struct Notes(pub(crate) Mutex<Vec<String>>);
+
+impl Observer for Notes {
+    fn noted(&self, message: &str) {
+        self.0.lock().expect("no panic before").push(message.to_owned());
     }
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 use serde::Deserialize;
 use tokenmill::observer::Silent;
 use tokenmill::vocab::{
-    Format, LoadOptions, RankedMerge, SpecialToken, SpecialTokensAt, Vocabulary, VocabularyParts,
-    WriteOptions, load, write,
+    AddedToken, Format, LoadOptions, RankedMerge, SpecialTokensAt, Vocabulary, VocabularyParts, WriteOptions,
+    load, write,
 };
 use tokenmill::{ErrorKind, TokenId};
 
@@ -153,8 +153,8 @@ fn what_is_not_there_or_not_clear_is_named() {
 fn special_tokens_of_a_new_vocabulary_are_checked() {
     let merges = learned(&[b"low"], 2);
     for (specials, message) in [
-        (vec![""], "a special token is empty"),
-        (vec!["<s>", "<s>"], r#"special token "<s>" is there twice"#),
+        (vec![""], "an added token is empty"),
+        (vec!["<s>", "<s>"], r#"added token "<s>" is there twice"#),
         (vec!["a"], r#"special token "a" is also ordinary token 97"#),
         (vec!["low"], r#"special token "low" is also ordinary token 257"#),
     ] {
@@ -184,7 +184,7 @@ fn with(token: (u32, &[u8]), merges: &[(u32, u32)]) -> VocabularyParts {
 fn broken_parts_make_no_vocabulary() {
     let special = |id, text: &str| {
         let mut parts = parts(&good());
-        parts.specials.push(SpecialToken { id: TokenId::new(id), text: text.to_owned() });
+        parts.added.push(AddedToken::special(TokenId::new(id), text));
         parts
     };
     for (parts, message) in [
@@ -197,7 +197,10 @@ fn broken_parts_make_no_vocabulary() {
             with((300, b"slow"), &[(115, 257), (115, 257)]),
             "merge 4 joins 115 and 257, which an earlier merge joins",
         ),
-        (with((300, b"low<|end|>"), &[(257, 258)]), "merge 3 uses special token 258"),
+        (
+            with((300, b"low<|end|>"), &[(257, 258)]),
+            "merge 3 uses token 258 (\"<|end|>\"), which is an added token only",
+        ),
         (with((300, b"a"), &[]), "byte 0x61 has two tokens, 97 and 300"),
         (with((300, b""), &[]), "token 300 is empty"),
         (with((258, b"x1"), &[]), "two tokens have id 258"),

@@ -4,12 +4,11 @@ use crate::error::ErrorKind;
 fn vocabulary() -> Vocabulary {
     let parts = VocabularyParts {
         tokens: (0..=255).map(|byte: u8| (TokenId::new(byte.into()), Box::from([byte]))).collect(),
-        specials: [(300, "<|end|>"), (301, "<|end|>>"), (256, "|>a")]
-            .map(|(id, text)| SpecialToken { id: TokenId::new(id), text: text.to_owned() })
+        added: [(300, "<|end|>"), (301, "<|end|>>"), (256, "|>a")]
+            .map(|(id, text)| AddedToken::special(TokenId::new(id), text))
             .into(),
-        merges: Vec::new(),
-        split: SplitPattern::None,
         ignore_merges: true,
+        ..VocabularyParts::default()
     };
     Vocabulary::new(parts).expect("valid")
 }

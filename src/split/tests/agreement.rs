@@ -246,3 +246,25 @@ fn texts_without_spaces_have_certain_cuts_too() {
         }
     }
 }
+
+proptest! {
+    /// Every step sees the pieces of the one before as texts of their own, also within text that is not UTF-8.
+    #[test]
+    fn a_chain_cuts_as_its_regexes_do(
+        texts in proptest::collection::vec(proptest::sample::select(&REPRESENTATIVES[..]), 0..20),
+        garbage in proptest::collection::vec(any::<u8>(), 0..4),
+        at in 0..20usize,
+    ) {
+        const DIGITS: &str = r"\p{N}";
+        const LINES: &str = r"[\r\n]|\s+(?!\S)";
+        let mut text: Vec<Vec<u8>> = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
+        text.insert(at.min(text.len()), garbage);
+        let text = text.concat();
+        let custom = |regex: &str| SplitStep { pattern: SplitPattern::Custom(regex.to_owned()), covers: false };
+        let gpt2 = SplitStep { pattern: SplitPattern::Named(Named::Gpt2), covers: false };
+        let chain = SplitPattern::from_steps(vec![custom(LINES), custom(DIGITS), gpt2]);
+        let obvious = regex::RegexSplitter::sequence(&[LINES, DIGITS, Named::Gpt2.regex()]);
+        let (chain, obvious) = (splitter(&chain).expect("valid"), obvious.expect("valid"));
+        prop_assert_eq!(pieces(chain.as_ref(), &text), pieces(&obvious, &text));
+    }
+}

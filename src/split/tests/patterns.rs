@@ -6,12 +6,18 @@ fn names_read_and_print() {
     for name in ["none", "gpt2", "gpt4", "cl100k", "o200k", "nanochat", "qwen2", "deepseek-v3"] {
         let pattern: SplitPattern = name.parse().expect("a name");
         assert_eq!(pattern.to_string(), name);
-        assert_eq!(SplitPattern::from_regex(pattern.regex()), pattern, "{name}");
+        let regex = pattern.regex().expect("one expression");
+        assert_eq!(SplitPattern::from_regex(regex), pattern, "{name}");
         let written = pattern.oniguruma().expect("named patterns can be written");
-        assert_eq!(SplitPattern::from_oniguruma(written).ok(), Some(pattern), "{name}");
+        let steps = written.iter().map(|(regex, covers)| step(regex, *covers)).collect();
+        assert_eq!(SplitPattern::from_steps(steps), pattern, "{name}");
     }
     assert_eq!("llama3".parse(), Ok(SplitPattern::Named(Named::Gpt4)));
     assert!("gpt5".parse::<SplitPattern>().is_err());
+}
+
+fn step(regex: &str, covers: bool) -> SplitStep {
+    SplitStep { pattern: SplitPattern::from_oniguruma(regex).expect(regex), covers }
 }
 
 #[test]
@@ -66,15 +72,30 @@ fn published_spellings_are_recognised() {
 
 #[test]
 fn what_oniguruma_understands_otherwise_is_not_passed_on() {
-    for regex in [r"\p{N}{1,3}+|\D+", r"^\s+|.", r"\s+$|.", Named::Cl100k.regex()] {
+    for regex in [
+        r"\p{N}{1,3}+|\D+",
+        r"^\s+|.",
+        r"\w+|\s",
+        r"[\w-]+|.",
+        r"[[:punct:]]|.",
+        r"(?m:.)",
+        r"(?i-s:.)",
+        Named::Cl100k.regex(),
+    ] {
         let refused = SplitPattern::from_oniguruma(regex).expect_err(regex);
         assert_eq!(refused.kind(), ErrorKind::Usage);
         assert!(SplitPattern::Custom(regex.to_owned()).oniguruma().is_err(), "{regex}");
     }
-    for regex in [r"\$|[$^]+|\^\}+|.", r"(?>\p{N}{1,3})|\p{L}+|[^\p{L}]"] {
-        assert!(SplitPattern::from_oniguruma(regex).is_ok(), "{regex}");
+    for regex in
+        [r"\$|[$^]+|\^\}+|.", r"(?>\p{N}{1,3})|\p{L}+|[^\p{L}]", r"[]^$]+|[^]$]", r"[:a]|(?i:m)|(?=s)."]
+    {
+        assert_eq!(SplitPattern::from_oniguruma(regex).ok(), Some(SplitPattern::Custom(regex.to_owned())));
     }
-    let written = custom(Named::Cl100k.oniguruma());
+    let [(written, false)] = *SplitPattern::Named(Named::Cl100k).oniguruma().expect("it can be written")
+    else {
+        panic!("one expression")
+    };
+    let written = custom(written);
     for text in ["12345 a  \n ", "a \n  b\n", "\n\n", "x  \n"] {
         let text = text.as_bytes();
         assert_eq!(pieces(written.as_ref(), text), pieces(named(Named::Cl100k).as_ref(), text));
@@ -82,15 +103,45 @@ fn what_oniguruma_understands_otherwise_is_not_passed_on() {
 }
 
 #[test]
-fn steps_are_those_of_a_known_pattern_or_one() {
+fn the_end_of_a_line_is_oniguruma_s() {
+    let pattern = SplitPattern::from_oniguruma(r"\s+$").expect("translated");
+    let written = pattern.oniguruma().expect("it means the same there");
+    assert_eq!(written, [(r"\s+(?m:$)", false)]);
+    assert_eq!(SplitPattern::from_oniguruma(written[0].0).ok(), Some(pattern.clone()));
+    let splitter = splitter(&pattern).expect("a regular expression");
+    assert_eq!(pieces(splitter.as_ref(), b"a \n b  "), [&b"a"[..], b" ", b"\n b", b"  "]);
+}
+
+#[test]
+fn steps_are_those_of_a_known_pattern_or_cut_one_after_the_other() {
     for named in Named::ALL {
-        let mut steps: Vec<String> = named.steps().iter().map(|&step| step.to_owned()).collect();
-        assert_eq!(SplitPattern::from_steps(&steps).ok(), Some(SplitPattern::Named(named)));
-        let escaped: Vec<String> =
-            steps.iter().map(|step| step.replace('\r', r"\r").replace('\n', r"\n")).collect();
-        assert_eq!(SplitPattern::from_steps(&escaped).ok(), Some(SplitPattern::Named(named)));
-        steps.push(r"\p{L}".to_owned());
-        assert_eq!(SplitPattern::from_steps(&steps).expect_err("no such steps").kind(), ErrorKind::Failed);
+        let mut steps: Vec<SplitStep> = named.steps().iter().map(|regex| step(regex, false)).collect();
+        assert_eq!(SplitPattern::from_steps(steps.clone()), SplitPattern::Named(named));
+        let escaped = named.steps().iter().map(|step| step.replace('\r', r"\r").replace('\n', r"\n"));
+        let escaped = escaped.map(|regex| step(&regex, false)).collect();
+        assert_eq!(SplitPattern::from_steps(escaped), SplitPattern::Named(named));
+        steps.push(step(r"\p{L}", false));
+        assert_eq!(SplitPattern::from_steps(steps.clone()), SplitPattern::Steps(steps));
+    }
+    assert_eq!(SplitPattern::from_steps(Vec::new()), SplitPattern::None);
+    let starcoder = SplitPattern::from_steps(vec![step(r"\p{N}", false), step(Named::Gpt2.regex(), false)]);
+    assert_eq!(starcoder.to_string(), r"\p{N} then gpt2");
+    assert_eq!(starcoder.regex(), None);
+    let splitter = splitter(&starcoder).expect("regular expressions");
+    let expected: [&[u8]; 7] = [b"a", b" ", b"1", b"2", b" b", b"3", b"\xFF!!"];
+    assert_eq!(pieces(splitter.as_ref(), b"a 12 b3\xFF!!"), expected);
+}
+
+#[test]
+fn what_would_be_dropped_is_an_error() {
+    for regex in [r"\p{L}+| +", r"\p{L}+|\s+(?!\S)|\s+"] {
+        let pattern = SplitPattern::from_steps(vec![step(regex, true)]);
+        let splitter = splitter(&pattern).expect("a regular expression");
+        assert_eq!(pieces(splitter.as_ref(), b"ab c "), [&b"ab"[..], b" ", b"c", b" "]);
+        for (text, at) in [("ab 1", 3), ("1a", 0), ("a1b", 1)] {
+            let refused = splitter.piece_ends(text.as_bytes(), &mut Vec::new()).expect_err(text);
+            assert!(refused.to_string().contains(&format!("leaves out text at byte {at}")), "{refused}");
+        }
     }
 }
 

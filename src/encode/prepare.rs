@@ -1,0 +1,185 @@
+//! What happens to a text before it is split: its added tokens are found, and what stands between them is
+//! normalized. The order of the steps is that of Hugging Face's tokenizers.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::str::from_utf8;
+use std::sync::LazyLock;
+
+use regex_syntax::hir::{Class, HirKind};
+
+use super::config::SpecialPolicy;
+use super::fault::Fault;
+use super::normal::nfc;
+use crate::error::{Error, ErrorKind, Result};
+use crate::split::{Segment, SpecialFinder};
+use crate::vocab::{AddedToken, TextRules, Vocabulary};
+
+/// How texts are prepared.
+pub(super) struct Preparation {
+    /// Tokens that are looked for first, in the text as it is.
+    early: Finder,
+    /// Tokens that are looked for in what is left, normalized.
+    late: Finder,
+    rules: TextRules,
+}
+
+/// A part of a prepared text.
+pub(super) enum Part<'a> {
+    /// Text to split and to merge; never empty.
+    Text(&'a [u8]),
+    /// An added token.
+    Token(&'a AddedToken),
+}
+
+type Take<'a> = &'a mut dyn FnMut(Part<'_>) -> Result<()>;
+
+impl Preparation {
+    /// How a vocabulary wants texts prepared; `None` if they are to be left as they are.
+    ///
+    /// # Errors
+    /// The added tokens are more than can be searched for.
+    pub(super) fn new(vocabulary: &Vocabulary, policy: SpecialPolicy) -> Result<Option<Preparation>> {
+        let rules = vocabulary.rules();
+        let found = |token: &AddedToken| !token.special || policy != SpecialPolicy::Text;
+        let any = vocabulary.added().iter().any(found);
+        if !any && rules == TextRules::default() {
+            return Ok(None);
+        }
+        let finder = |late: bool| {
+            let tokens = vocabulary.added().iter().filter(|token| any && token.normalized == late);
+            Finder::new(tokens.cloned().collect(), policy, late && rules.nfc)
+        };
+        Ok(Some(Preparation { early: finder(false)?, late: finder(true)?, rules }))
+    }
+
+    /// Hands the parts of a text to `take`, in order.
+    ///
+    /// # Errors
+    /// Those of `take`, or a special token that is forbidden.
+    pub(super) fn each(&self, text: &[u8], take: Take<'_>) -> Result<()> {
+        self.early.each(text, 0, &mut |part| match part {
+            Found::Token(token) => take(Part::Token(token)),
+            Found::Text(range) => {
+                let start = range.start;
+                let normal = if self.rules.nfc { nfc(&text[range]) } else { Cow::Borrowed(&text[range]) };
+                self.late.each(&normal, start, &mut |part| match part {
+                    Found::Token(token) => take(Part::Token(token)),
+                    Found::Text(range) => take(Part::Text(&self.spaced(&normal[range]))),
+                })
+            }
+        })
+    }
+
+    fn spaced<'t>(&self, text: &'t [u8]) -> Cow<'t, [u8]> {
+        if self.rules.prefix_space && !text.starts_with(b" ") {
+            Cow::Owned([b" ", text].concat())
+        } else {
+            Cow::Borrowed(text)
+        }
+    }
+}
+
+/// Finds added tokens in text; of overlapping ones the leftmost, and of these the longest.
+struct Finder {
+    search: SpecialFinder,
+    tokens: Vec<AddedToken>,
+    policy: SpecialPolicy,
+}
+
+enum Found<'a> {
+    Text(Range<usize>),
+    Token(&'a AddedToken),
+}
+
+impl Finder {
+    fn new(tokens: Vec<AddedToken>, policy: SpecialPolicy, normalized: bool) -> Result<Finder> {
+        let spelled = |token: &AddedToken| match normalized {
+            true => nfc(token.text.as_bytes()).into_owned(),
+            false => token.text.as_bytes().to_vec(),
+        };
+        let texts: Vec<Vec<u8>> = tokens.iter().map(spelled).collect();
+        Ok(Finder { search: SpecialFinder::new(&texts)?, tokens, policy })
+    }
+
+    /// Hands tokens and the text between them to `take`. `start` is where the text begins in its document.
+    ///
+    /// A token that does not count still hides those that overlap with it; and one that takes the white space
+    /// after it may reach into the next, which is found all the same.
+    fn each(&self, text: &[u8], start: usize, take: &mut dyn FnMut(Found<'_>) -> Result<()>) -> Result<()> {
+        let mut done = 0;
+        for segment in self.search.segments(text) {
+            let Segment::Special(which, found) = segment else { continue };
+            let token = &self.tokens[which];
+            if !self.counts(token, text, &found) {
+                continue;
+            }
+            if token.special && self.policy == SpecialPolicy::Forbid {
+                return Err(forbidden(token, start + found.start));
+            }
+            let (before, after) = (&text[..found.start], &text[found.end..]);
+            let left = if token.lstrip { done.max(white_start(before)) } else { found.start };
+            let right = if token.rstrip { found.end + white_end(after) } else { found.end };
+            if done < left {
+                take(Found::Text(done..left))?;
+            }
+            take(Found::Token(token))?;
+            done = right;
+        }
+        if done < text.len() { take(Found::Text(done..text.len())) } else { Ok(()) }
+    }
+
+    fn counts(&self, token: &AddedToken, text: &[u8], found: &Range<usize>) -> bool {
+        if token.special && self.policy == SpecialPolicy::Text {
+            return false;
+        }
+        let inside = |neighbour: Option<char>| neighbour.is_some_and(is_word);
+        !token.single_word || !inside(last(&text[..found.start])) && !inside(first(&text[found.end..]))
+    }
+}
+
+fn forbidden(token: &AddedToken, offset: usize) -> Error {
+    Error::new(ErrorKind::Failed, Fault::SpecialInText { text: token.text.clone(), offset })
+        .with_help("take special tokens in texts as text or allow them, or leave the document out")
+}
+
+/// Where the white space begins that a text ends with.
+fn white_start(text: &[u8]) -> usize {
+    let mut start = text.len();
+    while let Some(white) = last(&text[..start]).filter(|last| last.is_whitespace()) {
+        start -= white.len_utf8();
+    }
+    start
+}
+
+/// Where the white space ends that a text begins with.
+fn white_end(text: &[u8]) -> usize {
+    let mut end = 0;
+    while let Some(white) = first(&text[end..]).filter(|first| first.is_whitespace()) {
+        end += white.len_utf8();
+    }
+    end
+}
+
+/// The first character, if the text begins with UTF-8.
+fn first(text: &[u8]) -> Option<char> {
+    (1..=text.len().min(4)).find_map(|length| from_utf8(&text[..length]).ok()?.chars().next())
+}
+
+/// The last character, if the text ends with UTF-8.
+fn last(text: &[u8]) -> Option<char> {
+    (1..=text.len().min(4)).find_map(|length| from_utf8(&text[text.len() - length..]).ok()?.chars().next())
+}
+
+/// Whether a character is of the class `\w`.
+fn is_word(character: char) -> bool {
+    static WORD: LazyLock<Vec<(char, char)>> = LazyLock::new(|| {
+        let class = regex_syntax::parse(r"\w").expect("a regular expression");
+        let HirKind::Class(Class::Unicode(class)) = class.kind() else {
+            unreachable!("a class of characters")
+        };
+        class.iter().map(|range| (range.start(), range.end())).collect()
+    });
+    let before = WORD.partition_point(|&(_, end)| end < character);
+    WORD.get(before).is_some_and(|&(start, _)| start <= character)
+}

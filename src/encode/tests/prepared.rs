@@ -1,0 +1,132 @@
+use super::*;
+use crate::vocab::TextRules;
+
+/// A token and what is different from a plain one that is not special.
+fn added(id: u32, text: &str, change: impl Fn(&mut AddedToken)) -> AddedToken {
+    let mut token = AddedToken { special: false, ..AddedToken::special(TokenId::new(id), text) };
+    change(&mut token);
+    token
+}
+
+fn bytes() -> Vec<(TokenId, Box<[u8]>)> {
+    (0..=255).map(|byte: u8| (TokenId::new(byte.into()), Box::from([byte]))).collect()
+}
+
+fn vocabulary(added: Vec<AddedToken>, rules: TextRules) -> Vocabulary {
+    Vocabulary::new(VocabularyParts { tokens: bytes(), added, rules, ..VocabularyParts::default() })
+        .expect("valid")
+}
+
+/// The ids of a text, each of an added token in brackets, and the bytes between them.
+fn shown(vocabulary: &Vocabulary, special: SpecialPolicy, text: &[u8]) -> String {
+    let encoder =
+        Encoder::new(vocabulary, EncodeConfig { special, ..EncodeConfig::default() }).expect("valid");
+    let mut worker = encoder.worker();
+    let ids = worker.encode(text).expect("nothing is forbidden").to_vec();
+    let show = |id: &TokenId| match u8::try_from(id.get()) {
+        Ok(byte) => vec![byte],
+        Err(_) => format!("[{id}]").into_bytes(),
+    };
+    let bytes: Vec<u8> = ids.iter().flat_map(show).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[test]
+fn the_flags_of_added_tokens_say_where_they_are_found() {
+    let tokens = vec![
+        added(300, "<l>", |token| token.lstrip = true),
+        added(301, "<r>", |token| token.rstrip = true),
+        added(302, "word", |token| token.single_word = true),
+        added(303, "<s>", |token| token.special = true),
+        added(304, "\n", |_| ()),
+        added(305, "s>!", |_| ()),
+    ];
+    let vocabulary = vocabulary(tokens, TextRules::default());
+    assert!(!vocabulary.keeps_text());
+    for (text, text_policy, allowed) in [
+        ("a \u{3000}<l> b", "a[300] b", None),
+        ("a <r> \u{a0}b", "a [301]b", None),
+        ("<r> <l>", "[301][300]", None),
+        ("<r> \n<l>", "[301][304][300]", None),
+        // The token within the white space is found although that is taken already.
+        ("<r> \n x", "[301][304] x", None),
+        ("word words sword word_ wordé 'word'", "[302] words sword word_ wordé '[302]'", None),
+        ("a<s>b", "a<s>b", Some("a[303]b")),
+        // A special token that is text hides what overlaps with it.
+        ("<s>! s>!", "<s>! [305]", Some("[303]! [305]")),
+    ] {
+        assert_eq!(shown(&vocabulary, SpecialPolicy::Text, text.as_bytes()), text_policy, "{text}");
+        let allowed = allowed.unwrap_or(text_policy);
+        assert_eq!(shown(&vocabulary, SpecialPolicy::Allow, text.as_bytes()), allowed, "{text}");
+    }
+    assert_eq!(
+        shown(&vocabulary, SpecialPolicy::Text, b"\xE3\x80<l>\xFFword\xFF"),
+        "\u{FFFD}[300]\u{FFFD}[302]\u{FFFD}"
+    );
+}
+
+#[test]
+fn tokens_that_are_not_normalized_are_looked_for_first() {
+    let tokens = || {
+        vec![
+            added(300, "bc", |_| ()),
+            added(301, "abc", |token| token.normalized = true),
+            added(302, "e\u{301}", |token| token.normalized = true),
+            added(303, "o\u{308}", |_| ()),
+        ]
+    };
+    let plain = vocabulary(tokens(), TextRules::default());
+    assert_eq!(shown(&plain, SpecialPolicy::Text, b"abc"), "a[300]");
+    assert_eq!(shown(&plain, SpecialPolicy::Text, "é e\u{301}".as_bytes()), "é [302]");
+    let nfc = vocabulary(tokens(), TextRules { nfc: true, prefix_space: false });
+    assert_eq!(shown(&nfc, SpecialPolicy::Text, "é e\u{301}".as_bytes()), "[302] [302]");
+    assert_eq!(shown(&nfc, SpecialPolicy::Text, "ö o\u{308}".as_bytes()), "ö [303]");
+}
+
+#[test]
+fn text_is_normalized_between_what_is_not_utf8() {
+    let vocabulary = vocabulary(Vec::new(), TextRules { nfc: true, prefix_space: false });
+    assert!(!vocabulary.keeps_text());
+    let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("valid");
+    for (text, normal) in [
+        (&b""[..], &b""[..]),
+        (b"plain", b"plain"),
+        ("e\u{301}".as_bytes(), "é".as_bytes()),
+        ("\u{212B}\u{1100}\u{1161}\u{11A8}".as_bytes(), "Å각".as_bytes()),
+        ("a\u{301}\u{323}".as_bytes(), "ạ\u{301}".as_bytes()),
+        (b"e\xFF\xCC\x81e\xCC\x81\xE3\x80", b"e\xFF\xCC\x81\xC3\xA9\xE3\x80"),
+        // A mark of Unicode 10: it stays where it is.
+        ("a\u{1DF6}\u{323}".as_bytes(), "a\u{1DF6}\u{323}".as_bytes()),
+    ] {
+        assert_eq!(decoded(&vocabulary, encoder.worker().encode(text).expect("any bytes encode")), normal);
+    }
+}
+
+#[test]
+fn a_space_is_put_before_what_begins_with_none() {
+    let rules = TextRules { nfc: false, prefix_space: true };
+    let vocabulary = vocabulary(vec![added(300, "<m>", |token| token.lstrip = true)], rules);
+    for (text, expected) in
+        [("", ""), ("a", " a"), (" a", " a"), ("\na", " \na"), ("a <m>b<m> c<m>", " a[300] b[300] c[300]")]
+    {
+        assert_eq!(shown(&vocabulary, SpecialPolicy::Text, text.as_bytes()), expected);
+    }
+}
+
+#[test]
+fn whole_pieces_become_added_tokens_only_where_these_merge_too() {
+    let mut tokens = bytes();
+    tokens.push((TokenId::new(256), Box::from(*b"ab")));
+    let apart = added(257, "cd", |token| token.single_word = true);
+    let merged = AddedToken { id: TokenId::new(256), text: "ab".to_owned(), ..apart.clone() };
+    let parts = VocabularyParts {
+        tokens,
+        added: vec![merged, apart],
+        ignore_merges: true,
+        ..VocabularyParts::default()
+    };
+    let vocabulary = Vocabulary::new(parts).expect("valid");
+    assert_eq!(shown(&vocabulary, SpecialPolicy::Text, b"ab"), "[256]");
+    assert_eq!(shown(&vocabulary, SpecialPolicy::Text, b"cd"), "[257]");
+    assert_eq!(shown(&vocabulary, SpecialPolicy::Text, b"abcd"), "abcd");
+}

@@ -1,0 +1,84 @@
+use serde::Serialize;
+
+use super::Vocabulary;
+use super::fault::Foreign;
+use crate::split::SplitPattern;
+use crate::units::TokenId;
+
+/// A token that is found in a text as it stands there, before the text is split.
+///
+/// One that is no token of the merges stands for itself alone; one that is too has the text as its
+/// spelling in GPT-2's byte alphabet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct AddedToken {
+    /// Its id.
+    pub id: TokenId,
+    /// The text that stands for it.
+    pub text: String,
+    /// Whether it is a control token, which a text may only be allowed to name. One that is not is
+    /// ordinary vocabulary.
+    pub special: bool,
+    /// Whether it is found only where no letter, digit or the like stands next to it.
+    pub single_word: bool,
+    /// Whether it takes the white space before it along.
+    pub lstrip: bool,
+    /// Whether it takes the white space after it along.
+    pub rstrip: bool,
+    /// Whether it is looked for in the normalized text, after those that are not, and is normalized itself.
+    pub normalized: bool,
+}
+
+impl AddedToken {
+    /// A special token as tokenizers trained here have it.
+    pub fn special(id: TokenId, text: impl Into<String>) -> AddedToken {
+        AddedToken {
+            id,
+            text: text.into(),
+            special: true,
+            single_word: false,
+            lstrip: false,
+            rstrip: false,
+            normalized: false,
+        }
+    }
+
+    /// Whether it is a special token like those of tokenizers trained here.
+    pub(super) fn is_plain(&self) -> bool {
+        *self == AddedToken::special(self.id, &*self.text)
+    }
+}
+
+/// What happens to a text, between its added tokens, before it is split.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+pub struct TextRules {
+    /// Whether it is brought into Unicode's normalization form C. What is not UTF-8 in it stays as it is.
+    pub nfc: bool,
+    /// Whether a space is put before it if it does not begin with one.
+    pub prefix_space: bool,
+}
+
+/// The tokens that a tokenizer's own program puts around a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+pub struct Around {
+    /// Those before it.
+    pub before: Vec<TokenId>,
+    /// Those after it.
+    pub after: Vec<TokenId>,
+}
+
+impl Vocabulary {
+    /// What this vocabulary does to a text that no tokenizer trained here does, if anything.
+    pub(super) fn foreign(&self) -> Option<Foreign> {
+        if self.rules.nfc {
+            return Some(Foreign::Nfc);
+        }
+        if self.rules.prefix_space {
+            return Some(Foreign::PrefixSpace);
+        }
+        if let SplitPattern::Steps(_) = self.split {
+            return Some(Foreign::Steps);
+        }
+        let odd = |added: &&AddedToken| !added.is_plain() || self.apart.binary_search(&added.id).is_err();
+        self.added.iter().find(odd).map(|added| Foreign::Added(added.text.clone()))
+    }
+}

@@ -1,0 +1,126 @@
+//! The post-processor, which puts tokens around a text. What stands around a document is said where it is
+//! encoded, so it is told and kept, but not followed.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{flat, kind};
+use crate::units::TokenId;
+use crate::vocab::fault::Fault;
+use crate::vocab::{Around, Vocabulary};
+
+#[derive(Deserialize)]
+struct Template {
+    single: Vec<Piece>,
+    special_tokens: std::collections::HashMap<String, Ids>,
+}
+
+#[derive(Deserialize)]
+enum Piece {
+    SpecialToken { id: String },
+    Sequence { id: String },
+}
+
+#[derive(Deserialize)]
+struct Ids {
+    ids: Vec<TokenId>,
+}
+
+/// `RobertaProcessing` and `BertProcessing`.
+#[derive(Deserialize)]
+struct Pair {
+    sep: (String, TokenId),
+    cls: (String, TokenId),
+}
+
+/// The kind of post-processor that puts tokens around a text, if there is one.
+pub(super) fn found(post_processor: Option<&Value>) -> Result<Option<&Value>, Fault> {
+    let mut found = None;
+    for step in flat(post_processor, "processors", "post_processor")? {
+        match kind(step) {
+            "ByteLevel" => {}
+            "TemplateProcessing" | "RobertaProcessing" | "BertProcessing" if found.is_none() => {
+                found = Some(step);
+            }
+            other => return Err(Fault::unsupported(format!("post_processor {other}"))),
+        }
+    }
+    Ok(found)
+}
+
+/// What it puts there.
+pub(super) fn read(post_processor: Option<&Value>) -> Result<Around, Fault> {
+    match found(post_processor)? {
+        None => Ok(Around::default()),
+        Some(step) if kind(step) == "TemplateProcessing" => {
+            template(Template::deserialize(step).map_err(Fault::Json)?)
+        }
+        Some(step) => {
+            let Pair { sep, cls } = Pair::deserialize(step).map_err(Fault::Json)?;
+            Ok(Around { before: vec![cls.1], after: vec![sep.1] })
+        }
+    }
+}
+
+fn template(template: Template) -> Result<Around, Fault> {
+    let mut around = Around::default();
+    let mut texts = 0;
+    for piece in &template.single {
+        match piece {
+            Piece::Sequence { id } if id == "A" && texts == 0 => texts = 1,
+            Piece::Sequence { .. } => {
+                return Err(Fault::unsupported("a post_processor that does not take a text once"));
+            }
+            Piece::SpecialToken { id } => {
+                let Some(Ids { ids }) = template.special_tokens.get(id) else {
+                    return Err(Fault::unsupported(format!(
+                        "post_processor with {id:?}, which it does not define,"
+                    )));
+                };
+                if texts == 0 { &mut around.before } else { &mut around.after }.extend(ids);
+            }
+        }
+    }
+    match texts {
+        1 => Ok(around),
+        _ => Err(Fault::unsupported("a post_processor that does not take a text once")),
+    }
+}
+
+/// What a vocabulary's post-processor does, for people.
+pub(super) fn described(vocabulary: &Vocabulary) -> String {
+    let texts = |ids: &[TokenId]| -> Vec<String> {
+        let text = |id: &TokenId| String::from_utf8_lossy(vocabulary.bytes(*id).unwrap_or_default());
+        ids.iter().map(|id| format!("{:?}", text(id))).collect()
+    };
+    let Around { before, after } = &vocabulary.around;
+    let sides = [("before", texts(before)), ("after", texts(after))];
+    let sides: Vec<String> = sides
+        .iter()
+        .filter(|(_, texts)| !texts.is_empty())
+        .map(|(side, texts)| format!("{} {side}", texts.join(" ")))
+        .collect();
+    if sides.is_empty() { "nothing".to_owned() } else { format!("{} a text", sides.join(" and ")) }
+}
+
+/// The post-processor that says it, if there is anything to say.
+pub(super) fn write(vocabulary: &Vocabulary) -> Option<Value> {
+    let Around { before, after } = &vocabulary.around;
+    if vocabulary.around == Around::default() {
+        return None;
+    }
+    let text = |id: &TokenId| String::from_utf8_lossy(vocabulary.bytes(*id).unwrap_or_default()).into_owned();
+    let special = |id| json!({ "SpecialToken": { "id": text(id), "type_id": 0 } });
+    let sequence = |name: &str, type_id| json!({ "Sequence": { "id": name, "type_id": type_id } });
+    let framed = |name: &str, type_id: u32| -> Vec<Value> {
+        let (before, after) = (before.iter().map(special), after.iter().map(special));
+        before.chain([sequence(name, type_id)]).chain(after).collect()
+    };
+    let tokens = before.iter().chain(after);
+    let tokens: serde_json::Map<String, Value> =
+        tokens.map(|id| (text(id), json!({ "id": text(id), "ids": [id], "tokens": [text(id)] }))).collect();
+    let pair = [framed("A", 0), framed("B", 1)].concat();
+    Some(
+        json!({ "type": "TemplateProcessing", "single": framed("A", 0), "pair": pair, "special_tokens": tokens }),
+    )
+}

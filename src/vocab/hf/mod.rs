@@ -1,0 +1,173 @@
+//! Hugging Face's `tokenizer.json`, read and written.
+
+mod around;
+mod cut;
+mod model;
+mod write;
+
+use std::path::Path;
+
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+use serde_json::Value;
+
+pub(super) use self::model::two_keys;
+use self::model::{Model, Pair};
+use self::write::counted;
+pub(super) use self::write::{TOKENIZER, pretty, render};
+use super::fault::Fault;
+use super::format::{LoadOptions, read_bytes};
+use super::keyed::Keyed;
+use super::{AddedToken, TextRules, Vocabulary};
+use crate::error::Result;
+use crate::observer::Observer;
+use crate::split::SplitPattern;
+use crate::units::TokenId;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    version: Option<String>,
+    truncation: Option<Value>,
+    padding: Option<Value>,
+    #[serde(default)]
+    added_tokens: Vec<Added>,
+    normalizer: Option<Value>,
+    pre_tokenizer: Option<Value>,
+    post_processor: Option<Value>,
+    decoder: Option<Value>,
+    model: Model,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Added {
+    id: TokenId,
+    content: String,
+    #[serde(default)]
+    single_word: bool,
+    #[serde(default)]
+    lstrip: bool,
+    #[serde(default)]
+    rstrip: bool,
+    #[serde(default)]
+    normalized: bool,
+    #[serde(default)]
+    special: bool,
+}
+
+pub(super) fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) -> Result<Vocabulary> {
+    let bytes = read_bytes(path)?;
+    let file: File = serde_json::from_slice(&bytes).map_err(|wrong| not_bpe(&bytes, wrong).in_file(path))?;
+    drop(bytes);
+    let cut = cut::read(file.pre_tokenizer.as_ref(), file.decoder.as_ref());
+    let cut = cut.map_err(|fault| fault.in_file(path))?;
+    let (split, prefix_space) = (cut.pattern()?, cut.prefix_space);
+    let post_processor = around::found(file.post_processor.as_ref()).map_err(|fault| fault.in_file(path))?;
+    let post_processor = post_processor.map(|found| kind(found).to_owned());
+    let vocabulary = vocabulary(file, split, prefix_space, options).map_err(|fault| fault.in_file(path))?;
+    if let Some(kind) = post_processor {
+        let (path, puts) = (path.display(), around::described(&vocabulary));
+        observer.noted(&format!(
+            "{path}: its post_processor {kind}, which puts {puts}, is left out; name bos and eos instead"
+        ));
+    }
+    Ok(vocabulary)
+}
+
+/// Why a file does not parse: another kind of model has other fields, and its name says more.
+fn not_bpe(bytes: &[u8], wrong: serde_json::Error) -> Fault {
+    #[derive(Deserialize)]
+    struct Kind {
+        model: Named,
+    }
+    #[derive(Deserialize)]
+    struct Named {
+        r#type: String,
+    }
+    match serde_json::from_slice::<Kind>(bytes) {
+        Ok(Kind { model: Named { r#type } }) if r#type != "BPE" => {
+            Fault::unsupported(format!("model {}", r#type))
+        }
+        _ => Fault::Json(wrong),
+    }
+}
+
+fn vocabulary(
+    file: File,
+    split: SplitPattern,
+    prefix_space: bool,
+    options: &LoadOptions,
+) -> Result<Vocabulary, Fault> {
+    let split = options.same_split(split)?;
+    refuse_features(&file)?;
+    let nfc = nfc(file.normalizer.as_ref())?;
+    let around = around::read(file.post_processor.as_ref())?;
+    let Model { vocab, merges, ignore_merges, .. } = file.model;
+    let merges = merges.into_iter().map(|Pair(left, right)| (left, right)).collect();
+    let keyed = Keyed { entries: vocab, merges };
+    let added = added(file.added_tokens, nfc);
+    let misnumbered = misnumbered(&added, &keyed.ids()?);
+    let mut parts = keyed.parts(added, split, ignore_merges.unwrap_or(false))?;
+    parts.rules = TextRules { nfc, prefix_space };
+    parts.around = around;
+    let vocabulary = parts.build()?;
+    misnumbered.map_or(Ok(vocabulary), Err)
+}
+
+fn added(listed: Vec<Added>, nfc: bool) -> Vec<AddedToken> {
+    // Which of the tokens are looked for first matters only if some are looked for later.
+    let one_search = !nfc && listed.array_windows().all(|[one, next]| one.normalized == next.normalized);
+    let token = |Added { id, content: text, single_word, lstrip, rstrip, normalized, special }| {
+        let normalized = normalized && !one_search;
+        AddedToken { id, text, special, single_word, lstrip, rstrip, normalized }
+    };
+    listed.into_iter().map(token).collect()
+}
+
+/// The first added token that tokenizers would give another id than the file.
+fn misnumbered(added: &[AddedToken], ids: &FxHashMap<&str, TokenId>) -> Option<Fault> {
+    let mut numbers = added.iter().zip(counted(added, ids));
+    let (token, counted) = numbers.find(|(token, counted)| token.id != *counted)?;
+    Some(Fault::AddedNumber { text: token.text.clone(), added: token.id, counted })
+}
+
+fn refuse_features(file: &File) -> Result<(), Fault> {
+    let features = [
+        ("version", file.version.as_ref().is_some_and(|version| version != "1.0")),
+        ("truncation", file.truncation.is_some()),
+        ("padding", file.padding.is_some()),
+    ];
+    match features.iter().find(|(_, used)| *used) {
+        Some((name, _)) => Err(Fault::unsupported(*name)),
+        None => file.model.refuse_features(),
+    }
+}
+
+/// Whether text is brought into normalization form C, the one normalizer that byte-level files have.
+fn nfc(normalizer: Option<&Value>) -> Result<bool, Fault> {
+    let steps = flat(normalizer, "normalizers", "normalizer")?;
+    match steps.iter().find(|step| kind(step) != "NFC") {
+        Some(other) => Err(Fault::unsupported(format!("normalizer {}", kind(other)))),
+        None => Ok(!steps.is_empty()),
+    }
+}
+
+/// The steps of a component: itself, or those of a `Sequence`, whose list is called `list`.
+fn flat<'a>(value: Option<&'a Value>, list: &str, component: &str) -> Result<Vec<&'a Value>, Fault> {
+    let Some(value) = value else { return Ok(Vec::new()) };
+    if kind(value) != "Sequence" {
+        return Ok(vec![value]);
+    }
+    let Some(steps) = value.get(list).and_then(Value::as_array) else {
+        return Err(Fault::unsupported(format!("{component} Sequence without {list}")));
+    };
+    match steps.iter().any(|step| kind(step) == "Sequence") {
+        true => Err(Fault::unsupported(format!("{component} Sequence within a Sequence"))),
+        false => Ok(steps.iter().collect()),
+    }
+}
+
+fn kind(value: &Value) -> &str {
+    value.get("type").and_then(Value::as_str).unwrap_or("of unknown type")
+}

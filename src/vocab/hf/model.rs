@@ -1,0 +1,82 @@
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{self, Deserializer, SeqAccess, Visitor};
+
+use crate::vocab::fault::Fault;
+use crate::vocab::keyed::Entries;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Model {
+    pub(super) r#type: Option<String>,
+    pub(super) dropout: Option<f64>,
+    /// Stands for characters without a token, of which there are none where every byte has one.
+    #[serde(rename = "unk_token")]
+    _unk_token: Option<String>,
+    pub(super) continuing_subword_prefix: Option<String>,
+    pub(super) end_of_word_suffix: Option<String>,
+    pub(super) fuse_unk: Option<bool>,
+    pub(super) byte_fallback: Option<bool>,
+    pub(super) ignore_merges: Option<bool>,
+    pub(super) vocab: Entries,
+    pub(super) merges: Vec<Pair>,
+}
+
+/// A merge, written `"a b"` or `["a", "b"]`.
+pub(super) struct Pair(pub(super) String, pub(super) String);
+
+impl<'de> Deserialize<'de> for Pair {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Pair, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Pair;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a merge: two tokens")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Pair, E> {
+                let wrong = || E::invalid_value(de::Unexpected::Str(text), &self);
+                two_keys(text).ok_or_else(wrong).map(|(left, right)| Pair(left.to_owned(), right.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Pair, A::Error> {
+                let left = items.next_element()?.ok_or_else(|| de::Error::invalid_length(0, &self))?;
+                let right = items.next_element()?.ok_or_else(|| de::Error::invalid_length(1, &self))?;
+                match items.next_element::<de::IgnoredAny>()? {
+                    None => Ok(Pair(left, right)),
+                    Some(_) => Err(de::Error::invalid_length(3, &self)),
+                }
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+/// The two keys of a merge that is written with a space between them.
+pub(crate) fn two_keys(text: &str) -> Option<(&str, &str)> {
+    let (left, right) = text.split_once(' ')?;
+    (!left.is_empty() && !right.is_empty() && !right.contains(' ')).then_some((left, right))
+}
+
+impl Model {
+    /// Refuses what makes other ids than merging bytes by rank.
+    pub(super) fn refuse_features(&self) -> Result<(), Fault> {
+        if let Some(kind) = self.r#type.as_ref().filter(|kind| *kind != "BPE") {
+            return Err(Fault::unsupported(format!("model {kind}")));
+        }
+        let text = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+        let features = [
+            ("dropout", self.dropout.is_some_and(|dropout| dropout != 0.0)),
+            ("continuing_subword_prefix", text(&self.continuing_subword_prefix)),
+            ("end_of_word_suffix", text(&self.end_of_word_suffix)),
+            ("fuse_unk", self.fuse_unk == Some(true)),
+            ("byte_fallback", self.byte_fallback == Some(true)),
+        ];
+        match features.iter().find(|(_, used)| *used) {
+            Some((name, _)) => Err(Fault::unsupported(*name)),
+            None => Ok(()),
+        }
+    }
+}

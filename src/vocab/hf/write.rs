@@ -1,0 +1,178 @@
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+use serde::ser::Serializer;
+use serde_json::{Value, json};
+
+use super::around;
+use crate::error::Result;
+use crate::split::{Named, SplitPattern};
+use crate::units::{TokenId, low32};
+use crate::vocab::fault::{Fault, Foreign, Limit};
+use crate::vocab::format::{Format, Rendered, WriteOptions};
+use crate::vocab::keyed::{Entries, Keyed};
+use crate::vocab::{AddedToken, Vocabulary};
+
+/// The file that Hugging Face's tokenizers read.
+pub(crate) const TOKENIZER: &str = "tokenizer.json";
+/// The file beside it that `transformers` wants.
+const CONFIG: &str = "tokenizer_config.json";
+
+/// The fields stand in the order in which `tokenizers` itself writes them.
+#[derive(Serialize)]
+struct File<'a> {
+    version: &'static str,
+    truncation: (),
+    padding: (),
+    added_tokens: Vec<Added<'a>>,
+    normalizer: Option<Value>,
+    pre_tokenizer: Value,
+    post_processor: Option<Value>,
+    decoder: Value,
+    model: Model,
+}
+
+#[derive(Serialize)]
+struct Added<'a> {
+    id: u32,
+    content: &'a str,
+    single_word: bool,
+    lstrip: bool,
+    rstrip: bool,
+    normalized: bool,
+    special: bool,
+}
+
+#[derive(Serialize)]
+struct Model {
+    r#type: &'static str,
+    dropout: (),
+    unk_token: (),
+    continuing_subword_prefix: (),
+    end_of_word_suffix: (),
+    fuse_unk: bool,
+    byte_fallback: bool,
+    ignore_merges: bool,
+    vocab: Entries,
+    merges: Pairs,
+}
+
+/// Merges as `"a b"`, which every version reads; no key has a space in it.
+struct Pairs(Vec<(String, String)>);
+
+impl Serialize for Pairs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|(left, right)| format!("{left} {right}")))
+    }
+}
+
+pub(crate) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<Vec<Rendered>> {
+    let cannot = |limit: Limit| Fault::cannot_hold(Format::Hf, limit);
+    let keyed = Keyed::of(vocabulary).map_err(cannot)?;
+    numbered(vocabulary, &keyed).map_err(cannot)?;
+    let Keyed { entries, merges } = keyed;
+    let file = File {
+        version: "1.0",
+        truncation: (),
+        padding: (),
+        added_tokens: vocabulary.added.iter().map(added).collect(),
+        normalizer: vocabulary.rules.nfc.then(|| json!({ "type": "NFC" })),
+        pre_tokenizer: pre_tokenizer(vocabulary)?,
+        post_processor: around::write(vocabulary),
+        decoder: byte_level(false, false),
+        model: Model {
+            r#type: "BPE",
+            dropout: (),
+            unk_token: (),
+            continuing_subword_prefix: (),
+            end_of_word_suffix: (),
+            fuse_unk: false,
+            byte_fallback: false,
+            ignore_merges: vocabulary.ignore_merges,
+            vocab: entries,
+            merges: Pairs(merges),
+        },
+    };
+    Ok(vec![(TOKENIZER.to_owned(), pretty(&file)), (CONFIG.to_owned(), pretty(&config(options)))])
+}
+
+/// Checks that added tokens which are no keys have the ids that tokenizers will count for them.
+fn numbered(vocabulary: &Vocabulary, keyed: &Keyed) -> Result<(), Limit> {
+    let ids = keyed.entries.0.iter().map(|(key, id)| (&**key, *id)).collect();
+    let mut numbers = vocabulary.added.iter().zip(counted(&vocabulary.added, &ids));
+    match numbers.find(|(token, counted)| token.id != *counted) {
+        Some((token, counted)) => Err(Limit::AddedNumber { text: token.text.clone(), id: token.id, counted }),
+        None => Ok(()),
+    }
+}
+
+/// The ids that tokenizers gives to added tokens, in the order in which they are listed: that of the key,
+/// or else the next after all so far.
+pub(super) fn counted(added: &[AddedToken], ids: &FxHashMap<&str, TokenId>) -> Vec<TokenId> {
+    let mut next = low32(ids.len());
+    let count = |token: &AddedToken| {
+        let id = ids.get(&*token.text).copied().unwrap_or(TokenId::new(next));
+        next = next.max(id.get().saturating_add(1));
+        id
+    };
+    added.iter().map(count).collect()
+}
+
+fn added(token: &AddedToken) -> Added<'_> {
+    let AddedToken { id, text, special, single_word, lstrip, rstrip, normalized } = token;
+    Added {
+        id: id.get(),
+        content: text,
+        single_word: *single_word,
+        lstrip: *lstrip,
+        rstrip: *rstrip,
+        normalized: *normalized,
+        special: *special,
+    }
+}
+
+/// Without a split the step is still needed: it writes bytes in the alphabet of the keys, and without
+/// it spaces would be lost.
+fn pre_tokenizer(vocabulary: &Vocabulary) -> Result<Value> {
+    let prefix_space = vocabulary.rules.prefix_space;
+    match &vocabulary.split {
+        SplitPattern::None => return Ok(byte_level(prefix_space, false)),
+        SplitPattern::Named(Named::Gpt2) if prefix_space => return Ok(byte_level(true, true)),
+        _ if prefix_space => {
+            return Err(Fault::cannot_hold(Format::Hf, Limit::Foreign(Foreign::PrefixSpace)));
+        }
+        _ => {}
+    }
+    let cut = |(regex, covers)| {
+        let behavior = if covers { "Removed" } else { "Isolated" };
+        json!({ "type": "Split", "pattern": { "Regex": regex }, "behavior": behavior, "invert": covers })
+    };
+    let mut steps: Vec<Value> = vocabulary.split.oniguruma()?.into_iter().map(cut).collect();
+    steps.push(byte_level(false, false));
+    Ok(json!({ "type": "Sequence", "pretokenizers": steps }))
+}
+
+fn byte_level(prefix_space: bool, splits: bool) -> Value {
+    json!({
+        "type": "ByteLevel", "add_prefix_space": prefix_space, "trim_offsets": false, "use_regex": splits,
+    })
+}
+
+fn config(options: &WriteOptions) -> Value {
+    let mut config = json!({
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "clean_up_tokenization_spaces": false,
+    });
+    for (key, token) in [("bos_token", &options.bos), ("eos_token", &options.eos)] {
+        if let Some(token) = token {
+            config[key] = json!(token);
+        }
+    }
+    config
+}
+
+/// JSON with line breaks, so that a difference between two vocabularies is a few lines.
+pub(crate) fn pretty(value: &impl Serialize) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec_pretty(value).expect("names and numbers are always JSON");
+    bytes.push(b'\n');
+    bytes
+}

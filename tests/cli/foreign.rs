@@ -1,0 +1,51 @@
+//! Tokenizers from elsewhere, through the program.
+
+use serde_json::{Value, json};
+
+use super::{folder, tokenmill, write};
+
+#[test]
+fn a_tokenizer_that_changes_text_says_so_where_it_is_shown_and_compared() {
+    let folder = folder();
+    write(&folder, "a.txt", "the cafe\u{301} at the cafe\n<think> a\u{323}\u{301}\n");
+    let train = ["train", "a.txt", "-o", "foreign", "--vocab-size", "260", "--special-token", "<s>"];
+    tokenmill(&folder).args(train).assert().success();
+    let path = folder.path().join("foreign/tokenizer.json");
+    let mut file: Value = serde_json::from_slice(&std::fs::read(&path).expect("written")).expect("JSON");
+    let next = file["model"]["vocab"].as_object().expect("tokens").len();
+    file["normalizer"] = json!({ "type": "NFC" });
+    let mask = json!({ "id": next, "content": "<think>", "rstrip": true, "normalized": true });
+    file["added_tokens"].as_array_mut().expect("tokens").push(mask);
+    let start = file["added_tokens"][0]["id"].clone();
+    file["post_processor"] =
+        json!({ "type": "BertProcessing", "cls": ["<s>", start], "sep": ["<think>", next] });
+    std::fs::write(&path, file.to_string()).expect("written");
+
+    let run = |arguments: &[&str]| {
+        let output = tokenmill(&folder).args(arguments).output().expect("a run");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let (shown, noted) = run(&["inspect", "foreign"]);
+    for line in [
+        "normalizer    NFC",
+        "post-processor <s> before a text, which here is done by bos only",
+        "post-processor <think> after a text, which here is done by eos only",
+        "<think>  rstrip  normalized",
+    ] {
+        assert!(shown.contains(line), "{line}\n{shown}");
+    }
+    assert!(
+        noted.contains(r#"BertProcessing, which puts "<s>" before and "<think>" after a text, is left out"#)
+    );
+
+    run(&["encode", "a.txt", "--documents", "line", "-t", "foreign", "-o", "ids"]);
+    let (decoded, _) = run(&["decode", "ids", "-t", "foreign"]);
+    assert_eq!(decoded, "the caf\u{e9} at the cafe\n<think>\u{1ea1}\u{301}\n");
+    let verify = ["decode", "ids", "-t", "foreign", "--verify", "a.txt", "--documents", "line"];
+    let (_, said) = run(&verify);
+    assert!(said.contains("identical with what the tokenizer makes of the texts"), "{said}");
+    let (facts, _) = run(&[&verify[..], &["--json"]].concat());
+    assert!(facts.contains(r#""text_kept":false"#), "{facts}");
+}

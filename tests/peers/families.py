@@ -1,0 +1,136 @@
+"""The structures of tokenizer.json files that others publish, around merges of ours.
+
+Each family is what one model's file has: how it normalizes and splits, its added tokens, its post-processor. The
+vocabulary is small; only what stands around it is theirs.
+"""
+
+import copy
+
+LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+O200K = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+TEKKEN = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+    r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+DEEPSEEK_V3 = [
+    r"\p{N}{1,3}",
+    "[一-龥\u3040-ゟ゠-ヿ]+",
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
+    "| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
+]
+BLOOM = " ?[^(\\s|[.,!?…。，、।۔،])]+"
+
+
+def byte_level(add_prefix_space=False, use_regex=False):
+    return {
+        "type": "ByteLevel", "add_prefix_space": add_prefix_space, "trim_offsets": True, "use_regex": use_regex,
+    }  # fmt: skip
+
+
+def split(pattern, behavior="Isolated", invert=False):
+    kind = "String" if pattern == "\n" else "Regex"
+    return {"type": "Split", "pattern": {kind: pattern}, "behavior": behavior, "invert": invert}
+
+
+def digits(individual):
+    return {"type": "Digits", "individual_digits": individual}
+
+
+def sequence(*steps):
+    return {"type": "Sequence", "pretokenizers": [*steps]}
+
+
+def token(content, special=True, normalized=False, **flags):
+    plain = {"content": content, "single_word": False, "lstrip": False, "rstrip": False}
+    return plain | {"normalized": normalized, "special": special} | flags
+
+
+def plain(content, **flags):
+    return token(content, special=False, **({"normalized": True} | flags))
+
+
+SPACES = [plain(" " * length) for length in range(24, 1, -1)]
+END = token("<|endoftext|>")
+NFC = {"type": "NFC"}
+
+
+def families():
+    """Name, the parts of the file, and whether added tokens are keys of the vocabulary too."""
+    split_byte_level = lambda pattern, **how: sequence(split(pattern, **how), byte_level())
+    gpt2 = byte_level(use_regex=True)
+    roberta = [token(content, normalized=True) for content in ("<s>", "<pad>", "</s>", "<unk>")]
+    mask = token("<mask>", normalized=True, lstrip=True)
+    yield "gpt2", {"pre_tokenizer": gpt2, "added": [token("<|endoftext|>", normalized=True)], "keys": True}
+    yield "roberta", {
+        "pre_tokenizer": byte_level(add_prefix_space=True, use_regex=True), "added": [*roberta, mask], "keys": True,
+        "post_processor": {
+            "type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0],
+            "trim_offsets": True, "add_prefix_space": True,
+        },
+    }  # fmt: skip
+    tabs = [plain("\t" * length) for length in range(9, 1, -1)]
+    yield "phi", {"pre_tokenizer": gpt2, "added": [END, *SPACES, *tabs]}
+    modernbert = [token("[CLS]"), token("[SEP]"), token("[MASK]", lstrip=True), plain("|||IP_ADDRESS|||", normalized=False)]
+    yield "olmo and modernbert", {"normalizer": NFC, "pre_tokenizer": gpt2, "added": [END, *SPACES, *modernbert]}
+    llama3 = [token("<|begin_of_text|>"), token("<|eot_id|>"), token("<|python_tag|>")]
+    yield "llama3", {"pre_tokenizer": split_byte_level(LLAMA3), "added": llama3, "ignore_merges": True}
+    yield "olmo2", {
+        "pre_tokenizer": split_byte_level(LLAMA3, behavior="Removed", invert=True), "added": [END, plain("|||EMAIL|||", normalized=False)],
+    }  # fmt: skip
+    qwen = [END, token("<|im_start|>"), token("<|im_end|>"), *(plain(tag, normalized=False) for tag in ("<tool_call>", "</tool_call>", "<think>"))]
+    yield "qwen2.5 and 3", {"normalizer": NFC, "pre_tokenizer": split_byte_level(QWEN2), "added": qwen}
+    yield "o200k", {"pre_tokenizer": split_byte_level(O200K), "added": [END, token("<|endofprompt|>")], "ignore_merges": True}
+    yield "mistral nemo", {"pre_tokenizer": split_byte_level(TEKKEN, behavior="Removed", invert=True), "added": [token("<s>"), token("[INST]")]}
+    deepseek = [token("<｜begin▁of▁sentence｜>"), token("<｜end▁of▁sentence｜>"), plain("<think>"), plain("</think>"), plain("<｜User｜>", normalized=False)]
+    nothing = {"type": "Sequence", "normalizers": []}
+    yield "deepseek v3", {
+        "normalizer": nothing, "pre_tokenizer": sequence(*map(split, DEEPSEEK_V3), byte_level()), "added": deepseek, "keys": True,
+    }  # fmt: skip
+    v2 = [
+        "[\r\n]", "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-Ⴥ]+",
+        "\\s?[!-/:-~！-／：-～‘-‟　-。]+", "\\s+$", "[一-龥ࠀ-一가-퟿]+",
+    ]  # fmt: skip
+    yield "deepseek v2", {"pre_tokenizer": sequence(*map(split, v2), digits(True), byte_level()), "added": deepseek, "keys": True}
+    yield "starcoder and smollm", {"pre_tokenizer": sequence(digits(True), gpt2), "added": [END, token("<fim_prefix>"), token("<file_sep>")]}
+    yield "command-r", {"normalizer": NFC, "pre_tokenizer": sequence(digits(True), gpt2), "added": [token("<PAD>"), plain("<|NEW_FILE|>")]}
+    yield "bloom", {"pre_tokenizer": split_byte_level(BLOOM), "added": [token("<unk>"), token("<s>")]}
+    odd = [
+        plain("word", single_word=True), plain("e\u0301"), plain("ö", normalized=False), plain(" <l>", lstrip=True),
+        plain("<r>", rstrip=True, normalized=False), plain("\n", normalized=False), token("<b>", lstrip=True, rstrip=True),
+        plain("b>!"), plain("the", rstrip=True, single_word=True),
+    ]  # fmt: skip
+    yield "every flag", {"normalizer": NFC, "pre_tokenizer": sequence(digits(False), split("\n"), gpt2), "added": odd, "ignore_merges": True}
+    yield "no split", {"normalizer": NFC, "pre_tokenizer": byte_level(add_prefix_space=True), "added": [END, mask, plain("low", single_word=True)]}
+
+
+def file(trained, family):
+    """A tokenizer.json: the merges of a trained one, and around them what the family has."""
+    made = copy.deepcopy(trained)
+    model, added = made["model"], family["added"]
+    if family.get("keys"):
+        contents = [token["content"] for token in added]
+        shifted = {key: id + len(added) for key, id in model["vocab"].items() if key not in contents}
+        model["vocab"] = {content: id for id, content in enumerate(contents)} | shifted
+    next_id = len(model["vocab"])
+    made["added_tokens"] = []
+    for token in added:
+        id = model["vocab"].get(token["content"])
+        if id is None:
+            id, next_id = next_id, next_id + 1
+        made["added_tokens"].append({"id": id} | token)
+    model["ignore_merges"] = family.get("ignore_merges", False)
+    if model["ignore_merges"]:
+        # Some tokens that the merges do not make any more, as those files have.
+        model["merges"] = [merge for number, merge in enumerate(model["merges"]) if number % 7 != 6 or number < 500]
+    for part in ("normalizer", "pre_tokenizer", "post_processor"):
+        made[part] = family.get(part)
+    return made

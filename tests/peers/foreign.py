@@ -1,0 +1,106 @@
+"""Tokenizers from elsewhere give the same ids here: files with the structure of known models' in tokenizers, and
+OpenAI's own rank files, where they are at hand, in tiktoken."""
+
+import json
+import random
+import shutil
+import unicodedata
+from pathlib import Path
+
+import tiktoken
+import tiktoken_ext.openai_public as openai
+from tiktoken.load import load_tiktoken_bpe
+from tokenizers import Tokenizer
+
+import families
+import strings
+from ids import equal, training_strings
+
+VOCAB_SIZE = 2_000
+REAL_BYTES = 1_000_000
+RANKS = ["r50k_base", "p50k_base", "cl100k_base", "o200k_base"]
+
+
+def check(setting):
+    corpus = setting.scratch / "foreign.jsonl"
+    with corpus.open("w", encoding="utf-8") as lines:
+        lines.writelines(json.dumps({"text": text}) + "\n" for text in training_strings(setting))
+    folder = setting.train("foreign-merges", corpus, "--vocab-size", VOCAB_SIZE, "--split", "gpt4")
+    trained = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    texts = varied() + real(setting)
+    for name, family in families.families():
+        path = setting.scratch / f"foreign-{name.replace(' ', '-')}" / "tokenizer.json"
+        path.parent.mkdir()
+        path.write_text(json.dumps(families.file(trained, family)), encoding="utf-8")
+        tokenizer = Tokenizer.from_file(str(path))
+        documents = with_added(texts, [token["content"] for token in family["added"]])
+        for policy in ("text", "allow"):
+            ours = setting.encode(f"{path.parent.name}-{policy}", documents, path.parent, "--special", policy)
+            tokenizer.encode_special_tokens = policy == "text"
+            theirs = [encoding.ids for encoding in tokenizer.encode_batch(documents, add_special_tokens=False)]
+            equal(f"{name}, specials {policy}", documents, ours, theirs)
+        yield f"{name}: {len(documents)} strings equal in tokenizers, special tokens as text and found"
+    yield from rank_files(setting, texts)
+
+
+def varied():
+    """The usual strings, some of them decomposed or with marks put in, so that normalizing has something to do."""
+    chance = random.Random(strings.SEED)
+    marks = [chr(code) for code in strings.CODE_POINTS if unicodedata.combining(chr(code))]
+    # Marks that came after Unicode 9, parts of Korean syllables, and letters that are others in composed form.
+    marks += list("\u1df6\u1df9\u0898\u10efd\u1161\u11a8\u1100\u212b\u2126\u0958\ufb2a\u0344\uf900")
+
+    def changed(text):
+        if chance.random() < 0.3:
+            text = unicodedata.normalize("NFD", text)
+        for _ in range(chance.choice([0, 0, 0, 1, 3])):
+            place = chance.randint(0, len(text))
+            text = text[:place] + "".join(chance.choices(marks, k=chance.randint(1, 4))) + text[place:]
+        return text
+
+    return [changed(text) for text in strings.varied(with_specials=False)]
+
+
+def real(setting):
+    if setting.corpora is None:
+        return []
+    text = next(setting.texts[0].documents())[:REAL_BYTES]
+    return [text[at : at + 10_000] for at in range(0, len(text), 10_000)]
+
+
+def with_added(texts, tokens):
+    """Added tokens and fragments of them, with and without white space around, in most texts."""
+    chance = random.Random(strings.SEED)
+
+    def inserted():
+        token = chance.choice(tokens)
+        if chance.random() < 0.2:
+            token = token[chance.randrange(len(token)) :] or token[:-1]
+        return chance.choice(["", "", " ", "\n", "\u00a0 ", "a"]) + token + chance.choice(["", "", " ", "  \n", "é", "_"])
+
+    def changed(text):
+        for _ in range(chance.choice([0, 1, 1, 2, 4])):
+            place = chance.randint(0, len(text))
+            text = text[:place] + inserted() + text[place:]
+        return text
+
+    return [changed(text) for text in texts]
+
+
+def rank_files(setting, texts):
+    assets = sorted(Path.home().glob(".cargo/registry/src/*/tiktoken-rs-*/assets"))
+    if not assets:
+        yield "OpenAI's rank files: left out, no crate tiktoken-rs is unpacked in cargo's registry"
+        return
+    openai.load_tiktoken_bpe = lambda url, **_: load_tiktoken_bpe(str(assets[-1] / url.rsplit("/", 1)[-1]))
+    for name in RANKS:
+        path = setting.scratch / f"foreign-{name}" / f"{name}.tiktoken"
+        path.parent.mkdir()
+        shutil.copyfile(assets[-1] / path.name, path)
+        encoding = tiktoken.Encoding(**getattr(openai, name)())
+        documents = with_added(texts, sorted(encoding.special_tokens_set))
+        for policy in ("text", "allow"):
+            ours = setting.encode(f"foreign-{name}-{policy}", documents, path, "--special", policy)
+            encode = encoding.encode_ordinary if policy == "text" else lambda text: encoding.encode(text, allowed_special="all")
+            equal(f"{name}, specials {policy}", documents, ours, map(encode, documents))
+        yield f"{name}: {len(documents)} strings equal in tiktoken, special tokens as text and found"
