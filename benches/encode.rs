@@ -77,6 +77,31 @@ fn proust_split_by_a_fresh_worker(bencher: Bencher) {
     encode(bencher, &support::proust().bytes, SplitPattern::Named(Named::Gpt2), 7_936, true);
 }
 
+/// A megabyte of what a vocabulary learned from Proust has few tokens for, or of one long run.
+#[divan::bench(args = ["a", " ", "\n", "the ", "😀", "letters", "bytes"])]
+fn megabyte_unlike_proust(bencher: Bencher, of: &str) {
+    const SIZE: usize = 1_000_000;
+    let mut state = 1_u32;
+    let mut chance = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state.to_le_bytes()[3]
+    };
+    let text: Vec<u8> = match of {
+        "letters" => (0..SIZE).map(|_| b'a' + chance() % 26).collect(),
+        "bytes" => (0..SIZE).map(|_| chance()).collect(),
+        _ => of.bytes().cycle().take(SIZE).collect(),
+    };
+    let (vocabulary, _) = trained(&support::proust().bytes, SplitPattern::None, 7_936);
+    let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("no special tokens");
+    let mut worker = encoder.worker();
+    let mut decoded = Vec::new();
+    let ids = worker.encode(&text).expect("any bytes encode");
+    vocabulary.decode(ids, &mut decoded).expect("ids come from the vocabulary");
+    assert!(decoded == text, "it decodes to something else");
+    let bencher = bencher.counter(BytesCount::new(SIZE));
+    bencher.bench_local(|| worker.encode(&text).expect("any bytes encode").len());
+}
+
 /// A megabyte of one letter, of letters in turn, and of letters by chance, unsplit.
 #[divan::bench(args = ["a", "ab c", "etaoinshrdlu"])]
 fn megabyte(bencher: Bencher, letters: &str) {

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use tokenmill::encode::Method;
 use tokenmill::vocab::{Around, Checks, TextRules, TrainingRecord, Vocabulary, check, load};
 use tokenmill::{Result, TokenId};
 
@@ -73,6 +74,7 @@ impl Facts {
             "added_tokens": vocabulary.added(),
             "checks": self.checks,
             "shortcuts_hold": self.checks.shortcuts_hold(),
+            "unsplit_text": Method::of(&self.checks),
             "merges": merges,
         })
     }
@@ -156,7 +158,8 @@ impl Facts {
         writeln!(out, "  each token is made by one merge         {}", said(checks.one_merge_each))?;
         writeln!(out, "  merges build on earlier ones only       {}", said(checks.rank_order))?;
         writeln!(out, "  ids follow the order of the merges      {}", said(checks.ids_in_rank_order))?;
-        writeln!(out, "  exact shortcuts for encoding hold       {}", said(checks.shortcuts_hold()))
+        writeln!(out, "  exact shortcuts for encoding hold       {}", said(checks.shortcuts_hold()))?;
+        writeln!(out, "  text without a split is encoded by      {}", Method::of(checks))
     }
 
     fn write_merges(&self, out: &mut impl Write, most: usize) -> io::Result<()> {

@@ -3,6 +3,8 @@ use serde::{Deserialize, Serialize};
 use super::batch::TokenBatch;
 use super::encoder::Encoder;
 use super::fault::InRow;
+use super::stretches::{self, Joiner, STRETCH, Stretch, Work};
+use super::unsplit::Path;
 use super::worker::Worker;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
@@ -47,7 +49,8 @@ impl EncodeFacts {
 /// number, for messages. The observer hears of a batch's text once the batch is taken.
 ///
 /// **Memory:** two batches a thread with their tokens, where a batch has about 4 MB of text or one
-/// document that is larger; and a [`Worker`] a thread.
+/// document that is larger, and the tokens of a document that is encoded in parts; and a [`Worker`] a
+/// thread.
 ///
 /// # Errors
 /// As [`Worker::encode`], with the unit and row; what reading `documents` or `take` gives; and
@@ -60,6 +63,24 @@ pub fn encode_batches(
     encoder: &Encoder,
     unit_name: impl Fn(usize, usize) -> String + Sync,
     observer: &dyn Observer,
+    take: impl FnMut(TokenBatch) -> Result<()>,
+) -> Result<EncodeFacts> {
+    encode_in_stretches(documents, encoder, STRETCH, unit_name, observer, take)
+}
+
+/// What a thread has encoded.
+enum Encoded {
+    Whole(TokenBatch, EncodeFacts),
+    Stretch(Stretch, Path),
+}
+
+/// As [`encode_batches`], with long documents cut into stretches of so many bytes.
+pub(super) fn encode_in_stretches(
+    documents: Documents<'_>,
+    encoder: &Encoder,
+    stretch: usize,
+    unit_name: impl Fn(usize, usize) -> String + Sync,
+    observer: &dyn Observer,
     mut take: impl FnMut(TokenBatch) -> Result<()>,
 ) -> Result<EncodeFacts> {
     let mut facts = EncodeFacts::default();
@@ -68,19 +89,35 @@ pub fn encode_batches(
             Ok(batch) => (Some(runs(batch)), None),
             Err(error) => (None, Some(Err(error))),
         };
-        runs.into_iter().flatten().map(Ok).chain(error)
+        let work = runs.into_iter().flatten().flat_map(|run| stretches::cut(encoder, run, stretch));
+        work.map(Ok).chain(error)
     });
     let ahead = 2 * rayon::current_num_threads();
-    let encode = |worker: &mut Worker<'_>, batch: Batch| {
+    let encode = |worker: &mut Worker<'_>, work: Work| {
         observer.checkpoint()?;
-        encode_run(worker, batch, &unit_name)
+        Ok(match work {
+            Work::Whole(batch) => {
+                let (batch, facts) = encode_run(worker, batch, &unit_name)?;
+                Encoded::Whole(batch, facts)
+            }
+            Work::Stretch(stretch) => {
+                let path = stretch.encode(worker)?;
+                Encoded::Stretch(stretch, path)
+            }
+        })
     };
+    let mut joiner = Joiner::new(encoder);
     parallel::ordered(
         items,
         ahead,
         || encoder.observed_worker(observer),
         encode,
-        |(batch, one)| {
+        |encoded| {
+            let document = match encoded {
+                Encoded::Whole(batch, facts) => Some((batch, facts)),
+                Encoded::Stretch(stretch, path) => joiner.join(stretch, path),
+            };
+            let Some((batch, one)) = document else { return Ok(()) };
             take(batch)?;
             facts.add(&one);
             observer.advanced(Stage::Encode, one.text_bytes);

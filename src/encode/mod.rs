@@ -19,8 +19,11 @@ mod long;
 mod cache;
 mod normal;
 mod prepare;
+mod unsplit;
+mod method;
 mod encoder;
 mod worker;
+mod stretches;
 mod batches;
 #[doc(hidden)]
 pub mod reference;
@@ -32,4 +35,5 @@ pub use batch::TokenBatch;
 pub use batches::{EncodeFacts, encode_batches};
 pub use config::{EncodeConfig, SpecialPolicy};
 pub use encoder::Encoder;
+pub use method::Method;
 pub use worker::Worker;

@@ -1,9 +1,12 @@
+use std::ops::Range;
+
 use super::cache::{self, Cache};
 use super::encoder::Encoder;
 use super::fault::Fault;
 use super::long;
 use super::merge::Merger;
 use super::prepare::Part;
+use super::unsplit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
 use crate::split::{SHORT, ShortPiece, Splitter};
@@ -25,6 +28,7 @@ pub struct Worker<'e> {
     observer: &'e dyn Observer,
     cache: Cache,
     merger: Merger,
+    unsplit: unsplit::Scratch,
     ends: Vec<u32>,
     ids: Vec<TokenId>,
     specials: u64,
@@ -36,8 +40,8 @@ impl<'e> Worker<'e> {
     }
 
     pub(super) fn with_cache(encoder: &'e Encoder, cache: Cache) -> Worker<'e> {
-        let (merger, ends, ids) = Default::default();
-        Worker { encoder, observer: &Silent, cache, merger, ends, ids, specials: 0 }
+        let (merger, unsplit, ends, ids) = Default::default();
+        Worker { encoder, observer: &Silent, cache, merger, unsplit, ends, ids, specials: 0 }
     }
 
     /// Encodes a whole document. The slice is valid until the next call: the buffer is reused.
@@ -83,7 +87,7 @@ impl<'e> Worker<'e> {
     /// Encodes text in which no token is looked for.
     fn ordinary(&mut self, text: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
         let Some(splitter) = self.encoder.splitter.as_deref() else {
-            return if text.is_empty() { Ok(()) } else { self.merge(text, ids) };
+            return self.whole(text, ids);
         };
         let mut ends = std::mem::take(&mut self.ends);
         let mut rest = text;
@@ -97,6 +101,25 @@ impl<'e> Worker<'e> {
         }
         self.ends = ends;
         Ok(())
+    }
+
+    /// Encodes text that is one piece.
+    fn whole(&mut self, text: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
+        match &self.encoder.unsplit {
+            Some(unsplit) => self.unsplit.encode(unsplit, text, ids, self.observer),
+            None if text.is_empty() => Ok(()),
+            None => self.merge(text, ids),
+        }
+    }
+
+    /// Encodes a part of a text that is one piece, as if the text began where the part does. The vocabulary
+    /// must allow longest matches.
+    pub(super) fn stretch_of_piece(&mut self, text: &[u8], range: Range<usize>) -> Result<unsplit::Path> {
+        let mut path = unsplit::Path::new(Vec::new(), range.start);
+        if let Some(unsplit) = &self.encoder.unsplit {
+            self.unsplit.go_on(unsplit, text, &mut path, range.end, self.observer)?;
+        }
+        Ok(path)
     }
 
     /// Encodes the pieces that end at these places of a text, each beginning where the one before ends. The

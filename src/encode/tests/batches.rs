@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::{ArrayRef, BinaryViewArray, Int64Array, RecordBatch};
 
+use super::super::batches::encode_in_stretches;
 use super::*;
 use crate::error::{Error, ErrorKind};
 use crate::observer::{Observer, Silent, Stage};
@@ -96,6 +97,36 @@ proptest! {
                 specials: 0,
             };
             prop_assert_eq!(facts, facts_alone);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, ..ProptestConfig::default() })]
+
+    #[test]
+    fn stretches_of_long_documents_change_nothing(
+        texts in vec(proptest::option::weighted(0.9, text()), 1..8),
+        stretch in 1..40usize,
+        bos in any::<bool>(),
+    ) {
+        let vocabulary = trained(&texts.iter().flatten().flatten().copied().collect::<Vec<u8>>(), SplitPattern::None);
+        let config = EncodeConfig { bos: bos.then_some(TokenId::new(7)), eos: Some(TokenId::new(8)), ..EncodeConfig::default() };
+        let encoder = Encoder::new(&vocabulary, config).expect("valid");
+        let (facts, taken) = encode(2, documents(&texts, 1), &encoder, &Silent).expect("encodes");
+        for threads in [1, 3] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a small pool");
+            let mut cut = Vec::new();
+            let facts_cut = pool.install(|| {
+                let documents = Box::new(documents(&texts, 1).into_iter().map(Ok));
+                encode_in_stretches(documents, &encoder, stretch, |_, _| String::new(), &Silent, |batch| {
+                    cut.push(batch);
+                    Ok(())
+                })
+            });
+            prop_assert_eq!(facts_cut.expect("encodes"), facts);
+            prop_assert_eq!(rows(&cut), rows(&taken));
+            check_places(&cut);
         }
     }
 }

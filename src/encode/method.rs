@@ -1,0 +1,44 @@
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::vocab::Checks;
+
+/// How text is encoded that no pattern cuts into pieces. The ids are the same either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "method", rename_all = "kebab-case")]
+pub enum Method {
+    /// By the longest token that fits the one before, which is fast, and exact where the shortcuts of
+    /// trained vocabularies hold. Ids of 2²⁴ and more are too large for it.
+    LongestMatches,
+    /// By carrying out merges with a heap, which is right for any vocabulary.
+    Merges {
+        /// Why it is not by longest matches.
+        because: &'static str,
+    },
+}
+
+impl Method {
+    /// The one for a vocabulary of which this is true.
+    pub fn of(checks: &Checks) -> Method {
+        let obstacles = [
+            (checks.not_self_encoding > 0, "some tokens do not encode to themselves"),
+            (!checks.unique_bytes, "some tokens have equal bytes"),
+            (!checks.one_merge_each, "some tokens are made by several merges"),
+            (!checks.rank_order, "some merges build on later ones"),
+        ];
+        match obstacles.into_iter().find(|(stands, _)| *stands) {
+            Some((_, because)) => Method::Merges { because },
+            None => Method::LongestMatches,
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Method::LongestMatches => f.write_str("longest matches"),
+            Method::Merges { because } => write!(f, "merges: {because}"),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+use std::ops::Range;
+
+use super::batch::TokenBatch;
+use super::batches::EncodeFacts;
+use super::encoder::Encoder;
+use super::unsplit::{Path, Scratch};
+use super::worker::Worker;
+use crate::error::Result;
+use crate::source::Batch;
+use crate::units::{amount, place64};
+
+/// A long document that is one piece is encoded in stretches of so many bytes, each on its own as if the
+/// text began there. A document of less than two of them stays whole.
+pub(super) const STRETCH: usize = 4 << 20;
+
+/// What a thread is given at a time.
+pub(super) enum Work {
+    /// Documents to be encoded whole.
+    Whole(Batch),
+    /// A part of the only document of a batch.
+    Stretch(Stretch),
+}
+
+/// A part of the only document of a batch.
+pub(super) struct Stretch {
+    batch: Batch,
+    range: Range<usize>,
+}
+
+impl Stretch {
+    /// Encodes it as if the text began where it does; the end may be past its own.
+    pub(super) fn encode(&self, worker: &mut Worker<'_>) -> Result<Path> {
+        worker.stretch_of_piece(self.text(), self.range.clone())
+    }
+
+    fn text(&self) -> &[u8] {
+        self.batch.documents.value(0)
+    }
+}
+
+/// The stretches of a batch, if it is one document that can be cut up, or the batch itself.
+pub(super) fn cut(encoder: &Encoder, batch: Batch, stretch: usize) -> impl Iterator<Item = Work> {
+    let bytes = place64(batch.text_bytes());
+    let long = batch.len() == 1 && bytes >= 2 * stretch;
+    let possible = encoder.unsplit.is_some() && encoder.preparation.is_none();
+    let (whole, starts) = if long && possible { (None, 0..bytes) } else { (Some(batch.clone()), 0..0) };
+    let stretches = starts.step_by(stretch).map(move |start| {
+        let range = start..(start + stretch).min(bytes);
+        Work::Stretch(Stretch { batch: batch.clone(), range })
+    });
+    whole.into_iter().map(Work::Whole).chain(stretches)
+}
+
+/// Joins the stretches of documents, which come in order.
+pub(super) struct Joiner<'e> {
+    encoder: &'e Encoder,
+    scratch: Scratch,
+    path: Option<Path>,
+}
+
+impl<'e> Joiner<'e> {
+    pub(super) fn new(encoder: &'e Encoder) -> Joiner<'e> {
+        Joiner { encoder, scratch: Scratch::default(), path: None }
+    }
+
+    /// Joins the next stretch; gives the document when it was the last one.
+    pub(super) fn join(&mut self, stretch: Stretch, next: Path) -> Option<(TokenBatch, EncodeFacts)> {
+        let text = stretch.text();
+        let path = match (self.path.take(), &self.encoder.unsplit) {
+            (Some(mut path), Some(unsplit)) => {
+                self.scratch.join(unsplit, text, &mut path, &next, stretch.range.start);
+                path
+            }
+            _ => next,
+        };
+        if stretch.range.end == text.len() {
+            return Some(self.document(&stretch, path));
+        }
+        self.path = Some(path);
+        None
+    }
+
+    fn document(&self, stretch: &Stretch, path: Path) -> (TokenBatch, EncodeFacts) {
+        let config = self.encoder.config;
+        let mut ids = path.ids;
+        ids.splice(..0, config.bos);
+        ids.extend(config.eos);
+        let text_bytes = amount(stretch.text().len());
+        let facts =
+            EncodeFacts { documents: 1, text_bytes, tokens: amount(ids.len()), ..EncodeFacts::default() };
+        let Batch { source, unit, first_row, ref columns, .. } = stretch.batch;
+        let (ends, nulls) = (vec![ids.len()], Vec::new());
+        let (text_lengths, columns) = (vec![text_bytes], columns.clone());
+        (TokenBatch { source, unit, first_row, ids, ends, nulls, text_bytes, text_lengths, columns }, facts)
+    }
+}

@@ -1,0 +1,203 @@
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use crate::units::{low32, place};
+use crate::vocab::{RankedMerge, Vocabulary};
+
+/// Bits for blocks of tokens.
+const BLOCKS: usize = 256;
+
+/// Classes of bytes.
+const CLASSES: usize = 64;
+
+/// Which tokens fit after a given one.
+///
+/// While two tokens that stand beside each other are made, the tokens at the border between them are, on
+/// the left, the left one's last byte, then what that is merged into, and so on up to the left token
+/// itself; on the right likewise, from the first byte on. The two do not fit exactly if at some time the two
+/// tokens at the border have a merge of that time: the first such merge is carried out in the encoding of
+/// both, as until then all went as it goes alone. A token is at the border until the merge that takes it
+/// up. At the very time of that merge it is still there for one that crosses if it is the right one (all
+/// three are then equal, and the merge goes from left to right), but not if it is the left one.
+///
+/// So each merge that has at its left a token from the end of the given one, and a lower rank than what
+/// takes that up, keeps from fitting what begins with its right part and takes that up at its own rank or
+/// later. [`Order`] numbers tokens so that these stand together: what does not fit is a few intervals.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Followers {
+    /// One bit a block of consecutive tokens, set if there may be one in it that does not fit.
+    blocks: [u64; BLOCKS / 64],
+    /// One bit a class of bytes, clear if no token that begins with one of them fits.
+    classes: u64,
+    /// Where the intervals of those that do not fit stand among those of all tokens.
+    misfits: Range<u32>,
+}
+
+/// The numbers of tokens that do not fit: the first, and the first after them.
+pub(super) type Misfits = (u32, u32);
+
+impl Followers {
+    /// Whether all tokens of that block fit, at a glance.
+    #[inline]
+    pub(super) fn all_fit(&self, block: u32) -> bool {
+        self.blocks[place(block / 64) % (BLOCKS / 64)] >> (block % 64) & 1 == 0
+    }
+
+    /// Whether any token may fit that begins with a byte of this class.
+    #[inline]
+    pub(super) fn some_fits(&self, class: u8) -> bool {
+        self.classes >> (usize::from(class) % CLASSES) & 1 == 1
+    }
+
+    /// Whether the token with this number fits, by the intervals of all tokens.
+    pub(super) fn fits(&self, all: &[Misfits], number: u32) -> bool {
+        let misfits = &all[place(self.misfits.start)..place(self.misfits.end)];
+        let next = misfits.partition_point(|misfits| misfits.1 <= number);
+        misfits.get(next).is_none_or(|misfits| number < misfits.0)
+    }
+}
+
+/// The tokens numbered so that those that begin with a part and take it up at a given rank or later stand
+/// together: depth first by their left parts, of those with the same left part the later ones first.
+pub(super) struct Order {
+    /// The number of each token.
+    number: Vec<u32>,
+    /// After the last that begins with each token.
+    end: Vec<u32>,
+    /// The merges that each token is the left part of, by rank.
+    merges: Vec<Vec<RankedMerge>>,
+    /// The right part of each token, and the rank of the merge that made it.
+    ends: Vec<Option<(u32, u32)>>,
+    /// The class of each byte.
+    class: [u8; 256],
+    /// Where the tokens stand that begin with the bytes of each class.
+    classes: Vec<Range<u32>>,
+    /// A number without so many low bits is that of its block.
+    block_bits: u32,
+}
+
+impl Order {
+    pub(super) fn new(vocabulary: &Vocabulary) -> Order {
+        let limit = vocabulary.id_limit();
+        let (mut merges, mut ends) = (vec![Vec::new(); limit], vec![None; limit]);
+        for merge in vocabulary.merges() {
+            merges[merge.left.index()].push(*merge);
+            ends[merge.result.index()] = Some((merge.right.get(), merge.rank));
+        }
+        let blocks = (256 + vocabulary.merges().len()).div_ceil(BLOCKS);
+        let mut order = Order {
+            number: vec![0; limit],
+            end: vec![0; limit],
+            merges,
+            ends,
+            class: [0; 256],
+            classes: Vec::new(),
+            block_bits: blocks.next_power_of_two().trailing_zeros(),
+        };
+        order.number_all(vocabulary);
+        order
+    }
+
+    /// The class of each byte.
+    pub(super) fn classes(&self) -> [u8; 256] {
+        self.class
+    }
+
+    /// The number of a token.
+    pub(super) fn number(&self, token: u32) -> u32 {
+        self.number[place(token)]
+    }
+
+    /// The block of a number is what is left without so many low bits.
+    pub(super) fn block_bits(&self) -> u32 {
+        self.block_bits
+    }
+
+    /// What fits after a token; the intervals of what does not are put after those of other tokens.
+    pub(super) fn followers(&self, token: u32, all: &mut Vec<Misfits>) -> Followers {
+        let start = all.len();
+        all.extend(self.misfits(token));
+        let mut followers =
+            Followers { classes: u64::MAX, misfits: low32(start)..low32(all.len()), ..Followers::default() };
+        for &(first, end) in &all[start..] {
+            for block in place(first >> self.block_bits)..=place((end - 1) >> self.block_bits) {
+                followers.blocks[block / 64] |= 1 << (block % 64);
+            }
+            let from = self.classes.partition_point(|class| class.start < first);
+            let inside = self.classes.iter().enumerate().skip(from).take_while(|(_, class)| class.end <= end);
+            inside.for_each(|(class, _)| followers.classes &= !(1 << class));
+        }
+        followers
+    }
+
+    /// The intervals of tokens that do not fit after this one, in order and apart.
+    fn misfits(&self, token: u32) -> Vec<Misfits> {
+        let mut misfits = Vec::new();
+        // From the token itself, which nothing takes up, to its last byte.
+        let mut at_border = Some((token, u32::MAX));
+        while let Some((left, until)) = at_border {
+            let merges = self.merges[place(left)].iter().take_while(|merge| merge.rank < until);
+            misfits.extend(merges.map(|merge| {
+                let right = merge.right.get();
+                (self.number(right), self.end_from(right, merge.rank))
+            }));
+            at_border = self.ends[place(left)];
+        }
+        misfits.sort_unstable();
+        misfits.dedup_by(|next, last| {
+            let together = next.0 <= last.1;
+            if together {
+                last.1 = last.1.max(next.1);
+            }
+            together
+        });
+        misfits
+    }
+
+    /// After the last token that begins with this one, whole or taken up at this rank or later.
+    fn end_from(&self, token: u32, rank: u32) -> u32 {
+        let merges = &self.merges[place(token)];
+        let earlier = merges.partition_point(|merge| merge.rank < rank);
+        match earlier.checked_sub(1) {
+            Some(latest) => self.number(merges[latest].result.get()),
+            None => self.end[place(token)],
+        }
+    }
+
+    /// Numbers byte by byte. Those bytes that begin the most tokens have a class of their own; the others
+    /// come last and have one together.
+    fn number_all(&mut self, vocabulary: &Vocabulary) {
+        let mut begun = [0_u32; 256];
+        for (_, bytes) in vocabulary.ordinary() {
+            begun[usize::from(bytes[0])] += 1;
+        }
+        let mut bytes: Vec<u8> = (0..=u8::MAX).collect();
+        bytes.sort_by_key(|&byte| Reverse(begun[usize::from(byte)]));
+        let mut next = 0;
+        for byte in bytes {
+            let start = next;
+            self.number_below(vocabulary.byte_ids()[usize::from(byte)].get(), &mut next);
+            match self.classes.get_mut(CLASSES - 1) {
+                Some(last) => last.end = next,
+                None => self.classes.push(start..next),
+            }
+            self.class[usize::from(byte)] = u8::try_from(self.classes.len() - 1).expect("few classes");
+        }
+    }
+
+    /// Numbers a byte's token and all that begin with it, from `next` on.
+    fn number_below(&mut self, byte: u32, next: &mut u32) {
+        let mut open = vec![(byte, false)];
+        while let Some((token, done)) = open.pop() {
+            if done {
+                self.end[place(token)] = *next;
+                continue;
+            }
+            self.number[place(token)] = *next;
+            *next += 1;
+            open.push((token, true));
+            // The last to be put here is taken first.
+            open.extend(self.merges[place(token)].iter().map(|merge| (merge.result.get(), false)));
+        }
+    }
+}

@@ -1,0 +1,253 @@
+use super::NONE;
+use crate::units::{low32, place};
+use crate::vocab::Vocabulary;
+
+/// Token ids and places in the double array stay below this, so that a byte has room beside them.
+pub(super) const LIMIT: usize = 1 << 24;
+
+/// Finds the longest token that a text begins with.
+///
+/// A trie. The first two bytes are looked up at once; below stands a double array, in which the child of a
+/// node by a byte is at the node's base, exclusive-or the byte. Nodes are placed in the order in which their
+/// first tokens were learned, so that what is common lies close together.
+///
+/// **Memory:** 0.5 MB, and 8 bytes for each prefix of a token.
+#[derive(Debug)]
+pub(super) struct Longest {
+    one: [Node; 256],
+    /// By the first two bytes, the first one lowest.
+    two: Box<[Node; 1 << 16]>,
+    nodes: Box<[Node]>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Node {
+    /// Where the children are, and in the low 8 bits the byte that leads here.
+    base: u32,
+    /// The longest token that is a prefix of what leads here, and in the low 8 bits how many bytes it has,
+    /// 0 for 256 and more.
+    token: u32,
+}
+
+impl Longest {
+    /// Also gives the longest token that is a proper prefix of each token, by id. `None` where ids or
+    /// places reach [`LIMIT`].
+    pub(super) fn new(vocabulary: &Vocabulary) -> Option<(Longest, Vec<u32>)> {
+        if vocabulary.id_limit() > LIMIT {
+            return None;
+        }
+        let trie = Trie::new(vocabulary);
+        let longest = trie.placed()?;
+        Some((longest, trie.shorter(vocabulary.id_limit())))
+    }
+
+    /// The longest token that this text, which is not empty, begins with, and how many bytes it has, 0 for
+    /// 256 and more.
+    #[inline]
+    pub(super) fn find(&self, text: &[u8]) -> (u32, u32) {
+        let mut node = self.one[usize::from(text[0])];
+        if let Some((two, rest)) = text.split_first_chunk() {
+            node = self.two[usize::from(u16::from_le_bytes(*two))];
+            for &byte in rest {
+                let child = self.nodes[place(node.base >> 8 ^ u32::from(byte))];
+                if child.base & 0xff != u32::from(byte) {
+                    break;
+                }
+                node = child;
+            }
+        }
+        (node.token >> 8, node.token & 0xff)
+    }
+}
+
+/// The prefixes of all tokens, numbered as they come up in the tokens by rank; the empty one first.
+struct Trie {
+    prefixes: Vec<Prefix>,
+}
+
+#[derive(Debug, Default)]
+struct Prefix {
+    parent: usize,
+    /// The last byte.
+    byte: u8,
+    length: usize,
+    /// The bytes it goes on with, and the number of what comes of it.
+    children: Vec<(u8, u32)>,
+    /// The longest token that is a prefix of it, and that one's length.
+    token: u32,
+    token_length: usize,
+}
+
+impl Trie {
+    fn new(vocabulary: &Vocabulary) -> Trie {
+        let empty = Prefix { token: NONE, ..Prefix::default() };
+        let mut trie = Trie { prefixes: vec![empty] };
+        let made = vocabulary.merges().iter().map(|merge| merge.result);
+        for id in vocabulary.byte_ids().iter().copied().chain(made) {
+            let bytes = vocabulary.bytes(id).unwrap_or_default();
+            let end = bytes.iter().fold(0, |prefix, &byte| trie.child(prefix, byte));
+            let prefix = &mut trie.prefixes[end];
+            (prefix.token, prefix.token_length) = (id.get(), prefix.length);
+        }
+        for number in 1..trie.prefixes.len() {
+            let parent = &trie.prefixes[trie.prefixes[number].parent];
+            let inherited = (parent.token, parent.token_length);
+            let prefix = &mut trie.prefixes[number];
+            if prefix.token_length != prefix.length {
+                (prefix.token, prefix.token_length) = inherited;
+            }
+        }
+        trie
+    }
+
+    /// The number of a prefix with a byte more, which may be new.
+    fn child(&mut self, parent: usize, byte: u8) -> usize {
+        let known = self.prefixes[parent].children.iter().find(|child| child.0 == byte);
+        if let Some(&(_, child)) = known {
+            return place(child);
+        }
+        let child = self.prefixes.len();
+        let length = self.prefixes[parent].length + 1;
+        self.prefixes[parent].children.push((byte, low32(child)));
+        self.prefixes.push(Prefix { parent, byte, length, ..Prefix::default() });
+        child
+    }
+
+    /// The longest token that is a proper prefix of each, by id, or [`NONE`].
+    fn shorter(&self, ids: usize) -> Vec<u32> {
+        let mut shorter = vec![NONE; ids];
+        for prefix in self.prefixes.iter().skip(1) {
+            if prefix.token_length == prefix.length {
+                shorter[place(prefix.token)] = self.prefixes[prefix.parent].token;
+            }
+        }
+        shorter
+    }
+
+    /// As a double array; `None` if it would have more places than [`LIMIT`].
+    fn placed(&self) -> Option<Longest> {
+        let mut array = DoubleArray::new();
+        let mut nodes: Vec<Node> = self.prefixes.iter().map(Prefix::node).collect();
+        let mut places = vec![0; nodes.len()];
+        // Parents come before their children, whose places they decide.
+        for (number, prefix) in self.prefixes.iter().enumerate() {
+            if prefix.length >= 2 && !prefix.children.is_empty() {
+                let base = array.take(&prefix.children);
+                nodes[number].base |= low32(base) << 8;
+                for &(byte, child) in &prefix.children {
+                    places[place(child)] = base ^ usize::from(byte);
+                }
+            }
+            if array.nodes.len() > LIMIT {
+                return None;
+            }
+            if prefix.length > 2 {
+                array.nodes[places[number]] = nodes[number];
+            }
+        }
+        array.close();
+        let (one, two) = self.roots(&nodes);
+        Some(Longest { one, two, nodes: array.nodes.into() })
+    }
+
+    /// The nodes by the first byte and by the first two.
+    fn roots(&self, nodes: &[Node]) -> ([Node; 256], Box<[Node; 1 << 16]>) {
+        let mut one = [Node::default(); 256];
+        let mut two = vec![Node::default(); 1 << 16];
+        for &(first, child) in &self.prefixes[0].children {
+            let node = nodes[place(child)];
+            one[usize::from(first)] = node;
+            two.iter_mut().skip(usize::from(first)).step_by(256).for_each(|two| *two = node);
+            for &(second, child) in &self.prefixes[place(child)].children {
+                two[usize::from(u16::from_le_bytes([first, second]))] = nodes[place(child)];
+            }
+        }
+        (one, two.try_into().expect("so many were made"))
+    }
+}
+
+impl Prefix {
+    /// Without a base: in the first block there are no children.
+    fn node(&self) -> Node {
+        let length = u8::try_from(self.token_length).unwrap_or(0);
+        Node { base: u32::from(self.byte), token: self.token << 8 | u32::from(length) }
+    }
+}
+
+/// The array while it is filled, in blocks of 256 places. Children are within the block of their base.
+#[derive(Debug, Default)]
+struct DoubleArray {
+    nodes: Vec<Node>,
+    /// One bit a place, set if it is free.
+    free: Vec<u64>,
+    /// Which bases are given away. No two nodes share one, so that the byte of a child tells its parent.
+    bases: Vec<bool>,
+    /// The first of the blocks that are searched for room.
+    open: usize,
+}
+
+/// Blocks that are searched for room.
+const OPEN: usize = 4;
+
+impl DoubleArray {
+    /// With the first block, where nodes without children have their base: no byte leads to a place there.
+    fn new() -> DoubleArray {
+        let mut array = DoubleArray::default();
+        array.add();
+        (array.bases[0], array.open) = (true, 1);
+        array
+    }
+
+    fn add(&mut self) {
+        let length = self.nodes.len() + 256;
+        self.nodes.resize(length, Node::default());
+        self.free.resize(length / 64, u64::MAX);
+        self.bases.resize(length, false);
+    }
+
+    fn is_free(&self, place: usize) -> bool {
+        self.free[place / 64] >> (place % 64) & 1 == 1
+    }
+
+    /// The free places from a block on.
+    fn free_from(&self, block: usize) -> impl Iterator<Item = usize> {
+        (block * 4..self.free.len()).flat_map(|word| {
+            let rest = |bits: u64| Some(bits).filter(|&bits| bits != 0);
+            let bits = std::iter::successors(rest(self.free[word]), move |&bits| rest(bits & (bits - 1)));
+            bits.map(move |bits| word * 64 + place(bits.trailing_zeros()))
+        })
+    }
+
+    /// Takes a base, and the places of these children, one at least.
+    fn take(&mut self, children: &[(u8, u32)]) -> usize {
+        let child = |base: usize, number: usize| base ^ usize::from(children[number].0);
+        let suits = |base: &usize| {
+            !self.bases[*base] && (1..children.len()).all(|number| self.is_free(child(*base, number)))
+        };
+        let Some(base) = self.free_from(self.open).map(|place| child(place, 0)).find(suits) else {
+            self.add();
+            self.open = self.open.max((self.nodes.len() / 256).saturating_sub(OPEN));
+            return self.take(children);
+        };
+        self.bases[base] = true;
+        for place in (0..children.len()).map(|number| child(base, number)) {
+            self.free[place / 64] &= !(1 << (place % 64));
+        }
+        base
+    }
+
+    /// Gives each free place a byte by which no base leads there.
+    fn close(&mut self) {
+        for block in 0..self.nodes.len() / 256 {
+            let places = block * 256..block * 256 + 256;
+            // A block with a free place has a free base: each base that is taken has a child of its own.
+            let base = places.clone().rev().find(|&base| !self.bases[base]);
+            for place in places {
+                if self.is_free(place) {
+                    let byte = place ^ base.expect("fewer bases are taken than places");
+                    self.nodes[place].base = low32(byte);
+                }
+            }
+        }
+    }
+}

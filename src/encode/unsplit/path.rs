@@ -1,0 +1,146 @@
+use rustc_hash::FxHashSet;
+
+use super::{NONE, Unsplit};
+use crate::units::TokenId;
+
+/// Places from which no tokens lead on, each with the token that ends there.
+#[derive(Debug, Default)]
+pub(super) struct DeadEnds {
+    places: FxHashSet<(usize, u32)>,
+    /// None of them is past this one.
+    furthest: usize,
+}
+
+impl DeadEnds {
+    pub(super) fn clear(&mut self) {
+        self.places.clear();
+        self.furthest = 0;
+    }
+
+    fn add(&mut self, place: usize, last: u32) {
+        self.places.insert((place, last));
+        self.furthest = self.furthest.max(place);
+    }
+
+    fn has(&self, place: usize, last: u32) -> bool {
+        place <= self.furthest && self.places.contains(&(place, last))
+    }
+}
+
+/// What encoding a text needs, and what it remembers.
+pub(super) struct Finder<'a> {
+    pub(super) unsplit: &'a Unsplit,
+    pub(super) text: &'a [u8],
+    /// Only of this text: a place is dead because of what follows.
+    pub(super) dead: &'a mut DeadEnds,
+}
+
+/// The encoding of a part of a text.
+#[derive(Debug)]
+pub(crate) struct Path {
+    pub(crate) ids: Vec<TokenId>,
+    /// Ids before this one are none of the path's.
+    pub(super) base: usize,
+    /// Where the part ends.
+    pub(super) at: usize,
+    /// The last token, [`NONE`] at the start.
+    pub(super) last: u32,
+}
+
+impl Path {
+    /// A path that begins here; its tokens come after those that are there.
+    pub(crate) fn new(ids: Vec<TokenId>, at: usize) -> Path {
+        Path { base: ids.len(), ids, at, last: NONE }
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, token: u32, length: usize) {
+        self.ids.push(TokenId::new(token));
+        self.last = token;
+        self.at += length;
+    }
+
+    fn pop(&mut self, length: usize) {
+        self.ids.pop();
+        self.last = self.ids[self.base..].last().map_or(NONE, |id| id.get());
+        self.at -= length;
+    }
+}
+
+impl Finder<'_> {
+    /// Goes on to `end` or past it.
+    ///
+    /// A place from which it had to go back is not come by again, so that all steps together look at no
+    /// more candidates than there are tokens that begin at each place of the text.
+    pub(super) fn go_on(&mut self, path: &mut Path, end: usize) {
+        while path.at < end {
+            let (longest, length) = self.unsplit.longest(&self.text[path.at..]);
+            if path.at >= self.dead.furthest && self.is_plain(path, longest, length) {
+                path.push(longest, length);
+            } else {
+                self.step(path, longest);
+            }
+        }
+    }
+
+    /// Whether it is plain to see that a token fits, and that others may follow.
+    #[inline]
+    fn is_plain(&self, path: &Path, token: u32, length: usize) -> bool {
+        match self.text.get(path.at + length) {
+            Some(next) if path.last != NONE => {
+                self.unsplit.can_follow(token, *next) & self.unsplit.surely_fit(path.last, token)
+            }
+            _ => false,
+        }
+    }
+
+    /// Goes on by one token; where none fits, back first.
+    fn step(&mut self, path: &mut Path, longest: u32) {
+        let mut candidate = longest;
+        loop {
+            while candidate != NONE && !self.leads_on(path, candidate) {
+                candidate = self.unsplit.shorter(candidate);
+            }
+            if candidate != NONE {
+                return path.push(candidate, self.unsplit.length(candidate));
+            }
+            // The start is none: every text has an encoding.
+            let last = path.last;
+            self.dead.add(path.at, last);
+            path.pop(self.unsplit.length(last));
+            candidate = self.unsplit.shorter(last);
+        }
+    }
+
+    /// Whether a token fits, and nothing is known that it ends in a dead end.
+    fn leads_on(&self, path: &Path, token: u32) -> bool {
+        let end = path.at + self.unsplit.length(token);
+        let fits = || {
+            path.last == NONE
+                || self.unsplit.surely_fit(path.last, token)
+                || self.unsplit.fit(path.last, token)
+        };
+        self.text.get(end).is_none_or(|&byte| self.unsplit.can_follow(token, byte))
+            && fits()
+            && !self.dead.has(end, token)
+    }
+
+    /// Goes on until a token of `other`, which begins at `start`, ends where it ends itself, and takes over
+    /// what follows that token there; or goes on to where the other ends.
+    pub(super) fn join(&mut self, path: &mut Path, other: &Path, start: usize) {
+        let ids = &other.ids[other.base..];
+        let (mut next, mut at) = (0, start);
+        while path.at < other.at {
+            while at < path.at {
+                at += self.unsplit.length(ids[next].get());
+                next += 1;
+            }
+            if at == path.at && next > 0 && ids[next - 1].get() == path.last {
+                path.ids.extend_from_slice(&ids[next..]);
+                (path.at, path.last) = (other.at, other.last);
+                return;
+            }
+            self.go_on(path, path.at + 1);
+        }
+    }
+}

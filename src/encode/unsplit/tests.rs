@@ -1,0 +1,141 @@
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::count::PieceCounts;
+use crate::encode::tests::{decoded, text};
+use crate::encode::{EncodeConfig, Encoder, Method, reference};
+use crate::observer::Silent;
+use crate::split::SplitPattern;
+use crate::train::{self, TieBreak, TrainConfig};
+use crate::units::{Count, TokenId};
+use crate::vocab::SpecialTokensAt;
+
+const TIE_RULES: [TieBreak; 5] =
+    [TieBreak::Ids, TieBreak::Hf, TieBreak::First, TieBreak::BytesGreatest, TieBreak::BytesSmallest];
+
+/// Vocabularies of all sizes, learned from several texts by any rule; some go on from the list of others.
+fn learned() -> impl Strategy<Value = Vocabulary> {
+    let size = prop_oneof![0..20usize, 20..100usize, 100..400usize];
+    let longest = prop_oneof![Just(None), (2..12usize).prop_map(Some)];
+    let ties = proptest::sample::select(TIE_RULES.as_slice());
+    (vec(text(), 1..5), size, longest, ties, 0..=1usize).prop_map(|(texts, size, longest, ties, base)| {
+        let config = TrainConfig {
+            min_frequency: Count::ONE,
+            max_token_bytes: longest,
+            tie_break: ties,
+            ..TrainConfig::new(size)
+        };
+        let texts: Vec<&Vec<u8>> = texts.iter().filter(|text| !text.is_empty()).collect();
+        let counts = |texts: &[&Vec<u8>]| {
+            texts.iter().map(|text| (text.as_slice(), Count::ONE)).collect::<PieceCounts>()
+        };
+        let (first, rest) = texts.split_at(texts.len() * base / 2);
+        let short = TrainConfig { merges: size / 2, ..config.clone() };
+        let list = train::reference::learn_merges(&counts(first), &short).merges;
+        let learned = train::reference::extend_merges(&counts(rest), &list, &config);
+        Vocabulary::from_merges(&learned.merges, &[], SpecialTokensAt::End, SplitPattern::None)
+            .expect("learned merges fit")
+    })
+}
+
+/// Texts of tokens, which go far into a vocabulary, and texts of any kind.
+fn texts(vocabulary: &Vocabulary) -> impl Strategy<Value = Vec<u8>> + use<> {
+    let tokens: Vec<Vec<u8>> = vocabulary.tokens().map(|(_, bytes)| bytes.to_vec()).collect();
+    let made = tokens[255..].to_vec();
+    let spelled = |tokens: Vec<Vec<u8>>| vec(proptest::sample::select(tokens), 0..60);
+    prop_oneof![
+        text(),
+        spelled(made).prop_map(|tokens| tokens.concat()),
+        spelled(tokens).prop_map(|tokens| tokens.concat()),
+    ]
+}
+
+fn with_texts() -> impl Strategy<Value = (Vocabulary, Vec<Vec<u8>>)> {
+    learned().prop_flat_map(|vocabulary| {
+        let texts = vec(texts(&vocabulary), 1..4);
+        (Just(vocabulary), texts)
+    })
+}
+
+fn unsplit(vocabulary: &Vocabulary) -> Unsplit {
+    Unsplit::new(vocabulary).expect("not too large")
+}
+
+/// The longest token that a text begins with, by looking at all.
+fn longest(vocabulary: &Vocabulary, text: &[u8]) -> (usize, u32) {
+    let begins = vocabulary.tokens().filter(|(_, bytes)| text.starts_with(bytes));
+    begins.map(|(id, bytes)| (bytes.len(), id.get())).max().expect("every byte is a token")
+}
+
+proptest! {
+    #[test]
+    fn learned_vocabularies_are_encoded_by_longest_matches((vocabulary, texts) in with_texts()) {
+        prop_assert_eq!(Method::of(&crate::vocab::check(&vocabulary)), Method::LongestMatches);
+        let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("valid");
+        let mut worker = encoder.worker();
+        for text in texts.iter().chain(&texts) {
+            let ids = worker.encode(text).expect("any bytes encode");
+            prop_assert_eq!(ids, reference::encode_piece(&vocabulary, text));
+            prop_assert_eq!(&decoded(&vocabulary, ids), text);
+        }
+    }
+
+    #[test]
+    fn tokens_fit_if_they_encode_to_themselves(
+        vocabulary in learned(),
+        pairs in vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 60),
+    ) {
+        let unsplit = unsplit(&vocabulary);
+        // From the letters on, since most bytes are in no merge.
+        let letters = b"ab c".iter().map(|&letter| TokenId::from_index(usize::from(letter)));
+        let ids: Vec<TokenId> =
+            letters.chain(vocabulary.merges().iter().map(|merge| merge.result)).collect();
+        let token = |index: prop::sample::Index| *index.get(&ids);
+        for (left, right) in pairs {
+            let (left, right) = (token(left), token(right));
+            let bytes = |id| vocabulary.bytes(id).expect("in use");
+            let alone = reference::merge_piece(&vocabulary, &[bytes(left), bytes(right)].concat()) == [left, right];
+            prop_assert_eq!(unsplit.fit(left.get(), right.get()), alone, "{} {}", left, right);
+        }
+    }
+
+    #[test]
+    fn the_longest_token_is_found((vocabulary, texts) in with_texts()) {
+        let unsplit = unsplit(&vocabulary);
+        for (text, at) in texts.iter().flat_map(|text| (0..text.len()).map(move |at| (text, at))) {
+            let text = &text[at..];
+            let (length, token) = longest(&vocabulary, text);
+            prop_assert_eq!(unsplit.longest(text), (token, length));
+        }
+    }
+
+    #[test]
+    fn what_cannot_follow_never_does(vocabulary in learned()) {
+        let unsplit = unsplit(&vocabulary);
+        let ids: Vec<u32> = vocabulary.tokens().map(|(id, _)| id.get()).filter(|id| id % 7 == 0 || *id > 255).collect();
+        for (&left, &right) in ids.iter().flat_map(|left| ids.iter().map(move |right| (left, right))) {
+            let first = vocabulary.bytes(TokenId::new(right)).expect("in use")[0];
+            let fit = unsplit.fit(left, right);
+            prop_assert!(fit || !unsplit.surely_fit(left, right), "{} {}", left, right);
+            prop_assert!(!fit || unsplit.can_follow(left, first), "{} {}", left, right);
+        }
+    }
+
+    #[test]
+    fn encodings_of_parts_are_joined_exactly((vocabulary, texts) in with_texts(), length in 1..40usize) {
+        let unsplit = unsplit(&vocabulary);
+        let mut scratch = Scratch::default();
+        for text in texts.iter().filter(|text| !text.is_empty()) {
+            let mut path = Path::new(vec![TokenId::new(7)], 0);
+            for start in (0..text.len()).step_by(length) {
+                let end = (start + length).min(text.len());
+                let mut part = Path::new(Vec::new(), start);
+                scratch.go_on(&unsplit, text, &mut part, end, &Silent).expect("nobody stops it");
+                scratch.join(&unsplit, text, &mut path, &part, start);
+            }
+            prop_assert_eq!(path.ids[0], TokenId::new(7));
+            prop_assert_eq!(&path.ids[1..], reference::encode_piece(&vocabulary, text));
+        }
+    }
+}
