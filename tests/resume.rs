@@ -97,6 +97,22 @@ fn report(folder: &Path) -> serde_json::Value {
 }
 
 #[test]
+fn files_of_nothing_but_ids_are_gone_on_with() {
+    let of_format = || {
+        let folder = folder_with_recipe();
+        let recipe = RECIPE.replace("[run]", "format = \"bin\"\n[run]");
+        std::fs::write(folder.path().join("recipe.toml"), recipe).unwrap();
+        folder
+    };
+    let (whole, folder) = (of_format(), of_format());
+    finish(whole.path());
+    let journal = |out: &Path| out.join(".tokenmill/unfinished.journal");
+    kill_when(folder.path(), "a row group", |out| lines(journal(out)) >= 1);
+    assert!(finish(folder.path()).contains("1 row groups"));
+    assert!(files(&whole.path().join("out")) == files(&folder.path().join("out")));
+}
+
+#[test]
 fn a_killed_run_is_gone_on_with() {
     let whole = folder_with_recipe();
     finish(whole.path());

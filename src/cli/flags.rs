@@ -38,9 +38,9 @@ pub(super) fn encode(args: &EncodeArgs) -> Recipe {
     recipe.encode = Some(encoded(&args.encode, &args.tokenizer));
     recipe.output = OutputKeys {
         dir: Some(Given::flag(args.output.clone())),
+        format: field(&args.encode.output_format),
         split_name: field(&args.encode.split_name),
         file_text_bytes: field(&args.encode.file_text_bytes),
-        format: None,
     };
     recipe
 }

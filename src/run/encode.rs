@@ -45,6 +45,7 @@ pub(super) fn encode(
         plan: file_plan(encode, inputs, everything)?,
         units: if everything { inputs.units() } else { vec![vec![inputs.as_one_unit()]] },
         columns: inputs.columns()?,
+        ids: amount(vocabulary.id_limit()),
         compression: encode.compression,
         declaration: Declaration {
             tokenizer: vocabulary.fingerprint(),
@@ -129,6 +130,7 @@ fn file_plan(encode: &EncodePlan, inputs: &Inputs, everything: bool) -> Result<F
     } else {
         FilePlan::rolling(&encode.split_name, encode.file_text_bytes.0)
     }
+    .map(|plan| plan.with_format(encode.format))
 }
 
 /// The tokens put around every document.

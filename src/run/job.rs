@@ -251,6 +251,7 @@ impl<'a> Job<'a> {
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
             job: self.state.fingerprint(),
             tokenizer: vocabulary.fingerprint(),
+            declaration: None,
             files: Vec::new(),
         }
     }

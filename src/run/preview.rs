@@ -79,7 +79,8 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
     });
     let files = match &encoded {
         Some((encode, true, Some(_))) => {
-            FilePlan::of_units(&units, &encode.split_name, encode.file_text_bytes.0)?.names()
+            let plan = FilePlan::of_units(&units, &encode.split_name, encode.file_text_bytes.0)?;
+            plan.with_format(encode.format).names()
         }
         _ => None,
     };

@@ -4,8 +4,8 @@ use std::path::Path;
 use super::features::Features;
 use super::folder::CARD;
 use super::manifest::OutputFile;
-use super::plan::DATA_FOLDER;
-use super::schema::{Declaration, FileShape};
+use super::plan::{DATA_FOLDER, FilePlan};
+use super::schema::{Declaration, DeclaredToken, FileShape, OutputFormat};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::units::{ByteCount, ratio};
@@ -13,16 +13,61 @@ use crate::units::{ByteCount, ratio};
 /// Publishes the dataset card: a head that `load_dataset` and the hub read, and a few words for people.
 pub(super) fn write(
     folder: &Path,
-    split_name: &str,
+    plan: &FilePlan,
     shape: &FileShape,
     declaration: &Declaration,
     data: &[OutputFile],
 ) -> Result<()> {
-    let text = card(split_name, shape, declaration, data);
+    let text = match plan.format() {
+        OutputFormat::Parquet => card(plan.split_name(), shape, declaration, data),
+        format => flat_card(format, declaration, data),
+    };
     let path = folder.join(CARD);
     files::publish(&path, |file| {
         file.write_all(text.as_bytes()).map_err(|cause| Error::io("write", &path, cause))
     })
+}
+
+/// The card of files that `datasets` cannot load: a few words for people.
+fn flat_card(format: OutputFormat, declaration: &Declaration, data: &[OutputFile]) -> String {
+    let sum = |of: fn(&OutputFile) -> u64| data.iter().map(of).sum::<u64>();
+    let (rows, tokens) = (sum(|file| file.rows), sum(|file| file.tokens));
+    let (index, code) = match format {
+        OutputFormat::Megatron => (
+            "Megatron-LM's index (`MMIDIDX`, version 1)",
+            "from megatron.core.datasets.indexed_dataset import IndexedDataset\n\n\
+             tokens = IndexedDataset(\"data/NAME\")",
+        ),
+        _ => (
+            "the place of each document's first id and of the end, as little-endian 64-bit numbers",
+            "import os\n\nimport numpy as np\n\n\
+             starts = np.fromfile(\"data/NAME.idx\", dtype=\"<u8\")\n\
+             width = max(2, os.path.getsize(\"data/NAME.bin\") // max(1, starts[-1]))\n\
+             tokens = np.memmap(\"data/NAME.bin\", dtype=f\"<u{width}\", mode=\"r\")",
+        ),
+    };
+    format!(
+        "# Token ids\n\n{rows} documents with {text} of text, encoded as {tokens} tokens.\n\n\
+         Each `.bin` in `data` has the ids alone, little-endian; the `.idx` beside it has {index}.\n\
+         Null documents are empty ones here.\n\n\
+         Token before each document: {bos}; after it: {eos}. Special tokens within the text: `{special}`.\n\
+         The tokenizer's fingerprint is `{tokenizer}`; `manifest.json` lists the files with their hashes and the\n\
+         input that each holds.\n\n```python\n{code}\n```\n\nWritten by tokenmill {version}.\n",
+        text = ByteCount(sum(|file| file.text_bytes)),
+        bos = added(declaration.bos.as_ref()),
+        eos = added(declaration.eos.as_ref()),
+        special = declaration.special,
+        tokenizer = declaration.tokenizer,
+        version = declaration.tool_version,
+    )
+}
+
+/// A token put around documents, as people read it.
+fn added(token: Option<&DeclaredToken>) -> String {
+    match token {
+        Some(token) => format!("`{}` (id {})", token.text.replace('`', "'"), token.id),
+        None => "none".to_owned(),
+    }
 }
 
 pub(super) fn card(
@@ -42,10 +87,6 @@ pub(super) fn card(
             format!("  features:\n{lines}")
         }
         None => String::new(),
-    };
-    let added = |token: &Option<super::DeclaredToken>| match token {
-        Some(token) => format!("`{}` (id {})", token.text.replace('`', "'"), token.id),
-        None => "none".to_owned(),
     };
     let passed: String = shape.schema.fields()[2..]
         .iter()
@@ -90,8 +131,8 @@ Written by tokenmill {version}.
 "#,
         text = ByteCount(text_bytes),
         per_token = ratio(text_bytes, tokens),
-        bos = added(&declaration.bos),
-        eos = added(&declaration.eos),
+        bos = added(declaration.bos.as_ref()),
+        eos = added(declaration.eos.as_ref()),
         special = declaration.special,
         tokenizer = declaration.tokenizer,
         version = declaration.tool_version,

@@ -1,5 +1,7 @@
 use std::fs::{self, File, OpenOptions};
+use std::io::Write;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_schema::FieldRef;
@@ -10,9 +12,10 @@ use super::contents::{Contents, Part, Position};
 use super::encoders::Encoders;
 use super::fault::Fault;
 use super::finished::{self, FileRecord, FinishedFiles, Span};
+use super::flat_read::index_path;
 use super::folder::OutputFolder;
 use super::hashed::{Hashed, sha256};
-use super::manifest::{Manifest, OutputFile, UnitPart};
+use super::manifest::{IndexFile, Manifest, OutputFile, UnitPart};
 use super::plan::{DATA_FOLDER, FilePlan, Layout, rows_that_fit};
 use super::row_group::Rows;
 use super::schema::{Compression, Declaration, FORMAT_VERSION, FileShape, TOOL_VERSION, output_schema};
@@ -20,8 +23,10 @@ use super::unfinished::{GroupLog, Unfinished};
 use super::writer::ShardWriter;
 use crate::encode::TokenBatch;
 use crate::error::{Error, ErrorKind, Result};
+use crate::files;
 use crate::observer::Observer;
 use crate::source::{Identity, Unit};
+use crate::units::amount;
 
 /// What a [`DatasetWriter`] writes.
 #[derive(Clone, Debug)]
@@ -35,6 +40,8 @@ pub struct DatasetConfig {
     pub units: Vec<Vec<Unit>>,
     /// The pass-through columns, by the names that batches have them under.
     pub columns: Vec<FieldRef>,
+    /// One more than the greatest id there can be.
+    pub ids: u64,
     /// How token ids are encoded.
     pub compression: Compression,
     /// What each file says about its tokens.
@@ -99,7 +106,8 @@ impl<'a> DatasetWriter<'a> {
         observer: &dyn Observer,
     ) -> Result<DatasetWriter<'a>> {
         let schema = output_schema(&config.columns)?;
-        let shape = FileShape::new(schema, config.compression, &config.declaration)?;
+        let DatasetConfig { compression, declaration, ids, .. } = &config;
+        let shape = FileShape::of_format(config.plan.format(), *ids, schema, *compression, declaration)?;
         let key = config.key();
         folder.remove_manifest()?;
         let data = folder.path().join(DATA_FOLDER);
@@ -245,6 +253,7 @@ impl<'a> DatasetWriter<'a> {
         let name = self.config.plan.name(self.number);
         let (path, draft) = (self.folder.path().join(&name), self.folder.unfinished());
         finished::sync(&done.out, &path)?;
+        let index = done.index.map(|index| self.publish_index(&name, &index)).transpose()?;
         let file = OutputFile {
             name,
             rows: done.contents.rows,
@@ -252,6 +261,7 @@ impl<'a> DatasetWriter<'a> {
             text_bytes: done.contents.text_bytes,
             bytes: done.bytes,
             sha256: done.sha256,
+            index,
             units: Vec::new(),
         };
         let (number, contents, remarks) = (self.number, done.contents, done.remarks);
@@ -259,6 +269,16 @@ impl<'a> DatasetWriter<'a> {
         finished::publish(&draft, &path)?;
         self.number += 1;
         Ok(())
+    }
+
+    /// Publishes what goes beside a data file.
+    fn publish_index(&self, name: &str, index: &[u8]) -> Result<IndexFile> {
+        let path = index_path(&self.folder.path().join(name));
+        files::publish(&path, |file| {
+            file.write_all(index).map_err(|cause| Error::io("write", &path, cause))
+        })?;
+        let name = index_path(Path::new(name)).to_string_lossy().into_owned();
+        Ok(IndexFile { name, bytes: amount(index.len()), sha256: sha256(index) })
     }
 
     /// Publishes what is left and the dataset card, and returns the manifest, which the caller
@@ -297,12 +317,13 @@ impl<'a> DatasetWriter<'a> {
             files.push(file);
         }
         let DatasetConfig { plan, declaration, job, .. } = self.config;
-        card::write(self.folder.path(), plan.split_name(), &self.shape, &declaration, &files)?;
+        card::write(self.folder.path(), &plan, &self.shape, &declaration, &files)?;
         let manifest = Manifest {
             format_version: FORMAT_VERSION,
             tool_version: TOOL_VERSION.to_owned(),
             job,
-            tokenizer: declaration.tokenizer,
+            tokenizer: declaration.tokenizer.clone(),
+            declaration: self.shape.flat.map(|_| declaration),
             files,
         };
         Ok((manifest, sum))
@@ -312,7 +333,7 @@ impl<'a> DatasetWriter<'a> {
 impl DatasetConfig {
     /// What the bytes of data files depend on.
     fn key(&self) -> String {
-        let all = (&self.job, &self.plan, self.compression, &self.declaration, &self.units);
+        let all = (&self.job, &self.plan, self.ids, self.compression, &self.declaration, &self.units);
         let columns: Vec<String> = self.columns.iter().map(|column| column.to_string()).collect();
         sha256(serde_json::to_string(&(all, columns)).expect("plain data").as_bytes())
     }

@@ -6,11 +6,18 @@ use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
 use parquet::errors::ParquetError;
 
 use super::chunk::{self, Columns};
+use super::flat_file::FlatGroup;
 use super::row_group::RowGroup;
 use super::schema::FileShape;
 
 /// What comes of a row group.
-pub(super) type Encoded = Result<Columns, ParquetError>;
+pub(super) type Encoded = Result<EncodedGroup, ParquetError>;
+
+/// A row group as it will stand in its file.
+pub(super) enum EncodedGroup {
+    Columns(Columns),
+    Flat(FlatGroup),
+}
 
 /// Threads that encode row groups, shared by all files of an output.
 ///
@@ -23,7 +30,8 @@ pub struct Encoders {
 struct Job {
     group: RowGroup,
     shape: Arc<FileShape>,
-    writers: Arc<ArrowRowGroupWriterFactory>,
+    /// What encodes the columns of a Parquet file.
+    writers: Option<Arc<ArrowRowGroupWriterFactory>>,
     reply: Sender<Encoded>,
 }
 
@@ -48,10 +56,10 @@ impl Encoders {
         &self,
         group: RowGroup,
         shape: &Arc<FileShape>,
-        writers: &Arc<ArrowRowGroupWriterFactory>,
+        writers: Option<&Arc<ArrowRowGroupWriterFactory>>,
     ) -> Receiver<Encoded> {
         let (reply, result) = bounded(1);
-        let job = Job { group, shape: Arc::clone(shape), writers: Arc::clone(writers), reply };
+        let job = Job { group, shape: Arc::clone(shape), writers: writers.cloned(), reply };
         // If no thread is left the job is dropped with its sender, and the receiver says so.
         if let Some(jobs) = &self.jobs {
             let _ = jobs.send(job);
@@ -63,7 +71,15 @@ impl Encoders {
 fn work(queue: &Receiver<Job>) {
     for Job { group, shape, writers, reply } in queue {
         // Nobody listens any more where the run has failed elsewhere.
-        let _ = reply.send(chunk::encode(group, &shape, &writers));
+        let _ = reply.send(encode(group, &shape, writers.as_deref()));
+    }
+}
+
+fn encode(group: RowGroup, shape: &FileShape, writers: Option<&ArrowRowGroupWriterFactory>) -> Encoded {
+    match (shape.flat, writers) {
+        (Some((_, width)), _) => Ok(EncodedGroup::Flat(FlatGroup::new(&group, width))),
+        (None, Some(writers)) => chunk::encode(group, shape, writers).map(EncodedGroup::Columns),
+        (None, None) => unreachable!("a Parquet file comes with its writers"),
     }
 }
 

@@ -86,7 +86,9 @@ pub(super) enum Fault {
     },
     #[error("{}: its tokens are not declared as in {}", path.display(), first.display())]
     DeclarationDiffers { path: PathBuf, first: PathBuf },
-    #[error("{} holds no Parquet files of token ids", folder.display())]
+    #[error("{}: no index of token ids: {what}", path.display())]
+    IndexDamaged { path: PathBuf, what: &'static str },
+    #[error("{} holds no files of token ids", folder.display())]
     NoFiles { folder: PathBuf },
 }
 

@@ -91,7 +91,10 @@ impl FinishedFiles {
 
     /// Whether a file is there.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.records.iter().zip(&self.good).any(|(record, good)| *good && record.file.name == name)
+        self.records
+            .iter()
+            .zip(&self.good)
+            .any(|(record, good)| *good && record.file.names().any(|known| known == name))
     }
 
     /// The files that are there.
@@ -133,7 +136,7 @@ fn publish_if_finished(folder: &OutputFolder, last: &FileRecord, observer: &dyn 
     }
     let name = draft.strip_prefix(folder.path()).unwrap_or(&draft).to_string_lossy().into_owned();
     let as_draft = OutputFile { name, ..last.file.clone() };
-    match as_draft.verify(folder.path(), observer) {
+    match as_draft.verify_bytes(folder.path(), observer) {
         Ok(()) => publish(&draft, &path),
         Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
         Err(_) => Ok(()),

@@ -111,10 +111,11 @@ impl OutputFolder {
     }
 }
 
-/// The Parquet files in the data folder of an output, by name.
+/// The data files of an output and what goes beside them, by name.
 pub(super) fn data_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = entries(&folder.join(DATA_FOLDER))?;
-    files.retain(|path| path.extension() == Some(OsStr::new("parquet")));
+    let ours = ["parquet", "bin", "idx"].map(OsStr::new);
+    files.retain(|path| path.extension().is_some_and(|extension| ours.contains(&extension)));
     files.sort();
     Ok(files)
 }

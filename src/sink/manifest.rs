@@ -9,7 +9,7 @@ use super::fault::Fault;
 use super::folder::data_files;
 use super::hashed::Hashed;
 use super::read::row_count;
-use super::schema::FORMAT_VERSION;
+use super::schema::{Declaration, FORMAT_VERSION};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::observer::{Observer, Stage};
@@ -33,6 +33,9 @@ pub struct Manifest {
     pub job: String,
     /// Fingerprint of the tokenizer.
     pub tokenizer: String,
+    /// What files that cannot say it themselves would say of their tokens.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub declaration: Option<Declaration>,
     /// The data files, in order.
     pub files: Vec<OutputFile>,
 }
@@ -52,8 +55,22 @@ pub struct OutputFile {
     pub bytes: u64,
     /// SHA-256 of the file, in hex.
     pub sha256: String,
+    /// The file that goes beside it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub index: Option<IndexFile>,
     /// The input it holds, in order.
     pub units: Vec<UnitPart>,
+}
+
+/// A file that tells the documents of a data file apart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexFile {
+    /// Path below the output folder, with forward slashes.
+    pub name: String,
+    /// Size of the file.
+    pub bytes: u64,
+    /// SHA-256 of the file, in hex.
+    pub sha256: String,
 }
 
 /// What a data file holds of a unit of the input.
@@ -135,7 +152,8 @@ impl Manifest {
         for file in &self.files {
             file.verify(folder, observer)?;
         }
-        let listed: FxHashSet<PathBuf> = self.files.iter().map(|file| folder.join(&file.name)).collect();
+        let listed: FxHashSet<PathBuf> =
+            self.files.iter().flat_map(OutputFile::names).map(|name| folder.join(name)).collect();
         if let Some(path) = data_files(folder)?.into_iter().find(|path| !listed.contains(path)) {
             return Err(mismatch(Fault::FileUnlisted { path })
                 .with_help("remove it: readers of the folder take it for part of the data"));
@@ -148,30 +166,47 @@ impl Manifest {
 impl OutputFile {
     /// Compares size, hash and rows with those of the file.
     pub(super) fn verify(&self, folder: &Path, observer: &dyn Observer) -> Result<()> {
+        self.verify_bytes(folder, observer)?;
         let path = folder.join(&self.name);
-        let differs = |what, found: String, expected: String| {
-            Err(mismatch(Fault::FileDiffers { path: path.clone(), what, found, expected }))
-        };
-        let file = match File::open(&path) {
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
-                return Err(mismatch(Fault::FileMissing { path }));
-            }
-            opened => opened.map_err(|cause| Error::io("read", &path, cause))?,
-        };
-        let size = file.metadata().map_err(|cause| Error::io("read", &path, cause))?.len();
-        if size != self.bytes {
-            return differs("the size", size.to_string(), self.bytes.to_string());
-        }
-        let sha256 = hash(file, &path, observer)?;
-        if sha256 != self.sha256 {
-            return differs("the SHA-256", sha256, self.sha256.clone());
-        }
         let rows = row_count(&path)?;
         if rows != self.rows {
-            return differs("the number of rows", rows.to_string(), self.rows.to_string());
+            return Err(differs(&path, "the number of rows", rows.to_string(), self.rows.to_string()));
         }
         Ok(())
     }
+
+    /// Compares size and hash, also of the index.
+    pub(super) fn verify_bytes(&self, folder: &Path, observer: &dyn Observer) -> Result<()> {
+        verify_file(&folder.join(&self.name), self.bytes, &self.sha256, observer)?;
+        match &self.index {
+            Some(index) => verify_file(&folder.join(&index.name), index.bytes, &index.sha256, observer),
+            None => Ok(()),
+        }
+    }
+
+    /// The names of its files.
+    pub(super) fn names(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.name).chain(self.index.iter().map(|index| &index.name))
+    }
+}
+
+fn differs(path: &Path, what: &'static str, found: String, expected: String) -> Error {
+    mismatch(Fault::FileDiffers { path: path.to_path_buf(), what, found, expected })
+}
+
+fn verify_file(path: &Path, bytes: u64, sha256: &str, observer: &dyn Observer) -> Result<()> {
+    let file = match File::open(path) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+            return Err(mismatch(Fault::FileMissing { path: path.to_path_buf() }));
+        }
+        opened => opened.map_err(|cause| Error::io("read", path, cause))?,
+    };
+    let size = file.metadata().map_err(|cause| Error::io("read", path, cause))?.len();
+    if size != bytes {
+        return Err(differs(path, "the size", size.to_string(), bytes.to_string()));
+    }
+    let found = hash(file, path, observer)?;
+    if found == sha256 { Ok(()) } else { Err(differs(path, "the SHA-256", found, sha256.to_owned())) }
 }
 
 fn hash(mut file: File, path: &Path, observer: &dyn Observer) -> Result<String> {
@@ -223,11 +258,11 @@ impl Manifest {
         let inside = |name: &str| {
             !name.is_empty() && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)))
         };
-        if !self.files.iter().all(|file| inside(&file.name)) {
+        if !self.files.iter().flat_map(OutputFile::names).all(|name| inside(name)) {
             return Some("names a file outside the folder");
         }
         let mut names = FxHashSet::default();
-        if !self.files.iter().all(|file| names.insert(&file.name)) {
+        if !self.files.iter().flat_map(OutputFile::names).all(|name| names.insert(name)) {
             return Some("names a file twice");
         }
         let sums = self.files.iter().try_fold([0_u64; 4], |sums, file| {

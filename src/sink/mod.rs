@@ -14,6 +14,7 @@ mod row_group;
 mod chunk;
 mod encoders;
 mod hashed;
+mod flat_file;
 mod footer;
 mod parquet_file;
 mod journal;
@@ -27,6 +28,7 @@ mod dataset;
 mod card;
 /// What an output folder holds, and whether that is still so.
 pub mod manifest;
+mod flat_read;
 /// Reads token ids back.
 pub mod read;
 
@@ -36,10 +38,10 @@ pub use encoders::Encoders;
 pub use finished::Span;
 pub use folder::{OutputFolder, STATE_FOLDER};
 pub use journal::Journal;
-pub use manifest::{Manifest, OutputFile, UnitPart};
+pub use manifest::{IndexFile, Manifest, OutputFile, UnitPart};
 pub use plan::{DEFAULT_FILE_TEXT_BYTES, FilePlan};
 pub use read::TokenReader;
-pub use schema::{Compression, Declaration, DeclaredToken, FORMAT_VERSION, FileShape};
+pub use schema::{Compression, Declaration, DeclaredToken, FORMAT_VERSION, FileShape, OutputFormat};
 pub use writer::{ShardFacts, ShardWriter};
 
 #[cfg(test)]

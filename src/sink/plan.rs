@@ -3,6 +3,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::fault::Fault;
+use super::schema::OutputFormat;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::Unit;
 
@@ -17,6 +18,7 @@ pub const DEFAULT_FILE_TEXT_BYTES: u64 = 1_000_000_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FilePlan {
     split_name: String,
+    format: OutputFormat,
     layout: Layout,
 }
 
@@ -55,7 +57,13 @@ impl FilePlan {
 
     fn new(split_name: &str, layout: Layout) -> Result<FilePlan> {
         check_split_name(split_name)?;
-        Ok(FilePlan { split_name: split_name.to_owned(), layout })
+        Ok(FilePlan { split_name: split_name.to_owned(), format: OutputFormat::default(), layout })
+    }
+
+    /// The same with files of another format.
+    #[must_use]
+    pub fn with_format(self, format: OutputFormat) -> FilePlan {
+        FilePlan { format, ..self }
     }
 
     /// The names of the files below the output folder; `None` where their number is not known yet.
@@ -68,13 +76,17 @@ impl FilePlan {
 
     /// The path of a file below the output folder, with forward slashes.
     pub(super) fn name(&self, number: usize) -> String {
-        let split_name = &self.split_name;
+        let (split_name, extension) = (&self.split_name, self.format.extension());
         match &self.layout {
             Layout::Fixed(files) => {
-                format!("{DATA_FOLDER}/{split_name}-{number:05}-of-{:05}.parquet", files.len())
+                format!("{DATA_FOLDER}/{split_name}-{number:05}-of-{:05}.{extension}", files.len())
             }
-            Layout::Rolling(_) => format!("{DATA_FOLDER}/{split_name}-{number:05}.parquet"),
+            Layout::Rolling(_) => format!("{DATA_FOLDER}/{split_name}-{number:05}.{extension}"),
         }
+    }
+
+    pub(super) fn format(&self) -> OutputFormat {
+        self.format
     }
 
     pub(super) fn layout(&self) -> &Layout {

@@ -1,3 +1,4 @@
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,7 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::ParquetError;
 
 use super::fault::Fault;
+use super::flat_read::{FlatFileReader, Index};
 use super::folder::data_files;
 use super::manifest::Manifest;
 use super::schema::{DECLARATION_KEY, Declaration, FORMAT_VERSION, INPUT_IDS};
@@ -26,8 +28,9 @@ const BATCH_IDS: u64 = 1 << 20;
 /// Rows in a batch at most.
 const BATCH_ROWS: u64 = 1 << 13;
 
-/// Reads rows of token ids in order, from an output folder or a single Parquet file, also of another
-/// program: a column `input_ids` that is a list of integers is enough.
+/// Reads rows of token ids in order, from an output folder or a single file, also of another program: a
+/// Parquet column `input_ids` that is a list of integers is enough, or a `.bin` file with its `.idx`. The
+/// latter cannot tell null rows from empty ones.
 ///
 /// In the batches `unit` is the number of the file, counted from 0; text and pass-through columns are
 /// not there.
@@ -37,8 +40,37 @@ pub struct TokenReader {
     paths: Vec<PathBuf>,
     /// The file after the open one.
     next: usize,
-    open: Option<OpenFile>,
+    open: Option<Opened>,
     declaration: Option<Declaration>,
+}
+
+enum Opened {
+    Parquet(Box<OpenFile>),
+    Flat(FlatFileReader),
+}
+
+impl Opened {
+    fn open(number: usize, path: PathBuf) -> Result<Opened> {
+        if path.extension() == Some(OsStr::new("bin")) {
+            return Ok(Opened::Flat(FlatFileReader::open(number, path)?));
+        }
+        Ok(Opened::Parquet(Box::new(OpenFile::open(number, path)?)))
+    }
+
+    fn read(&mut self) -> Result<Option<TokenBatch>> {
+        match self {
+            Opened::Parquet(file) => file.read(),
+            Opened::Flat(file) => file.read(),
+        }
+    }
+
+    /// What the file says of its tokens, or the manifest in its place.
+    fn declaration(&self, of_all: Option<&Declaration>) -> Result<Option<Declaration>> {
+        match self {
+            Opened::Parquet(file) => file.declaration(),
+            Opened::Flat(_) => Ok(of_all.cloned()),
+        }
+    }
 }
 
 struct OpenFile {
@@ -52,17 +84,18 @@ struct OpenFile {
 }
 
 impl TokenReader {
-    /// Opens a folder (the files of its manifest, or all Parquet files of its `data` folder) or a file.
+    /// Opens a folder (the files of its manifest, or all data files of its `data` folder) or a file.
     ///
     /// # Errors
     /// The folder has no such files; the first file is not Parquet or has no column of token ids.
     pub fn open(path: &Path) -> Result<TokenReader> {
-        let paths = if path.is_dir() { files_of(path)? } else { vec![path.to_path_buf()] };
+        let (paths, declaration) =
+            if path.is_dir() { files_of(path)? } else { (vec![path.to_path_buf()], None) };
         let Some(first) = paths.first() else {
             return Err(Error::new(ErrorKind::Failed, Fault::NoFiles { folder: path.to_path_buf() }));
         };
-        let first = OpenFile::open(0, first.clone())?;
-        let declaration = first.declaration()?;
+        let first = Opened::open(0, first.clone())?;
+        let declaration = first.declaration(declaration.as_ref())?;
         Ok(TokenReader { paths, next: 1, open: Some(first), declaration })
     }
 
@@ -81,8 +114,8 @@ impl TokenReader {
             }
             self.open = None;
             let Some(path) = self.paths.get(self.next) else { return Ok(None) };
-            let file = OpenFile::open(self.next, path.clone())?;
-            if file.declaration()? != self.declaration {
+            let file = Opened::open(self.next, path.clone())?;
+            if file.declaration(self.declaration.as_ref())? != self.declaration {
                 let (path, first) = (path.clone(), self.paths[0].clone());
                 return Err(Error::new(ErrorKind::Failed, Fault::DeclarationDiffers { path, first }));
             }
@@ -105,15 +138,22 @@ impl Iterator for TokenReader {
     }
 }
 
-fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
-    match Manifest::read(folder)? {
-        Some(manifest) => Ok(manifest.files.iter().map(|file| folder.join(&file.name)).collect()),
-        None => data_files(folder),
+/// The data files of a folder, and what its manifest says of their tokens.
+fn files_of(folder: &Path) -> Result<(Vec<PathBuf>, Option<Declaration>)> {
+    if let Some(manifest) = Manifest::read(folder)? {
+        let paths = manifest.files.iter().map(|file| folder.join(&file.name)).collect();
+        return Ok((paths, manifest.declaration));
     }
+    let mut paths = data_files(folder)?;
+    paths.retain(|path| path.extension() != Some(OsStr::new("idx")));
+    Ok((paths, None))
 }
 
-/// How many rows a Parquet file says it has.
+/// How many rows a file says it has.
 pub(super) fn row_count(path: &Path) -> Result<u64> {
+    if path.extension() == Some(OsStr::new("bin")) {
+        return Ok(amount(Index::read(path)?.lengths.len()));
+    }
     let metadata = load(path)?;
     Ok(u64::try_from(metadata.metadata().file_metadata().num_rows()).unwrap_or(0))
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
 use super::features::Features;
+use super::flat_file::IdWidth;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Version of the output contract: columns, types, metadata keys, manifest. Readers refuse later ones.
@@ -46,6 +47,31 @@ pub enum Compression {
     /// BYTE_STREAM_SPLIT and zstd 1: smaller, and twice as fast to write. Readers need support for it
     /// on integers, which DuckDB has only after 1.5 and parquet-java from 1.15.
     Fast,
+}
+
+/// What kind of files token ids are written to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OutputFormat {
+    /// Parquet with a row a document.
+    #[default]
+    Parquet,
+    /// The ids alone in `.bin`, of 16 bits if all ids of the vocabulary fit, else of 32, little-endian. Beside
+    /// it `.idx`, the place of each document's first id and of the end, as 64-bit numbers.
+    Bin,
+    /// The same `.bin` with Megatron-LM's `.idx` (`MMIDIDX`, version 1): a document without ids has no
+    /// sequence, every other has one.
+    Megatron,
+}
+
+impl OutputFormat {
+    /// The extension of data files.
+    pub fn extension(self) -> &'static str {
+        match self {
+            OutputFormat::Parquet => "parquet",
+            OutputFormat::Bin | OutputFormat::Megatron => "bin",
+        }
+    }
 }
 
 /// What a file says about how its token ids came about.
@@ -154,6 +180,8 @@ pub struct FileShape {
     pub(super) schema: SchemaRef,
     pub(super) columns: Arc<SchemaDescriptor>,
     pub(super) properties: Arc<WriterProperties>,
+    /// For files of nothing but ids: which, and how wide ids are.
+    pub(super) flat: Option<(OutputFormat, IdWidth)>,
 }
 
 impl FileShape {
@@ -166,6 +194,23 @@ impl FileShape {
         compression: Compression,
         declaration: &Declaration,
     ) -> Result<Arc<FileShape>> {
+        FileShape::parquet(schema, compression, declaration).map(Arc::new)
+    }
+
+    /// Lays out files of a format for ids below `ids`.
+    pub(super) fn of_format(
+        format: OutputFormat,
+        ids: u64,
+        schema: SchemaRef,
+        compression: Compression,
+        declaration: &Declaration,
+    ) -> Result<Arc<FileShape>> {
+        let mut shape = FileShape::parquet(schema, compression, declaration)?;
+        shape.flat = (format != OutputFormat::Parquet).then(|| (format, IdWidth::of(ids, format)));
+        Ok(Arc::new(shape))
+    }
+
+    fn parquet(schema: SchemaRef, compression: Compression, declaration: &Declaration) -> Result<FileShape> {
         let unknown = |cause: ParquetError| {
             Error::new(ErrorKind::Usage, Fault::Write { path: "the output's columns".into(), cause })
         };
@@ -177,7 +222,8 @@ impl FileShape {
         let hint = features.map(|features| (FEATURES_KEY.to_owned(), features));
         let hint = Schema::new_with_metadata(schema.fields().clone(), HashMap::from_iter(hint));
         add_encoded_arrow_schema_to_metadata(&hint, &mut properties);
-        Ok(Arc::new(FileShape { schema, columns: Arc::new(columns), properties: Arc::new(properties) }))
+        let (columns, properties) = (Arc::new(columns), Arc::new(properties));
+        Ok(FileShape { schema, columns, properties, flat: None })
     }
 }
 

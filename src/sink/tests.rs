@@ -1,4 +1,5 @@
 mod dataset;
+mod flat;
 mod footer;
 mod journal;
 mod resume;

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crossbeam_channel::Receiver;
+use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
 use serde_json::Value;
 
 use super::contents::{Contents, Position};
-use super::encoders::{Encoded, Encoders};
+use super::encoders::{Encoded, EncodedGroup, Encoders};
 use super::fault::{Fault, write_failed};
+use super::flat_file::FlatFile;
 use super::hashed::Hashed;
 use super::parquet_file::ParquetFile;
 use super::row_group::{RowGroup, Rows};
@@ -18,7 +20,63 @@ use super::unfinished::{GroupLog, Unfinished};
 use crate::encode::TokenBatch;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Writes rows of token ids to one Parquet file, in order.
+/// A file that grows by row groups.
+enum Body<W: Write + Send> {
+    Parquet(Box<ParquetFile<W>>),
+    Flat(FlatFile<W>),
+}
+
+impl<W: Write + Send> Body<W> {
+    fn new(out: Hashed<W>, path: PathBuf, shape: &Arc<FileShape>) -> Result<Body<W>> {
+        Ok(match shape.flat {
+            None => Body::Parquet(Box::new(ParquetFile::new(out, path, shape)?)),
+            Some((format, width)) => Body::Flat(FlatFile::new(out, path, format, width)),
+        })
+    }
+
+    fn writers(&self) -> Option<&Arc<ArrowRowGroupWriterFactory>> {
+        match self {
+            Body::Parquet(file) => Some(file.writers()),
+            Body::Flat(_) => None,
+        }
+    }
+
+    /// Appends a row group and gives what [`resume_group`](Body::resume_group) wants to know of it.
+    fn append(&mut self, group: EncodedGroup) -> Result<Vec<u8>> {
+        match (self, group) {
+            (Body::Parquet(file), EncodedGroup::Columns(columns)) => file.append(columns),
+            (Body::Flat(file), EncodedGroup::Flat(group)) => file.append(group),
+            _ => unreachable!("groups are encoded for their file"),
+        }
+    }
+
+    fn resume_group(&mut self, metadata: &[u8]) -> Result<()> {
+        match self {
+            Body::Parquet(file) => file.resume_group(metadata),
+            Body::Flat(file) => file.resume_group(metadata),
+        }
+    }
+
+    fn written(&self) -> &Hashed<W> {
+        match self {
+            Body::Parquet(file) => file.written(),
+            Body::Flat(file) => file.written(),
+        }
+    }
+
+    /// The whole file, and the one that goes beside it if there is one.
+    fn finish(self) -> Result<(Hashed<W>, Option<Vec<u8>>)> {
+        match self {
+            Body::Parquet(file) => Ok((file.finish()?, None)),
+            Body::Flat(file) => {
+                let (out, index) = file.finish();
+                Ok((out, Some(index)))
+            }
+        }
+    }
+}
+
+/// Writes rows of token ids to one file, in order.
 ///
 /// Row groups are cut by rows, ids and bytes of pass-through columns, so the bytes written depend on the
 /// rows alone. Each is encoded and compressed on one of the [`Encoders`]' threads while the next fills.
@@ -26,7 +84,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// **Memory:** about 30 MB (a full row group and one compressed) for each thread that encodes and two
 /// more; a row that is larger than a row group about three times its ids.
 pub struct ShardWriter<W: Write + Send> {
-    file: ParquetFile<W>,
+    file: Body<W>,
     path: PathBuf,
     shape: Arc<FileShape>,
     encoders: Arc<Encoders>,
@@ -55,6 +113,8 @@ pub struct ShardFacts {
 pub(super) struct Finished<W> {
     pub(super) out: W,
     pub(super) contents: Contents,
+    /// The file that goes beside it.
+    pub(super) index: Option<Vec<u8>>,
     pub(super) bytes: u64,
     pub(super) sha256: String,
     pub(super) remarks: Vec<Value>,
@@ -83,7 +143,7 @@ impl<W: Write + Send> ShardWriter<W> {
         log: Option<GroupLog>,
     ) -> Result<ShardWriter<W>> {
         Ok(ShardWriter {
-            file: ParquetFile::new(out, path.clone(), shape)?,
+            file: Body::new(out, path.clone(), shape)?,
             path,
             shape: Arc::clone(shape),
             encoders: Arc::clone(encoders),
@@ -138,8 +198,8 @@ impl<W: Write + Send> ShardWriter<W> {
             let fault = Fault::EncoderStopped { path: self.path.clone() };
             return Err(Error::new(ErrorKind::Failed, fault));
         };
-        let columns = encoded.map_err(|cause| write_failed(&self.path, cause))?;
-        let metadata = self.file.append(columns)?;
+        let group = encoded.map_err(|cause| write_failed(&self.path, cause))?;
+        let metadata = self.file.append(group)?;
         self.contents.add(&contents);
         match &mut self.log {
             Some(log) => log.commit(self.file.written(), &metadata, &contents),
@@ -169,9 +229,10 @@ impl<W: Write + Send> ShardWriter<W> {
         while !self.under_way.is_empty() {
             self.append_next()?;
         }
-        let written = self.file.finish()?;
+        let (written, index) = self.file.finish()?;
         Ok(Finished {
             contents: self.contents,
+            index,
             bytes: written.bytes(),
             sha256: written.sha256(),
             out: written.into_inner(),

@@ -1,9 +1,11 @@
 """The output folder loads with datasets, pyarrow and DuckDB: rows, types and columns as promised."""
 
 import json
+import struct
 
 import datasets
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from tokenizers import Tokenizer
@@ -33,6 +35,50 @@ dir = "output"
 """
 
 
+def check_ids(setting):
+    """The same rows as files of nothing but ids: the way nanoGPT and Megatron-LM read them."""
+    recipe = setting.scratch / "output.toml"
+    promised = promised_ids(setting.scratch / "output")
+    for name in ["bin", "megatron"]:
+        text = recipe.read_text(encoding="utf-8").replace('columns = ["gutenberg_id"]\n', "")
+        other = setting.scratch / f"output-{name}.toml"
+        text = text.replace('dir = "output"', f'dir = "output-{name}"\nformat = "{name}"')
+        other.write_text(text, encoding="utf-8")
+        setting.run("run", other, "--quiet")
+        [data] = sorted((setting.scratch / f"output-{name}" / "data").glob("*.bin"))
+        rows = (with_offsets if name == "bin" else with_mmididx)(data)
+        assert len(rows) == len(promised), (len(rows), len(promised))
+        assert all(np.array_equal(row, ids) for row, ids in zip(rows, promised, strict=True))
+        yield f"numpy: {len(rows)} documents of {name}, {rows[0].dtype}"
+
+
+def promised_ids(folder):
+    files = sorted((folder / "data").glob("*.parquet"))
+    column = pa.concat_tables(pq.read_table(file, columns=["input_ids"]) for file in files)["input_ids"]
+    return [np.array(ids) for ids in column.to_pylist()]
+
+
+def with_offsets(data):
+    tokens = np.memmap(data, dtype="<u2", mode="r")
+    starts = np.fromfile(data.with_suffix(".idx"), dtype="<u8").astype(np.int64)
+    assert starts[0] == 0 and starts[-1] == len(tokens)
+    return [tokens[start:end] for start, end in zip(starts[:-1], starts[1:], strict=True)]
+
+
+def with_mmididx(data):
+    index = data.with_suffix(".idx").read_bytes()
+    assert index[:9] == b"MMIDIDX\0\0" and struct.unpack("<Q", index[9:17]) == (1,)
+    code, sequences, documents = struct.unpack("<BQQ", index[17:34])
+    assert code == 8, code
+    sizes = np.frombuffer(index, dtype="<i4", count=sequences, offset=34)
+    pointers = np.frombuffer(index, dtype="<i8", count=sequences, offset=34 + 4 * sequences)
+    ends = np.frombuffer(index, dtype="<i8", count=documents, offset=34 + 12 * sequences)
+    assert len(index) == 34 + 12 * sequences + 8 * documents
+    assert ends[0] == 0 and ends[-1] == sequences == documents - 1 and np.all(np.diff(ends) == 1)
+    ids = data.read_bytes()
+    return [np.frombuffer(ids, dtype="<u2", count=size, offset=at) for size, at in zip(sizes, pointers, strict=True)]
+
+
 def check(setting):
     text = setting.texts[1]
     recipe = setting.scratch / "output.toml"
@@ -44,6 +90,7 @@ def check(setting):
     yield f"pyarrow: {with_pyarrow(folder, promised)}"
     yield f"datasets: {with_datasets(folder, promised)}"
     yield f"DuckDB: {with_duckdb(folder, promised)}"
+    yield from check_ids(setting)
 
 
 def with_pyarrow(folder, promised):

@@ -6,7 +6,7 @@ use tokenmill::count::Boundary;
 use tokenmill::encode::SpecialPolicy;
 use tokenmill::run::recipe::{Choice, named, names};
 use tokenmill::sample::Weight;
-use tokenmill::sink::Compression;
+use tokenmill::sink::{Compression, OutputFormat};
 use tokenmill::source::{self, DocumentRule, OnBadInput};
 use tokenmill::split::SplitPattern;
 use tokenmill::train::{Score, TieBreak};
@@ -240,6 +240,9 @@ pub(in crate::cli) struct EncodeFlags {
     /// How the ids are compressed [default: default]
     #[arg(long, value_name = "NAME", value_parser = choice::<Compression>())]
     pub(in crate::cli) compression: Option<Compression>,
+    /// What kind of files ids are written to [default: parquet]
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<OutputFormat>())]
+    pub(in crate::cli) output_format: Option<OutputFormat>,
     /// The split's name, which begins the files' names [default: train]
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) split_name: Option<String>,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use super::check::{Check, value_of};
 use super::{EncodePlan, TrainPlan};
 use crate::run::recipe::{EncodeKeys, Field, Given, OutputKeys, Recipe};
+use crate::sink::OutputFormat;
 use crate::units::ByteCount;
 
 /// Default of `split_name`.
@@ -22,7 +23,8 @@ impl Check<'_> {
         recipe: &Recipe,
         trained: Option<&TrainPlan>,
     ) -> EncodePlan {
-        self.not_available_yet(keys, &recipe.output);
+        self.not_available_yet(keys);
+        self.format_holds(keys, &recipe.output);
         EncodePlan {
             tokenizer: self.tokenizer(keys, trained.is_some()),
             documents: value_of(&keys.documents).unwrap_or_default(),
@@ -31,6 +33,7 @@ impl Check<'_> {
             bos: self.end_token("bos", &keys.bos, trained),
             eos: self.end_token("eos", &keys.eos, trained),
             compression: value_of(&keys.compression).unwrap_or_default(),
+            format: value_of(&recipe.output.format).unwrap_or_default(),
             split_name: self.split_name(&recipe.output),
             file_text_bytes: self.file_text_bytes(&recipe.output),
         }
@@ -104,7 +107,7 @@ impl Check<'_> {
         Some(token.clone())
     }
 
-    fn not_available_yet(&mut self, keys: &EncodeKeys, output: &OutputKeys) {
+    fn not_available_yet(&mut self, keys: &EncodeKeys) {
         if let Some(pack) = &keys.pack
             && pack.value != "none"
         {
@@ -114,11 +117,20 @@ impl Check<'_> {
         if let Some(length) = &keys.length {
             self.wrong("length", length, "has no meaning without packing", "leave it out");
         }
-        if let Some(format) = &output.format
-            && format.value != "parquet"
-        {
-            let problem = format!("of the output cannot be {:?} yet", format.value);
-            self.wrong("format", format, &problem, "it can be \"parquet\"");
+    }
+
+    /// Tells what a format other than Parquet has no place for.
+    fn format_holds(&mut self, keys: &EncodeKeys, output: &OutputKeys) {
+        if value_of(&output.format).unwrap_or_default() == OutputFormat::Parquet {
+            return;
+        }
+        if let Some(column) = keys.columns.first() {
+            let problem = "cannot pass through: only Parquet files have columns";
+            self.wrong("columns", column, problem, "leave them out, or leave out the output's `format`");
+        }
+        if let Some(compression) = &keys.compression {
+            let problem = "has no meaning here: only Parquet files are compressed";
+            self.wrong("compression", compression, problem, "leave it out");
         }
     }
 

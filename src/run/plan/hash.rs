@@ -62,6 +62,7 @@ fn encode(plan: &EncodePlan) -> Value {
         "bos": plan.bos,
         "eos": plan.eos,
         "compression": plan.compression,
+        "format": plan.format,
         "split_name": plan.split_name,
         "file_text_bytes": plan.file_text_bytes,
     })

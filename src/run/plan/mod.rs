@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use crate::count::Boundary;
 use crate::encode::SpecialPolicy;
 use crate::sample::SampleConfig;
-use crate::sink::Compression;
+use crate::sink::{Compression, OutputFormat};
 use crate::source::SourceSpec;
 use crate::split::SplitPattern;
 use crate::train::TrainConfig;
@@ -101,6 +101,8 @@ pub struct EncodePlan {
     pub eos: Option<String>,
     /// How ids are compressed.
     pub compression: Compression,
+    /// What kind of files they are written to.
+    pub format: OutputFormat,
     /// The split's name, which begins the names of the files.
     pub split_name: String,
     /// About how many bytes of text go into a file.

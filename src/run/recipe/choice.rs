@@ -1,7 +1,7 @@
 use crate::count::Boundary;
 use crate::encode::SpecialPolicy;
 use crate::run::plan::Documents;
-use crate::sink::Compression;
+use crate::sink::{Compression, OutputFormat};
 use crate::source::{self, DocumentRule, OnBadInput};
 use crate::split::{Named, SplitPattern};
 use crate::train::TieBreak;
@@ -72,6 +72,9 @@ choices! {
     TieBreak {
         "ids" => TieBreak::Ids, "hf" => TieBreak::Hf, "first" => TieBreak::First,
         "bytes-greatest" => TieBreak::BytesGreatest, "bytes-smallest" => TieBreak::BytesSmallest,
+    }
+    OutputFormat {
+        "parquet" => OutputFormat::Parquet, "bin" => OutputFormat::Bin, "megatron" => OutputFormat::Megatron,
     }
     SpecialTokensAt { "end" => SpecialTokensAt::End, "start" => SpecialTokensAt::Start }
     vocab::Format {

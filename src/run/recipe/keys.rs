@@ -5,7 +5,7 @@ use crate::count::Boundary;
 use crate::encode::SpecialPolicy;
 use crate::run::plan::Documents;
 use crate::sample::Weight;
-use crate::sink::Compression;
+use crate::sink::{Compression, OutputFormat};
 use crate::source::{self, DocumentRule, OnBadInput};
 use crate::split::SplitPattern;
 use crate::train::{Score, TieBreak};
@@ -125,7 +125,7 @@ pub struct OutputKeys {
     /// `file_text_bytes`
     pub file_text_bytes: Field<ByteCount>,
     /// `format`
-    pub format: Field<String>,
+    pub format: Field<OutputFormat>,
 }
 
 /// The keys of `[run]`.

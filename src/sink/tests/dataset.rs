@@ -19,6 +19,7 @@ pub(super) fn config(units: Vec<Vec<Unit>>, file_text_bytes: u64) -> DatasetConf
         plan: FilePlan::of_units(&units, "train", file_text_bytes).expect("a plan"),
         units,
         columns: Vec::new(),
+        ids: 50_000,
         compression: Compression::Default,
         declaration: Declaration::default(),
     }

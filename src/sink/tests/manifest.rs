@@ -16,6 +16,7 @@ fn output(folder: &Path) -> Manifest {
         text_bytes: 1,
         bytes: facts.bytes,
         sha256: facts.sha256,
+        index: None,
         units: Vec::new(),
     };
     Manifest {
@@ -23,6 +24,7 @@ fn output(folder: &Path) -> Manifest {
         tool_version: "0".to_owned(),
         job: "j".to_owned(),
         tokenizer: "t".to_owned(),
+        declaration: None,
         files: vec![file],
     }
 }

@@ -71,7 +71,7 @@ fn what_holds_no_tokens_is_told() {
     foreign(&path, "input_ids", Arc::new(words.finish()));
     error(ErrorKind::Usage, "Utf8");
     let empty = TokenReader::open(folder.path()).map(|_| ()).expect_err("no data folder");
-    assert!(empty.to_string().contains("no Parquet files"), "{empty}");
+    assert!(empty.to_string().contains("no files of token ids"), "{empty}");
 }
 
 #[test]

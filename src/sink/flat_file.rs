@@ -1,0 +1,146 @@
+//! Files of nothing but ids, one after the other, and the index that tells documents apart.
+
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+
+use super::hashed::Hashed;
+use super::row_group::RowGroup;
+use super::schema::OutputFormat;
+use crate::error::{Error, Result};
+use crate::units::amount;
+
+/// How Megatron-LM's index files begin, and their version.
+pub(super) const MEGATRON_MAGIC: &[u8; 9] = b"MMIDIDX\0\0";
+pub(super) const MEGATRON_VERSION: u64 = 1;
+
+/// How many bytes an id has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IdWidth {
+    Two,
+    Four,
+}
+
+impl IdWidth {
+    /// The width for ids below a number. Megatron-LM itself takes four bytes from 65 500 ids on.
+    pub(super) fn of(ids: u64, format: OutputFormat) -> IdWidth {
+        let two = if format == OutputFormat::Megatron { ids < 65_500 } else { ids <= 1 << 16 };
+        if two { IdWidth::Two } else { IdWidth::Four }
+    }
+
+    pub(super) fn bytes(self) -> u64 {
+        match self {
+            IdWidth::Two => 2,
+            IdWidth::Four => 4,
+        }
+    }
+
+    /// Megatron-LM's number for the type: `uint16`, or `int32`, which has all ids below 2³¹ as they are.
+    pub(super) fn megatron_code(self) -> u8 {
+        match self {
+            IdWidth::Two => 8,
+            IdWidth::Four => 4,
+        }
+    }
+}
+
+/// Rows of ids as they will stand in the file.
+pub(super) struct FlatGroup {
+    ids: Vec<u8>,
+    /// How many ids each row has; a null row has none.
+    lengths: Vec<u32>,
+}
+
+impl FlatGroup {
+    pub(super) fn new(group: &RowGroup, width: IdWidth) -> FlatGroup {
+        let narrow = |id: &i32| u16::try_from(*id).expect("the width is chosen by the greatest id");
+        let ids = match width {
+            IdWidth::Two => group.ids().iter().flat_map(|id| narrow(id).to_le_bytes()).collect(),
+            IdWidth::Four => group.ids().iter().flat_map(|id| id.to_le_bytes()).collect(),
+        };
+        let length = |span: Option<std::ops::Range<usize>>| {
+            span.map_or(0, |ids| u32::try_from(ids.len()).expect("checked when the row came"))
+        };
+        FlatGroup { ids, lengths: group.spans().map(length).collect() }
+    }
+}
+
+/// A file of nothing but ids, with the index that goes beside it.
+///
+/// **Memory:** 4 bytes a document of the file.
+pub(super) struct FlatFile<W> {
+    out: Hashed<W>,
+    path: PathBuf,
+    format: OutputFormat,
+    width: IdWidth,
+    lengths: Vec<u32>,
+}
+
+impl<W: Write> FlatFile<W> {
+    pub(super) fn new(out: Hashed<W>, path: PathBuf, format: OutputFormat, width: IdWidth) -> FlatFile<W> {
+        FlatFile { out, path, format, width, lengths: Vec::new() }
+    }
+
+    /// Appends rows and gives what [`resume_group`](FlatFile::resume_group) wants to know of them.
+    pub(super) fn append(&mut self, group: FlatGroup) -> Result<Vec<u8>> {
+        let written = self.out.write_all(&group.ids).and_then(|()| self.out.flush());
+        written.map_err(|cause| Error::io("write", &self.path, cause))?;
+        self.lengths.extend_from_slice(&group.lengths);
+        Ok(group.lengths.iter().flat_map(|length| length.to_le_bytes()).collect())
+    }
+
+    /// Takes up rows whose ids are in the file already.
+    pub(super) fn resume_group(&mut self, lengths: &[u8]) -> Result<()> {
+        let (lengths, _) = lengths.as_chunks::<4>();
+        let lengths = lengths.iter().map(|bytes| u32::from_le_bytes(*bytes));
+        let ids: u64 = lengths.clone().map(u64::from).sum();
+        self.lengths.extend(lengths);
+        let there = io::copy(&mut io::repeat(0).take(ids * self.width.bytes()), &mut self.out);
+        there.map(|_| ()).map_err(|cause| Error::io("write", &self.path, cause))
+    }
+
+    /// What has been written so far.
+    pub(super) fn written(&self) -> &Hashed<W> {
+        &self.out
+    }
+
+    /// Gives the file, and its index.
+    pub(super) fn finish(self) -> (Hashed<W>, Vec<u8>) {
+        let index = match self.format {
+            OutputFormat::Megatron => megatron(&self.lengths, self.width),
+            OutputFormat::Bin | OutputFormat::Parquet => offsets(&self.lengths),
+        };
+        (self.out, index)
+    }
+}
+
+fn offsets(lengths: &[u32]) -> Vec<u8> {
+    let ends = lengths.iter().scan(0_u64, |end, &length| {
+        *end += u64::from(length);
+        Some(*end)
+    });
+    std::iter::once(0).chain(ends).flat_map(u64::to_le_bytes).collect()
+}
+
+/// The index as Megatron-LM's own tool writes it: a document without ids has no sequence, every other one
+/// has one.
+fn megatron(lengths: &[u32], width: IdWidth) -> Vec<u8> {
+    let sequences = || lengths.iter().copied().filter(|&length| length > 0);
+    let mut index = MEGATRON_MAGIC.to_vec();
+    index.extend(MEGATRON_VERSION.to_le_bytes());
+    index.push(width.megatron_code());
+    index.extend(amount(sequences().count()).to_le_bytes());
+    index.extend(amount(lengths.len() + 1).to_le_bytes());
+    index.extend(sequences().flat_map(u32::to_le_bytes));
+    let mut at = 0_u64;
+    for length in sequences() {
+        index.extend(at.to_le_bytes());
+        at += u64::from(length) * width.bytes();
+    }
+    let mut before = 0_u64;
+    index.extend(before.to_le_bytes());
+    for &length in lengths {
+        before += u64::from(length > 0);
+        index.extend(before.to_le_bytes());
+    }
+    index
+}
