@@ -8,12 +8,16 @@ use super::unsplit::Path;
 use super::worker::Worker;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
+use crate::pages;
 use crate::parallel;
 use crate::source::{Batch, Documents};
-use crate::units::amount;
+use crate::units::{amount, place};
 
 /// A batch of documents is encoded in runs of about so much text, so that all threads have work.
 const RUN_BYTES: u64 = 4 << 20;
+
+/// Text has about so many bytes a token, or more: room for the tokens is made beforehand.
+const BYTES_A_TOKEN: usize = 3;
 
 /// What was encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,7 +160,9 @@ fn encode_run(
     unit_name: &impl Fn(usize, usize) -> String,
 ) -> Result<(TokenBatch, EncodeFacts)> {
     let mut facts = EncodeFacts { documents: amount(batch.len()), ..EncodeFacts::default() };
-    let (mut ids, mut ends, mut nulls) = (Vec::new(), Vec::with_capacity(batch.len()), Vec::new());
+    let text_bytes: usize = batch.documents.lengths().map(place).sum();
+    let mut ids = pages::with_capacity(text_bytes / BYTES_A_TOKEN);
+    let (mut ends, mut nulls) = (Vec::with_capacity(batch.len()), Vec::new());
     let mut text_lengths = Vec::with_capacity(batch.len());
     let specials = worker.specials();
     for (row, document) in (batch.first_row..).zip(batch.iter()) {

@@ -5,7 +5,7 @@ use crate::units::{TokenId, amount, place64};
 /// Up to so many tokens of a piece are remembered.
 pub(super) const IDS: usize = 4;
 /// Lines of a worker's cache: at 64 bytes each, 4 MiB.
-pub(super) const LINES: usize = 1 << 16;
+pub(super) const LINES: usize = 1 << 17;
 
 /// Where the number of ids stands in a slot, above the piece's length.
 const COUNT_AT: u32 = 60;

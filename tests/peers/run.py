@@ -20,6 +20,7 @@ def main():
     parser.add_argument("--scratch", type=Path, required=True, help="a folder that is emptied and filled")
     parser.add_argument("--corpora", type=Path, help="folder of swanns-way.txt and gutenberg-poetry.parquet")
     parser.add_argument("--vectors", type=Path, help="folder of taylorswift-minbpe-1000.json; wants --corpora")
+    parser.add_argument("--texts", nargs="+", type=Path, help="plain texts to compare on instead, by paragraphs")
     parser.add_argument("checks", nargs="*", metavar="CHECK", help=f"of {', '.join(CHECKS)} (default: all)")
     arguments = parser.parse_args()
 
@@ -30,10 +31,12 @@ def main():
     os.environ.update(HF_HUB_OFFLINE="1", HF_HOME=str(scratch / "huggingface"))
     os.environ.update(TOKENIZERS_PARALLELISM="true", TRANSFORMERS_VERBOSITY="error")
 
-    from tokenmill import Setting, find_texts
+    from tokenmill import Setting, Text, find_texts
 
     corpora = arguments.corpora and arguments.corpora.resolve(strict=True)
     program, texts = arguments.program.resolve(strict=True), find_texts(corpora, scratch)
+    if arguments.texts:
+        texts = [Text(path.stem, path.resolve(strict=True), None, paragraphs=True) for path in arguments.texts]
     setting = Setting(program, scratch, texts, corpora, arguments.vectors and arguments.vectors.resolve(strict=True))
     print("texts:", ", ".join(text.name for text in setting.texts), flush=True)
     for name in arguments.checks or CHECKS:

@@ -19,8 +19,13 @@ class Text:
     name: str
     path: Path
     column: str | None
+    paragraphs: bool = False
 
     def documents(self):
+        if self.paragraphs:
+            text = self.path.read_bytes().decode("utf-8", errors="replace")
+            yield from (paragraph for paragraph in text.split("\n\n") if paragraph)
+            return
         if self.column is None:
             yield self.path.read_bytes().decode("utf-8")
             return
@@ -28,6 +33,8 @@ class Text:
             yield from batch.column(0).to_pylist()
 
     def arguments(self):
+        if self.paragraphs:
+            return [self.path, "--documents", "paragraph"]
         return [self.path] if self.column is None else [self.path, "--column", self.column]
 
 
