@@ -74,7 +74,7 @@ impl Facts {
             "added_tokens": vocabulary.added(),
             "checks": self.checks,
             "shortcuts_hold": self.checks.shortcuts_hold(),
-            "unsplit_text": Method::of(&self.checks),
+            "encoding": Method::of(&self.checks),
             "merges": merges,
         })
     }
@@ -159,7 +159,7 @@ impl Facts {
         writeln!(out, "  merges build on earlier ones only       {}", said(checks.rank_order))?;
         writeln!(out, "  ids follow the order of the merges      {}", said(checks.ids_in_rank_order))?;
         writeln!(out, "  exact shortcuts for encoding hold       {}", said(checks.shortcuts_hold()))?;
-        writeln!(out, "  text without a split is encoded by      {}", Method::of(checks))
+        writeln!(out, "  pieces are encoded by                   {}", Method::of(checks))
     }
 
     fn write_merges(&self, out: &mut impl Write, most: usize) -> io::Result<()> {

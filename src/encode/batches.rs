@@ -3,8 +3,8 @@ use serde::{Deserialize, Serialize};
 use super::batch::TokenBatch;
 use super::encoder::Encoder;
 use super::fault::InRow;
+use super::longest_match::Path;
 use super::stretches::{self, Joiner, STRETCH, Stretch, Work};
-use super::unsplit::Path;
 use super::worker::Worker;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
@@ -105,7 +105,9 @@ pub(super) fn encode_in_stretches(
                 Encoded::Whole(batch, facts)
             }
             Work::Stretch(stretch) => {
-                let path = stretch.encode(worker)?;
+                let (batch, row) = stretch.document();
+                let in_row = |cause| InRow::wrap(unit_name(batch.source, batch.unit), row, cause);
+                let path = stretch.encode(worker).map_err(in_row)?;
                 Encoded::Stretch(stretch, path)
             }
         })

@@ -3,10 +3,10 @@ use rustc_hash::FxHashMap;
 use super::config::EncodeConfig;
 use super::fault::Fault;
 use super::long;
+use super::longest_match::Matches;
 use super::method::Method;
 use super::pairs::Pairs;
 use super::prepare::Preparation;
-use super::unsplit::Unsplit;
 use super::worker::Worker;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
@@ -16,16 +16,15 @@ use crate::vocab::{self, Vocabulary};
 
 /// What encoding with one vocabulary needs, made once and shared by all threads.
 ///
-/// **Memory:** 0.5 MB, and up to 64 bytes a merge; with
-/// [`ignore_merges`](Vocabulary::ignore_merges) besides the bytes of all tokens and 40 more for each;
-/// without a split pattern besides 0.5 MB, and about 300 bytes a token.
+/// **Memory:** 1 MB, and up to 64 bytes a merge and about 300 a token; with
+/// [`ignore_merges`](Vocabulary::ignore_merges) besides the bytes of all tokens and 40 more for each.
 pub struct Encoder {
     pub(super) pairs: Pairs,
     pub(super) byte_ids: [TokenId; 256],
     /// `None` where a document is one piece.
     pub(super) splitter: Option<Box<dyn Splitter>>,
-    /// For documents that are one piece, if the vocabulary allows longest matches.
-    pub(super) unsplit: Option<Unsplit>,
+    /// For pieces, if the vocabulary allows longest matches.
+    pub(super) matches: Option<Matches>,
     /// Tokens by their bytes, if a piece that is a token stays whole.
     pub(super) whole: Option<FxHashMap<Box<[u8]>, TokenId>>,
     /// What happens to a text first, if anything.
@@ -53,13 +52,12 @@ impl Encoder {
         splitter: Option<Box<dyn Splitter>>,
     ) -> Result<Encoder> {
         check(vocabulary, &config)?;
-        let longest_matches =
-            splitter.is_none() && Method::of(&vocab::check(vocabulary)) == Method::LongestMatches;
+        let longest_matches = Method::of(&vocab::check(vocabulary)) == Method::LongestMatches;
         Ok(Encoder {
             pairs: Pairs::new(vocabulary),
             byte_ids: *vocabulary.byte_ids(),
             splitter,
-            unsplit: if longest_matches { Unsplit::new(vocabulary) } else { None },
+            matches: if longest_matches { Matches::new(vocabulary) } else { None },
             whole: vocabulary.ignore_merges().then(|| tokens_by_bytes(vocabulary)),
             preparation: Preparation::new(vocabulary, config.special)?,
             config,

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::vocab::Checks;
 
-/// How text is encoded that no pattern cuts into pieces. The ids are the same either way.
+/// How a piece of text is encoded. The ids are the same either way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "method", rename_all = "kebab-case")]
 pub enum Method {

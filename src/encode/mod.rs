@@ -19,7 +19,7 @@ mod long;
 mod cache;
 mod normal;
 mod prepare;
-mod unsplit;
+mod longest_match;
 mod method;
 mod encoder;
 mod worker;

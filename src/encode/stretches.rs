@@ -3,14 +3,14 @@ use std::ops::Range;
 use super::batch::TokenBatch;
 use super::batches::EncodeFacts;
 use super::encoder::Encoder;
-use super::unsplit::{Path, Scratch};
-use super::worker::Worker;
+use super::longest_match::{Path, Scratch};
+use super::worker::{Worker, first_cut};
 use crate::error::Result;
 use crate::source::Batch;
 use crate::units::{amount, place64};
 
-/// A long document that is one piece is encoded in stretches of so many bytes, each on its own as if the
-/// text began there. A document of less than two of them stays whole.
+/// A long document is encoded in stretches of about so many bytes, each on its own as if the text began
+/// there. A document of less than two of them stays whole.
 pub(super) const STRETCH: usize = 4 << 20;
 
 /// What a thread is given at a time.
@@ -30,7 +30,12 @@ pub(super) struct Stretch {
 impl Stretch {
     /// Encodes it as if the text began where it does; the end may be past its own.
     pub(super) fn encode(&self, worker: &mut Worker<'_>) -> Result<Path> {
-        worker.stretch_of_piece(self.text(), self.range.clone())
+        worker.stretch(self.text(), self.range.clone())
+    }
+
+    /// The batch of the document, and its row in it.
+    pub(super) fn document(&self) -> (&Batch, u64) {
+        (&self.batch, self.batch.first_row)
     }
 
     fn text(&self) -> &[u8] {
@@ -38,17 +43,26 @@ impl Stretch {
     }
 }
 
-/// The stretches of a batch, if it is one document that can be cut up, or the batch itself.
+/// The stretches of a batch, if it is one document that can be cut up, or the batch itself. Where there is
+/// a pattern they end where it certainly cuts.
 pub(super) fn cut(encoder: &Encoder, batch: Batch, stretch: usize) -> impl Iterator<Item = Work> {
     let bytes = place64(batch.text_bytes());
     let long = batch.len() == 1 && bytes >= 2 * stretch;
-    let possible = encoder.unsplit.is_some() && encoder.preparation.is_none();
-    let (whole, starts) = if long && possible { (None, 0..bytes) } else { (Some(batch.clone()), 0..0) };
-    let stretches = starts.step_by(stretch).map(move |start| {
-        let range = start..(start + stretch).min(bytes);
-        Work::Stretch(Stretch { batch: batch.clone(), range })
+    let independent = encoder.splitter.is_some() || encoder.matches.is_some();
+    let possible = long && independent && encoder.preparation.is_none();
+    let whole = (!possible).then(|| Work::Whole(batch.clone()));
+    let mut start = if possible { 0 } else { bytes };
+    let stretches = std::iter::from_fn(move || {
+        let rest = batch.documents.value(0).get(start..).filter(|rest| !rest.is_empty())?;
+        let length = match encoder.splitter.as_deref() {
+            Some(splitter) => first_cut(splitter, rest, stretch),
+            None => stretch.min(rest.len()),
+        };
+        let range = start..start + length;
+        start = range.end;
+        Some(Work::Stretch(Stretch { batch: batch.clone(), range }))
     });
-    whole.into_iter().map(Work::Whole).chain(stretches)
+    whole.into_iter().chain(stretches)
 }
 
 /// Joins the stretches of documents, which come in order.
@@ -66,12 +80,16 @@ impl<'e> Joiner<'e> {
     /// Joins the next stretch; gives the document when it was the last one.
     pub(super) fn join(&mut self, stretch: Stretch, next: Path) -> Option<(TokenBatch, EncodeFacts)> {
         let text = stretch.text();
-        let path = match (self.path.take(), &self.encoder.unsplit) {
-            (Some(mut path), Some(unsplit)) => {
-                self.scratch.join(unsplit, text, &mut path, &next, stretch.range.start);
+        let path = match (self.path.take(), &self.encoder.matches) {
+            (None, _) => next,
+            (Some(mut path), Some(matches)) if self.encoder.splitter.is_none() => {
+                self.scratch.join(matches, text, &mut path, &next, stretch.range.start);
                 path
             }
-            _ => next,
+            (Some(mut path), _) => {
+                path.ids.extend_from_slice(&next.ids);
+                path
+            }
         };
         if stretch.range.end == text.len() {
             return Some(self.document(&stretch, path));

@@ -4,9 +4,9 @@ use super::cache::{self, Cache};
 use super::encoder::Encoder;
 use super::fault::Fault;
 use super::long;
+use super::longest_match;
 use super::merge::Merger;
 use super::prepare::Part;
-use super::unsplit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
 use crate::split::{SHORT, ShortPiece, Splitter};
@@ -28,7 +28,7 @@ pub struct Worker<'e> {
     observer: &'e dyn Observer,
     cache: Cache,
     merger: Merger,
-    unsplit: unsplit::Scratch,
+    scratch: longest_match::Scratch,
     ends: Vec<u32>,
     ids: Vec<TokenId>,
     specials: u64,
@@ -40,8 +40,8 @@ impl<'e> Worker<'e> {
     }
 
     pub(super) fn with_cache(encoder: &'e Encoder, cache: Cache) -> Worker<'e> {
-        let (merger, unsplit, ends, ids) = Default::default();
-        Worker { encoder, observer: &Silent, cache, merger, unsplit, ends, ids, specials: 0 }
+        let (merger, scratch, ends, ids) = Default::default();
+        Worker { encoder, observer: &Silent, cache, merger, scratch, ends, ids, specials: 0 }
     }
 
     /// Encodes a whole document. The slice is valid until the next call: the buffer is reused.
@@ -87,13 +87,13 @@ impl<'e> Worker<'e> {
     /// Encodes text in which no token is looked for.
     fn ordinary(&mut self, text: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
         let Some(splitter) = self.encoder.splitter.as_deref() else {
-            return self.whole(text, ids);
+            return if text.is_empty() { Ok(()) } else { self.merge(text, ids) };
         };
         let mut ends = std::mem::take(&mut self.ends);
         let mut rest = text;
         while !rest.is_empty() {
             self.observer.checkpoint()?;
-            let length = window_end(splitter, rest);
+            let length = first_cut(splitter, rest, WINDOW);
             ends.clear();
             splitter.piece_ends(&rest[..length], &mut ends)?;
             self.pieces(rest, &ends, ids)?;
@@ -103,21 +103,15 @@ impl<'e> Worker<'e> {
         Ok(())
     }
 
-    /// Encodes text that is one piece.
-    fn whole(&mut self, text: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
-        match &self.encoder.unsplit {
-            Some(unsplit) => self.unsplit.encode(unsplit, text, ids, self.observer),
-            None if text.is_empty() => Ok(()),
-            None => self.merge(text, ids),
-        }
-    }
-
-    /// Encodes a part of a text that is one piece, as if the text began where the part does. The vocabulary
-    /// must allow longest matches.
-    pub(super) fn stretch_of_piece(&mut self, text: &[u8], range: Range<usize>) -> Result<unsplit::Path> {
-        let mut path = unsplit::Path::new(Vec::new(), range.start);
-        if let Some(unsplit) = &self.encoder.unsplit {
-            self.unsplit.go_on(unsplit, text, &mut path, range.end, self.observer)?;
+    /// Encodes a part of a text as if the text began where the part does. Either the part ends at a certain
+    /// cut, or the text is one piece and the vocabulary allows longest matches.
+    pub(super) fn stretch(&mut self, text: &[u8], range: Range<usize>) -> Result<longest_match::Path> {
+        let mut path = longest_match::Path::new(Vec::new(), range.start);
+        match &self.encoder.matches {
+            Some(matches) if self.encoder.splitter.is_none() => {
+                self.scratch.go_on(matches, text, &mut path, range.end, self.observer)?;
+            }
+            _ => self.ordinary(&text[range], &mut path.ids)?,
         }
         Ok(path)
     }
@@ -190,10 +184,13 @@ impl<'e> Worker<'e> {
         Ok(())
     }
 
+    /// Encodes a piece, which is not empty, on its own.
     fn merge(&mut self, piece: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
         let encoder = self.encoder;
         if let Some(&id) = encoder.whole.as_ref().and_then(|whole| whole.get(piece)) {
             ids.push(id);
+        } else if let Some(matches) = &encoder.matches {
+            self.scratch.encode(matches, piece, ids, self.observer)?;
         } else if piece.len() >= long::LIMIT {
             return Err(too_long(piece.len()));
         } else {
@@ -203,9 +200,8 @@ impl<'e> Worker<'e> {
     }
 }
 
-/// Where a first window of text ends that can be split on its own.
-fn window_end(splitter: &dyn Splitter, text: &[u8]) -> usize {
-    let mut limit = WINDOW;
+/// Where a first part of a text, of about so many bytes, ends that can be split on its own.
+pub(super) fn first_cut(splitter: &dyn Splitter, text: &[u8], mut limit: usize) -> usize {
     while limit < text.len() {
         match splitter.certain_cut(text, limit) {
             Some(cut) if cut > 0 => return cut,

@@ -109,8 +109,9 @@ proptest! {
         texts in vec(proptest::option::weighted(0.9, text()), 1..8),
         stretch in 1..40usize,
         bos in any::<bool>(),
+        split in proptest::sample::select(vec![SplitPattern::None, SplitPattern::Named(Named::Gpt2)]),
     ) {
-        let vocabulary = trained(&texts.iter().flatten().flatten().copied().collect::<Vec<u8>>(), SplitPattern::None);
+        let vocabulary = trained(&texts.iter().flatten().flatten().copied().collect::<Vec<u8>>(), split);
         let config = EncodeConfig { bos: bos.then_some(TokenId::new(7)), eos: Some(TokenId::new(8)), ..EncodeConfig::default() };
         let encoder = Encoder::new(&vocabulary, config).expect("valid");
         let (facts, taken) = encode(2, documents(&texts, 1), &encoder, &Silent).expect("encodes");

@@ -1,4 +1,4 @@
-use super::Unsplit;
+use super::Matches;
 use super::path::{DeadEnds, Finder, Path};
 use crate::error::Result;
 use crate::observer::Observer;
@@ -22,13 +22,13 @@ impl Scratch {
     /// The observer wants to stop; `ids` may then have some of the tokens.
     pub(crate) fn encode(
         &mut self,
-        unsplit: &Unsplit,
+        matches: &Matches,
         text: &[u8],
         ids: &mut Vec<TokenId>,
         observer: &dyn Observer,
     ) -> Result<()> {
         let mut path = Path::new(std::mem::take(ids), 0);
-        let outcome = self.go_on(unsplit, text, &mut path, text.len(), observer);
+        let outcome = self.go_on(matches, text, &mut path, text.len(), observer);
         *ids = path.ids;
         outcome
     }
@@ -39,32 +39,34 @@ impl Scratch {
     /// The observer wants to stop; the path may then be shorter.
     pub(crate) fn go_on(
         &mut self,
-        unsplit: &Unsplit,
+        matches: &Matches,
         text: &[u8],
         path: &mut Path,
         end: usize,
         observer: &dyn Observer,
     ) -> Result<()> {
-        while path.at < end {
+        loop {
             self.dead.clear();
             let window = (path.at + WINDOW).min(end);
-            Finder { unsplit, text, dead: &mut self.dead }.go_on(path, window);
+            Finder { matches, text, dead: &mut self.dead }.go_on(path, window);
+            if path.at >= end {
+                return Ok(());
+            }
             observer.checkpoint()?;
         }
-        Ok(())
     }
 
     /// Goes on with a path until it is the same as another, which began at `start`, and takes over the rest
     /// of that one.
     pub(crate) fn join(
         &mut self,
-        unsplit: &Unsplit,
+        matches: &Matches,
         text: &[u8],
         path: &mut Path,
         other: &Path,
         start: usize,
     ) {
         self.dead.clear();
-        Finder { unsplit, text, dead: &mut self.dead }.join(path, other, start);
+        Finder { matches, text, dead: &mut self.dead }.join(path, other, start);
     }
 }

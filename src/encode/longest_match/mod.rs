@@ -1,4 +1,4 @@
-//! Encodes a document that is one piece by longest matches, without merging anything.
+//! Encodes a piece, or a document that is one, by longest matches, without merging anything.
 //!
 //! This is exact where every token encodes to itself, has bytes and a merge of its own, and where merges
 //! build on merges of lower rank only (see [`Method`](super::Method)). Then the lowest rank first, the
@@ -45,7 +45,7 @@ const NONE: u32 = u32::MAX;
 /// **Memory:** 0.5 MB, and for each token 70 bytes, 8 for each byte that it does not share with the start
 /// of another, and 80 to 160 for what does not fit after it.
 #[derive(Debug)]
-pub(super) struct Unsplit {
+pub(super) struct Matches {
     longest: Longest,
     tokens: Box<[Token]>,
     misfits: Box<[Misfits]>,
@@ -66,9 +66,9 @@ struct Token {
     shorter: u32,
 }
 
-impl Unsplit {
+impl Matches {
     /// Prepares a vocabulary for which the shortcuts hold; `None` if it is too large.
-    pub(super) fn new(vocabulary: &Vocabulary) -> Option<Unsplit> {
+    pub(super) fn new(vocabulary: &Vocabulary) -> Option<Matches> {
         let (longest, shorter) = Longest::new(vocabulary)?;
         let order = Order::new(vocabulary);
         let unused = Token { followers: Followers::default(), number: 0, length: 0, shorter: NONE };
@@ -82,7 +82,7 @@ impl Unsplit {
             };
         }
         let (classes, block_bits) = (order.classes(), order.block_bits());
-        Some(Unsplit { longest, tokens: tokens.into(), misfits: misfits.into(), classes, block_bits })
+        Some(Matches { longest, tokens: tokens.into(), misfits: misfits.into(), classes, block_bits })
     }
 
     fn length(&self, token: u32) -> usize {

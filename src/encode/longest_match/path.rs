@@ -1,6 +1,6 @@
 use rustc_hash::FxHashSet;
 
-use super::{NONE, Unsplit};
+use super::{Matches, NONE};
 use crate::units::TokenId;
 
 /// Places from which no tokens lead on, each with the token that ends there.
@@ -29,7 +29,7 @@ impl DeadEnds {
 
 /// What encoding a text needs, and what it remembers.
 pub(super) struct Finder<'a> {
-    pub(super) unsplit: &'a Unsplit,
+    pub(super) matches: &'a Matches,
     pub(super) text: &'a [u8],
     /// Only of this text: a place is dead because of what follows.
     pub(super) dead: &'a mut DeadEnds,
@@ -74,7 +74,7 @@ impl Finder<'_> {
     /// more candidates than there are tokens that begin at each place of the text.
     pub(super) fn go_on(&mut self, path: &mut Path, end: usize) {
         while path.at < end {
-            let (longest, length) = self.unsplit.longest(&self.text[path.at..]);
+            let (longest, length) = self.matches.longest(&self.text[path.at..]);
             if path.at >= self.dead.furthest && self.is_plain(path, longest, length) {
                 path.push(longest, length);
             } else {
@@ -88,7 +88,7 @@ impl Finder<'_> {
     fn is_plain(&self, path: &Path, token: u32, length: usize) -> bool {
         match self.text.get(path.at + length) {
             Some(next) if path.last != NONE => {
-                self.unsplit.can_follow(token, *next) & self.unsplit.surely_fit(path.last, token)
+                self.matches.can_follow(token, *next) & self.matches.surely_fit(path.last, token)
             }
             _ => false,
         }
@@ -99,28 +99,28 @@ impl Finder<'_> {
         let mut candidate = longest;
         loop {
             while candidate != NONE && !self.leads_on(path, candidate) {
-                candidate = self.unsplit.shorter(candidate);
+                candidate = self.matches.shorter(candidate);
             }
             if candidate != NONE {
-                return path.push(candidate, self.unsplit.length(candidate));
+                return path.push(candidate, self.matches.length(candidate));
             }
             // The start is none: every text has an encoding.
             let last = path.last;
             self.dead.add(path.at, last);
-            path.pop(self.unsplit.length(last));
-            candidate = self.unsplit.shorter(last);
+            path.pop(self.matches.length(last));
+            candidate = self.matches.shorter(last);
         }
     }
 
     /// Whether a token fits, and nothing is known that it ends in a dead end.
     fn leads_on(&self, path: &Path, token: u32) -> bool {
-        let end = path.at + self.unsplit.length(token);
+        let end = path.at + self.matches.length(token);
         let fits = || {
             path.last == NONE
-                || self.unsplit.surely_fit(path.last, token)
-                || self.unsplit.fit(path.last, token)
+                || self.matches.surely_fit(path.last, token)
+                || self.matches.fit(path.last, token)
         };
-        self.text.get(end).is_none_or(|&byte| self.unsplit.can_follow(token, byte))
+        self.text.get(end).is_none_or(|&byte| self.matches.can_follow(token, byte))
             && fits()
             && !self.dead.has(end, token)
     }
@@ -132,7 +132,7 @@ impl Finder<'_> {
         let (mut next, mut at) = (0, start);
         while path.at < other.at {
             while at < path.at {
-                at += self.unsplit.length(ids[next].get());
+                at += self.matches.length(ids[next].get());
                 next += 1;
             }
             if at == path.at && next > 0 && ids[next - 1].get() == path.last {

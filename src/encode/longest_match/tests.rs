@@ -58,8 +58,8 @@ fn with_texts() -> impl Strategy<Value = (Vocabulary, Vec<Vec<u8>>)> {
     })
 }
 
-fn unsplit(vocabulary: &Vocabulary) -> Unsplit {
-    Unsplit::new(vocabulary).expect("not too large")
+fn matches(vocabulary: &Vocabulary) -> Matches {
+    Matches::new(vocabulary).expect("not too large")
 }
 
 /// The longest token that a text begins with, by looking at all.
@@ -86,7 +86,7 @@ proptest! {
         vocabulary in learned(),
         pairs in vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 60),
     ) {
-        let unsplit = unsplit(&vocabulary);
+        let matches = matches(&vocabulary);
         // From the letters on, since most bytes are in no merge.
         let letters = b"ab c".iter().map(|&letter| TokenId::from_index(usize::from(letter)));
         let ids: Vec<TokenId> =
@@ -96,43 +96,43 @@ proptest! {
             let (left, right) = (token(left), token(right));
             let bytes = |id| vocabulary.bytes(id).expect("in use");
             let alone = reference::merge_piece(&vocabulary, &[bytes(left), bytes(right)].concat()) == [left, right];
-            prop_assert_eq!(unsplit.fit(left.get(), right.get()), alone, "{} {}", left, right);
+            prop_assert_eq!(matches.fit(left.get(), right.get()), alone, "{} {}", left, right);
         }
     }
 
     #[test]
     fn the_longest_token_is_found((vocabulary, texts) in with_texts()) {
-        let unsplit = unsplit(&vocabulary);
+        let matches = matches(&vocabulary);
         for (text, at) in texts.iter().flat_map(|text| (0..text.len()).map(move |at| (text, at))) {
             let text = &text[at..];
             let (length, token) = longest(&vocabulary, text);
-            prop_assert_eq!(unsplit.longest(text), (token, length));
+            prop_assert_eq!(matches.longest(text), (token, length));
         }
     }
 
     #[test]
     fn what_cannot_follow_never_does(vocabulary in learned()) {
-        let unsplit = unsplit(&vocabulary);
+        let matches = matches(&vocabulary);
         let ids: Vec<u32> = vocabulary.tokens().map(|(id, _)| id.get()).filter(|id| id % 7 == 0 || *id > 255).collect();
         for (&left, &right) in ids.iter().flat_map(|left| ids.iter().map(move |right| (left, right))) {
             let first = vocabulary.bytes(TokenId::new(right)).expect("in use")[0];
-            let fit = unsplit.fit(left, right);
-            prop_assert!(fit || !unsplit.surely_fit(left, right), "{} {}", left, right);
-            prop_assert!(!fit || unsplit.can_follow(left, first), "{} {}", left, right);
+            let fit = matches.fit(left, right);
+            prop_assert!(fit || !matches.surely_fit(left, right), "{} {}", left, right);
+            prop_assert!(!fit || matches.can_follow(left, first), "{} {}", left, right);
         }
     }
 
     #[test]
     fn encodings_of_parts_are_joined_exactly((vocabulary, texts) in with_texts(), length in 1..40usize) {
-        let unsplit = unsplit(&vocabulary);
+        let matches = matches(&vocabulary);
         let mut scratch = Scratch::default();
         for text in texts.iter().filter(|text| !text.is_empty()) {
             let mut path = Path::new(vec![TokenId::new(7)], 0);
             for start in (0..text.len()).step_by(length) {
                 let end = (start + length).min(text.len());
                 let mut part = Path::new(Vec::new(), start);
-                scratch.go_on(&unsplit, text, &mut part, end, &Silent).expect("nobody stops it");
-                scratch.join(&unsplit, text, &mut path, &part, start);
+                scratch.go_on(&matches, text, &mut part, end, &Silent).expect("nobody stops it");
+                scratch.join(&matches, text, &mut path, &part, start);
             }
             prop_assert_eq!(path.ids[0], TokenId::new(7));
             prop_assert_eq!(&path.ids[1..], reference::encode_piece(&vocabulary, text));
