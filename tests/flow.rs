@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod output;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -13,6 +15,8 @@ use tokenmill::units::ByteCount;
 use tokenmill::vocab::{LoadOptions, load};
 use tokenmill::{ErrorKind, Result};
 
+use output::files;
+
 /// Runs a recipe into a folder, reading in portions of `batch_bytes`.
 fn run(text: &str, folder: &Path, threads: usize, batch_bytes: u64, force: bool) -> Result<Outcome> {
     let recipe = format!("{text}\n[output]\ndir = {:?}\n", folder.to_str().expect("a plain path"));
@@ -22,25 +26,6 @@ fn run(text: &str, folder: &Path, threads: usize, batch_bytes: u64, force: bool)
     let mut context = OpenContext::new(&Silent);
     context.config = ReadConfig { batch_bytes, range_bytes: 40 * batch_bytes };
     job(&plan, &JobOptions { force, ..JobOptions::default() }, &context)
-}
-
-/// Every file of a folder that depends on the input and the recipe alone: all but the report, which
-/// tells times, and the state.
-fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(next) = folders.pop() {
-        for entry in std::fs::read_dir(&next).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
-            if path.is_dir() {
-                folders.extend((name != ".tokenmill").then_some(path));
-            } else if !name.starts_with("report.") {
-                found.insert(name, std::fs::read(&path).unwrap());
-            }
-        }
-    }
-    found
 }
 
 const SPLIT: &str = r#"

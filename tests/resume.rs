@@ -2,10 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
+mod output;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+use output::files;
 
 /// Some 16 million tokens: several row groups in each of two files. A line cannot be read.
 const RECIPE: &str = r#"
@@ -67,24 +70,6 @@ fn kill_when(folder: &Path, what: &str, is_so: impl Fn(&Path) -> bool) {
 
 fn lines(path: PathBuf) -> usize {
     std::fs::read(path).unwrap_or_default().iter().filter(|&&byte| byte == b'\n').count()
-}
-
-/// Every file that depends on the input and the recipe alone.
-fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(next) = folders.pop() {
-        for entry in std::fs::read_dir(&next).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
-            if path.is_dir() {
-                folders.extend((name != ".tokenmill").then_some(path));
-            } else if !name.starts_with("report.") {
-                found.insert(name, std::fs::read(&path).unwrap());
-            }
-        }
-    }
-    found
 }
 
 /// What the report says beside times.

@@ -82,7 +82,8 @@ def rust_bpe(text, size):
 
 def giga_token(text, size):
     if text.column is None:
-        source = gigatoken.TextFileSource([str(text.path)])
+        separator = {"separator": b"\n\n"} if text.paragraphs else {}
+        source = gigatoken.TextFileSource([str(text.path)], **separator)
     else:
         source = gigatoken.ParquetFileSource([str(text.path)], column=text.column)
     with silence():

@@ -1,0 +1,23 @@
+//! What a run has written.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Every file of a folder that depends on the input and the recipe alone: all but the report, which
+/// tells times, and the state.
+pub(crate) fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(&next).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
+            if path.is_dir() {
+                folders.extend((name != ".tokenmill").then_some(path));
+            } else if !name.starts_with("report.") {
+                found.insert(name, std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
