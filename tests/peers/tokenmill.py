@@ -23,7 +23,7 @@ class Text:
 
     def documents(self):
         if self.paragraphs:
-            text = self.path.read_bytes().decode("utf-8", errors="replace")
+            text = self.path.read_bytes().decode("utf-8")
             yield from (paragraph for paragraph in text.split("\n\n") if paragraph)
             return
         if self.column is None:
