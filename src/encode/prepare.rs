@@ -2,17 +2,16 @@
 //! normalized. The order of the steps is that of Hugging Face's tokenizers.
 
 use std::borrow::Cow;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::str::from_utf8;
 use std::sync::LazyLock;
-
-use regex_syntax::hir::{Class, HirKind};
 
 use super::config::SpecialPolicy;
 use super::fault::Fault;
 use super::normal::nfc;
 use crate::error::{Error, ErrorKind, Result};
-use crate::split::{Segment, SpecialFinder};
+use crate::split::{Segment, SpecialFinder, class_ranges};
+use crate::units::place;
 use crate::vocab::{AddedToken, TextRules, Vocabulary};
 
 /// How texts are prepared.
@@ -173,13 +172,8 @@ fn last(text: &[u8]) -> Option<char> {
 
 /// Whether a character is of the class `\w`.
 fn is_word(character: char) -> bool {
-    static WORD: LazyLock<Vec<(char, char)>> = LazyLock::new(|| {
-        let class = regex_syntax::parse(r"\w").expect("a regular expression");
-        let HirKind::Class(Class::Unicode(class)) = class.kind() else {
-            unreachable!("a class of characters")
-        };
-        class.iter().map(|range| (range.start(), range.end())).collect()
-    });
-    let before = WORD.partition_point(|&(_, end)| end < character);
-    WORD.get(before).is_some_and(|&(start, _)| start <= character)
+    static WORD: LazyLock<Vec<RangeInclusive<usize>>> = LazyLock::new(|| class_ranges(r"\w"));
+    let code = place(u32::from(character));
+    let before = WORD.partition_point(|range| *range.end() < code);
+    WORD.get(before).is_some_and(|range| range.contains(&code))
 }

@@ -51,9 +51,12 @@ pub(super) fn cut(encoder: &Encoder, batch: Batch, stretch: usize) -> impl Itera
     let independent = encoder.splitter.is_some() || encoder.matches.is_some();
     let possible = long && independent && encoder.preparation.is_none();
     let whole = (!possible).then(|| Work::Whole(batch.clone()));
-    let mut start = if possible { 0 } else { bytes };
+    let (mut start, end) = (0, if possible { bytes } else { 0 });
     let stretches = std::iter::from_fn(move || {
-        let rest = batch.documents.value(0).get(start..).filter(|rest| !rest.is_empty())?;
+        if start == end {
+            return None;
+        }
+        let rest = &batch.documents.value(0)[start..];
         let length = match encoder.splitter.as_deref() {
             Some(splitter) => first_cut(splitter, rest, stretch),
             None => stretch.min(rest.len()),

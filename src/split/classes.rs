@@ -119,10 +119,11 @@ impl Classes {
     }
 }
 
-fn ranges(pattern: &str) -> Vec<std::ops::RangeInclusive<usize>> {
-    let parsed = Parser::new().parse(pattern).expect("the patterns above are regular expressions");
+/// The code points of a class of characters, which is given as a regular expression of just that, in order.
+pub(crate) fn ranges(pattern: &str) -> Vec<std::ops::RangeInclusive<usize>> {
+    let parsed = Parser::new().parse(pattern).expect("callers give regular expressions");
     let HirKind::Class(Class::Unicode(class)) = parsed.into_kind() else {
-        unreachable!("the patterns above are classes of characters")
+        unreachable!("callers give classes of characters")
     };
     let code = |character| place(u32::from(character));
     class.iter().map(|range| code(range.start())..=code(range.end())).collect()

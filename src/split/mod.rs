@@ -16,6 +16,7 @@ mod give_back;
 mod steps;
 mod fault;
 
+pub(crate) use classes::ranges as class_ranges;
 pub use pattern::{Named, NotPattern, SplitPattern};
 pub use scanner::Instructions;
 pub(crate) use short::{SHORT, ShortPiece, halves};
