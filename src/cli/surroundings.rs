@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use tokenmill::run::Surroundings;
-use tokenmill::source::{HubSettings, OpenContext};
+use tokenmill::source::{HubSettings, OpenContext, Patience};
 use tokenmill::units::ByteCount;
 
 use super::progress::Progress;
@@ -111,7 +111,7 @@ fn hub() -> HubSettings {
 }
 
 /// The hub of these variables: `HF_ENDPOINT`, `HF_TOKEN` or the token file, `HF_HOME`, `HF_HUB_CACHE`,
-/// `HF_HUB_OFFLINE`. Empty ones count as not set.
+/// `HF_HUB_OFFLINE`, `HF_HUB_DOWNLOAD_TIMEOUT`. Empty ones count as not set.
 fn hub_of(variable: &dyn Fn(&str) -> Option<String>, user: Option<PathBuf>) -> HubSettings {
     let set = |name| variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
     let path = |name| set(name).map(PathBuf::from);
@@ -119,12 +119,15 @@ fn hub_of(variable: &dyn Fn(&str) -> Option<String>, user: Option<PathBuf>) -> H
     let home = path("HF_HOME").or_else(|| Some(cache?.join("huggingface")));
     let token_file = path("HF_TOKEN_PATH").or_else(|| Some(home.as_ref()?.join("token")));
     let stored = || Some(fs::read_to_string(token_file?).ok()?.trim().to_owned());
+    let silence = set("HF_HUB_DOWNLOAD_TIMEOUT").and_then(|seconds| seconds.parse().ok());
+    let silence = silence.filter(|&seconds| seconds > 0).map(Duration::from_secs);
     let defaults = HubSettings::default();
     HubSettings {
         endpoint: set("HF_ENDPOINT").map_or(defaults.endpoint, |url| url.trim_end_matches('/').to_owned()),
         token: set("HF_TOKEN").or_else(stored).filter(|token| !token.is_empty()),
         cache: path("HF_HUB_CACHE").or_else(|| Some(home?.join("hub"))).unwrap_or(defaults.cache),
         offline: set("HF_HUB_OFFLINE").is_some_and(|value| is_true(&value)),
+        patience: Patience { silence: silence.unwrap_or(defaults.patience.silence), ..defaults.patience },
     }
 }
 

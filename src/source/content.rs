@@ -9,8 +9,12 @@ use super::Range;
 use super::listing::Compression;
 
 /// SHA-256 of all that can be read, in hex.
-pub(super) fn sha256(mut from: impl Read) -> io::Result<String> {
-    let mut hash = Sha256::new();
+pub(super) fn sha256(from: impl Read) -> io::Result<String> {
+    hash(Sha256::new(), from)
+}
+
+/// A hash, in hex, that goes on over all that can be read.
+pub(super) fn hash(mut hash: impl Digest, mut from: impl Read) -> io::Result<String> {
     let mut block = vec![0; 1 << 16];
     loop {
         match from.read(&mut block) {

@@ -27,7 +27,7 @@ mod whole;
 mod tests;
 
 pub use batch::{Batch, Documents};
-pub use hub::HubSettings;
+pub use hub::{HubSettings, Patience};
 pub use incidents::{Incident, Incidents, LISTED_INCIDENTS};
 pub use open::{DEFAULT_BATCH_BYTES, DEFAULT_RANGE_BYTES, OpenContext, ReadConfig, open};
 pub use order::{in_order, in_order_from};

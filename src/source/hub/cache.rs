@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use super::uri::Wanted;
 use super::{Fetched, HubFault, HubSettings};
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::{folder_of, publish};
+use crate::files::{folder_of, publish, sync_folder};
 use crate::source::Identity;
 
 /// A dataset's folder in the standard cache: `blobs` by entity tag, `snapshots` that link to them by
@@ -18,10 +18,6 @@ impl Cache {
     pub(super) fn of(wanted: &Wanted, settings: &HubSettings) -> Cache {
         let folder = settings.cache.join(format!("datasets--{}--{}", wanted.namespace, wanted.name));
         Cache { folder, repository: wanted.repository() }
-    }
-
-    pub(super) fn folder(&self) -> &Path {
-        &self.folder
     }
 
     pub(super) fn repository(&self) -> &str {
@@ -38,25 +34,36 @@ impl Cache {
         self.snapshot(commit, path).is_file()
     }
 
-    /// Moves a verified file to its place among the blobs, and links the snapshot to it.
-    pub(super) fn keep(&self, file: &Path, etag: &str, commit: &str, path: &str) -> Result<()> {
-        let blob = self.folder.join("blobs").join(etag);
-        let snapshot = self.snapshot(commit, path);
-        for place in [&blob, &snapshot] {
-            let folder = folder_of(place);
-            fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
-        }
+    /// Where a file with an entity tag is or will be.
+    pub(super) fn blob(&self, etag: &str) -> PathBuf {
+        self.folder.join("blobs").join(etag)
+    }
+
+    pub(super) fn make_folder_of(&self, place: &Path) -> Result<()> {
+        let folder = folder_of(place);
+        fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))
+    }
+
+    /// Moves a verified file to its place among the blobs.
+    pub(super) fn keep(&self, file: &Path, etag: &str) -> Result<()> {
+        let blob = self.blob(etag);
         fs::rename(file, &blob).map_err(|cause| Error::io("write", &blob, cause))?;
+        sync_folder(folder_of(&blob))
+    }
+
+    /// Links the snapshot of a commit to a blob.
+    pub(super) fn link(&self, etag: &str, commit: &str, path: &str) -> Result<()> {
+        let snapshot = self.snapshot(commit, path);
+        self.make_folder_of(&snapshot)?;
         let up = "../".repeat(path.split('/').count() + 1);
-        link(Path::new(&format!("{up}blobs/{etag}")), &blob, &snapshot)
+        link(Path::new(&format!("{up}blobs/{etag}")), &self.blob(etag), &snapshot)
             .map_err(|cause| Error::io("write", &snapshot, cause))
     }
 
     /// Notes which commit a revision is.
     pub(super) fn note(&self, revision: &str, commit: &str) -> Result<()> {
         let path = self.folder.join("refs").join(revision);
-        let folder = folder_of(&path);
-        fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
+        self.make_folder_of(&path)?;
         publish(&path, |file| {
             std::io::Write::write_all(file, commit.as_bytes())
                 .map_err(|cause| Error::io("write", &path, cause))

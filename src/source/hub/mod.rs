@@ -2,9 +2,19 @@
 //! `huggingface_hub` uses too, and then read as local files.
 
 #[cfg(feature = "hub")]
+mod address;
+#[cfg(feature = "hub")]
+mod api;
+#[cfg(feature = "hub")]
 mod cache;
 #[cfg(feature = "hub")]
 mod client;
+#[cfg(feature = "hub")]
+mod download;
+#[cfg(feature = "hub")]
+mod http;
+#[cfg(feature = "hub")]
+mod refusal;
 mod uri;
 
 #[cfg(test)]
@@ -13,6 +23,7 @@ mod tests;
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::Identity;
 use crate::error::{Error, ErrorKind, Result};
@@ -29,12 +40,39 @@ pub struct HubSettings {
     pub cache: PathBuf,
     /// Use what is in the cache alone.
     pub offline: bool,
+    /// When to try again, and when to give up.
+    pub patience: Patience,
+}
+
+/// How long to bear with a server or a connection that fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// Failures in a row, without a byte of progress between them, after which to give up.
+    pub attempts: u32,
+    /// The wait after the first failure; it doubles with each further one.
+    pub first_wait: Duration,
+    /// The longest wait. A server that asks for a longer one is an error that says so.
+    pub longest_wait: Duration,
+    /// A connection on which nothing happens for so long is broken.
+    pub silence: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience {
+            attempts: 6,
+            first_wait: Duration::from_secs(1),
+            longest_wait: Duration::from_secs(300),
+            silence: Duration::from_secs(30),
+        }
+    }
 }
 
 impl Default for HubSettings {
     fn default() -> HubSettings {
         let endpoint = "https://huggingface.co".to_owned();
-        HubSettings { endpoint, token: None, cache: PathBuf::from(".cache/huggingface/hub"), offline: false }
+        let cache = PathBuf::from(".cache/huggingface/hub");
+        HubSettings { endpoint, token: None, cache, offline: false, patience: Patience::default() }
     }
 }
 
@@ -46,6 +84,7 @@ impl fmt::Debug for HubSettings {
             .field("token", &token)
             .field("cache", &self.cache)
             .field("offline", &self.offline)
+            .field("patience", &self.patience)
             .finish()
     }
 }
@@ -66,13 +105,9 @@ enum HubFault {
     #[error("{uri} is not in the cache {}", cache.display())]
     #[cfg(feature = "hub")]
     NotCached { uri: String, cache: PathBuf },
-    #[error("{uri} cannot be fetched")]
+    #[error("{what} cannot be fetched: {problem}")]
     #[cfg(feature = "hub")]
-    Refused {
-        uri: String,
-        #[source]
-        cause: hf_hub::HFError,
-    },
+    Refused { what: String, problem: String },
     #[error("{repository} has no usable {what}")]
     #[cfg(feature = "hub")]
     Answer { repository: String, what: &'static str },

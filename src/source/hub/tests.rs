@@ -112,6 +112,23 @@ fn response(status: &str, headers: &str, body: &[u8], method: &str) -> Vec<u8> {
     [head.as_bytes(), if method == "HEAD" { b"" } else { body }].concat()
 }
 
+/// A file as the tree lists it: a large one has the hash of its content beside that of its pointer.
+fn node(path: &str, bytes: &[u8], elsewhere: bool) -> serde_json::Value {
+    let mut node =
+        serde_json::json!({"type": "file", "oid": git_hash(bytes), "size": bytes.len(), "path": path});
+    if elsewhere {
+        node["lfs"] = serde_json::json!({
+            "oid": content::sha256(bytes).unwrap(), "size": bytes.len(), "pointerSize": 128
+        });
+    }
+    node
+}
+
+fn git_hash(bytes: &[u8]) -> String {
+    let whole = [format!("blob {}\0", bytes.len()).as_bytes(), bytes].concat();
+    content::hash(sha1::Sha1::default(), whole.as_slice()).unwrap()
+}
+
 fn hub_answer(shelf: &Shared, method: &str, target: &str, _token: bool) -> Vec<u8> {
     let mut shelf = shelf.lock().unwrap();
     shelf.asked.push(format!("{method} {target}"));
@@ -127,18 +144,14 @@ fn hub_answer(shelf: &Shared, method: &str, target: &str, _token: bool) -> Vec<u
         let commit = match revision {
             "main" | COMMIT => COMMIT,
             "refs%2Fconvert%2Fparquet" => CONVERTED_COMMIT,
-            _ => return not_found(),
+            _ => return response("404 Not Found", "X-Error-Code: RevisionNotFound\r\n", b"{}", method),
         };
         return json(serde_json::json!({"id": "ns/poems", "sha": commit}));
     }
     if let Some(commit) = target.strip_prefix("/api/datasets/ns/poems/tree/") {
         let files = shelf.files.iter().filter(|((of, _), _)| *of == commit);
         return json(serde_json::Value::Array(
-            files
-                .map(|((_, path), (bytes, _))| {
-                    serde_json::json!({"type": "file", "oid": "0", "size": bytes.len(), "path": path})
-                })
-                .collect(),
+            files.map(|((_, path), (bytes, elsewhere))| node(path, bytes, *elsewhere)).collect(),
         ));
     }
     let Some((commit, path)) =
@@ -158,7 +171,7 @@ fn hub_answer(shelf: &Shared, method: &str, target: &str, _token: bool) -> Vec<u
         );
         return response("302 Found", &headers, b"", method);
     }
-    let headers = format!("ETag: \"{}\"\r\nX-Repo-Commit: {commit}\r\n", &sha256[..40]);
+    let headers = format!("ETag: \"{}\"\r\nX-Repo-Commit: {commit}\r\n", git_hash(bytes));
     response("200 OK", &headers, shelf.wrong_body.as_ref().unwrap_or(bytes), method)
 }
 
@@ -185,7 +198,10 @@ fn hub(files: &[(&'static str, &str, &str, bool)], cache: &Path) -> (Shared, Hub
     }
     drop(filled);
     let (token, cache) = (Some("secret".to_owned()), cache.to_path_buf());
-    (shelf, HubSettings { endpoint, token, cache, offline: false })
+    let wait = Duration::from_millis(1);
+    let patience =
+        Patience { attempts: 3, first_wait: wait, silence: Duration::from_secs(1), ..Patience::default() };
+    (shelf, HubSettings { endpoint, token, cache, offline: false, patience })
 }
 
 fn texts(files: &[Fetched]) -> Vec<String> {
@@ -262,7 +278,8 @@ fn what_does_not_arrive_whole_does_not_land() {
         assert_eq!(error.kind(), ErrorKind::Network, "{error}");
         assert!(error.to_string().contains("a.parquet"), "{error}");
         let root = folder.path().join("datasets--ns--poems");
-        assert_eq!(std::fs::read_dir(root).unwrap().count(), 0, "neither blob nor snapshot");
+        assert!(!root.join("snapshots").exists());
+        assert_eq!(std::fs::read_dir(root.join("blobs")).unwrap().count(), 0, "neither blob nor snapshot");
         shelf.lock().unwrap().wrong_body = None;
         assert_eq!(texts(&fetch("hf://datasets/ns/poems", &settings, &Silent).unwrap()), ["right"]);
     }

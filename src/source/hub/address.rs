@@ -1,0 +1,80 @@
+/// Scheme, host and port of an address: what a token may be sent to.
+pub(super) fn origin(url: &str) -> &str {
+    let host = url.find("://").map_or(0, |at| at + 3);
+    let end = url[host..].find(['/', '?', '#']).map_or(url.len(), |at| host + at);
+    &url[..end]
+}
+
+/// The address that `Location: to` means in an answer from `base`.
+pub(super) fn join(base: &str, to: &str) -> String {
+    if to.contains("://") {
+        return to.to_owned();
+    }
+    if to.starts_with("//") {
+        let scheme = base.find("//").unwrap_or(0);
+        return format!("{}{to}", &base[..scheme]);
+    }
+    if to.starts_with('/') {
+        return format!("{}{to}", origin(base));
+    }
+    let path = base.split(['?', '#']).next().unwrap_or(base);
+    let folder = path.rfind('/').filter(|&at| at >= origin(base).len()).map_or(path.len(), |at| at);
+    format!("{}/{to}", &path[..folder])
+}
+
+/// A text as one segment of an address's path.
+pub(super) fn segment(text: &str) -> String {
+    use std::fmt::Write;
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a string does not fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
+/// A path whose slashes stay.
+pub(super) fn path(text: &str) -> String {
+    text.split('/').map(segment).collect::<Vec<_>>().join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locations_are_taken_from_where_they_stand() {
+        let base = "https://hub.example:8080/a/b?c=/d";
+        for (to, expected) in [
+            ("https://other/x", "https://other/x"),
+            ("//other/x", "https://other/x"),
+            ("/x?y", "https://hub.example:8080/x?y"),
+            ("x", "https://hub.example:8080/a/x"),
+        ] {
+            assert_eq!(join(base, to), expected);
+        }
+        assert_eq!(join("http://hub", "x"), "http://hub/x");
+    }
+
+    #[test]
+    fn an_origin_is_scheme_host_and_port() {
+        for (url, expected) in [
+            ("https://hub.example:8080/a", "https://hub.example:8080"),
+            ("https://hub.example?a", "https://hub.example"),
+            ("https://hub.example", "https://hub.example"),
+            ("https://hub.example@evil/a", "https://hub.example@evil"),
+        ] {
+            assert_eq!(origin(url), expected);
+        }
+    }
+
+    #[test]
+    fn paths_are_encoded() {
+        assert_eq!(segment("refs/convert/parquet"), "refs%2Fconvert%2Fparquet");
+        assert_eq!(path("a b/ü#?.parquet"), "a%20b/%C3%BC%23%3F.parquet");
+    }
+}

@@ -1,0 +1,252 @@
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sha1::{Digest as _, Sha1};
+use ureq::http::StatusCode;
+
+use super::HubFault;
+use super::api::{Digest, Entry};
+use super::cache::Cache;
+use super::http::{Answer, Http, text};
+use super::refusal::Trouble;
+use crate::error::{Error, ErrorKind, Result};
+use crate::observer::{Observer, Stage};
+use crate::source::content;
+use crate::units::amount;
+
+/// Brings a file of a commit into the cache.
+///
+/// Its bytes gather in `blobs/ETAG.incomplete`, where an interrupted download goes on, also one of
+/// Python's `huggingface_hub`. Only a file of the size and hash that the hub lists gets its name.
+pub(super) fn download(
+    http: &Http<'_>,
+    cache: &Cache,
+    url: &str,
+    commit: &str,
+    entry: &Entry,
+    observer: &dyn Observer,
+) -> Result<()> {
+    let etag = entry.digest.etag();
+    let what = format!("{} of {}", entry.path, cache.repository());
+    let Some(mut partial) = Partial::open(cache, etag, observer)? else {
+        observer.advanced(Stage::Download, entry.bytes);
+        return cache.link(etag, commit, &entry.path);
+    };
+    let landing = Landing { http, url, entry, observer };
+    let mut told = 0;
+    let mut tries = http.tries(&what);
+    let mut from_before = partial.bytes()? > 0;
+    loop {
+        let before = partial.bytes()?;
+        let outcome = landing.go_on(&mut partial, &mut told);
+        if partial.bytes()? > before {
+            tries.progressed();
+        }
+        match outcome {
+            Err(trouble) => tries.failed(trouble)?,
+            Ok(()) => match partial.problem(&entry.digest)? {
+                None => break,
+                // What lay here before may have been of something else.
+                Some(_) if std::mem::take(&mut from_before) => partial.empty()?,
+                Some(problem) => {
+                    partial.remove()?;
+                    return Err(broken(&entry.path, problem));
+                }
+            },
+        }
+    }
+    partial.land(cache, etag)?;
+    cache.link(etag, commit, &entry.path)
+}
+
+fn broken(path: &str, problem: String) -> Error {
+    let error = HubFault::Broken { path: path.to_owned(), problem }.with(ErrorKind::Network);
+    error.with_help("run the same command again; files that are whole are kept")
+}
+
+/// The way of one file from the hub.
+struct Landing<'a> {
+    http: &'a Http<'a>,
+    url: &'a str,
+    entry: &'a Entry,
+    observer: &'a dyn Observer,
+}
+
+impl Landing<'_> {
+    /// Asks for what is missing and writes what comes, until the file has its length.
+    fn go_on(&self, partial: &mut Partial, told: &mut u64) -> Result<(), Trouble> {
+        let mut have = partial.bytes().map_err(Trouble::Final)?;
+        if have > self.entry.bytes {
+            partial.empty().map_err(Trouble::Final)?;
+            have = 0;
+        }
+        self.tell(have, told);
+        if have == self.entry.bytes && have > 0 {
+            return Ok(());
+        }
+        let mut answer = self.http.get(self.url, have)?;
+        self.check(&answer, have, partial)?;
+        have = partial.bytes().map_err(Trouble::Final)?;
+        while let Some(block) = answer.next()? {
+            have += amount(block.len());
+            if have > self.entry.bytes {
+                let problem = format!("it has more than the {} bytes that the hub lists", self.entry.bytes);
+                partial.remove().map_err(Trouble::Final)?;
+                return Err(Trouble::Final(broken(&self.entry.path, problem)));
+            }
+            partial.append(&block).map_err(Trouble::Final)?;
+            self.tell(have, told);
+        }
+        if have < self.entry.bytes {
+            return Err(Trouble::passing(format!(
+                "the connection ended after {have} of {} bytes",
+                self.entry.bytes
+            )));
+        }
+        Ok(())
+    }
+
+    /// Whether the answer is of the listed file, and goes on where the partial file ends: one that starts
+    /// over empties it.
+    fn check(&self, answer: &Answer<'_>, have: u64, partial: &mut Partial) -> Result<(), Trouble> {
+        let head = &answer.head;
+        let expected = self.entry.digest.etag();
+        if let Some(etag) = head.etag.as_ref().filter(|etag| *etag != expected) {
+            let problem = format!("the hub now has another file there ({etag}, not {expected})");
+            return Err(Trouble::Final(broken(&self.entry.path, problem)));
+        }
+        let start = match head.status {
+            StatusCode::PARTIAL_CONTENT => text(&head.headers, "content-range").and_then(first_byte),
+            StatusCode::RANGE_NOT_SATISFIABLE => None,
+            _ => Some(0),
+        };
+        if start == Some(have) {
+            return Ok(());
+        }
+        partial.empty().map_err(Trouble::Final)?;
+        if start == Some(0) {
+            Ok(())
+        } else {
+            Err(Trouble::passing("its answer is of other bytes than were asked for"))
+        }
+    }
+
+    /// Bytes that come again are not counted again.
+    fn tell(&self, have: u64, told: &mut u64) {
+        if have > *told {
+            self.observer.advanced(Stage::Download, have - *told);
+            *told = have;
+        }
+    }
+}
+
+/// The first byte of `bytes FIRST-LAST/TOTAL`.
+fn first_byte(range: &str) -> Option<u64> {
+    range.strip_prefix("bytes ")?.split('-').next()?.parse().ok()
+}
+
+/// A file that has not all its bytes yet. It is locked: another download of it waits.
+struct Partial {
+    file: File,
+    path: PathBuf,
+}
+
+impl Partial {
+    /// Opens what there is, or begins. `None` if the whole file is there, maybe since a moment ago.
+    fn open(cache: &Cache, etag: &str, observer: &dyn Observer) -> Result<Option<Partial>> {
+        let blob = cache.blob(etag);
+        let path = blob.with_file_name(format!("{etag}.incomplete"));
+        let io = |cause| Error::io("write", &path, cause);
+        cache.make_folder_of(&blob)?;
+        loop {
+            if blob.is_file() {
+                return Ok(None);
+            }
+            let file = OpenOptions::new()
+                .create(true)
+                .truncate(false)
+                .read(true)
+                .append(true)
+                .open(&path)
+                .map_err(io)?;
+            wait_for_lock(&file, &path, observer)?;
+            // Whoever had the lock may have moved the file away.
+            if same_file(&file, &path) {
+                return Ok(Some(Partial { file, path }));
+            }
+        }
+    }
+
+    fn bytes(&self) -> Result<u64> {
+        Ok(self.file.metadata().map_err(|cause| Error::io("read", &self.path, cause))?.len())
+    }
+
+    fn append(&mut self, block: &[u8]) -> Result<()> {
+        self.file.write_all(block).map_err(|cause| Error::io("write", &self.path, cause))
+    }
+
+    fn empty(&mut self) -> Result<()> {
+        self.file.set_len(0).map_err(|cause| Error::io("write", &self.path, cause))
+    }
+
+    fn remove(&self) -> Result<()> {
+        fs::remove_file(&self.path).map_err(|cause| Error::io("remove", &self.path, cause))
+    }
+
+    /// How the content differs from what the hub lists.
+    fn problem(&mut self, expected: &Digest) -> Result<Option<String>> {
+        let bytes = self.bytes()?;
+        let io = |cause| Error::io("read", &self.path, cause);
+        self.file.seek(SeekFrom::Start(0)).map_err(io)?;
+        let (name, found) = match expected {
+            Digest::Sha256(_) => ("SHA-256", content::sha256(&self.file).map_err(io)?),
+            Digest::Git(_) => ("Git hash", git_hash(&self.file, bytes).map_err(io)?),
+        };
+        Ok((found != expected.etag()).then(|| format!("its {name} is {found}, not {}", expected.etag())))
+    }
+
+    /// Gives the file its name.
+    fn land(self, cache: &Cache, etag: &str) -> Result<()> {
+        self.file.sync_all().map_err(|cause| Error::io("write", &self.path, cause))?;
+        cache.keep(&self.path, etag)
+    }
+}
+
+fn git_hash(from: impl Read, bytes: u64) -> std::io::Result<String> {
+    let mut hash = Sha1::new();
+    hash.update(format!("blob {bytes}\0"));
+    content::hash(hash, from)
+}
+
+fn wait_for_lock(file: &File, path: &Path, observer: &dyn Observer) -> Result<()> {
+    let mut told = false;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) => {}
+            // Some network folders know no locks: two downloads at once then spoil each other's bytes,
+            // which the hash notices.
+            Err(TryLockError::Error(_)) => return Ok(()),
+        }
+        if !std::mem::replace(&mut told, true) {
+            observer.noted(&format!("waiting for another download of {}", path.display()));
+        }
+        observer.checkpoint()?;
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[cfg(unix)]
+fn same_file(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let place = |found: fs::Metadata| (found.dev(), found.ino());
+    let (open, named) = (file.metadata().map(place), fs::metadata(path).map(place));
+    matches!((open, named), (Ok(open), Ok(named)) if open == named)
+}
+
+#[cfg(not(unix))]
+fn same_file(_file: &File, path: &Path) -> bool {
+    path.is_file()
+}

@@ -1,0 +1,104 @@
+use std::time::Duration;
+
+use ureq::http::{HeaderMap, StatusCode};
+
+use super::HubFault;
+use super::http::text;
+use crate::error::{Error, ErrorKind};
+
+/// Why a request brought nothing.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// It may go better the next time, after the wait if the server named one.
+    Passing { problem: String, wait: Option<Duration> },
+    /// The server does not want to, and will not the next time.
+    Refused { kind: ErrorKind, problem: String, help: &'static str },
+    /// Something on this side.
+    Final(Error),
+}
+
+impl Trouble {
+    pub(super) fn passing(problem: impl Into<String>) -> Trouble {
+        Trouble::Passing { problem: problem.into(), wait: None }
+    }
+}
+
+/// What the library could not do. All of it may pass but what no answer can mend.
+pub(super) fn broken(cause: ureq::Error) -> Trouble {
+    match cause {
+        ureq::Error::BadUri(_) | ureq::Error::Http(_) => Trouble::Refused {
+            kind: ErrorKind::Network,
+            problem: format!("its address is wrong: {cause}"),
+            help: "check HF_ENDPOINT",
+        },
+        ureq::Error::Tls(_) | ureq::Error::Rustls(_) | ureq::Error::Pem(_) => Trouble::Refused {
+            kind: ErrorKind::Network,
+            problem: format!("the connection is not trusted: {cause}"),
+            help: "check HF_ENDPOINT, the clock, and the proxy between here and there",
+        },
+        cause => Trouble::passing(cause.to_string()),
+    }
+}
+
+/// What a status that is not a success means. The hub says more in `X-Error-Code`; another host refuses
+/// where the signature of an address has run out, and a new address comes with the next try.
+pub(super) fn of(status: StatusCode, headers: &HeaderMap, at_hub: bool) -> Trouble {
+    let said = text(headers, "x-error-message").map(plain).unwrap_or_default();
+    let who = if at_hub { "the hub" } else { "the host of its files" };
+    let problem = match said.as_str() {
+        "" => format!("{who} answers {status}"),
+        said => format!("{who} answers {status}: {said}"),
+    };
+    let passing = matches!(status.as_u16(), 408 | 425 | 429 | 500..=599);
+    if passing || !at_hub {
+        return Trouble::Passing { problem, wait: wait(headers) };
+    }
+    let code = text(headers, "x-error-code").unwrap_or_default();
+    let (kind, help) = match (status.as_u16(), code) {
+        (403, _) | (_, "GatedRepo") => (
+            ErrorKind::Authorisation,
+            "accept the dataset's terms on its page, and set HF_TOKEN to a token that may read it",
+        ),
+        (401, _) => (
+            ErrorKind::Authorisation,
+            "the dataset is missing, or private: check its name, or set HF_TOKEN to a token that may read it",
+        ),
+        (_, "RepoNotFound") => (ErrorKind::Failed, "check the dataset's name"),
+        (_, "RevisionNotFound") => (ErrorKind::Failed, "check the revision after the @"),
+        (_, "EntryNotFound") => (ErrorKind::Failed, "check the path in the dataset"),
+        (404, _) => (ErrorKind::Failed, "check the dataset's name and the revision after the @"),
+        _ => (ErrorKind::Network, "check HF_ENDPOINT, then run the same command again"),
+    };
+    Trouble::Refused { kind, problem, help }
+}
+
+/// How long the server wants to be left alone: seconds in `Retry-After`, or `t=` in `RateLimit`.
+fn wait(headers: &HeaderMap) -> Option<Duration> {
+    let after = text(headers, "retry-after").and_then(|seconds| seconds.trim().parse().ok());
+    let limit = || {
+        text(headers, "ratelimit")?
+            .split([';', ','])
+            .find_map(|part| part.trim().strip_prefix("t=")?.parse().ok())
+    };
+    after.or_else(limit).map(Duration::from_secs)
+}
+
+/// A server's words on one line of bounded length.
+fn plain(said: &str) -> String {
+    said.chars().filter(|letter| !letter.is_control()).take(200).collect()
+}
+
+pub(super) fn error(kind: ErrorKind, what: &str, problem: String) -> Error {
+    HubFault::Refused { what: what.to_owned(), problem }.with(kind)
+}
+
+/// The error after the last try.
+pub(super) fn given_up(what: &str, problem: String, asked: Option<Duration>) -> Error {
+    let help = match asked {
+        Some(wait) => {
+            format!("run the same command again in {} seconds; what has arrived is kept", wait.as_secs())
+        }
+        None => "check the network, then run the same command again; what has arrived is kept".to_owned(),
+    };
+    error(ErrorKind::Network, what, problem).with_help(help)
+}
