@@ -21,6 +21,8 @@ pub mod files;
 /// Makes errors of the panics of decoders.
 pub mod panics;
 pub(crate) mod pages;
+#[cfg(test)]
+pub(crate) mod costly;
 
 // The stages in the order of the flow; each one's mod.rs says what it takes and what it gives.
 pub mod source;

@@ -4,8 +4,12 @@ use crate::units::{TokenId, amount, place64};
 
 /// Up to so many tokens of a piece are remembered.
 pub(super) const IDS: usize = 4;
-/// Lines of a worker's cache: at 64 bytes each, 4 MiB.
+/// Lines of a worker's cache once it has grown: at 64 bytes each, 8 MiB.
 pub(super) const LINES: usize = 1 << 17;
+/// Lines of a cache that has nothing in it: 32 KiB.
+const FIRST_LINES: usize = 1 << 9;
+/// A crowded cache gets so many times the lines.
+const GROWTH: usize = 16;
 
 /// Where the number of ids stands in a slot, above the piece's length.
 const COUNT_AT: u32 = 60;
@@ -15,11 +19,15 @@ const COUNT_AT: u32 = 60;
 ///
 /// Keys are the pieces themselves, so a hit is never wrong.
 ///
-/// **Memory:** 64 bytes a line, whatever the text.
+/// **Memory:** 64 bytes a line: few at first, so that a short text does not pay for a large cache, and at
+/// most so many as were allowed, whatever the text.
 #[derive(Clone, Debug)]
 pub(super) struct Cache {
     lines: Vec<Line>,
     shift: u32,
+    /// Pieces put since there are so many lines.
+    put: usize,
+    most: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,6 +51,10 @@ impl Slot {
         self.low == piece.low && (self.high ^ piece.high) << (u64::BITS - COUNT_AT) == 0
     }
 
+    fn piece(&self) -> ShortPiece {
+        ShortPiece { low: self.low, high: self.high & ((1 << COUNT_AT) - 1) }
+    }
+
     #[inline(always)]
     fn known(&self) -> Known {
         (self.ids, place64(self.high >> COUNT_AT))
@@ -50,9 +62,36 @@ impl Slot {
 }
 
 impl Cache {
-    /// A cache of so many lines, a power of two of at least 2.
-    pub(super) fn new(lines: usize) -> Cache {
-        Cache { lines: pages::filled(Line::default(), lines), shift: u64::BITS - lines.trailing_zeros() }
+    /// A cache that grows to so many lines, a power of two of at least 2.
+    pub(super) fn new(most: usize) -> Cache {
+        Cache::of(most.min(FIRST_LINES), most)
+    }
+
+    fn of(lines: usize, most: usize) -> Cache {
+        let shift = u64::BITS - lines.trailing_zeros();
+        Cache { lines: pages::filled(Line::default(), lines), shift, put: 0, most }
+    }
+
+    /// Grows if as many pieces were put as there are lines. Pieces stand in other lines after that.
+    #[inline(always)]
+    pub(super) fn make_room(&mut self) {
+        if self.put >= self.lines.len() && self.lines.len() < self.most {
+            self.grow();
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let mut larger = Cache::of((self.lines.len() * GROWTH).min(self.most), self.most);
+        // The second slot first, so that what was in the first ends there where both meet again.
+        for slot in self.lines.iter().flat_map(|Line([first, second])| [second, first]) {
+            let line = larger.line(slot.piece());
+            if slot.high != 0 {
+                let [first, second] = &mut larger.lines[line].0;
+                *second = std::mem::replace(first, *slot);
+            }
+        }
+        *self = larger;
     }
 
     /// The line that a piece stands in, if it is remembered.
@@ -85,6 +124,7 @@ impl Cache {
     pub(super) fn put(&mut self, piece: ShortPiece, line: usize, tokens: &[TokenId]) {
         let mut ids = [TokenId::default(); IDS];
         if let Some(first) = ids.get_mut(..tokens.len()) {
+            self.put += 1;
             first.copy_from_slice(tokens);
             let high = piece.high | amount(tokens.len()) << COUNT_AT;
             self.lines[line].0[1] = Slot { low: piece.low, high, ids };
@@ -115,5 +155,29 @@ mod tests {
         let line = cache.line(pieces[0]);
         cache.put(pieces[0], line, &[TokenId::new(7); IDS + 1]);
         assert_ne!(cache.get(pieces[0], line), Some((ids(7), IDS)));
+    }
+
+    #[test]
+    fn a_crowded_cache_grows_and_forgets_little() {
+        let mut cache = Cache::new(LINES);
+        let ids = |number: u32| [TokenId::new(number); IDS];
+        let pieces: Vec<ShortPiece> =
+            (0..20_000_u32).map(|number| ShortPiece::new(format!("{number}").as_bytes())).collect();
+        for (number, &piece) in (0..).zip(&pieces) {
+            cache.make_room();
+            let line = cache.line(piece);
+            assert_eq!(cache.get(piece, line), None);
+            cache.put(piece, line, &ids(number));
+        }
+        assert_eq!(cache.lines.len(), LINES);
+        let mut found = 0;
+        for (number, &piece) in (0..).zip(&pieces) {
+            let line = cache.line(piece);
+            if let Some(known) = cache.get(piece, line) {
+                assert_eq!(known, (ids(number), IDS));
+                found += 1;
+            }
+        }
+        assert!(found > 15_000, "{found} of 20000");
     }
 }

@@ -20,7 +20,7 @@ const AHEAD: usize = 64;
 
 /// One thread's encoder: the shared one, and scratch memory of its own.
 ///
-/// **Memory:** 4 MiB for pieces met before, and what the longest result of [`encode`](Worker::encode)
+/// **Memory:** at most 8 MiB for pieces met before, and what the longest result of [`encode`](Worker::encode)
 /// took. While a piece of more than 64 bytes is merged, 7 bytes for each of its bytes (12 at worst);
 /// up to 48 MiB of that are kept for the next.
 pub struct Worker<'e> {
@@ -135,6 +135,7 @@ impl<'e> Worker<'e> {
         ends: &[u32],
         ids: &mut Vec<TokenId>,
     ) -> Result<usize> {
+        self.cache.make_room();
         let mut lookups = [(ShortPiece::NONE, 0); AHEAD];
         let mut from = start;
         for (lookup, &end) in lookups.iter_mut().zip(ends) {

@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;
 
 use super::*;
+use crate::costly::one_case_in;
 use crate::error::{Error, ErrorKind};
 use crate::observer::{Silent, Stage};
 
@@ -39,26 +40,29 @@ fn config(boundary: Boundary, weights: Vec<u64>) -> CountConfig {
     }
 }
 
-proptest! {
-    #[test]
-    fn threads_and_batches_change_nothing(
-        documents in corpus(),
-        weights in prop::collection::vec(0_u64..4, 0..3),
-        joined: bool,
-        pattern in prop::sample::select(vec!["gpt2", "gpt4", "cl100k", "o200k"]),
-    ) {
+#[test]
+fn threads_and_batches_change_nothing() {
+    let inputs = (
+        corpus(),
+        prop::collection::vec(0_u64..4, 0..3),
+        any::<bool>(),
+        prop::sample::select(vec!["gpt2", "gpt4", "cl100k", "o200k"]),
+    );
+    one_case_in(4, &inputs, |(documents, weights, joined, pattern)| {
         let boundary = if joined { Boundary::Join } else { Boundary::Document };
         let (config, splitter) = (config(boundary, weights), splitter(pattern));
         let expected = reference::count_pieces(&documents, splitter.as_ref(), &config).expect("no limits");
         let mut facts = None;
         for (threads, size) in [(1, 1_000_000), (1, 1), (2, 7), (7, 3), (3, 40)] {
             let parts = batches(&documents, size);
-            let counted = with_threads(threads, || count_pieces(stream(parts), splitter.as_ref(), &config, &Silent));
+            let counted =
+                with_threads(threads, || count_pieces(stream(parts), splitter.as_ref(), &config, &Silent));
             let counted = counted.expect("no limits");
             prop_assert_eq!(&counted.pieces, &expected, "{} threads, batches of {}", threads, size);
             prop_assert_eq!(facts.get_or_insert(counted.facts.clone()), &counted.facts);
         }
-    }
+        Ok(())
+    });
 }
 
 #[test]

@@ -5,6 +5,7 @@ use arrow_array::{ArrayRef, BinaryViewArray, Int64Array, RecordBatch};
 
 use super::super::batches::encode_in_stretches;
 use super::*;
+use crate::costly::one_case_in;
 use crate::error::{Error, ErrorKind};
 use crate::observer::{Observer, Silent, Stage};
 use crate::source::Batch;
@@ -67,24 +68,23 @@ fn check_places(batches: &[TokenBatch]) {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, ..ProptestConfig::default() })]
-
-    #[test]
-    fn batches_and_threads_change_nothing(
-        texts in vec(proptest::option::weighted(0.8, text()), 1..30),
-        size in 1..12usize,
-    ) {
-        let vocabulary = trained(&texts.iter().flatten().flatten().copied().collect::<Vec<u8>>(), SplitPattern::None);
+#[test]
+fn batches_and_threads_change_nothing() {
+    let inputs = (vec(proptest::option::weighted(0.8, text()), 1..30), 1..12usize);
+    one_case_in(8, &inputs, |(texts, size)| {
+        let vocabulary =
+            trained(&texts.iter().flatten().flatten().copied().collect::<Vec<u8>>(), SplitPattern::None);
         let eos = Some(TokenId::new(7));
-        let encoder = Encoder::new(&vocabulary, EncodeConfig { eos, ..EncodeConfig::default() }).expect("valid");
+        let encoder =
+            Encoder::new(&vocabulary, EncodeConfig { eos, ..EncodeConfig::default() }).expect("valid");
         let mut worker = encoder.worker();
         let alone: Vec<_> = texts
             .iter()
             .map(|text| text.as_ref().map(|text| worker.encode(text).expect("any bytes encode").to_vec()))
             .collect();
         for (threads, size) in [(1, size), (2, size), (7, size), (2, texts.len())] {
-            let (facts, taken) = encode(threads, documents(&texts, size), &encoder, &Silent).expect("encodes");
+            let (facts, taken) =
+                encode(threads, documents(&texts, size), &encoder, &Silent).expect("encodes");
             prop_assert_eq!(&rows(&taken), &alone);
             check_places(&taken);
             let present = texts.iter().flatten();
@@ -98,21 +98,25 @@ proptest! {
             };
             prop_assert_eq!(facts, facts_alone);
         }
-    }
+        Ok(())
+    });
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, ..ProptestConfig::default() })]
-
-    #[test]
-    fn stretches_of_long_documents_change_nothing(
-        texts in vec(proptest::option::weighted(0.9, text()), 1..8),
-        stretch in 1..40usize,
-        bos in any::<bool>(),
-        split in proptest::sample::select(vec![SplitPattern::None, SplitPattern::Named(Named::Gpt2)]),
-    ) {
+#[test]
+fn stretches_of_long_documents_change_nothing() {
+    let inputs = (
+        vec(proptest::option::weighted(0.9, text()), 1..8),
+        1..40usize,
+        any::<bool>(),
+        proptest::sample::select(vec![SplitPattern::None, SplitPattern::Named(Named::Gpt2)]),
+    );
+    one_case_in(4, &inputs, |(texts, stretch, bos, split)| {
         let vocabulary = trained(&texts.iter().flatten().flatten().copied().collect::<Vec<u8>>(), split);
-        let config = EncodeConfig { bos: bos.then_some(TokenId::new(7)), eos: Some(TokenId::new(8)), ..EncodeConfig::default() };
+        let config = EncodeConfig {
+            bos: bos.then_some(TokenId::new(7)),
+            eos: Some(TokenId::new(8)),
+            ..EncodeConfig::default()
+        };
         let encoder = Encoder::new(&vocabulary, config).expect("valid");
         let (facts, taken) = encode(2, documents(&texts, 1), &encoder, &Silent).expect("encodes");
         for threads in [1, 3] {
@@ -120,16 +124,24 @@ proptest! {
             let mut cut = Vec::new();
             let facts_cut = pool.install(|| {
                 let documents = Box::new(documents(&texts, 1).into_iter().map(Ok));
-                encode_in_stretches(documents, &encoder, stretch, |_, _| String::new(), &Silent, |batch| {
-                    cut.push(batch);
-                    Ok(())
-                })
+                encode_in_stretches(
+                    documents,
+                    &encoder,
+                    stretch,
+                    |_, _| String::new(),
+                    &Silent,
+                    |batch| {
+                        cut.push(batch);
+                        Ok(())
+                    },
+                )
             });
             prop_assert_eq!(facts_cut.expect("encodes"), facts);
             prop_assert_eq!(rows(&cut), rows(&taken));
             check_places(&cut);
         }
-    }
+        Ok(())
+    });
 }
 
 #[test]
