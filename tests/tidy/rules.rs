@@ -1,7 +1,7 @@
 use crate::lexer::{Token, tokens, without_tests};
 
 /// What every stage may import: they know no stage.
-const BELOW: [&str; 7] = ["error", "units", "observer", "parallel", "files", "panics", "pages"];
+const BELOW: [&str; 8] = ["error", "units", "observer", "parallel", "files", "panics", "pages", "costly"];
 
 /// The stages in the order of the flow, each with what it may import besides [`BELOW`].
 const GRAPH: [(&str, &[&str]); 10] = [
@@ -19,7 +19,7 @@ const GRAPH: [(&str, &[&str]); 10] = [
 ];
 
 /// What the files below the stages may import of each other.
-const BASE: [(&str, &[&str]); 7] = [
+const BASE: [(&str, &[&str]); 8] = [
     ("error", &[]),
     ("units", &["error"]),
     ("observer", &["error", "units"]),
@@ -27,6 +27,7 @@ const BASE: [(&str, &[&str]); 7] = [
     ("files", &["error", "units", "observer"]),
     ("panics", &[]),
     ("pages", &[]),
+    ("costly", &[]),
 ];
 
 /// Names that `lib.rs` gives out at the root, which any module may use from there.
