@@ -6,6 +6,8 @@ mod counts;
 mod foreign;
 #[path = "cli/learning.rs"]
 mod learning;
+#[path = "cli/packing.rs"]
+mod packing;
 
 use std::fs;
 use std::path::Path;

@@ -11,9 +11,9 @@ use tokenmill::observer::Silent;
 use tokenmill::run::{JobOptions, Outcome, Surroundings, job, plan, recipe};
 use tokenmill::sink::TokenReader;
 use tokenmill::source::{OpenContext, ReadConfig};
-use tokenmill::units::ByteCount;
+use tokenmill::units::{ByteCount, amount, float};
 use tokenmill::vocab::{LoadOptions, load};
-use tokenmill::{ErrorKind, Result};
+use tokenmill::{ErrorKind, Result, TokenId};
 
 use output::files;
 
@@ -138,6 +138,56 @@ fn what_was_written_decodes_to_the_text() {
         }
     }
     assert_eq!(row, texts.len());
+}
+
+/// A recipe that packs, in the place of one that passes a column through.
+fn packing(rule: &str) -> String {
+    let pack = format!("pack = {rule:?}\nlength = 100");
+    SPLIT.replace("columns = [\"gutenberg_id\"]", &pack)
+}
+
+/// All ids of an output, document by document or row by row.
+fn rows(folder: &Path) -> Vec<Vec<TokenId>> {
+    let batches = TokenReader::open(folder).unwrap().map(Result::unwrap);
+    batches.flat_map(|batch| batch.iter().map(|ids| ids.unwrap().to_vec()).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn packed_files_have_the_tokens_of_the_documents() {
+    let plain = tempfile::tempdir().unwrap();
+    run(SPLIT, plain.path(), 2, 1 << 20, false).unwrap();
+    let documents = rows(plain.path());
+    for rule in ["concat", "best-fit"] {
+        let folder = tempfile::tempdir().unwrap();
+        let outcome = run(&packing(rule), folder.path(), 1, 1 << 20, false).unwrap();
+        let packed = rows(folder.path());
+        let tokens: usize = packed.iter().map(Vec::len).sum();
+        assert!(packed.iter().all(|row| row.len() <= 100));
+        let report = outcome.report.unwrap();
+        let utilisation = tokenmill::report::Ratios::of(&report).packing_utilisation;
+        let facts = report.encoding.unwrap().packing.unwrap();
+        assert_eq!((facts.rule.as_str(), facts.length, facts.rows), (rule, 100, amount(packed.len())));
+        assert_eq!(facts.padding, amount(packed.len() * 100 - tokens));
+        assert!((utilisation - float(amount(tokens)) / float(amount(packed.len() * 100))).abs() < 1e-9);
+        if rule == "concat" {
+            assert_eq!(packed.concat(), documents.concat());
+        } else {
+            let (mut packed, mut documents) = (packed.concat(), documents.concat());
+            packed.sort();
+            documents.sort();
+            assert_eq!((packed, facts.cut_documents), (documents, 0));
+        }
+        for (threads, batch_bytes) in [(2, 1 << 20), (7, 1 << 20), (3, 10_000)] {
+            let other = tempfile::tempdir().unwrap();
+            run(&packing(rule), other.path(), threads, batch_bytes, false).unwrap();
+            let (first, found) = (files(folder.path()), files(other.path()));
+            // The manifest lists units, which follow from the portions that a generated source is read in.
+            let same = |name: &String| {
+                first[name] == found[name] || name == "manifest.json" && batch_bytes < 1 << 20
+            };
+            assert!(first.len() == found.len() && first.keys().all(same), "{rule} with {threads} threads");
+        }
+    }
 }
 
 /// Counts the stages that begin.

@@ -81,20 +81,33 @@ fn report(folder: &Path) -> serde_json::Value {
     report
 }
 
-#[test]
-fn files_of_nothing_but_ids_are_gone_on_with() {
-    let of_format = || {
+/// Kills a run of the recipe with a line before a section, and compares what the next one makes of it.
+fn is_gone_on_with(line: &str, before: &str) {
+    let changed = || {
         let folder = folder_with_recipe();
-        let recipe = RECIPE.replace("[run]", "format = \"bin\"\n[run]");
+        let recipe = RECIPE.replace(before, &format!("{line}\n{before}"));
         std::fs::write(folder.path().join("recipe.toml"), recipe).unwrap();
         folder
     };
-    let (whole, folder) = (of_format(), of_format());
+    let (whole, folder) = (changed(), changed());
     finish(whole.path());
     let journal = |out: &Path| out.join(".tokenmill/unfinished.journal");
     kill_when(folder.path(), "a row group", |out| lines(journal(out)) >= 1);
     assert!(finish(folder.path()).contains("1 row groups"));
     assert!(files(&whole.path().join("out")) == files(&folder.path().join("out")));
+    assert_eq!(report(whole.path()), report(folder.path()));
+}
+
+#[test]
+fn files_of_nothing_but_ids_are_gone_on_with() {
+    is_gone_on_with("format = \"bin\"", "[run]");
+}
+
+#[test]
+fn packed_files_are_gone_on_with() {
+    for rule in ["concat", "best-fit"] {
+        is_gone_on_with(&format!("pack = {rule:?}\nlength = 1000"), "[output]");
+    }
 }
 
 #[test]

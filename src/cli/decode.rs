@@ -44,6 +44,7 @@ fn verify(
     session: &Session<'_>,
     progress: &Progress,
 ) -> Result<Done, Failure> {
+    rows.are_documents()?;
     let plan = session.plan(flags::original(args, input))?;
     let input = Input::open(&plan, progress)?;
     let encoder = rows.encoder()?;
@@ -91,6 +92,19 @@ impl Rows<'_> {
         Encoder::new(&self.vocabulary, EncodeConfig { special, ..EncodeConfig::default() }).map(Some)
     }
 
+    /// Fails where rows are packed: which documents they were cannot be told from them.
+    fn are_documents(&self) -> Result<()> {
+        for file in self.files {
+            let reader = TokenReader::open(Path::new(file))?;
+            if reader.declaration().is_some_and(|declaration| declaration.pack.is_some()) {
+                return Err(Error::new(ErrorKind::Usage, Fault::Packed { file: file.clone() }).with_help(
+                    "encode without packing to compare; `verify` compares packed files with their manifest",
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Hands the text of each row to `take`; `None` is a null row. The tokens that the files declare to
     /// stand around documents are left out.
     fn each(&self, observer: &dyn Observer, take: &mut dyn FnMut(Option<&[u8]>) -> Result<()>) -> Result<()> {
@@ -133,9 +147,10 @@ impl Rows<'_> {
     }
 }
 
-/// The ids of a row without those that encoding put around the document.
+/// The ids of a row without those that encoding put around the document; all of a packed row, in which they stand
+/// between documents.
 fn document<'a>(mut ids: &'a [TokenId], declaration: Option<&Declaration>) -> &'a [TokenId] {
-    let Some(declaration) = declaration else { return ids };
+    let Some(declaration) = declaration.filter(|declaration| declaration.pack.is_none()) else { return ids };
     if let (Some(bos), Some((first, rest))) = (&declaration.bos, ids.split_first())
         && *first == bos.id
     {
@@ -221,6 +236,8 @@ fn mismatch(fault: Fault) -> Error {
 enum Fault {
     #[error("{file} was encoded with another tokenizer ({declared}, not {given})")]
     OtherTokenizer { file: String, declared: String, given: String },
+    #[error("{file} is packed: its rows are not documents, and cannot be compared with them")]
+    Packed { file: String },
     #[error("row {row} decodes to something else than {place}, from byte {at} on")]
     Differs { row: u64, place: String, at: usize },
     #[error("the input ends before row {row}")]

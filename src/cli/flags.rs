@@ -148,6 +148,8 @@ fn encoded(flags: &EncodeFlags, tokenizer: &str) -> EncodeKeys {
         special: field(&flags.special),
         bos: field(&flags.bos.clone().map(Some)),
         eos: field(&flags.eos.clone().map(Some)),
+        pack: field(&flags.pack),
+        length: field(&flags.length),
         compression: field(&flags.compression),
         ..EncodeKeys::default()
     }

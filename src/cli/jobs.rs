@@ -1,7 +1,7 @@
 //! `run`, `train`, `encode`: what makes an output folder, told by a recipe or by flags.
 
 use serde_json::{Value, json};
-use tokenmill::report::{RecipeFacts, RunReport};
+use tokenmill::report::{Ratios, RecipeFacts, RunReport};
 use tokenmill::run::recipe;
 use tokenmill::run::{JobOptions, Outcome, Plan, SmallerPlan, heed_counts, heed_tokenizer, job, train_only};
 use tokenmill::units::{ByteCount, float};
@@ -88,6 +88,17 @@ fn tell_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
             counted(documents, "document"),
             counted(tokens, "token"),
         ));
+        if let Some(packing) = &encoding.packing {
+            let used = 100.0 * Ratios::of(report).packing_utilisation;
+            session.say(&format!(
+                "packed by {} into {} of {}: {used:.2} % used, {} short of full, {} cut",
+                packing.rule,
+                counted(packing.rows, "row"),
+                counted(packing.length, "token"),
+                counted(packing.padding, "token"),
+                counted(packing.cut_documents, "document"),
+            ));
+        }
     }
     for skipped in &report.skipped {
         session.say(&format!("left out {}: {}", skipped.place, skipped.reason));
@@ -121,6 +132,7 @@ fn as_json(outcome: &Outcome, plan: &Plan) -> Value {
         "documents": encoding.map(|encoding| encoding.documents),
         "rows": manifest.map(|manifest| manifest.rows()),
         "tokens": manifest.map(|manifest| manifest.tokens()),
+        "packing": encoding.and_then(|encoding| encoding.packing.as_ref()),
         "tokenizer": report.and_then(|report| report.tokenizer.as_ref()).map(|tokenizer| &tokenizer.fingerprint),
     })
 }

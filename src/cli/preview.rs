@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 use tokenmill::run::recipe;
 use tokenmill::run::{Held, Plan, Preview, SourcePreview};
+use tokenmill::sink::Packing;
 use tokenmill::units::amount;
 
 use super::args::PlanArgs;
@@ -102,5 +103,8 @@ fn write_encoding(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::R
         .as_ref()
         .map_or_else(|| "files as the text comes".to_owned(), |files| counted(amount(files.len()), "file"));
     let disk = preview.disk.map_or_else(String::new, |bytes| format!(", about {bytes} at most"));
-    writeln!(out, "encode   with {tokenizer}, {files}{disk}")
+    let packed = encode.pack.map_or_else(String::new, |Packing { rule, length, .. }| {
+        format!(", packed by {rule} into rows of {length}")
+    });
+    writeln!(out, "encode   with {tokenizer}, {files}{disk}{packed}")
 }

@@ -15,6 +15,8 @@ pub struct Ratios {
     pub bytes_per_token: f64,
     /// Tokens written for a document, BOS and EOS counted.
     pub tokens_per_document: f64,
+    /// Tokens for each that packed rows can have.
+    pub packing_utilisation: f64,
 }
 
 impl Ratios {
@@ -23,11 +25,14 @@ impl Ratios {
         let corpus = &report.corpus;
         let training = report.training.as_ref();
         let encoding = report.encoding.as_ref();
+        let packing = encoding.and_then(|encoding| Some((encoding.tokens, encoding.packing.as_ref()?)));
         Ratios {
             bytes_per_character: ratio(corpus.text_bytes, corpus.characters),
             training_compression: training.map_or(0.0, |t| ratio(t.tokens_before, t.tokens_after)),
             bytes_per_token: encoding
                 .map_or(0.0, |e| ratio(e.text_bytes, e.tokens.saturating_sub(e.added_tokens))),
+            packing_utilisation: packing
+                .map_or(0.0, |(tokens, packing)| ratio(tokens, packing.rows * packing.length)),
             tokens_per_document: encoding.map_or(0.0, |e| ratio(e.tokens, e.documents)),
         }
     }

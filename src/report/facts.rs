@@ -161,8 +161,26 @@ pub struct EncodingFacts {
     pub eos: Option<ShownToken>,
     /// What the text of a special token means in a document: `text`, `allow` or `forbid`.
     pub special: String,
+    /// How documents were packed into rows, if they were.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub packing: Option<PackingFacts>,
     /// Some documents as they were written, BOS and EOS included.
     pub samples: Vec<SampleDocument>,
+}
+
+/// How documents were packed into rows of one length. No token is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PackingFacts {
+    /// `concat` or `best-fit`.
+    pub rule: String,
+    /// Tokens that a row can have.
+    pub length: u64,
+    /// Rows written.
+    pub rows: u64,
+    /// How many tokens the rows lack to be full. None is written in their place.
+    pub padding: u64,
+    /// Documents that do not lie in one row.
+    pub cut_documents: u64,
 }
 
 /// A document cut into tokens.

@@ -1,7 +1,9 @@
 use askama::Template;
 
 use super::charts;
-use super::{LearnedMerge, OutputFile, Ratios, RunReport, SampleDocument, ShownToken, StageCost};
+use super::{
+    LearnedMerge, OutputFile, PackingFacts, Ratios, RunReport, SampleDocument, ShownToken, StageCost,
+};
 
 /// Up to this length documents are shown length by length, such as lines are; others by doublings.
 const SHORT_DOCUMENT: u64 = 256;
@@ -187,8 +189,12 @@ fn sections(report: &RunReport) -> Vec<Section> {
         ];
         sections.push(Section { title: "Training", facts });
     }
-    if report.encoding.is_some() {
+    if let Some(found) = &report.encoding {
         sections.push(Section { title: "Encoding", facts: encoding(report) });
+        if let Some(packing) = &found.packing {
+            let utilisation = Ratios::of(report).packing_utilisation;
+            sections.push(Section { title: "Packing", facts: packing_facts(packing, utilisation) });
+        }
     }
     if let Some(tokenizer) = &report.tokenizer {
         let path = tokenizer.path.as_deref();
@@ -240,6 +246,18 @@ fn encoding(report: &RunReport) -> Vec<Fact> {
         Fact::text("before each document", "encoding.bos.text", &added(&encoding.bos)),
         Fact::text("after each document", "encoding.eos.text", &added(&encoding.eos)),
         Fact::text("text of special tokens", "encoding.special", &encoding.special),
+    ]
+}
+
+fn packing_facts(packing: &PackingFacts, utilisation: f64) -> Vec<Fact> {
+    let count = |label, key: &str, value| Fact::count(label, format!("encoding.packing.{key}"), value);
+    vec![
+        Fact::text("rule", "encoding.packing.rule", &packing.rule),
+        count("tokens a row can have", "length", packing.length),
+        count("rows", "rows", packing.rows),
+        Fact::number("utilisation", "ratios.packing_utilisation", utilisation),
+        count("tokens that rows lack", "padding", packing.padding),
+        count("documents not in one row", "cut_documents", packing.cut_documents),
     ]
 }
 

@@ -51,6 +51,13 @@ fn encoding() -> EncodingFacts {
         bos: None,
         eos: Some(ShownToken::special(TokenId::new(4_577), "<|endoftext|>")),
         special: "text".to_owned(),
+        packing: Some(PackingFacts {
+            rule: "best-fit".to_owned(),
+            length: 2_048,
+            rows: 1_570,
+            padding: 3_373,
+            cut_documents: 12,
+        }),
         samples: vec![SampleDocument {
             unit: "verse.parquet".to_owned(),
             row: 17,
@@ -162,6 +169,7 @@ fn the_json_holds_the_report_and_its_ratios() {
     let ratio = |name: &str| format!("{:.6}", value["ratios"][name].as_f64().expect("a number"));
     assert_eq!(ratio("training_compression"), format!("{:.6}", 9_876_543.0 / 3_210_987.0));
     assert_eq!(ratio("bytes_per_token"), format!("{:.6}", 12_345_678.0 / 3_210_987.0));
+    assert_eq!(ratio("packing_utilisation"), format!("{:.6}", 3_211_987.0 / (1_570.0 * 2_048.0)));
     assert!(json.lines().count() < 200, "a list of counts stands in one line");
 }
 

@@ -53,6 +53,7 @@ pub(super) fn encode(
             special: word(&encode.special),
             bos: tokens.bos.clone(),
             eos: tokens.eos.clone(),
+            pack: encode.pack,
             ..Declaration::default()
         },
     };

@@ -8,9 +8,10 @@ use super::train::Trained;
 use crate::count::Histogram;
 use crate::error::Result;
 use crate::report::{
-    CorpusFacts, EncodingFacts, LearnedMerge, OutputFile, RecipeFacts, RunReport, SkippedInput,
+    CorpusFacts, EncodingFacts, LearnedMerge, OutputFile, PackingFacts, RecipeFacts, RunReport, SkippedInput,
     TokenizerFacts, TrainingFacts, VocabularyFacts,
 };
+use crate::sink::{Contents, Packing};
 use crate::train::HistoryPoint;
 use crate::units::amount;
 use crate::vocab::Vocabulary;
@@ -125,6 +126,7 @@ impl Deeds<'_> {
             bos: added.bos.map(|token| shown(self.vocabulary, token.id)),
             eos: added.eos.map(|token| shown(self.vocabulary, token.id)),
             special: word(&encode.special),
+            packing: encode.pack.map(|pack| packing_facts(&pack, facts)),
             samples: samples.clone(),
         })
     }
@@ -140,6 +142,17 @@ impl Deeds<'_> {
                 reason: incident.problem,
             })
             .collect()
+    }
+}
+
+fn packing_facts(packing: &Packing, contents: &Contents) -> PackingFacts {
+    let length = amount(packing.length);
+    PackingFacts {
+        rule: packing.rule.to_string(),
+        length,
+        rows: contents.rows,
+        padding: contents.rows * length - contents.tokens,
+        cut_documents: contents.cut_documents,
     }
 }
 

@@ -4,11 +4,15 @@ use std::path::Path;
 use super::features::Features;
 use super::folder::CARD;
 use super::manifest::OutputFile;
+use super::packing::Packing;
 use super::plan::{DATA_FOLDER, FilePlan};
 use super::schema::{Declaration, DeclaredToken, FileShape, OutputFormat};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::units::{ByteCount, ratio};
+
+/// What a packed output's column of lengths holds.
+const LENGTHS: &str = "lengths of the documents in the row, or of the parts of documents";
 
 /// Publishes the dataset card: a head that `load_dataset` and the hub read, and a few words for people.
 pub(super) fn write(
@@ -88,10 +92,19 @@ pub(super) fn card(
         }
         None => String::new(),
     };
-    let passed: String = shape.schema.fields()[2..]
-        .iter()
-        .map(|field| format!("| `{}` | passed through |\n", field.name()))
-        .collect();
+    let (content, null, what) = match &shape.packing {
+        None => (format!("{rows} documents with"), "; null where the document is null", "passed through"),
+        Some(Packing { length, .. }) => {
+            let documents: u64 = data.iter().flat_map(|file| &file.units).map(|unit| unit.rows).sum();
+            (
+                format!("{rows} rows of up to {length} tokens, packed from {documents} documents with"),
+                "",
+                LENGTHS,
+            )
+        }
+    };
+    let others: String =
+        shape.schema.fields()[2..].iter().map(|field| format!("| `{}` | {what} |\n", field.name())).collect();
     format!(
         r#"---
 configs:
@@ -110,13 +123,13 @@ dataset_info:
 
 # Token ids
 
-{rows} documents with {text} of text, encoded as {tokens} tokens ({per_token:.2} bytes a token).
+{content} {text} of text, encoded as {tokens} tokens ({per_token:.2} bytes a token).
 
 | column | |
 | --- | --- |
-| `input_ids` | token ids; null where the document is null |
+| `input_ids` | token ids{null} |
 | `length` | how many token ids the row has |
-{passed}
+{others}
 Token before each document: {bos}; after it: {eos}. Special tokens within the text: `{special}`.
 The tokenizer's fingerprint is `{tokenizer}`; `manifest.json` lists the files with their hashes and the
 input that each holds.

@@ -9,17 +9,21 @@ pub struct Position {
     pub unit: usize,
     /// The row of the unit that comes next.
     pub row: u64,
+    /// How many of its token ids have been written already; more than 0 only where packing has cut a document.
+    pub token: u64,
 }
 
 /// What of the input some rows of the output hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contents {
-    /// Rows, nulls included.
+    /// Rows; nulls included, but not of documents that are still to be packed.
     pub rows: u64,
     /// Token ids in all rows.
     pub tokens: u64,
-    /// Documents, null and empty ones included.
+    /// Documents, null and empty ones included, that are there to their end.
     pub documents: u64,
+    /// Those of them that packing has cut.
+    pub cut_documents: u64,
     /// Null documents.
     pub null_documents: u64,
     /// Bytes of text.
@@ -50,6 +54,7 @@ impl Contents {
         self.rows += other.rows;
         self.tokens += other.tokens;
         self.documents += other.documents;
+        self.cut_documents += other.cut_documents;
         self.null_documents += other.null_documents;
         self.text_bytes += other.text_bytes;
         for part in &other.parts {
@@ -63,6 +68,7 @@ impl Contents {
             Some(last) if (last.source, last.unit) == (part.source, part.unit) => last.rows += part.rows,
             _ => self.parts.push(part),
         }
-        self.next = Position { source: part.source, unit: part.unit, row: part.first_row + part.rows };
+        self.next =
+            Position { source: part.source, unit: part.unit, row: part.first_row + part.rows, token: 0 };
     }
 }

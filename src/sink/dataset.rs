@@ -67,6 +67,8 @@ pub struct DatasetWriter<'a> {
     reused: Reused,
     /// The number of the file that is being written, or comes next.
     number: usize,
+    /// How many ids of the next document have been written.
+    skip: u64,
     current: Option<Current>,
     /// What was noted while there was no file.
     remarks: Vec<Value>,
@@ -76,7 +78,7 @@ pub struct DatasetWriter<'a> {
 struct Current {
     writer: ShardWriter<File>,
     start: Position,
-    rows: u64,
+    documents: u64,
     text_bytes: u64,
 }
 
@@ -98,8 +100,8 @@ impl<'a> DatasetWriter<'a> {
     /// Encodes row groups on as many threads as the current rayon pool has.
     ///
     /// # Errors
-    /// Two columns have one name or a column has a type that cannot be written ([`ErrorKind::Usage`]);
-    /// the folder cannot be written; the observer says stop.
+    /// Two columns have one name or a column has a type that cannot be written, or what is to be packed cannot be
+    /// ([`ErrorKind::Usage`]); the folder cannot be written; the observer says stop.
     pub fn create(
         folder: &'a OutputFolder,
         config: DatasetConfig,
@@ -128,6 +130,7 @@ impl<'a> DatasetWriter<'a> {
             finished,
             unfinished,
             number,
+            skip: 0,
             current: None,
             remarks: Vec::new(),
         })
@@ -143,20 +146,23 @@ impl<'a> DatasetWriter<'a> {
         self.finished.missing()
     }
 
-    /// Gets ready for the documents of a span, and gives those of them that are not written yet.
+    /// Gets ready for the documents of a span, and gives those of them that are not written yet. Of the first a part
+    /// may be written, if it was cut by packing; the whole document is wanted again.
     ///
     /// # Errors
     /// A file cannot be written.
     pub fn begin(&mut self, span: Span) -> Result<Span> {
         self.number = span.number;
+        self.skip = 0;
         let Some(unfinished) = self.unfinished.take_if(|file| file.number == span.number) else {
             return Ok(span);
         };
         let start = self.finished.start(span.number);
         let path = self.folder.path().join(self.config.plan.name(span.number));
-        let Contents { documents, rows, text_bytes, next, .. } = unfinished.contents();
+        let Contents { documents, text_bytes, next, .. } = unfinished.contents();
+        self.skip = next.token;
         let writer = ShardWriter::resume(unfinished, path, &self.shape, &self.encoders)?;
-        self.current = Some(Current { writer, start, rows, text_bytes });
+        self.current = Some(Current { writer, start, documents, text_bytes });
         let left = span.documents.map(|all| all.saturating_sub(documents));
         Ok(Span { from: next, documents: left, ..span })
     }
@@ -195,7 +201,10 @@ impl<'a> DatasetWriter<'a> {
             }
         }
         let (count, lengths) = (batch.len(), batch.text_lengths.clone());
-        let mut rows = Rows::new(batch, &self.shape.schema)?;
+        let mut rows = Rows::new(batch, &self.shape)?;
+        if count > 0 {
+            rows.skip(std::mem::take(&mut self.skip));
+        }
         let mut row = 0;
         while row < count {
             let end = self.end_of_file(&lengths, row..count)?;
@@ -209,7 +218,7 @@ impl<'a> DatasetWriter<'a> {
     fn end_of_file(&mut self, lengths: &[u64], rows: Range<usize>) -> Result<usize> {
         let &Layout::Rolling(limit) = self.config.plan.layout() else { return Ok(rows.end) };
         let Some(lengths) = lengths.get(rows.clone()) else { return Ok(rows.end) };
-        let (held, filled) = self.current.as_ref().map_or((0, 0), |file| (file.rows, file.text_bytes));
+        let (held, filled) = self.current.as_ref().map_or((0, 0), |file| (file.documents, file.text_bytes));
         let mut fit = rows_that_fit(lengths, held, filled, limit);
         if fit == 0 {
             self.finish_file()?;
@@ -240,7 +249,7 @@ impl<'a> DatasetWriter<'a> {
             let contents = Contents::before(start);
             let mut writer = ShardWriter::begin(out, path, &self.shape, &self.encoders, contents, Some(log))?;
             self.remarks.drain(..).for_each(|remark| writer.remark(remark));
-            self.current = Some(Current { writer, start, rows: 0, text_bytes: 0 });
+            self.current = Some(Current { writer, start, documents: 0, text_bytes: 0 });
         }
         Ok(self.current.as_mut().expect("just made"))
     }
@@ -342,7 +351,7 @@ impl DatasetConfig {
 impl Current {
     fn append(&mut self, rows: &mut Rows, range: Range<usize>) -> Result<()> {
         let contents = rows.contents(range.clone());
-        self.rows += contents.rows;
+        self.documents += contents.documents;
         self.text_bytes += contents.text_bytes;
         self.writer.write_rows(rows, range)
     }

@@ -6,12 +6,14 @@ use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
 use parquet::errors::ParquetError;
 
 use super::chunk::{self, Columns};
+use super::contents::Contents;
 use super::flat_file::FlatGroup;
+use super::pack::pack;
 use super::row_group::RowGroup;
 use super::schema::FileShape;
 
-/// What comes of a row group.
-pub(super) type Encoded = Result<EncodedGroup, ParquetError>;
+/// What comes of a row group, with what it holds.
+pub(super) type Encoded = Result<(Contents, EncodedGroup), ParquetError>;
 
 /// A row group as it will stand in its file.
 pub(super) enum EncodedGroup {
@@ -76,11 +78,17 @@ fn work(queue: &Receiver<Job>) {
 }
 
 fn encode(group: RowGroup, shape: &FileShape, writers: Option<&ArrowRowGroupWriterFactory>) -> Encoded {
-    match (shape.flat, writers) {
-        (Some((_, width)), _) => Ok(EncodedGroup::Flat(FlatGroup::new(&group, width))),
-        (None, Some(writers)) => chunk::encode(group, shape, writers).map(EncodedGroup::Columns),
+    let group = match &shape.packing {
+        Some(packing) => pack(group, packing),
+        None => group,
+    };
+    let contents = group.contents().clone();
+    let encoded = match (shape.flat, writers) {
+        (Some((_, width)), _) => EncodedGroup::Flat(FlatGroup::new(&group, width)),
+        (None, Some(writers)) => EncodedGroup::Columns(chunk::encode(group, shape, writers)?),
         (None, None) => unreachable!("a Parquet file comes with its writers"),
-    }
+    };
+    Ok((contents, encoded))
 }
 
 impl Drop for Encoders {

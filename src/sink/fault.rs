@@ -23,6 +23,8 @@ pub(super) enum Fault {
         #[source]
         cause: ArrowError,
     },
+    #[error("packed rows {what}")]
+    CannotPack { what: String },
     #[error("{name:?} is no name for a split of a dataset")]
     SplitName { name: String },
     #[error("token id {id} does not fit a signed 32-bit number")]

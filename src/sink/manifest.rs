@@ -84,7 +84,7 @@ pub struct UnitPart {
     pub identity: Identity,
     /// The row of the unit that comes first in the data file.
     pub first_row: u64,
-    /// How many rows of the data file are of the unit.
+    /// How many rows of the unit, from that one on, it holds.
     pub rows: u64,
 }
 

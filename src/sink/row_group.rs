@@ -1,16 +1,20 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int32Array, RecordBatch};
+use arrow_array::{ArrayRef, Int32Array, ListArray, RecordBatch};
+use arrow_buffer::OffsetBuffer;
 use arrow_cast::CastOptions;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::Schema;
 
 use super::contents::{Contents, Part, Position};
 use super::fault::Fault;
+use super::pack::PackedRows;
+use super::packing::Packing;
 use super::row_bytes::row_bytes;
+use super::schema::{FileShape, SEQ_LENGTHS, element};
 use crate::encode::TokenBatch;
 use crate::error::{Error, ErrorKind, Result};
-use crate::units::amount;
+use crate::units::{amount, place64};
 
 /// Token ids in a row group; one row may have more. 16 MiB: small enough that encoding and compression
 /// overlap on all cores in little memory, large enough that readers do not notice.
@@ -32,15 +36,17 @@ pub(super) struct Rows {
     text_lengths: Vec<u64>,
     /// Where the first row stands in the input.
     first: Position,
+    /// Ids before this place have been taken.
+    taken: usize,
 }
 
 impl Rows {
-    /// Takes a batch over, its pass-through columns as `schema` has them after the first two.
+    /// Takes a batch over, its pass-through columns as files of this shape have them.
     ///
     /// # Errors
     /// An id or a row's length does not fit 31 bits; a column is missing or does not fit its type.
-    pub(super) fn new(batch: TokenBatch, schema: &SchemaRef) -> Result<Rows> {
-        let columns = pass_through(&batch, schema)?;
+    pub(super) fn new(batch: TokenBatch, shape: &FileShape) -> Result<Rows> {
+        let columns = pass_through(&batch, shape)?;
         check_lengths(&batch)?;
         // Folding first keeps both loops free of branches, and the second one in place.
         let all_bits = batch.ids.iter().fold(0, |bits, id| bits | id.get());
@@ -48,9 +54,10 @@ impl Rows {
             let id = batch.ids.iter().map(|id| id.get()).max().unwrap_or(0);
             return Err(Error::new(ErrorKind::Failed, Fault::IdTooLarge { id }));
         }
-        let first = Position { source: batch.source, unit: batch.unit, row: batch.first_row };
+        let first = Position { source: batch.source, unit: batch.unit, row: batch.first_row, token: 0 };
         Ok(Rows {
             first,
+            taken: 0,
             text_lengths: batch.text_lengths,
             ids: batch.ids.into_iter().map(|id| id.get().cast_signed()).collect(),
             ends: batch.ends,
@@ -64,6 +71,16 @@ impl Rows {
         if row == 0 { 0 } else { self.ends[row - 1] }
     }
 
+    /// Leaves out the first ids of the first row, which were written before.
+    pub(super) fn skip(&mut self, ids: u64) {
+        self.taken = place64(ids).min(self.ends.first().copied().unwrap_or(0));
+    }
+
+    /// The places of a row's ids that have not been taken.
+    fn left(&self, row: usize) -> Range<usize> {
+        self.start(row).max(self.taken)..self.ends[row]
+    }
+
     fn is_null(&self, row: usize) -> bool {
         self.nulls.get(row).copied().unwrap_or(false)
     }
@@ -72,10 +89,16 @@ impl Rows {
         self.column_bytes.get(row).copied().unwrap_or(0)
     }
 
+    /// The place of a row in the input, after the ids of it that have been taken.
+    fn position(&self, row: usize) -> Position {
+        let token = amount(self.taken.saturating_sub(self.start(row)));
+        Position { row: self.first.row + amount(row), token, ..self.first }
+    }
+
     /// What some of the rows hold.
     pub(super) fn contents(&self, range: Range<usize>) -> Contents {
         let documents = amount(range.len());
-        let Position { source, unit, row } = self.first;
+        let Position { source, unit, row, .. } = self.first;
         let mut contents = Contents {
             rows: documents,
             tokens: amount(self.ends[range.end - 1] - self.start(range.start)),
@@ -102,9 +125,9 @@ fn check_lengths(batch: &TokenBatch) -> Result<()> {
     Ok(())
 }
 
-fn pass_through(batch: &TokenBatch, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
-    let fields = schema.fields()[2..].to_vec();
-    if fields.is_empty() {
+fn pass_through(batch: &TokenBatch, shape: &FileShape) -> Result<Option<RecordBatch>> {
+    let fields = shape.schema.fields()[2..].to_vec();
+    if fields.is_empty() || shape.packing.is_some() {
         return Ok(None);
     }
     let (source_index, unit) = (batch.source, batch.unit);
@@ -197,6 +220,75 @@ impl RowGroup {
             self.ids = std::mem::take(&mut rows.ids);
         } else {
             self.ids.extend_from_slice(&rows.ids[begin..end]);
+        }
+    }
+
+    /// Takes documents from the start of `range`, to be packed into rows, for as long as they fit. Says where it
+    /// stopped; of the document there a first part may have been taken.
+    pub(super) fn gather(&mut self, rows: &mut Rows, range: Range<usize>, packing: &Packing) -> usize {
+        let before = self.ids.len();
+        let mut stop = range.start;
+        let mut part = None;
+        while stop < range.end {
+            let left = rows.left(stop);
+            let at = self.ids.len();
+            let ids = packing.room(at, self.ends.len(), left.len());
+            if ids > 0 {
+                self.ids.extend_from_slice(&rows.ids[left.start..left.start + ids]);
+                self.ends.push(self.ids.len());
+            }
+            if ids < left.len() {
+                rows.taken = left.start + ids;
+                part = (ids > 0).then(|| rows.position(stop));
+                break;
+            }
+            let cut = packing.cuts(at, ids, left.start > rows.start(stop));
+            self.contents.cut_documents += u64::from(cut);
+            stop += 1;
+        }
+        if stop > range.start {
+            self.contents.add(&Contents { rows: 0, tokens: 0, ..rows.contents(range.start..stop) });
+        }
+        self.contents.tokens += amount(self.ids.len() - before);
+        self.contents.next = part.unwrap_or(self.contents.next);
+        stop
+    }
+
+    /// The documents and parts of documents that were gathered, by the places of their ids.
+    pub(super) fn parts(&self) -> impl Iterator<Item = Range<usize>> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| start..end)
+    }
+
+    /// The same ids in another order.
+    pub(super) fn in_order_of(self, pieces: &[Range<usize>]) -> RowGroup {
+        let mut ids = Vec::with_capacity(self.ids.len());
+        pieces.iter().for_each(|piece| ids.extend_from_slice(&self.ids[piece.clone()]));
+        RowGroup { ids, ..self }
+    }
+
+    /// The ids, which stand in the order of the rows, as rows.
+    pub(super) fn into_rows(self, rows: &PackedRows) -> RowGroup {
+        let length = |piece: &Range<usize>| i32::try_from(piece.len()).expect("a row is not so long");
+        let lengths = Int32Array::from_iter_values(rows.pieces.iter().map(length));
+        let (mut begin, mut row_end) = (0, 0);
+        let (mut counts, mut ends) = (Vec::new(), Vec::new());
+        for &end in &rows.row_ends {
+            counts.push(end - begin);
+            row_end += rows.pieces[begin..end].iter().map(Range::len).sum::<usize>();
+            ends.push(row_end);
+            begin = end;
+        }
+        let offsets = OffsetBuffer::from_lengths(counts);
+        let column: ArrayRef = Arc::new(ListArray::new(element(), offsets, Arc::new(lengths), None));
+        let columns = RecordBatch::try_from_iter_with_nullable([(SEQ_LENGTHS, column, true)]);
+        RowGroup {
+            ids: self.ids,
+            nulls: vec![false; ends.len()],
+            columns: vec![columns.expect("one column of its type")],
+            column_bytes: 0,
+            contents: Contents { rows: amount(ends.len()), ..self.contents },
+            ends,
         }
     }
 

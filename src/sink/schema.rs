@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::fault::Fault;
 use super::features::Features;
 use super::flat_file::IdWidth;
+use super::packing::{MAX_PACKED_LENGTH, Packing};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Version of the output contract: columns, types, metadata keys, manifest. Readers refuse later ones.
@@ -30,6 +31,9 @@ pub const INPUT_IDS: &str = "input_ids";
 
 /// The column with the number of token ids of each row: `int32`, null where `input_ids` is.
 pub const LENGTH: &str = "length";
+
+/// The column with the lengths of the documents in a packed row, or of the parts of documents: `list<element: int32>`.
+pub const SEQ_LENGTHS: &str = "seq_lengths";
 
 /// The file metadata key under which a [`Declaration`] stands as JSON.
 pub const DECLARATION_KEY: &str = "tokenmill";
@@ -87,10 +91,13 @@ pub struct Declaration {
     pub recipe: String,
     /// What became of text that looks like a special token: `text`, `allow` or `forbid`.
     pub special: String,
-    /// The token that stands before the text of every row that is not null.
+    /// The token that stands before the text of every document that is not null.
     pub bos: Option<DeclaredToken>,
-    /// The token that stands after the text of every row that is not null.
+    /// The token that stands after the text of every document that is not null.
     pub eos: Option<DeclaredToken>,
+    /// How documents are packed into rows; without it each is a row. The file is written as it says here.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pack: Option<Packing>,
 }
 
 impl Default for Declaration {
@@ -104,6 +111,7 @@ impl Default for Declaration {
             special: "text".to_owned(),
             bos: None,
             eos: None,
+            pack: None,
         }
     }
 }
@@ -126,9 +134,8 @@ pub struct DeclaredToken {
 /// Two columns have the same name, or one has a type that Parquet or its readers do not know
 /// ([`ErrorKind::Usage`]).
 pub fn output_schema(columns: &[FieldRef]) -> Result<SchemaRef> {
-    let element = Arc::new(Field::new("element", DataType::Int32, true));
     let mut fields = vec![
-        Arc::new(Field::new(INPUT_IDS, DataType::List(element), true)),
+        Arc::new(Field::new(INPUT_IDS, DataType::List(element()), true)),
         Arc::new(Field::new(LENGTH, DataType::Int32, true)),
     ];
     for column in columns {
@@ -145,6 +152,27 @@ pub fn output_schema(columns: &[FieldRef]) -> Result<SchemaRef> {
         fields.push(Arc::new(field.as_ref().clone().with_nullable(true)));
     }
     Ok(Arc::new(Schema::new(fields)))
+}
+
+/// The columns of packed rows, in the place of those of documents.
+fn packed_schema(documents: &Schema, packing: &Packing) -> Result<SchemaRef> {
+    let refused = |what: String, help: &'static str| {
+        Err(Error::new(ErrorKind::Usage, Fault::CannotPack { what }).with_help(help))
+    };
+    if documents.fields().len() > 2 {
+        return refused("cannot keep the columns of documents".to_owned(), "leave the columns out");
+    }
+    if packing.length == 0 || packing.length > MAX_PACKED_LENGTH {
+        let what = format!("have from 1 to {MAX_PACKED_LENGTH} token ids, not {}", packing.length);
+        return refused(what, "choose another length");
+    }
+    let lengths = Field::new(SEQ_LENGTHS, DataType::List(element()), true);
+    output_schema(&[Arc::new(lengths)])
+}
+
+/// What the lists of an output have in them.
+pub(super) fn element() -> FieldRef {
+    Arc::new(Field::new("element", DataType::Int32, true))
 }
 
 fn plain_field(field: &FieldRef) -> Option<FieldRef> {
@@ -182,13 +210,16 @@ pub struct FileShape {
     pub(super) properties: Arc<WriterProperties>,
     /// For files of nothing but ids: which, and how wide ids are.
     pub(super) flat: Option<(OutputFormat, IdWidth)>,
+    /// How documents become rows, if they are not rows themselves.
+    pub(super) packing: Option<Packing>,
 }
 
 impl FileShape {
-    /// Lays out files with the columns of an [`output_schema`].
+    /// Lays out files with the columns of an [`output_schema`], or of packed rows if the declaration says that.
     ///
     /// # Errors
-    /// A column has a type that Parquet does not know ([`ErrorKind::Usage`]).
+    /// A column has a type that Parquet does not know, or there are columns that packed rows cannot keep, or these
+    /// have no length that they can have ([`ErrorKind::Usage`]).
     pub fn new(
         schema: SchemaRef,
         compression: Compression,
@@ -206,11 +237,20 @@ impl FileShape {
         declaration: &Declaration,
     ) -> Result<Arc<FileShape>> {
         let mut shape = FileShape::parquet(schema, compression, declaration)?;
+        if shape.packing.is_some() && format != OutputFormat::Parquet {
+            let what = "are written to Parquet files only".to_owned();
+            return Err(Error::new(ErrorKind::Usage, Fault::CannotPack { what })
+                .with_help("leave packing out: files of nothing but ids are one run of tokens"));
+        }
         shape.flat = (format != OutputFormat::Parquet).then(|| (format, IdWidth::of(ids, format)));
         Ok(Arc::new(shape))
     }
 
     fn parquet(schema: SchemaRef, compression: Compression, declaration: &Declaration) -> Result<FileShape> {
+        let schema = match &declaration.pack {
+            Some(packing) => packed_schema(&schema, packing)?,
+            None => schema,
+        };
         let unknown = |cause: ParquetError| {
             Error::new(ErrorKind::Usage, Fault::Write { path: "the output's columns".into(), cause })
         };
@@ -223,7 +263,7 @@ impl FileShape {
         let hint = Schema::new_with_metadata(schema.fields().clone(), HashMap::from_iter(hint));
         add_encoded_arrow_schema_to_metadata(&hint, &mut properties);
         let (columns, properties) = (Arc::new(columns), Arc::new(properties));
-        Ok(FileShape { schema, columns, properties, flat: None })
+        Ok(FileShape { schema, columns, properties, flat: None, packing: declaration.pack })
     }
 }
 

@@ -1,5 +1,6 @@
 mod dataset;
 mod flat;
+mod pack;
 mod footer;
 mod journal;
 mod resume;

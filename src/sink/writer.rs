@@ -79,17 +79,18 @@ impl<W: Write + Send> Body<W> {
 /// Writes rows of token ids to one file, in order.
 ///
 /// Row groups are cut by rows, ids and bytes of pass-through columns, so the bytes written depend on the
-/// rows alone. Each is encoded and compressed on one of the [`Encoders`]' threads while the next fills.
+/// rows alone; where the file is [packed](super::Packing), by the documents and their ids. Each is encoded and compressed on one of the [`Encoders`]' threads while the next fills.
 ///
 /// **Memory:** about 30 MB (a full row group and one compressed) for each thread that encodes and two
-/// more; a row that is larger than a row group about three times its ids.
+/// more, and 20 MB more for each thread where it packs by best-fit; a row that is larger than a row group about
+/// three times its ids.
 pub struct ShardWriter<W: Write + Send> {
     file: Body<W>,
     path: PathBuf,
     shape: Arc<FileShape>,
     encoders: Arc<Encoders>,
     group: RowGroup,
-    under_way: VecDeque<(Contents, Receiver<Encoded>)>,
+    under_way: VecDeque<Receiver<Encoded>>,
     /// What has been written.
     contents: Contents,
     /// Where row groups are noted once they are written.
@@ -160,13 +161,16 @@ impl<W: Write + Send> ShardWriter<W> {
     /// The rows do not fit the columns, or the file cannot be written. The file is of no use then.
     pub fn write(&mut self, batch: TokenBatch) -> Result<()> {
         let count = batch.len();
-        let mut rows = Rows::new(batch, &self.shape.schema)?;
+        let mut rows = Rows::new(batch, &self.shape)?;
         self.write_rows(&mut rows, 0..count)
     }
 
     pub(super) fn write_rows(&mut self, rows: &mut Rows, mut range: Range<usize>) -> Result<()> {
         while !range.is_empty() {
-            range.start = self.group.take(rows, range.clone());
+            range.start = match &self.shape.packing {
+                None => self.group.take(rows, range.clone()),
+                Some(packing) => self.group.gather(rows, range.clone(), packing),
+            };
             if !range.is_empty() {
                 self.send_group()?;
             }
@@ -186,19 +190,18 @@ impl<W: Write + Send> ShardWriter<W> {
         if self.under_way.len() >= self.encoders.ahead() {
             self.append_next()?;
         }
-        let contents = group.contents().clone();
-        self.under_way.push_back((contents, self.encoders.encode(group, &self.shape, self.file.writers())));
+        self.under_way.push_back(self.encoders.encode(group, &self.shape, self.file.writers()));
         Ok(())
     }
 
     /// Waits for the row group that is next in the file, and appends it.
     fn append_next(&mut self) -> Result<()> {
-        let Some((contents, next)) = self.under_way.pop_front() else { return Ok(()) };
+        let Some(next) = self.under_way.pop_front() else { return Ok(()) };
         let Ok(encoded) = next.recv() else {
             let fault = Fault::EncoderStopped { path: self.path.clone() };
             return Err(Error::new(ErrorKind::Failed, fault));
         };
-        let group = encoded.map_err(|cause| write_failed(&self.path, cause))?;
+        let (contents, group) = encoded.map_err(|cause| write_failed(&self.path, cause))?;
         let metadata = self.file.append(group)?;
         self.contents.add(&contents);
         match &mut self.log {
@@ -228,6 +231,11 @@ impl<W: Write + Send> ShardWriter<W> {
         }
         while !self.under_way.is_empty() {
             self.append_next()?;
+        }
+        // Documents without tokens that were to be packed, when no other came after them.
+        let last = self.group.contents();
+        if last.documents > 0 {
+            self.contents.add(last);
         }
         let (written, index) = self.file.finish()?;
         Ok(Finished {

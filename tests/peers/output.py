@@ -2,6 +2,7 @@
 
 import json
 import struct
+from collections import Counter
 
 import datasets
 import duckdb
@@ -13,6 +14,9 @@ from tokenizers import Tokenizer
 from tokenmill import SPECIAL
 
 TAKE = 20_000
+
+# Tokens in a packed row.
+LENGTH = 64
 
 RECIPE = """
 [source]
@@ -50,6 +54,34 @@ def check_ids(setting):
         assert len(rows) == len(promised), (len(rows), len(promised))
         assert all(np.array_equal(row, ids) for row, ids in zip(rows, promised, strict=True))
         yield f"numpy: {len(rows)} documents of {name}, {rows[0].dtype}"
+
+
+def check_packed(setting):
+    """The same tokens packed into rows, as datasets loads them: all there, and documents whole where they fit."""
+    recipe = (setting.scratch / "output.toml").read_text(encoding="utf-8")
+    documents = [tuple(ids) for ids in promised_ids(setting.scratch / "output")]
+    for rule in ["concat", "best-fit"]:
+        other = setting.scratch / f"output-{rule}.toml"
+        text = recipe.replace('columns = ["gutenberg_id"]', f'pack = "{rule}"\nlength = {LENGTH}')
+        other.write_text(text.replace('dir = "output"', f'dir = "output-{rule}"'), encoding="utf-8")
+        setting.run("run", other, "--quiet")
+        cache = str(setting.scratch / f"datasets-{rule}")
+        rows = datasets.load_dataset(str(setting.scratch / f"output-{rule}"), split="train", cache_dir=cache)
+        assert str(rows.features["seq_lengths"]) == "List(Value('int32'))", rows.features
+        parts = []
+        for row in rows:
+            ids, ends = row["input_ids"], np.cumsum(row["seq_lengths"])
+            assert len(ids) == row["length"] == ends[-1] <= LENGTH, row
+            parts += [tuple(ids[start:end]) for start, end in zip([0, *ends], ends)]
+        if rule == "concat":
+            assert all(length == LENGTH for length in rows["length"][:-1])
+            assert [id for part in parts for id in part] == [id for ids in documents for id in ids]
+        else:
+            short = [ids for ids in documents if len(ids) <= LENGTH]
+            assert not Counter(short) - Counter(parts), "a document that fits is cut"
+            assert Counter(id for part in parts for id in part) == Counter(id for ids in documents for id in ids)
+        used = sum(rows["length"]) / LENGTH / rows.num_rows
+        yield f"datasets: {rows.num_rows} rows packed by {rule}, {used:.2%} used"
 
 
 def promised_ids(folder):
@@ -91,6 +123,7 @@ def check(setting):
     yield f"datasets: {with_datasets(folder, promised)}"
     yield f"DuckDB: {with_duckdb(folder, promised)}"
     yield from check_ids(setting)
+    yield from check_packed(setting)
 
 
 def with_pyarrow(folder, promised):

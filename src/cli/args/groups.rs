@@ -6,7 +6,7 @@ use tokenmill::count::Boundary;
 use tokenmill::encode::SpecialPolicy;
 use tokenmill::run::recipe::{Choice, named, names};
 use tokenmill::sample::Weight;
-use tokenmill::sink::{Compression, OutputFormat};
+use tokenmill::sink::{Compression, OutputFormat, PackRule};
 use tokenmill::source::{self, DocumentRule, OnBadInput};
 use tokenmill::split::SplitPattern;
 use tokenmill::train::{Score, TieBreak};
@@ -222,6 +222,9 @@ pub(in crate::cli) struct MergeFlags {
     pub(in crate::cli) max_token_bytes: Option<u64>,
 }
 
+/// What `--pack` chooses; by this name, since clap takes an `Option` of an `Option` for a flag without a value.
+type ChosenRule = Option<PackRule>;
+
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Encoding")]
 pub(in crate::cli) struct EncodeFlags {
@@ -237,6 +240,12 @@ pub(in crate::cli) struct EncodeFlags {
     /// The special token put after every document
     #[arg(long, value_name = "TOKEN")]
     pub(in crate::cli) eos: Option<String>,
+    /// How documents are packed into rows of --length ids [default: none]
+    #[arg(long, value_name = "RULE", value_parser = choice::<Option<PackRule>>())]
+    pub(in crate::cli) pack: Option<ChosenRule>,
+    /// Ids in a packed row
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) length: Option<u64>,
     /// How the ids are compressed [default: default]
     #[arg(long, value_name = "NAME", value_parser = choice::<Compression>())]
     pub(in crate::cli) compression: Option<Compression>,

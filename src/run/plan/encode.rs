@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use super::check::{Check, value_of};
 use super::{EncodePlan, TrainPlan};
 use crate::run::recipe::{EncodeKeys, Field, Given, OutputKeys, Recipe};
-use crate::sink::OutputFormat;
-use crate::units::ByteCount;
+use crate::sink::{MAX_PACKED_LENGTH, OutputFormat, PackRule, Packing};
+use crate::units::{ByteCount, place64};
 
 /// Default of `split_name`.
 pub const DEFAULT_SPLIT_NAME: &str = "train";
@@ -23,7 +23,6 @@ impl Check<'_> {
         recipe: &Recipe,
         trained: Option<&TrainPlan>,
     ) -> EncodePlan {
-        self.not_available_yet(keys);
         self.format_holds(keys, &recipe.output);
         EncodePlan {
             tokenizer: self.tokenizer(keys, trained.is_some()),
@@ -32,6 +31,7 @@ impl Check<'_> {
             special: value_of(&keys.special).unwrap_or_default(),
             bos: self.end_token("bos", &keys.bos, trained),
             eos: self.end_token("eos", &keys.eos, trained),
+            pack: self.packing(keys, &recipe.output),
             compression: value_of(&keys.compression).unwrap_or_default(),
             format: value_of(&recipe.output.format).unwrap_or_default(),
             split_name: self.split_name(&recipe.output),
@@ -107,16 +107,38 @@ impl Check<'_> {
         Some(token.clone())
     }
 
-    fn not_available_yet(&mut self, keys: &EncodeKeys) {
-        if let Some(pack) = &keys.pack
-            && pack.value != "none"
-        {
-            let problem = format!("cannot be {:?} yet", pack.value);
-            self.wrong("pack", pack, &problem, "it can be \"none\": a row for each document");
+    /// How documents are packed, and what cannot be asked for with it.
+    fn packing(&mut self, keys: &EncodeKeys, output: &OutputKeys) -> Option<Packing> {
+        let Some((pack, rule)) = keys.pack.as_ref().and_then(|pack| Some((pack, pack.value?))) else {
+            if let Some(length) = keys.length.as_ref().filter(|_| !self.is_wrong("pack")) {
+                let help = format!("leave it out, or add {}", self.origin.name("pack"));
+                self.wrong("length", length, "has no meaning without packing", &help);
+            }
+            return None;
+        };
+        let parquet = value_of(&output.format).unwrap_or_default() == OutputFormat::Parquet;
+        if !parquet {
+            let problem = "is for Parquet only: files of nothing but ids are one run of tokens";
+            self.wrong("pack", pack, problem, "leave it out, or leave out the output's `format`");
         }
-        if let Some(length) = &keys.length {
-            self.wrong("length", length, "has no meaning without packing", "leave it out");
+        if let Some(column) = keys.columns.first().filter(|_| parquet) {
+            let problem = "cannot pass through: packed rows are not documents";
+            self.wrong("columns", column, problem, "leave them out, or leave out `pack`");
         }
+        Some(Packing::new(rule, self.packed_length(pack, &keys.length)))
+    }
+
+    fn packed_length(&mut self, pack: &Given<Option<PackRule>>, field: &Field<u64>) -> usize {
+        if field.is_none() {
+            let problem = format!("{} wants a {}", self.origin.name("pack"), self.origin.name("length"));
+            let help = "it is the number of token ids in a row, such as 2048";
+            self.missing("length", pack.span.clone(), &problem, help);
+        }
+        let length = self.at_least_one("length", field).map_or(1, place64);
+        if let Some(given) = field.as_ref().filter(|_| length > MAX_PACKED_LENGTH) {
+            self.wrong("length", given, "is too long", &format!("it is {MAX_PACKED_LENGTH} at most"));
+        }
+        length
     }
 
     /// Tells what a format other than Parquet has no place for.

@@ -15,6 +15,9 @@ pub(super) fn recipe_hash(plan: &Plan, uris: &[&str]) -> String {
         "train": plan.train.as_ref().map(train),
         "encode": plan.encode.as_ref().map(encode),
     });
+    if let Some(pack) = plan.encode.as_ref().and_then(|encode| encode.pack) {
+        canonical["pack"] = json!(pack);
+    }
     if !plan.counts.is_empty() {
         canonical["counts"] = json!({ "files": plan.counts, "weights": plan.weights });
     }

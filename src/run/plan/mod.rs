@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use crate::count::Boundary;
 use crate::encode::SpecialPolicy;
 use crate::sample::SampleConfig;
-use crate::sink::{Compression, OutputFormat};
+use crate::sink::{Compression, OutputFormat, Packing};
 use crate::source::SourceSpec;
 use crate::split::SplitPattern;
 use crate::train::TrainConfig;
@@ -99,6 +99,8 @@ pub struct EncodePlan {
     pub bos: Option<String>,
     /// The special token put after every document, likewise.
     pub eos: Option<String>,
+    /// How documents are packed into rows; without it each is a row.
+    pub pack: Option<Packing>,
     /// How ids are compressed.
     pub compression: Compression,
     /// What kind of files they are written to.

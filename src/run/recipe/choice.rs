@@ -1,7 +1,7 @@
 use crate::count::Boundary;
 use crate::encode::SpecialPolicy;
 use crate::run::plan::Documents;
-use crate::sink::{Compression, OutputFormat};
+use crate::sink::{Compression, OutputFormat, PackRule};
 use crate::source::{self, DocumentRule, OnBadInput};
 use crate::split::{Named, SplitPattern};
 use crate::train::TieBreak;
@@ -75,6 +75,9 @@ choices! {
     }
     OutputFormat {
         "parquet" => OutputFormat::Parquet, "bin" => OutputFormat::Bin, "megatron" => OutputFormat::Megatron,
+    }
+    Option<PackRule> {
+        "none" => None, "concat" => Some(PackRule::Concat), "best-fit" => Some(PackRule::BestFit),
     }
     SpecialTokensAt { "end" => SpecialTokensAt::End, "start" => SpecialTokensAt::Start }
     vocab::Format {

@@ -5,7 +5,7 @@ use crate::count::Boundary;
 use crate::encode::SpecialPolicy;
 use crate::run::plan::Documents;
 use crate::sample::Weight;
-use crate::sink::{Compression, OutputFormat};
+use crate::sink::{Compression, OutputFormat, PackRule};
 use crate::source::{self, DocumentRule, OnBadInput};
 use crate::split::SplitPattern;
 use crate::train::{Score, TieBreak};
@@ -107,8 +107,8 @@ pub struct EncodeKeys {
     pub bos: Field<Option<String>>,
     /// `eos`; the value is `None` where `false` is written.
     pub eos: Field<Option<String>>,
-    /// `pack`
-    pub pack: Field<String>,
+    /// `pack`; the value is `None` where `none` is written.
+    pub pack: Field<Option<PackRule>>,
     /// `length`
     pub length: Field<u64>,
     /// `compression`

@@ -107,7 +107,7 @@ fn read_encode(mut section: Section<'_, '_, '_>) -> EncodeKeys {
         special: section.get("special", value::choice),
         bos: section.get("bos", value::token),
         eos: section.get("eos", value::token),
-        pack: section.get("pack", value::text),
+        pack: section.get("pack", value::choice),
         length: section.get("length", value::whole),
         compression: section.get("compression", value::choice),
     };

@@ -16,7 +16,7 @@ fn what_the_footer_says_of_a_row_group_can_be_kept() {
         let shape = FileShape::new(schema.clone(), compression, &Declaration::default()).expect("legal");
         let file = ParquetFile::new(Hashed::new(Vec::new()), "memory".into(), &shape).expect("a file");
         let mut group = RowGroup::default();
-        let mut batch = Rows::new(batch_with(&rows, &names), &schema).expect("rows");
+        let mut batch = Rows::new(batch_with(&rows, &names), &shape).expect("rows");
         assert_eq!(group.take(&mut batch, 0..rows.len()), rows.len());
         let Columns { chunks, metadata } = chunk::encode(group, &shape, file.writers()).expect("columns");
         let kept = footer::from_bytes(&metadata, &shape.columns).expect("the same footer");

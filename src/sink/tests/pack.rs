@@ -1,0 +1,274 @@
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
+use bytes::Bytes;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use proptest::prelude::*;
+
+use super::dataset::{config, contents, unit};
+use super::*;
+use crate::error::ErrorKind;
+use crate::observer::Silent;
+use crate::sink::row_group::GROUP_IDS;
+use crate::sink::{
+    Contents, DatasetConfig, DatasetWriter, Manifest, OutputFolder, OutputFormat, PackRule, Packing, Span,
+};
+use crate::source::Identity;
+use crate::units::{place, place64};
+
+/// Documents whose ids tell their number and the place in them.
+fn documents(lengths: &[Option<usize>]) -> Vec<Row> {
+    let document = |(number, length): (usize, &Option<usize>)| {
+        let id = |place| u32::try_from(number * 1_000 + place).expect("small");
+        length.map(|length| (0..length).map(id).collect())
+    };
+    lengths.iter().enumerate().map(document).collect()
+}
+
+/// The same documents each time, with nulls and empty ones among them, many longer than a row of 16.
+fn some_documents() -> Vec<Row> {
+    let length = |number: usize| match number % 9 {
+        4 => None,
+        7 => Some(0),
+        _ => Some(number * 7_919 % 61 % (1 + number % 50)),
+    };
+    documents(&(0..150).map(length).collect::<Vec<_>>())
+}
+
+/// Consecutive documents as batches of these sizes in turn.
+fn batches(documents: &[Row], sizes: &[usize]) -> Vec<TokenBatch> {
+    let (mut start, mut sizes) = (0, sizes.iter().cycle());
+    let mut batches = Vec::new();
+    while start < documents.len() {
+        let end = documents.len().min(start + sizes.next().expect("a size"));
+        batches.push(TokenBatch { first_row: amount(start), ..batch(&documents[start..end]) });
+        start = end;
+    }
+    batches
+}
+
+fn declared(packing: Packing) -> Declaration {
+    Declaration { pack: Some(packing), ..Declaration::default() }
+}
+
+/// Writes a file in memory: its bytes and what it holds.
+fn write_packed(packing: Packing, batches: Vec<TokenBatch>, threads: usize) -> (Vec<u8>, Contents) {
+    let schema = output_schema(&[]).expect("legal columns");
+    let shape = FileShape::new(schema, Compression::Default, &declared(packing)).expect("a legal packing");
+    let mut writer =
+        ShardWriter::new(Vec::new(), "memory", &shape, &Encoders::start(threads)).expect("a writer");
+    for batch in batches {
+        writer.write(batch).expect("a written batch");
+    }
+    let done = writer.close().expect("a finished file");
+    (done.out, done.contents)
+}
+
+/// The rows of a file, each as the documents or parts in it.
+fn read_packed(bytes: &[u8]) -> Vec<Vec<Vec<u32>>> {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(Bytes::copy_from_slice(bytes)).expect("a file");
+    let mut rows = Vec::new();
+    for batch in reader.build().expect("a reader") {
+        let batch = batch.expect("rows");
+        let numbers = |column: &dyn Array, row: usize| -> Vec<u32> {
+            let values = column.as_list::<i32>().value(row);
+            values.as_primitive::<Int32Type>().values().iter().map(|&id| id.unsigned_abs()).collect()
+        };
+        for row in 0..batch.num_rows() {
+            let ids = numbers(batch.column(0), row);
+            let length = batch.column(1).as_primitive::<Int32Type>().value(row);
+            assert_eq!(amount(ids.len()), u64::from(length.unsigned_abs()));
+            let mut rest = ids.as_slice();
+            let mut parts = Vec::new();
+            for length in numbers(batch.column(2), row) {
+                let (part, behind) = rest.split_at(place(length));
+                assert!(!part.is_empty());
+                parts.push(part.to_vec());
+                rest = behind;
+            }
+            assert!(rest.is_empty());
+            rows.push(parts);
+        }
+    }
+    rows
+}
+
+/// Documents as packing is to take them: those that have ids.
+fn with_ids(documents: &[Row]) -> Vec<Vec<u32>> {
+    documents.iter().flatten().filter(|document| !document.is_empty()).cloned().collect()
+}
+
+/// Best-fit as one would say it, for documents of one window.
+fn obvious_best_fit(documents: &[Row], length: usize) -> Vec<Vec<Vec<u32>>> {
+    let pieces: Vec<Vec<u32>> = with_ids(documents)
+        .iter()
+        .flat_map(|document| document.chunks(length).map(<[u32]>::to_vec))
+        .collect();
+    let mut longest_first = pieces;
+    longest_first.sort_by_key(|piece| (std::cmp::Reverse(piece.len()), piece[0]));
+    let mut rows: Vec<Vec<Vec<u32>>> = Vec::new();
+    for piece in longest_first {
+        let room = |row: &Vec<Vec<u32>>| length - row.iter().map(Vec::len).sum::<usize>();
+        let fullest = rows.iter_mut().filter(|row| room(row) >= piece.len()).min_by_key(|row| room(row));
+        match fullest {
+            Some(row) => row.push(piece),
+            None => rows.push(vec![piece]),
+        }
+    }
+    rows.iter_mut().for_each(|row| row.sort());
+    rows.sort_by_key(|row| row.last().map(|piece| piece[0]));
+    rows
+}
+
+/// How many documents do not lie in one row.
+fn cut(rows: &[Vec<Vec<u32>>]) -> u64 {
+    let mut parts = std::collections::BTreeMap::<u32, u64>::new();
+    rows.iter().flatten().for_each(|part| *parts.entry(part[0] / 1_000).or_default() += 1);
+    amount(parts.values().filter(|&&parts| parts > 1).count())
+}
+
+fn lengths() -> impl Strategy<Value = Vec<Option<usize>>> {
+    let length = prop_oneof![6 => 0_usize..12, 2 => 0_usize..40, 1 => 0_usize..300];
+    prop::collection::vec(prop::option::weighted(0.9, length), 0..60)
+}
+
+proptest! {
+    #[test]
+    fn every_token_is_packed_once_and_in_its_order(
+        lengths in lengths(),
+        rule in prop_oneof![Just(PackRule::Concat), Just(PackRule::BestFit)],
+        length in 1_usize..40,
+        window in 1_usize..200,
+        sizes in prop::collection::vec(1_usize..20, 1..5),
+        threads in 1_usize..4,
+    ) {
+        let documents = documents(&lengths);
+        let packing = Packing { rule, length, window };
+        let (bytes, found) = write_packed(packing, batches(&documents, &sizes), threads);
+        let (whole, same) = write_packed(packing, batches(&documents, &[60]), 1);
+        prop_assert!(bytes == whole && found == same);
+        let rows = read_packed(&bytes);
+        let sum: usize = documents.iter().flatten().map(Vec::len).sum();
+        prop_assert_eq!((found.rows, found.tokens), (amount(rows.len()), amount(sum)));
+        prop_assert_eq!(found.documents, amount(documents.len()));
+        prop_assert_eq!(found.null_documents, amount(documents.iter().filter(|row| row.is_none()).count()));
+        prop_assert_eq!(found.cut_documents, cut(&rows));
+        prop_assert!(rows.iter().all(|row| row.iter().map(Vec::len).sum::<usize>() <= length));
+        // The ids of each document, in the order of the rows.
+        let mut packed: Vec<u32> = rows.iter().flatten().flatten().copied().collect();
+        let all: Vec<u32> = with_ids(&documents).concat();
+        match rule {
+            PackRule::Concat => {
+                let full = rows.len().saturating_sub(1);
+                prop_assert!(rows[..full].iter().all(|row| row.iter().map(Vec::len).sum::<usize>() == length));
+            }
+            PackRule::BestFit => {
+                packed.sort_by_key(|id| id / 1_000);
+                let parts = rows.iter().flatten();
+                let whole = parts.filter(|part| documents[place(part[0]) / 1_000].as_ref().is_some_and(|all| all == *part));
+                let short = with_ids(&documents).iter().filter(|document| document.len() <= length).count();
+                prop_assert_eq!(whole.count(), short);
+            }
+        }
+        prop_assert_eq!(packed, all);
+    }
+
+    #[test]
+    fn best_fit_is_what_its_definition_says(lengths in lengths(), length in 1_usize..40) {
+        let documents = documents(&lengths);
+        let packing = Packing::new(PackRule::BestFit, length);
+        let (bytes, _) = write_packed(packing, batches(&documents, &[7]), 2);
+        prop_assert_eq!(read_packed(&bytes), obvious_best_fit(&documents, length));
+    }
+}
+
+fn job(packing: Packing) -> DatasetConfig {
+    DatasetConfig { declaration: declared(packing), ..config(vec![vec![unit("in", None)]], 600) }
+}
+
+/// Writes what is missing in batches of `size`, up to so many of them.
+fn write_on(folder: &Path, packing: Packing, size: usize, most: usize) -> (usize, Option<Manifest>) {
+    let documents = some_documents();
+    let folder = OutputFolder::open(folder).expect("the folder");
+    let mut writer = DatasetWriter::create(&folder, job(packing), &Silent).expect("a writer");
+    let (reused, mut written) = (writer.reused().row_groups, 0);
+    for span in writer.missing() {
+        let Span { from, documents: count, .. } = writer.begin(span).expect("a span");
+        let first = place64(from.row);
+        let end = count.map_or(documents.len(), |count| first + place64(count));
+        for mut batch in batches(&documents[first..end], &[size]) {
+            if written == most {
+                return (reused, None);
+            }
+            batch.first_row += from.row;
+            writer.write(batch).expect("a batch");
+            written += 1;
+        }
+        writer.end(span).expect("the end of a span");
+    }
+    let (manifest, sum) = writer.finish(|_, _| Ok(Identity::Generated)).expect("an output");
+    assert_eq!((sum.documents, sum.rows), (amount(documents.len()), manifest.rows()));
+    assert_eq!(sum.tokens, amount(with_ids(&documents).concat().len()));
+    manifest.write(folder.path()).expect("a manifest");
+    manifest.verify(folder.path(), &Silent).expect("as the manifest says");
+    (reused, Some(manifest))
+}
+
+#[test]
+fn packing_goes_on_where_it_was_killed() {
+    for (rule, window) in [(PackRule::Concat, 16), (PackRule::Concat, 100), (PackRule::BestFit, 64)] {
+        let packing = Packing { rule, length: 16, window };
+        let whole = tempfile::tempdir().expect("a folder");
+        assert!(write_on(whole.path(), packing, 150, usize::MAX).1.is_some());
+        let whole = contents(whole.path());
+        assert!(whole.len() > 4, "several data files");
+        let mut groups = 0;
+        for most in 1..38 {
+            let folder = tempfile::tempdir().expect("a folder");
+            assert!(write_on(folder.path(), packing, 4, most).1.is_none());
+            let (reused, manifest) = write_on(folder.path(), packing, 3, usize::MAX);
+            groups += reused;
+            assert!(manifest.is_some() && contents(folder.path()) == whole, "{rule:?} after {most} batches");
+        }
+        assert!(groups > 20, "{groups} row groups used again");
+    }
+}
+
+#[test]
+fn of_packed_files_only_the_damaged_one_is_written_again() {
+    for rule in [PackRule::Concat, PackRule::BestFit] {
+        let packing = Packing { rule, length: 16, window: 64 };
+        let folder = tempfile::tempdir().expect("a folder");
+        write_on(folder.path(), packing, 10, usize::MAX);
+        let whole = contents(folder.path());
+        std::fs::write(folder.path().join("data/train-00001.parquet"), "PAR1").expect("a damaged file");
+        assert!(write_on(folder.path(), packing, 7, 12).1.is_some(), "{rule:?}");
+        assert!(contents(folder.path()) == whole, "{rule:?}");
+    }
+}
+
+#[test]
+fn documents_without_tokens_make_no_rows() {
+    for rule in [PackRule::Concat, PackRule::BestFit] {
+        let (bytes, found) = write_packed(Packing::new(rule, 8), vec![batch(&[None, Some(vec![])])], 1);
+        assert!(read_packed(&bytes).is_empty());
+        assert_eq!((found.rows, found.documents, found.null_documents), (0, 2, 1));
+    }
+}
+
+#[test]
+fn what_cannot_be_packed_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = OutputFolder::open(folder.path()).expect("a folder");
+    let packing = Packing::new(PackRule::Concat, 8);
+    let column = strings("name", &[Some("x")]);
+    let mut with_columns = job(packing);
+    with_columns.columns = column.schema().fields().to_vec();
+    let mut flat = job(packing);
+    flat.plan = flat.plan.with_format(OutputFormat::Bin);
+    let lengths = [0, GROUP_IDS + 1].map(|length| job(Packing { length, ..packing }));
+    for job in [with_columns, flat].into_iter().chain(lengths) {
+        let error = DatasetWriter::create(&folder, job, &Silent).map(|_| ()).expect_err("refused");
+        assert!(error.kind() == ErrorKind::Usage && error.help().is_some(), "{error}");
+    }
+}

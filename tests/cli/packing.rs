@@ -1,0 +1,50 @@
+use super::*;
+
+/// Runs a command and gives its code, what it printed and what it said.
+fn run(folder: &TempDir, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = tokenmill(folder).args(arguments).output().expect("a run");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+fn trained() -> TempDir {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let train =
+        ["train", "a.txt", "-o", "tokenizer", "--vocab-size", "270", "--special-token", "<end>", "--quiet"];
+    assert_eq!(run(&folder, &train).0, Some(0));
+    folder
+}
+
+const ENCODE: [&str; 10] =
+    ["encode", "a.txt", "-t", "tokenizer", "-o", "out", "--documents", "line", "--eos", "<end>"];
+
+#[test]
+fn packed_rows_are_told_verified_and_decoded_row_by_row() {
+    let folder = trained();
+    let (code, _, said) = run(&folder, &[&ENCODE[..], &["--pack", "concat", "--length", "8"]].concat());
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("packed by concat into") && said.contains("rows of 8 tokens"), "{said}");
+    let card = fs::read_to_string(folder.path().join("out/README.md")).expect("a card");
+    assert!(card.contains("rows of up to 8 tokens, packed from 3 documents"), "{card}");
+    assert!(card.contains(r#"{"name":"seq_lengths","sequence":"int32"}"#), "{card}");
+    assert_eq!(run(&folder, &["verify", "out"]).0, Some(0));
+    let (code, text, said) = run(&folder, &["decode", "out", "-t", "tokenizer"]);
+    assert_eq!(code, Some(0), "{said}");
+    let lines: Vec<&str> = TEXT.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!(text.replace('\n', ""), format!("{}<end>", lines.join("<end>")));
+    let compare = ["decode", "out", "-t", "tokenizer", "--verify", "a.txt", "--documents", "line"];
+    let (code, _, said) = run(&folder, &compare);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("packed"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_packed_is_named() {
+    let folder = trained();
+    let refused = |more: &[&str], said: &[&str]| refuses(&folder, &[&ENCODE[..], more].concat(), 2, said);
+    refused(&["--pack", "best-fit"], &["--length", "2048"]);
+    refused(&["--length", "8"], &["--length", "--pack"]);
+    refused(&["--pack", "concat", "--length", "8", "--output-format", "bin"], &["--pack", "Parquet"]);
+    refused(&["--pack", "concat", "--length", "8", "--columns", "id"], &["--columns", "packed rows"]);
+}
