@@ -5,6 +5,8 @@
 //! sequences. With a split the sequences are the distinct pieces and their counts; without one they
 //! are the documents. So there is one merge loop, one tie rule, and one encoder for both.
 //!
+//! To encode and decode texts in a program, begin with [`Tokenizer`]; whole jobs go through [`run`].
+//!
 //! The modules stand in the order in which data flows, and each knows only those before it that it
 //! needs (`ARCHITECTURE.md` has the graph).
 
@@ -36,6 +38,7 @@ pub mod sink;
 pub mod report;
 pub mod run;
 
+pub use encode::{DecodeStream, Tokenizer};
 pub use error::{Error, ErrorKind, Result};
 pub use observer::{Observer, Stage};
 pub use units::{Count, TokenId};

@@ -1,6 +1,6 @@
 //! Turns text into token ids.
 //!
-//! One shared, read-only [`Encoder`]; one cheap [`Worker`] a thread. Knows nothing of counting and
+//! One shared, read-only [`Encoder`]; one cheap [`Worker`] a thread; and both in one behind [`Tokenizer`]. Knows nothing of counting and
 //! training: a tokenizer from elsewhere encodes as well as ours.
 //!
 //! First, where the vocabulary says so, added tokens are found in a text and what stands between them is normalized;
@@ -25,6 +25,8 @@ mod encoder;
 mod worker;
 mod stretches;
 mod batches;
+mod tokenizer;
+mod stream;
 #[doc(hidden)]
 pub mod reference;
 
@@ -36,4 +38,6 @@ pub use batches::{EncodeFacts, encode_batches};
 pub use config::{EncodeConfig, SpecialPolicy};
 pub use encoder::Encoder;
 pub use method::Method;
+pub use stream::DecodeStream;
+pub use tokenizer::Tokenizer;
 pub use worker::Worker;

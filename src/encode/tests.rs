@@ -16,6 +16,7 @@ use crate::vocab::{AddedToken, RankedMerge, SpecialTokensAt, Vocabulary, Vocabul
 mod batches;
 mod prepared;
 mod specials;
+mod tokenizer;
 
 /// Long runs of few letters now and then, or any bytes.
 pub(super) fn text() -> impl Strategy<Value = Vec<u8>> {

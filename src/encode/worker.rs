@@ -18,6 +18,9 @@ const WINDOW: usize = 8 << 10;
 /// How many pieces are looked up together.
 const AHEAD: usize = 64;
 
+/// Room for so many ids is kept with a worker's memory at most.
+const KEPT_IDS: usize = 1 << 20;
+
 /// One thread's encoder: the shared one, and scratch memory of its own.
 ///
 /// **Memory:** at most 8 MiB for pieces met before, and what the longest result of [`encode`](Worker::encode)
@@ -34,6 +37,15 @@ pub struct Worker<'e> {
     specials: u64,
 }
 
+/// A worker's memory without the worker: pieces met before, and scratch.
+pub(super) struct Memory {
+    cache: Cache,
+    merger: Merger,
+    scratch: longest_match::Scratch,
+    ends: Vec<u32>,
+    ids: Vec<TokenId>,
+}
+
 impl<'e> Worker<'e> {
     pub(super) fn new(encoder: &'e Encoder, observer: &'e dyn Observer) -> Worker<'e> {
         Worker { observer, ..Worker::with_cache(encoder, Cache::new(cache::LINES)) }
@@ -41,7 +53,22 @@ impl<'e> Worker<'e> {
 
     pub(super) fn with_cache(encoder: &'e Encoder, cache: Cache) -> Worker<'e> {
         let (merger, scratch, ends, ids) = Default::default();
+        Worker::with_memory(encoder, Memory { cache, merger, scratch, ends, ids })
+    }
+
+    /// Takes up the memory of an earlier worker of the same encoder.
+    pub(super) fn with_memory(encoder: &'e Encoder, memory: Memory) -> Worker<'e> {
+        let Memory { cache, merger, scratch, ends, ids } = memory;
         Worker { encoder, observer: &Silent, cache, merger, scratch, ends, ids, specials: 0 }
+    }
+
+    /// Gives back the memory, for a later worker.
+    pub(super) fn into_memory(self) -> Memory {
+        let Worker { cache, merger, scratch, ends, mut ids, .. } = self;
+        if ids.capacity() > KEPT_IDS {
+            ids = Vec::new();
+        }
+        Memory { cache, merger, scratch, ends, ids }
     }
 
     /// Encodes a whole document. The slice is valid until the next call: the buffer is reused.

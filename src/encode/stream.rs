@@ -1,0 +1,79 @@
+use std::str::from_utf8;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::units::TokenId;
+use crate::vocab::Vocabulary;
+
+/// Decodes token ids one by one, as a model gives them, to text that never ends within a character.
+///
+/// What it gives, put together, is the whole decoded text with U+FFFD for what is not UTF-8, as
+/// [`String::from_utf8_lossy`] has it.
+///
+/// ```
+/// use tokenmill::Tokenizer;
+/// use tokenmill::encode::EncodeConfig;
+/// # use tokenmill::{split::SplitPattern, train::Merges, vocab::{SpecialTokensAt, Vocabulary}};
+///
+/// # fn main() -> tokenmill::Result<()> {
+/// # let vocabulary = Vocabulary::from_merges(&Merges::default(), &[], SpecialTokensAt::End, SplitPattern::None)?;
+/// // A vocabulary of the 256 bytes alone.
+/// let tokenizer = Tokenizer::new(vocabulary, EncodeConfig::default())?;
+/// let mut stream = tokenizer.decode_stream();
+/// assert_eq!(stream.push(0xC3)?, "");
+/// assert_eq!(stream.push(0xA9)?, "é");
+/// assert_eq!(stream.push(0xC3)?, "");
+/// assert_eq!(stream.finish(), "\u{FFFD}");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// **Memory:** the text of the last id, and up to three bytes of a character.
+pub struct DecodeStream {
+    vocabulary: Arc<Vocabulary>,
+    /// Bytes of which it is open what they mean: at most the begin of a character, between calls.
+    open: Vec<u8>,
+    text: String,
+}
+
+impl DecodeStream {
+    pub(super) fn new(vocabulary: Arc<Vocabulary>) -> DecodeStream {
+        DecodeStream { vocabulary, open: Vec::new(), text: String::new() }
+    }
+
+    /// Takes the next id and gives the text that is complete with it, which may be empty. A special token gives its
+    /// text.
+    ///
+    /// # Errors
+    /// The id is not in use; the stream is as it was then.
+    pub fn push(&mut self, id: u32) -> Result<&str> {
+        self.vocabulary.decode(&[TokenId::new(id)], &mut self.open)?;
+        self.text.clear();
+        let mut rest = self.open.as_slice();
+        while let Err(error) = from_utf8(rest) {
+            let (valid, behind) = rest.split_at(error.valid_up_to());
+            self.text.extend(from_utf8(valid));
+            rest = behind;
+            let Some(invalid) = error.error_len() else { break };
+            self.text.push(char::REPLACEMENT_CHARACTER);
+            rest = &rest[invalid..];
+        }
+        if let Ok(valid) = from_utf8(rest) {
+            self.text.push_str(valid);
+            rest = &[];
+        }
+        let done = self.open.len() - rest.len();
+        self.open.drain(..done);
+        Ok(&self.text)
+    }
+
+    /// Ends the text: a character that is not complete becomes U+FFFD. The next id begins another text.
+    pub fn finish(&mut self) -> &str {
+        self.text.clear();
+        if !self.open.is_empty() {
+            self.text.push(char::REPLACEMENT_CHARACTER);
+        }
+        self.open.clear();
+        &self.text
+    }
+}

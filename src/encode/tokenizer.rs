@@ -1,0 +1,197 @@
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rayon::prelude::*;
+
+use super::config::{EncodeConfig, SpecialPolicy};
+use super::encoder::Encoder;
+use super::fault::InRow;
+use super::stream::DecodeStream;
+use super::worker::{Memory, Worker};
+use crate::error::Result;
+use crate::observer::Silent;
+use crate::units::{TokenId, amount};
+use crate::vocab::{self, LoadOptions, Vocabulary};
+
+/// Texts of a batch are handed to threads in chunks of at most so many.
+const CHUNK: usize = 256;
+
+/// Turns texts into token ids and back: a vocabulary with all that encoding needs.
+///
+/// It can be used by any number of threads at once, and a clone is the same tokenizer again for the price of a
+/// reference. Texts are any bytes, UTF-8 or not.
+///
+/// ```
+/// use tokenmill::Tokenizer;
+/// # use tokenmill::{count::PieceCounts, Count, observer::Silent, split::SplitPattern};
+/// # use tokenmill::{train::{TrainConfig, learn_merges}, vocab::{Format, SpecialTokensAt, Vocabulary, write}};
+///
+/// # fn main() -> tokenmill::Result<()> {
+/// # let folder = tempfile::tempdir().expect("a folder");
+/// # let folder = folder.path();
+/// # let text: &[u8] = "how much wood would a woodchuck chuck? é".as_bytes();
+/// # let sequences: PieceCounts = [(text, Count::ONE)].into_iter().collect();
+/// # let learned = learn_merges(sequences, &TrainConfig::new(20), &Silent)?;
+/// # let specials = ["<|endoftext|>".to_owned()];
+/// # let made = Vocabulary::from_merges(&learned.merges, &specials, SpecialTokensAt::End, SplitPattern::None)?;
+/// # write(&made, Format::Hf, folder, &Default::default())?;
+/// let tokenizer = Tokenizer::from_file(folder.join("tokenizer.json"))?;
+/// let ids = tokenizer.encode("would a woodchuck chuck?")?;
+/// assert_eq!(tokenizer.decode(&ids)?, b"would a woodchuck chuck?");
+/// assert_eq!(tokenizer.count("would a woodchuck chuck?")?, ids.len());
+///
+/// let batch = tokenizer.encode_batch(&["how much wood", "would"])?;
+/// assert_eq!(batch[1], tokenizer.encode("would")?);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// **Memory:** that of a [`Vocabulary`] and an [`Encoder`]; and for as many calls as have run at the same time that of
+/// a [`Worker`], which is kept for later calls.
+#[derive(Clone)]
+pub struct Tokenizer(Arc<Inner>);
+
+struct Inner {
+    vocabulary: Arc<Vocabulary>,
+    encoder: Encoder,
+    /// The memory of workers that have nothing to do.
+    idle: Mutex<Vec<Memory>>,
+}
+
+impl Tokenizer {
+    /// Reads a tokenizer from a file or folder in any format that [`vocab::load`] knows: `tokenizer.json`, ranks
+    /// of tiktoken (those of OpenAI by their names, others with what stands beside them), a `.model` of minbpe,
+    /// or GPT-2's `vocab.json` and `merges.txt`.
+    ///
+    /// Special tokens are taken as text, and nothing is put around texts, whatever the file's own program does.
+    ///
+    /// # Errors
+    /// Those of [`vocab::load`] and [`Encoder::new`].
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Tokenizer> {
+        let vocabulary = vocab::load(path.as_ref(), &LoadOptions::default(), &Silent)?;
+        Tokenizer::new(vocabulary, EncodeConfig::default())
+    }
+
+    /// Makes a tokenizer of a vocabulary: one just trained, or one that was loaded with options.
+    ///
+    /// # Errors
+    /// Those of [`Encoder::new`].
+    pub fn new(vocabulary: impl Into<Arc<Vocabulary>>, config: EncodeConfig) -> Result<Tokenizer> {
+        let vocabulary = vocabulary.into();
+        let encoder = Encoder::new(&vocabulary, config)?;
+        Ok(Tokenizer(Arc::new(Inner { vocabulary, encoder, idle: Mutex::default() })))
+    }
+
+    /// The tokenizer with the same vocabulary that deals with the text of special tokens by another policy.
+    ///
+    /// ```
+    /// use tokenmill::Tokenizer;
+    /// use tokenmill::encode::{EncodeConfig, SpecialPolicy};
+    /// # use tokenmill::{split::SplitPattern, train::Merges, vocab::{SpecialTokensAt, Vocabulary}};
+    ///
+    /// # fn main() -> tokenmill::Result<()> {
+    /// # let (merges, specials) = (Merges::default(), ["<end>".to_owned()]);
+    /// # let vocabulary = Vocabulary::from_merges(&merges, &specials, SpecialTokensAt::End, SplitPattern::None)?;
+    /// let tokenizer = Tokenizer::new(vocabulary, EncodeConfig::default())?;
+    /// let end = tokenizer.special_token("<end>").expect("the vocabulary has it");
+    /// assert_eq!(tokenizer.count("<end>")?, 5);
+    /// assert_eq!(tokenizer.with_special(SpecialPolicy::Allow)?.encode("<end>")?, [end]);
+    /// assert!(tokenizer.with_special(SpecialPolicy::Forbid)?.encode("<end>").is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Encoder::new`].
+    pub fn with_special(&self, policy: SpecialPolicy) -> Result<Tokenizer> {
+        let config = EncodeConfig { special: policy, ..self.0.encoder.config() };
+        Tokenizer::new(Arc::clone(&self.0.vocabulary), config)
+    }
+
+    /// The token ids of a text, which is encoded as a whole document.
+    ///
+    /// # Errors
+    /// As [`Worker::encode`].
+    pub fn encode(&self, text: impl AsRef<[u8]>) -> Result<Vec<u32>> {
+        self.work(|worker| ids(worker, text.as_ref()))
+    }
+
+    /// The token ids of each text, in their order. All threads of the current rayon pool work on them.
+    ///
+    /// # Errors
+    /// As [`Worker::encode`], for the first text that fails, with its place.
+    pub fn encode_batch<T: AsRef<[u8]> + Sync>(&self, texts: &[T]) -> Result<Vec<Vec<u32>>> {
+        let size = (texts.len() / (8 * rayon::current_num_threads())).clamp(1, CHUNK);
+        let encode = |(place, text): (usize, &T), worker: &mut Worker<'_>| {
+            let in_row = |cause| InRow::wrap("the batch".to_owned(), amount(place), cause);
+            ids(worker, text.as_ref()).map_err(in_row)
+        };
+        let chunks = texts.par_chunks(size).enumerate().map(|(chunk, texts)| {
+            let numbered = (chunk * size..).zip(texts);
+            self.work(|worker| numbered.map(|text| encode(text, worker)).collect::<Result<Vec<_>>>())
+        });
+        // Collected before looking, so that the first error is told and not the one that came first.
+        let chunks: Vec<Result<Vec<Vec<u32>>>> = chunks.collect();
+        let mut all = Vec::with_capacity(texts.len());
+        for chunk in chunks {
+            all.append(&mut chunk?);
+        }
+        Ok(all)
+    }
+
+    /// How many token ids a text has, without keeping them.
+    ///
+    /// # Errors
+    /// As [`Worker::encode`].
+    pub fn count(&self, text: impl AsRef<[u8]>) -> Result<usize> {
+        self.work(|worker| Ok(worker.encode(text.as_ref())?.len()))
+    }
+
+    /// The bytes that token ids stand for; a special token stands for its text.
+    ///
+    /// # Errors
+    /// An id is not in use.
+    pub fn decode(&self, ids: &[u32]) -> Result<Vec<u8>> {
+        let mut text = Vec::new();
+        for &id in ids {
+            self.0.vocabulary.decode(&[TokenId::new(id)], &mut text)?;
+        }
+        Ok(text)
+    }
+
+    /// Decodes ids that come one by one, giving text as soon as its characters are complete.
+    pub fn decode_stream(&self) -> DecodeStream {
+        DecodeStream::new(Arc::clone(&self.0.vocabulary))
+    }
+
+    /// The id of a special token, by its text.
+    pub fn special_token(&self, text: &str) -> Option<u32> {
+        self.0.vocabulary.specials().find(|token| token.text == text).map(|token| token.id.get())
+    }
+
+    /// The vocabulary.
+    pub fn vocabulary(&self) -> &Vocabulary {
+        &self.0.vocabulary
+    }
+
+    /// The encoder, for [workers](Encoder::worker) that a thread keeps to itself.
+    pub fn encoder(&self) -> &Encoder {
+        &self.0.encoder
+    }
+
+    /// Lends a worker with the memory of an earlier one, if one is idle.
+    fn work<R>(&self, work: impl FnOnce(&mut Worker<'_>) -> R) -> R {
+        let Inner { encoder, idle, .. } = &*self.0;
+        let idle = || idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = idle().pop();
+        let mut worker =
+            memory.map_or_else(|| encoder.worker(), |memory| Worker::with_memory(encoder, memory));
+        let result = work(&mut worker);
+        idle().push(worker.into_memory());
+        result
+    }
+}
+
+fn ids(worker: &mut Worker<'_>, text: &[u8]) -> Result<Vec<u32>> {
+    Ok(worker.encode(text)?.iter().map(|id| id.get()).collect())
+}
