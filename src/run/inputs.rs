@@ -8,6 +8,7 @@ use super::plan::Plan;
 use super::state::State;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sample::{SampleConfig, sample};
+use crate::sink::InputFile;
 use crate::source::{self, Documents, Identity, Incidents, OpenContext, Range, Source, Unit};
 use crate::units::amount;
 
@@ -81,6 +82,19 @@ impl Inputs {
     /// What identifies the content of a unit.
     pub(super) fn identity(&self, source: usize, unit: usize) -> Result<Identity> {
         self.sources[source].identity(unit)
+    }
+
+    /// The files of all units, in order, with what identifies them.
+    pub(super) fn files(&self) -> Result<Vec<InputFile>> {
+        let mut files: Vec<InputFile> = Vec::new();
+        for source in &self.sources {
+            for (number, unit) in source.units().iter().enumerate() {
+                if files.last().is_none_or(|file| file.name != unit.name) {
+                    files.push(InputFile { name: unit.name.clone(), identity: source.identity(number)? });
+                }
+            }
+        }
+        Ok(files)
     }
 
     /// The whole input as one unit, which a shuffled or limited sample is.

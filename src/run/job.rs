@@ -178,8 +178,9 @@ impl<'a> Job<'a> {
         }
         .report()?;
         report::write(self.folder.path(), &report)?;
-        let manifest =
+        let mut manifest =
             encoded.map_or_else(|| self.manifest_of_tokenizer(vocabulary), |encoded| encoded.manifest);
+        manifest.inputs = self.inputs.files()?;
         manifest.write(self.folder.path())?;
         Ok(Outcome { skipped: report.skipped_inputs, report: Some(report), manifest: Some(manifest) })
     }
@@ -252,6 +253,7 @@ impl<'a> Job<'a> {
             job: self.state.fingerprint(),
             tokenizer: vocabulary.fingerprint(),
             declaration: None,
+            inputs: Vec::new(),
             files: Vec::new(),
         }
     }

@@ -333,6 +333,7 @@ impl<'a> DatasetWriter<'a> {
             job,
             tokenizer: declaration.tokenizer.clone(),
             declaration: self.shape.flat.map(|_| declaration),
+            inputs: Vec::new(),
             files,
         };
         Ok((manifest, sum))

@@ -36,8 +36,20 @@ pub struct Manifest {
     /// What files that cannot say it themselves would say of their tokens.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub declaration: Option<Declaration>,
+    /// The files that were read, in order, whatever of them is in the data files.
+    #[serde(default)]
+    pub inputs: Vec<InputFile>,
     /// The data files, in order.
     pub files: Vec<OutputFile>,
+}
+
+/// A file that a run has read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputFile {
+    /// Its path or URI; of a file of the hub with the commit.
+    pub name: String,
+    /// What identifies its content.
+    pub identity: Identity,
 }
 
 /// A data file of an output.

@@ -25,6 +25,7 @@ fn output(folder: &Path) -> Manifest {
         job: "j".to_owned(),
         tokenizer: "t".to_owned(),
         declaration: None,
+        inputs: Vec::new(),
         files: vec![file],
     }
 }

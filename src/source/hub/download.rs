@@ -34,7 +34,7 @@ pub(super) fn download(
         observer.advanced(Stage::Download, entry.bytes);
         return cache.link(etag, commit, &entry.path);
     };
-    let landing = Landing { http, url, entry, observer };
+    let landing = Landing { http, url, entry, observer, what: &what };
     let mut told = 0;
     let mut tries = http.tries(&what);
     let mut from_before = partial.bytes()? > 0;
@@ -52,7 +52,7 @@ pub(super) fn download(
                 Some(_) if std::mem::take(&mut from_before) => partial.empty()?,
                 Some(problem) => {
                     partial.remove()?;
-                    return Err(broken(&entry.path, problem));
+                    return Err(broken(&what, problem));
                 }
             },
         }
@@ -61,8 +61,8 @@ pub(super) fn download(
     cache.link(etag, commit, &entry.path)
 }
 
-fn broken(path: &str, problem: String) -> Error {
-    let error = HubFault::Broken { path: path.to_owned(), problem }.with(ErrorKind::Network);
+fn broken(what: &str, problem: String) -> Error {
+    let error = HubFault::Broken { what: what.to_owned(), problem }.with(ErrorKind::Network);
     error.with_help("run the same command again; files that are whole are kept")
 }
 
@@ -72,6 +72,8 @@ struct Landing<'a> {
     url: &'a str,
     entry: &'a Entry,
     observer: &'a dyn Observer,
+    /// The file as messages name it.
+    what: &'a str,
 }
 
 impl Landing<'_> {
@@ -83,7 +85,7 @@ impl Landing<'_> {
             have = 0;
         }
         self.tell(have, told);
-        if have == self.entry.bytes && have > 0 {
+        if have == self.entry.bytes {
             return Ok(());
         }
         let mut answer = self.http.get(self.url, have)?;
@@ -94,7 +96,7 @@ impl Landing<'_> {
             if have > self.entry.bytes {
                 let problem = format!("it has more than the {} bytes that the hub lists", self.entry.bytes);
                 partial.remove().map_err(Trouble::Final)?;
-                return Err(Trouble::Final(broken(&self.entry.path, problem)));
+                return Err(Trouble::Final(broken(self.what, problem)));
             }
             partial.append(&block).map_err(Trouble::Final)?;
             self.tell(have, told);
@@ -115,7 +117,7 @@ impl Landing<'_> {
         let expected = self.entry.digest.etag();
         if let Some(etag) = head.etag.as_ref().filter(|etag| *etag != expected) {
             let problem = format!("the hub now has another file there ({etag}, not {expected})");
-            return Err(Trouble::Final(broken(&self.entry.path, problem)));
+            return Err(Trouble::Final(broken(self.what, problem)));
         }
         let start = match head.status {
             StatusCode::PARTIAL_CONTENT => text(&head.headers, "content-range").and_then(first_byte),

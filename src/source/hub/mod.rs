@@ -111,9 +111,9 @@ enum HubFault {
     #[error("{repository} has no usable {what}")]
     #[cfg(feature = "hub")]
     Answer { repository: String, what: &'static str },
-    #[error("{path} did not arrive whole: {problem}")]
+    #[error("{what} did not arrive whole: {problem}")]
     #[cfg(feature = "hub")]
-    Broken { path: String, problem: String },
+    Broken { what: String, problem: String },
     #[error("{uri} cannot be fetched: this program was built without the hub")]
     #[cfg(not(feature = "hub"))]
     Without { uri: String },

@@ -1,16 +1,16 @@
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+#[path = "../../../tests/support/hub.rs"]
+mod fake;
+
+use std::fs;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use fake::{Asked, COMMIT, CONVERTED_COMMIT, FakeHub, Fault, Part, git_hash, sha256};
 
 use super::uri::{CONVERTED, Wanted};
 use super::*;
 use crate::observer::Silent;
-use crate::source::{OpenContext, SourceSpec, content, open};
-
-const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
-const CONVERTED_COMMIT: &str = "fedcba9876543210fedcba9876543210fedcba98";
+use crate::source::{OpenContext, SourceSpec, open};
 
 #[test]
 fn uris_are_taken_apart() {
@@ -67,186 +67,80 @@ fn paths_choose_files() {
     }
 }
 
-/// What the hub on loopback has, and what it was asked.
-#[derive(Default)]
-struct Shelf {
-    /// Files by commit and path: their bytes, and whether they lie on the other host.
-    files: BTreeMap<(&'static str, String), (Vec<u8>, bool)>,
-    /// The body sent in place of a file's.
-    wrong_body: Option<Vec<u8>>,
-    /// A status for every answer.
-    status: Option<u16>,
-    asked: Vec<String>,
-    tokens_on_other_host: usize,
-    other_host: String,
-}
+const URI: &str = "hf://datasets/ns/poems";
+const SILENCE: Duration = Duration::from_millis(300);
 
-type Shared = Arc<Mutex<Shelf>>;
-
-fn serve(shelf: Shared, answer: fn(&Shared, &str, &str, bool) -> Vec<u8>) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("http://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let shelf = Arc::clone(&shelf);
-            std::thread::spawn(move || converse(stream, &shelf, answer));
-        }
-    });
-    address
-}
-
-fn converse(mut stream: TcpStream, shelf: &Shared, answer: fn(&Shared, &str, &str, bool) -> Vec<u8>) {
-    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
-    let Some(Ok(request)) = lines.next() else { return };
-    let headers: Vec<String> =
-        lines.map_while(std::result::Result::ok).take_while(|line| !line.is_empty()).collect();
-    let token = headers.iter().any(|header| header.to_ascii_lowercase().starts_with("authorization"));
-    let mut words = request.split(' ');
-    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let _ = stream.write_all(&answer(shelf, method, target, token));
-}
-
-fn response(status: &str, headers: &str, body: &[u8], method: &str) -> Vec<u8> {
-    let length = body.len();
-    let head = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n");
-    [head.as_bytes(), if method == "HEAD" { b"" } else { body }].concat()
-}
-
-/// A file as the tree lists it: a large one has the hash of its content beside that of its pointer.
-fn node(path: &str, bytes: &[u8], elsewhere: bool) -> serde_json::Value {
-    let mut node =
-        serde_json::json!({"type": "file", "oid": git_hash(bytes), "size": bytes.len(), "path": path});
-    if elsewhere {
-        node["lfs"] = serde_json::json!({
-            "oid": content::sha256(bytes).unwrap(), "size": bytes.len(), "pointerSize": 128
-        });
+/// A hub with these files of `main` (path, content, whether it is large), and how to reach it.
+fn hub(files: &[(&str, &str, bool)], cache: &Path) -> (FakeHub, HubSettings) {
+    let hub = FakeHub::start("ns/poems");
+    for (path, text, large) in files {
+        hub.put(COMMIT, path, *text, *large);
     }
-    node
-}
-
-fn git_hash(bytes: &[u8]) -> String {
-    let whole = [format!("blob {}\0", bytes.len()).as_bytes(), bytes].concat();
-    content::hash(sha1::Sha1::default(), whole.as_slice()).unwrap()
-}
-
-fn hub_answer(shelf: &Shared, method: &str, target: &str, _token: bool) -> Vec<u8> {
-    let mut shelf = shelf.lock().unwrap();
-    shelf.asked.push(format!("{method} {target}"));
-    if let Some(status) = shelf.status {
-        return response(&format!("{status} Refused"), "", b"{}", method);
-    }
-    let target = target.split('?').next().unwrap_or_default();
-    let not_found = || response("404 Not Found", "", b"{}", method);
-    let json = |value: serde_json::Value| {
-        response("200 OK", "Content-Type: application/json\r\n", value.to_string().as_bytes(), method)
+    let patience = Patience {
+        attempts: 3,
+        first_wait: Duration::from_millis(1),
+        longest_wait: Duration::from_secs(5),
+        silence: SILENCE,
     };
-    if let Some(revision) = target.strip_prefix("/api/datasets/ns/poems/revision/") {
-        let commit = match revision {
-            "main" | COMMIT => COMMIT,
-            "refs%2Fconvert%2Fparquet" => CONVERTED_COMMIT,
-            _ => return response("404 Not Found", "X-Error-Code: RevisionNotFound\r\n", b"{}", method),
-        };
-        return json(serde_json::json!({"id": "ns/poems", "sha": commit}));
-    }
-    if let Some(commit) = target.strip_prefix("/api/datasets/ns/poems/tree/") {
-        let files = shelf.files.iter().filter(|((of, _), _)| *of == commit);
-        return json(serde_json::Value::Array(
-            files.map(|((_, path), (bytes, elsewhere))| node(path, bytes, *elsewhere)).collect(),
-        ));
-    }
-    let Some((commit, path)) =
-        target.strip_prefix("/datasets/ns/poems/resolve/").and_then(|rest| rest.split_once('/'))
-    else {
-        return not_found();
-    };
-    let commit = if commit == COMMIT { COMMIT } else { CONVERTED_COMMIT };
-    let Some((bytes, elsewhere)) = shelf.files.get(&(commit, path.to_owned())) else { return not_found() };
-    let sha256 = content::sha256(bytes.as_slice()).unwrap();
-    if *elsewhere {
-        let headers = format!(
-            "Location: {}/{commit}/{path}\r\nX-Linked-Etag: \"{sha256}\"\r\nX-Linked-Size: {}\r\n\
-             X-Repo-Commit: {commit}\r\n",
-            shelf.other_host,
-            bytes.len()
-        );
-        return response("302 Found", &headers, b"", method);
-    }
-    let headers = format!("ETag: \"{}\"\r\nX-Repo-Commit: {commit}\r\n", git_hash(bytes));
-    response("200 OK", &headers, shelf.wrong_body.as_ref().unwrap_or(bytes), method)
-}
-
-fn other_answer(shelf: &Shared, method: &str, target: &str, token: bool) -> Vec<u8> {
-    let mut shelf = shelf.lock().unwrap();
-    shelf.tokens_on_other_host += usize::from(token);
-    let found = target.trim_start_matches('/').split_once('/').and_then(|(commit, path)| {
-        shelf.files.iter().find(|((of, at), _)| *of == commit && at == path).map(|(_, (bytes, _))| bytes)
-    });
-    match found {
-        Some(bytes) => response("200 OK", "", shelf.wrong_body.as_ref().unwrap_or(bytes), method),
-        None => response("404 Not Found", "", b"", method),
-    }
-}
-
-fn hub(files: &[(&'static str, &str, &str, bool)], cache: &Path) -> (Shared, HubSettings) {
-    let shelf = Shared::default();
-    let other_host = serve(Arc::clone(&shelf), other_answer);
-    let endpoint = serve(Arc::clone(&shelf), hub_answer);
-    let mut filled = shelf.lock().unwrap();
-    filled.other_host = other_host.replace("127.0.0.1", "localhost");
-    for (commit, path, text, elsewhere) in files {
-        filled.files.insert((commit, (*path).to_owned()), (text.as_bytes().to_vec(), *elsewhere));
-    }
-    drop(filled);
-    let (token, cache) = (Some("secret".to_owned()), cache.to_path_buf());
-    let wait = Duration::from_millis(1);
-    let patience =
-        Patience { attempts: 3, first_wait: wait, silence: Duration::from_secs(1), ..Patience::default() };
-    (shelf, HubSettings { endpoint, token, cache, offline: false, patience })
+    let (endpoint, token, cache) = (hub.endpoint.clone(), Some("secret".to_owned()), cache.to_path_buf());
+    (hub, HubSettings { endpoint, token, cache, offline: false, patience })
 }
 
 fn texts(files: &[Fetched]) -> Vec<String> {
-    files.iter().map(|((path, _), _)| std::fs::read_to_string(path).unwrap()).collect()
+    files.iter().map(|((path, _), _)| fs::read_to_string(path).unwrap()).collect()
+}
+
+/// The names in a folder of the cache.
+fn names(cache: &Path, folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(cache.join("datasets--ns--poems").join(folder)).into_iter().flatten();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn of(asked: &[Asked], part: Part) -> Vec<&Asked> {
+    asked.iter().filter(|asked| asked.part == part).collect()
 }
 
 #[test]
 fn files_land_once_in_the_standard_cache() {
     let folder = tempfile::tempdir().unwrap();
     let files = [
-        (COMMIT, "data/b.jsonl", "{\"text\": \"small\"}", false),
-        (COMMIT, "data/a.jsonl", "{\"text\": \"large\"}", true),
-        (COMMIT, "README.md", "# Poems", false),
+        ("data/b.jsonl", "{\"text\": \"small\"}", false),
+        ("data/a.jsonl", "{\"text\": \"large\"}", true),
+        ("data/empty one.jsonl", "", false),
+        ("README.md", "# Poems", false),
     ];
-    let (shelf, settings) = hub(&files, folder.path());
+    let (hub, settings) = hub(&files, folder.path());
     let uri = "hf://datasets/ns/poems/data";
     let fetched = fetch(uri, &settings, &Silent).unwrap();
-    assert_eq!(texts(&fetched), [files[1].2, files[0].2]);
-    let sha256 = content::sha256(files[1].2.as_bytes()).unwrap();
-    assert_eq!(fetched[0].1, Identity::Hub { commit: COMMIT.to_owned(), etag: sha256.clone() });
+    assert_eq!(texts(&fetched), [files[1].1, files[0].1, ""]);
+    let large = sha256(files[1].1.as_bytes());
+    assert_eq!(fetched[0].1, Identity::Hub { commit: COMMIT.to_owned(), etag: large.clone() });
     assert_eq!(fetched[0].0.1, format!("hf://datasets/ns/poems@{COMMIT}/data/a.jsonl"));
-    assert_eq!(shelf.lock().unwrap().tokens_on_other_host, 0, "the token is for the hub alone");
+    let asked = hub.asked();
+    assert!(of(&asked, Part::Api).len() > 2, "the tree has several pages");
+    assert!(
+        asked.iter().all(|asked| asked.token == (asked.part != Part::Files)),
+        "the token is for the hub alone"
+    );
 
+    assert_eq!(names(folder.path(), ""), ["blobs", "refs", "snapshots"]);
+    let mut blobs = [large.clone(), git_hash(files[0].1.as_bytes()), git_hash(b"")];
+    blobs.sort();
+    assert_eq!(names(folder.path(), "blobs"), blobs);
     let root = folder.path().join("datasets--ns--poems");
-    assert_eq!(std::fs::read_to_string(root.join("refs/main")).unwrap(), COMMIT);
-    assert_eq!(std::fs::read_to_string(root.join("blobs").join(&sha256)).unwrap(), files[1].2);
-    let link = std::fs::read_link(root.join("snapshots").join(COMMIT).join("data/a.jsonl")).unwrap();
-    assert_eq!(link, Path::new("../../../blobs").join(sha256));
-    let mut left: Vec<_> =
-        std::fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    left.sort();
-    assert_eq!(left, ["blobs", "refs", "snapshots"]);
+    assert_eq!(fs::read_to_string(root.join("refs/main")).unwrap(), COMMIT);
+    let link = fs::read_link(root.join("snapshots").join(COMMIT).join("data/a.jsonl")).unwrap();
+    assert_eq!(link, Path::new("../../../blobs").join(large));
 
-    let downloads =
-        |shelf: &Shared| shelf.lock().unwrap().asked.iter().filter(|a| a.contains("resolve")).count();
-    let before = downloads(&shelf);
     assert_eq!(fetch(uri, &settings, &Silent).unwrap(), fetched);
-    assert_eq!(downloads(&shelf), before, "nothing is downloaded again");
-
-    let asked = shelf.lock().unwrap().asked.len();
+    assert!(of(&hub.asked(), Part::Resolve).is_empty(), "nothing is downloaded again");
     let offline = HubSettings { offline: true, ..settings };
     assert_eq!(fetch(uri, &offline, &Silent).unwrap(), fetched);
     let missing = fetch("hf://datasets/ns/other", &offline, &Silent).unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::Network);
-    assert_eq!(shelf.lock().unwrap().asked.len(), asked, "offline asks nobody");
+    assert!(hub.asked().is_empty(), "offline asks nobody");
 
     let spec = SourceSpec { uri: uri.to_owned(), ..SourceSpec::default() };
     let source = open(&spec, 0, &OpenContext { hub: offline, ..OpenContext::new(&Silent) }).unwrap();
@@ -258,53 +152,174 @@ fn files_land_once_in_the_standard_cache() {
 #[test]
 fn a_dataset_without_parquet_is_read_from_its_converted_branch() {
     let folder = tempfile::tempdir().unwrap();
-    let files = [
-        (COMMIT, "poems.csv", "a,b", false),
-        (CONVERTED_COMMIT, "default/train/0000.parquet", "converted", true),
+    let (hub, settings) = hub(&[("poems.csv", "a,b", false)], folder.path());
+    hub.put(CONVERTED_COMMIT, "default/train/0000.parquet", "converted", true);
+    assert_eq!(texts(&fetch(URI, &settings, &Silent).unwrap()), ["converted"]);
+    hub.put(COMMIT, "a.parquet", "native", false);
+    assert_eq!(texts(&fetch(URI, &settings, &Silent).unwrap()), ["native"]);
+}
+
+/// What is to come of faults that do not last: the right bytes.
+#[test]
+fn what_fails_in_passing_is_tried_again() {
+    let text = "0123456789".repeat(100);
+    let cases: &[(&str, &[(Part, Fault)])] = &[
+        ("errors of the server", &[(Part::Api, Fault::Status(500, "")), (Part::Api, Fault::Status(503, ""))]),
+        ("a timeout", &[(Part::Resolve, Fault::Status(408, ""))]),
+        ("a wait in seconds", &[(Part::Resolve, Fault::Status(429, "Retry-After: 1\r\n"))]),
+        (
+            "a wait of the limit",
+            &[(Part::Resolve, Fault::Status(429, "RateLimit: \"resolvers\";r=0;t=1\r\n"))],
+        ),
+        ("a cut body", &[(Part::Files, Fault::CutAfter(300))]),
+        // Failures with progress between them are not in a row.
+        (
+            "a body cut often",
+            &[
+                (Part::Files, Fault::CutAfter(100)),
+                (Part::Files, Fault::CutAfter(100)),
+                (Part::Files, Fault::CutAfter(100)),
+                (Part::Files, Fault::CutAfter(100)),
+            ],
+        ),
+        ("a cut answer", &[(Part::Api, Fault::CutAfter(20))]),
+        ("a stall", &[(Part::Files, Fault::Stall(SILENCE * 3))]),
+        (
+            "a signature that ran out",
+            &[(Part::Files, Fault::CutAfter(300)), (Part::Files, Fault::Status(403, ""))],
+        ),
+        ("the whole for a range", &[(Part::Files, Fault::CutAfter(300)), (Part::Files, Fault::Whole)]),
+        ("a body too short", &[(Part::Files, Fault::Body(b"0123"))]),
+        (
+            "a range that is refused",
+            &[(Part::Files, Fault::CutAfter(300)), (Part::Files, Fault::Status(416, ""))],
+        ),
+        (
+            "a loop",
+            &[(Part::Resolve, Fault::Status(302, "Location: /datasets/ns/poems/resolve/main/a.parquet\r\n"))],
+        ),
     ];
-    let (shelf, settings) = hub(&files, folder.path());
-    assert_eq!(texts(&fetch("hf://datasets/ns/poems", &settings, &Silent).unwrap()), ["converted"]);
-    shelf.lock().unwrap().files.insert((COMMIT, "a.parquet".to_owned()), (b"native".to_vec(), false));
-    assert_eq!(texts(&fetch("hf://datasets/ns/poems", &settings, &Silent).unwrap()), ["native"]);
+    for (name, faults) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let (hub, settings) = hub(&[("a.parquet", &text, true)], folder.path());
+        faults.iter().cloned().for_each(|(part, fault)| hub.fail(part, fault));
+        let begun = Instant::now();
+        let fetched = fetch(URI, &settings, &Silent).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(texts(&fetched), [text.as_str()], "{name}");
+        assert_eq!(hub.faults_left(), 0, "{name}");
+        assert_eq!(begun.elapsed() >= Duration::from_secs(1), name.starts_with("a wait"), "{name}");
+        assert_eq!(names(folder.path(), "blobs"), [sha256(text.as_bytes())], "{name}");
+    }
+}
+
+/// What is to come of faults that last: an error that says what to do, and nothing under a final name.
+#[test]
+fn what_does_not_arrive_whole_does_not_land() {
+    let loops: Vec<(Part, Fault)> = (0..40).map(|_| (Part::Resolve, Fault::Loop)).collect();
+    let again = |part, fault: Fault| vec![(part, fault.clone()), (part, fault.clone()), (part, fault)];
+    let cases = [
+        ("an error page of the other host", true, vec![(Part::Files, Fault::Body(b"an error page"))]),
+        ("an error page of the hub", false, vec![(Part::Resolve, Fault::Body(b"an error page"))]),
+        ("other bytes of the same length", true, vec![(Part::Files, Fault::Body(b"wrong"))]),
+        ("another file meanwhile", false, vec![(Part::Resolve, Fault::Etag("other"))]),
+        ("another large file meanwhile", true, vec![(Part::Resolve, Fault::Etag("other"))]),
+        ("a server that fails", true, again(Part::Files, Fault::Status(500, ""))),
+        ("a host that refuses", true, again(Part::Files, Fault::Status(403, ""))),
+        ("a body that stays short", true, again(Part::Files, Fault::Body(b""))),
+        ("a loop of addresses", true, loops),
+        ("a wait that is too long", true, vec![(Part::Resolve, Fault::Status(429, "Retry-After: 900\r\n"))]),
+    ];
+    for (name, large, faults) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let (hub, settings) = hub(&[("a.parquet", "right", large)], folder.path());
+        faults.into_iter().for_each(|(part, fault)| hub.fail(part, fault));
+        let error = fetch(URI, &settings, &Silent).expect_err(name);
+        assert_eq!(error.kind(), ErrorKind::Network, "{name}: {error}");
+        assert!(error.to_string().contains("a.parquet of ns/poems"), "{name}: {error}");
+        assert!(error.help().is_some_and(|help| help.contains("run the same command again")), "{name}");
+        assert!(names(folder.path(), "snapshots").is_empty(), "{name}");
+        let blobs = names(folder.path(), "blobs");
+        assert!(blobs.iter().all(|blob| blob.ends_with(".incomplete")), "{name}: {blobs:?}");
+        while hub.faults_left() > 0 {
+            let _ = fetch(URI, &settings, &Silent);
+        }
+        assert_eq!(texts(&fetch(URI, &settings, &Silent).expect(name)), ["right"], "{name}");
+    }
 }
 
 #[test]
-fn what_does_not_arrive_whole_does_not_land() {
-    for (elsewhere, body) in [(false, "an error page"), (true, "an error page"), (true, "wrong")] {
-        let folder = tempfile::tempdir().unwrap();
-        let (shelf, settings) = hub(&[(COMMIT, "a.parquet", "right", elsewhere)], folder.path());
-        shelf.lock().unwrap().wrong_body = Some(body.as_bytes().to_vec());
-        let error = fetch("hf://datasets/ns/poems", &settings, &Silent).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Network, "{error}");
-        assert!(error.to_string().contains("a.parquet"), "{error}");
-        let root = folder.path().join("datasets--ns--poems");
-        assert!(!root.join("snapshots").exists());
-        assert_eq!(std::fs::read_dir(root.join("blobs")).unwrap().count(), 0, "neither blob nor snapshot");
-        shelf.lock().unwrap().wrong_body = None;
-        assert_eq!(texts(&fetch("hf://datasets/ns/poems", &settings, &Silent).unwrap()), ["right"]);
+fn a_download_goes_on_where_it_was_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "0123456789".repeat(100_000);
+    let (hub, settings) = hub(&[("a.parquet", &text, true)], folder.path());
+    let blobs = folder.path().join("datasets--ns--poems/blobs");
+    fs::create_dir_all(&blobs).unwrap();
+    let partial = blobs.join(format!("{}.incomplete", sha256(text.as_bytes())));
+    fs::write(&partial, &text[..700_000]).unwrap();
+    assert_eq!(texts(&fetch(URI, &settings, &Silent).unwrap()), [text.as_str()]);
+    let asked = hub.asked();
+    let sent: Vec<(usize, usize)> =
+        of(&asked, Part::Files).iter().map(|asked| (asked.from, asked.sent)).collect();
+    assert_eq!(sent, [(700_000, 300_000)]);
+
+    // What lay there was of something else: it is fetched from the beginning, once.
+    fs::remove_dir_all(folder.path().join("datasets--ns--poems/snapshots")).unwrap();
+    fs::remove_file(blobs.join(sha256(text.as_bytes()))).unwrap();
+    fs::write(&partial, "x".repeat(400_000)).unwrap();
+    assert_eq!(texts(&fetch(URI, &settings, &Silent).unwrap()), [text.as_str()]);
+    let asked = hub.asked();
+    let from: Vec<usize> = of(&asked, Part::Files).iter().map(|asked| asked.from).collect();
+    assert_eq!(from, [400_000, 0]);
+
+    // All bytes were there, and only the name was missing.
+    fs::remove_dir_all(folder.path().join("datasets--ns--poems/snapshots")).unwrap();
+    fs::rename(blobs.join(sha256(text.as_bytes())), &partial).unwrap();
+    assert_eq!(texts(&fetch(URI, &settings, &Silent).unwrap()), [text.as_str()]);
+    assert!(of(&hub.asked(), Part::Files).is_empty());
+}
+
+#[test]
+fn a_request_to_stop_is_heard_while_nothing_comes() {
+    struct Stop(Instant);
+    impl Observer for Stop {
+        fn stopping(&self) -> bool {
+            self.0.elapsed() > Duration::from_millis(200)
+        }
     }
+    let folder = tempfile::tempdir().unwrap();
+    let (hub, mut settings) = hub(&[("a.parquet", "right", true)], folder.path());
+    settings.patience.silence = Duration::from_secs(60);
+    hub.fail(Part::Files, Fault::Stall(Duration::from_secs(20)));
+    let begun = Instant::now();
+    let error = fetch(URI, &settings, &Stop(begun)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted);
+    assert!(begun.elapsed() < Duration::from_secs(5));
 }
 
 #[test]
 fn refusals_say_what_to_do() {
-    let cases = [(401, ErrorKind::Authorisation, "HF_TOKEN"), (403, ErrorKind::Authorisation, "terms")];
-    for (status, kind, says) in cases {
+    let cases = [
+        (Fault::Status(401, ""), ErrorKind::Authorisation, "HF_TOKEN"),
+        (Fault::Status(403, "X-Error-Code: GatedRepo\r\n"), ErrorKind::Authorisation, "terms"),
+        (Fault::Status(404, "X-Error-Code: RepoNotFound\r\n"), ErrorKind::Failed, "name"),
+        (Fault::Status(400, ""), ErrorKind::Network, "HF_ENDPOINT"),
+        (Fault::Body(b"<html>"), ErrorKind::Network, ""),
+    ];
+    for (fault, kind, says) in cases {
         let folder = tempfile::tempdir().unwrap();
-        let (shelf, settings) = hub(&[], folder.path());
-        shelf.lock().unwrap().status = Some(status);
-        let error = fetch("hf://datasets/ns/poems", &settings, &Silent).unwrap_err();
-        assert_eq!(error.kind(), kind, "{error}");
-        assert!(error.help().unwrap().contains(says));
+        let (hub, settings) = hub(&[], folder.path());
+        hub.fail(Part::Api, fault.clone());
+        let error = fetch(URI, &settings, &Silent).unwrap_err();
+        assert_eq!(error.kind(), kind, "{fault:?}: {error}");
+        assert!(error.help().unwrap_or_default().contains(says), "{fault:?}");
     }
     let folder = tempfile::tempdir().unwrap();
-    let (shelf, settings) = hub(&[], folder.path());
+    let (hub, settings) = hub(&[], folder.path());
     let none = fetch("hf://datasets/ns/poems@nope", &settings, &Silent).unwrap_err();
     assert_eq!((none.kind(), none.help()), (ErrorKind::Failed, Some("check the revision after the @")));
-    assert!(
-        fetch("hf://datasets/ns/poems", &settings, &Silent).unwrap_err().to_string().contains("no files")
-    );
-    shelf.lock().unwrap().files.insert((COMMIT, "../x.parquet".to_owned()), (vec![], false));
-    let outside = fetch("hf://datasets/ns/poems", &settings, &Silent).unwrap_err();
+    assert!(fetch(URI, &settings, &Silent).unwrap_err().to_string().contains("no files"));
+    hub.put(COMMIT, "../x.parquet", "", false);
+    let outside = fetch(URI, &settings, &Silent).unwrap_err();
     assert!(outside.to_string().contains("leads out of the repository"), "{outside}");
     assert!(!format!("{settings:?}").contains("secret"));
 }

@@ -1,0 +1,245 @@
+//! The program with a hub, which Python's own clients can read too.
+
+#![cfg(feature = "hub")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "support/hub.rs"]
+mod fake;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use fake::{COMMIT, FakeHub, Part, sha256};
+
+const NAME: &str = "biglam/gutenberg-poetry-corpus";
+const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/peers-venv/bin/python");
+
+/// The program, or Python, with this hub and no other network.
+fn with_hub(program: impl AsRef<Path>, hub: &FakeHub, home: &Path) -> Command {
+    let mut command = Command::new(program.as_ref());
+    command.current_dir(home).env("HF_ENDPOINT", &hub.endpoint).env("HF_HOME", home.join("hf"));
+    command.env("HF_TOKEN", "secret").env("HF_HUB_DISABLE_TELEMETRY", "1").env("HF_HUB_DISABLE_XET", "1");
+    command
+}
+
+fn tokenmill(hub: &FakeHub, home: &Path) -> Command {
+    with_hub(env!("CARGO_BIN_EXE_tokenmill"), hub, home)
+}
+
+/// Says what was not tested, past the harness, which keeps what a test that passes prints.
+fn skipped(missing: &Path) {
+    let said = format!("SKIPPED for want of {}\n", missing.display());
+    std::io::stderr().write_all(said.as_bytes()).unwrap();
+}
+
+fn well(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stdout));
+    said
+}
+
+/// The corpus of the tutorial that the recipe follows, from a hub: its sample and the end of its training.
+#[test]
+fn the_poetry_of_the_tutorial_comes_out_as_there() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpora/gutenberg-poetry.parquet");
+    let Ok(bytes) = fs::read(&corpus) else {
+        return skipped(&corpus);
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let hub = FakeHub::start(NAME);
+    hub.put(COMMIT, "data/train-00000-of-00001.parquet", bytes, true);
+    well(&tokenmill(&hub, home).arg("run").arg(recipe(home, 100_000)).output().unwrap());
+    let report = fs::read(home.join("out/gutenberg-poetry/report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+    let number = |part: &str, name: &str| report[part][name].as_u64().unwrap_or_default();
+    assert_eq!((number("corpus", "documents"), number("training", "merges_learned")), (100_000, 500));
+    // There 3.84 MB become 1.69 million tokens, of a sample drawn in another way.
+    let (bytes, tokens) = (number("corpus", "text_bytes"), number("training", "tokens_after"));
+    assert!((3_700_000..3_900_000).contains(&bytes), "{bytes} bytes");
+    assert!((430..450).contains(&(1_000 * tokens / bytes)), "{tokens} tokens of {bytes} bytes");
+}
+
+/// The recipe of the repository with a smaller sample.
+fn recipe(home: &Path, sample: usize) -> PathBuf {
+    let recipe = concat!(env!("CARGO_MANIFEST_DIR"), "/pipelines/gutenberg-poetry.toml");
+    let text = fs::read_to_string(recipe).unwrap().replace("100_000", &sample.to_string());
+    let path = home.join("poetry.toml");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// Verse with the columns of the dataset, as Parquet, in one file for each seed.
+fn verse(home: &Path, seed: usize) -> Vec<u8> {
+    let (uri, out) = (format!("demo:verse?lines=2000&seed={seed}"), home.join(format!("{seed}.parquet")));
+    fs::create_dir_all(home).unwrap();
+    verse_file(&uri, &out);
+    fs::read(out).unwrap()
+}
+
+fn verse_file(uri: &str, out: &Path) {
+    use arrow_array::{ArrayRef, RecordBatch, StringArray};
+    use std::sync::Arc;
+    use tokenmill::observer::Silent;
+    use tokenmill::source::{OpenContext, SourceSpec, open};
+
+    let spec =
+        SourceSpec { uri: uri.to_owned(), columns: vec!["gutenberg_id".to_owned()], ..SourceSpec::default() };
+    let source = open(&spec, 0, &OpenContext::new(&Silent)).unwrap();
+    let mut writer = None;
+    for unit in 0..source.units().len() {
+        for batch in source.read(unit).unwrap() {
+            let batch = batch.unwrap();
+            let lines: Vec<&str> =
+                batch.iter().map(|line| std::str::from_utf8(line.unwrap()).unwrap()).collect();
+            let lines: ArrayRef = Arc::new(StringArray::from(lines));
+            let ids = batch.columns.as_ref().unwrap().column(0).clone();
+            let rows = RecordBatch::try_from_iter([("line", lines), ("gutenberg_id", ids)]).unwrap();
+            let writer = writer.get_or_insert_with(|| {
+                parquet::arrow::ArrowWriter::try_new(fs::File::create(out).unwrap(), rows.schema(), None)
+                    .unwrap()
+            });
+            writer.write(&rows).unwrap();
+        }
+    }
+    writer.unwrap().close().unwrap();
+}
+
+fn poems(home: &Path) -> FakeHub {
+    let hub = FakeHub::start(NAME);
+    hub.put(COMMIT, "README.md", "# Poems", false);
+    for seed in [1, 2] {
+        hub.put(
+            COMMIT,
+            &format!("data/train-0000{}-of-00002.parquet", seed - 1),
+            verse(home, seed),
+            seed == 1,
+        );
+    }
+    hub
+}
+
+#[test]
+fn a_recipe_of_a_hub_dataset_runs_once_with_the_network_and_again_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let hub = poems(home);
+    let recipe = recipe(home, 1_000);
+    let run = |offline: &str| {
+        tokenmill(&hub, home).arg("run").arg(&recipe).env("HF_HUB_OFFLINE", offline).output().unwrap()
+    };
+    well(&run("0"));
+    let asked = hub.asked();
+    assert!(asked.iter().any(|asked| asked.part == Part::Files));
+    assert!(
+        asked.iter().all(|asked| asked.part != Part::Files || !asked.token),
+        "the token is for the hub alone"
+    );
+    let manifest = fs::read_to_string(home.join("out/gutenberg-poetry/manifest.json")).unwrap();
+    assert!(manifest.contains(COMMIT), "the manifest names the commit");
+
+    assert!(well(&run("0")).contains("nothing to do"));
+    assert!(hub.asked().iter().all(|asked| asked.part == Part::Api), "nothing is downloaded again");
+    fs::remove_dir_all(home.join("out")).unwrap();
+    well(&run("1"));
+    assert!(hub.asked().is_empty(), "offline asks nobody");
+    assert_eq!(fs::read_to_string(home.join("out/gutenberg-poetry/manifest.json")).unwrap(), manifest);
+}
+
+#[test]
+fn a_killed_download_goes_on() {
+    const BYTES: usize = 30_000_000;
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let hub = FakeHub::start(NAME);
+    let text = "a line of verse\n".repeat(BYTES / 16);
+    hub.put(COMMIT, "poems.txt", text.as_str(), true);
+    let train = || {
+        let mut command = tokenmill(&hub, home);
+        let uri = format!("hf://datasets/{NAME}/poems.txt");
+        command.args(["train", &uri, "--documents", "line", "--merges", "3", "-o", "tokenizer"]);
+        command
+    };
+    hub.slow_down(Some(10_000_000));
+    let partial = home.join(format!(
+        "hf/hub/datasets--{}/blobs/{}.incomplete",
+        NAME.replace('/', "--"),
+        sha256(text.as_bytes())
+    ));
+    let mut sent = 0;
+    for part in [5_000_000, 12_000_000] {
+        let mut child = train().spawn().unwrap();
+        let begun = Instant::now();
+        while fs::metadata(&partial).map_or(0, |found| found.len()) < part {
+            assert!(begun.elapsed() < Duration::from_secs(60), "nothing arrives");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        sent += hub
+            .asked()
+            .iter()
+            .filter(|asked| asked.part == Part::Files)
+            .map(|asked| asked.sent)
+            .sum::<usize>();
+    }
+    let kept = usize::try_from(fs::metadata(&partial).unwrap().len()).unwrap();
+    hub.slow_down(None);
+    well(&train().output().unwrap());
+    let rest: Vec<(usize, usize)> = hub
+        .asked()
+        .iter()
+        .filter(|asked| asked.part == Part::Files)
+        .map(|asked| (asked.from, asked.sent))
+        .collect();
+    assert_eq!(rest, [(kept, text.len() - kept)], "only the rest is fetched");
+    assert!(sent + text.len() - kept < text.len() + (12 << 20), "of what was sent before little is lost");
+}
+
+/// Python's clients find what we fetched, and fetch from the same hub what we then find.
+#[test]
+fn pythons_clients_share_hub_and_cache() {
+    if !Path::new(PYTHON).is_file() {
+        return skipped(Path::new(PYTHON));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let hub = poems(home);
+    let recipe = recipe(home, 1_000);
+    let python = |script: &str, offline: &str| {
+        let output = with_hub(PYTHON, &hub, home)
+            .args(["-c", script])
+            .env("HF_HUB_OFFLINE", offline)
+            .output()
+            .unwrap();
+        well(&output);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    well(&tokenmill(&hub, home).arg("run").arg(&recipe).output().unwrap());
+    hub.asked();
+    let find = format!(
+        "from huggingface_hub import hf_hub_download as get\n\
+         for n in (0, 1):\n    print(get('{NAME}', f'data/train-0000{{n}}-of-00002.parquet', repo_type='dataset'))"
+    );
+    for offline in ["1", "0"] {
+        let found = python(&find, offline);
+        for (line, seed) in found.lines().zip([1, 2]) {
+            assert!(fs::read(line).unwrap() == verse(home, seed), "{line}");
+        }
+        assert_eq!(found.lines().count(), 2);
+    }
+    assert!(hub.asked().iter().all(|asked| asked.part != Part::Files), "nothing is downloaded again");
+
+    fs::remove_dir_all(home.join("hf")).unwrap();
+    fs::remove_dir_all(home.join("out")).unwrap();
+    let rows =
+        python(&format!("import datasets\nprint(len(datasets.load_dataset('{NAME}', split='train')))"), "0");
+    assert_eq!(rows.trim(), "4000");
+    hub.asked();
+    well(&tokenmill(&hub, home).arg("run").arg(&recipe).env("HF_HUB_OFFLINE", "0").output().unwrap());
+    let downloads = hub.asked().iter().filter(|asked| asked.part == Part::Files).count();
+    assert!(downloads <= 1, "the files that Python fetched are used");
+}

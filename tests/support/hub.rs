@@ -1,0 +1,463 @@
+//! A hub on loopback that speaks as the Hugging Face hub does, and fails when told to.
+//!
+//! It has one dataset. Small files lie on the hub itself, behind a redirect to a relative address;
+//! large ones on another host, at an address that is signed anew for each request.
+
+#![allow(dead_code, reason = "each of the tests that share it uses a part")]
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sha1::Sha1;
+use sha2::{Digest, Sha256};
+
+/// The commit of `main`, and that of the branch of converted files.
+pub(crate) const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+pub(crate) const CONVERTED_COMMIT: &str = "fedcba9876543210fedcba9876543210fedcba98";
+/// How many entries a page of the tree has.
+const PAGE: usize = 2;
+
+/// What an answer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Questions about the dataset.
+    Api,
+    /// Files, as the hub itself answers.
+    Resolve,
+    /// Files on the other host.
+    Files,
+}
+
+/// What goes wrong with one answer.
+#[derive(Clone, Debug)]
+pub(crate) enum Fault {
+    /// A status with headers, each ended by `\r\n`.
+    Status(u16, &'static str),
+    /// The body ends after so many bytes of what its length promises.
+    CutAfter(usize),
+    /// Nothing comes for so long, and then the connection ends.
+    Stall(Duration),
+    /// The body is this one, with its own length.
+    Body(&'static [u8]),
+    /// The headers give another entity tag.
+    Etag(&'static str),
+    /// A range is answered with the whole.
+    Whole,
+    /// The address leads to itself.
+    Loop,
+}
+
+/// What was asked, and how much was sent for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) part: Part,
+    pub(crate) line: String,
+    pub(crate) from: usize,
+    pub(crate) token: bool,
+    pub(crate) sent: usize,
+}
+
+#[derive(Clone)]
+struct File {
+    bytes: Arc<Vec<u8>>,
+    large: bool,
+}
+
+#[derive(Default)]
+struct Shelf {
+    /// The dataset, `namespace/name`.
+    name: String,
+    /// Bytes a second that the other host sends, if it is slow.
+    rate: Option<usize>,
+    files: BTreeMap<(String, String), File>,
+    faults: VecDeque<(Part, Fault)>,
+    asked: Vec<Asked>,
+    endpoint: String,
+    other_host: String,
+    signatures: usize,
+}
+
+/// The hub. It serves until the process ends.
+#[derive(Clone)]
+pub(crate) struct FakeHub {
+    shelf: Arc<Mutex<Shelf>>,
+    /// Its address.
+    pub(crate) endpoint: String,
+}
+
+impl FakeHub {
+    /// A hub that has one dataset, `namespace/name`.
+    pub(crate) fn start(name: &str) -> FakeHub {
+        let shelf = Arc::new(Mutex::new(Shelf { name: name.to_owned(), ..Shelf::default() }));
+        let other_host = listen(&shelf, true).replace("127.0.0.1", "localhost");
+        let endpoint = listen(&shelf, false);
+        let hub = FakeHub { shelf, endpoint };
+        hub.shelf().other_host = other_host;
+        hub.shelf().endpoint.clone_from(&hub.endpoint);
+        hub
+    }
+
+    /// Puts a file on the shelf; a large one lies on the other host.
+    pub(crate) fn put(&self, commit: &str, path: &str, bytes: impl Into<Vec<u8>>, large: bool) {
+        let file = File { bytes: Arc::new(bytes.into()), large };
+        self.shelf().files.insert((commit.to_owned(), path.to_owned()), file);
+    }
+
+    /// Lets the next answer of a part that no other fault waits for go wrong.
+    pub(crate) fn fail(&self, part: Part, fault: Fault) {
+        self.shelf().faults.push_back((part, fault));
+    }
+
+    /// Lets the other host send so many bytes a second.
+    pub(crate) fn slow_down(&self, rate: Option<usize>) {
+        self.shelf().rate = rate;
+    }
+
+    /// What was asked since the last time.
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        std::mem::take(&mut self.shelf().asked)
+    }
+
+    /// Faults that have not happened.
+    pub(crate) fn faults_left(&self) -> usize {
+        self.shelf().faults.len()
+    }
+
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        lock(&self.shelf)
+    }
+}
+
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+pub(crate) fn git_hash(bytes: &[u8]) -> String {
+    let hash = Sha1::new().chain_update(format!("blob {}\0", bytes.len()));
+    hex(&hash.chain_update(bytes).finalize())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn lock(shelf: &Mutex<Shelf>) -> MutexGuard<'_, Shelf> {
+    shelf.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn listen(shelf: &Arc<Mutex<Shelf>>, other_host: bool) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("http://{}", listener.local_addr().expect("an address"));
+    let shelf = Arc::clone(shelf);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let shelf = Arc::clone(&shelf);
+            // A client that goes away in the middle of an answer is no failure here.
+            std::thread::spawn(move || drop(converse(stream, &shelf, other_host)));
+        }
+    });
+    address
+}
+
+struct Request {
+    method: String,
+    /// Path and query.
+    target: String,
+    from: Option<usize>,
+    token: bool,
+    body: String,
+}
+
+impl Request {
+    fn read(stream: &TcpStream) -> std::io::Result<Request> {
+        let mut reader = BufReader::new(stream);
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let mut words = line.split(' ').map(str::to_owned);
+        let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let (mut from, mut token, mut length) = (None, false, 0);
+        loop {
+            let mut header = String::new();
+            reader.read_line(&mut header)?;
+            let Some((name, value)) = header.trim_end().split_once(':') else { break };
+            match name.to_ascii_lowercase().as_str() {
+                "authorization" => token = true,
+                "range" => {
+                    from = value
+                        .trim()
+                        .trim_start_matches("bytes=")
+                        .split('-')
+                        .next()
+                        .and_then(|n| n.parse().ok())
+                }
+                "content-length" => length = value.trim().parse().unwrap_or(0),
+                _ => {}
+            }
+        }
+        let mut body = vec![0; length];
+        std::io::Read::read_exact(&mut reader, &mut body)?;
+        Ok(Request { method, target, from, token, body: String::from_utf8_lossy(&body).into_owned() })
+    }
+}
+
+/// An answer before faults.
+struct Answer {
+    status: u16,
+    headers: String,
+    body: Arc<Vec<u8>>,
+    /// Where in the body it begins.
+    from: usize,
+}
+
+impl Answer {
+    fn new(status: u16, headers: impl Into<String>, body: impl Into<Vec<u8>>) -> Answer {
+        Answer { status, headers: headers.into(), body: Arc::new(body.into()), from: 0 }
+    }
+
+    fn json(value: &Value) -> Answer {
+        Answer::new(200, "Content-Type: application/json\r\n", value.to_string())
+    }
+
+    fn missing(code: &str) -> Answer {
+        Answer::new(404, format!("X-Error-Code: {code}\r\nX-Error-Message: {code}\r\n"), "{}")
+    }
+
+    /// A file, or a range of it.
+    fn file(bytes: &Arc<Vec<u8>>, from: Option<usize>, headers: String) -> Answer {
+        let total = bytes.len();
+        match from {
+            Some(from) if from >= total => {
+                Answer::new(416, format!("Content-Range: bytes */{total}\r\n"), "")
+            }
+            Some(from) => {
+                let range = format!("{headers}Content-Range: bytes {from}-{}/{total}\r\n", total - 1);
+                Answer { status: 206, headers: range, body: Arc::clone(bytes), from }
+            }
+            None => Answer { status: 200, headers, body: Arc::clone(bytes), from: 0 },
+        }
+    }
+}
+
+fn converse(mut stream: TcpStream, shelf: &Mutex<Shelf>, other_host: bool) -> std::io::Result<()> {
+    let mut request = Request::read(&stream)?;
+    let part = match (other_host, request.target.starts_with("/api/")) {
+        (true, _) => Part::Files,
+        (false, true) => Part::Api,
+        (false, false) => Part::Resolve,
+    };
+    let (fault, answer, rate) = {
+        let mut shelf = lock(shelf);
+        let line = format!("{} {}", request.method, request.target);
+        let (from, token) = (request.from.unwrap_or(0), request.token);
+        shelf.asked.push(Asked { part, line, from, token, sent: 0 });
+        let at = shelf.faults.iter().position(|(of, _)| *of == part);
+        let fault = at.and_then(|at| shelf.faults.remove(at)).map(|(_, fault)| fault);
+        if matches!(fault, Some(Fault::Whole)) {
+            request.from = None;
+        }
+        let answer = if other_host { shelf.other(&request) } else { shelf.hub(&request) };
+        (fault, answer, shelf.rate.filter(|_| other_host))
+    };
+    send(&mut stream, &request, answer, fault, rate, |bytes| {
+        if let Some(asked) = lock(shelf).asked.last_mut() {
+            asked.sent += bytes;
+        }
+    })
+}
+
+/// Sends an answer with its fault, and tells of the bytes of body that go out.
+fn send(
+    stream: &mut TcpStream,
+    request: &Request,
+    answer: Answer,
+    fault: Option<Fault>,
+    rate: Option<usize>,
+    mut told: impl FnMut(usize),
+) -> std::io::Result<()> {
+    let Answer { mut status, mut headers, mut body, mut from } = answer;
+    let mut cut = usize::MAX;
+    match fault {
+        Some(Fault::Status(other, more)) => {
+            (status, headers, body, from) = (other, more.to_owned(), Arc::default(), 0);
+        }
+        Some(Fault::CutAfter(bytes)) => cut = bytes,
+        Some(Fault::Stall(time)) => {
+            std::thread::sleep(time);
+            return Ok(());
+        }
+        Some(Fault::Body(other)) => (status, body, from) = (200, Arc::new(other.to_vec()), 0),
+        Some(Fault::Etag(etag)) => {
+            headers = headers
+                .lines()
+                .filter(|line| !line.to_ascii_lowercase().contains("etag"))
+                .fold(String::new(), |all, line| all + line + "\r\n");
+            headers += &format!("ETag: \"{etag}\"\r\n");
+        }
+        Some(Fault::Loop) => (status, headers) = (302, format!("Location: {}\r\n", request.target)),
+        Some(Fault::Whole) | None => {}
+    }
+    let rest = &body[from..];
+    write!(
+        stream,
+        "HTTP/1.1 {status} x\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n",
+        rest.len()
+    )?;
+    if request.method == "HEAD" {
+        return Ok(());
+    }
+    let rest = &rest[..rest.len().min(cut)];
+    for block in rest.chunks(rate.map_or(1 << 20, |rate| rate.div_ceil(50))) {
+        stream.write_all(block)?;
+        told(block.len());
+        if rate.is_some() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    Ok(())
+}
+
+impl Shelf {
+    fn hub(&mut self, request: &Request) -> Answer {
+        let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
+        let name = self.name.clone();
+        if let Some(question) = path.strip_prefix(&format!("/api/datasets/{name}")) {
+            return self.api(question, query, request);
+        }
+        if let Some(rest) = path.strip_prefix(&format!("/datasets/{name}/resolve/")) {
+            return self.resolve(rest);
+        }
+        match path.strip_prefix("/resolve-cache/").and_then(|rest| self.file(rest)) {
+            Some((commit, file)) => {
+                let headers = format!("ETag: \"{}\"\r\nX-Repo-Commit: {commit}\r\n", git_hash(&file.bytes));
+                Answer::file(&file.bytes, request.from, headers)
+            }
+            None => Answer::missing("RepoNotFound"),
+        }
+    }
+
+    fn api(&self, question: &str, query: &str, request: &Request) -> Answer {
+        if let Some(rest) = question.strip_prefix("/tree/") {
+            return self.tree(rest, query, request);
+        }
+        if let Some(rest) = question.strip_prefix("/paths-info/") {
+            let Some(commit) = commit_of(rest) else { return Answer::missing("RevisionNotFound") };
+            let asked: Value = serde_json::from_str(&request.body).unwrap_or_default();
+            let wanted =
+                |path: &str| asked["paths"].as_array().is_some_and(|all| all.iter().any(|one| one == path));
+            return Answer::json(
+                &self
+                    .nodes(commit)
+                    .into_iter()
+                    .filter(|node| node["path"].as_str().is_some_and(wanted))
+                    .collect(),
+            );
+        }
+        let revision = question.strip_prefix("/revision/").unwrap_or("main");
+        let Some(commit) = commit_of(revision) else { return Answer::missing("RevisionNotFound") };
+        let siblings: Vec<Value> =
+            self.nodes(commit).iter().map(|node| json!({"rfilename": node["path"]})).collect();
+        Answer::json(
+            &json!({"id": self.name, "sha": commit, "siblings": siblings, "private": false, "tags": [],
+            "downloads": 0, "likes": 0, "lastModified": "2026-01-01T00:00:00.000Z"}),
+        )
+    }
+
+    /// One page of the tree, with a link to the next.
+    fn tree(&self, rest: &str, query: &str, request: &Request) -> Answer {
+        let (revision, folder) = rest.split_once('/').unwrap_or((rest, ""));
+        let Some(commit) = commit_of(revision) else { return Answer::missing("RevisionNotFound") };
+        let mut nodes = self.nodes(commit);
+        nodes.extend(self.folders(commit));
+        let recursive = query.split('&').any(|part| part.eq_ignore_ascii_case("recursive=true"));
+        let below = |path: &str| match path.strip_prefix(folder).map(|rest| rest.trim_start_matches('/')) {
+            Some(rest) => !rest.is_empty() && (recursive || !rest.contains('/')),
+            None => false,
+        };
+        nodes.retain(|node| node["path"].as_str().is_some_and(below));
+        let cursor: usize =
+            query.split('&').find_map(|part| part.strip_prefix("cursor=")?.parse().ok()).unwrap_or(0);
+        let mut answer = Answer::json(&nodes.iter().skip(cursor).take(PAGE).cloned().collect());
+        if cursor + PAGE < nodes.len() {
+            let base = request.target.split("&cursor=").next().unwrap_or_default();
+            let mark = if base.contains('?') { '&' } else { '?' };
+            answer.headers +=
+                &format!("Link: <{}{base}{mark}cursor={}>; rel=\"next\"\r\n", self.endpoint, cursor + PAGE);
+        }
+        answer
+    }
+
+    fn nodes(&self, commit: &str) -> Vec<Value> {
+        let of_commit = self.files.iter().filter(|((of, _), _)| of == commit);
+        of_commit
+            .map(|((_, path), file)| {
+                let bytes = &file.bytes;
+                let mut node =
+                    json!({"type": "file", "oid": git_hash(bytes), "size": bytes.len(), "path": path});
+                if file.large {
+                    node["lfs"] = json!({"oid": sha256(bytes), "size": bytes.len(), "pointerSize": 128});
+                }
+                node
+            })
+            .collect()
+    }
+
+    fn folders(&self, commit: &str) -> Vec<Value> {
+        let paths = self.files.keys().filter(|(of, _)| of == commit).map(|(_, path)| path);
+        let folders: BTreeSet<&str> =
+            paths.flat_map(|path| path.match_indices('/').map(|(at, _)| &path[..at])).collect();
+        folders
+            .iter()
+            .map(|path| json!({"type": "directory", "oid": COMMIT, "size": 0, "path": path}))
+            .collect()
+    }
+
+    fn file(&self, rest: &str) -> Option<(String, File)> {
+        let (revision, path) = rest.split_once('/')?;
+        let commit = commit_of(revision)?;
+        let path = path.replace("%20", " ");
+        Some((commit.to_owned(), self.files.get(&(commit.to_owned(), path))?.clone()))
+    }
+
+    /// Leads on: to the other host, or to an address below this one.
+    fn resolve(&mut self, rest: &str) -> Answer {
+        let Some((commit, file)) = self.file(rest) else { return Answer::missing("EntryNotFound") };
+        if file.large {
+            self.signatures += 1;
+            let headers = format!(
+                "Location: {}/{rest}?signature={}\r\nX-Linked-Etag: \"{}\"\r\nX-Linked-Size: {}\r\nX-Repo-Commit: {commit}\r\n",
+                self.other_host,
+                self.signatures,
+                sha256(&file.bytes),
+                file.bytes.len()
+            );
+            return Answer::new(302, headers, "");
+        }
+        let etag = git_hash(&file.bytes);
+        let headers =
+            format!("Location: /resolve-cache/{rest}\r\nETag: \"{etag}\"\r\nX-Repo-Commit: {commit}\r\n");
+        Answer::new(307, headers, "")
+    }
+
+    fn other(&self, request: &Request) -> Answer {
+        let path = request.target.split('?').next().unwrap_or_default().trim_start_matches('/');
+        match self.file(path) {
+            // The host knows its files by tags of its own.
+            Some((_, file)) => {
+                Answer::file(&file.bytes, request.from, "ETag: \"of-the-store\"\r\n".to_owned())
+            }
+            None => Answer::new(404, "", ""),
+        }
+    }
+}
+
+fn commit_of(revision: &str) -> Option<&'static str> {
+    match revision {
+        "main" | COMMIT => Some(COMMIT),
+        "refs%2Fconvert%2Fparquet" | CONVERTED_COMMIT => Some(CONVERTED_COMMIT),
+        _ => None,
+    }
+}
