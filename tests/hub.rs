@@ -41,6 +41,60 @@ fn well(output: &Output) -> String {
     said
 }
 
+#[test]
+fn local_files_the_cache_and_the_stream_give_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let hub = poems(home);
+    fs::create_dir(home.join("local")).unwrap();
+    for seed in [1, 2] {
+        fs::copy(home.join(format!("{seed}.parquet")), home.join(format!("local/{seed}.parquet"))).unwrap();
+    }
+    let uri = format!("hf://datasets/{NAME}");
+    let sample = ["--shuffle-buffer", "500", "--seed", "3", "--take", "2500"];
+    for split in ["none", "gpt4"] {
+        let mut expected = None;
+        // The stream first: what it reads is in no cache yet.
+        for (input, stream) in [(uri.as_str(), true), (uri.as_str(), false), ("local", false)] {
+            for threads in ["1", "2", "7"] {
+                let mut command = tokenmill(&hub, home);
+                command.args(["train", input, "--column", "line", "--merges", "200", "-o", "out"]);
+                command.args(sample).args(["--split", split, "--threads", threads]);
+                command.args(stream.then_some("--stream"));
+                well(&command.output().unwrap());
+                let tokenizer = fs::read(home.join("out/tokenizer.json")).unwrap();
+                assert!(*expected.get_or_insert_with(|| tokenizer.clone()) == tokenizer, "{input} {threads}");
+            }
+            assert_eq!(stream, !home.join("hf").exists(), "a stream keeps nothing");
+        }
+        fs::remove_dir_all(home.join("hf")).unwrap();
+    }
+}
+
+#[test]
+fn a_plan_reads_indexes_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let hub = poems(home);
+    let plan = || {
+        let output =
+            tokenmill(&hub, home).arg("plan").arg(recipe(home, 1_000)).arg("--json").output().unwrap();
+        well(&output);
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()["sources"][0].clone()
+    };
+    let (before, sizes) = (plan(), [1, 2].map(|seed| verse(home, seed).len()));
+    assert_eq!(
+        (&before["rows"], &before["elsewhere_bytes"]),
+        (&4_000.into(), &sizes.iter().sum::<usize>().into())
+    );
+    let sent: usize =
+        hub.asked().iter().filter(|asked| asked.part != Part::Api).map(|asked| asked.sent).sum();
+    assert!(sent <= 2 * (64 << 10), "{sent} bytes");
+    assert!(!home.join("hf").exists());
+    well(&tokenmill(&hub, home).arg("run").arg(recipe(home, 1_000)).output().unwrap());
+    assert_eq!(plan()["elsewhere_bytes"], 0);
+}
+
 /// The corpus of the tutorial that the recipe follows, from a hub: its sample and the end of its training.
 #[test]
 fn the_poetry_of_the_tutorial_comes_out_as_there() {

@@ -26,7 +26,7 @@ pub(super) fn preview(args: &PlanArgs, session: &Session<'_>) -> Result<Done, Fa
 }
 
 fn as_json(plan: &Plan, preview: &Preview) -> Value {
-    let source = |source: &SourcePreview| json!({ "uri": source.uri, "units": source.units, "rows": source.rows, "text_bytes": source.text_bytes });
+    let source = |source: &SourcePreview| json!({ "uri": source.uri, "units": source.units, "rows": source.rows, "text_bytes": source.text_bytes, "elsewhere_bytes": source.elsewhere });
     let (held, changed) = match preview.held {
         Held::Nothing => ("nothing", None),
         Held::Done => ("done", None),
@@ -54,6 +54,9 @@ fn write(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::Result<()>
             .text_bytes
             .map_or_else(|| "text not known yet".to_owned(), |bytes| format!("{bytes} bytes"));
         writeln!(out, "source   {}: {}, {rows}, {text}", source.uri, counted(source.units, "part"))?;
+        if source.elsewhere.0 > 0 {
+            writeln!(out, "         {} of it are on the hub and not in its cache", source.elsewhere)?;
+        }
     }
     write_training(out, plan, preview)?;
     write_encoding(out, plan, preview)?;

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokenmill::source::Stop;
 use tokenmill::units::{ByteCount, float, ratio};
 use tokenmill::{Observer, Stage};
 
@@ -76,6 +77,12 @@ impl Progress {
     /// Standard input, until the run should stop.
     pub(super) fn input(&self) -> Input {
         Input::new(self.interrupt.clone())
+    }
+
+    /// Says whether the program was asked to stop.
+    pub(super) fn stop(&self) -> Stop {
+        let interrupt = self.interrupt.clone();
+        Arc::new(move || interrupt.is_asked())
     }
 }
 

@@ -102,7 +102,12 @@ pub(super) fn processor_time() -> Option<Duration> {
 /// What opening sources takes from outside: standard input, and how to reach the hub.
 pub(super) fn open_context(progress: &Progress) -> OpenContext<'_> {
     let context = OpenContext::new(progress);
-    OpenContext { stdin: Mutex::new(Some(Box::new(progress.input()))), hub: hub(), ..context }
+    OpenContext {
+        stdin: Mutex::new(Some(Box::new(progress.input()))),
+        hub: hub(),
+        stop: progress.stop(),
+        ..context
+    }
 }
 
 /// The hub as Python's `huggingface_hub` finds it.

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow_schema::{FieldRef, SchemaRef};
 use sha2::{Digest, Sha256};
@@ -8,7 +8,7 @@ use super::plan::Plan;
 use super::state::State;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sample::{SampleConfig, sample};
-use crate::sink::InputFile;
+use crate::sink::Input;
 use crate::source::{self, Documents, Identity, Incidents, OpenContext, Range, Source, Unit};
 use crate::units::amount;
 
@@ -18,6 +18,8 @@ pub(super) struct Inputs {
     sample: SampleConfig,
     threads: usize,
     incidents: Arc<Incidents>,
+    /// What identified the units, by source, when that was first asked: hashing text takes its time.
+    identities: OnceLock<Vec<Vec<Identity>>>,
 }
 
 impl Inputs {
@@ -30,7 +32,13 @@ impl Inputs {
         };
         let sources = plan.sources.iter().enumerate().map(open).collect::<Result<Vec<_>>>()?;
         let incidents = Arc::clone(&context.incidents);
-        Ok(Inputs { sources, sample: plan.sample, threads: plan.threads, incidents })
+        Ok(Inputs {
+            sources,
+            sample: plan.sample,
+            threads: plan.threads,
+            incidents,
+            identities: OnceLock::new(),
+        })
     }
 
     /// The documents of the sample, in order.
@@ -68,6 +76,11 @@ impl Inputs {
         self.sources.iter().map(|source| source.units().to_vec()).collect()
     }
 
+    /// Bytes of each source that are neither on this machine nor generated.
+    pub(super) fn bytes_elsewhere(&self) -> Vec<u64> {
+        self.sources.iter().map(|source| source.bytes_elsewhere()).collect()
+    }
+
     /// How many units a source has.
     pub(super) fn units_of(&self, source: usize) -> usize {
         self.sources.get(source).map_or(0, |source| source.units().len())
@@ -84,17 +97,32 @@ impl Inputs {
         self.sources[source].identity(unit)
     }
 
-    /// The files of all units, in order, with what identifies them.
-    pub(super) fn files(&self) -> Result<Vec<InputFile>> {
-        let mut files: Vec<InputFile> = Vec::new();
-        for source in &self.sources {
-            for (number, unit) in source.units().iter().enumerate() {
-                if files.last().is_none_or(|file| file.name != unit.name) {
-                    files.push(InputFile { name: unit.name.clone(), identity: source.identity(number)? });
+    /// What is read, in order: the units, but as one those of a file that is identified as a whole.
+    pub(super) fn listed(&self) -> Result<Vec<Input>> {
+        let mut inputs: Vec<Input> = Vec::new();
+        for (source, identities) in self.sources.iter().zip(self.identities()?) {
+            for (Unit { name, range, .. }, identity) in source.units().iter().zip(identities) {
+                match inputs.last_mut().filter(|last| last.name == *name && last.identity == *identity) {
+                    Some(same) => same.range = Range::Whole,
+                    None => {
+                        inputs.push(Input { name: name.clone(), range: *range, identity: identity.clone() });
+                    }
                 }
             }
         }
-        Ok(files)
+        Ok(inputs)
+    }
+
+    fn identities(&self) -> Result<&[Vec<Identity>]> {
+        if self.identities.get().is_none() {
+            let of = |source: &Arc<dyn Source>| {
+                (0..source.units().len()).map(|unit| source.identity(unit)).collect::<Result<Vec<_>>>()
+            };
+            let found = self.sources.iter().map(of).collect::<Result<Vec<_>>>()?;
+            // Of two threads that ask at once either may win: they found the same.
+            let _ = self.identities.set(found);
+        }
+        Ok(self.identities.get().map_or(&[], Vec::as_slice))
     }
 
     /// The whole input as one unit, which a shuffled or limited sample is.
@@ -110,11 +138,10 @@ impl Inputs {
     /// Fingerprint of what all units hold, in hex.
     pub(super) fn fingerprint(&self) -> Result<String> {
         let mut digest = Sha256::new();
-        for source in &self.sources {
+        for (source, identities) in self.sources.iter().zip(self.identities()?) {
             digest.update(amount(source.units().len()).to_le_bytes());
-            for (number, unit) in source.units().iter().enumerate() {
-                let identity = (unit.range, source.identity(number)?);
-                digest.update(serde_json::to_vec(&identity).expect("plain data"));
+            for (unit, identity) in source.units().iter().zip(identities) {
+                digest.update(serde_json::to_vec(&(unit.range, identity)).expect("plain data"));
             }
         }
         Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())

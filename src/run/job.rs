@@ -180,7 +180,7 @@ impl<'a> Job<'a> {
         report::write(self.folder.path(), &report)?;
         let mut manifest =
             encoded.map_or_else(|| self.manifest_of_tokenizer(vocabulary), |encoded| encoded.manifest);
-        manifest.inputs = self.inputs.files()?;
+        manifest.inputs = self.inputs.listed()?;
         manifest.write(self.folder.path())?;
         Ok(Outcome { skipped: report.skipped_inputs, report: Some(report), manifest: Some(manifest) })
     }

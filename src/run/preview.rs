@@ -3,7 +3,7 @@ use super::plan::{Documents, Plan};
 use super::state::State;
 use crate::error::Result;
 use crate::sink::{FilePlan, Manifest};
-use crate::source::{OpenContext, Unit};
+use crate::source::{OpenContext, SourceSpec, Unit};
 use crate::split::SplitPattern;
 use crate::train::memory_estimate;
 use crate::units::{ByteCount, amount};
@@ -44,6 +44,8 @@ pub struct SourcePreview {
     pub rows: Option<u64>,
     /// Bytes of text, where all units tell, exactly or closely.
     pub text_bytes: Option<u64>,
+    /// Bytes of files that are on the hub and not in its cache.
+    pub elsewhere: ByteCount,
 }
 
 /// What an output folder holds, seen from a plan.
@@ -57,16 +59,22 @@ pub enum Held {
     Other(&'static str),
 }
 
-/// Says what a run would do, without doing it. Reads names and footers; the input itself only where the
-/// output folder holds a result and nothing less identifies the input.
+/// Says what a run would do, without doing it. Reads names and footers, also of files on the hub; the input
+/// itself only where the output folder holds a result and nothing less identifies the input.
 ///
 /// # Errors
 /// A source cannot be opened, or the tokenizer or manifest is damaged.
 pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
-    let inputs = Inputs::open(plan, context)?;
+    // Nothing is downloaded for a look.
+    let streamed = |spec: &SourceSpec| SourceSpec { stream: true, ..spec.clone() };
+    let inputs = Inputs::open(
+        &Plan { sources: plan.sources.iter().map(streamed).collect(), ..plan.clone() },
+        context,
+    )?;
     let units = inputs.units();
+    let all = units.iter().zip(&plan.sources).zip(inputs.bytes_elsewhere());
     let sources: Vec<SourcePreview> =
-        units.iter().zip(&plan.sources).map(|(units, spec)| source(&spec.uri, units)).collect();
+        all.map(|((units, spec), elsewhere)| source(&spec.uri, units, ByteCount(elsewhere))).collect();
     let limit = |all: Option<u64>| match (all, plan.sample.max_bytes) {
         (Some(all), Some(most)) => Some(all.min(most)),
         (all, most) => all.or(most),
@@ -99,12 +107,13 @@ pub(super) fn disk_estimate(text_bytes: u64) -> ByteCount {
     ByteCount(text_bytes / BYTES_A_TOKEN * BITS_A_TOKEN / 8)
 }
 
-fn source(uri: &str, units: &[Unit]) -> SourcePreview {
+fn source(uri: &str, units: &[Unit], elsewhere: ByteCount) -> SourcePreview {
     SourcePreview {
         uri: uri.to_owned(),
         units: amount(units.len()),
         rows: units.iter().map(|unit| unit.rows).sum(),
         text_bytes: units.iter().map(|unit| unit.text_bytes).sum(),
+        elsewhere,
     }
 }
 

@@ -36,18 +36,20 @@ pub struct Manifest {
     /// What files that cannot say it themselves would say of their tokens.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub declaration: Option<Declaration>,
-    /// The files that were read, in order, whatever of them is in the data files.
+    /// What was read, in order, whatever of it is in the data files.
     #[serde(default)]
-    pub inputs: Vec<InputFile>,
+    pub inputs: Vec<Input>,
     /// The data files, in order.
     pub files: Vec<OutputFile>,
 }
 
-/// A file that a run has read.
+/// A file that a run has read, or a range of it that has an identity of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InputFile {
-    /// Its path or URI; of a file of the hub with the commit.
+pub struct Input {
+    /// The file's path or URI; of a file of the hub with the commit.
     pub name: String,
+    /// Which part of it.
+    pub range: Range,
     /// What identifies its content.
     pub identity: Identity,
 }

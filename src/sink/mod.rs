@@ -40,7 +40,7 @@ pub use encoders::Encoders;
 pub use finished::Span;
 pub use folder::{OutputFolder, STATE_FOLDER};
 pub use journal::Journal;
-pub use manifest::{IndexFile, InputFile, Manifest, OutputFile, UnitPart};
+pub use manifest::{IndexFile, Input, Manifest, OutputFile, UnitPart};
 pub use packing::{MAX_PACKED_LENGTH, PackRule, Packing};
 pub use plan::{DEFAULT_FILE_TEXT_BYTES, FilePlan};
 pub use read::TokenReader;

@@ -63,10 +63,18 @@ pub(super) struct Files {
     bad: BadInput,
 }
 
-/// What opening a file finds: its units, and the types of its pass-through columns.
+/// What opening a file finds: its units, the types of its pass-through columns, and its footer.
 struct Opened {
     units: Vec<Unit>,
     columns: Option<SchemaRef>,
+    footer: Option<Footer>,
+}
+
+impl Opened {
+    /// What has neither columns nor a footer.
+    fn plain(units: Vec<Unit>) -> Opened {
+        Opened { units, columns: None, footer: None }
+    }
 }
 
 impl Files {
@@ -77,8 +85,13 @@ impl Files {
         bad: BadInput,
     ) -> Result<Files> {
         // Footers are read by all threads, since a folder may have thousands of files.
-        let opened: Vec<Result<Opened>> =
-            files.par_iter().with_max_len(1).map(|file| open_file(file, spec, config)).collect();
+        let opened: Vec<Result<Opened>> = files
+            .par_iter()
+            .with_max_len(1)
+            .map(|file| open_file(file, spec, config))
+            .enumerate()
+            .map(first_footers)
+            .collect();
         let mut source = Files {
             spec: spec.clone(),
             config,
@@ -90,7 +103,7 @@ impl Files {
             bad,
         };
         for (file, opened) in opened.into_iter().enumerate() {
-            match opened.and_then(|opened| source.same_columns(file, opened)) {
+            match opened.and_then(|opened| source.keep(file, opened)) {
                 Ok(units) => {
                     source.owners.extend(units.iter().map(|_| file));
                     source.units.extend(units);
@@ -102,7 +115,9 @@ impl Files {
     }
 
     /// The units of a file whose pass-through columns have the types of those of the files before.
-    fn same_columns(&mut self, file: usize, opened: Opened) -> Result<Vec<Unit>> {
+    fn keep(&mut self, file: usize, opened: Opened) -> Result<Vec<Unit>> {
+        let footers = self.footers.get_mut().unwrap_or_else(PoisonError::into_inner);
+        footers.extend(opened.footer.map(|footer| (file, footer)));
         let Some(found) = opened.columns else { return Ok(opened.units) };
         let expected = self.columns.get_or_insert_with(|| found.clone());
         let differs =
@@ -122,8 +137,7 @@ impl Files {
         if let Some((_, footer)) = kept().iter().find(|(of, _)| *of == file) {
             return Ok(footer.clone());
         }
-        let Listed { path, name, .. } = &self.files[file];
-        let footer = Footer::read(path, name, &self.spec)?;
+        let footer = Footer::read(&self.files[file], &self.spec)?;
         let mut kept = kept();
         if kept.len() >= KEPT_FOOTERS {
             kept.pop_front();
@@ -133,13 +147,17 @@ impl Files {
     }
 
     fn documents(&self, file: usize, range: Range, reading: Reading) -> Result<Documents<'static>> {
-        let Listed { path, format, compression, .. } = &self.files[file];
+        let Listed { path, name, format, compression, remote } = &self.files[file];
+        if remote.is_some() && *format != Format::Parquet {
+            let error = Fault::NotByRanges { file: name.clone() }.usage();
+            return Err(error.with_help("leave `stream` out: the files are then kept in the hub's cache"));
+        }
         let io = |cause| Error::io("read", path, cause);
         let text = || content::text(path, range, *compression).map_err(io);
         Ok(match format {
             Format::Parquet => {
                 let Range::RowGroups(group, _) = range else { return Ok(Box::new(std::iter::empty())) };
-                Box::new(parquet::read(&self.footer(file)?, path, place64(group), reading)?)
+                Box::new(parquet::read(&self.footer(file)?, &self.files[file], place64(group), reading)?)
             }
             Format::Arrow => Box::new(arrow::read(arrow::open(path)?, &self.spec, reading)?),
             Format::Jsonl => {
@@ -161,9 +179,10 @@ impl Source for Files {
     }
 
     fn identity(&self, unit: usize) -> Result<Identity> {
-        let Listed { path, name, format, .. } = &self.files[self.owners[unit]];
-        if *format == Format::Parquet {
-            return parquet::identity(path, name);
+        let file = &self.files[self.owners[unit]];
+        let path = &file.path;
+        if file.format == Format::Parquet {
+            return parquet::identity(file);
         }
         let io = |cause| Error::io("read", path, cause);
         let bytes = std::fs::metadata(path).map_err(io)?.len();
@@ -190,25 +209,33 @@ impl Source for Files {
     }
 }
 
+/// Lets go of the footers of all files but the first, which are read first.
+fn first_footers((file, opened): (usize, Result<Opened>)) -> Result<Opened> {
+    opened.map(|opened| Opened { footer: opened.footer.filter(|_| file < KEPT_FOOTERS), ..opened })
+}
+
 fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig) -> Result<Opened> {
-    let Listed { path, name, format, compression } = file;
+    let Listed { path, name, format, compression, remote } = file;
     let unit = |range, rows, text_bytes| Unit { name: name.clone(), range, rows, text_bytes };
     match format {
         Format::Parquet => {
-            let footer = Footer::read(path, name, spec)?;
+            let footer = Footer::read(file, spec)?;
             let groups = footer.groups(name)?.into_iter().zip(0..);
             let units = groups
                 .map(|(group, at)| {
                     unit(Range::RowGroups(at, at + 1), Some(group.rows), Some(group.text_bytes))
                 })
                 .collect();
-            Ok(Opened { units, columns: (!spec.columns.is_empty()).then(|| footer.passed.clone()) })
+            let columns = (!spec.columns.is_empty()).then(|| footer.passed.clone());
+            Ok(Opened { units, columns, footer: Some(footer) })
         }
+        // Reading refuses it.
+        _ if remote.is_some() => Ok(Opened::plain(vec![unit(Range::Whole, None, None)])),
         Format::Arrow => {
             let stream = arrow::open(path)?;
             let columns =
                 guarded(name, "its schema", || Ok::<_, Error>(arrow::columns(stream, spec, name)))??;
-            Ok(Opened { units: vec![unit(Range::Whole, None, None)], columns })
+            Ok(Opened { columns, ..Opened::plain(vec![unit(Range::Whole, None, None)]) })
         }
         Format::Jsonl | Format::Text => {
             no_columns(spec, name, *format)?;
@@ -216,7 +243,7 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig) -> Result<Ope
             // Opened and not only looked at, so that a file without leave to read is noticed now.
             let bytes = std::fs::File::open(path).and_then(|file| file.metadata()).map_err(io)?.len();
             if *compression != Compression::None {
-                return Ok(Opened { units: vec![unit(Range::Whole, None, None)], columns: None });
+                return Ok(Opened::plain(vec![unit(Range::Whole, None, None)]));
             }
             let rule = if *format == Format::Jsonl { &super::DocumentRule::Line } else { &spec.documents };
             let text_bytes = |bytes| (*format == Format::Text).then_some(bytes);
@@ -232,7 +259,7 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig) -> Result<Ope
                         .collect()
                 }
             };
-            Ok(Opened { units, columns: None })
+            Ok(Opened::plain(units))
         }
     }
 }
@@ -327,6 +354,10 @@ impl Source for Identified {
 
     fn identity(&self, unit: usize) -> Result<Identity> {
         Ok(self.identities[self.files.owners[unit]].clone())
+    }
+
+    fn bytes_elsewhere(&self) -> u64 {
+        self.files.files.iter().filter_map(|file| Some(file.remote.as_ref()?.bytes())).sum()
     }
 
     fn read(&self, unit: usize) -> Result<Documents<'_>> {

@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::Format;
 use super::fault::Fault;
+use super::ranges::Ranged;
 use crate::error::{Error, Result};
 
 /// How a text file is compressed.
@@ -23,6 +25,8 @@ pub(super) struct Listed {
     pub(super) name: String,
     pub(super) format: Format,
     pub(super) compression: Compression,
+    /// Where its bytes are, if not at the path.
+    pub(super) remote: Option<Arc<dyn Ranged>>,
 }
 
 impl Listed {
@@ -30,7 +34,7 @@ impl Listed {
         let (by_name, compression) = by_extension(&path);
         // Whatever has no telling name is text: a Markdown page, a log, a program.
         let format = format.or(by_name).unwrap_or(Format::Text);
-        Listed { path, name, format, compression }
+        Listed { path, name, format, compression, remote: None }
     }
 }
 
@@ -81,10 +85,12 @@ pub(super) fn list(uri: &str, format: Option<Format>) -> Result<Vec<Listed>> {
 /// Files that lie elsewhere under the names that they are known by, such as those of a hub's cache.
 pub(super) fn named(
     uri: &str,
-    files: impl IntoIterator<Item = (PathBuf, String)>,
+    files: Vec<(PathBuf, String)>,
+    remotes: Vec<Option<Arc<dyn Ranged>>>,
     format: Option<Format>,
 ) -> Result<Vec<Listed>> {
-    let listed: Vec<Listed> = files.into_iter().map(|(path, name)| Listed::new(path, name, format)).collect();
+    let listed = |((path, name), remote)| Listed { remote, ..Listed::new(path, name, format) };
+    let listed: Vec<Listed> = files.into_iter().zip(remotes).map(listed).collect();
     one_format(uri, &listed)?;
     Ok(listed)
 }

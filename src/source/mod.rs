@@ -12,6 +12,7 @@ mod listing;
 mod files;
 mod content;
 mod views;
+mod ranges;
 mod parquet;
 mod arrow;
 mod jsonl;
@@ -29,7 +30,7 @@ mod tests;
 pub use batch::{Batch, Documents};
 pub use hub::{HubSettings, Patience};
 pub use incidents::{Incident, Incidents, LISTED_INCIDENTS};
-pub use open::{DEFAULT_BATCH_BYTES, DEFAULT_RANGE_BYTES, OpenContext, ReadConfig, open};
+pub use open::{DEFAULT_BATCH_BYTES, DEFAULT_RANGE_BYTES, OpenContext, ReadConfig, Stop, open};
 pub use order::{in_order, in_order_from};
 pub use spec::{DocumentRule, Format, NotFormat, SourceSpec};
 pub use whole::{LONGEST_DOCUMENT, whole_documents};
@@ -122,6 +123,11 @@ pub trait Source: Send + Sync {
     /// The pass-through columns' names and types; `None` if none were asked for.
     fn columns(&self) -> Option<SchemaRef> {
         None
+    }
+
+    /// Bytes of its files that are neither on this machine nor generated.
+    fn bytes_elsewhere(&self) -> u64 {
+        0
     }
 
     /// What identifies the content of a unit now. Reads the unit if nothing less will do.

@@ -30,6 +30,9 @@ impl Default for ReadConfig {
     }
 }
 
+/// Says whether to stop, to those that wait for a network while documents are read.
+pub type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// What opening sources takes beside what they are: everything that comes from outside the library.
 pub struct OpenContext<'a> {
     /// In what portions to read.
@@ -42,6 +45,8 @@ pub struct OpenContext<'a> {
     pub hub: HubSettings,
     /// Hears of downloads, and can stop them.
     pub observer: &'a dyn Observer,
+    /// Can stop reading what is not downloaded but streamed.
+    pub stop: Stop,
 }
 
 impl<'a> OpenContext<'a> {
@@ -53,6 +58,7 @@ impl<'a> OpenContext<'a> {
             stdin: Mutex::new(None),
             hub: HubSettings::default(),
             observer,
+            stop: Arc::new(|| false),
         }
     }
 }
@@ -85,9 +91,16 @@ pub fn open(spec: &SourceSpec, source: usize, context: &OpenContext<'_>) -> Resu
         return Ok(Arc::new(Demo::open(spec, source, config)?));
     }
     if uri.starts_with("hf://") {
-        let (files, identities) = hub::fetch(uri, &context.hub, context.observer)?.into_iter().unzip();
-        let files: Vec<_> = files;
-        let listed = listing::named(uri, files, spec.format)?;
+        let found = match spec.stream {
+            true => hub::stream(uri, &context.hub, &context.stop)?,
+            false => {
+                let fetched = hub::fetch(uri, &context.hub, context.observer)?;
+                fetched.into_iter().map(|fetched| (fetched, None)).collect()
+            }
+        };
+        let (files, remotes): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        let (places, identities): (Vec<_>, Vec<_>) = files.into_iter().unzip();
+        let listed = listing::named(uri, places, remotes, spec.format)?;
         return Ok(Arc::new(Identified { files: Files::open(spec, listed, config, bad)?, identities }));
     }
     if uri.contains("://") {

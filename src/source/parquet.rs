@@ -1,24 +1,21 @@
 //! Parquet: a unit a row group, only the columns that are needed, in batches limited by bytes.
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
-use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::Array;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
-use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
-use parquet::file::reader::{ChunkReader, Length};
 
 use super::fault::{Fault, guarded};
 use super::files::Reading;
+use super::listing::Listed;
+use super::ranges::Input;
 use super::views::{Chosen, rows_in_batch, split};
 use super::{Batch, Identity, SourceSpec, content};
 use crate::error::{Error, Result};
@@ -26,6 +23,9 @@ use crate::units::{amount, place64};
 
 /// The bytes at a Parquet file's begin and end.
 const MAGIC: &[u8; 4] = b"PAR1";
+
+/// How much of the end of a file that lies elsewhere is fetched at first: most indexes fit in it.
+const TAIL_BYTES: u64 = 64 << 10;
 
 /// A Parquet file whose footer has been read and whose columns have been found.
 #[derive(Clone, Debug)]
@@ -51,9 +51,9 @@ impl Footer {
     ///
     /// # Errors
     /// The file is no whole Parquet file, or lacks a column.
-    pub(super) fn read(path: &Path, name: &str, spec: &SourceSpec) -> Result<Footer> {
-        let input = Input::open(path)?;
-        check_magic(&input, path, name)?;
+    pub(super) fn read(file: &Listed, spec: &SourceSpec) -> Result<Footer> {
+        let name = &file.name;
+        let input = with_index(file)?;
         let options = ArrowReaderOptions::new();
         let metadata = guarded(name, "its index", || ArrowReaderMetadata::load(&input, options))?;
         let schema = metadata.schema().clone();
@@ -82,8 +82,12 @@ impl Footer {
 
     /// Bytes of all the columns that are read, uncompressed.
     fn read_bytes(&self, group: &RowGroupMetaData) -> u64 {
+        self.columns_read(group).map(|column| u64::try_from(column.uncompressed_size()).unwrap_or(0)).sum()
+    }
+
+    fn columns_read<'g>(&self, group: &'g RowGroupMetaData) -> impl Iterator<Item = &'g ColumnChunkMetaData> {
         let read = group.columns().iter().enumerate().filter(|(leaf, _)| self.mask.leaf_included(*leaf));
-        read.map(|(_, column)| u64::try_from(column.uncompressed_size()).unwrap_or(0)).sum()
+        read.map(|(_, column)| column)
     }
 }
 
@@ -163,14 +167,18 @@ fn view_type(data_type: &DataType) -> DataType {
 }
 
 /// Reads one row group.
-pub(super) fn read(footer: &Footer, path: &Path, group: usize, reading: Reading) -> Result<RowGroup> {
+pub(super) fn read(footer: &Footer, file: &Listed, group: usize, reading: Reading) -> Result<RowGroup> {
     let place = format!("row group {group}");
     let groups = footer.metadata.metadata().row_groups();
     let shape = groups
         .get(group)
         .ok_or_else(|| Fault::damaged(&reading.name, &place, "the file has changed since it was listed"))?;
     let rows = u64::try_from(shape.num_rows()).map_err(|_| contradiction(&reading.name, group))?;
-    let input = Input::open(path)?;
+    let mut input = Input::open(file)?;
+    for column in footer.columns_read(shape) {
+        let (start, bytes) = guarded(&reading.name, &place, || Ok::<_, ParquetError>(column.byte_range()))?;
+        input.fetch(start, bytes)?;
+    }
     let batch_rows = rows_in_batch(reading.batch_bytes, footer.read_bytes(shape), rows);
     let reader = guarded(&reading.name, &place, || {
         ParquetRecordBatchReaderBuilder::new_with_metadata(input, footer.metadata.clone())
@@ -260,96 +268,59 @@ impl Iterator for RowGroup {
 }
 
 /// Size and SHA-256 of a file's footer.
-pub(super) fn identity(path: &Path, name: &str) -> Result<Identity> {
-    let input = Input::open(path)?;
-    check_magic(&input, path, name)?;
-    let io = |cause| Error::io("read", path, cause);
-    let tail = input.bytes(input.bytes - 8, 4).map_err(io)?;
-    let length = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
-    let start = (input.bytes - 8).checked_sub(length);
-    let start = start.ok_or_else(|| Fault::damaged(name, "its index", "it is longer than the file"))?;
-    let sha256 = content::sha256(input.at(start).map_err(io)?).map_err(io)?;
+pub(super) fn identity(file: &Listed) -> Result<Identity> {
+    let input = with_index(file)?;
+    let io = |cause| Error::io("read", &file.path, cause);
+    let start = index_start(&input, file)?;
+    let sha256 = content::sha256(input.reader(start).map_err(io)?).map_err(io)?;
     Ok(Identity::Footer { bytes: input.bytes, sha256 })
 }
 
-fn check_magic(input: &Input, path: &Path, name: &str) -> Result<()> {
-    let io = |cause| Error::io("read", path, cause);
-    let file = name.to_owned();
-    let head = input.bytes(0, place64(input.bytes.min(256))).map_err(io)?;
+/// Opens a file that begins and ends as a Parquet file does; of one that lies elsewhere with its index.
+fn with_index(file: &Listed) -> Result<Input> {
+    let mut input = Input::open(file)?;
+    input.fetch(input.bytes.saturating_sub(TAIL_BYTES), TAIL_BYTES)?;
+    if file.remote.is_none() {
+        check_begin(&input, file)?;
+    }
+    let io = |cause| Error::io("read", &file.path, cause);
+    if input.bytes < 12 || input.piece(input.bytes - 4, 4).map_err(io)? != MAGIC[..] {
+        let error = Fault::CutOff { file: file.name.clone() }.failed();
+        return Err(error.with_help("copy or download the file again"));
+    }
+    let start = index_start(&input, file)?;
+    input.fetch(start, input.bytes - start)?;
+    Ok(input)
+}
+
+/// Where the index begins, by the length that stands behind it.
+fn index_start(input: &Input, file: &Listed) -> Result<u64> {
+    let tail = input.piece(input.bytes - 8, 4).map_err(|cause| Error::io("read", &file.path, cause))?;
+    let length = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
+    let start = (input.bytes - 8).checked_sub(length);
+    start.ok_or_else(|| Fault::damaged(&file.name, "its index", "it is longer than the file"))
+}
+
+fn check_begin(input: &Input, file: &Listed) -> Result<()> {
+    let io = |cause| Error::io("read", &file.path, cause);
+    let head = input.piece(0, place64(input.bytes.min(256))).map_err(io)?;
+    let file = file.name.clone();
     if head.starts_with(b"PARE") {
         return Err(Fault::Encrypted { file }.failed());
     }
-    if !head.starts_with(MAGIC) {
-        let error = Fault::NotParquet { file }.failed();
-        return Err(if looks_like_text(&head) {
-            error.with_help(
-                "it looks like text: give it another name, or say `format = \"text\"` or \"jsonl\"",
-            )
-        } else {
-            error
-        });
+    if head.starts_with(MAGIC) {
+        return Ok(());
     }
-    if input.bytes < 12 || input.bytes(input.bytes - 4, 4).map_err(io)? != MAGIC {
-        return Err(Fault::CutOff { file }.failed().with_help("copy or download the file again"));
-    }
-    Ok(())
+    let error = Fault::NotParquet { file }.failed();
+    Err(if looks_like_text(&head) {
+        error.with_help("it looks like text: give it another name, or say `format = \"text\"` or \"jsonl\"")
+    } else {
+        error
+    })
 }
 
 /// Whether these first bytes of a file are UTF-8, but for a character that is cut at the end, without NUL.
 fn looks_like_text(head: &[u8]) -> bool {
     let valid = std::str::from_utf8(head).map_or_else(|error| error.valid_up_to(), str::len);
     !head.is_empty() && valid + 4 > head.len() && !head.contains(&0)
-}
-
-/// A file that is never read past its end, whatever sizes it declares, and whose place no other thread moves.
-struct Input {
-    file: File,
-    bytes: u64,
-}
-
-impl Input {
-    fn open(path: &Path) -> Result<Input> {
-        let open = || -> std::io::Result<Input> {
-            let file = File::open(path)?;
-            let bytes = file.metadata()?.len();
-            Ok(Input { file, bytes })
-        };
-        open().map_err(|cause| Error::io("read", path, cause))
-    }
-}
-
-impl Input {
-    fn bytes(&self, start: u64, length: usize) -> io::Result<Vec<u8>> {
-        if start.checked_add(amount(length)).is_none_or(|end| end > self.bytes) {
-            let problem = format!("{length} bytes at {start} lie past the end of the file");
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, problem));
-        }
-        let mut bytes = vec![0; length];
-        self.at(start)?.read_exact(&mut bytes)?;
-        Ok(bytes)
-    }
-
-    fn at(&self, start: u64) -> io::Result<File> {
-        let mut file = self.file.try_clone()?;
-        file.seek(SeekFrom::Start(start))?;
-        Ok(file)
-    }
-}
-
-impl Length for Input {
-    fn len(&self) -> u64 {
-        self.bytes
-    }
-}
-
-impl ChunkReader for Input {
-    type T = io::BufReader<File>;
-
-    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        Ok(io::BufReader::new(self.at(start)?))
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        Ok(self.bytes(start, length)?.into())
-    }
 }

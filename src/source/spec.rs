@@ -86,6 +86,8 @@ pub struct SourceSpec {
     pub format: Option<Format>,
     /// Where documents begin and end in plain text.
     pub documents: DocumentRule,
+    /// Read remote Parquet files by ranges, without keeping them.
+    pub stream: bool,
     /// What to do with a row or file that cannot be read.
     pub on_bad_input: OnBadInput,
     /// Columns that follow their documents to the output.

@@ -168,6 +168,8 @@ struct Request {
     /// Path and query.
     target: String,
     from: Option<usize>,
+    /// The byte after the last that is asked for.
+    to: Option<usize>,
     token: bool,
     body: String,
 }
@@ -179,7 +181,7 @@ impl Request {
         reader.read_line(&mut line)?;
         let mut words = line.split(' ').map(str::to_owned);
         let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        let (mut from, mut token, mut length) = (None, false, 0);
+        let (mut from, mut to, mut token, mut length) = (None, None, false, 0);
         loop {
             let mut header = String::new();
             reader.read_line(&mut header)?;
@@ -187,12 +189,10 @@ impl Request {
             match name.to_ascii_lowercase().as_str() {
                 "authorization" => token = true,
                 "range" => {
-                    from = value
-                        .trim()
-                        .trim_start_matches("bytes=")
-                        .split('-')
-                        .next()
-                        .and_then(|n| n.parse().ok())
+                    let (first, last) =
+                        value.trim().trim_start_matches("bytes=").split_once('-').unwrap_or_default();
+                    from = first.parse().ok();
+                    to = last.parse().ok().map(|last: usize| last + 1);
                 }
                 "content-length" => length = value.trim().parse().unwrap_or(0),
                 _ => {}
@@ -200,7 +200,7 @@ impl Request {
         }
         let mut body = vec![0; length];
         std::io::Read::read_exact(&mut reader, &mut body)?;
-        Ok(Request { method, target, from, token, body: String::from_utf8_lossy(&body).into_owned() })
+        Ok(Request { method, target, from, to, token, body: String::from_utf8_lossy(&body).into_owned() })
     }
 }
 
@@ -209,13 +209,14 @@ struct Answer {
     status: u16,
     headers: String,
     body: Arc<Vec<u8>>,
-    /// Where in the body it begins.
+    /// Where in the body it begins and ends.
     from: usize,
+    to: usize,
 }
 
 impl Answer {
     fn new(status: u16, headers: impl Into<String>, body: impl Into<Vec<u8>>) -> Answer {
-        Answer { status, headers: headers.into(), body: Arc::new(body.into()), from: 0 }
+        Answer { status, headers: headers.into(), body: Arc::new(body.into()), from: 0, to: usize::MAX }
     }
 
     fn json(value: &Value) -> Answer {
@@ -227,17 +228,19 @@ impl Answer {
     }
 
     /// A file, or a range of it.
-    fn file(bytes: &Arc<Vec<u8>>, from: Option<usize>, headers: String) -> Answer {
+    fn file(bytes: &Arc<Vec<u8>>, request: &Request, headers: String) -> Answer {
         let total = bytes.len();
-        match from {
+        let whole = Answer { status: 200, headers, body: Arc::clone(bytes), from: 0, to: total };
+        match request.from {
             Some(from) if from >= total => {
                 Answer::new(416, format!("Content-Range: bytes */{total}\r\n"), "")
             }
             Some(from) => {
-                let range = format!("{headers}Content-Range: bytes {from}-{}/{total}\r\n", total - 1);
-                Answer { status: 206, headers: range, body: Arc::clone(bytes), from }
+                let to = request.to.unwrap_or(total).min(total);
+                let headers = format!("{}Content-Range: bytes {from}-{}/{total}\r\n", whole.headers, to - 1);
+                Answer { status: 206, headers, from, to, ..whole }
             }
-            None => Answer { status: 200, headers, body: Arc::clone(bytes), from: 0 },
+            None => whole,
         }
     }
 }
@@ -278,7 +281,7 @@ fn send(
     rate: Option<usize>,
     mut told: impl FnMut(usize),
 ) -> std::io::Result<()> {
-    let Answer { mut status, mut headers, mut body, mut from } = answer;
+    let Answer { mut status, mut headers, mut body, mut from, to } = answer;
     let mut cut = usize::MAX;
     match fault {
         Some(Fault::Status(other, more)) => {
@@ -300,7 +303,7 @@ fn send(
         Some(Fault::Loop) => (status, headers) = (302, format!("Location: {}\r\n", request.target)),
         Some(Fault::Whole) | None => {}
     }
-    let rest = &body[from..];
+    let rest = &body[from..to.min(body.len())];
     write!(
         stream,
         "HTTP/1.1 {status} x\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n",
@@ -333,7 +336,7 @@ impl Shelf {
         match path.strip_prefix("/resolve-cache/").and_then(|rest| self.file(rest)) {
             Some((commit, file)) => {
                 let headers = format!("ETag: \"{}\"\r\nX-Repo-Commit: {commit}\r\n", git_hash(&file.bytes));
-                Answer::file(&file.bytes, request.from, headers)
+                Answer::file(&file.bytes, request, headers)
             }
             None => Answer::missing("RepoNotFound"),
         }
@@ -446,9 +449,7 @@ impl Shelf {
         let path = request.target.split('?').next().unwrap_or_default().trim_start_matches('/');
         match self.file(path) {
             // The host knows its files by tags of its own.
-            Some((_, file)) => {
-                Answer::file(&file.bytes, request.from, "ETag: \"of-the-store\"\r\n".to_owned())
-            }
+            Some((_, file)) => Answer::file(&file.bytes, request, "ETag: \"of-the-store\"\r\n".to_owned()),
             None => Answer::new(404, "", ""),
         }
     }

@@ -89,14 +89,6 @@ impl Check<'_> {
                 "it is a path, a folder, a glob, or demo:verse?lines=1000",
             );
         }
-        if let Some(stream @ Given { value: true, .. }) = &keys.stream {
-            self.wrong(
-                "stream",
-                stream,
-                "is not available yet",
-                "leave it out: files are read as a stream anyway",
-            );
-        }
         if let Some(given @ Given { value: DocumentRule::Separator(separator), .. }) = &keys.documents
             && separator.is_empty()
         {
@@ -112,6 +104,7 @@ impl Check<'_> {
             column: value_of(&keys.column),
             format: value_of(&keys.format),
             documents: value_of(&keys.documents).unwrap_or_default(),
+            stream: value_of(&keys.stream).unwrap_or_default(),
             on_bad_input: value_of(&keys.on_bad_input).unwrap_or_default(),
             columns: Vec::new(),
         }

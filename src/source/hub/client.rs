@@ -1,22 +1,28 @@
+use std::sync::Arc;
+
 use super::address;
 use super::api::{Api, Entry};
 use super::cache::Cache;
 use super::download::download;
-use super::http::Http;
+use super::http::{Http, agent};
+use super::stream::RemoteFile;
 use super::uri::{CONVERTED, Wanted};
-use super::{Fetched, HubFault, HubSettings};
+use super::{Fetched, HubFault, HubSettings, Streamed};
 use crate::error::{ErrorKind, Result};
 use crate::observer::{Observer, Stage};
+use crate::source::Identity;
+use crate::source::open::Stop;
+use crate::source::ranges::Ranged;
 
-/// Finds the revision's commit and its files, and downloads those that the cache lacks.
-pub(super) fn fetch(
-    wanted: &Wanted,
-    cache: &Cache,
-    settings: &HubSettings,
-    observer: &dyn Observer,
-) -> Result<Vec<Fetched>> {
-    let http = Http::new(settings, observer);
-    let api = Api::new(&http, wanted, &settings.endpoint);
+/// What a URI stands for now: a commit and its files that are wanted.
+struct Found {
+    revision: String,
+    commit: String,
+    files: Vec<Entry>,
+}
+
+fn find(wanted: &Wanted, http: &Http<'_>, settings: &HubSettings) -> Result<Found> {
+    let api = Api::new(http, wanted, &settings.endpoint);
     for revision in wanted.revisions() {
         let commit = match api.commit(revision) {
             Ok(commit) => commit,
@@ -25,22 +31,64 @@ pub(super) fn fetch(
             Err(error) => return Err(error),
         };
         let files = api.files(&commit)?;
-        if files.is_empty() {
-            continue;
+        if !files.is_empty() {
+            return Ok(Found { revision: revision.to_owned(), commit, files });
         }
-        let missing: Vec<&Entry> = files.iter().filter(|file| !cache.has(&commit, &file.path)).collect();
-        if !missing.is_empty() {
-            observer.started(Stage::Download, Some(missing.iter().map(|file| file.bytes).sum()));
-            for file in missing {
-                let url = resolve(wanted, settings, &commit, &file.path);
-                download(&http, cache, &url, &commit, file, observer)?;
-            }
-            observer.finished(Stage::Download);
-        }
-        cache.note(revision, &commit)?;
-        return Ok(files.iter().map(|file| cache.fetched(&commit, &file.path)).collect());
     }
     Err(HubFault::NoFiles { uri: wanted.uri.clone() }.with(ErrorKind::Failed))
+}
+
+/// Downloads the files that the cache lacks.
+pub(super) fn fetch(
+    wanted: &Wanted,
+    cache: &Cache,
+    settings: &HubSettings,
+    observer: &dyn Observer,
+) -> Result<Vec<Fetched>> {
+    let stop = || observer.stopping();
+    let http = Http::new(agent(settings), settings, &stop);
+    let Found { revision, commit, files } = find(wanted, &http, settings)?;
+    let missing: Vec<&Entry> = files.iter().filter(|file| !cache.has(&commit, &file.path)).collect();
+    if !missing.is_empty() {
+        observer.started(Stage::Download, Some(missing.iter().map(|file| file.bytes).sum()));
+        for file in missing {
+            let url = resolve(wanted, settings, &commit, &file.path);
+            download(&http, cache, &url, &commit, file, observer)?;
+        }
+        observer.finished(Stage::Download);
+    }
+    cache.note(&revision, &commit)?;
+    Ok(files.iter().map(|file| cache.fetched(&commit, &file.path)).collect())
+}
+
+/// Takes the files that the cache lacks for ones to be read by ranges.
+pub(super) fn stream(
+    wanted: &Wanted,
+    cache: &Cache,
+    settings: &HubSettings,
+    stop: &Stop,
+) -> Result<Vec<Streamed>> {
+    let agent = agent(settings);
+    let Found { commit, files, .. } = find(wanted, &Http::new(agent.clone(), settings, &**stop), settings)?;
+    let remote = |file: Entry| {
+        let (place, identity) = cache.fetched(&commit, &file.path);
+        if cache.has(&commit, &file.path) {
+            return ((place, identity), None);
+        }
+        let etag = file.digest.etag().to_owned();
+        let identity = Identity::Hub { commit: commit.clone(), etag: etag.clone() };
+        let remote: Arc<dyn Ranged> = Arc::new(RemoteFile {
+            agent: agent.clone(),
+            settings: settings.clone(),
+            stop: Arc::clone(stop),
+            url: resolve(wanted, settings, &commit, &file.path),
+            what: place.1.clone(),
+            bytes: file.bytes,
+            etag,
+        });
+        ((place, identity), Some(remote))
+    };
+    Ok(files.into_iter().map(remote).collect())
 }
 
 /// The address of a file's content.

@@ -9,7 +9,7 @@ use ureq::http::StatusCode;
 use super::HubFault;
 use super::api::{Digest, Entry};
 use super::cache::Cache;
-use super::http::{Answer, Http, text};
+use super::http::{Answer, Http, Span, first_and_total};
 use super::refusal::Trouble;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
@@ -88,7 +88,7 @@ impl Landing<'_> {
         if have == self.entry.bytes {
             return Ok(());
         }
-        let mut answer = self.http.get(self.url, have)?;
+        let mut answer = self.http.get(self.url, Span { from: have, to: None })?;
         self.check(&answer, have, partial)?;
         have = partial.bytes().map_err(Trouble::Final)?;
         while let Some(block) = answer.next()? {
@@ -120,7 +120,7 @@ impl Landing<'_> {
             return Err(Trouble::Final(broken(self.what, problem)));
         }
         let start = match head.status {
-            StatusCode::PARTIAL_CONTENT => text(&head.headers, "content-range").and_then(first_byte),
+            StatusCode::PARTIAL_CONTENT => first_and_total(&head.headers).map(|(first, _)| first),
             StatusCode::RANGE_NOT_SATISFIABLE => None,
             _ => Some(0),
         };
@@ -142,11 +142,6 @@ impl Landing<'_> {
             *told = have;
         }
     }
-}
-
-/// The first byte of `bytes FIRST-LAST/TOTAL`.
-fn first_byte(range: &str) -> Option<u64> {
-    range.strip_prefix("bytes ")?.split('-').next()?.parse().ok()
 }
 
 /// A file that has not all its bytes yet. It is locked: another download of it waits.

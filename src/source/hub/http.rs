@@ -9,8 +9,7 @@ use ureq::http::{HeaderMap, Response, StatusCode};
 use super::address::{join, origin};
 use super::refusal::{self, Trouble};
 use super::{HubSettings, Patience};
-use crate::error::Result;
-use crate::observer::Observer;
+use crate::error::{Error, Result};
 
 /// Answers lead on to other addresses at most this often.
 const REDIRECTS: usize = 10;
@@ -26,7 +25,24 @@ const TICK: Duration = Duration::from_millis(100);
 pub(super) struct Http<'a> {
     agent: Agent,
     settings: &'a HubSettings,
-    observer: &'a dyn Observer,
+    stop: &'a dyn Fn() -> bool,
+}
+
+/// Which bytes of a file are asked for: up to one, or all from a place on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Span {
+    pub(super) from: u64,
+    pub(super) to: Option<u64>,
+}
+
+impl Span {
+    fn header(self) -> Option<String> {
+        match self {
+            Span { from: 0, to: None } => None,
+            Span { from, to: None } => Some(format!("bytes={from}-")),
+            Span { from, to: Some(to) } => Some(format!("bytes={from}-{}", to.saturating_sub(1))),
+        }
+    }
 }
 
 /// The head of an answer whose body is still to come.
@@ -42,42 +58,49 @@ pub(super) struct Head {
 pub(super) struct Answer<'a> {
     pub(super) head: Head,
     blocks: Receiver<Result<Vec<u8>, Trouble>>,
-    observer: &'a dyn Observer,
+    stop: &'a dyn Fn() -> bool,
+}
+
+/// Connections to the hub and to other hosts, kept open from request to request.
+pub(super) fn agent(settings: &HubSettings) -> Agent {
+    let silence = Some(settings.patience.silence);
+    let config = Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .timeout_connect(silence)
+        .timeout_per_read(silence)
+        .timeout_per_write(silence)
+        .user_agent(concat!("tokenmill/", env!("CARGO_PKG_VERSION")));
+    config.build().new_agent()
 }
 
 impl<'a> Http<'a> {
-    pub(super) fn new(settings: &'a HubSettings, observer: &'a dyn Observer) -> Http<'a> {
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .timeout_connect(Some(settings.patience.silence))
-            .timeout_per_read(Some(settings.patience.silence))
-            .timeout_per_write(Some(settings.patience.silence))
-            .user_agent(concat!("tokenmill/", env!("CARGO_PKG_VERSION")));
-        Http { agent: config.build().new_agent(), settings, observer }
+    /// `stop` says whether to give up as soon as possible.
+    pub(super) fn new(agent: Agent, settings: &'a HubSettings, stop: &'a dyn Fn() -> bool) -> Http<'a> {
+        Http { agent, settings, stop }
     }
 
-    /// Asks once for what is at an address, from a byte on.
-    pub(super) fn get(&self, url: &str, from: u64) -> Result<Answer<'a>, Trouble> {
+    /// Asks once for what is at an address.
+    pub(super) fn get(&self, url: &str, span: Span) -> Result<Answer<'a>, Trouble> {
         let request = Request {
             agent: self.agent.clone(),
             hub: origin(&self.settings.endpoint).to_owned(),
             token: self.settings.token.clone(),
             url: url.to_owned(),
-            from,
+            span,
         };
         let (send_head, head) = bounded(1);
         let (send_block, blocks) = bounded(BLOCKS_AHEAD);
         thread::spawn(move || request.run(&send_head, &send_block));
         let head =
-            receive(&head, self.observer)?.unwrap_or_else(|| Err(Trouble::passing("it does not answer")))?;
-        Ok(Answer { head, blocks, observer: self.observer })
+            receive(&head, self.stop)?.unwrap_or_else(|| Err(Trouble::passing("it does not answer")))?;
+        Ok(Answer { head, blocks, stop: self.stop })
     }
 
     /// A whole body of at most `limit` bytes, asked for until it comes, with the headers before it.
     pub(super) fn whole(&self, what: &str, url: &str, limit: usize) -> Result<(HeaderMap, Vec<u8>)> {
-        let mut tries = Tries::new(&self.settings.patience, self.observer, what);
+        let mut tries = Tries::new(&self.settings.patience, self.stop, what);
         loop {
             match self.whole_once(url, limit) {
                 Ok(answer) => return Ok(answer),
@@ -87,7 +110,7 @@ impl<'a> Http<'a> {
     }
 
     fn whole_once(&self, url: &str, limit: usize) -> Result<(HeaderMap, Vec<u8>), Trouble> {
-        let mut answer = self.get(url, 0)?;
+        let mut answer = self.get(url, Span::default())?;
         let mut body = Vec::new();
         while let Some(block) = answer.next()? {
             body.extend_from_slice(&block);
@@ -99,21 +122,21 @@ impl<'a> Http<'a> {
     }
 
     pub(super) fn tries(&self, what: &'a str) -> Tries<'a> {
-        Tries::new(&self.settings.patience, self.observer, what)
+        Tries::new(&self.settings.patience, self.stop, what)
     }
 }
 
 impl Answer<'_> {
     /// The next bytes of the body; `None` at its end.
     pub(super) fn next(&mut self) -> Result<Option<Vec<u8>>, Trouble> {
-        receive(&self.blocks, self.observer)?.transpose()
+        receive(&self.blocks, self.stop)?.transpose()
     }
 }
 
 /// Waits for a message, or for a request to stop. `None` if there will be no further one.
-fn receive<T>(from: &Receiver<T>, observer: &dyn Observer) -> Result<Option<T>, Trouble> {
+fn receive<T>(from: &Receiver<T>, stop: &dyn Fn() -> bool) -> Result<Option<T>, Trouble> {
     loop {
-        observer.checkpoint().map_err(Trouble::Final)?;
+        checkpoint(stop).map_err(Trouble::Final)?;
         match from.recv_timeout(TICK) {
             Ok(message) => return Ok(Some(message)),
             Err(RecvTimeoutError::Timeout) => {}
@@ -122,13 +145,17 @@ fn receive<T>(from: &Receiver<T>, observer: &dyn Observer) -> Result<Option<T>, 
     }
 }
 
+fn checkpoint(stop: &dyn Fn() -> bool) -> Result<()> {
+    if stop() { Err(Error::interrupted()) } else { Ok(()) }
+}
+
 /// A request with all that its thread needs.
 struct Request {
     agent: Agent,
     hub: String,
     token: Option<String>,
     url: String,
-    from: u64,
+    span: Span,
 }
 
 impl Request {
@@ -153,13 +180,13 @@ impl Request {
             if let Some(token) = self.token.as_ref().filter(|_| at_hub) {
                 request = request.header("Authorization", format!("Bearer {token}"));
             }
-            if self.from > 0 {
-                request = request.header("Range", format!("bytes={}-", self.from));
+            if let Some(range) = self.span.header() {
+                request = request.header("Range", range);
             }
             let response = request.call().map_err(refusal::broken)?;
             let (status, headers) = (response.status(), response.headers());
             if at_hub {
-                etag = entity_tag(headers).or(etag);
+                etag = etag.or_else(|| entity_tag(headers));
             }
             if status.is_success() || status == StatusCode::RANGE_NOT_SATISFIABLE {
                 return Ok((Head { status, headers: headers.clone(), etag }, response));
@@ -194,6 +221,12 @@ fn forward(response: Response<ureq::Body>, blocks: &Sender<Result<Vec<u8>, Troub
     }
 }
 
+/// What `Content-Range: bytes FIRST-LAST/TOTAL` says.
+pub(super) fn first_and_total(headers: &HeaderMap) -> Option<(u64, u64)> {
+    let (span, total) = text(headers, "content-range")?.strip_prefix("bytes ")?.split_once('/')?;
+    Some((span.split('-').next()?.parse().ok()?, total.parse().ok()?))
+}
+
 /// A header's text.
 pub(super) fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
@@ -208,14 +241,14 @@ fn entity_tag(headers: &HeaderMap) -> Option<String> {
 /// How often something has failed in a row, and whether to try again.
 pub(super) struct Tries<'a> {
     patience: &'a Patience,
-    observer: &'a dyn Observer,
+    stop: &'a dyn Fn() -> bool,
     what: &'a str,
     failed: u32,
 }
 
 impl<'a> Tries<'a> {
-    fn new(patience: &'a Patience, observer: &'a dyn Observer, what: &'a str) -> Tries<'a> {
-        Tries { patience, observer, what, failed: 0 }
+    fn new(patience: &'a Patience, stop: &'a dyn Fn() -> bool, what: &'a str) -> Tries<'a> {
+        Tries { patience, stop, what, failed: 0 }
     }
 
     /// There was progress: a later failure is the first again.
@@ -240,7 +273,7 @@ impl<'a> Tries<'a> {
         }
         let until = Instant::now() + wait;
         while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-            self.observer.checkpoint()?;
+            checkpoint(self.stop)?;
             thread::sleep(left.min(TICK));
         }
         Ok(())

@@ -15,6 +15,8 @@ mod download;
 mod http;
 #[cfg(feature = "hub")]
 mod refusal;
+#[cfg(feature = "hub")]
+mod stream;
 mod uri;
 
 #[cfg(test)]
@@ -23,9 +25,12 @@ mod tests;
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Identity;
+use super::open::Stop;
+use super::ranges::Ranged;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 
@@ -89,8 +94,11 @@ impl fmt::Debug for HubSettings {
     }
 }
 
-/// A file of a dataset in the cache.
+/// A file of a dataset: where it is or would be in the cache, its name, and what identifies it.
 pub(super) type Fetched = ((PathBuf, String), Identity);
+
+/// The same, and how to read it if it is not in the cache.
+pub(super) type Streamed = (Fetched, Option<Arc<dyn Ranged>>);
 
 #[derive(Debug, thiserror::Error)]
 enum HubFault {
@@ -134,6 +142,26 @@ pub(super) fn fetch(uri: &str, settings: &HubSettings, observer: &dyn Observer) 
     let wanted = uri::Wanted::parse(uri)?;
     let cache = cache::Cache::of(&wanted, settings);
     if settings.offline { cache.files(&wanted) } else { client::fetch(&wanted, &cache, settings, observer) }
+}
+
+/// The same without downloading: what the cache lacks is to be read by ranges.
+///
+/// # Errors
+/// As of [`fetch`].
+#[cfg(feature = "hub")]
+pub(super) fn stream(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Vec<Streamed>> {
+    let wanted = uri::Wanted::parse(uri)?;
+    let cache = cache::Cache::of(&wanted, settings);
+    if settings.offline {
+        return Ok(cache.files(&wanted)?.into_iter().map(|fetched| (fetched, None)).collect());
+    }
+    client::stream(&wanted, &cache, settings, stop)
+}
+
+/// Refuses: the hub's client is not part of this build.
+#[cfg(not(feature = "hub"))]
+pub(super) fn stream(uri: &str, settings: &HubSettings, _stop: &Stop) -> Result<Vec<Streamed>> {
+    fetch(uri, settings, &crate::observer::Silent).map(|_| Vec::new())
 }
 
 /// Refuses: the hub's client is not part of this build.

@@ -5,7 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use fake::{Asked, COMMIT, CONVERTED_COMMIT, FakeHub, Fault, Part, git_hash, sha256};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
 
 use super::uri::{CONVERTED, Wanted};
 use super::*;
@@ -322,4 +325,87 @@ fn refusals_say_what_to_do() {
     let outside = fetch(URI, &settings, &Silent).unwrap_err();
     assert!(outside.to_string().contains("leads out of the repository"), "{outside}");
     assert!(!format!("{settings:?}").contains("secret"));
+}
+
+/// A Parquet file of three row groups with long texts, and a column beside them that is as long.
+fn two_columns() -> (Vec<u8>, Vec<String>, usize) {
+    let texts: Vec<String> =
+        (0..300).map(|row| format!("{row} {}", "0123456789abcdef".repeat(300))).collect();
+    let column: ArrayRef = Arc::new(StringArray::from_iter_values(&texts));
+    let rows = RecordBatch::try_from_iter([("other", Arc::clone(&column)), ("text", column)]).unwrap();
+    let properties =
+        WriterProperties::builder().set_max_row_group_row_count(Some(100)).set_dictionary_enabled(false);
+    let mut bytes = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut bytes, rows.schema(), Some(properties.build())).unwrap();
+    writer.write(&rows).unwrap();
+    let metadata = writer.close().unwrap();
+    let groups = metadata.row_groups().iter();
+    let needed = groups.map(|group| usize::try_from(group.column(1).compressed_size()).unwrap()).sum();
+    (bytes, texts, needed)
+}
+
+fn streamed(settings: &HubSettings) -> crate::Result<Vec<String>> {
+    let spec = SourceSpec { uri: URI.to_owned(), stream: true, ..SourceSpec::default() };
+    let source = open(&spec, 0, &OpenContext { hub: settings.clone(), ..OpenContext::new(&Silent) })?;
+    let mut texts = Vec::new();
+    for unit in 0..source.units().len() {
+        assert!(matches!(source.identity(unit)?, Identity::Hub { commit, .. } if commit == COMMIT));
+        for batch in source.read(unit)? {
+            texts.extend(batch?.iter().map(|text| String::from_utf8(text.unwrap().to_vec()).unwrap()));
+        }
+    }
+    Ok(texts)
+}
+
+#[test]
+fn a_stream_reads_the_ranges_it_needs_and_keeps_nothing() {
+    let (bytes, texts, needed) = two_columns();
+    let faults: &[&[(Part, Fault)]] = &[
+        &[],
+        &[(Part::Files, Fault::CutAfter(1_000)), (Part::Files, Fault::Status(403, ""))],
+        &[(Part::Files, Fault::Status(500, "")), (Part::Files, Fault::Stall(SILENCE * 3))],
+    ];
+    for faults in faults {
+        let folder = tempfile::tempdir().unwrap();
+        let (hub, settings) = hub(&[], folder.path());
+        hub.put(COMMIT, "a.parquet", bytes.clone(), true);
+        faults.iter().cloned().for_each(|(part, fault)| hub.fail(part, fault));
+        assert!(streamed(&settings).unwrap() == texts);
+        let asked = hub.asked();
+        let files = of(&asked, Part::Files);
+        let sent: usize = files.iter().map(|asked| asked.sent).sum();
+        assert!(sent <= needed + (64 << 10) + 1_000, "{sent} bytes sent, {needed} needed");
+        assert!(files.iter().all(|asked| !asked.token), "the token is for the hub alone");
+        assert!(fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing is kept");
+        let offline = HubSettings { offline: true, ..settings.clone() };
+        assert_eq!(streamed(&offline).unwrap_err().kind(), ErrorKind::Network);
+        fetch(URI, &settings, &Silent).unwrap();
+        hub.asked();
+        assert!(streamed(&offline).unwrap() == texts && streamed(&settings).unwrap() == texts);
+        assert!(of(&hub.asked(), Part::Files).is_empty(), "what the cache has is read there");
+    }
+}
+
+#[test]
+fn a_stream_notices_what_is_not_the_listed_file() {
+    let (bytes, _, _) = two_columns();
+    let cases = [
+        (Part::Resolve, Fault::Etag("other"), "changed"),
+        (Part::Files, Fault::Whole, "ranges"),
+        (Part::Files, Fault::Body(b"an error page"), "ranges"),
+    ];
+    for (part, fault, says) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let (hub, settings) = hub(&[("b.jsonl", "{}", false)], folder.path());
+        hub.put(COMMIT, "a.parquet", bytes.clone(), true);
+        hub.fail(part, fault);
+        let error = streamed(&settings).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Network);
+        assert!(error.to_string().contains(says) && error.to_string().contains("a.parquet"), "{error}");
+        let spec = SourceSpec { uri: format!("{URI}/b.jsonl"), stream: true, ..SourceSpec::default() };
+        let source = open(&spec, 0, &OpenContext { hub: settings, ..OpenContext::new(&Silent) }).unwrap();
+        let refused = source.read(0).err().unwrap();
+        assert_eq!(refused.kind(), ErrorKind::Usage, "{refused}");
+        assert_eq!(source.bytes_elsewhere(), 2);
+    }
 }

@@ -1,0 +1,93 @@
+use std::fmt;
+
+use bytes::Bytes;
+use ureq::Agent;
+use ureq::http::StatusCode;
+
+use super::http::{Http, Span, first_and_total};
+use super::refusal::Trouble;
+use super::{HubFault, HubSettings};
+use crate::error::{ErrorKind, Result};
+use crate::source::open::Stop;
+use crate::source::ranges::Ranged;
+use crate::units::amount;
+
+/// A file of the hub that is read by ranges and never stored. Each range is asked for at the hub, which
+/// signs an address anew.
+pub(super) struct RemoteFile {
+    pub(super) agent: Agent,
+    pub(super) settings: HubSettings,
+    pub(super) stop: Stop,
+    pub(super) url: String,
+    /// The file as messages name it.
+    pub(super) what: String,
+    pub(super) bytes: u64,
+    pub(super) etag: String,
+}
+
+impl fmt::Debug for RemoteFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteFile")
+            .field("url", &self.url)
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Ranged for RemoteFile {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn range(&self, start: u64, length: usize) -> Result<Bytes> {
+        let http = Http::new(self.agent.clone(), &self.settings, &*self.stop);
+        let mut tries = http.tries(&self.what);
+        let mut got = Vec::new();
+        while got.len() < length {
+            let before = got.len();
+            let outcome = self.go_on(&http, start, length, &mut got);
+            if got.len() > before {
+                tries.progressed();
+            }
+            if let Err(trouble) = outcome {
+                tries.failed(trouble)?;
+            }
+        }
+        Ok(got.into())
+    }
+}
+
+impl RemoteFile {
+    /// Asks for what is missing of a range and takes what comes.
+    fn go_on(&self, http: &Http<'_>, start: u64, length: usize, got: &mut Vec<u8>) -> Result<(), Trouble> {
+        let from = start + amount(got.len());
+        let mut answer = http.get(&self.url, Span { from, to: Some(start + amount(length)) })?;
+        let head = &answer.head;
+        let is_other = head.etag.as_ref().is_some_and(|etag| *etag != self.etag);
+        if head.status == StatusCode::OK && !is_other {
+            let fault =
+                HubFault::Refused { what: self.what.clone(), problem: "its host gives no ranges".to_owned() };
+            let error = fault.with(ErrorKind::Network);
+            return Err(Trouble::Final(
+                error.with_help("leave `stream` out: the file is then kept in the hub's cache"),
+            ));
+        }
+        if is_other || first_and_total(&head.headers) != Some((from, self.bytes)) {
+            return Err(Trouble::Final(self.changed()));
+        }
+        while let Some(block) = answer.next()? {
+            if got.len() + block.len() > length {
+                return Err(Trouble::Final(self.changed()));
+            }
+            got.extend_from_slice(&block);
+        }
+        let whole = got.len() == length;
+        if whole { Ok(()) } else { Err(Trouble::passing("the connection ended in the middle of a range")) }
+    }
+
+    fn changed(&self) -> crate::error::Error {
+        let problem = "it has changed since it was listed".to_owned();
+        let error = HubFault::Broken { what: self.what.clone(), problem }.with(ErrorKind::Network);
+        error.with_help("run the same command again; what is finished is kept")
+    }
+}

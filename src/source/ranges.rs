@@ -1,0 +1,129 @@
+//! Files that are read at any place: local ones, and ones that lie elsewhere and are asked for by ranges.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parquet::errors::ParquetError;
+use parquet::file::reader::{ChunkReader, Length};
+
+use super::listing::Listed;
+use crate::error::{Error, Result};
+use crate::units::amount;
+
+/// A file that lies elsewhere.
+pub(super) trait Ranged: fmt::Debug + Send + Sync {
+    /// Its size in bytes.
+    fn bytes(&self) -> u64;
+
+    /// So many bytes from a place on, which lie within the file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no longer the file that was listed.
+    fn range(&self, start: u64, length: usize) -> Result<Bytes>;
+}
+
+/// A file that is never read past its end, whatever sizes it declares, and whose place no other thread moves.
+pub(super) struct Input {
+    from: From,
+    pub(super) bytes: u64,
+}
+
+enum From {
+    File(File),
+    /// What was fetched, each part with the place where it begins, is all that can be read.
+    Elsewhere(Arc<dyn Ranged>, Vec<(u64, Bytes)>),
+}
+
+impl Input {
+    pub(super) fn open(file: &Listed) -> Result<Input> {
+        if let Some(remote) = &file.remote {
+            let bytes = remote.bytes();
+            return Ok(Input { from: From::Elsewhere(Arc::clone(remote), Vec::new()), bytes });
+        }
+        let open = || -> io::Result<Input> {
+            let file = File::open(&file.path)?;
+            let bytes = file.metadata()?.len();
+            Ok(Input { from: From::File(file), bytes })
+        };
+        open().map_err(|cause| Error::io("read", &file.path, cause))
+    }
+
+    /// Fetches what of a range lies in the file, if it is elsewhere: only that can be read then.
+    pub(super) fn fetch(&mut self, start: u64, bytes: u64) -> Result<()> {
+        let From::Elsewhere(file, fetched) = &mut self.from else { return Ok(()) };
+        let bytes = bytes.min(self.bytes.saturating_sub(start));
+        // A length that does not fit is more than can be read, which reading says.
+        let length = usize::try_from(bytes).unwrap_or(0);
+        if length > 0 && part(fetched, start, length).is_none() {
+            fetched.push((start, file.range(start, length)?));
+        }
+        Ok(())
+    }
+
+    /// So many bytes from a place on.
+    pub(super) fn piece(&self, start: u64, length: usize) -> io::Result<Bytes> {
+        if start.checked_add(amount(length)).is_none_or(|end| end > self.bytes) {
+            return Err(past_the_end(start, length));
+        }
+        match &self.from {
+            From::File(_) => {
+                let mut bytes = vec![0; length];
+                self.reader(start)?.read_exact(&mut bytes)?;
+                Ok(bytes.into())
+            }
+            From::Elsewhere(_, fetched) => {
+                part(fetched, start, length).ok_or_else(|| past_the_end(start, length))
+            }
+        }
+    }
+
+    /// All from a place on.
+    pub(super) fn reader(&self, start: u64) -> io::Result<Box<dyn Read + Send>> {
+        match &self.from {
+            From::File(file) => {
+                let mut file = file.try_clone()?;
+                file.seek(SeekFrom::Start(start))?;
+                Ok(Box::new(BufReader::new(file)))
+            }
+            From::Elsewhere(_, fetched) => match part(fetched, start, 0) {
+                Some(rest) => Ok(Box::new(Cursor::new(rest))),
+                None => Err(past_the_end(start, 0)),
+            },
+        }
+    }
+}
+
+/// What was fetched of a range; of an empty one, all that follows it.
+fn part(fetched: &[(u64, Bytes)], start: u64, length: usize) -> Option<Bytes> {
+    fetched.iter().find_map(|(begin, bytes)| {
+        let at = usize::try_from(start.checked_sub(*begin)?).ok().filter(|&at| at < bytes.len())?;
+        let end = if length == 0 { bytes.len() } else { at.checked_add(length)? };
+        (end <= bytes.len()).then(|| bytes.slice(at..end))
+    })
+}
+
+fn past_the_end(start: u64, length: usize) -> io::Error {
+    let problem = format!("{length} bytes at {start} lie past the end of the file, or of its columns");
+    io::Error::new(io::ErrorKind::UnexpectedEof, problem)
+}
+
+impl Length for Input {
+    fn len(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl ChunkReader for Input {
+    type T = Box<dyn Read + Send>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        Ok(self.reader(start)?)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        Ok(self.piece(start, length)?)
+    }
+}
