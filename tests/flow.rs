@@ -221,3 +221,35 @@ fn what_does_not_fit_the_memory_is_refused_before_it_is_read() {
         assert_eq!(observer.0.into_inner(), begun, "{documents}");
     }
 }
+
+/// A weight counts a text as often as repeating it does, and weights in the same ratio are the same.
+#[test]
+fn weights_count_as_repetition_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = |seed: u64| -> String {
+        let word = |n: u64| format!("w{} ", (n * n * (seed + 2)) % (7 + 3 * seed));
+        (0..120).map(word).collect()
+    };
+    let weights = [("1", 4), ("0.25", 1), ("3", 12)];
+    for split in ["gpt2", "none"] {
+        let train = format!("[train]\nsplit = {split:?}\nmerges = 60\nmin_frequency = 3\n");
+        let mut recipes = [train.clone(), train];
+        for ((seed, (weight, times)), name) in (0..).zip(weights).zip(["a", "b", "c"]) {
+            let path = |of: &str| folder.path().join(format!("{name}-{of}.txt"));
+            std::fs::write(path("once"), text(seed)).unwrap();
+            // Each repetition is a document of its own, as the one text is.
+            std::fs::write(path("often"), format!("{}\n", text(seed)).repeat(times)).unwrap();
+            let source = |of: &str, more: &str| {
+                format!("[[source]]\nuri = {:?}\ndocuments = \"line\"\n{more}\n", path(of))
+            };
+            recipes[0] += &source("once", &format!("weight = {weight}"));
+            recipes[1] += &source("often", "");
+        }
+        let tokenizers = recipes.map(|recipe| {
+            let out = folder.path().join("out");
+            run(&recipe, &out, 2, 1_000, true).unwrap();
+            std::fs::read(out.join("tokenizer/tokenizer.json")).unwrap()
+        });
+        assert!(tokenizers[0] == tokenizers[1], "{split}");
+    }
+}
