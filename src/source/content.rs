@@ -1,12 +1,14 @@
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::sync::Arc;
 
 use flate2::bufread::MultiGzDecoder;
 use sha2::{Digest, Sha256};
 
 use super::Range;
-use super::listing::Compression;
+use super::listing::{Compression, Listed};
+use super::ranges::InOrder;
 
 /// SHA-256 of all that can be read, in hex.
 pub(super) fn sha256(from: impl Read) -> io::Result<String> {
@@ -46,14 +48,27 @@ pub(super) fn raw(path: &Path, range: Range) -> io::Result<io::Take<File>> {
     Ok(file.take(bytes))
 }
 
-/// The text of a file's range, decompressed: all members of a gzip file, all frames of a zstd file.
-pub(super) fn text(path: &Path, range: Range, compression: Compression) -> io::Result<Box<dyn Read + Send>> {
-    let raw = raw(path, range)?;
+/// The text of a file's range, decompressed.
+pub(super) fn text(file: &Listed, range: Range) -> io::Result<Box<dyn Read + Send>> {
+    if let Some(remote) = &file.remote {
+        return decompressed(InOrder::new(Arc::clone(remote)), file.compression);
+    }
+    let raw = raw(&file.path, range)?;
+    match range {
+        Range::Bytes(from, to) => {
+            decompressed(Exactly { left: to.saturating_sub(from), from: raw }, file.compression)
+        }
+        _ => decompressed(raw, file.compression),
+    }
+}
+
+/// All members of a gzip file, all frames of a zstd file.
+fn decompressed(
+    raw: impl Read + Send + 'static,
+    compression: Compression,
+) -> io::Result<Box<dyn Read + Send>> {
     Ok(match compression {
-        Compression::None => match range {
-            Range::Bytes(from, to) => Box::new(Exactly { left: to.saturating_sub(from), from: raw }),
-            _ => Box::new(raw),
-        },
+        Compression::None => Box::new(raw),
         Compression::Gzip => Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 16, raw))),
         Compression::Zstd => Box::new(zstd::stream::read::Decoder::new(raw)?),
     })

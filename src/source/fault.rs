@@ -26,8 +26,8 @@ pub(super) enum Fault {
     NotParquet { file: String },
     #[error("{file} is cut off: the index at the end of a Parquet file is missing")]
     CutOff { file: String },
-    #[error("{file} is not a Parquet file: only those can be streamed")]
-    NotByRanges { file: String },
+    #[error("{file} is {format} and cannot be read where it lies")]
+    NotByRanges { file: String, format: Format },
     #[error("{file} is an encrypted Parquet file")]
     Encrypted { file: String },
     #[error("no file matches {pattern}")]

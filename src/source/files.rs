@@ -147,17 +147,17 @@ impl Files {
     }
 
     fn documents(&self, file: usize, range: Range, reading: Reading) -> Result<Documents<'static>> {
-        let Listed { path, name, format, compression, remote } = &self.files[file];
-        if remote.is_some() && *format != Format::Parquet {
-            let error = Fault::NotByRanges { file: name.clone() }.usage();
-            return Err(error.with_help("leave `stream` out: the files are then kept in the hub's cache"));
-        }
-        let io = |cause| Error::io("read", path, cause);
-        let text = || content::text(path, range, *compression).map_err(io);
+        let listed = &self.files[file];
+        let Listed { path, name, format, compression, remote } = listed;
+        let text = || content::text(listed, range).map_err(|cause| Error::io("read", name, cause));
         Ok(match format {
             Format::Parquet => {
                 let Range::RowGroups(group, _) = range else { return Ok(Box::new(std::iter::empty())) };
                 Box::new(parquet::read(&self.footer(file)?, &self.files[file], place64(group), reading)?)
+            }
+            Format::Arrow if remote.is_some() => {
+                let error = Fault::NotByRanges { file: name.clone(), format: *format }.usage();
+                return Err(error.with_help("download it first; of the hub's files leave `stream` out"));
             }
             Format::Arrow => Box::new(arrow::read(arrow::open(path)?, &self.spec, reading)?),
             Format::Jsonl => {
@@ -229,8 +229,12 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig) -> Result<Ope
             let columns = (!spec.columns.is_empty()).then(|| footer.passed.clone());
             Ok(Opened { units, columns, footer: Some(footer) })
         }
-        // Reading refuses it.
-        _ if remote.is_some() => Ok(Opened::plain(vec![unit(Range::Whole, None, None)])),
+        // Arrow is refused when it is read.
+        _ if remote.is_some() => {
+            let plain = *format == Format::Text && *compression == Compression::None;
+            let bytes = remote.as_ref().filter(|_| plain).map(|remote| remote.bytes());
+            Ok(Opened::plain(vec![unit(Range::Whole, None, bytes)]))
+        }
         Format::Arrow => {
             let stream = arrow::open(path)?;
             let columns =

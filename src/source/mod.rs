@@ -20,7 +20,7 @@ mod cuts;
 mod blocks;
 mod plain;
 mod demo;
-mod hub;
+mod remote;
 mod order;
 mod whole;
 
@@ -28,10 +28,10 @@ mod whole;
 mod tests;
 
 pub use batch::{Batch, Documents};
-pub use hub::{HubSettings, Patience};
 pub use incidents::{Incident, Incidents, LISTED_INCIDENTS};
 pub use open::{DEFAULT_BATCH_BYTES, DEFAULT_RANGE_BYTES, OpenContext, ReadConfig, Stop, open};
 pub use order::{in_order, in_order_from};
+pub use remote::{HubSettings, Patience};
 pub use spec::{DocumentRule, Format, NotFormat, SourceSpec};
 pub use whole::{LONGEST_DOCUMENT, whole_documents};
 
@@ -64,6 +64,14 @@ pub enum Identity {
         bytes: u64,
         /// SHA-256 of the bytes of the unit's range, in hex.
         sha256: String,
+    },
+    /// A file of a web server: its size, and its entity tag or else the time of its last change, as the
+    /// server gives them.
+    Web {
+        /// Size of the file.
+        bytes: u64,
+        /// Entity tag or time; empty if the server gives neither.
+        etag: String,
     },
     /// Generated: the URI says it all.
     Generated,

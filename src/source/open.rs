@@ -5,7 +5,7 @@ use super::demo::Demo;
 use super::fault::Fault;
 use super::files::{Files, Identified, Stream};
 use super::incidents::{BadInput, Incidents};
-use super::{DocumentRule, HubSettings, Source, SourceSpec, hub, listing};
+use super::{DocumentRule, HubSettings, Source, SourceSpec, listing, remote};
 use crate::error::{Error, Result};
 use crate::observer::Observer;
 
@@ -92,20 +92,22 @@ pub fn open(spec: &SourceSpec, source: usize, context: &OpenContext<'_>) -> Resu
     }
     if uri.starts_with("hf://") {
         let found = match spec.stream {
-            true => hub::stream(uri, &context.hub, &context.stop)?,
+            true => remote::stream(uri, &context.hub, &context.stop)?,
             false => {
-                let fetched = hub::fetch(uri, &context.hub, context.observer)?;
+                let fetched = remote::fetch(uri, &context.hub, context.observer)?;
                 fetched.into_iter().map(|fetched| (fetched, None)).collect()
             }
         };
-        let (files, remotes): (Vec<_>, Vec<_>) = found.into_iter().unzip();
-        let (places, identities): (Vec<_>, Vec<_>) = files.into_iter().unzip();
-        let listed = listing::named(uri, places, remotes, spec.format)?;
-        return Ok(Arc::new(Identified { files: Files::open(spec, listed, config, bad)?, identities }));
+        return open_identified(spec, found, config, bad);
+    }
+    if uri.starts_with("https://") || uri.starts_with("http://") {
+        return open_identified(spec, vec![remote::look(uri, &context.hub, &context.stop)?], config, bad);
     }
     if uri.contains("://") {
         let error = Fault::Scheme { uri: uri.to_owned() }.usage();
-        return Err(error.with_help("sources are paths, folders, patterns, hf://datasets/…, demo:… and -"));
+        return Err(
+            error.with_help("sources are paths, folders, patterns, hf://datasets/…, https://…, demo:… and -")
+        );
     }
     if std::fs::metadata(uri).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
         // Opened only once: what is written to a pipe without a reader is lost.
@@ -113,4 +115,17 @@ pub fn open(spec: &SourceSpec, source: usize, context: &OpenContext<'_>) -> Resu
         return Ok(Arc::new(Stream::open(spec, uri.to_owned(), Box::new(pipe), config, bad)?));
     }
     Ok(Arc::new(Files::open(spec, listing::list(uri, spec.format)?, config, bad)?))
+}
+
+/// Opens files whose identities are known without reading them.
+fn open_identified(
+    spec: &SourceSpec,
+    found: Vec<remote::Streamed>,
+    config: ReadConfig,
+    bad: BadInput,
+) -> Result<Arc<dyn Source>> {
+    let (files, remotes): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+    let (places, identities): (Vec<_>, Vec<_>) = files.into_iter().unzip();
+    let listed = listing::named(&spec.uri, places, remotes, spec.format)?;
+    Ok(Arc::new(Identified { files: Files::open(spec, listed, config, bad)?, identities }))
 }

@@ -11,7 +11,7 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use super::listing::Listed;
 use crate::error::{Error, Result};
-use crate::units::amount;
+use crate::units::{amount, place64};
 
 /// A file that lies elsewhere.
 pub(super) trait Ranged: fmt::Debug + Send + Sync {
@@ -23,6 +23,38 @@ pub(super) trait Ranged: fmt::Debug + Send + Sync {
     /// # Errors
     /// It cannot be read, or is no longer the file that was listed.
     fn range(&self, start: u64, length: usize) -> Result<Bytes>;
+}
+
+/// How much of a file is fetched at a time when all of it is read in order.
+const SEQUENTIAL_BYTES: u64 = 8 << 20;
+
+/// A file that lies elsewhere, read from its begin to its end.
+pub(super) struct InOrder {
+    file: Arc<dyn Ranged>,
+    next: u64,
+    block: Bytes,
+}
+
+impl InOrder {
+    pub(super) fn new(file: Arc<dyn Ranged>) -> InOrder {
+        InOrder { file, next: 0, block: Bytes::new() }
+    }
+}
+
+impl Read for InOrder {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.block.is_empty() {
+            let length = (self.file.bytes() - self.next).min(SEQUENTIAL_BYTES);
+            if length == 0 {
+                return Ok(0);
+            }
+            self.block = self.file.range(self.next, place64(length)).map_err(io::Error::other)?;
+            self.next += length;
+        }
+        let read = self.block.len().min(into.len());
+        into[..read].copy_from_slice(&self.block.split_to(read));
+        Ok(read)
+    }
 }
 
 /// A file that is never read past its end, whatever sizes it declares, and whose place no other thread moves.

@@ -1,5 +1,5 @@
-//! Datasets of the Hugging Face hub: their files are downloaded once into the cache that Python's
-//! `huggingface_hub` uses too, and then read as local files.
+//! Files that lie elsewhere: datasets of the Hugging Face hub, downloaded once into the cache that Python's
+//! `huggingface_hub` uses too, or read by ranges; and files of any web server, read by ranges.
 
 #[cfg(feature = "hub")]
 mod address;
@@ -16,8 +16,10 @@ mod http;
 #[cfg(feature = "hub")]
 mod refusal;
 #[cfg(feature = "hub")]
-mod stream;
+mod ranged;
 mod uri;
+#[cfg(feature = "hub")]
+mod web;
 
 #[cfg(test)]
 #[cfg(feature = "hub")]
@@ -156,6 +158,26 @@ pub(super) fn stream(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<V
         return Ok(cache.files(&wanted)?.into_iter().map(|fetched| (fetched, None)).collect());
     }
     client::stream(&wanted, &cache, settings, stop)
+}
+
+/// Looks at a file of any server, to be read by ranges.
+///
+/// # Errors
+/// The server cannot be reached, refuses, or gives no ranges.
+#[cfg(feature = "hub")]
+pub(super) fn look(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Streamed> {
+    if settings.offline {
+        let fault = HubFault::Refused { what: uri.to_owned(), problem: "HF_HUB_OFFLINE is set".to_owned() };
+        return Err(fault.with(ErrorKind::Network));
+    }
+    web::look(uri, settings, stop)
+}
+
+/// Refuses: the client is not part of this build.
+#[cfg(not(feature = "hub"))]
+pub(super) fn look(uri: &str, _settings: &HubSettings, _stop: &Stop) -> Result<Streamed> {
+    let error = HubFault::Without { uri: uri.to_owned() }.with(ErrorKind::Usage);
+    Err(error.with_help("build with the feature `hub`, or download the file and name it"))
 }
 
 /// Refuses: the hub's client is not part of this build.

@@ -7,7 +7,7 @@ use ureq::Agent;
 use ureq::http::{HeaderMap, Response, StatusCode};
 
 use super::address::{join, origin};
-use super::refusal::{self, Trouble};
+use super::refusal::{self, Server, Trouble};
 use super::{HubSettings, Patience};
 use crate::error::{Error, Result};
 
@@ -24,6 +24,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// hub's own headers are seen. Each request runs on a thread of its own: whoever waits for it can stop.
 pub(super) struct Http<'a> {
     agent: Agent,
+    server: Server,
     settings: &'a HubSettings,
     stop: &'a dyn Fn() -> bool,
 }
@@ -77,14 +78,20 @@ pub(super) fn agent(settings: &HubSettings) -> Agent {
 
 impl<'a> Http<'a> {
     /// `stop` says whether to give up as soon as possible.
-    pub(super) fn new(agent: Agent, settings: &'a HubSettings, stop: &'a dyn Fn() -> bool) -> Http<'a> {
-        Http { agent, settings, stop }
+    pub(super) fn new(
+        agent: Agent,
+        server: Server,
+        settings: &'a HubSettings,
+        stop: &'a dyn Fn() -> bool,
+    ) -> Http<'a> {
+        Http { agent, server, settings, stop }
     }
 
     /// Asks once for what is at an address.
     pub(super) fn get(&self, url: &str, span: Span) -> Result<Answer<'a>, Trouble> {
         let request = Request {
             agent: self.agent.clone(),
+            server: self.server,
             hub: origin(&self.settings.endpoint).to_owned(),
             token: self.settings.token.clone(),
             url: url.to_owned(),
@@ -152,6 +159,7 @@ fn checkpoint(stop: &dyn Fn() -> bool) -> Result<()> {
 /// A request with all that its thread needs.
 struct Request {
     agent: Agent,
+    server: Server,
     hub: String,
     token: Option<String>,
     url: String,
@@ -194,7 +202,7 @@ impl Request {
             let location = text(headers, "location").filter(|_| status.is_redirection());
             url = match location {
                 Some(location) => join(&url, location),
-                None => return Err(refusal::of(status, headers, at_hub)),
+                None => return Err(refusal::of(status, headers, self.server, at_hub)),
             };
         }
         Err(Trouble::passing(format!("it leads on to another address more than {REDIRECTS} times")))

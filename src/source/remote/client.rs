@@ -5,7 +5,8 @@ use super::api::{Api, Entry};
 use super::cache::Cache;
 use super::download::download;
 use super::http::{Http, agent};
-use super::stream::RemoteFile;
+use super::ranged::RemoteFile;
+use super::refusal::Server;
 use super::uri::{CONVERTED, Wanted};
 use super::{Fetched, HubFault, HubSettings, Streamed};
 use crate::error::{ErrorKind, Result};
@@ -46,7 +47,7 @@ pub(super) fn fetch(
     observer: &dyn Observer,
 ) -> Result<Vec<Fetched>> {
     let stop = || observer.stopping();
-    let http = Http::new(agent(settings), settings, &stop);
+    let http = Http::new(agent(settings), Server::Hub, settings, &stop);
     let Found { revision, commit, files } = find(wanted, &http, settings)?;
     let missing: Vec<&Entry> = files.iter().filter(|file| !cache.has(&commit, &file.path)).collect();
     if !missing.is_empty() {
@@ -69,7 +70,8 @@ pub(super) fn stream(
     stop: &Stop,
 ) -> Result<Vec<Streamed>> {
     let agent = agent(settings);
-    let Found { commit, files, .. } = find(wanted, &Http::new(agent.clone(), settings, &**stop), settings)?;
+    let Found { commit, files, .. } =
+        find(wanted, &Http::new(agent.clone(), Server::Hub, settings, &**stop), settings)?;
     let remote = |file: Entry| {
         let (place, identity) = cache.fetched(&commit, &file.path);
         if cache.has(&commit, &file.path) {
@@ -84,7 +86,8 @@ pub(super) fn stream(
             url: resolve(wanted, settings, &commit, &file.path),
             what: place.1.clone(),
             bytes: file.bytes,
-            etag,
+            etag: Some(etag),
+            server: Server::Hub,
         });
         ((place, identity), Some(remote))
     };

@@ -13,7 +13,7 @@ use parquet::file::properties::WriterProperties;
 use super::uri::{CONVERTED, Wanted};
 use super::*;
 use crate::observer::Silent;
-use crate::source::{OpenContext, SourceSpec, open};
+use crate::source::{DocumentRule, OpenContext, SourceSpec, open};
 
 #[test]
 fn uris_are_taken_apart() {
@@ -344,16 +344,26 @@ fn two_columns() -> (Vec<u8>, Vec<String>, usize) {
     (bytes, texts, needed)
 }
 
-fn streamed(settings: &HubSettings) -> crate::Result<Vec<String>> {
-    let spec = SourceSpec { uri: URI.to_owned(), stream: true, ..SourceSpec::default() };
+/// Opens a source that is not to be downloaded, and reads it.
+fn read(
+    uri: &str,
+    documents: DocumentRule,
+    settings: &HubSettings,
+) -> crate::Result<(Vec<String>, Identity)> {
+    let spec = SourceSpec { uri: uri.to_owned(), documents, stream: true, ..SourceSpec::default() };
     let source = open(&spec, 0, &OpenContext { hub: settings.clone(), ..OpenContext::new(&Silent) })?;
     let mut texts = Vec::new();
     for unit in 0..source.units().len() {
-        assert!(matches!(source.identity(unit)?, Identity::Hub { commit, .. } if commit == COMMIT));
         for batch in source.read(unit)? {
             texts.extend(batch?.iter().map(|text| String::from_utf8(text.unwrap().to_vec()).unwrap()));
         }
     }
+    Ok((texts, source.identity(0)?))
+}
+
+fn streamed(settings: &HubSettings) -> crate::Result<Vec<String>> {
+    let (texts, identity) = read(URI, DocumentRule::File, settings)?;
+    assert!(matches!(identity, Identity::Hub { commit, .. } if commit == COMMIT));
     Ok(texts)
 }
 
@@ -396,16 +406,47 @@ fn a_stream_notices_what_is_not_the_listed_file() {
     ];
     for (part, fault, says) in cases {
         let folder = tempfile::tempdir().unwrap();
-        let (hub, settings) = hub(&[("b.jsonl", "{}", false)], folder.path());
+        let (hub, settings) =
+            hub(&[("b.jsonl", r#"{"text": "x"}"#, false), ("c.arrow", "", true)], folder.path());
         hub.put(COMMIT, "a.parquet", bytes.clone(), true);
         hub.fail(part, fault);
         let error = streamed(&settings).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Network);
         assert!(error.to_string().contains(says) && error.to_string().contains("a.parquet"), "{error}");
-        let spec = SourceSpec { uri: format!("{URI}/b.jsonl"), stream: true, ..SourceSpec::default() };
-        let source = open(&spec, 0, &OpenContext { hub: settings, ..OpenContext::new(&Silent) }).unwrap();
-        let refused = source.read(0).err().unwrap();
+        assert_eq!(read(&format!("{URI}/b.jsonl"), DocumentRule::File, &settings).unwrap().0, ["x"]);
+        let refused = read(&format!("{URI}/c.arrow"), DocumentRule::File, &settings).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Usage, "{refused}");
-        assert_eq!(source.bytes_elsewhere(), 2);
+    }
+}
+
+#[test]
+fn files_of_a_web_server_are_read_where_they_lie() {
+    let folder = tempfile::tempdir().unwrap();
+    let (hub, settings) =
+        hub(&[("b.jsonl", "{\"text\": \"one\"}\n{\"text\": \"two\"}", false)], folder.path());
+    let (parquet, texts, _) = two_columns();
+    let lines: Vec<String> = (0..1_500_000).map(|line| format!("line {line}")).collect();
+    let text = lines.join("\n");
+    hub.put(COMMIT, "a.parquet", parquet, false);
+    hub.put(COMMIT, "c.txt", text.as_bytes(), false);
+    hub.put(COMMIT, "d.txt.zst", zstd::encode_all(text.as_bytes(), 1).unwrap(), false);
+    // What answers there needs no API: it is a server as any other.
+    let uri = |name: &str| format!("{}/resolve-cache/{COMMIT}/{name}", hub.endpoint);
+    hub.fail(Part::Resolve, Fault::Status(503, ""));
+    let (found, identity) = read(&uri("a.parquet?x=1"), DocumentRule::File, &settings).unwrap();
+    assert!(found == texts);
+    assert!(matches!(identity, Identity::Web { bytes, etag } if bytes > 0 && etag.len() == 40));
+    assert_eq!(read(&uri("b.jsonl"), DocumentRule::Line, &settings).unwrap().0, ["one", "two"]);
+    for name in ["c.txt", "d.txt.zst"] {
+        assert!(read(&uri(name), DocumentRule::Line, &settings).unwrap().0 == lines, "{name}");
+    }
+    assert!(hub.asked().iter().all(|asked| !asked.token), "the token is for the hub alone");
+    for (fault, kind) in
+        [(Fault::Status(403, ""), ErrorKind::Authorisation), (Fault::Status(404, ""), ErrorKind::Failed)]
+    {
+        hub.fail(Part::Resolve, fault);
+        let error = read(&uri("c.txt"), DocumentRule::Line, &settings).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains("the server answers"), "{error}");
     }
 }

@@ -6,6 +6,15 @@ use super::HubFault;
 use super::http::text;
 use crate::error::{Error, ErrorKind};
 
+/// What kind of server is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Server {
+    /// The hub, which says in headers of its own what is wrong.
+    Hub,
+    /// Any other.
+    Web,
+}
+
 /// Why a request brought nothing.
 #[derive(Debug)]
 pub(super) enum Trouble {
@@ -42,19 +51,28 @@ pub(super) fn broken(cause: ureq::Error) -> Trouble {
 
 /// What a status that is not a success means. The hub says more in `X-Error-Code`; another host refuses
 /// where the signature of an address has run out, and a new address comes with the next try.
-pub(super) fn of(status: StatusCode, headers: &HeaderMap, at_hub: bool) -> Trouble {
+pub(super) fn of(status: StatusCode, headers: &HeaderMap, server: Server, is_asked: bool) -> Trouble {
     let said = text(headers, "x-error-message").map(plain).unwrap_or_default();
-    let who = if at_hub { "the hub" } else { "the host of its files" };
+    let who = match (is_asked, server) {
+        (true, Server::Hub) => "the hub",
+        (true, Server::Web) => "the server",
+        (false, _) => "the host of its files",
+    };
     let problem = match said.as_str() {
         "" => format!("{who} answers {status}"),
         said => format!("{who} answers {status}: {said}"),
     };
     let passing = matches!(status.as_u16(), 408 | 425 | 429 | 500..=599);
-    if passing || !at_hub {
+    if passing || !is_asked {
         return Trouble::Passing { problem, wait: wait(headers) };
     }
     let code = text(headers, "x-error-code").unwrap_or_default();
     let (kind, help) = match (status.as_u16(), code) {
+        (401 | 403, _) if server == Server::Web => (
+            ErrorKind::Authorisation,
+            "download the file with what it wants to know, and name it where it lies",
+        ),
+        _ if server == Server::Web => (ErrorKind::Failed, "check the address"),
         (403, _) | (_, "GatedRepo") => (
             ErrorKind::Authorisation,
             "accept the dataset's terms on its page, and set HF_TOKEN to a token that may read it",

@@ -5,14 +5,15 @@ use ureq::Agent;
 use ureq::http::StatusCode;
 
 use super::http::{Http, Span, first_and_total};
-use super::refusal::Trouble;
+use super::refusal::{Server, Trouble};
+use super::web::without_ranges;
 use super::{HubFault, HubSettings};
 use crate::error::{ErrorKind, Result};
 use crate::source::open::Stop;
 use crate::source::ranges::Ranged;
 use crate::units::amount;
 
-/// A file of the hub that is read by ranges and never stored. Each range is asked for at the hub, which
+/// A file that is read by ranges and never stored. Of a file of the hub each range is asked for at the hub, which
 /// signs an address anew.
 pub(super) struct RemoteFile {
     pub(super) agent: Agent,
@@ -22,7 +23,9 @@ pub(super) struct RemoteFile {
     /// The file as messages name it.
     pub(super) what: String,
     pub(super) bytes: u64,
-    pub(super) etag: String,
+    /// The entity tag that it had when it was listed, if its server gives any.
+    pub(super) etag: Option<String>,
+    pub(super) server: Server,
 }
 
 impl fmt::Debug for RemoteFile {
@@ -40,7 +43,7 @@ impl Ranged for RemoteFile {
     }
 
     fn range(&self, start: u64, length: usize) -> Result<Bytes> {
-        let http = Http::new(self.agent.clone(), &self.settings, &*self.stop);
+        let http = Http::new(self.agent.clone(), self.server, &self.settings, &*self.stop);
         let mut tries = http.tries(&self.what);
         let mut got = Vec::new();
         while got.len() < length {
@@ -63,14 +66,9 @@ impl RemoteFile {
         let from = start + amount(got.len());
         let mut answer = http.get(&self.url, Span { from, to: Some(start + amount(length)) })?;
         let head = &answer.head;
-        let is_other = head.etag.as_ref().is_some_and(|etag| *etag != self.etag);
+        let is_other = matches!((&head.etag, &self.etag), (Some(now), Some(listed)) if now != listed);
         if head.status == StatusCode::OK && !is_other {
-            let fault =
-                HubFault::Refused { what: self.what.clone(), problem: "its host gives no ranges".to_owned() };
-            let error = fault.with(ErrorKind::Network);
-            return Err(Trouble::Final(
-                error.with_help("leave `stream` out: the file is then kept in the hub's cache"),
-            ));
+            return Err(Trouble::Final(without_ranges(&self.what)));
         }
         if is_other || first_and_total(&head.headers) != Some((from, self.bytes)) {
             return Err(Trouble::Final(self.changed()));

@@ -1,0 +1,51 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::address::origin;
+use super::http::{Http, Span, agent, first_and_total, text};
+use super::ranged::RemoteFile;
+use super::refusal::Server;
+use super::{HubFault, HubSettings, Streamed};
+use crate::error::{Error, ErrorKind, Result};
+use crate::source::Identity;
+use crate::source::open::Stop;
+use crate::source::ranges::Ranged;
+
+/// Looks at a file of any server, which is then read by ranges and never stored.
+pub(super) fn look(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Streamed> {
+    let settings = HubSettings { endpoint: origin(uri).to_owned(), token: None, ..settings.clone() };
+    let agent = agent(&settings);
+    let http = Http::new(agent.clone(), Server::Web, &settings, &**stop);
+    let mut tries = http.tries(uri);
+    let (bytes, etag) = loop {
+        match http.get(uri, Span { from: 0, to: Some(1) }) {
+            Ok(answer) => {
+                let last_modified = || Some(text(&answer.head.headers, "last-modified")?.to_owned());
+                let etag = answer.head.etag.clone().or_else(last_modified).unwrap_or_default();
+                break first_and_total(&answer.head.headers).map(|(_, total)| (total, etag));
+            }
+            Err(trouble) => tries.failed(trouble)?,
+        }
+    }
+    .ok_or_else(|| without_ranges(uri))?;
+    let remote: Arc<dyn Ranged> = Arc::new(RemoteFile {
+        agent,
+        stop: Arc::clone(stop),
+        url: uri.to_owned(),
+        what: uri.to_owned(),
+        bytes,
+        etag: Some(etag.clone()).filter(|etag| !etag.is_empty()),
+        settings,
+        server: Server::Web,
+    });
+    // What follows the path is no part of the name by which the format is known.
+    let path = uri.split(['?', '#']).next().unwrap_or(uri);
+    Ok((((PathBuf::from(path), uri.to_owned()), Identity::Web { bytes, etag }), Some(remote)))
+}
+
+pub(super) fn without_ranges(what: &str) -> Error {
+    let fault = HubFault::Refused { what: what.to_owned(), problem: "its host gives no ranges".to_owned() };
+    fault
+        .with(ErrorKind::Network)
+        .with_help("download the file, and name it where it lies; on the hub leave `stream` out")
+}
