@@ -60,6 +60,14 @@ impl Path {
         self.at += length;
     }
 
+    /// The last token if it stands twice in a row.
+    fn repeated(&self) -> Option<u32> {
+        match self.ids[self.base..] {
+            [.., before, last] if before == last => Some(self.last),
+            _ => None,
+        }
+    }
+
     fn pop(&mut self, length: usize) {
         self.ids.pop();
         self.last = self.ids[self.base..].last().map_or(NONE, |id| id.get());
@@ -95,9 +103,15 @@ impl Finder<'_> {
     }
 
     /// Goes on by one token; where none fits, back first.
+    ///
+    /// In a run of one token that one is tried before longer ones. Any order of trying finds the same, as there
+    /// is one encoding, but longer tokens at each place of a long run of spaces would all be tried in vain.
     fn step(&mut self, path: &mut Path, longest: u32) {
         let mut candidate = longest;
         loop {
+            if let Some(again) = self.run(path).filter(|&again| self.leads_on(path, again)) {
+                return path.push(again, self.matches.length(again));
+            }
             while candidate != NONE && !self.leads_on(path, candidate) {
                 candidate = self.matches.shorter(candidate);
             }
@@ -108,8 +122,20 @@ impl Finder<'_> {
             let last = path.last;
             self.dead.add(path.at, last);
             path.pop(self.matches.length(last));
-            candidate = self.matches.shorter(last);
+            candidate = match path.repeated() {
+                // It may have been tried before longer ones.
+                Some(token) if token == last => self.matches.longest(&self.text[path.at..]).0,
+                _ => self.matches.shorter(last),
+            };
         }
+    }
+
+    /// The token that stands twice before this place, if its bytes come again.
+    fn run(&self, path: &Path) -> Option<u32> {
+        let token = path.repeated()?;
+        let (before, after) = self.text.split_at(path.at);
+        let bytes = &before[before.len() - self.matches.length(token)..];
+        after.starts_with(bytes).then_some(token)
     }
 
     /// Whether a token fits, and nothing is known that it ends in a dead end.

@@ -39,15 +39,18 @@ fn learned() -> impl Strategy<Value = Vocabulary> {
     })
 }
 
-/// Texts of tokens, which go far into a vocabulary, and texts of any kind.
+/// Texts of tokens, which go far into a vocabulary, of tokens many times in a row, and texts of any kind.
 fn texts(vocabulary: &Vocabulary) -> impl Strategy<Value = Vec<u8>> + use<> {
     let tokens: Vec<Vec<u8>> = vocabulary.tokens().map(|(_, bytes)| bytes.to_vec()).collect();
     let made = tokens[255..].to_vec();
     let spelled = |tokens: Vec<Vec<u8>>| vec(proptest::sample::select(tokens), 0..60);
+    let runs = vec((proptest::sample::select(tokens.clone()), 1..40usize), 0..6);
+    let run = |(token, times): (Vec<u8>, usize)| token.repeat(times);
     prop_oneof![
         text(),
         spelled(made).prop_map(|tokens| tokens.concat()),
         spelled(tokens).prop_map(|tokens| tokens.concat()),
+        runs.prop_map(move |runs| runs.into_iter().flat_map(run).collect()),
     ]
 }
 
