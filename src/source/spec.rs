@@ -86,7 +86,7 @@ pub struct SourceSpec {
     pub format: Option<Format>,
     /// Where documents begin and end in plain text.
     pub documents: DocumentRule,
-    /// Read remote Parquet files by ranges, without keeping them.
+    /// Read remote files by ranges, without keeping them. Arrow files are refused.
     pub stream: bool,
     /// What to do with a row or file that cannot be read.
     pub on_bad_input: OnBadInput,

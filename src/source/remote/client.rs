@@ -15,7 +15,7 @@ use crate::source::Identity;
 use crate::source::open::Stop;
 use crate::source::ranges::Ranged;
 
-/// What a URI stands for now: a commit and its files that are wanted.
+/// The commit that a URI names, and those of its files that are wanted.
 struct Found {
     revision: String,
     commit: String,
