@@ -41,20 +41,17 @@ pub(super) fn download(
     loop {
         let before = partial.bytes()?;
         let outcome = landing.go_on(&mut partial, &mut told);
-        if partial.bytes()? > before {
-            tries.progressed();
+        if !tries.is_done(partial.bytes()? > before, outcome)? {
+            continue;
         }
-        match outcome {
-            Err(trouble) => tries.failed(trouble)?,
-            Ok(()) => match partial.problem(&entry.digest)? {
-                None => break,
-                // What lay here before may have been of something else.
-                Some(_) if std::mem::take(&mut from_before) => partial.empty()?,
-                Some(problem) => {
-                    partial.remove()?;
-                    return Err(broken(&what, problem));
-                }
-            },
+        match partial.problem(&entry.digest)? {
+            None => break,
+            // What lay here before may have been of something else.
+            Some(_) if std::mem::take(&mut from_before) => partial.empty()?,
+            Some(problem) => {
+                partial.remove()?;
+                return Err(broken(&what, problem));
+            }
         }
     }
     partial.land(cache, etag)?;

@@ -259,9 +259,13 @@ impl<'a> Tries<'a> {
         Tries { patience, stop, what, failed: 0 }
     }
 
-    /// There was progress: a later failure is the first again.
-    pub(super) fn progressed(&mut self) {
-        self.failed = 0;
+    /// Whether a try has done it; if not, waits before the next, or gives up. After a byte of progress a failure
+    /// is the first again.
+    pub(super) fn is_done(&mut self, progressed: bool, outcome: Result<(), Trouble>) -> Result<bool> {
+        if progressed {
+            self.failed = 0;
+        }
+        outcome.map_or_else(|trouble| self.failed(trouble).map(|()| false), |()| Ok(true))
     }
 
     /// Waits before the next try, or gives up.

@@ -49,12 +49,7 @@ impl Ranged for RemoteFile {
         while got.len() < length {
             let before = got.len();
             let outcome = self.go_on(&http, start, length, &mut got);
-            if got.len() > before {
-                tries.progressed();
-            }
-            if let Err(trouble) = outcome {
-                tries.failed(trouble)?;
-            }
+            tries.is_done(got.len() > before, outcome)?;
         }
         Ok(got.into())
     }
