@@ -205,7 +205,7 @@ fn a_recipe_of_a_hub_dataset_runs_once_with_the_network_and_again_without() {
 
 #[test]
 fn a_killed_download_goes_on() {
-    const BYTES: usize = 30_000_000;
+    const BYTES: usize = 200_000_000;
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     let hub = FakeHub::start(NAME);
@@ -215,16 +215,17 @@ fn a_killed_download_goes_on() {
         let mut command = tokenmill(&hub, home);
         let uri = format!("hf://datasets/{NAME}/poems.txt");
         command.args(["train", &uri, "--documents", "line", "--merges", "3", "-o", "tokenizer"]);
+        command.args(["--max-bytes", "1MB"]);
         command
     };
-    hub.slow_down(Some(10_000_000));
+    hub.slow_down(Some(100_000_000));
     let partial = home.join(format!(
         "hf/hub/datasets--{}/blobs/{}.incomplete",
         NAME.replace('/', "--"),
         sha256(text.as_bytes())
     ));
     let mut sent = 0;
-    for part in [5_000_000, 12_000_000] {
+    for part in [40_000_000, 110_000_000] {
         let mut child = train().spawn().unwrap();
         let begun = Instant::now();
         while fs::metadata(&partial).map_or(0, |found| found.len()) < part {

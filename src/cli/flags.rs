@@ -98,6 +98,8 @@ fn reading(command: Command, inputs: &[String], flags: &SourceFlags) -> Recipe {
         format: field(&flags.format),
         documents: field(&separator.clone().or(flags.documents.clone())),
         weight: field(&flags.weight.get(number).copied()),
+        take: None,
+        max_bytes: None,
         stream: flags.stream.then(|| Given::flag(true)),
         on_bad_input: field(&flags.on_bad_input),
     };

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use tokenmill::run::Surroundings;
-use tokenmill::source::{HubSettings, OpenContext, Patience};
+use tokenmill::source::{HubSettings, OpenContext, Patience, StoreSettings};
 use tokenmill::units::ByteCount;
 
 use super::progress::Progress;
@@ -99,15 +99,24 @@ pub(super) fn processor_time() -> Option<Duration> {
     None
 }
 
-/// What opening sources takes from outside: standard input, and how to reach the hub.
+/// What opening sources takes from outside: standard input, and how to reach the hub and object stores.
 pub(super) fn open_context(progress: &Progress) -> OpenContext<'_> {
     let context = OpenContext::new(progress);
     OpenContext {
         stdin: Mutex::new(Some(Box::new(progress.input()))),
         hub: hub(),
+        stores: stores(),
         stop: progress.stop(),
         ..context
     }
+}
+
+/// Object stores as their own tools find them.
+fn stores() -> StoreSettings {
+    let known = |name: &str| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| name.starts_with(prefix));
+    let text =
+        env::vars_os().filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
+    StoreSettings { variables: text.filter(|(name, value)| known(name) && !value.is_empty()).collect() }
 }
 
 /// The hub as Python's `huggingface_hub` finds it.

@@ -25,6 +25,18 @@ pub struct CorpusFacts {
     pub document_lengths: Histogram,
 }
 
+impl CorpusFacts {
+    /// Adds the facts of other text, but for the distinct bytes, which cannot be added.
+    pub fn add(&mut self, other: &CorpusFacts) {
+        self.documents += other.documents;
+        self.null_documents += other.null_documents;
+        self.text_bytes += other.text_bytes;
+        self.characters += other.characters;
+        self.special_tokens += other.special_tokens;
+        self.document_lengths.add_all(&other.document_lengths);
+    }
+}
+
 /// Bins of a [`Histogram`] of lengths, which have 64 bits.
 const BINS: usize = 256;
 

@@ -47,6 +47,16 @@ impl Histogram {
         }
     }
 
+    /// Adds the things of another.
+    pub fn add_all(&mut self, other: &Histogram) {
+        for &bin in &other.bins {
+            match self.bins.binary_search_by_key(&bin.from, |own| own.from) {
+                Ok(found) => self.bins[found].count += bin.count,
+                Err(place) => self.bins.insert(place, bin),
+            }
+        }
+    }
+
     /// The bins that are not empty, by ascending length.
     pub fn bins(&self) -> &[Bin] {
         &self.bins
@@ -95,5 +105,9 @@ mod tests {
         [45, 3, 41, 48].into_iter().for_each(|length| histogram.add(length));
         let bin = |from, to, count| Bin { from, to, count };
         assert_eq!(histogram.bins(), [bin(3, 3, 1), bin(40, 47, 2), bin(48, 55, 1)]);
+        let mut sum = Histogram::default();
+        [3, 9].into_iter().for_each(|length| sum.add(length));
+        sum.add_all(&histogram);
+        assert_eq!(sum.bins(), [bin(3, 3, 2), bin(9, 9, 1), bin(40, 47, 2), bin(48, 55, 1)]);
     }
 }

@@ -143,7 +143,7 @@ pub struct VocabularyFacts {
 }
 
 /// What was encoded and written.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EncodingFacts {
     /// Documents encoded, null rows not counted.
     pub documents: u64,
@@ -164,8 +164,26 @@ pub struct EncodingFacts {
     /// How documents were packed into rows, if they were.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub packing: Option<PackingFacts>,
+    /// What came from each source, in the order of the recipe.
+    #[serde(default)]
+    pub sources: Vec<EncodedSource>,
     /// Some documents as they were written, BOS and EOS included.
     pub samples: Vec<SampleDocument>,
+}
+
+/// What of the encoded text came from one source.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EncodedSource {
+    /// The source's URI.
+    pub uri: String,
+    /// Documents encoded, null rows not counted.
+    pub documents: u64,
+    /// Bytes of text encoded.
+    pub text_bytes: u64,
+    /// Their tokens, BOS and EOS among them.
+    pub tokens: u64,
+    /// Bytes of text a token, BOS and EOS not counted.
+    pub bytes_per_token: f64,
 }
 
 /// How documents were packed into rows of one length. No token is left out.

@@ -2,7 +2,8 @@ use askama::Template;
 
 use super::charts;
 use super::{
-    LearnedMerge, OutputFile, PackingFacts, Ratios, RunReport, SampleDocument, ShownToken, StageCost,
+    EncodedSource, LearnedMerge, OutputFile, PackingFacts, Ratios, RunReport, SampleDocument, ShownToken,
+    StageCost,
 };
 
 /// Up to this length documents are shown length by length, such as lines are; others by doublings.
@@ -26,6 +27,7 @@ struct Page<'a> {
     first_tokens: Vec<Token>,
     longest_tokens: Vec<Token>,
     special_tokens: Vec<Token>,
+    sources: Vec<Source<'a>>,
     samples: Vec<Sample>,
     stages: Vec<Stage>,
     files: Vec<File<'a>>,
@@ -37,6 +39,11 @@ struct Fact {
     /// Its place in `report.json`, with dots.
     key: String,
     value: String,
+}
+
+struct Source<'a> {
+    uri: &'a str,
+    figures: [Fact; 4],
 }
 
 struct Chart {
@@ -98,6 +105,7 @@ impl<'a> Page<'a> {
             longest_tokens: tokens(vocabulary.map(|v| &v.longest_tokens)),
             special_tokens: tokens(vocabulary.map(|v| &v.special_tokens)),
             samples: samples.enumerate().map(|(at, sample)| Sample::of(at, sample)).collect(),
+            sources: sources(report),
             stages: stages(report),
             files: files(report),
         }
@@ -285,6 +293,22 @@ fn draw_charts(report: &RunReport) -> Vec<Chart> {
         add("Length of documents", note, charts::of_each_doubling(lengths));
     }
     charts
+}
+
+/// The sources, if what was encoded came from several.
+fn sources(report: &RunReport) -> Vec<Source<'_>> {
+    fn row((at, source): (usize, &EncodedSource)) -> Source<'_> {
+        let key = |name| format!("encoding.sources.{at}.{name}");
+        let figures = [
+            Fact::count("", key("documents"), source.documents),
+            Fact::count("", key("text_bytes"), source.text_bytes),
+            Fact::count("", key("tokens"), source.tokens),
+            Fact::number("", key("bytes_per_token"), source.bytes_per_token),
+        ];
+        Source { uri: &source.uri, figures }
+    }
+    let sources = report.encoding.as_ref().map(|encoding| encoding.sources.as_slice()).unwrap_or_default();
+    if sources.len() > 1 { sources.iter().enumerate().map(row).collect() } else { Vec::new() }
 }
 
 fn stages(report: &RunReport) -> Vec<Stage> {

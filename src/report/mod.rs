@@ -12,8 +12,8 @@ mod html;
 
 pub use compression::Ratios;
 pub use facts::{
-    CorpusFacts, EncodingFacts, LearnedMerge, OutputFile, PackingFacts, RecipeFacts, RunReport,
-    SampleDocument, SkippedInput, StageCost, TokenizerFacts, TrainingFacts, VocabularyFacts,
+    CorpusFacts, EncodedSource, EncodingFacts, LearnedMerge, OutputFile, PackingFacts, RecipeFacts,
+    RunReport, SampleDocument, SkippedInput, StageCost, TokenizerFacts, TrainingFacts, VocabularyFacts,
 };
 pub use html::to_html;
 pub use json::to_json;

@@ -58,6 +58,7 @@ fn encoding() -> EncodingFacts {
             padding: 3_373,
             cut_documents: 12,
         }),
+        sources: ["verse.parquet", "prose.parquet"].map(encoded_source).into(),
         samples: vec![SampleDocument {
             unit: "verse.parquet".to_owned(),
             row: 17,
@@ -66,6 +67,11 @@ fn encoding() -> EncodingFacts {
             last: vec![ShownToken::special(TokenId::new(4_577), "<|endoftext|>")],
         }],
     }
+}
+
+fn encoded_source(uri: &str) -> EncodedSource {
+    let (text_bytes, tokens) = (6_172_839, 1_605_993);
+    EncodedSource { uri: uri.to_owned(), documents: 500, text_bytes, tokens, bytes_per_token: 3.844_825 }
 }
 
 fn report() -> RunReport {
@@ -185,12 +191,14 @@ fn text_from_the_corpus_cannot_leave_its_place() {
     let vocabulary = report.vocabulary.as_mut().expect("a vocabulary");
     vocabulary.first_tokens = vec![token(1, hostile.as_bytes())];
     vocabulary.special_tokens = vec![ShownToken::special(TokenId::new(2), hostile)];
-    report.encoding.as_mut().expect("an encoding").samples[0].unit = hostile.to_owned();
+    let encoding = report.encoding.as_mut().expect("an encoding");
+    encoding.samples[0].unit = hostile.to_owned();
+    encoding.sources[0].uri = hostile.to_owned();
     let page = to_html(&report);
     for forbidden in ["<script", "<img", "onerror=y>", "</pre></td>"] {
         assert!(!page.contains(forbidden), "{forbidden}");
     }
-    assert!(page.matches("&#60;script&#62;").count() >= 7);
+    assert!(page.matches("&#60;script&#62;").count() >= 8);
 }
 
 #[test]

@@ -106,7 +106,7 @@ impl Work<'_> {
         let documents = stretch(whole_documents(all), from.row, documents);
         let name = |source, unit| inputs.unit_name(source, unit);
         let mut position = from.row;
-        encode_batches(documents, encoder, name, observer, |mut batch| {
+        encode_batches(documents, encoder, name, observer, |batch| {
             let remarks = self.findings.hear(
                 &batch,
                 |source| inputs.units_of(source),
@@ -114,11 +114,12 @@ impl Work<'_> {
                 |id| shown(vocabulary, id),
             );
             remarks.into_iter().for_each(|remark| self.writer.remark(remark));
-            if !everything {
-                (batch.source, batch.unit, batch.first_row) = (0, 0, position);
-                position += amount(batch.len());
+            if everything {
+                return self.writer.write(batch);
             }
-            self.writer.write(batch)
+            let row = position;
+            position += amount(batch.len());
+            self.writer.write_sampled(row, batch)
         })?;
         self.writer.end(span)
     }

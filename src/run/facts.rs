@@ -8,12 +8,12 @@ use super::train::Trained;
 use crate::count::Histogram;
 use crate::error::Result;
 use crate::report::{
-    CorpusFacts, EncodingFacts, LearnedMerge, OutputFile, PackingFacts, RecipeFacts, RunReport, SkippedInput,
-    TokenizerFacts, TrainingFacts, VocabularyFacts,
+    CorpusFacts, EncodedSource, EncodingFacts, LearnedMerge, OutputFile, PackingFacts, RecipeFacts,
+    RunReport, SkippedInput, TokenizerFacts, TrainingFacts, VocabularyFacts,
 };
-use crate::sink::{Contents, Packing};
+use crate::sink::{Contents, Packing, SourceShare};
 use crate::train::HistoryPoint;
-use crate::units::amount;
+use crate::units::{amount, ratio};
 use crate::vocab::Vocabulary;
 
 /// So many merges and tokens are shown in a report.
@@ -127,8 +127,20 @@ impl Deeds<'_> {
             eos: added.eos.map(|token| shown(self.vocabulary, token.id)),
             special: word(&encode.special),
             packing: encode.pack.map(|pack| packing_facts(&pack, facts)),
+            sources: facts
+                .sources
+                .iter()
+                .map(|share| self.encoded_source(share, amount(a_document)))
+                .collect(),
             samples: samples.clone(),
         })
+    }
+
+    fn encoded_source(&self, share: &SourceShare, added_a_document: u64) -> EncodedSource {
+        let &SourceShare { source, documents, text_bytes, tokens } = share;
+        let bytes_per_token = ratio(text_bytes, tokens.saturating_sub(documents * added_a_document));
+        let uri = self.plan.sources[source].uri.clone();
+        EncodedSource { uri, documents, text_bytes, tokens, bytes_per_token }
     }
 
     fn skipped(&self) -> Vec<SkippedInput> {

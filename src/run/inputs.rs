@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 use super::fault::Fault;
 use super::plan::Plan;
 use super::state::State;
+use crate::digest::hex;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sample::{SampleConfig, sample};
 use crate::sink::Input;
@@ -15,6 +16,8 @@ use crate::units::amount;
 /// The sources of a run, listed and ready to be read as often as the run needs.
 pub(super) struct Inputs {
     sources: Vec<Arc<dyn Source>>,
+    /// What is taken of each source, and then of all.
+    limits: Vec<SampleConfig>,
     sample: SampleConfig,
     threads: usize,
     incidents: Arc<Incidents>,
@@ -34,6 +37,7 @@ impl Inputs {
         let incidents = Arc::clone(&context.incidents);
         Ok(Inputs {
             sources,
+            limits: plan.limits.clone(),
             sample: plan.sample,
             threads: plan.threads,
             incidents,
@@ -43,7 +47,18 @@ impl Inputs {
 
     /// The documents of the sample, in order.
     pub(super) fn sampled(&self) -> Documents<'static> {
-        sample(self.all(), &self.sample)
+        if self.limits.iter().all(SampleConfig::is_everything) {
+            return sample(self.all(), &self.sample);
+        }
+        let (limits, threads) = (self.limits.clone(), self.threads);
+        let limited = self.sources.clone().into_iter().zip(limits);
+        let limited = limited.flat_map(move |(source, limit)| up_to(source, &limit, threads));
+        sample(Box::new(limited), &self.sample)
+    }
+
+    /// What is taken of one source, in order.
+    pub(super) fn limited(&self, source: usize) -> Documents<'static> {
+        up_to(Arc::clone(&self.sources[source]), &self.limits[source], self.threads)
     }
 
     /// All documents, in order.
@@ -58,7 +73,7 @@ impl Inputs {
 
     /// Whether the sample is everything, in the order of the sources.
     pub(super) fn sample_is_everything(&self) -> bool {
-        self.sample == SampleConfig::default()
+        self.limits.iter().chain([&self.sample]).all(SampleConfig::is_everything)
     }
 
     /// Bytes of text in all documents, where that is known, exactly or closely, before reading.
@@ -69,6 +84,12 @@ impl Inputs {
     /// The same of the sample.
     pub(super) fn sampled_bytes(&self) -> Option<u64> {
         self.text_bytes().filter(|_| self.sample_is_everything())
+    }
+
+    /// Bytes of text that are taken of one source, where that is known, exactly or closely, before reading.
+    pub(super) fn bytes_of(&self, source: usize) -> Option<u64> {
+        let all = self.sources[source].units().iter().map(|unit| unit.text_bytes).sum::<Option<u64>>();
+        all.filter(|_| self.limits[source].is_everything())
     }
 
     /// The units by source.
@@ -113,6 +134,12 @@ impl Inputs {
         Ok(inputs)
     }
 
+    /// The ranges of a source's units, and what identifies their content.
+    pub(super) fn identified(&self, source: usize) -> Result<Vec<(Range, Identity)>> {
+        let identities = self.identities()?[source].iter().cloned();
+        Ok(self.sources[source].units().iter().map(|unit| unit.range).zip(identities).collect())
+    }
+
     fn identities(&self) -> Result<&[Vec<Identity>]> {
         if self.identities.get().is_none() {
             let of = |source: &Arc<dyn Source>| {
@@ -144,7 +171,7 @@ impl Inputs {
                 digest.update(serde_json::to_vec(&(unit.range, identity)).expect("plain data"));
             }
         }
-        Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok(hex(&digest.finalize()))
     }
 
     /// Whether a source can be read once only.
@@ -178,6 +205,11 @@ impl Inputs {
     pub(super) fn incidents(&self) -> &Incidents {
         &self.incidents
     }
+}
+
+/// A source's documents up to its limit, in order.
+fn up_to(source: Arc<dyn Source>, limit: &SampleConfig, threads: usize) -> Documents<'static> {
+    sample(source::in_order(vec![source], threads), limit)
 }
 
 fn types(schema: &SchemaRef) -> impl Iterator<Item = (&String, &arrow_schema::DataType)> {

@@ -64,7 +64,7 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
     super::with_threads(plan.threads, || {
         let inputs = Inputs::open(plan, context)?;
         let mut costs = Costs::default();
-        let trained = train(plan, settings, &inputs, &mut costs, context.observer)?;
+        let trained = train(plan, settings, &inputs, None, &mut costs, context.observer)?;
         write_tokenizer(&trained, plan, settings, &WriteOptions::default())?;
         let report = Deeds {
             plan,
@@ -196,7 +196,8 @@ impl<'a> Job<'a> {
                 trained
             }
             None => {
-                let trained = train(self.plan, settings, &self.inputs, costs, self.observer)?;
+                let kept = self.folder.state().join("counts");
+                let trained = train(self.plan, settings, &self.inputs, Some(&kept), costs, self.observer)?;
                 learned::note(&self.folder, &key, &trained, &costs.stages)?;
                 trained
             }

@@ -16,6 +16,7 @@ mod job;
 mod tally;
 mod fixed;
 mod counted;
+mod mixture;
 mod lists;
 mod preview;
 

@@ -2,10 +2,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::inputs::Inputs;
 use super::plan::Plan;
+use crate::digest::sha256;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::sink::{OutputFolder, STATE_FOLDER};
@@ -37,7 +37,7 @@ impl State {
     /// The job's fingerprint, which the manifest carries.
     pub(super) fn fingerprint(&self) -> String {
         let canonical = serde_json::to_vec(self).expect("plain data");
-        Sha256::digest(canonical).iter().map(|byte| format!("{byte:02x}")).collect()
+        sha256(canonical)
     }
 
     /// What differs from another job's state, as a sentence has it; `None` if nothing does.

@@ -6,13 +6,14 @@ use super::costs::Costs;
 use super::counted;
 use super::fault::Fault;
 use super::inputs::Inputs;
+use super::mixture;
 use super::plan::{Plan, SmallerPlan, TrainPlan};
 use crate::count::{
     self, Boundary, CorpusFacts, CountConfig, Counted, Counts, MemoryLimit, PieceCounts, gather_documents,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
-use crate::source::Unit;
+use crate::source::{Documents, Unit};
 use crate::split::{SpecialFinder, SplitPattern, splitter};
 use crate::train::{Learned, extend_merges, learn_merges, memory_estimate};
 use crate::units::{ByteCount, Count, amount};
@@ -26,11 +27,13 @@ pub(super) struct Trained {
     pub(super) distinct_pieces: u64,
 }
 
-/// Reads and counts the sample, learns merges from the counts, and makes a vocabulary of them.
+/// Reads and counts the sample, learns merges from the counts, and makes a vocabulary of them. The counts of the
+/// sources of a mixture may be kept in a folder.
 pub(super) fn train(
     plan: &Plan,
     train: &TrainPlan,
     inputs: &Inputs,
+    kept: Option<&Path>,
     costs: &mut Costs,
     observer: &dyn Observer,
 ) -> Result<Trained> {
@@ -38,10 +41,12 @@ pub(super) fn train(
         within_memory(memory_estimate(&train.config, bytes, 1, train.extend.is_some()), plan.memory)?;
     }
     let Counted { pieces, facts } = costs.stage("count", || {
-        let counted = if plan.counts.is_empty() {
-            count(plan, train, inputs, observer)?
-        } else {
-            counted::read(plan, train, observer)?
+        let counted = match kept {
+            _ if !plan.counts.is_empty() => counted::read(plan, train, observer)?,
+            Some(folder) if mixture::is_kept(plan, train, inputs)? => {
+                mixture::count(plan, train, inputs, folder, observer)?
+            }
+            _ => count(plan, train, inputs, observer)?,
         };
         let text_bytes = counted.facts.text_bytes;
         Ok((counted, text_bytes))
@@ -95,14 +100,26 @@ pub(super) fn count_within_limit(
     scratch: &Path,
     observer: &dyn Observer,
 ) -> Result<Counts> {
-    let tables = memory_of_tables(plan.memory, plan.threads);
-    let limit = Some(MemoryLimit { tables, scratch: scratch.to_path_buf() });
-    let config = CountConfig { limit, ..count_config(plan, train)? };
     observer.started(Stage::Count, inputs.sampled_bytes());
-    let splitter = splitter(&train.split)?;
-    let counts = count::count_within_limit(inputs.sampled(), &*splitter, &config, observer)?;
+    let counts = count_documents(inputs.sampled(), plan.weights.clone(), plan, train, scratch, observer)?;
     observer.finished(Stage::Count);
     Ok(counts)
+}
+
+/// Counts the distinct pieces of some documents, likewise, with a weight for each source.
+pub(super) fn count_documents(
+    documents: Documents<'_>,
+    weights: Vec<u64>,
+    plan: &Plan,
+    train: &TrainPlan,
+    scratch: &Path,
+    observer: &dyn Observer,
+) -> Result<Counts> {
+    let tables = memory_of_tables(plan.memory, plan.threads);
+    let limit = Some(MemoryLimit { tables, scratch: scratch.to_path_buf() });
+    let config = CountConfig { limit, weights, ..count_config(plan, train)? };
+    let splitter = splitter(&train.split)?;
+    count::count_within_limit(documents, &*splitter, &config, observer)
 }
 
 fn count_config(plan: &Plan, train: &TrainPlan) -> Result<CountConfig> {

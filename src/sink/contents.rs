@@ -28,10 +28,26 @@ pub struct Contents {
     pub null_documents: u64,
     /// Bytes of text.
     pub text_bytes: u64,
+    /// How the documents came from sources, in the order of these.
+    #[serde(default)]
+    pub sources: Vec<SourceShare>,
     /// Which documents.
     pub(super) parts: Vec<Part>,
     /// What of the input comes after them.
     pub(super) next: Position,
+}
+
+/// What came from one source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceShare {
+    /// The source, counted from 0.
+    pub source: usize,
+    /// Documents, null ones not counted.
+    pub documents: u64,
+    /// Bytes of text.
+    pub text_bytes: u64,
+    /// Their token ids.
+    pub tokens: u64,
 }
 
 /// Consecutive documents of one unit.
@@ -57,10 +73,23 @@ impl Contents {
         self.cut_documents += other.cut_documents;
         self.null_documents += other.null_documents;
         self.text_bytes += other.text_bytes;
+        other.sources.iter().for_each(|share| self.add_share(share));
         for part in &other.parts {
             self.add_part(*part);
         }
         self.next = other.next;
+    }
+
+    fn add_share(&mut self, share: &SourceShare) {
+        match self.sources.binary_search_by_key(&share.source, |own| own.source) {
+            Err(place) => self.sources.insert(place, *share),
+            Ok(found) => {
+                let own = &mut self.sources[found];
+                own.documents += share.documents;
+                own.text_bytes += share.text_bytes;
+                own.tokens += share.tokens;
+            }
+        }
     }
 
     pub(super) fn add_part(&mut self, part: Part) {

@@ -14,13 +14,14 @@ use super::fault::Fault;
 use super::finished::{self, FileRecord, FinishedFiles, Span};
 use super::flat_read::index_path;
 use super::folder::OutputFolder;
-use super::hashed::{Hashed, sha256};
+use super::hashed::Hashed;
 use super::manifest::{IndexFile, Manifest, OutputFile, UnitPart};
 use super::plan::{DATA_FOLDER, FilePlan, Layout, rows_that_fit};
 use super::row_group::Rows;
 use super::schema::{Compression, Declaration, FORMAT_VERSION, FileShape, TOOL_VERSION, output_schema};
 use super::unfinished::{GroupLog, Unfinished};
 use super::writer::ShardWriter;
+use crate::digest::sha256;
 use crate::encode::TokenBatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
@@ -190,11 +191,24 @@ impl<'a> DatasetWriter<'a> {
     /// # Errors
     /// The batch is out of order, does not fit the columns, or cannot be written.
     pub fn write(&mut self, batch: TokenBatch) -> Result<()> {
-        let unit = self.number_of(&batch)?;
+        let place = Position { source: batch.source, unit: batch.unit, row: batch.first_row, token: 0 };
+        self.write_at(place, batch)
+    }
+
+    /// Appends a batch of a sample, which is one unit of its own; the row is that of the first document in it.
+    ///
+    /// # Errors
+    /// As of [`write`](DatasetWriter::write).
+    pub fn write_sampled(&mut self, row: u64, batch: TokenBatch) -> Result<()> {
+        self.write_at(Position { row, ..Position::default() }, batch)
+    }
+
+    fn write_at(&mut self, place: Position, batch: TokenBatch) -> Result<()> {
+        let unit = self.number_of(place)?;
         if let Layout::Fixed(files) = self.config.plan.layout() {
             let file = files.iter().position(|units| units.contains(&unit));
             let Some(file) = file.filter(|&file| file >= self.number) else {
-                return Err(out_of_order(&batch));
+                return Err(out_of_order(place));
             };
             while self.number < file {
                 self.finish_file()?;
@@ -202,6 +216,7 @@ impl<'a> DatasetWriter<'a> {
         }
         let (count, lengths) = (batch.len(), batch.text_lengths.clone());
         let mut rows = Rows::new(batch, &self.shape)?;
+        rows.put_at(place);
         if count > 0 {
             rows.skip(std::mem::take(&mut self.skip));
         }
@@ -227,14 +242,14 @@ impl<'a> DatasetWriter<'a> {
         Ok(rows.start + fit)
     }
 
-    /// The number of a batch's unit through all sources.
-    fn number_of(&self, batch: &TokenBatch) -> Result<usize> {
+    /// The number of a place's unit through all sources.
+    fn number_of(&self, place: Position) -> Result<usize> {
         let units = &self.config.units;
-        match units.get(batch.source) {
-            Some(of_source) if batch.unit < of_source.len() => {
-                Ok(units[..batch.source].iter().map(Vec::len).sum::<usize>() + batch.unit)
+        match units.get(place.source) {
+            Some(of_source) if place.unit < of_source.len() => {
+                Ok(units[..place.source].iter().map(Vec::len).sum::<usize>() + place.unit)
             }
-            _ => Err(out_of_order(batch)),
+            _ => Err(out_of_order(place)),
         }
     }
 
@@ -370,6 +385,6 @@ fn reused(finished: &FinishedFiles, unfinished: Option<&Unfinished>) -> Reused {
     }
 }
 
-fn out_of_order(batch: &TokenBatch) -> Error {
-    Error::new(ErrorKind::Failed, Fault::OutOfOrder { source_index: batch.source, unit: batch.unit })
+fn out_of_order(place: Position) -> Error {
+    Error::new(ErrorKind::Failed, Fault::OutOfOrder { source_index: place.source, unit: place.unit })
 }

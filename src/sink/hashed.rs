@@ -2,17 +2,8 @@ use std::io::{self, Write};
 
 use sha2::{Digest, Sha256};
 
+use crate::digest::hex;
 use crate::units::{amount, place64};
-
-/// The SHA-256 of some bytes, in hex.
-pub(super) fn sha256(bytes: &[u8]) -> String {
-    hex(Sha256::digest(bytes).as_slice())
-}
-
-/// Lower-case hex.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 /// Passes bytes on, counts them and hashes them.
 pub(super) struct Hashed<W> {

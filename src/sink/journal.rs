@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::hashed::sha256;
+use crate::digest::sha256;
 use crate::error::{Error, Result};
 use crate::units::amount;
 
@@ -83,7 +83,7 @@ impl Journal {
 }
 
 fn link(last: &str, json: &[u8]) -> String {
-    sha256(&[last.as_bytes(), json].concat())
+    sha256([last.as_bytes(), json].concat())
 }
 
 /// The records that hold, how many bytes they take, and the hash of the last.

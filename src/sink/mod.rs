@@ -34,7 +34,7 @@ mod flat_read;
 /// Reads token ids back.
 pub mod read;
 
-pub use contents::{Contents, Position};
+pub use contents::{Contents, Position, SourceShare};
 pub use dataset::{DatasetConfig, DatasetWriter, Reused};
 pub use encoders::Encoders;
 pub use finished::Span;

@@ -6,7 +6,7 @@ use arrow_buffer::OffsetBuffer;
 use arrow_cast::CastOptions;
 use arrow_schema::Schema;
 
-use super::contents::{Contents, Part, Position};
+use super::contents::{Contents, Part, Position, SourceShare};
 use super::fault::Fault;
 use super::pack::PackedRows;
 use super::packing::Packing;
@@ -34,7 +34,9 @@ pub(super) struct Rows {
     columns: Option<RecordBatch>,
     column_bytes: Vec<u64>,
     text_lengths: Vec<u64>,
-    /// Where the first row stands in the input.
+    /// The source that the documents come from.
+    source: usize,
+    /// Where the first row stands in what is encoded.
     first: Position,
     /// Ids before this place have been taken.
     taken: usize,
@@ -56,6 +58,7 @@ impl Rows {
         }
         let first = Position { source: batch.source, unit: batch.unit, row: batch.first_row, token: 0 };
         Ok(Rows {
+            source: batch.source,
             first,
             taken: 0,
             text_lengths: batch.text_lengths,
@@ -65,6 +68,11 @@ impl Rows {
             column_bytes: columns.as_ref().map(row_bytes).unwrap_or_default(),
             columns,
         })
+    }
+
+    /// Says that the first row stands elsewhere, as that of a sample does.
+    pub(super) fn put_at(&mut self, first: Position) {
+        self.first = first;
     }
 
     fn start(&self, row: usize) -> usize {
@@ -99,12 +107,18 @@ impl Rows {
     pub(super) fn contents(&self, range: Range<usize>) -> Contents {
         let documents = amount(range.len());
         let Position { source, unit, row, .. } = self.first;
+        let tokens = amount(self.ends[range.end - 1] - self.start(range.start));
+        let null_documents = amount(range.clone().filter(|&row| self.is_null(row)).count());
+        let text_bytes = self.text_lengths.get(range.clone()).unwrap_or_default().iter().sum();
+        let share =
+            SourceShare { source: self.source, documents: documents - null_documents, text_bytes, tokens };
         let mut contents = Contents {
             rows: documents,
-            tokens: amount(self.ends[range.end - 1] - self.start(range.start)),
+            tokens,
             documents,
-            null_documents: amount(range.clone().filter(|&row| self.is_null(row)).count()),
-            text_bytes: self.text_lengths.get(range.clone()).unwrap_or_default().iter().sum(),
+            null_documents,
+            text_bytes,
+            sources: vec![share],
             ..Contents::default()
         };
         contents.add_part(Part { source, unit, first_row: row + amount(range.start), rows: documents });

@@ -9,8 +9,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::contents::Contents;
-use super::hashed::{Hashed, hex};
+use super::hashed::Hashed;
 use super::journal::Journal;
+use crate::digest::hex;
 use crate::error::{Error, Result};
 use crate::units::{amount, place64};
 

@@ -4,36 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use flate2::bufread::MultiGzDecoder;
-use sha2::{Digest, Sha256};
 
 use super::Range;
 use super::listing::{Compression, Listed};
 use super::ranges::InOrder;
-
-/// SHA-256 of all that can be read, in hex.
-pub(super) fn sha256(from: impl Read) -> io::Result<String> {
-    hash(Sha256::new(), from)
-}
-
-/// A hash, in hex, that goes on over all that can be read.
-pub(super) fn hash(mut hash: impl Digest, mut from: impl Read) -> io::Result<String> {
-    let mut block = vec![0; 1 << 16];
-    loop {
-        match from.read(&mut block) {
-            Ok(0) => return Ok(hex(&hash.finalize())),
-            Ok(read) => hash.update(&block[..read]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Lower-case hex.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |half: u8| char::from(DIGITS[usize::from(half)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-}
 
 /// The bytes of a file's range, as they stand in the file.
 pub(super) fn raw(path: &Path, range: Range) -> io::Result<io::Take<File>> {

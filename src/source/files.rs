@@ -14,6 +14,7 @@ use super::{
     Batch, Documents, Format, Identity, Range, ReadConfig, Source, SourceSpec, Unit, arrow, content, cuts,
     jsonl, parquet, plain,
 };
+use crate::digest;
 use crate::error::{Error, Result};
 use crate::units::place64;
 
@@ -187,7 +188,7 @@ impl Source for Files {
         let io = |cause| Error::io("read", path, cause);
         let bytes = std::fs::metadata(path).map_err(io)?.len();
         let raw = content::raw(path, self.units[unit].range).map_err(io)?;
-        Ok(Identity::Content { bytes, sha256: content::sha256(raw).map_err(io)? })
+        Ok(Identity::Content { bytes, sha256: digest::sha256_of(raw).map_err(io)? })
     }
 
     fn read(&self, unit: usize) -> Result<Documents<'_>> {

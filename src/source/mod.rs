@@ -31,7 +31,7 @@ pub use batch::{Batch, Documents};
 pub use incidents::{Incident, Incidents, LISTED_INCIDENTS};
 pub use open::{DEFAULT_BATCH_BYTES, DEFAULT_RANGE_BYTES, OpenContext, ReadConfig, Stop, open};
 pub use order::{in_order, in_order_from};
-pub use remote::{HubSettings, Patience};
+pub use remote::{HubSettings, Patience, StoreSettings};
 pub use spec::{DocumentRule, Format, NotFormat, SourceSpec};
 pub use whole::{LONGEST_DOCUMENT, whole_documents};
 
@@ -65,8 +65,8 @@ pub enum Identity {
         /// SHA-256 of the bytes of the unit's range, in hex.
         sha256: String,
     },
-    /// A file of a web server: its size, and its entity tag or else the time of its last change, as the
-    /// server gives them.
+    /// A file of a web server or an object store: its size, and its entity tag or else the time of its last
+    /// change, as the server gives them.
     Web {
         /// Size of the file.
         bytes: u64,

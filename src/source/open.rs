@@ -5,7 +5,7 @@ use super::demo::Demo;
 use super::fault::Fault;
 use super::files::{Files, Identified, Stream};
 use super::incidents::{BadInput, Incidents};
-use super::{DocumentRule, HubSettings, Source, SourceSpec, listing, remote};
+use super::{DocumentRule, HubSettings, Source, SourceSpec, StoreSettings, listing, remote};
 use crate::error::{Error, Result};
 use crate::observer::Observer;
 
@@ -43,6 +43,8 @@ pub struct OpenContext<'a> {
     pub stdin: Mutex<Option<Box<dyn Read + Send>>>,
     /// How to reach the hub, and where its files are kept.
     pub hub: HubSettings,
+    /// How to reach object stores.
+    pub stores: StoreSettings,
     /// Hears of downloads, and can stop them.
     pub observer: &'a dyn Observer,
     /// Can stop reading what is not downloaded but streamed.
@@ -57,6 +59,7 @@ impl<'a> OpenContext<'a> {
             incidents: Arc::default(),
             stdin: Mutex::new(None),
             hub: HubSettings::default(),
+            stores: StoreSettings::default(),
             observer,
             stop: Arc::new(|| false),
         }
@@ -103,11 +106,15 @@ pub fn open(spec: &SourceSpec, source: usize, context: &OpenContext<'_>) -> Resu
     if uri.starts_with("https://") || uri.starts_with("http://") {
         return open_identified(spec, vec![remote::look(uri, &context.hub, &context.stop)?], config, bad);
     }
+    if ["s3://", "gs://", "az://"].iter().any(|scheme| uri.starts_with(scheme)) {
+        let found = remote::list(uri, &context.stores, &context.hub.patience, &context.stop)?;
+        return open_identified(spec, found, config, bad);
+    }
     if uri.contains("://") {
         let error = Fault::Scheme { uri: uri.to_owned() }.usage();
-        return Err(
-            error.with_help("sources are paths, folders, patterns, hf://datasets/…, https://…, demo:… and -")
-        );
+        return Err(error.with_help(
+            "sources are paths, folders, patterns, hf://datasets/…, https://…, s3://…, gs://…, az://…, demo:… and -",
+        ));
     }
     if std::fs::metadata(uri).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
         // Opened only once: what is written to a pipe without a reader is lost.

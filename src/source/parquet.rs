@@ -17,7 +17,8 @@ use super::files::Reading;
 use super::listing::Listed;
 use super::ranges::Input;
 use super::views::{Chosen, rows_in_batch, split};
-use super::{Batch, Identity, SourceSpec, content};
+use super::{Batch, Identity, SourceSpec};
+use crate::digest;
 use crate::error::{Error, Result};
 use crate::units::{amount, place64};
 
@@ -272,7 +273,7 @@ pub(super) fn identity(file: &Listed) -> Result<Identity> {
     let input = with_index(file)?;
     let io = |cause| Error::io("read", &file.path, cause);
     let start = index_start(&input, file)?;
-    let sha256 = content::sha256(input.reader(start).map_err(io)?).map_err(io)?;
+    let sha256 = digest::sha256_of(input.reader(start).map_err(io)?).map_err(io)?;
     Ok(Identity::Footer { bytes: input.bytes, sha256 })
 }
 

@@ -1,8 +1,7 @@
-use std::fmt::Write;
-
 use sha2::{Digest, Sha256};
 
 use super::{AddedToken, Vocabulary};
+use crate::digest::hex;
 use crate::split::SplitPattern;
 use crate::units::amount;
 
@@ -49,10 +48,7 @@ impl Vocabulary {
         if self.foreign().is_some() {
             self.hash_foreign(&mut hash);
         }
-        hash.finalize().iter().fold(String::with_capacity(64), |mut hex, byte| {
-            write!(hex, "{byte:02x}").expect("a string takes everything");
-            hex
-        })
+        hex(&hash.finalize())
     }
 
     /// What tokenizers trained here do not do: they keep the fingerprint that they have without it.

@@ -65,6 +65,8 @@ pub(crate) struct Asked {
 struct File {
     bytes: Arc<Vec<u8>>,
     large: bool,
+    sha256: String,
+    git_hash: String,
 }
 
 #[derive(Default)]
@@ -76,6 +78,8 @@ struct Shelf {
     files: BTreeMap<(String, String), File>,
     faults: VecDeque<(Part, Fault)>,
     asked: Vec<Asked>,
+    /// How many of what was asked have been told of.
+    forgotten: usize,
     endpoint: String,
     other_host: String,
     signatures: usize,
@@ -103,7 +107,9 @@ impl FakeHub {
 
     /// Puts a file on the shelf; a large one lies on the other host.
     pub(crate) fn put(&self, commit: &str, path: &str, bytes: impl Into<Vec<u8>>, large: bool) {
-        let file = File { bytes: Arc::new(bytes.into()), large };
+        let bytes = bytes.into();
+        let (sha256, git_hash) = (sha256(&bytes), git_hash(&bytes));
+        let file = File { bytes: Arc::new(bytes), large, sha256, git_hash };
         self.shelf().files.insert((commit.to_owned(), path.to_owned()), file);
     }
 
@@ -119,7 +125,9 @@ impl FakeHub {
 
     /// What was asked since the last time.
     pub(crate) fn asked(&self) -> Vec<Asked> {
-        std::mem::take(&mut self.shelf().asked)
+        let mut shelf = self.shelf();
+        shelf.forgotten += shelf.asked.len();
+        std::mem::take(&mut shelf.asked)
     }
 
     /// Faults that have not happened.
@@ -163,31 +171,34 @@ fn listen(shelf: &Arc<Mutex<Shelf>>, other_host: bool) -> String {
     address
 }
 
-struct Request {
-    method: String,
+pub(crate) struct Request {
+    pub(crate) method: String,
     /// Path and query.
-    target: String,
+    pub(crate) target: String,
     from: Option<usize>,
     /// The byte after the last that is asked for.
     to: Option<usize>,
-    token: bool,
+    pub(crate) token: bool,
+    /// The entity tag that a file must have.
+    pub(crate) if_match: Option<String>,
     body: String,
 }
 
 impl Request {
-    fn read(stream: &TcpStream) -> std::io::Result<Request> {
+    pub(crate) fn read(stream: &TcpStream) -> std::io::Result<Request> {
         let mut reader = BufReader::new(stream);
         let mut line = String::new();
         reader.read_line(&mut line)?;
         let mut words = line.split(' ').map(str::to_owned);
         let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        let (mut from, mut to, mut token, mut length) = (None, None, false, 0);
+        let (mut from, mut to, mut token, mut if_match, mut length) = (None, None, false, None, 0);
         loop {
             let mut header = String::new();
             reader.read_line(&mut header)?;
             let Some((name, value)) = header.trim_end().split_once(':') else { break };
             match name.to_ascii_lowercase().as_str() {
                 "authorization" => token = true,
+                "if-match" => if_match = Some(value.trim().to_owned()),
                 "range" => {
                     let (first, last) =
                         value.trim().trim_start_matches("bytes=").split_once('-').unwrap_or_default();
@@ -200,12 +211,13 @@ impl Request {
         }
         let mut body = vec![0; length];
         std::io::Read::read_exact(&mut reader, &mut body)?;
-        Ok(Request { method, target, from, to, token, body: String::from_utf8_lossy(&body).into_owned() })
+        let body = String::from_utf8_lossy(&body).into_owned();
+        Ok(Request { method, target, from, to, token, if_match, body })
     }
 }
 
 /// An answer before faults.
-struct Answer {
+pub(crate) struct Answer {
     status: u16,
     headers: String,
     body: Arc<Vec<u8>>,
@@ -215,7 +227,7 @@ struct Answer {
 }
 
 impl Answer {
-    fn new(status: u16, headers: impl Into<String>, body: impl Into<Vec<u8>>) -> Answer {
+    pub(crate) fn new(status: u16, headers: impl Into<String>, body: impl Into<Vec<u8>>) -> Answer {
         Answer { status, headers: headers.into(), body: Arc::new(body.into()), from: 0, to: usize::MAX }
     }
 
@@ -228,7 +240,7 @@ impl Answer {
     }
 
     /// A file, or a range of it.
-    fn file(bytes: &Arc<Vec<u8>>, request: &Request, headers: String) -> Answer {
+    pub(crate) fn file(bytes: &Arc<Vec<u8>>, request: &Request, headers: String) -> Answer {
         let total = bytes.len();
         let whole = Answer { status: 200, headers, body: Arc::clone(bytes), from: 0, to: total };
         match request.from {
@@ -252,10 +264,11 @@ fn converse(mut stream: TcpStream, shelf: &Mutex<Shelf>, other_host: bool) -> st
         (false, true) => Part::Api,
         (false, false) => Part::Resolve,
     };
-    let (fault, answer, rate) = {
+    let (number, fault, answer, rate) = {
         let mut shelf = lock(shelf);
         let line = format!("{} {}", request.method, request.target);
         let (from, token) = (request.from.unwrap_or(0), request.token);
+        let number = shelf.forgotten + shelf.asked.len();
         shelf.asked.push(Asked { part, line, from, token, sent: 0 });
         let at = shelf.faults.iter().position(|(of, _)| *of == part);
         let fault = at.and_then(|at| shelf.faults.remove(at)).map(|(_, fault)| fault);
@@ -263,17 +276,19 @@ fn converse(mut stream: TcpStream, shelf: &Mutex<Shelf>, other_host: bool) -> st
             request.from = None;
         }
         let answer = if other_host { shelf.other(&request) } else { shelf.hub(&request) };
-        (fault, answer, shelf.rate.filter(|_| other_host))
+        (number, fault, answer, shelf.rate.filter(|_| other_host))
     };
     send(&mut stream, &request, answer, fault, rate, |bytes| {
-        if let Some(asked) = lock(shelf).asked.last_mut() {
+        let mut shelf = lock(shelf);
+        let place = number.checked_sub(shelf.forgotten);
+        if let Some(asked) = place.and_then(|place| shelf.asked.get_mut(place)) {
             asked.sent += bytes;
         }
     })
 }
 
 /// Sends an answer with its fault, and tells of the bytes of body that go out.
-fn send(
+pub(crate) fn send(
     stream: &mut TcpStream,
     request: &Request,
     answer: Answer,
@@ -304,11 +319,11 @@ fn send(
         Some(Fault::Whole) | None => {}
     }
     let rest = &body[from..to.min(body.len())];
-    write!(
-        stream,
-        "HTTP/1.1 {status} x\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n",
-        rest.len()
-    )?;
+    let length = rest.len();
+    // In one piece: small ones would wait for each other's acknowledgement.
+    let head =
+        format!("HTTP/1.1 {status} x\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n");
+    stream.write_all(head.as_bytes())?;
     if request.method == "HEAD" {
         return Ok(());
     }
@@ -335,7 +350,7 @@ impl Shelf {
         }
         match path.strip_prefix("/resolve-cache/").and_then(|rest| self.file(rest)) {
             Some((commit, file)) => {
-                let headers = format!("ETag: \"{}\"\r\nX-Repo-Commit: {commit}\r\n", git_hash(&file.bytes));
+                let headers = format!("ETag: \"{}\"\r\nX-Repo-Commit: {commit}\r\n", file.git_hash);
                 Answer::file(&file.bytes, request, headers)
             }
             None => Answer::missing("RepoNotFound"),
@@ -399,9 +414,9 @@ impl Shelf {
             .map(|((_, path), file)| {
                 let bytes = &file.bytes;
                 let mut node =
-                    json!({"type": "file", "oid": git_hash(bytes), "size": bytes.len(), "path": path});
+                    json!({"type": "file", "oid": file.git_hash, "size": bytes.len(), "path": path});
                 if file.large {
-                    node["lfs"] = json!({"oid": sha256(bytes), "size": bytes.len(), "pointerSize": 128});
+                    node["lfs"] = json!({"oid": file.sha256, "size": bytes.len(), "pointerSize": 128});
                 }
                 node
             })
@@ -434,12 +449,12 @@ impl Shelf {
                 "Location: {}/{rest}?signature={}\r\nX-Linked-Etag: \"{}\"\r\nX-Linked-Size: {}\r\nX-Repo-Commit: {commit}\r\n",
                 self.other_host,
                 self.signatures,
-                sha256(&file.bytes),
+                file.sha256,
                 file.bytes.len()
             );
             return Answer::new(302, headers, "");
         }
-        let etag = git_hash(&file.bytes);
+        let etag = &file.git_hash;
         let headers =
             format!("Location: /resolve-cache/{rest}\r\nETag: \"{etag}\"\r\nX-Repo-Commit: {commit}\r\n");
         Answer::new(307, headers, "")

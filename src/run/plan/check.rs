@@ -42,6 +42,7 @@ impl Check<'_> {
             sources: recipe.sources.iter().map(|source| self.source(source)).collect(),
             counts: recipe.counts.iter().map(|file| PathBuf::from(&file.path)).collect(),
             weights: scale_weights(&weights),
+            limits: recipe.sources.iter().map(limit).collect(),
             sample: self.sample(&recipe.sample),
             encode: recipe.encode.as_ref().map(|encode| self.encode(encode, recipe, trained.as_ref())),
             train: trained,
@@ -220,6 +221,15 @@ impl Check<'_> {
 
     pub(super) fn is_wrong(&self, key: &str) -> bool {
         self.mistakes.iter().any(|mistake| mistake.key == Some(key))
+    }
+}
+
+/// What is taken of a source.
+fn limit(keys: &SourceKeys) -> SampleConfig {
+    SampleConfig {
+        take: value_of(&keys.take),
+        max_bytes: value_of(&keys.max_bytes).map(|ByteCount(bytes)| bytes),
+        ..SampleConfig::default()
     }
 }
 

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::{EncodePlan, Plan, TrainPlan};
+use crate::digest::sha256;
 use crate::source::SourceSpec;
 
 /// The hash of every setting that decides what is written, with the sources' addresses as they were
@@ -15,6 +15,9 @@ pub(super) fn recipe_hash(plan: &Plan, uris: &[&str]) -> String {
         "train": plan.train.as_ref().map(train),
         "encode": plan.encode.as_ref().map(encode),
     });
+    if plan.limits.iter().any(|limit| !limit.is_everything()) {
+        canonical["limits"] = json!(plan.limits);
+    }
     if let Some(pack) = plan.encode.as_ref().and_then(|encode| encode.pack) {
         canonical["pack"] = json!(pack);
     }
@@ -24,8 +27,7 @@ pub(super) fn recipe_hash(plan: &Plan, uris: &[&str]) -> String {
     if let Some(path) = plan.train.as_ref().and_then(|train| train.extend.as_ref()) {
         canonical["extend"] = json!(path);
     }
-    let digest = Sha256::digest(canonical.to_string());
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    sha256(canonical.to_string())
 }
 
 fn source(spec: &SourceSpec, uri: &str, weight: u64) -> Value {

@@ -33,7 +33,9 @@ pub struct Plan {
     pub counts: Vec<PathBuf>,
     /// By what the counts of each source, or of each file of counts, are multiplied: the smallest whole numbers in the ratio asked for.
     pub weights: Vec<u64>,
-    /// Which documents are taken.
+    /// What is taken of each source: its first documents, up to a number or to bytes of text.
+    pub limits: Vec<SampleConfig>,
+    /// Which documents are taken of what the limits leave.
     pub sample: SampleConfig,
     /// What is learned, if anything.
     pub train: Option<TrainPlan>,

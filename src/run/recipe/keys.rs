@@ -27,6 +27,10 @@ pub struct SourceKeys {
     pub documents: Field<DocumentRule>,
     /// `weight`
     pub weight: Field<Weight>,
+    /// `take`
+    pub take: Field<u64>,
+    /// `max_bytes`
+    pub max_bytes: Field<ByteCount>,
     /// `stream`
     pub stream: Field<bool>,
     /// `on_bad_input`

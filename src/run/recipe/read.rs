@@ -58,6 +58,8 @@ fn read_source(mut section: Section<'_, '_, '_>) -> SourceKeys {
         format: section.get("format", value::choice),
         documents: section.get("documents", value::documents),
         weight: section.get("weight", value::weight),
+        take: section.get("take", value::whole),
+        max_bytes: section.get("max_bytes", value::bytes),
         stream: section.get("stream", value::truth),
         on_bad_input: section.get("on_bad_input", value::choice),
     };

@@ -47,7 +47,7 @@ pub(super) fn fetch(
     observer: &dyn Observer,
 ) -> Result<Vec<Fetched>> {
     let stop = || observer.stopping();
-    let http = Http::new(agent(settings), Server::Hub, settings, &stop);
+    let http = Http::new(agent(&settings.patience), Server::Hub, settings, &stop);
     let Found { revision, commit, files } = find(wanted, &http, settings)?;
     let missing: Vec<&Entry> = files.iter().filter(|file| !cache.has(&commit, &file.path)).collect();
     if !missing.is_empty() {
@@ -69,7 +69,7 @@ pub(super) fn stream(
     settings: &HubSettings,
     stop: &Stop,
 ) -> Result<Vec<Streamed>> {
-    let agent = agent(settings);
+    let agent = agent(&settings.patience);
     let Found { commit, files, .. } =
         find(wanted, &Http::new(agent.clone(), Server::Hub, settings, &**stop), settings)?;
     let remote = |file: Entry| {

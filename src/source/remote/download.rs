@@ -11,9 +11,9 @@ use super::api::{Digest, Entry};
 use super::cache::Cache;
 use super::http::{Answer, Http, Span, first_and_total};
 use super::refusal::Trouble;
+use crate::digest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
-use crate::source::content;
 use crate::units::amount;
 
 /// Brings a file of a commit into the cache.
@@ -195,7 +195,7 @@ impl Partial {
         let io = |cause| Error::io("read", &self.path, cause);
         self.file.seek(SeekFrom::Start(0)).map_err(io)?;
         let (name, found) = match expected {
-            Digest::Sha256(_) => ("SHA-256", content::sha256(&self.file).map_err(io)?),
+            Digest::Sha256(_) => ("SHA-256", digest::sha256_of(&self.file).map_err(io)?),
             Digest::Git(_) => ("Git hash", git_hash(&self.file, bytes).map_err(io)?),
         };
         Ok((found != expected.etag()).then(|| format!("its {name} is {found}, not {}", expected.etag())))
@@ -211,7 +211,7 @@ impl Partial {
 fn git_hash(from: impl Read, bytes: u64) -> std::io::Result<String> {
     let mut hash = Sha1::new();
     hash.update(format!("blob {bytes}\0"));
-    content::hash(hash, from)
+    digest::hash_of(hash, from)
 }
 
 fn wait_for_lock(file: &File, path: &Path, observer: &dyn Observer) -> Result<()> {

@@ -62,9 +62,9 @@ pub(super) struct Answer<'a> {
     stop: &'a dyn Fn() -> bool,
 }
 
-/// Connections to the hub and to other hosts, kept open from request to request.
-pub(super) fn agent(settings: &HubSettings) -> Agent {
-    let silence = Some(settings.patience.silence);
+/// Connections to servers, kept open from request to request.
+pub(super) fn agent(patience: &Patience) -> Agent {
+    let silence = Some(patience.silence);
     let config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)

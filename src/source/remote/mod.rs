@@ -1,5 +1,5 @@
 //! Files that lie elsewhere: datasets of the Hugging Face hub, downloaded once into the cache that Python's
-//! `huggingface_hub` uses too, or read by ranges; and files of any web server, read by ranges.
+//! `huggingface_hub` uses too, or read by ranges; and files of any web server or object store, read by ranges.
 
 #[cfg(feature = "hub")]
 mod address;
@@ -9,6 +9,8 @@ mod api;
 mod cache;
 #[cfg(feature = "hub")]
 mod client;
+#[cfg(feature = "remote")]
+mod connector;
 #[cfg(feature = "hub")]
 mod download;
 #[cfg(feature = "hub")]
@@ -17,6 +19,8 @@ mod http;
 mod refusal;
 #[cfg(feature = "hub")]
 mod ranged;
+#[cfg(feature = "remote")]
+mod store;
 mod uri;
 #[cfg(feature = "hub")]
 mod web;
@@ -96,6 +100,20 @@ impl fmt::Debug for HubSettings {
     }
 }
 
+/// How to reach object stores.
+#[derive(Clone, Default)]
+pub struct StoreSettings {
+    /// The variables that the stores' own tools read: names such as `AWS_ACCESS_KEY_ID`, and values.
+    pub variables: Vec<(String, String)>,
+}
+
+impl fmt::Debug for StoreSettings {
+    /// Without the values, of which some are secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.variables.iter().map(|(name, _)| name)).finish()
+    }
+}
+
 /// A file of a dataset: where it is or would be in the cache, its name, and what identifies it.
 pub(super) type Fetched = ((PathBuf, String), Identity);
 
@@ -124,9 +142,12 @@ enum HubFault {
     #[error("{what} did not arrive whole: {problem}")]
     #[cfg(feature = "hub")]
     Broken { what: String, problem: String },
-    #[error("{uri} cannot be fetched: this program was built without the hub")]
-    #[cfg(not(feature = "hub"))]
-    Without { uri: String },
+    #[error("{uri} does not name a place in an object store")]
+    #[cfg(feature = "remote")]
+    Store { uri: String },
+    #[error("{uri} cannot be fetched: this program was built without {what}")]
+    #[cfg(not(all(feature = "hub", feature = "remote")))]
+    Without { uri: String, what: &'static str },
 }
 
 impl HubFault {
@@ -173,10 +194,36 @@ pub(super) fn look(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Str
     web::look(uri, settings, stop)
 }
 
+/// Looks at files of an object store, to be read by ranges.
+///
+/// # Errors
+/// The store cannot be reached, refuses, or has no such files.
+#[cfg(feature = "remote")]
+pub(super) fn list(
+    uri: &str,
+    settings: &StoreSettings,
+    patience: &Patience,
+    stop: &Stop,
+) -> Result<Vec<Streamed>> {
+    store::list(uri, settings, patience, stop)
+}
+
+/// Refuses: the client is not part of this build.
+#[cfg(not(feature = "remote"))]
+pub(super) fn list(
+    uri: &str,
+    _settings: &StoreSettings,
+    _patience: &Patience,
+    _stop: &Stop,
+) -> Result<Vec<Streamed>> {
+    let error = HubFault::Without { uri: uri.to_owned(), what: "object stores" }.with(ErrorKind::Usage);
+    Err(error.with_help("build with `--features remote`, or copy the files and name them"))
+}
+
 /// Refuses: the client is not part of this build.
 #[cfg(not(feature = "hub"))]
 pub(super) fn look(uri: &str, _settings: &HubSettings, _stop: &Stop) -> Result<Streamed> {
-    let error = HubFault::Without { uri: uri.to_owned() }.with(ErrorKind::Usage);
+    let error = HubFault::Without { uri: uri.to_owned(), what: "the hub" }.with(ErrorKind::Usage);
     Err(error.with_help("build with the feature `hub`, or download the file and name it"))
 }
 
@@ -190,6 +237,6 @@ pub(super) fn stream(uri: &str, settings: &HubSettings, _stop: &Stop) -> Result<
 #[cfg(not(feature = "hub"))]
 pub(super) fn fetch(uri: &str, _settings: &HubSettings, _observer: &dyn Observer) -> Result<Vec<Fetched>> {
     uri::Wanted::parse(uri)?;
-    let error = HubFault::Without { uri: uri.to_owned() }.with(ErrorKind::Usage);
+    let error = HubFault::Without { uri: uri.to_owned(), what: "the hub" }.with(ErrorKind::Usage);
     Err(error.with_help("build with the feature `hub`, or download the files and name them"))
 }

@@ -76,18 +76,34 @@ impl Wanted {
     /// matches the pattern; without a path, it is a Parquet file.
     #[cfg(feature = "hub")]
     pub(super) fn wants(&self, file: &str) -> bool {
-        let known = |file: &str| super::super::listing::is_known(std::path::Path::new(file));
-        if file.split('/').any(|part| part.starts_with('.')) {
-            return false;
+        match &self.path {
+            Some(path) => wants(path, file),
+            None => file.ends_with(".parquet") && !is_hidden(file),
         }
-        let Some(path) = &self.path else { return file.ends_with(".parquet") };
-        if file == path || file.strip_prefix(path).is_some_and(|below| below.starts_with('/') && known(below))
-        {
-            return true;
-        }
-        let options = glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
-        glob::Pattern::new(path).is_ok_and(|pattern| pattern.matches_with(file, options))
     }
+}
+
+/// Whether a path, which may be that of a folder or a pattern, asks for a file; the empty path for all that are known.
+#[cfg(feature = "hub")]
+pub(super) fn wants(path: &str, file: &str) -> bool {
+    let known = |file: &str| crate::source::listing::is_known(std::path::Path::new(file));
+    if is_hidden(file) {
+        return false;
+    }
+    let below = match file.strip_prefix(path) {
+        Some(below) => path.is_empty() || below.starts_with('/'),
+        None => false,
+    };
+    if file == path || below && known(file) {
+        return true;
+    }
+    let options = glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
+    glob::Pattern::new(path).is_ok_and(|pattern| pattern.matches_with(file, options))
+}
+
+#[cfg(feature = "hub")]
+fn is_hidden(file: &str) -> bool {
+    file.split('/').any(|part| part.starts_with('.'))
 }
 
 /// Takes the revision off: a branch or commit is one part of the path, but `refs/…/…` is three.

@@ -14,7 +14,7 @@ use crate::source::ranges::Ranged;
 /// Looks at a file of any server, which is then read by ranges and never stored.
 pub(super) fn look(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Streamed> {
     let settings = HubSettings { endpoint: origin(uri).to_owned(), token: None, ..settings.clone() };
-    let agent = agent(&settings);
+    let agent = agent(&settings.patience);
     let http = Http::new(agent.clone(), Server::Web, &settings, &**stop);
     let mut tries = http.tries(uri);
     let (bytes, etag) = loop {

@@ -1,0 +1,166 @@
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::inputs::Inputs;
+use super::plan::{Plan, TrainPlan};
+use super::train::count_documents;
+use crate::count::{CorpusFacts, Counted, CountsFile, CountsInfo, WeightedFile, Written, sum_counts};
+use crate::digest::{sha256, sha256_of};
+use crate::error::{Error, Result};
+use crate::files;
+use crate::observer::{Observer, Stage};
+use crate::source::Identity;
+use crate::split::SplitPattern;
+use crate::units::amount;
+
+/// Whether the counts of each source can be kept for themselves, so that another mixture of the same sources needs
+/// no reading. They can where text is split, no sample is drawn from all sources together, and each source can be
+/// read again.
+pub(super) fn is_kept(plan: &Plan, train: &TrainPlan, inputs: &Inputs) -> Result<bool> {
+    let split = train.split != SplitPattern::None;
+    Ok(plan.sources.len() > 1 && split && plan.sample.is_everything() && !inputs.read_once()?)
+}
+
+/// Counts the pieces of each source that was not counted by an earlier run into the same folder, and sums the
+/// counts by weight.
+///
+/// # Errors
+/// What reading and counting give; a file cannot be written or read.
+pub(super) fn count(
+    plan: &Plan,
+    train: &TrainPlan,
+    inputs: &Inputs,
+    folder: &Path,
+    observer: &dyn Observer,
+) -> Result<Counted> {
+    std::fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
+    let mut facts = CorpusFacts::default();
+    let mut weighted = Vec::new();
+    for (number, (source, &weight)) in plan.sources.iter().zip(&plan.weights).enumerate() {
+        let kept = Kept::new(plan, train, inputs, number, folder)?;
+        let found = match kept.recall() {
+            Some(found) => {
+                observer.noted(&format!("the counts of {} by an earlier run are there", source.uri));
+                found
+            }
+            None => kept.count(plan, train, inputs, number, observer)?,
+        };
+        facts.add(&found);
+        weighted.push(WeightedFile { path: kept.counts, weight });
+    }
+    forget_others(folder, &weighted)?;
+    observer.started(Stage::Count, None);
+    let CountsFile { pieces, .. } = sum_counts(&weighted, observer)?;
+    observer.finished(Stage::Count);
+    let specials = train.specials.iter().filter(|_| facts.special_tokens > 0);
+    let bytes: BTreeSet<u8> = pieces
+        .iter()
+        .flat_map(|(piece, _)| piece)
+        .copied()
+        .chain(specials.flat_map(|text| text.bytes()))
+        .collect();
+    facts.distinct_bytes = amount(bytes.len());
+    Ok(Counted { pieces, facts })
+}
+
+/// Removes the counts of what is no part of the mixture any more.
+fn forget_others(folder: &Path, kept: &[WeightedFile]) -> Result<()> {
+    let io = |cause| Error::io("read", folder, cause);
+    for entry in std::fs::read_dir(folder).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        if !kept.iter().any(|file| file.path.file_stem() == path.file_stem()) {
+            std::fs::remove_file(&path).map_err(|cause| Error::io("remove", &path, cause))?;
+        }
+    }
+    Ok(())
+}
+
+/// The counts of one source, and beside them what is known of its text.
+struct Kept {
+    counts: PathBuf,
+    note: PathBuf,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Note {
+    /// SHA-256 of the counts file, in hex.
+    sha256: String,
+    corpus: CorpusFacts,
+}
+
+impl Kept {
+    /// Their name tells all that they depend on.
+    fn new(plan: &Plan, train: &TrainPlan, inputs: &Inputs, number: usize, folder: &Path) -> Result<Kept> {
+        let spec = &plan.sources[number];
+        let units = inputs.identified(number)?;
+        let key = json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "units": units,
+            // What is generated is known by its name alone.
+            "uri": units.iter().any(|(_, identity)| *identity == Identity::Generated).then_some(&spec.uri),
+            "column": spec.column,
+            "format": spec.format,
+            "documents": spec.documents,
+            "on_bad_input": spec.on_bad_input,
+            "limit": plan.limits[number],
+            "split": train.split,
+            "boundary": train.boundary,
+            "special_tokens": train.specials,
+        });
+        let name = sha256(key.to_string());
+        let file = |extension| folder.join(format!("{}.{extension}", &name[..32]));
+        Ok(Kept { counts: file("parquet"), note: file("json") })
+    }
+
+    /// What is known of the text, if its counts are there and whole.
+    fn recall(&self) -> Option<CorpusFacts> {
+        let note: Note = serde_json::from_slice(&std::fs::read(&self.note).ok()?).ok()?;
+        (file_sha256(&self.counts).ok()? == note.sha256).then_some(note.corpus)
+    }
+
+    fn count(
+        &self,
+        plan: &Plan,
+        train: &TrainPlan,
+        inputs: &Inputs,
+        number: usize,
+        observer: &dyn Observer,
+    ) -> Result<CorpusFacts> {
+        let left_out = inputs.incidents().count();
+        observer.started(Stage::Count, inputs.bytes_of(number));
+        let scratch = self.counts.parent().unwrap_or(Path::new("."));
+        let counts = count_documents(inputs.limited(number), Vec::new(), plan, train, scratch, observer)?;
+        observer.finished(Stage::Count);
+        let info = CountsInfo {
+            pattern: train.split.clone(),
+            boundary: train.boundary,
+            special_tokens: train.specials.clone(),
+            sources: json!({ "uri": plan.sources[number].uri }),
+            ordered: true,
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let mut written = Written::default();
+        files::publish(&self.counts, |file| {
+            written = counts.write(file, &self.counts, &info, observer)?;
+            Ok(())
+        })?;
+        // A run that finds the counts there has to hear of what was left out too: it reads again.
+        if inputs.incidents().count() == left_out {
+            let sha256 = file_sha256(&self.counts).map_err(|cause| Error::io("read", &self.counts, cause))?;
+            let note = Note { sha256, corpus: written.facts.clone() };
+            let text = serde_json::to_vec(&note).expect("plain data");
+            files::publish(&self.note, |file| {
+                file.write_all(&text).map_err(|cause| Error::io("write", &self.note, cause))
+            })?;
+        }
+        Ok(written.facts)
+    }
+}
+
+fn file_sha256(path: &Path) -> std::io::Result<String> {
+    sha256_of(std::fs::File::open(path)?)
+}

@@ -1,0 +1,235 @@
+use std::fmt;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::path::Path;
+use object_store::{
+    BackoffConfig, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig,
+};
+use tokio::time::timeout;
+
+use super::connector::Connector;
+use super::http::agent;
+use super::uri::wants;
+use super::{HubFault, Patience, StoreSettings, Streamed};
+use crate::error::{Error, ErrorKind, Result};
+use crate::source::Identity;
+use crate::source::open::Stop;
+use crate::source::ranges::Ranged;
+use crate::units::amount;
+
+/// How soon a request to stop is heard.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What `s3://bucket/path`, `gs://…` or `az://container/path` asks for.
+struct Wanted<'a> {
+    scheme: &'a str,
+    bucket: &'a str,
+    /// An object, a folder or a pattern; empty for all of the bucket.
+    path: &'a str,
+}
+
+impl Wanted<'_> {
+    fn parse(uri: &str) -> Option<Wanted<'_>> {
+        let (scheme, rest) = uri.split_once("://")?;
+        let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));
+        (!bucket.is_empty()).then(|| Wanted { scheme, bucket, path: path.trim_end_matches('/') })
+    }
+
+    fn name(&self, object: &Path) -> String {
+        format!("{}://{}/{object}", self.scheme, self.bucket)
+    }
+
+    /// The folder that holds all that is wanted.
+    fn folder(&self) -> &str {
+        let is_pattern = |part: &str| part.contains(['*', '?', '[']);
+        match self.path.split('/').position(is_pattern) {
+            None => self.path,
+            Some(plain) => {
+                let bytes: usize = self.path.split('/').take(plain).map(|part| part.len() + 1).sum();
+                self.path[..bytes].trim_end_matches('/')
+            }
+        }
+    }
+
+    /// The store, as the variables of its own tools describe it.
+    fn store(
+        &self,
+        settings: &StoreSettings,
+        patience: &Patience,
+    ) -> object_store::Result<Arc<dyn ObjectStore>> {
+        let url = format!("{}://{}", self.scheme, self.bucket);
+        let retry = RetryConfig {
+            backoff: BackoffConfig {
+                init_backoff: patience.first_wait,
+                max_backoff: patience.longest_wait,
+                base: 2.0,
+            },
+            max_retries: usize::try_from(patience.attempts.saturating_sub(1)).unwrap_or(usize::MAX),
+            ..RetryConfig::default()
+        };
+        // The three builders have these functions in common, but no trait.
+        macro_rules! built {
+            ($builder:ty) => {{
+                let mut builder = <$builder>::new();
+                for (name, value) in &settings.variables {
+                    if let Ok(key) = name.to_ascii_lowercase().parse() {
+                        builder = builder.with_config(key, value);
+                    }
+                }
+                let connector = Connector(agent(patience));
+                Arc::new(builder.with_url(url).with_retry(retry).with_http_connector(connector).build()?)
+            }};
+        }
+        Ok(match self.scheme {
+            "gs" => built!(GoogleCloudStorageBuilder),
+            "az" => built!(MicrosoftAzureBuilder),
+            _ => built!(AmazonS3Builder),
+        })
+    }
+}
+
+/// Lists the objects that a URI stands for, in byte order of their names.
+pub(super) fn list(
+    uri: &str,
+    settings: &StoreSettings,
+    patience: &Patience,
+    stop: &Stop,
+) -> Result<Vec<Streamed>> {
+    let nowhere = || {
+        let fault = HubFault::Store { uri: uri.to_owned() }.with(ErrorKind::Usage);
+        fault.with_help("write s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH")
+    };
+    let wanted = Wanted::parse(uri).ok_or_else(nowhere)?;
+    let store = wanted.store(settings, patience).map_err(|cause| refused(uri, cause))?;
+    let mut objects = wait(stop, uri, find(&wanted, &*store))?;
+    if objects.is_empty() {
+        return Err(HubFault::NoFiles { uri: uri.to_owned() }.with(ErrorKind::Failed));
+    }
+    objects.sort_by(|one, other| one.location.as_ref().cmp(other.location.as_ref()));
+    let streamed = objects.into_iter().map(|object| {
+        let ObjectMeta { location, last_modified, size, e_tag, .. } = object;
+        let name = wanted.name(&location);
+        let identity =
+            Identity::Web { bytes: size, etag: e_tag.clone().unwrap_or_else(|| last_modified.to_rfc3339()) };
+        let path = PathBuf::from(location.as_ref());
+        let remote: Arc<dyn Ranged> = Arc::new(StoredObject {
+            store: Arc::clone(&store),
+            stop: Arc::clone(stop),
+            name: name.clone(),
+            location,
+            bytes: size,
+            etag: e_tag,
+        });
+        (((path, name), identity), Some(remote))
+    });
+    Ok(streamed.collect())
+}
+
+async fn find(wanted: &Wanted<'_>, store: &dyn ObjectStore) -> object_store::Result<Vec<ObjectMeta>> {
+    let folder = Path::parse(wanted.folder())?;
+    if !wanted.path.is_empty() && folder.as_ref() == wanted.path {
+        match store.head(&folder).await {
+            Ok(object) => return Ok(vec![object]),
+            Err(object_store::Error::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let mut objects = Vec::new();
+    let prefix = Some(&folder).filter(|folder| !folder.as_ref().is_empty());
+    let mut listed = store.list(prefix);
+    while let Some(object) = std::future::poll_fn(|context| listed.as_mut().poll_next(context)).await {
+        let object = object?;
+        if wants(wanted.path, object.location.as_ref()) {
+            objects.push(object);
+        }
+    }
+    Ok(objects)
+}
+
+/// An object that is read by ranges and never stored.
+struct StoredObject {
+    store: Arc<dyn ObjectStore>,
+    stop: Stop,
+    name: String,
+    location: Path,
+    bytes: u64,
+    etag: Option<String>,
+}
+
+impl fmt::Debug for StoredObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoredObject")
+            .field("name", &self.name)
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Ranged for StoredObject {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn range(&self, start: u64, length: usize) -> Result<Bytes> {
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(start..start + amount(length))),
+            if_match: self.etag.clone(),
+            ..GetOptions::default()
+        };
+        let (object, bytes) = wait(&self.stop, &self.name, async {
+            let found = self.store.get_opts(&self.location, options).await?;
+            Ok((found.meta.clone(), found.bytes().await?))
+        })?;
+        // Not every store heeds the condition.
+        if object.size != self.bytes || object.e_tag != self.etag || bytes.len() != length {
+            return Err(changed(&self.name));
+        }
+        Ok(bytes)
+    }
+}
+
+/// Waits for a store, or for a request to stop.
+fn wait<T>(stop: &Stop, what: &str, work: impl Future<Output = object_store::Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime = runtime.map_err(|cause| Error::io("read", what, cause))?;
+    runtime.block_on(async {
+        let mut work = pin!(work);
+        loop {
+            if let Ok(outcome) = timeout(TICK, work.as_mut()).await {
+                return outcome.map_err(|cause| refused(what, cause));
+            }
+            if stop() {
+                return Err(Error::interrupted());
+            }
+        }
+    })
+}
+
+fn changed(what: &str) -> Error {
+    let problem = "it has changed since it was listed".to_owned();
+    let error = HubFault::Broken { what: what.to_owned(), problem }.with(ErrorKind::Network);
+    error.with_help("run the same command again; what is finished is kept")
+}
+
+fn refused(what: &str, cause: object_store::Error) -> Error {
+    use object_store::Error::{NotFound, PermissionDenied, Precondition, Unauthenticated};
+    let (kind, help) = match cause {
+        Precondition { .. } => return changed(what),
+        NotFound { .. } => (ErrorKind::Failed, "check the bucket, the path and the region"),
+        PermissionDenied { .. } | Unauthenticated { .. } => (
+            ErrorKind::Authorisation,
+            "give the store's own variables (AWS_…, GOOGLE_…, AZURE_…); a public bucket needs \
+             AWS_SKIP_SIGNATURE, GOOGLE_SKIP_SIGNATURE or AZURE_SKIP_SIGNATURE set to true",
+        ),
+        _ => (ErrorKind::Network, "check the bucket and the store's own variables, then run it again"),
+    };
+    HubFault::Refused { what: what.to_owned(), problem: cause.to_string() }.with(kind).with_help(help)
+}

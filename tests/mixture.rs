@@ -1,0 +1,126 @@
+//! Mixtures of sources: what is kept of each, and what is taken of each.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+
+use tokenmill::run::{JobOptions, Outcome, Surroundings, job, plan, recipe};
+use tokenmill::source::OpenContext;
+use tokenmill::units::ByteCount;
+
+/// Keeps what a run says.
+#[derive(Default)]
+struct Heard(Mutex<Vec<String>>);
+
+impl tokenmill::Observer for Heard {
+    fn noted(&self, note: &str) {
+        self.0.lock().unwrap().push(note.to_owned());
+    }
+}
+
+/// Runs a recipe of these sources, and gives what it came to and how many sources it did not have to count.
+fn run(sources: &[(&Path, &str)], more: &str, out: &Path) -> (Outcome, usize) {
+    let section =
+        |(path, keys): &(&Path, &str)| format!("[[source]]\nuri = {path:?}\ndocuments = \"line\"\n{keys}\n");
+    let sources: String = sources.iter().map(section).collect();
+    let recipe = format!("{sources}{more}[output]\ndir = {out:?}\n");
+    let surroundings = Surroundings { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
+    let plan = plan(&recipe::read("r.toml", &recipe).unwrap(), &surroundings).unwrap();
+    let heard = Heard::default();
+    let options = JobOptions { force: true, ..JobOptions::default() };
+    let outcome = job(&plan, &options, &OpenContext::new(&heard)).unwrap();
+    let notes = heard.0.into_inner().unwrap();
+    (outcome, notes.iter().filter(|note| note.starts_with("the counts of")).count())
+}
+
+fn tokenizer(out: &Path) -> Vec<u8> {
+    fs::read(out.join("tokenizer/tokenizer.json")).unwrap()
+}
+
+fn text(seed: u64, lines: u64) -> String {
+    let line = |n: u64| format!("l{n} w{} <|x|> v{}\n", n * n * (seed + 2) % 31, n * seed % 17);
+    (0..lines).map(line).collect()
+}
+
+const TRAIN: &str =
+    "[train]\nsplit = \"gpt2\"\nmerges = 80\nspecial_tokens = [\"<|x|>\"]\n[encode]\nspecial = \"allow\"\n";
+
+#[test]
+fn another_mixture_of_the_same_sources_needs_no_counting() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) = (folder.path().join("1.txt"), folder.path().join("2.txt"));
+    let (kept, fresh) = (folder.path().join("kept"), folder.path().join("fresh"));
+    fs::write(&one, text(1, 300)).unwrap();
+    fs::write(&two, text(2, 200)).unwrap();
+    for train in [TRAIN.to_owned(), TRAIN.replace("merges", "tie_break = \"first\"\nmerges")] {
+        for (round, (weight, found)) in
+            [("weight = 1", 0), ("weight = 7", 2), ("weight = 0.5", 2)].iter().enumerate()
+        {
+            // What they are counted for does not matter to the counts.
+            let expected = if round == 0 && train != TRAIN { 2 } else { *found };
+            let sources = [(one.as_path(), *weight), (two.as_path(), "")];
+            let (outcome, reused) = run(&sources, &train, &kept);
+            assert_eq!(reused, expected, "{weight}");
+            let (again, none) = run(&sources, &train, &fresh);
+            assert_eq!(none, 0);
+            assert!(tokenizer(&kept) == tokenizer(&fresh), "{weight}");
+            let (report, again) = (outcome.report.unwrap(), again.report.unwrap());
+            assert_eq!((report.corpus, report.encoding), (again.corpus, again.encoding));
+            fs::remove_dir_all(&fresh).unwrap();
+        }
+    }
+    // Of what has changed, and of what is damaged, nothing is kept.
+    fs::write(&two, text(3, 200)).unwrap();
+    let sources = [(one.as_path(), ""), (two.as_path(), "")];
+    assert_eq!(run(&sources, TRAIN, &kept).1, 1);
+    let counts = kept.join(".tokenmill/counts");
+    let files = || fs::read_dir(&counts).unwrap().map(|entry| entry.unwrap().path());
+    assert_eq!(files().count(), 4, "two of each source");
+    for file in files().filter(|path| path.extension().is_some_and(|extension| extension == "parquet")) {
+        let mut bytes = fs::read(&file).unwrap();
+        bytes[20] ^= 1;
+        fs::write(&file, bytes).unwrap();
+    }
+    assert_eq!(run(&sources, &TRAIN.replace("80", "70"), &kept).1, 0);
+    assert_eq!(run(&sources, &TRAIN.replace("80", "60"), &kept).1, 2);
+}
+
+#[test]
+fn limits_take_the_first_documents_of_each_source() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let lines = |text: &str, count: usize| -> String { text.split_inclusive('\n').take(count).collect() };
+    let (one, two) = (text(1, 300), text(2, 200));
+    fs::write(path("1.txt"), &one).unwrap();
+    fs::write(path("2.txt"), &two).unwrap();
+    fs::write(path("1-short.txt"), lines(&one, 40)).unwrap();
+    let bytes: usize = two.lines().take(25).map(str::len).sum();
+    fs::write(path("2-short.txt"), lines(&two, 25)).unwrap();
+    for split in ["gpt2", "none"] {
+        let train = TRAIN.replace("gpt2", split);
+        let limited =
+            [(path("1.txt"), "take = 40".to_owned()), (path("2.txt"), format!("max_bytes = {}", bytes + 1))];
+        let short = [(path("1-short.txt"), String::new()), (path("2-short.txt"), String::new())];
+        let reports = [limited, short].map(|sources| {
+            let sources: Vec<(&Path, &str)> =
+                sources.iter().map(|(path, keys)| (path.as_path(), keys.as_str())).collect();
+            let (outcome, _) = run(&sources, &train, &path("out"));
+            (outcome.report.unwrap(), tokenizer(&path("out")))
+        });
+        let [(limited, one), (short, two)] = reports;
+        assert!(one == two, "{split}");
+        let by_source = |report: &tokenmill::report::RunReport| {
+            let sources = &report.encoding.as_ref().unwrap().sources;
+            sources
+                .iter()
+                .map(|source| (source.documents, source.text_bytes, source.tokens))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(by_source(&limited), by_source(&short), "{split}");
+        assert_eq!(by_source(&limited).iter().map(|source| source.0).collect::<Vec<_>>(), [40, 25]);
+        let encoding = limited.encoding.unwrap();
+        assert_eq!(encoding.sources.iter().map(|source| source.tokens).sum::<u64>(), encoding.tokens);
+    }
+}
