@@ -5,6 +5,7 @@
 mod args;
 mod flags;
 mod surroundings;
+mod allocator;
 mod interrupt;
 mod progress;
 mod failure;
@@ -35,6 +36,7 @@ use surroundings::Style;
 
 /// Runs the program and gives the code with which it ends.
 pub(crate) fn main() -> ExitCode {
+    allocator::keep_freed();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(refusal) => {

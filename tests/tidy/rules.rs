@@ -39,7 +39,8 @@ const ROOT_NAMES: [&str; 7] = ["Error", "ErrorKind", "Result", "Observer", "Stag
 const CASTS: [&str; 3] = ["src/units.rs", "src/split/scanner/avx512.rs", "src/split/scanner/avx2.rs"];
 
 /// Files that may hold `unsafe`.
-const UNSAFE: [&str; 5] = [
+const UNSAFE: [&str; 6] = [
+    "src/cli/allocator.rs",
     "src/pages.rs",
     "src/split/scanner/avx512.rs",
     "src/split/scanner/avx2.rs",
