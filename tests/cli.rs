@@ -8,6 +8,8 @@ mod foreign;
 mod learning;
 #[path = "cli/packing.rs"]
 mod packing;
+#[path = "cli/compare.rs"]
+mod compare;
 
 use std::fs;
 use std::path::Path;

@@ -10,8 +10,8 @@ use tokenmill::split::SplitPattern;
 use tokenmill::units::Count;
 
 use super::args::{
-    BenchArgs, CountArgs, CountsArgument, DecodeArgs, EncodeArgs, EncodeFlags, PieceFlags, SampleFlags,
-    SourceFlags, TrainArgs, TrainFlags, VerifyMergesArgs,
+    BenchArgs, CompareArgs, CountArgs, CountsArgument, DecodeArgs, EncodeArgs, EncodeFlags, PieceFlags,
+    SampleFlags, SourceFlags, TrainArgs, TrainFlags, VerifyMergesArgs,
 };
 
 pub(super) fn train(args: &TrainArgs) -> Recipe {
@@ -61,6 +61,12 @@ pub(super) fn verify_merges(args: &VerifyMergesArgs) -> Recipe {
 
 pub(super) fn bench(args: &BenchArgs) -> Recipe {
     let mut recipe = reading(Command::Read, &args.input.inputs, &args.source);
+    recipe.sample = sample(&args.sample);
+    recipe
+}
+
+pub(super) fn compare(args: &CompareArgs) -> Recipe {
+    let mut recipe = reading(Command::Read, &args.on, &args.source);
     recipe.sample = sample(&args.sample);
     recipe
 }

@@ -19,6 +19,7 @@ mod inspect;
 mod tokens;
 mod decode;
 mod convert;
+mod compare;
 mod verify;
 mod bench;
 mod shell;
@@ -76,6 +77,7 @@ fn run(command: &Command, session: &Session<'_>) -> Result<Done, Failure> {
         Command::Tokens(args) => tokens::tokens(args, session),
         Command::Inspect(args) => inspect::inspect(args, session),
         Command::Convert(args) => convert::convert(args, session),
+        Command::Compare(args) => compare::compare(args, session),
         Command::Verify(args) => verify::verify(args, session),
         Command::VerifyMerges(args) => verify::verify_merges(args, session),
         Command::Bench(args) => bench::bench(args, session),

@@ -337,7 +337,7 @@ fn files(report: &RunReport) -> Vec<File<'_>> {
 }
 
 /// A number with a narrow space after every third digit.
-fn grouped(number: u64) -> String {
+pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {

@@ -9,7 +9,9 @@ mod compression;
 mod json;
 mod charts;
 mod html;
+mod comparison;
 
+pub use comparison::{ComparedText, ComparedTokenizer, ComparedWord, Comparison, comparison_to_html};
 pub use compression::Ratios;
 pub use facts::{
     CorpusFacts, EncodedSource, EncodingFacts, LearnedMerge, OutputFile, PackingFacts, RecipeFacts,

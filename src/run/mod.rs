@@ -14,12 +14,15 @@ mod encode;
 mod facts;
 mod job;
 mod tally;
+mod scripts;
+mod compare;
 mod fixed;
 mod counted;
 mod mixture;
 mod lists;
 mod preview;
 
+pub use compare::{Compared, compare};
 pub use counted::{Sum, heed_counts, merge_counts};
 pub use job::{JobOptions, Outcome, job, train_only};
 pub use lists::{Verification, heed_tokenizer, heed_training, verify_list};

@@ -64,6 +64,8 @@ pub(in crate::cli) enum Command {
     Tokens(TokensArgs),
     /// Tell what a tokenizer holds
     Inspect(InspectArgs),
+    /// Compare tokenizers on the same text
+    Compare(CompareArgs),
     /// Write a tokenizer in another format
     Convert(ConvertArgs),
     /// Check an output folder against its manifest
@@ -242,6 +244,23 @@ pub(in crate::cli) struct VerifyMergesArgs {
     pub(in crate::cli) sample: SampleFlags,
     #[command(flatten)]
     pub(in crate::cli) rules: MergeFlags,
+}
+
+#[derive(Args, Debug)]
+pub(in crate::cli) struct CompareArgs {
+    /// The tokenizers: files or their folders
+    #[arg(required = true, value_name = "TOKENIZER")]
+    pub(in crate::cli) tokenizers: Vec<String>,
+    /// The text: files, folders, globs, hf://datasets/…, demo:verse?lines=1000, or - for standard input
+    #[arg(long, required = true, value_name = "INPUT", num_args = 1..)]
+    pub(in crate::cli) on: Vec<String>,
+    /// Write the comparison as a page with pictures, too
+    #[arg(long, value_name = "FILE.html")]
+    pub(in crate::cli) html: Option<String>,
+    #[command(flatten)]
+    pub(in crate::cli) source: SourceFlags,
+    #[command(flatten)]
+    pub(in crate::cli) sample: SampleFlags,
 }
 
 #[derive(Args, Debug)]

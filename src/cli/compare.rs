@@ -1,0 +1,111 @@
+//! `compare`: several tokenizers on the same text.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use tokenmill::report::{ComparedText, Comparison, comparison_to_html};
+use tokenmill::run;
+use tokenmill::units::ByteCount;
+use tokenmill::{Error, files};
+
+use super::args::CompareArgs;
+use super::failure::Failure;
+use super::flags;
+use super::session::{Done, Session, print};
+use super::shown::{counted, visible};
+use super::surroundings::open_context;
+
+pub(super) fn compare(args: &CompareArgs, session: &Session<'_>) -> Result<Done, Failure> {
+    let plan = session.plan(flags::compare(args))?;
+    let tokenizers: Vec<PathBuf> = args.tokenizers.iter().map(PathBuf::from).collect();
+    let progress = session.progress();
+    let compared = run::compare(&plan, &tokenizers, &open_context(&progress))?;
+    drop(progress);
+    let comparison = &compared.comparison;
+    if session.json() {
+        session.print_json(comparison)?;
+    } else {
+        print(|out| write(comparison, out))?;
+    }
+    if let Some(path) = &args.html {
+        let path = Path::new(path);
+        let page = comparison_to_html(comparison);
+        files::publish(path, |file| {
+            file.write_all(page.as_bytes()).map_err(|cause| Error::io("write", path, cause))
+        })?;
+    }
+    Ok(session.done(compared.skipped))
+}
+
+fn write(comparison: &Comparison, out: &mut impl Write) -> io::Result<()> {
+    let Comparison { tokenizers, text, sources, scripts, words } = comparison;
+    let width = tokenizers.iter().map(|tokenizer| tokenizer.path.chars().count()).max().unwrap_or(0).max(9);
+    writeln!(
+        out,
+        "{}, {}, {}",
+        counted(text.documents, "document"),
+        ByteCount(text.text_bytes),
+        counted(text.words, "word")
+    )?;
+    writeln!(
+        out,
+        "\n{:width$}  {:>12}  {:>11}  {:>11}  {:>11}  {:>18}",
+        "tokenizer", "tokens", "bytes/token", "chars/token", "tokens/word", "vocabulary used"
+    )?;
+    for (number, tokenizer) in tokenizers.iter().enumerate() {
+        writeln!(
+            out,
+            "{:width$}  {:>12}  {:>11.3}  {:>11.3}  {:>11.3}  {:>9} ({:>4.1} %)",
+            tokenizer.path,
+            text.tokens[number],
+            text.bytes_per_token(number),
+            text.characters_per_token(number),
+            text.tokens_per_word(number),
+            tokenizer.used,
+            100.0 * tokenizer.share_used(),
+        )?;
+    }
+    for (title, parts) in [("source", sources), ("main script", scripts)] {
+        if parts.len() > 1 {
+            write_parts(title, parts, comparison, out)?;
+        }
+    }
+    if !words.is_empty() {
+        writeln!(out, "\nwords that are cut most differently")?;
+    }
+    for word in words.iter().take(10) {
+        writeln!(out, "  {} × {}", word.count, visible(word.word.as_bytes()))?;
+        for (tokenizer, tokens) in tokenizers.iter().zip(&word.tokens) {
+            let tokens: Vec<String> = tokens.iter().map(|token| token.visible()).collect();
+            writeln!(out, "    {:width$}  {}", tokenizer.path, tokens.join("|"))?;
+        }
+    }
+    writeln!(out, "\nlongest tokens that occur")?;
+    for tokenizer in tokenizers {
+        let tokens: Vec<String> = tokenizer.longest.iter().take(3).map(|token| token.visible()).collect();
+        writeln!(out, "  {:width$}  {}", tokenizer.path, tokens.join("  "))?;
+    }
+    Ok(())
+}
+
+/// Bytes a token of each tokenizer, a line for each part of the text.
+fn write_parts(
+    title: &str,
+    parts: &[ComparedText],
+    comparison: &Comparison,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let width = parts.iter().map(|part| part.name.chars().count()).max().unwrap_or(0);
+    writeln!(out, "\nbytes a token by {title}: {}", paths(comparison).join(", "))?;
+    for part in parts {
+        let figures: Vec<String> =
+            (0..part.tokens.len()).map(|number| format!("{:>8.3}", part.bytes_per_token(number))).collect();
+        let text = format!("{}, {}", counted(part.documents, "document"), ByteCount(part.text_bytes));
+        writeln!(out, "  {:width$}  {}  {text}", part.name, figures.join(" "))?;
+    }
+    Ok(())
+}
+
+fn paths(comparison: &Comparison) -> Vec<&str> {
+    comparison.tokenizers.iter().map(|tokenizer| tokenizer.path.as_str()).collect()
+}

@@ -1,0 +1,240 @@
+use std::path::{Path, PathBuf};
+
+use rustc_hash::FxHashMap;
+
+use super::encode::shown;
+use super::inputs::Inputs;
+use super::plan::Plan;
+use super::scripts;
+use crate::encode::{EncodeConfig, Encoder, Worker};
+use crate::error::Result;
+use crate::observer::{Observer, Stage};
+use crate::parallel;
+use crate::report::{ComparedText, ComparedTokenizer, ComparedWord, Comparison};
+use crate::source::{Batch, OpenContext, whole_documents};
+use crate::units::amount;
+use crate::vocab::{LoadOptions, Vocabulary, load};
+
+/// So many words are listed, and so many tokens.
+const SHOWN: usize = 20;
+/// The first so many different words are counted.
+const WORDS: usize = 100_000;
+/// Longer words, such as addresses, are not.
+const WORD_BYTES: usize = 64;
+
+/// What comparing came to.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// The comparison.
+    pub comparison: Comparison,
+    /// How many rows or files were left out.
+    pub skipped: u64,
+}
+
+/// Encodes a plan's documents with several tokenizers and compares what comes of it.
+///
+/// **Memory:** the tokenizers, two batches a thread, and some 10 MB for words.
+///
+/// # Errors
+/// A tokenizer or a document cannot be read, or the observer wants to stop.
+pub fn compare(plan: &Plan, tokenizers: &[PathBuf], context: &OpenContext<'_>) -> Result<Compared> {
+    super::with_threads(plan.threads, || {
+        let inputs = Inputs::open(plan, context)?;
+        let known =
+            tokenizers.iter().map(|path| Known::load(path, context.observer)).collect::<Result<Vec<_>>>()?;
+        let mut tally = Tally::new(&known, plan.sources.len());
+        context.observer.started(Stage::Encode, inputs.sampled_bytes());
+        parallel::ordered(
+            whole_documents(inputs.sampled()),
+            2 * plan.threads,
+            || known.iter().map(|known| known.encoder.observed_worker(context.observer)).collect::<Vec<_>>(),
+            |workers, batch| Part::of(&batch, workers, &known),
+            |part| {
+                context.observer.advanced(Stage::Encode, part.text_bytes());
+                context.observer.checkpoint()?;
+                tally.add(part);
+                Ok(())
+            },
+        )?;
+        context.observer.finished(Stage::Encode);
+        let comparison = tally.finish(plan, &known)?;
+        Ok(Compared { comparison, skipped: inputs.incidents().count() })
+    })
+}
+
+struct Known {
+    path: PathBuf,
+    vocabulary: Vocabulary,
+    encoder: Encoder,
+}
+
+impl Known {
+    fn load(path: &Path, observer: &dyn Observer) -> Result<Known> {
+        let vocabulary = load(path, &LoadOptions::default(), observer)?;
+        let encoder = Encoder::new(&vocabulary, EncodeConfig::default())?;
+        Ok(Known { path: path.to_path_buf(), vocabulary, encoder })
+    }
+}
+
+/// What was seen of a batch.
+struct Part {
+    source: usize,
+    /// By main script.
+    scripts: Vec<ComparedText>,
+    /// Which tokens occur, by tokenizer and id.
+    used: Vec<Vec<bool>>,
+    words: FxHashMap<Box<[u8]>, u64>,
+}
+
+impl Part {
+    fn of(batch: &Batch, workers: &mut [Worker<'_>], known: &[Known]) -> Result<Part> {
+        let mut part = Part {
+            source: batch.source,
+            scripts: vec![ComparedText::default(); scripts::names().count()],
+            used: known.iter().map(|known| vec![false; known.vocabulary.id_limit()]).collect(),
+            words: FxHashMap::default(),
+        };
+        for text in batch.iter().flatten() {
+            part.add(text, workers)?;
+        }
+        Ok(part)
+    }
+
+    fn add(&mut self, text: &[u8], workers: &mut [Worker<'_>]) -> Result<()> {
+        let mut tokens = Vec::with_capacity(workers.len());
+        for (worker, used) in workers.iter_mut().zip(&mut self.used) {
+            let ids = worker.encode(text)?;
+            ids.iter().for_each(|id| used[id.index()] = true);
+            tokens.push(amount(ids.len()));
+        }
+        let words = self.count_words(text);
+        let characters = text.iter().filter(|byte| **byte & 0xC0 != 0x80).count();
+        self.scripts[scripts::main_script(text)].add(&ComparedText {
+            name: String::new(),
+            documents: 1,
+            text_bytes: amount(text.len()),
+            characters: amount(characters),
+            words,
+            tokens,
+        });
+        Ok(())
+    }
+
+    fn count_words(&mut self, text: &[u8]) -> u64 {
+        let mut words = 0;
+        for word in String::from_utf8_lossy(text).split_whitespace() {
+            words += 1;
+            if word.len() <= WORD_BYTES {
+                count_word(&mut self.words, word.as_bytes(), 1);
+            }
+        }
+        words
+    }
+
+    fn text_bytes(&self) -> u64 {
+        self.scripts.iter().map(|part| part.text_bytes).sum()
+    }
+}
+
+/// Counts a word that is there, or for which there is room.
+fn count_word(words: &mut FxHashMap<Box<[u8]>, u64>, word: &[u8], count: u64) {
+    if let Some(sum) = words.get_mut(word) {
+        *sum += count;
+    } else if words.len() < WORDS {
+        words.insert(word.into(), count);
+    }
+}
+
+/// What was seen of all batches.
+struct Tally {
+    sources: Vec<ComparedText>,
+    scripts: Vec<ComparedText>,
+    used: Vec<Vec<bool>>,
+    words: FxHashMap<Box<[u8]>, u64>,
+}
+
+impl Tally {
+    fn new(known: &[Known], sources: usize) -> Tally {
+        let none = ComparedText { tokens: vec![0; known.len()], ..ComparedText::default() };
+        Tally {
+            sources: vec![none.clone(); sources],
+            scripts: vec![none; scripts::names().count()],
+            used: known.iter().map(|known| vec![false; known.vocabulary.id_limit()]).collect(),
+            words: FxHashMap::default(),
+        }
+    }
+
+    fn add(&mut self, part: Part) {
+        for (sum, script) in
+            self.scripts.iter_mut().zip(&part.scripts).filter(|(_, script)| script.documents > 0)
+        {
+            sum.add(script);
+            self.sources[part.source].add(script);
+        }
+        for (used, seen) in self.used.iter_mut().zip(&part.used) {
+            used.iter_mut().zip(seen).for_each(|(used, seen)| *used |= seen);
+        }
+        // In one order, so that the words that find room do not depend on that of the table.
+        let mut words: Vec<_> = part.words.into_iter().collect();
+        words.sort_unstable_by(|one, other| (other.1, &one.0).cmp(&(one.1, &other.0)));
+        words.into_iter().for_each(|(word, count)| count_word(&mut self.words, &word, count));
+    }
+
+    fn finish(self, plan: &Plan, known: &[Known]) -> Result<Comparison> {
+        let Tally { mut sources, mut scripts, used, words } = self;
+        let mut text = ComparedText { tokens: vec![0; known.len()], ..ComparedText::default() };
+        for (source, spec) in sources.iter_mut().zip(&plan.sources) {
+            source.name.clone_from(&spec.uri);
+            text.add(source);
+        }
+        for (script, name) in scripts.iter_mut().zip(scripts::names()) {
+            name.clone_into(&mut script.name);
+        }
+        scripts.retain(|script| script.documents > 0);
+        scripts.sort_by_key(|script| std::cmp::Reverse(script.text_bytes));
+        "all".clone_into(&mut text.name);
+        let tokenizers = known.iter().zip(&used).map(|(known, used)| known.compared(used)).collect();
+        Ok(Comparison { tokenizers, text, sources, scripts, words: different(words, known)? })
+    }
+}
+
+impl Known {
+    fn compared(&self, used: &[bool]) -> ComparedTokenizer {
+        let mut tokens: Vec<_> = self.vocabulary.ordinary().filter(|(id, _)| used[id.index()]).collect();
+        tokens.sort_by_key(|&(id, bytes)| (std::cmp::Reverse(bytes.len()), id));
+        ComparedTokenizer {
+            path: self.path.display().to_string(),
+            vocabulary: amount(self.vocabulary.ordinary().count()),
+            used: amount(tokens.len()),
+            longest: tokens.iter().take(SHOWN).map(|&(id, _)| shown(&self.vocabulary, id)).collect(),
+        }
+    }
+}
+
+/// The words whose tokens differ most in number between two tokenizers, all occurrences taken together.
+fn different(words: FxHashMap<Box<[u8]>, u64>, known: &[Known]) -> Result<Vec<ComparedWord>> {
+    let mut workers: Vec<Worker<'_>> = known.iter().map(|known| known.encoder.worker()).collect();
+    let mut found = Vec::new();
+    for (word, count) in words {
+        let spaced = [b" ", &word[..]].concat();
+        let tokens = workers.iter_mut().map(|worker| Ok(worker.encode(&spaced)?.to_vec()));
+        let tokens = tokens.collect::<Result<Vec<_>>>()?;
+        let numbers = || tokens.iter().map(Vec::len);
+        let apart = numbers().max().unwrap_or(0) - numbers().min().unwrap_or(0);
+        if apart > 0 {
+            found.push((amount(apart).saturating_mul(count), word, count, tokens));
+        }
+    }
+    found.sort_by(|one, other| (other.0, &one.1).cmp(&(one.0, &other.1)));
+    found.truncate(SHOWN);
+    let compared = |(_, word, count, tokens): (u64, Box<[u8]>, u64, Vec<Vec<_>>)| ComparedWord {
+        word: String::from_utf8_lossy(&word).into_owned(),
+        count,
+        tokens: tokens
+            .iter()
+            .zip(known)
+            .map(|(ids, known)| ids.iter().map(|&id| shown(&known.vocabulary, id)).collect())
+            .collect(),
+    };
+    Ok(found.into_iter().map(compared).collect())
+}
