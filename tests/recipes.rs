@@ -169,3 +169,54 @@ fn the_hash_follows_what_decides_the_bytes_and_nothing_else() {
         assert!(seen.insert(hash("r.toml", &text)), "{text}");
     }
 }
+
+/// The mistakes of a recipe that has one key in one section, and may lack much else.
+fn mistakes_with(section: &str, key: &str, value: &str) -> Vec<(String, String)> {
+    let text = format!("[{section}]\n{key} = {value}\n");
+    match planned("r.toml", &text) {
+        Ok(_) => Vec::new(),
+        Err(mistakes) => {
+            mistakes.iter().map(|one| (one.message.clone(), one.help.clone().unwrap_or_default())).collect()
+        }
+    }
+}
+
+/// What editors are told of recipes is what recipes take.
+#[test]
+fn the_schema_has_the_keys_and_choices_of_recipes() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/recipe.schema.json");
+    let schema: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(path).expect("the schema")).expect("JSON");
+    let mut choices = 0;
+    for section in ["source", "sample", "train", "encode", "output", "run"] {
+        let described = match section {
+            "source" => &schema["$defs"]["source"]["properties"],
+            section => &schema["properties"][section]["properties"],
+        };
+        let described = described.as_object().expect("a table of keys");
+        let unknown = mistakes_with(section, "zzzzzzzzzz", "1");
+        let (_, help) =
+            unknown.iter().find(|(message, _)| message.contains("zzzzzzzzzz")).expect("a mistake");
+        let known = help.strip_prefix("the keys there are ").expect("the list of keys");
+        let mut known: Vec<&str> = known.split(", ").collect();
+        let mut keys: Vec<&str> = described.keys().map(String::as_str).collect();
+        known.sort_unstable();
+        keys.sort_unstable();
+        assert_eq!(keys, known, "[{section}]");
+
+        for (key, value) in described {
+            let branches = value["oneOf"].as_array().into_iter().flatten();
+            let named = std::iter::once(value).chain(branches).filter_map(|branch| branch["enum"].as_array());
+            let refused = |value: &str| {
+                let cannot = format!("`{key}` cannot be");
+                mistakes_with(section, key, value).iter().any(|(message, _)| message.starts_with(&cannot))
+            };
+            for choice in named.flatten() {
+                choices += 1;
+                assert!(!refused(&choice.to_string()), "[{section}] {key} = {choice}");
+                assert!(refused("\"zzzzzzzzzz\""), "[{section}] {key}");
+            }
+        }
+    }
+    assert!(choices > 40, "{choices}");
+}
