@@ -6,6 +6,9 @@ use std::path::Path;
 use anstyle::{AnsiColor, Color, Style};
 use serde_json::{Value, json};
 use tokenmill::encode::{EncodeConfig, Encoder};
+use tokenmill::files;
+use tokenmill::report::tokens_to_html;
+use tokenmill::run::shown;
 use tokenmill::units::amount;
 use tokenmill::vocab::{Vocabulary, load};
 use tokenmill::{Error, Result, TokenId};
@@ -33,7 +36,13 @@ pub(super) fn tokens(args: &TokensArgs, session: &Session<'_>) -> Result<Done, F
     let progress = session.progress();
     let ids = encoder.observed_worker(&progress).encode(&text)?.to_vec();
     drop(progress);
-    if session.json() {
+    if let Some(path) = &args.html {
+        let page = tokens_to_html(&ids.iter().map(|&id| shown(&vocabulary, id)).collect::<Vec<_>>());
+        let path = Path::new(path);
+        files::publish(path, |file| {
+            file.write_all(page.as_bytes()).map_err(|cause| Error::io("write", path, cause))
+        })?;
+    } else if session.json() {
         session.print_json(&ids.iter().map(|&id| as_json(&vocabulary, id)).collect::<Vec<_>>())?;
     } else if args.ids {
         let ids: Vec<String> = ids.iter().map(TokenId::to_string).collect();

@@ -10,6 +10,7 @@ mod json;
 mod charts;
 mod html;
 mod comparison;
+mod tokens;
 
 pub use comparison::{ComparedText, ComparedTokenizer, ComparedWord, Comparison, comparison_to_html};
 pub use compression::Ratios;
@@ -20,6 +21,7 @@ pub use facts::{
 pub use html::to_html;
 pub use json::to_json;
 pub use shown::ShownToken;
+pub use tokens::tokens_to_html;
 
 use std::io::Write;
 use std::path::Path;

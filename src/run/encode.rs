@@ -172,7 +172,7 @@ pub(super) fn added_tokens(encode: &EncodePlan, vocabulary: &Vocabulary) -> Resu
 }
 
 /// A token as people read it.
-pub(super) fn shown(vocabulary: &Vocabulary, id: TokenId) -> ShownToken {
+pub fn shown(vocabulary: &Vocabulary, id: TokenId) -> ShownToken {
     match vocabulary.special(id) {
         Some(special) => ShownToken::special(id, &special.text),
         None => ShownToken::new(id, vocabulary.bytes(id).unwrap_or_default()),

@@ -45,3 +45,15 @@ fn tokenizers_are_compared_on_the_same_text() {
     assert_eq!(run(&["compare", "one", "--on", "missing.txt"]).0, Some(1));
     assert_eq!(run(&["compare", "missing", "--on", "latin.txt"]).0, Some(1));
 }
+
+#[test]
+fn tokens_are_shown_on_a_page() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let run = |arguments: &[&str]| tokenmill(&folder).args(arguments).output().expect("a run");
+    assert!(run(&["train", "a.txt", "-o", "t", "--vocab-size", "270", "--quiet"]).status.success());
+    let output = run(&["tokens", "-t", "t", "a <b> text", "--html", "page.html"]);
+    assert!(output.status.success() && output.stdout.is_empty());
+    let page = fs::read_to_string(folder.path().join("page.html")).expect("a page");
+    assert!(page.contains("&#60;") && !page.contains("<b>"), "{page}");
+}

@@ -198,6 +198,9 @@ pub(in crate::cli) struct TokensArgs {
     /// Show ids instead of pieces
     #[arg(long)]
     pub(in crate::cli) ids: bool,
+    /// Write a page that shows the tokens, and print nothing
+    #[arg(long, value_name = "FILE.html", conflicts_with = "ids")]
+    pub(in crate::cli) html: Option<String>,
     /// What text that looks like a special token becomes
     #[arg(long, value_name = "POLICY", value_parser = choice::<SpecialPolicy>())]
     pub(in crate::cli) special: Option<SpecialPolicy>,
