@@ -149,7 +149,7 @@ impl FactFinder {
 }
 
 /// How many bytes of a text do not continue a character.
-fn characters(text: &[u8]) -> u64 {
+pub(crate) fn characters(text: &[u8]) -> u64 {
     /// Few enough for the sum to fit a byte: so the compiler adds bytes, many at a time.
     const CHUNK: usize = 192;
     // As signed numbers, the bytes that continue a character are the least.

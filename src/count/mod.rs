@@ -29,6 +29,7 @@ pub use counts::{Counts, MemoryLimit, Written};
 pub use counts_file::{CountsFile, CountsInfo, read_counts, read_counts_info};
 pub use counts_writer::write_counts;
 pub use facts::CorpusFacts;
+pub(crate) use facts::characters;
 pub use gather::gather_documents;
 pub use histogram::{Bin, Histogram};
 pub use pieces::PieceCounts;

@@ -6,6 +6,7 @@ use super::encode::shown;
 use super::inputs::Inputs;
 use super::plan::Plan;
 use super::scripts;
+use crate::count::characters;
 use crate::encode::{EncodeConfig, Encoder, Worker};
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
@@ -108,12 +109,11 @@ impl Part {
             tokens.push(amount(ids.len()));
         }
         let words = self.count_words(text);
-        let characters = text.iter().filter(|byte| **byte & 0xC0 != 0x80).count();
         self.scripts[scripts::main_script(text)].add(&ComparedText {
             name: String::new(),
             documents: 1,
             text_bytes: amount(text.len()),
-            characters: amount(characters),
+            characters: characters(text),
             words,
             tokens,
         });

@@ -5,8 +5,8 @@ use super::fixed::Fixed;
 use super::plan::{Plan, TrainPlan};
 use super::recipe::{Given, Mistake, Recipe};
 use crate::count::{
-    CorpusFacts, Counted, CountsFile, CountsInfo, PieceCounts, WeightedFile, check_same, read_counts_info,
-    sum_counts, write_counts,
+    CorpusFacts, Counted, CountsFile, CountsInfo, PieceCounts, WeightedFile, characters, check_same,
+    read_counts_info, sum_counts, write_counts,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
@@ -109,11 +109,10 @@ fn facts(pieces: &PieceCounts) -> CorpusFacts {
     let mut facts = CorpusFacts::default();
     let mut seen = [false; 256];
     for (piece, count) in pieces.iter() {
-        let characters = piece.iter().filter(|byte| **byte & 0xC0 != 0x80).count();
         // More than 64 bits of text is an error where the counts are used.
         let times = |amount: u64| amount.saturating_mul(count.get());
         facts.text_bytes = facts.text_bytes.saturating_add(times(amount(piece.len())));
-        facts.characters = facts.characters.saturating_add(times(amount(characters)));
+        facts.characters = facts.characters.saturating_add(times(characters(piece)));
         piece.iter().for_each(|byte| seen[usize::from(*byte)] = true);
     }
     facts.distinct_bytes = amount(seen.iter().filter(|seen| **seen).count());

@@ -154,6 +154,14 @@ impl HubFault {
     fn with(self, kind: ErrorKind) -> Error {
         Error::new(kind, self)
     }
+
+    /// A file that is read by ranges is no longer the one that was listed.
+    #[cfg(feature = "hub")]
+    fn changed(what: &str) -> Error {
+        let problem = "it has changed since it was listed".to_owned();
+        let error = HubFault::Broken { what: what.to_owned(), problem }.with(ErrorKind::Network);
+        error.with_help("run the same command again; what is finished is kept")
+    }
 }
 
 /// Downloads the files that a URI stands for, unless the cache has them, and says where they are.

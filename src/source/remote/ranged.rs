@@ -8,7 +8,7 @@ use super::http::{Http, Span, first_and_total};
 use super::refusal::{Server, Trouble};
 use super::web::without_ranges;
 use super::{HubFault, HubSettings};
-use crate::error::{ErrorKind, Result};
+use crate::error::Result;
 use crate::source::open::Stop;
 use crate::source::ranges::Ranged;
 use crate::units::amount;
@@ -66,21 +66,15 @@ impl RemoteFile {
             return Err(Trouble::Final(without_ranges(&self.what)));
         }
         if is_other || first_and_total(&head.headers) != Some((from, self.bytes)) {
-            return Err(Trouble::Final(self.changed()));
+            return Err(Trouble::Final(HubFault::changed(&self.what)));
         }
         while let Some(block) = answer.next()? {
             if got.len() + block.len() > length {
-                return Err(Trouble::Final(self.changed()));
+                return Err(Trouble::Final(HubFault::changed(&self.what)));
             }
             got.extend_from_slice(&block);
         }
         let whole = got.len() == length;
         if whole { Ok(()) } else { Err(Trouble::passing("the connection ended in the middle of a range")) }
-    }
-
-    fn changed(&self) -> crate::error::Error {
-        let problem = "it has changed since it was listed".to_owned();
-        let error = HubFault::Broken { what: self.what.clone(), problem }.with(ErrorKind::Network);
-        error.with_help("run the same command again; what is finished is kept")
     }
 }

@@ -190,7 +190,7 @@ impl Ranged for StoredObject {
         })?;
         // Not every store heeds the condition.
         if object.size != self.bytes || object.e_tag != self.etag || bytes.len() != length {
-            return Err(changed(&self.name));
+            return Err(HubFault::changed(&self.name));
         }
         Ok(bytes)
     }
@@ -213,16 +213,10 @@ fn wait<T>(stop: &Stop, what: &str, work: impl Future<Output = object_store::Res
     })
 }
 
-fn changed(what: &str) -> Error {
-    let problem = "it has changed since it was listed".to_owned();
-    let error = HubFault::Broken { what: what.to_owned(), problem }.with(ErrorKind::Network);
-    error.with_help("run the same command again; what is finished is kept")
-}
-
 fn refused(what: &str, cause: object_store::Error) -> Error {
     use object_store::Error::{NotFound, PermissionDenied, Precondition, Unauthenticated};
     let (kind, help) = match cause {
-        Precondition { .. } => return changed(what),
+        Precondition { .. } => return HubFault::changed(what),
         NotFound { .. } => (ErrorKind::Failed, "check the bucket, the path and the region"),
         PermissionDenied { .. } | Unauthenticated { .. } => (
             ErrorKind::Authorisation,
