@@ -122,10 +122,9 @@ impl Finder<'_> {
             let last = path.last;
             self.dead.add(path.at, last);
             path.pop(self.matches.length(last));
-            candidate = match path.repeated() {
-                // It may have been tried before longer ones.
-                Some(token) if token == last => self.matches.longest(&self.text[path.at..]).0,
-                _ => self.matches.shorter(last),
+            candidate = match self.may_be_run(path.at, last) {
+                true => self.matches.longest(&self.text[path.at..]).0,
+                false => self.matches.shorter(last),
             };
         }
     }
@@ -136,6 +135,15 @@ impl Finder<'_> {
         let (before, after) = self.text.split_at(path.at);
         let bytes = &before[before.len() - self.matches.length(token)..];
         after.starts_with(bytes).then_some(token)
+    }
+
+    /// Whether a token that begins here may have been tried before longer ones, as one of a run: whether its
+    /// bytes stand here twice before. What the path holds does not tell. Its end may come from a path that
+    /// began later and had other tokens before this one.
+    fn may_be_run(&self, at: usize, token: u32) -> bool {
+        let length = self.matches.length(token);
+        let start = at.checked_sub(2 * length);
+        start.is_some_and(|start| self.text[start..at] == self.text[start + length..at + length])
     }
 
     /// Whether a token fits, and nothing is known that it ends in a dead end.

@@ -7,7 +7,7 @@ use crate::encode::tests::{decoded, text};
 use crate::encode::{EncodeConfig, Encoder, Method, reference};
 use crate::observer::Silent;
 use crate::split::SplitPattern;
-use crate::train::{self, TieBreak, TrainConfig};
+use crate::train::{self, Merge, Merges, TieBreak, TrainConfig};
 use crate::units::{Count, TokenId};
 use crate::vocab::SpecialTokensAt;
 
@@ -127,18 +127,49 @@ proptest! {
 
     #[test]
     fn encodings_of_parts_are_joined_exactly((vocabulary, texts) in with_texts(), length in 1..40usize) {
-        let matches = matches(&vocabulary);
-        let mut scratch = Scratch::default();
         for text in texts.iter().filter(|text| !text.is_empty()) {
-            let mut path = Path::new(vec![TokenId::new(7)], 0);
-            for start in (0..text.len()).step_by(length) {
-                let end = (start + length).min(text.len());
-                let mut part = Path::new(Vec::new(), start);
-                scratch.go_on(&matches, text, &mut part, end, &Silent).expect("nobody stops it");
-                scratch.join(&matches, text, &mut path, &part, start);
-            }
-            prop_assert_eq!(path.ids[0], TokenId::new(7));
-            prop_assert_eq!(&path.ids[1..], reference::encode_piece(&vocabulary, text));
+            let ends: Vec<usize> = (length..text.len()).step_by(length).chain([text.len()]).collect();
+            prop_assert_eq!(in_parts(&vocabulary, text, &ends), reference::encode_piece(&vocabulary, text));
         }
+    }
+}
+
+/// Encodes the parts of a text that end at these places each on its own, and joins them.
+fn in_parts(vocabulary: &Vocabulary, text: &[u8], ends: &[usize]) -> Vec<TokenId> {
+    let (matches, mut scratch) = (matches(vocabulary), Scratch::default());
+    // What stands before a path is none of its own.
+    let before = TokenId::new(7);
+    let mut path = Path::new(vec![before], 0);
+    let mut start = 0;
+    for &end in ends {
+        let mut part = Path::new(Vec::new(), start);
+        scratch.go_on(&matches, text, &mut part, end, &Silent).expect("nobody stops it");
+        scratch.join(&matches, text, &mut path, &part, start);
+        start = end;
+    }
+    assert_eq!(path.ids[0], before);
+    path.ids.split_off(1)
+}
+
+#[test]
+fn a_run_that_began_in_another_part_is_gone_back_through() {
+    let [a, b, c, d] = [b'a', b'b', b'c', b'd'].map(u32::from);
+    let (aa, count) = (256, Count::ONE);
+    let pairs = [(a, a), (b, aa), (c, d), (aa, c)];
+    let merges = pairs.map(|(left, right)| Merge { left, right, count });
+    let merges = Merges::new(merges.to_vec());
+    let vocabulary =
+        Vocabulary::from_merges(&merges, &[], SpecialTokensAt::End, SplitPattern::None).expect("they fit");
+    // The second part is `aa aa aa` by then, the last of a run before the longer `aac`. Joined it follows
+    // `baa`, and there is no run; yet to go on with `c`, `aac` must be tried.
+    let text = b"baaaaaac";
+    assert_eq!(in_parts(&vocabulary, text, &[1, 7, 8]), reference::encode_piece(&vocabulary, text));
+    for (first, second) in (1..8).flat_map(|first| (first..8).map(move |second| (first, second))) {
+        let ends = [first, second, 8];
+        assert_eq!(
+            in_parts(&vocabulary, text, &ends),
+            reference::encode_piece(&vocabulary, text),
+            "{ends:?}"
+        );
     }
 }
