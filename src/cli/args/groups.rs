@@ -46,7 +46,7 @@ impl TokenizerArgument {
 }
 
 #[derive(Args, Debug)]
-struct TokenizerSplit {
+pub(in crate::cli) struct TokenizerSplit {
     /// How the tokenizer cuts text, where its files do not say it
     #[arg(long, value_name = "PATTERN", value_parser = choice::<SplitPattern>(), conflicts_with = "split_regex")]
     split: Option<SplitPattern>,
@@ -56,7 +56,8 @@ struct TokenizerSplit {
 }
 
 impl TokenizerSplit {
-    fn options(&self) -> LoadOptions {
+    /// How to read a tokenizer's files.
+    pub(in crate::cli) fn options(&self) -> LoadOptions {
         let regex = self.split_regex.as_deref().map(SplitPattern::from_regex);
         LoadOptions { format: None, split: regex.or(self.split.clone()) }
     }

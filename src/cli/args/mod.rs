@@ -2,7 +2,7 @@ mod groups;
 
 pub(super) use groups::{
     CountsArgument, EncodeFlags, InputFlags, MergeFlags, PieceFlags, SampleFlags, SourceFlags,
-    TokenizerArgument, TokenizerFlags, TrainFlags, TrainInput,
+    TokenizerArgument, TokenizerFlags, TokenizerSplit, TrainFlags, TrainInput,
 };
 
 use clap::{Args, Parser, Subcommand};
@@ -62,7 +62,7 @@ pub(in crate::cli) enum Command {
     Decode(DecodeArgs),
     /// Show the tokens of a text
     Tokens(TokensArgs),
-    /// Tell what a tokenizer holds
+    /// Tell what a tokenizer or an output folder holds
     Inspect(InspectArgs),
     /// Compare tokenizers on the same text
     Compare(CompareArgs),
@@ -208,8 +208,11 @@ pub(in crate::cli) struct TokensArgs {
 
 #[derive(Args, Debug)]
 pub(in crate::cli) struct InspectArgs {
+    /// The tokenizer, a file or its folder, or the output folder of `run` or `encode`
+    #[arg(value_name = "PATH")]
+    pub(in crate::cli) path: String,
     #[command(flatten)]
-    pub(in crate::cli) tokenizer: TokenizerArgument,
+    pub(in crate::cli) split: TokenizerSplit,
     /// How many merges are shown
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(in crate::cli) merges: usize,

@@ -1,5 +1,4 @@
-//! `inspect`: what a tokenizer holds.
-
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -8,14 +7,13 @@ use tokenmill::encode::Method;
 use tokenmill::vocab::{Around, Checks, TextRules, TrainingRecord, Vocabulary, check, load};
 use tokenmill::{Result, TokenId};
 
-use super::args::InspectArgs;
-use super::failure::Failure;
-use super::session::{Done, Session, print};
-use super::shown::visible;
+use crate::cli::args::InspectArgs;
+use crate::cli::failure::Failure;
+use crate::cli::session::{Done, Session, print};
+use crate::cli::shown::visible;
 
-pub(super) fn inspect(args: &InspectArgs, session: &Session<'_>) -> Result<Done, Failure> {
-    let path = Path::new(&args.tokenizer.tokenizer);
-    let vocabulary = load(path, &args.tokenizer.options(), &session.progress())?;
+pub(super) fn inspect(path: &Path, args: &InspectArgs, session: &Session<'_>) -> Result<Done, Failure> {
+    let vocabulary = load(path, &args.split.options(), &session.progress())?;
     let facts = Facts { checks: check(&vocabulary), counts: counts(path, &vocabulary)?, vocabulary };
     if session.json() {
         session.print_json(&facts.as_json())?;
@@ -87,12 +85,26 @@ impl Facts {
         self.vocabulary.ordinary().map(|(_, bytes)| bytes.len()).max().unwrap_or(0)
     }
 
+    /// How many ordinary tokens have how many bytes, the longer ones by powers of two.
+    fn lengths(&self) -> String {
+        let mut counts = BTreeMap::new();
+        for (_, bytes) in self.vocabulary.ordinary() {
+            *counts.entry(bytes.len().next_power_of_two()).or_insert(0_u64) += 1;
+        }
+        let shown = |(&most, count): (&usize, &u64)| match most {
+            1 | 2 => format!("{most}: {count}"),
+            _ => format!("{}–{most}: {count}", most / 2 + 1),
+        };
+        counts.iter().map(shown).collect::<Vec<String>>().join(", ")
+    }
+
     fn write(&self, out: &mut impl Write, merges: usize) -> io::Result<()> {
         let vocabulary = &self.vocabulary;
         writeln!(out, "tokens        {}", vocabulary.tokens().count())?;
         writeln!(out, "ids below     {}", vocabulary.id_limit())?;
         writeln!(out, "merges        {}", vocabulary.merges().len())?;
         writeln!(out, "longest token {} bytes", self.longest())?;
+        writeln!(out, "token bytes   {}", self.lengths())?;
         writeln!(out, "split         {}", visible(vocabulary.split().to_string().as_bytes()))?;
         writeln!(out, "fingerprint   {}", vocabulary.fingerprint())?;
         self.write_rules(out)?;
