@@ -6,6 +6,8 @@
 
 #[path = "tidy/lexer.rs"]
 mod lexer;
+#[path = "tidy/dependencies.rs"]
+mod dependencies;
 #[path = "tidy/rules.rs"]
 mod rules;
 

@@ -64,16 +64,17 @@ pub(super) fn of_each_doubling(histogram: &Histogram) -> String {
     bars(bars_of, |number| number.checked_sub(1).map_or(0, |power| 1 << power.min(63)))
 }
 
-/// Bars by their place on the axis, ascending; `length` says which length begins at a place.
+/// Bars by their place on the axis, ascending, which is their middle; `length` says which length begins there.
 fn bars(bars: Vec<(usize, f64)>, length: impl Fn(usize) -> u64) -> String {
     let first = bars.first().map_or(0, |&(place, _)| amount(place));
     let last = bars.last().map_or(0, |&(place, _)| amount(place));
     let top = bars.iter().map(|&(_, height)| height).fold(1.0, f64::max);
-    let label = |x: &f64| short(float(length(format!("{x:.0}").parse().unwrap_or(0))));
-    draw(float(first)..float(last + 1), 0.0..top, &label, &|y| short(*y), |chart| {
+    // Between places there are no lengths.
+    let label = |x: &f64| x.to_string().parse().map_or_else(|_| String::new(), |x| short(float(length(x))));
+    draw(float(first) - 0.5..float(last) + 0.5, 0.0..top, &label, &|y| short(*y), |chart| {
         let bar = |(place, height)| {
             let x = float(amount(place));
-            let mut bar = Rectangle::new([(x, 0.0), (x + 1.0, height)], LINE.filled());
+            let mut bar = Rectangle::new([(x - 0.5, 0.0), (x + 0.5, height)], LINE.filled());
             bar.set_margin(0, 0, 1, 1);
             bar
         };

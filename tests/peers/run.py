@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-CHECKS = ["vectors", "merges", "ids", "foreign", "minbpe_model", "output", "pages"]
+CHECKS = ["vectors", "merges", "ids", "foreign", "minbpe_model", "output", "pages", "walk"]
 
 
 def main():

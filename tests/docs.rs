@@ -1,0 +1,103 @@
+//! The documents are what happens: commands in `console` blocks are run, and print what stands below them.
+
+#![cfg(unix)]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
+
+#[test]
+fn the_tutorial_shows_what_is_printed() {
+    assert!(run("docs/tutorial.md") >= 14);
+}
+
+#[test]
+fn the_walk_shows_what_is_printed() {
+    assert!(run("docs/walk.md") >= 6);
+}
+
+/// Runs the commands of a document one after the other in an empty folder, whose `~/tokenmill` is this
+/// repository; gives their number.
+fn run(document: &str) -> usize {
+    let text = fs::read_to_string(Path::new(REPOSITORY).join(document)).expect("a document");
+    let home = TempDir::new().expect("a temporary folder");
+    symlink(REPOSITORY, home.path().join("tokenmill")).expect("a link");
+    let folder = home.path().join("walk");
+    fs::create_dir(&folder).expect("a new folder");
+    let mut commands = 0;
+    for (info, block) in blocks(&text) {
+        if let Some(name) = info.strip_prefix("toml title=") {
+            fs::write(folder.join(name), &block).expect("a writable folder");
+        }
+        if info == "console" {
+            for (command, shown) in steps(&block) {
+                let printed = printed(command, &folder, home.path());
+                assert_eq!(timeless(&printed), timeless(&shown), "{document}: $ {command}\n{printed}");
+                commands += 1;
+            }
+        }
+    }
+    commands
+}
+
+/// The fenced blocks of a document, each with what stands behind its first fence.
+fn blocks(text: &str) -> Vec<(&str, String)> {
+    let mut blocks = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if let Some(info) = line.strip_prefix("```") {
+            let block = lines.by_ref().take_while(|line| *line != "```").map(|line| format!("{line}\n"));
+            blocks.push((info, block.collect()));
+        }
+    }
+    blocks
+}
+
+/// The commands of a block, each with what it prints.
+fn steps(block: &str) -> Vec<(&str, String)> {
+    let mut steps: Vec<(&str, String)> = Vec::new();
+    for line in block.lines() {
+        match (line.strip_prefix("$ "), steps.last_mut()) {
+            (Some(command), _) => steps.push((command, String::new())),
+            (None, Some((_, shown))) => *shown += &format!("{line}\n"),
+            (None, None) => panic!("{line} stands before the first command"),
+        }
+    }
+    steps
+}
+
+fn printed(command: &str, folder: &Path, home: &Path) -> String {
+    let program = assert_cmd::cargo::cargo_bin("tokenmill");
+    let programs = program.parent().expect("a folder").display();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let output = Command::new("sh")
+        .args(["-c", &format!("{command} 2>&1")])
+        .current_dir(folder)
+        .env("HOME", home)
+        .env("PATH", format!("{programs}:{path}"))
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .output()
+        .expect("a shell");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Without what differs from machine to machine: times, rates, memory.
+fn timeless(text: &str) -> String {
+    let machine = |word: &str| matches!(word, "ms," | "s," | "MB," | "MB/s," | "GB/s," | "kB/s,");
+    let line = |line: &str| -> String {
+        if line.starts_with("limits ") {
+            return "limits".to_owned();
+        }
+        match line.split_once(" in ") {
+            Some((what, rest)) if rest.split(' ').any(machine) => what.to_owned(),
+            _ => line.to_owned(),
+        }
+    };
+    text.lines().map(line).collect::<Vec<String>>().join("\n")
+}

@@ -1,0 +1,83 @@
+//! Licences and bans of dependencies, as `deny.toml` has them.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// What `deny.toml` allows and forbids.
+struct Rules {
+    licences: BTreeSet<String>,
+    banned: BTreeSet<String>,
+}
+
+impl Rules {
+    fn read() -> Rules {
+        let text = std::fs::read_to_string(super::root().join("deny.toml")).expect("deny.toml");
+        let rules: toml::Table = text.parse().expect("TOML");
+        let list = |section: &str, key: &str| rules[section][key].as_array().expect("a list").clone();
+        let string = |value: &toml::Value| value.as_str().expect("a string").to_owned();
+        Rules {
+            licences: list("licenses", "allow").iter().map(string).collect(),
+            banned: list("bans", "deny").iter().map(|ban| string(&ban["crate"])).collect(),
+        }
+    }
+
+    /// Whether a licence expression can be met: of all its parts joined by AND one of the alternatives.
+    fn allow(&self, expression: &str) -> bool {
+        let alternatives = |part: &str| -> Vec<String> {
+            let part = part.replace(['(', ')'], "").replace('/', " OR ");
+            part.split(" OR ").map(|licence| licence.trim().to_owned()).collect()
+        };
+        expression.split(" AND ").all(|part| alternatives(part).iter().any(|one| self.licences.contains(one)))
+    }
+
+    /// What is wrong with a package, if anything.
+    fn offence(&self, package: &Value) -> Option<String> {
+        let name = package["name"].as_str().unwrap_or_default();
+        let licence = package["license"].as_str().unwrap_or("none");
+        if self.banned.contains(name) {
+            return Some(format!("{name} is banned"));
+        }
+        let ours = package["source"].is_null();
+        if !ours && !package["source"].as_str().is_some_and(|source| source.starts_with("registry+")) {
+            return Some(format!("{name} is from {}", package["source"]));
+        }
+        (!self.allow(licence)).then(|| format!("{name} has the licence {licence}"))
+    }
+}
+
+#[test]
+fn dependencies_have_licences_and_names_that_are_allowed() {
+    let metadata = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version=1", "--all-features", "--locked", "--offline"])
+        .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
+        .current_dir(super::root())
+        .output()
+        .expect("cargo");
+    assert!(metadata.status.success(), "{}", String::from_utf8_lossy(&metadata.stderr));
+    let metadata: Value = serde_json::from_slice(&metadata.stdout).expect("JSON");
+    let packages = metadata["packages"].as_array().expect("packages");
+    assert!(packages.len() > 100, "{} packages", packages.len());
+    let rules = Rules::read();
+    let offences: Vec<String> = packages.iter().filter_map(|package| rules.offence(package)).collect();
+    assert!(offences.is_empty(), "{offences:?}");
+}
+
+#[test]
+fn licence_expressions_are_met_by_one_alternative_of_each_part() {
+    let allowed = ["MIT", "ISC"].map(str::to_owned);
+    let rules = Rules { licences: allowed.into(), banned: BTreeSet::new() };
+    for (expression, allowed) in [
+        ("MIT", true),
+        ("GPL-3.0", false),
+        ("GPL-3.0 OR MIT", true),
+        ("GPL-3.0/MIT", true),
+        ("ISC AND MIT", true),
+        ("GPL-3.0 AND MIT", false),
+        ("(GPL-3.0 OR MIT) AND ISC", true),
+        ("(GPL-3.0 OR MIT) AND BSL-1.0", false),
+    ] {
+        assert_eq!(rules.allow(expression), allowed, "{expression}");
+    }
+}
