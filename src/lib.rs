@@ -22,6 +22,7 @@ pub mod parallel;
 pub mod files;
 /// Makes errors of the panics of decoders.
 pub mod panics;
+pub(crate) mod declared;
 pub(crate) mod digest;
 pub(crate) mod pages;
 #[cfg(test)]

@@ -100,6 +100,12 @@ pub const fn place64(number: u64) -> usize {
     number as usize
 }
 
+/// The sum of amounts that files and servers merely declare: the most there is where it would be more, `None` where one
+/// is not known.
+pub fn declared_sum(amounts: impl IntoIterator<Item = Option<u64>>) -> Option<u64> {
+    amounts.into_iter().try_fold(0_u64, |sum, amount| Some(sum.saturating_add(amount?)))
+}
+
 /// A length in memory as a 64-bit amount; lossless.
 pub const fn amount(length: usize) -> u64 {
     length as u64

@@ -284,13 +284,9 @@ fn what_is_encoded_can_be_decoded_verified_and_timed() {
     let (code, shown, said) = run(&["inspect", "ids"]);
     assert_eq!(code, Some(0), "{said}");
     let shown = String::from_utf8_lossy(&shown);
-    for line in [
-        "output        complete",
-        "rows          3,",
-        "eos           <end> (",
-        "  a.txt",
-        "  data/train-",
-    ] {
+    for line in
+        ["output        complete", "rows          3,", "eos           <end> (", "  a.txt", "  data/train-"]
+    {
         assert!(shown.lines().any(|shown| shown.starts_with(line)), "no {line:?} in {shown}");
     }
     let data = files(&folder.path().join("ids/data"));

@@ -101,6 +101,20 @@ fn what_fails_in_passing_is_asked_for_again() {
     }
 }
 
+/// The client has a panic for it.
+#[test]
+fn a_tag_that_cannot_be_asked_for_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, home) = (Bucket::start(), folder.path());
+    let listing = "<ListBucketResult><Contents><Key>a.parquet</Key><Size>99</Size><ETag>\"a\u{1}b\"</ETag>\
+                   <LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents></ListBucketResult>";
+    store.fail(Fault::Raw(format!("HTTP/1.1 200 x\r\nConnection: close\r\n\r\n{listing}").into_bytes()));
+    let output = tokenmill(&store, home).args(["count", "s3://words", "-o", "c.parquet"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(said.contains("s3://words/a.parquet") && !said.contains("panicked"), "{said}");
+}
+
 #[test]
 fn refusals_say_what_to_do() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::slice::from_ref;
 
 use super::counts_writer::CountsWriter;
 use super::entry::{Arena, Entry, Key};
@@ -149,8 +150,9 @@ impl Waiting {
     /// Writes the pieces as a run in order of their first places, and forgets them.
     fn spill(&mut self, runs: &mut Runs) -> Result<()> {
         self.entries.sort_unstable_by_key(|entry| entry.first);
-        runs.write(&self.entries, &[std::mem::take(&mut self.arena)])?;
+        runs.write(&self.entries, from_ref(&self.arena))?;
         self.entries.clear();
+        self.arena.clear();
         Ok(())
     }
 }
@@ -161,7 +163,7 @@ fn collected(runs: &Runs, limit: &MemoryLimit, observer: &dyn Observer) -> Resul
     const EACH: u64 = 16;
     let mut pieces = PieceCounts::new();
     let memory = place64(limit.tables.0);
-    merge(std::slice::from_ref(runs), Order::First, memory / 4, observer, |piece, count, _| {
+    merge(from_ref(runs), Order::First, memory / 4, observer, |piece, count, _| {
         pieces.push(piece, count);
         let need = amount(pieces.bytes()) + EACH * amount(pieces.len());
         if need > limit.tables.0 { Err(Fault::TooManyPieces { limit: limit.tables }.into()) } else { Ok(()) }

@@ -12,6 +12,7 @@ use parquet::file::metadata::KeyValue;
 use super::fault::Fault;
 use super::{Boundary, PieceCounts};
 use super::{entry::hash_of_bytes, index::HashIndex};
+use crate::declared::{check_index, check_pages};
 use crate::error::{Error, Result};
 use crate::panics::catching;
 use crate::split::SplitPattern;
@@ -68,7 +69,8 @@ pub(super) fn schema(ordered: bool) -> Schema {
 pub fn read_counts(path: &Path) -> Result<CountsFile> {
     let file = File::open(path).map_err(|cause| Error::io("open", path, cause))?;
     // The Parquet reader panics on some malformed files.
-    catching(|| read(file, path)).unwrap_or_else(|said| Err(parquet_error(path, ParquetError::General(said))))
+    catching(|| read(&file, path))
+        .unwrap_or_else(|said| Err(parquet_error(path, ParquetError::General(said))))
 }
 
 /// Reads what a counts file says of itself, without the counts.
@@ -78,16 +80,26 @@ pub fn read_counts(path: &Path) -> Result<CountsFile> {
 pub fn read_counts_info(path: &Path) -> Result<CountsInfo> {
     let file = File::open(path).map_err(|cause| Error::io("open", path, cause))?;
     let read = || {
-        let builder =
-            ParquetRecordBatchReaderBuilder::try_new(file).map_err(|cause| parquet_error(path, cause))?;
+        let builder = begin(&file).map_err(|cause| parquet_error(path, cause))?;
         info(builder.metadata().file_metadata().key_value_metadata(), path)
     };
     catching(read).unwrap_or_else(|said| Err(parquet_error(path, ParquetError::General(said))))
 }
 
-fn read(file: File, path: &Path) -> Result<CountsFile> {
+/// Reads the index, and looks over what it and the pages declare.
+fn begin(file: &File) -> Result<ParquetRecordBatchReaderBuilder<File>, ParquetError> {
+    check_index(file)?;
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file.try_clone()?)?;
+    let mut columns = builder.metadata().row_groups().iter().flat_map(|group| group.columns());
+    columns.try_for_each(|column| check_pages(file, column))?;
+    Ok(builder)
+}
+
+fn read(file: &File, path: &Path) -> Result<CountsFile> {
     let failed = |cause| parquet_error(path, cause);
-    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(failed)?;
+    let builder = begin(file).map_err(failed)?;
+    let groups = builder.metadata().row_groups().iter();
+    let declared = groups.fold(0_i64, |rows, group| rows.saturating_add(group.num_rows()));
     let info = info(builder.metadata().file_metadata().key_value_metadata(), path)?;
     let found = builder.schema().fields().iter().map(|field| (field.name(), field.data_type()));
     let expected = schema(info.ordered);
@@ -98,6 +110,11 @@ fn read(file: File, path: &Path) -> Result<CountsFile> {
         Rows { path, ordered: info.ordered, pieces: PieceCounts::new(), index: HashIndex::default() };
     for batch in builder.with_batch_size(ROWS).build().map_err(failed)? {
         rows.take(&batch.map_err(|cause| Fault::Data { path: path.to_path_buf(), cause })?)?;
+    }
+    let found = rows.pieces.len();
+    if usize::try_from(declared) != Ok(found) {
+        let problem = format!("it has {found} rows where its index says {declared}");
+        return Err(failed(ParquetError::General(problem)));
     }
     Ok(CountsFile { pieces: rows.pieces, info })
 }

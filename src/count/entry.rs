@@ -165,6 +165,10 @@ impl Entry {
     }
 }
 
+/// So many bytes are reserved for longer pieces. Where an arena grows by copying, what was copied stays in the
+/// allocator's hands, and the memory of a table would be up to that much more than it says.
+const RESERVED: usize = 64 << 20;
+
 /// The bytes of longer pieces, each behind its length in four bytes.
 #[derive(Debug, Default)]
 pub(super) struct Arena(Vec<u8>);
@@ -175,12 +179,21 @@ impl Arena {
     /// # Panics
     /// At a terabyte of longer pieces, or one of 4 GiB, which no splitter gives.
     pub(super) fn push(&mut self, key: Key, bytes: &[u8]) -> Key {
+        if self.0.capacity() == 0 {
+            // What is reserved and not touched is no memory yet. Where even that is refused, growing copies.
+            let _ = self.0.try_reserve_exact(RESERVED);
+        }
         let start = amount(self.0.len());
         assert!((start + 1) >> START_BITS == 0, "a terabyte of distinct pieces");
         let length = u32::try_from(bytes.len()).expect("places in a text have 32 bits");
         self.0.extend_from_slice(&length.to_le_bytes());
         self.0.extend_from_slice(bytes);
         key.at(0, start)
+    }
+
+    /// Forgets all pieces, but keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
     }
 
     /// Bytes that it holds.

@@ -1,4 +1,3 @@
-use std::mem;
 use std::slice::from_ref;
 
 use super::entry::{Arena, Entry, Key};
@@ -41,9 +40,10 @@ impl PieceTable {
 
     /// Writes the pieces as a run in order of their bytes, and forgets them.
     pub(super) fn spill(&mut self, runs: &mut Runs) -> Result<()> {
-        let arenas = [mem::take(&mut self.arena)];
-        runs.write(self.slots.sort(&arenas), &arenas)?;
+        let arenas = from_ref(&self.arena);
+        runs.write(self.slots.sort(arenas), arenas)?;
         self.slots.clear();
+        self.arena.clear();
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::sample::{SampleConfig, sample};
 use crate::sink::Input;
 use crate::source::{self, Documents, Identity, Incidents, OpenContext, Range, Source, Unit};
-use crate::units::amount;
+use crate::units::{amount, declared_sum};
 
 /// The sources of a run, listed and ready to be read as often as the run needs.
 pub(super) struct Inputs {
@@ -78,7 +78,7 @@ impl Inputs {
 
     /// Bytes of text in all documents, where that is known, exactly or closely, before reading.
     pub(super) fn text_bytes(&self) -> Option<u64> {
-        self.sources.iter().flat_map(|source| source.units()).map(|unit| unit.text_bytes).sum()
+        declared_sum(self.sources.iter().flat_map(|source| source.units()).map(|unit| unit.text_bytes))
     }
 
     /// The same of the sample.
@@ -88,7 +88,7 @@ impl Inputs {
 
     /// Bytes of text that are taken of one source, where that is known, exactly or closely, before reading.
     pub(super) fn bytes_of(&self, source: usize) -> Option<u64> {
-        let all = self.sources[source].units().iter().map(|unit| unit.text_bytes).sum::<Option<u64>>();
+        let all = declared_sum(self.sources[source].units().iter().map(|unit| unit.text_bytes));
         all.filter(|_| self.limits[source].is_everything())
     }
 

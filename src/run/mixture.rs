@@ -1,5 +1,4 @@
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +12,7 @@ use crate::digest::{sha256, sha256_of};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::observer::{Observer, Stage};
+use crate::sink::Journal;
 use crate::source::Identity;
 use crate::split::SplitPattern;
 use crate::units::amount;
@@ -82,10 +82,12 @@ fn forget_others(folder: &Path, kept: &[WeightedFile]) -> Result<()> {
     Ok(())
 }
 
-/// The counts of one source, and beside them what is known of its text.
+/// The counts of one source, and beside them, in a journal of one record, what is known of its text.
 struct Kept {
     counts: PathBuf,
     note: PathBuf,
+    /// Hash of all that the counts depend on.
+    key: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -114,14 +116,15 @@ impl Kept {
             "boundary": train.boundary,
             "special_tokens": train.specials,
         });
-        let name = sha256(key.to_string());
-        let file = |extension| folder.join(format!("{}.{extension}", &name[..32]));
-        Ok(Kept { counts: file("parquet"), note: file("json") })
+        let key = sha256(key.to_string());
+        let file = |extension| folder.join(format!("{}.{extension}", &key[..32]));
+        Ok(Kept { counts: file("parquet"), note: file("journal"), key })
     }
 
     /// What is known of the text, if its counts are there and whole.
     fn recall(&self) -> Option<CorpusFacts> {
-        let note: Note = serde_json::from_slice(&std::fs::read(&self.note).ok()?).ok()?;
+        let (_, notes) = Journal::open::<Note>(&self.note, &self.key).ok()?;
+        let note = notes.into_iter().next()?;
         (file_sha256(&self.counts).ok()? == note.sha256).then_some(note.corpus)
     }
 
@@ -155,10 +158,9 @@ impl Kept {
         if inputs.incidents().count() == left_out {
             let sha256 = file_sha256(&self.counts).map_err(|cause| Error::io("read", &self.counts, cause))?;
             let note = Note { sha256, corpus: written.facts.clone() };
-            let text = serde_json::to_vec(&note).expect("plain data");
-            files::publish(&self.note, |file| {
-                file.write_all(&text).map_err(|cause| Error::io("write", &self.note, cause))
-            })?;
+            let mut journal = Journal::create(&self.note, &self.key)?;
+            journal.append(&note)?;
+            journal.sync()?;
         }
         Ok(written.facts)
     }

@@ -6,7 +6,7 @@ use crate::sink::{FilePlan, Manifest};
 use crate::source::{OpenContext, SourceSpec, Unit};
 use crate::split::SplitPattern;
 use crate::train::memory_estimate;
-use crate::units::{ByteCount, amount};
+use crate::units::{ByteCount, amount, declared_sum};
 use crate::vocab::{self, LoadOptions};
 
 /// Bytes of text that make a token, about, in the languages that give the fewest.
@@ -111,15 +111,15 @@ fn source(uri: &str, units: &[Unit], elsewhere: ByteCount) -> SourcePreview {
     SourcePreview {
         uri: uri.to_owned(),
         units: amount(units.len()),
-        rows: units.iter().map(|unit| unit.rows).sum(),
-        text_bytes: units.iter().map(|unit| unit.text_bytes).sum(),
+        rows: declared_sum(units.iter().map(|unit| unit.rows)),
+        text_bytes: declared_sum(units.iter().map(|unit| unit.text_bytes)),
         elsewhere,
     }
 }
 
 fn training_memory(plan: &Plan, text_bytes: Option<u64>, sources: &[SourcePreview]) -> Option<ByteCount> {
     let train = plan.train.as_ref().filter(|train| train.split == SplitPattern::None)?;
-    let rows = sources.iter().map(|source| source.rows).sum::<Option<u64>>();
+    let rows = declared_sum(sources.iter().map(|source| source.rows));
     Some(memory_estimate(&train.config, text_bytes?, rows.unwrap_or(1), rows != Some(1)))
 }
 

@@ -99,8 +99,12 @@ impl OutputFolder {
     }
 
     fn remove_unfinished(&self) -> Result<()> {
-        for below in ["", DATA_FOLDER, "tokenizer", STATE_FOLDER] {
-            for path in entries(&self.path.join(below))? {
+        let below = ["", DATA_FOLDER, STATE_FOLDER, "tokenizer"];
+        let mut folders: Vec<PathBuf> = below.map(|below| self.path.join(below)).into();
+        // The smaller tokenizers of a training lie in folders within that of the largest.
+        folders.extend(entries(&self.path.join("tokenizer"))?.into_iter().filter(|path| path.is_dir()));
+        for folder in folders {
+            for path in entries(&folder)? {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 if name.starts_with(TEMPORARY_PREFIX) && !path.is_dir() {
                     remove(&path)?;

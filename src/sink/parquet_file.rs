@@ -1,4 +1,4 @@
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::error::Result;
 
 /// A Parquet file that grows by encoded row groups.
 pub(super) struct ParquetFile<W: Write + Send> {
-    file: SerializedFileWriter<Hashed<W>>,
+    file: SerializedFileWriter<Lent<Hashed<W>>>,
     path: PathBuf,
     shape: Arc<FileShape>,
     writers: Arc<ArrowRowGroupWriterFactory>,
@@ -24,7 +24,7 @@ pub(super) struct ParquetFile<W: Write + Send> {
 impl<W: Write + Send> ParquetFile<W> {
     pub(super) fn new(out: Hashed<W>, path: PathBuf, shape: &Arc<FileShape>) -> Result<ParquetFile<W>> {
         let root = shape.columns.root_schema_ptr();
-        let file = SerializedFileWriter::new(out, root, Arc::clone(&shape.properties))
+        let file = SerializedFileWriter::new(Lent(Some(out)), root, Arc::clone(&shape.properties))
             .map_err(|cause| write_failed(&path, cause))?;
         let writers = Arc::new(ArrowRowGroupWriterFactory::new(&file, Arc::clone(&shape.schema)));
         Ok(ParquetFile { file, path, shape: Arc::clone(shape), writers })
@@ -66,11 +66,32 @@ impl<W: Write + Send> ParquetFile<W> {
 
     /// What has been written so far.
     pub(super) fn written(&self) -> &Hashed<W> {
-        self.file.inner()
+        self.file.inner().0.as_ref().expect("it is taken out at the end alone")
     }
 
     /// Writes the footer.
-    pub(super) fn finish(self) -> Result<Hashed<W>> {
-        self.file.into_inner().map_err(|cause| write_failed(&self.path, cause))
+    pub(super) fn finish(mut self) -> Result<Hashed<W>> {
+        self.file.finish().map_err(|cause| write_failed(&self.path, cause))?;
+        Ok(self.file.inner_mut().0.take().expect("it is taken out here alone"))
+    }
+}
+
+/// A writer that can be taken out of a Parquet writer. That one's own way makes a text of the I/O error, by which
+/// a full disk is not known any more.
+struct Lent<W>(Option<W>);
+
+impl<W: Write> Lent<W> {
+    fn lent(&mut self) -> io::Result<&mut W> {
+        self.0.as_mut().ok_or_else(|| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+impl<W: Write> Write for Lent<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.lent()?.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.lent()?.flush()
     }
 }

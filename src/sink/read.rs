@@ -11,12 +11,14 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use parquet::errors::ParquetError;
+use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::fault::Fault;
 use super::flat_read::{FlatFileReader, Index};
 use super::folder::data_files;
 use super::manifest::Manifest;
 use super::schema::{DECLARATION_KEY, Declaration, FORMAT_VERSION, INPUT_IDS};
+use crate::declared::{check_index, check_pages};
 use crate::encode::TokenBatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::panics::catching;
@@ -81,6 +83,8 @@ struct OpenFile {
     next_group: usize,
     batches: Option<ParquetRecordBatchReader>,
     row: u64,
+    /// The row with which the row group begins.
+    group_row: u64,
 }
 
 impl TokenReader {
@@ -160,7 +164,10 @@ pub(super) fn row_count(path: &Path) -> Result<u64> {
 
 fn load(path: &Path) -> Result<ArrowReaderMetadata> {
     let file = File::open(path).map_err(|cause| Error::io("read", path, cause))?;
-    guarded(path, None, || ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()))
+    guarded(path, None, || {
+        check_index(&file)?;
+        ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())
+    })
 }
 
 /// The Parquet reader panics on some damaged files; that ends in an error as well.
@@ -190,7 +197,7 @@ impl OpenFile {
             let fault = Fault::NotTokens { path, column: INPUT_IDS, found: field.data_type().clone() };
             return Err(Error::new(ErrorKind::Usage, fault));
         }
-        Ok(OpenFile { number, path, metadata, column, next_group: 0, batches: None, row: 0 })
+        Ok(OpenFile { number, path, metadata, column, next_group: 0, batches: None, row: 0, group_row: 0 })
     }
 
     fn declaration(&self) -> Result<Option<Declaration>> {
@@ -219,7 +226,7 @@ impl OpenFile {
                 match batch {
                     Some(batch) if batch.num_rows() > 0 => return self.tokens(&batch).map(Some),
                     Some(_) => continue,
-                    None => self.batches = None,
+                    None => self.end_group(group - 1)?,
                 }
             }
             if group == self.metadata.metadata().num_row_groups() {
@@ -230,9 +237,24 @@ impl OpenFile {
         }
     }
 
+    /// A damaged group can end before it has given all of its rows.
+    fn end_group(&mut self, group: usize) -> Result<()> {
+        self.batches = None;
+        let declared = self.metadata.metadata().row_group(group).num_rows();
+        let found = self.row - std::mem::replace(&mut self.group_row, self.row);
+        if u64::try_from(declared) == Ok(found) {
+            return Ok(());
+        }
+        let cause =
+            ParquetError::General(format!("it has {found} rows where the file's index says {declared}"));
+        let fault = Fault::Parquet { path: self.path.clone(), row_group: Some(group), cause };
+        Err(Error::new(ErrorKind::Failed, fault))
+    }
+
     fn open_group(&self, group: usize) -> Result<ParquetRecordBatchReader> {
         let file = File::open(&self.path).map_err(|cause| Error::io("read", &self.path, cause))?;
         guarded(&self.path, Some(group), || {
+            self.id_columns(group).try_for_each(|column| check_pages(&file, column))?;
             let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone());
             let columns = ProjectionMask::roots(builder.parquet_schema(), [self.column]);
             builder
@@ -243,13 +265,16 @@ impl OpenFile {
         })
     }
 
+    /// What the index says of the ids of a row group.
+    fn id_columns(&self, group: usize) -> impl Iterator<Item = &ColumnChunkMetaData> {
+        let columns = self.metadata.metadata().row_group(group).columns().iter();
+        columns.filter(|column| column.column_path().parts()[0] == INPUT_IDS)
+    }
+
     /// Rows in a batch, by what the file says of the group; a wrong figure costs memory for one batch.
     fn batch_rows(&self, group: usize) -> usize {
-        let group = self.metadata.metadata().row_group(group);
-        let columns = group.columns().iter();
-        let ids = columns.filter(|column| column.column_path().parts()[0] == INPUT_IDS);
-        let ids: u64 = ids.map(|column| column.num_values().unsigned_abs()).max().unwrap_or(0);
-        let rows = group.num_rows().unsigned_abs().max(1);
+        let ids = self.id_columns(group).map(|column| column.num_values().unsigned_abs()).max().unwrap_or(0);
+        let rows = self.metadata.metadata().row_group(group).num_rows().unsigned_abs().max(1);
         let batch = BATCH_IDS / (ids / rows).max(1);
         usize::try_from(batch.clamp(1, BATCH_ROWS)).expect("at most 8192")
     }

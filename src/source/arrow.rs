@@ -4,12 +4,12 @@ use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
 use arrow_array::{Array, RecordBatch};
-use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use std::sync::Arc;
 
 use super::fault::{Fault, guarded};
 use super::files::Reading;
+use super::ipc::{InFile, InStream};
 use super::views::{Chosen, split};
 use super::{Batch, SourceSpec};
 use crate::error::{Error, Result};
@@ -37,15 +37,15 @@ pub(super) fn open(path: &Path) -> Result<Input> {
 }
 
 enum Reader {
-    File(FileReader<BufReader<File>>),
-    Stream(StreamReader<BufReader<Box<dyn Read + Send>>>),
+    File(InFile),
+    Stream(InStream<BufReader<Box<dyn Read + Send>>>),
 }
 
 impl Reader {
     fn new(input: Input) -> Result<Reader, ArrowError> {
         Ok(match input {
-            Input::File(file) => Reader::File(FileReader::try_new_buffered(file, None)?),
-            Input::Stream(stream) => Reader::Stream(StreamReader::try_new_buffered(stream, None)?),
+            Input::File(file) => Reader::File(InFile::open(file)?),
+            Input::Stream(stream) => Reader::Stream(InStream::open(BufReader::new(stream))?),
         })
     }
 
@@ -58,8 +58,8 @@ impl Reader {
 
     fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         match self {
-            Reader::File(reader) => reader.next().transpose(),
-            Reader::Stream(reader) => reader.next().transpose(),
+            Reader::File(reader) => reader.next(),
+            Reader::Stream(reader) => reader.next(),
         }
     }
 }

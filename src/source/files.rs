@@ -16,7 +16,7 @@ use super::{
 };
 use crate::digest;
 use crate::error::{Error, Result};
-use crate::units::place64;
+use crate::units::{declared_sum, place64};
 
 /// What every reader knows of the unit that it reads.
 #[derive(Clone, Debug)]
@@ -362,7 +362,8 @@ impl Source for Identified {
     }
 
     fn bytes_elsewhere(&self) -> u64 {
-        self.files.files.iter().filter_map(|file| Some(file.remote.as_ref()?.bytes())).sum()
+        let elsewhere = self.files.files.iter().filter_map(|file| file.remote.as_ref());
+        declared_sum(elsewhere.map(|remote| Some(remote.bytes()))).unwrap_or(0)
     }
 
     fn read(&self, unit: usize) -> Result<Documents<'_>> {

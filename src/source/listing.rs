@@ -136,7 +136,7 @@ fn walk(folder: &Path, format: Option<Format>, files: &mut Vec<PathBuf>) -> Resu
         let kind = entry.file_type().map_err(io)?;
         if kind.is_dir() {
             walk(&path, format, files)?;
-        } else if (kind.is_file() || path.is_file()) && (format.is_some() || is_known(&path)) {
+        } else if (format.is_some() || is_known(&path)) && (kind.is_file() || may_be_file(&path)) {
             // A link to a file counts, one to a folder does not: it could lead back up.
             files.push(path);
         }
@@ -158,7 +158,7 @@ fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
             let path = unreadable.path().to_path_buf();
             Error::io("read", path, unreadable.into())
         })?;
-        if path.is_file() {
+        if may_be_file(&path) {
             files.push(path);
         }
     }
@@ -167,6 +167,12 @@ fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
     }
     sort(&mut files);
     Ok(files)
+}
+
+/// What cannot be told, as of a link that leads nowhere, counts: opening it says what is wrong, while left out
+/// it would be missing unseen.
+fn may_be_file(path: &Path) -> bool {
+    fs::metadata(path).map_or(true, |found| found.is_file())
 }
 
 fn sort(files: &mut [PathBuf]) {

@@ -14,6 +14,7 @@ mod content;
 mod views;
 mod ranges;
 mod parquet;
+mod ipc;
 mod arrow;
 mod jsonl;
 mod cuts;

@@ -18,9 +18,10 @@ use super::listing::Listed;
 use super::ranges::Input;
 use super::views::{Chosen, rows_in_batch, split};
 use super::{Batch, Identity, SourceSpec};
+use crate::declared::{check_index, check_pages};
 use crate::digest;
 use crate::error::{Error, Result};
-use crate::units::{amount, place64};
+use crate::units::{amount, declared_sum, place64};
 
 /// The bytes at a Parquet file's begin and end.
 const MAGIC: &[u8; 4] = b"PAR1";
@@ -56,7 +57,10 @@ impl Footer {
         let name = &file.name;
         let input = with_index(file)?;
         let options = ArrowReaderOptions::new();
-        let metadata = guarded(name, "its index", || ArrowReaderMetadata::load(&input, options))?;
+        let metadata = guarded(name, "its index", || {
+            check_index(&input)?;
+            ArrowReaderMetadata::load(&input, options)
+        })?;
         let schema = metadata.schema().clone();
         let chosen = Chosen::find(name, schema.fields(), spec)?;
         let passed =
@@ -83,7 +87,8 @@ impl Footer {
 
     /// Bytes of all the columns that are read, uncompressed.
     fn read_bytes(&self, group: &RowGroupMetaData) -> u64 {
-        self.columns_read(group).map(|column| u64::try_from(column.uncompressed_size()).unwrap_or(0)).sum()
+        let bytes = |column: &ColumnChunkMetaData| u64::try_from(column.uncompressed_size()).unwrap_or(0);
+        declared_sum(self.columns_read(group).map(|column| Some(bytes(column)))).unwrap_or(0)
     }
 
     fn columns_read<'g>(&self, group: &'g RowGroupMetaData) -> impl Iterator<Item = &'g ColumnChunkMetaData> {
@@ -179,6 +184,7 @@ pub(super) fn read(footer: &Footer, file: &Listed, group: usize, reading: Readin
     for column in footer.columns_read(shape) {
         let (start, bytes) = guarded(&reading.name, &place, || Ok::<_, ParquetError>(column.byte_range()))?;
         input.fetch(start, bytes)?;
+        guarded(&reading.name, &place, || check_pages(&input, column))?;
     }
     let batch_rows = rows_in_batch(reading.batch_bytes, footer.read_bytes(shape), rows);
     let reader = guarded(&reading.name, &place, || {

@@ -35,6 +35,10 @@ pub(crate) enum Part {
 /// What goes wrong with one answer.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
+    /// Nothing.
+    Right,
+    /// What is sent is this, head and body.
+    Raw(Vec<u8>),
     /// A status with headers, each ended by `\r\n`.
     Status(u16, &'static str),
     /// The body ends after so many bytes of what its length promises.
@@ -116,6 +120,11 @@ impl FakeHub {
     /// Lets the next answer of a part that no other fault waits for go wrong.
     pub(crate) fn fail(&self, part: Part, fault: Fault) {
         self.shelf().faults.push_back((part, fault));
+    }
+
+    /// Lets nothing more go wrong.
+    pub(crate) fn forgive(&self) {
+        self.shelf().faults.clear();
     }
 
     /// Lets the other host send so many bytes a second.
@@ -299,6 +308,7 @@ pub(crate) fn send(
     let Answer { mut status, mut headers, mut body, mut from, to } = answer;
     let mut cut = usize::MAX;
     match fault {
+        Some(Fault::Raw(bytes)) => return stream.write_all(&bytes),
         Some(Fault::Status(other, more)) => {
             (status, headers, body, from) = (other, more.to_owned(), Arc::default(), 0);
         }
@@ -316,7 +326,7 @@ pub(crate) fn send(
             headers += &format!("ETag: \"{etag}\"\r\n");
         }
         Some(Fault::Loop) => (status, headers) = (302, format!("Location: {}\r\n", request.target)),
-        Some(Fault::Whole) | None => {}
+        Some(Fault::Whole | Fault::Right) | None => {}
     }
     let rest = &body[from..to.min(body.len())];
     let length = rest.len();

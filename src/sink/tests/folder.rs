@@ -19,14 +19,16 @@ fn one_writer_at_a_time() {
 fn what_a_killed_run_left_is_removed() {
     let folder = tempfile::tempdir().expect("a folder");
     drop(OutputFolder::open(folder.path()).expect("a first run"));
-    fs::create_dir_all(folder.path().join("data")).expect("a folder");
-    for name in ["data/.tmp-abc", ".tmp-def", "data/train-00000.parquet", "notes.txt"] {
-        fs::write(folder.path().join(name), "x").expect("a file");
+    let unfinished = ["data/.tmp-abc", ".tmp-def", "tokenizer/.tmp-ghi", "tokenizer/vocab-300/.tmp-jkl"];
+    let others = ["data/train-00000.parquet", "notes.txt", "mine/.tmp-mno"];
+    for name in unfinished.iter().chain(&others) {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, "x").expect("a file");
     }
     OutputFolder::open(folder.path()).expect("the next run");
     let left = |name: &str| folder.path().join(name).exists();
-    assert!(!left("data/.tmp-abc") && !left(".tmp-def"));
-    assert!(left("data/train-00000.parquet") && left("notes.txt"));
+    assert!(!unfinished.into_iter().any(left) && others.into_iter().all(left));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use std::fs::OpenOptions;
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use arrow_array::builder::{ListBuilder, StringBuilder};
@@ -15,6 +15,7 @@ use crate::error::ErrorKind;
 use crate::sink::row_bytes::row_bytes;
 use crate::sink::row_group::{GROUP_IDS, GROUP_ROWS};
 use crate::sink::schema::{DECLARATION_KEY, FEATURES_KEY};
+use crate::units::place64;
 
 fn metadata(bytes: &[u8]) -> ParquetMetaData {
     ParquetMetaDataReader::new()
@@ -195,16 +196,41 @@ fn ids_past_31_bits_are_refused() {
     assert!(error.to_string().contains("2147483648"), "{error}");
 }
 
-#[cfg(target_os = "linux")]
+/// A disk with room for so many bytes.
+struct Room(usize);
+
+impl Write for Room {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0 == 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let taken = bytes.len().min(self.0);
+        self.0 -= taken;
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 #[test]
 fn a_full_disk_is_told_as_one() {
-    let full = OpenOptions::new().write(true).open("/dev/full").expect("the device");
     let shape =
         FileShape::new(output_schema(&[]).expect("legal"), Compression::Default, &Declaration::default());
-    let mut writer =
-        ShardWriter::new(full, "out.parquet", &shape.expect("legal"), &Encoders::start(1)).expect("a writer");
-    writer.write(batch(&some_rows(1_000))).expect("buffered");
-    let error = writer.finish().map(|_| ()).expect_err("a full disk");
-    assert_eq!(error.kind(), ErrorKind::DiskFull);
-    assert!(error.to_string().contains("out.parquet"), "{error}");
+    let (shape, encoders) = (shape.expect("legal"), Encoders::start(1));
+    let rows = some_rows(1_000);
+    let write = |room| {
+        let mut writer = ShardWriter::new(Room(room), "out.parquet", &shape, &encoders)?;
+        writer.write(batch(&rows))?;
+        writer.finish().map(|(_, facts)| facts.bytes)
+    };
+    let length = place64(write(usize::MAX).expect("room enough"));
+    // In the row group, and in the footer, which is the last that is written.
+    for room in [0, 4, length / 2, length - 300, length - 1] {
+        let error = write(room).expect_err("a full disk");
+        assert_eq!(error.kind(), ErrorKind::DiskFull, "room for {room} of {length} bytes: {error}");
+        assert!(error.to_string().contains("out.parquet"), "{error}");
+    }
+    assert_eq!(write(length).expect("just enough room"), amount(length));
 }

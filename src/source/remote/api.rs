@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 use ureq::http::HeaderMap;
 
@@ -85,7 +87,7 @@ impl<'a> Api<'a> {
     /// The files that are wanted, in byte order of their paths.
     pub(super) fn files(&self, commit: &str) -> Result<Vec<Entry>> {
         let mut url = format!("{}/tree/{}?recursive=true", self.base, segment(commit));
-        let mut files = Vec::new();
+        let (mut files, mut seen) = (Vec::new(), BTreeSet::from([url.clone()]));
         for _ in 0..PAGES {
             let (headers, body) = self.http.whole(&self.wanted.uri, &url, ANSWER_BYTES)?;
             let nodes: Vec<Node> =
@@ -95,7 +97,7 @@ impl<'a> Api<'a> {
             }
             match next_page(&headers).map(|next| join(&url, next)) {
                 // A page of another host would have to be asked for without the token.
-                Some(next) if origin(&next) == origin(&url) && next != url => url = next,
+                Some(next) if origin(&next) == origin(&url) && seen.insert(next.clone()) => url = next,
                 Some(_) => break,
                 None => {
                     files.sort_by(|a: &Entry, b| a.path.cmp(&b.path));

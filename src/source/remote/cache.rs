@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use super::uri::Wanted;
 use super::{Fetched, HubFault, HubSettings};
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::{folder_of, publish, sync_folder};
+use crate::files::{TEMPORARY_PREFIX, folder_of, publish, sync_folder};
 use crate::source::Identity;
 
 /// A dataset's folder in the standard cache: `blobs` by entity tag, `snapshots` that link to them by
@@ -120,13 +120,19 @@ fn below(folder: &Path, prefix: &str, found: &mut Vec<String>) {
     }
 }
 
+/// Where another process may be reading, there is a link at every moment: one that leads elsewhere, or nowhere, is
+/// replaced in one step.
 #[cfg(unix)]
-fn link(relative: &Path, _blob: &Path, snapshot: &Path) -> std::io::Result<()> {
-    // A link of the same name leads to another blob or to none.
-    if snapshot.is_symlink() {
-        fs::remove_file(snapshot)?;
+fn link(relative: &Path, blob: &Path, snapshot: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::symlink;
+    if fs::read_link(snapshot).is_ok_and(|there| there == relative) {
+        return Ok(());
     }
-    std::os::unix::fs::symlink(relative, snapshot)
+    // Not beside its final name: what lies there is taken for files of the dataset.
+    let link = tempfile::Builder::new()
+        .prefix(TEMPORARY_PREFIX)
+        .make_in(folder_of(blob), |path| symlink(relative, path))?;
+    link.into_temp_path().persist(snapshot).map_err(|failed| failed.error)
 }
 
 #[cfg(not(unix))]
@@ -143,4 +149,32 @@ pub(super) fn is_commit(text: &str) -> bool {
 pub(super) fn inside(path: &str) -> bool {
     let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['\\', '\0', ':']);
     path.split('/').all(plain)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_there_at_every_moment() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cache = Cache { folder: folder.path().to_owned(), repository: "somebody/words".to_owned() };
+        for etag in ["one", "two"] {
+            cache.make_folder_of(&cache.blob(etag)).expect("a folder");
+            fs::write(cache.blob(etag), etag).expect("a blob");
+        }
+        cache.link("one", "commit", "data/a.txt").expect("a link");
+        std::thread::scope(|scope| {
+            let linking = scope.spawn(|| {
+                for etag in ["two", "two", "one"].repeat(300) {
+                    cache.link(etag, "commit", "data/a.txt").expect("a link");
+                }
+            });
+            while !linking.is_finished() {
+                assert!(cache.has("commit", "data/a.txt"));
+            }
+        });
+        assert_eq!(fs::read(cache.snapshot("commit", "data/a.txt")).expect("a file"), b"one");
+        assert_eq!(fs::read_dir(folder.path().join("blobs")).expect("a folder").count(), 2);
+    }
 }

@@ -14,6 +14,7 @@ use crate::observer::{Observer, Stage};
 use crate::source::Identity;
 use crate::source::open::Stop;
 use crate::source::ranges::Ranged;
+use crate::units::declared_sum;
 
 /// The commit that a URI names, and those of its files that are wanted.
 struct Found {
@@ -51,7 +52,7 @@ pub(super) fn fetch(
     let Found { revision, commit, files } = find(wanted, &http, settings)?;
     let missing: Vec<&Entry> = files.iter().filter(|file| !cache.has(&commit, &file.path)).collect();
     if !missing.is_empty() {
-        observer.started(Stage::Download, Some(missing.iter().map(|file| file.bytes).sum()));
+        observer.started(Stage::Download, declared_sum(missing.iter().map(|file| Some(file.bytes))));
         for file in missing {
             let url = resolve(wanted, settings, &commit, &file.path);
             download(&http, cache, &url, &commit, file, observer)?;

@@ -20,6 +20,7 @@ use super::http::agent;
 use super::uri::wants;
 use super::{HubFault, Patience, StoreSettings, Streamed};
 use crate::error::{Error, ErrorKind, Result};
+use crate::panics::catching;
 use crate::source::Identity;
 use crate::source::open::Stop;
 use crate::source::ranges::Ranged;
@@ -200,7 +201,7 @@ impl Ranged for StoredObject {
 fn wait<T>(stop: &Stop, what: &str, work: impl Future<Output = object_store::Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(|cause| Error::io("read", what, cause))?;
-    runtime.block_on(async {
+    let waiting = async {
         let mut work = pin!(work);
         loop {
             if let Ok(outcome) = timeout(TICK, work.as_mut()).await {
@@ -210,6 +211,10 @@ fn wait<T>(stop: &Stop, what: &str, work: impl Future<Output = object_store::Res
                 return Err(Error::interrupted());
             }
         }
+    };
+    // The library panics where a store's entity tag cannot be asked for again.
+    catching(|| runtime.block_on(waiting)).unwrap_or_else(|problem| {
+        Err(HubFault::Refused { what: what.to_owned(), problem }.with(ErrorKind::Network))
     })
 }
 

@@ -299,6 +299,33 @@ fn a_request_to_stop_is_heard_while_nothing_comes() {
     assert!(begun.elapsed() < Duration::from_secs(5));
 }
 
+/// Pages that lead on in a circle are asked for once, and sizes that they add up are no sum.
+#[test]
+fn a_list_of_files_that_does_not_end_is_no_list() {
+    let folder = tempfile::tempdir().unwrap();
+    let (hub, settings) = hub(&[("a.jsonl", "{}", false), ("b.jsonl", "{}", false)], folder.path());
+    let page = |to: &str, body: &str| {
+        let link = format!("Link: </api/{to}>; rel=\"next\"\r\n");
+        Fault::Raw(format!("HTTP/1.1 200 x\r\nConnection: close\r\n{link}\r\n{body}").into_bytes())
+    };
+    let uri = "hf://datasets/ns/poems/";
+    let answers = [Fault::Right, page("x", "[]"), page("y", "[]"), page("x", "[]")];
+    answers.into_iter().for_each(|answer| hub.fail(Part::Api, answer));
+    let error = fetch(uri, &settings, &Silent).unwrap_err();
+    assert!(error.to_string().contains("no usable list of files"), "{error}");
+    assert_eq!(of(&hub.asked(), Part::Api).len(), 4);
+
+    let large = |name| {
+        format!(
+            "{{\"type\":\"file\",\"path\":\"{name}.parquet\",\"size\":{},\"oid\":\"{COMMIT}\"}}",
+            u64::MAX
+        )
+    };
+    let tree = format!("HTTP/1.1 200 x\r\nConnection: close\r\n\r\n[{},{}]", large("a"), large("b"));
+    [Fault::Right, Fault::Raw(tree.into_bytes())].into_iter().for_each(|answer| hub.fail(Part::Api, answer));
+    assert_eq!(fetch(uri, &settings, &Silent).unwrap_err().kind(), ErrorKind::Failed);
+}
+
 #[test]
 fn refusals_say_what_to_do() {
     let cases = [

@@ -84,6 +84,38 @@ proptest! {
     }
 }
 
+/// Room for what a part of a record batch says to have decompressed could not be had.
+#[test]
+fn sizes_that_arrow_data_declares_are_not_believed() {
+    use arrow_ipc::CompressionType;
+    use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+
+    let table = table();
+    let length = table.column(0).to_data().buffers()[1].len();
+    let folder = folder();
+    for codec in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
+        let options = || IpcWriteOptions::default().try_with_compression(Some(codec)).unwrap();
+        let mut file = FileWriter::try_new_with_options(Vec::new(), &table.schema(), options()).unwrap();
+        let mut stream = StreamWriter::try_new_with_options(Vec::new(), &table.schema(), options()).unwrap();
+        file.write(&table).unwrap();
+        stream.write(&table).unwrap();
+        for bytes in [file.into_inner().unwrap(), stream.into_inner().unwrap()] {
+            let path = written(folder.path(), "whole.arrow", &bytes);
+            assert_eq!(read(&spec(&path), ReadConfig::default()).unwrap().len(), 300);
+            let declared = crate::units::amount(length).to_le_bytes();
+            let at = bytes.windows(8).position(|word| word == declared).expect("the size of the text");
+            for size in [1_u64 << 60, i64::MAX.cast_unsigned()] {
+                let mut lying = bytes.clone();
+                lying[at..at + 8].copy_from_slice(&size.to_le_bytes());
+                let path = written(folder.path(), "lying.arrow", lying);
+                let (kind, message) = failure(read(&spec(&path), ReadConfig::default()));
+                assert_eq!(kind, ErrorKind::Failed);
+                assert!(message.contains("lying.arrow: record batch 0"), "{message}");
+            }
+        }
+    }
+}
+
 fn read_loosely(spec: &SourceSpec) -> Result<usize> {
     let source = opened(spec, ReadConfig::default())?;
     let mut rows = 0;

@@ -201,6 +201,19 @@ fn folders_and_patterns_list_in_byte_order() {
     assert_eq!(names(&root.join("a/notes.md"), None), texts(["a/notes.md"]));
 }
 
+#[cfg(unix)]
+#[test]
+fn a_link_that_leads_nowhere_is_not_passed_over() {
+    let folder = folder();
+    written(folder.path(), "a.txt", "a");
+    std::os::unix::fs::symlink("gone.txt", folder.path().join("b.txt")).unwrap();
+    for uri in [folder.path().to_owned(), folder.path().join("*.txt")] {
+        let (kind, message) = failure(read(&spec(&uri), ReadConfig::default()));
+        assert_eq!(kind, ErrorKind::Failed);
+        assert!(message.contains("b.txt"), "{message}");
+    }
+}
+
 #[test]
 fn wrong_requests_say_what_is_wrong() {
     let folder = folder();

@@ -1,0 +1,281 @@
+//! Looks over what a Parquet file declares before its decoder believes it: the decoder makes room for as many bytes,
+//! values and columns, and goes down as many levels, as the file says to have.
+
+use std::io::{self, Read};
+
+use parquet::basic::Compression;
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::reader::ChunkReader;
+
+use crate::units::place64;
+
+/// Levels of groups in a schema: the decoder takes some of the stack for each.
+const MOST_LEVELS: usize = 100;
+
+/// Levels of the structures of Thrift, which Parquet has five of.
+const MOST_STRUCTURES: usize = 32;
+
+/// Checks the schema in a file's index.
+///
+/// # Errors
+/// The index cannot be read, or its schema has other groups than it says, or too many levels.
+pub(crate) fn check_index(file: &impl ChunkReader) -> Result<()> {
+    let Some(behind) = file.len().checked_sub(8) else { return Ok(()) };
+    let tail = file.get_bytes(behind, 8)?;
+    let length = u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]);
+    let Some(start) = behind.checked_sub(u64::from(length)) else { return Ok(()) };
+    // What is no index of a Parquet file, or an encrypted one, is refused by the decoder.
+    if tail[4..] != b"PAR1"[..] {
+        return Ok(());
+    }
+    let index = file.get_bytes(start, place64(u64::from(length)))?;
+    let mut index = Thrift { from: &index[..], taken: 0 };
+    index.fields(0, &mut |index, id, kind| match (id, kind) {
+        (2, LIST) => check_schema(index),
+        (2, _) => Err(wrong("its schema is no list")),
+        _ => index.skip(kind, 0),
+    })
+}
+
+/// Checks that groups have no more columns than there are, and stand in each other at few levels.
+fn check_schema(index: &mut Thrift<&[u8]>) -> Result<()> {
+    let (count, kind) = index.list()?;
+    // Of each group that is not at its end, how many columns or groups follow in it.
+    let mut open: Vec<u64> = Vec::new();
+    for _ in 0..count {
+        if kind != STRUCT {
+            return Err(wrong("its schema is no list of columns"));
+        }
+        let mut children = 0;
+        index.fields(1, &mut |index, id, kind| match (id, kind) {
+            (5, I32) => index.number().map(|number| children = number),
+            (5, _) => Err(wrong("a group of its schema has no number of columns")),
+            _ => index.skip(kind, 1),
+        })?;
+        let children = u64::try_from(children).ok().filter(|children| *children <= count);
+        let children =
+            children.ok_or_else(|| wrong("a group of its schema has more columns than there are"))?;
+        if let Some(left) = open.last_mut() {
+            *left -= 1;
+        }
+        open.push(children);
+        while open.last() == Some(&0) {
+            open.pop();
+        }
+        if open.len() > MOST_LEVELS {
+            return Err(wrong(format!("its schema has more than {MOST_LEVELS} levels")));
+        }
+    }
+    Ok(())
+}
+
+/// Checks the sizes that the pages of a column declare.
+///
+/// What is no head of a page ends the check: the decoder says where that is, and first gives the rows before it.
+///
+/// # Errors
+/// The file cannot be read, or a page says to have more than it can.
+pub(crate) fn check_pages(file: &impl ChunkReader, column: &ColumnChunkMetaData) -> Result<()> {
+    let (start, length) = column.byte_range();
+    let end = start.saturating_add(length).min(file.len());
+    let mut at = start;
+    while at < end {
+        let mut head = Thrift { from: file.get_read(at)?.take(end - at), taken: 0 };
+        let page = match Page::read(&mut head) {
+            Err(ParquetError::EOF(_)) => return Ok(()),
+            page => page?,
+        };
+        page.check(column.compression())?;
+        let Ok(body) = u64::try_from(page.compressed) else { return Ok(()) };
+        at = at.saturating_add(head.taken).saturating_add(body);
+    }
+    Ok(())
+}
+
+/// What the head of a page says that the decoder makes room for.
+#[derive(Default)]
+struct Page {
+    uncompressed: i64,
+    compressed: i64,
+    dictionary_values: i64,
+}
+
+impl Page {
+    fn read(head: &mut Thrift<impl Read>) -> Result<Page> {
+        let mut page = Page::default();
+        head.fields(0, &mut |head, id, kind| match (id, kind) {
+            (2, I32) => head.number().map(|number| page.uncompressed = number),
+            (3, I32) => head.number().map(|number| page.compressed = number),
+            (7, STRUCT) => head.fields(1, &mut |head, id, kind| match (id, kind) {
+                (1, I32) => head.number().map(|number| page.dictionary_values = number),
+                _ => head.skip(kind, 1),
+            }),
+            // Whatever types these say to have, the decoder reads them as it knows them.
+            (2 | 3 | 7, _) => Err(wrong("the head of a page has fields of other types")),
+            _ => head.skip(kind, 0),
+        })?;
+        Ok(page)
+    }
+
+    fn check(&self, codec: Compression) -> Result<()> {
+        // The most that a byte can stand for. The decoders of the others fill no room in advance.
+        let ratio = match codec {
+            Compression::SNAPPY => 32,
+            Compression::LZ4 | Compression::LZ4_RAW => 256,
+            Compression::GZIP(_) => 1_100,
+            _ => i64::MAX,
+        };
+        let bytes = if codec == Compression::UNCOMPRESSED { self.compressed } else { self.uncompressed };
+        let most = self.compressed.saturating_add(64).saturating_mul(ratio);
+        let has_room = || Vec::<u8>::new().try_reserve_exact(usize::try_from(bytes).unwrap_or(0)).is_ok();
+        if bytes > most || !has_room() {
+            return Err(wrong(format!("a page of {} bytes cannot have {bytes}", self.compressed)));
+        }
+        // No value takes less than a byte.
+        if self.dictionary_values > bytes {
+            return Err(wrong(format!(
+                "a dictionary of {bytes} bytes cannot have {} values",
+                self.dictionary_values
+            )));
+        }
+        Ok(())
+    }
+}
+
+// Types of Thrift's compact protocol.
+const TRUE: u8 = 1;
+const FALSE: u8 = 2;
+const I8: u8 = 3;
+const I32: u8 = 5;
+const I64: u8 = 6;
+const DOUBLE: u8 = 7;
+const BINARY: u8 = 8;
+const LIST: u8 = 9;
+const SET: u8 = 10;
+const MAP: u8 = 11;
+const STRUCT: u8 = 12;
+const UUID: u8 = 13;
+
+/// Reads Thrift's compact protocol, and counts the bytes that it takes.
+struct Thrift<R> {
+    from: R,
+    taken: u64,
+}
+
+/// Takes the value of a field by its number and type.
+type Each<'e, R> = dyn FnMut(&mut Thrift<R>, i64, u8) -> Result<()> + 'e;
+
+impl<R: Read> Thrift<R> {
+    fn byte(&mut self) -> Result<u8> {
+        let mut byte = [0];
+        self.from.read_exact(&mut byte).map_err(|cause| match cause.kind() {
+            io::ErrorKind::UnexpectedEof => malformed("it is cut off"),
+            _ => cause.into(),
+        })?;
+        self.taken += 1;
+        Ok(byte[0])
+    }
+
+    fn varint(&mut self) -> Result<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7F) << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err(wrong("a number is longer than 64 bits"))
+    }
+
+    /// A number of 32 bits: as the decoder does, it takes no more of a longer one.
+    fn number(&mut self) -> Result<i64> {
+        let number = self.varint()?;
+        let number = (number >> 1).cast_signed() ^ -(number & 1).cast_signed();
+        let [a, b, c, d, ..] = number.to_le_bytes();
+        Ok(i64::from(i32::from_le_bytes([a, b, c, d])))
+    }
+
+    fn pass(&mut self, bytes: u64) -> Result<()> {
+        let passed = io::copy(&mut self.from.by_ref().take(bytes), &mut io::sink())?;
+        self.taken += passed;
+        if passed == bytes { Ok(()) } else { Err(malformed("it is cut off")) }
+    }
+
+    /// How many items a list has, and their type.
+    fn list(&mut self) -> Result<(u64, u8)> {
+        let head = self.byte()?;
+        let count = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
+        Ok((count, head & 15))
+    }
+
+    /// Goes through the fields of a structure at a level: `each` takes the value of the field that it is called for.
+    fn fields(&mut self, level: usize, each: &mut Each<'_, R>) -> Result<()> {
+        if level > MOST_STRUCTURES {
+            return Err(wrong("structures stand in each other at too many levels"));
+        }
+        let mut id = 0_i64;
+        loop {
+            let head = self.byte()?;
+            if head & 15 == 0 {
+                return Ok(());
+            }
+            id = if head >> 4 == 0 { self.number()? } else { id.saturating_add(i64::from(head >> 4)) };
+            each(self, id, head & 15)?;
+        }
+    }
+
+    /// Passes the value of a field.
+    fn skip(&mut self, kind: u8, level: usize) -> Result<()> {
+        match kind {
+            TRUE | FALSE => Ok(()),
+            I8 => self.pass(1),
+            4 | I32 | I64 => self.varint().map(drop),
+            DOUBLE => self.pass(8),
+            BINARY => {
+                let bytes = self.varint()?;
+                self.pass(bytes)
+            }
+            UUID => self.pass(16),
+            LIST | SET => {
+                let (count, kind) = self.list()?;
+                (0..count).try_for_each(|_| self.skip_item(kind, level + 1)).map_err(of_list)
+            }
+            MAP => {
+                let count = self.varint()?;
+                let kinds = if count == 0 { 0 } else { self.byte()? };
+                let mut pair = || {
+                    self.skip_item(kinds >> 4, level + 1)?;
+                    self.skip_item(kinds & 15, level + 1)
+                };
+                (0..count).try_for_each(|_| pair()).map_err(of_list)
+            }
+            STRUCT => self.fields(level + 1, &mut |thrift, _, kind| thrift.skip(kind, level + 1)),
+            _ => Err(malformed("a type is unknown")),
+        }
+    }
+
+    /// Passes an item of a list. The decoder does not know that a truth has a byte there; Parquet has no such lists.
+    fn skip_item(&mut self, kind: u8, level: usize) -> Result<()> {
+        match kind {
+            TRUE | FALSE => Err(wrong("there is a list of truths")),
+            _ if level > MOST_STRUCTURES => Err(wrong("lists stand in each other at too many levels")),
+            _ => self.skip(kind, level),
+        }
+    }
+}
+
+/// What the decoder has an error for.
+fn malformed(problem: &str) -> ParquetError {
+    ParquetError::EOF(problem.to_owned())
+}
+
+/// Of a list that ends too soon the decoder passes as many items as it says to have, billions of them.
+fn of_list(cause: ParquetError) -> ParquetError {
+    wrong(format!("a list does not have all of its items: {cause}"))
+}
+
+fn wrong(problem: impl Into<String>) -> ParquetError {
+    ParquetError::General(problem.into())
+}

@@ -1,0 +1,166 @@
+//! Arrow's file and stream formats, a message at a time: memory follows what there is to read, not what it declares.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_buffer::Buffer;
+use arrow_ipc::convert::try_fb_to_schema;
+use arrow_ipc::reader::{FileDecoder, read_dictionary, read_footer_length, read_record_batch};
+use arrow_ipc::{Block, Message, MessageHeader, root_as_footer, root_as_message};
+use arrow_schema::{ArrowError, SchemaRef};
+
+use crate::units::{amount, place64};
+
+/// So much is reserved for what has not been read yet.
+const RESERVED: u64 = 64 << 20;
+
+/// What stands before a message in today's form of the formats.
+const CONTINUATION: [u8; 4] = [0xFF; 4];
+
+/// The record batches of a file, by its footer.
+pub(super) struct InFile {
+    file: File,
+    schema: SchemaRef,
+    decoder: FileDecoder,
+    blocks: VecDeque<Block>,
+}
+
+impl InFile {
+    pub(super) fn open(mut file: File) -> Result<InFile, ArrowError> {
+        let mut end = [0; 10];
+        let behind = file.seek(SeekFrom::End(-10))?;
+        file.read_exact(&mut end)?;
+        let length = amount(read_footer_length(end)?);
+        let start = behind.checked_sub(length).ok_or_else(|| wrong("its footer is longer than the file"))?;
+        file.seek(SeekFrom::Start(start))?;
+        let footer = exactly(&mut file, length)?;
+        let footer = root_as_footer(&footer).map_err(wrong)?;
+        let schema = footer.schema().ok_or_else(|| wrong("its footer has no schema"))?;
+        if !schema.endianness().equals_to_target_endianness() {
+            return Err(wrong("its bytes are in another order than this machine's"));
+        }
+        let schema = Arc::new(try_fb_to_schema(schema)?);
+        let blocks = footer.recordBatches().ok_or_else(|| wrong("its footer lists no record batches"))?;
+        let mut decoder = FileDecoder::new(Arc::clone(&schema), footer.version());
+        for block in footer.dictionaries().iter().flatten() {
+            decoder.read_dictionary(block, &read_block(&mut file, block)?)?;
+        }
+        let blocks = blocks.iter().copied().collect();
+        Ok(InFile { file, schema, decoder, blocks })
+    }
+
+    pub(super) fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+        let Some(block) = self.blocks.pop_front() else { return Ok(None) };
+        self.decoder.read_record_batch(&block, &read_block(&mut self.file, &block)?)
+    }
+}
+
+/// A message of a file with its body.
+fn read_block(file: &mut File, block: &Block) -> Result<Buffer, ArrowError> {
+    let size = |declared| u64::try_from(declared).map_err(wrong);
+    let (head, body) = (size(i64::from(block.metaDataLength()))?, size(block.bodyLength())?);
+    let length = head.checked_add(body).ok_or_else(|| wrong("a message is longer than the file"))?;
+    file.seek(SeekFrom::Start(size(block.offset())?))?;
+    let bytes = exactly(file, length)?;
+    let (head, body) = bytes.split_at(place64(head));
+    let before = if head.starts_with(&CONTINUATION) { 8 } else { 4 };
+    let message = head.get(before..).ok_or_else(|| wrong("a message has no head"))?;
+    check_sizes(&root_as_message(message).map_err(wrong)?, body)?;
+    Ok(bytes.into())
+}
+
+/// The record batches of a stream, one after the other.
+pub(super) struct InStream<R> {
+    from: R,
+    schema: SchemaRef,
+    dictionaries: HashMap<i64, ArrayRef>,
+}
+
+impl<R: Read> InStream<R> {
+    pub(super) fn open(mut from: R) -> Result<InStream<R>, ArrowError> {
+        let (head, _) = read_message(&mut from)?.ok_or_else(|| wrong("it is empty"))?;
+        let schema = root_as_message(&head).map_err(wrong)?.header_as_schema();
+        let schema = schema.ok_or_else(|| wrong("it does not begin with a schema"))?;
+        let schema = Arc::new(try_fb_to_schema(schema)?);
+        Ok(InStream { from, schema, dictionaries: HashMap::new() })
+    }
+
+    pub(super) fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+        while let Some((head, body)) = read_message(&mut self.from)? {
+            let message = root_as_message(&head).map_err(wrong)?;
+            let version = message.version();
+            if let Some(batch) = message.header_as_record_batch() {
+                let schema = Arc::clone(&self.schema);
+                return read_record_batch(&body, batch, schema, &self.dictionaries, None, &version).map(Some);
+            }
+            let dictionary = message.header_as_dictionary_batch();
+            let dictionary =
+                dictionary.ok_or_else(|| wrong("a message holds neither rows nor a dictionary"))?;
+            read_dictionary(&body, dictionary, &self.schema, &mut self.dictionaries, &version)?;
+        }
+        Ok(None)
+    }
+}
+
+/// The head of the next message of a stream, and its body; `None` at the end.
+fn read_message(from: &mut impl Read) -> Result<Option<(Vec<u8>, Buffer)>, ArrowError> {
+    let mut length = [0; 4];
+    match from.read_exact(&mut length) {
+        // A stream may end without a mark.
+        Err(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        read => read?,
+    }
+    if length == CONTINUATION {
+        from.read_exact(&mut length)?;
+    }
+    let head = match u64::try_from(i32::from_le_bytes(length)).map_err(wrong)? {
+        0 => return Ok(None),
+        length => exactly(from, length)?,
+    };
+    let message = root_as_message(&head).map_err(wrong)?;
+    let body = exactly(from, u64::try_from(message.bodyLength()).map_err(wrong)?)?;
+    check_sizes(&message, &body)?;
+    Ok(Some((head, body.into())))
+}
+
+/// So many bytes, for which room is made as they come.
+fn exactly(from: &mut impl Read, length: u64) -> Result<Vec<u8>, ArrowError> {
+    let mut bytes = Vec::with_capacity(place64(length.min(RESERVED)));
+    if amount(from.take(length).read_to_end(&mut bytes)?) < length {
+        return Err(wrong("it is cut off"));
+    }
+    Ok(bytes)
+}
+
+/// Refuses a body of which a part says to have more bytes decompressed than can be had: the decoder makes room for
+/// what they say, and has no error for a lack of it.
+fn check_sizes(message: &Message<'_>, body: &[u8]) -> Result<(), ArrowError> {
+    let batch = match message.header_type() {
+        MessageHeader::DictionaryBatch => message.header_as_dictionary_batch().and_then(|batch| batch.data()),
+        _ => message.header_as_record_batch(),
+    };
+    let compressed = batch.filter(|batch| batch.compression().is_some());
+    for part in compressed.and_then(|batch| batch.buffers()).iter().flatten() {
+        let at = usize::try_from(part.offset()).map_err(wrong)?;
+        let Some(size) = body.get(at..).and_then(|rest| rest.first_chunk()) else { continue };
+        // Negative is a part that is not compressed.
+        let size = usize::try_from(i64::from_le_bytes(*size)).unwrap_or(0);
+        Vec::<u8>::new().try_reserve_exact(size).map_err(wrong)?;
+    }
+    Ok(())
+}
+
+fn wrong(problem: impl ToString) -> ArrowError {
+    ArrowError::IpcError(problem.to_string())
+}
