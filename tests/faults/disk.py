@@ -1,0 +1,87 @@
+"""Fills the disk: by a limit to the size of files, and by a small file system where one can be mounted.
+
+The job must end with code 7 and say why, leave nothing half-written, and come to the same files when there is room.
+"""
+
+import contextlib
+import resource
+import subprocess
+from functools import partial
+
+import jobs
+from scene import Scene
+
+FULL = 7
+# Parts of the largest file that may be written, and of all files that there is room for.
+PARTS = [0, 0.02, 0.2, 0.5, 0.8, 0.97]
+
+
+def check(setting):
+    for job in jobs.large(setting):
+        scene = Scene(setting, "disk", job)
+        scene.leave_alone()
+        parts = PARTS[1::2] if setting.given.quick else PARTS
+        full = limited(scene, parts)
+        scene.must(full >= len(parts) / 2, "limits to the size of files are not reached")
+        yield f"{job.name}: {full} limits to the size of files reached"
+        try:
+            with mounted(scene.folder / job.roots[-1]):
+                full = within_small_file_systems(scene, parts)
+        except PermissionError as refusal:
+            yield f"{job.name}: SKIPPED full file systems, since none can be mounted: {str(refusal).strip()}"
+            continue
+        scene.must(full >= len(parts) / 2, "the small file systems are not full")
+        yield f"{job.name}: {full} file systems full"
+
+
+def limited(scene, parts):
+    """Runs with limits to the size of a file; gives how many of these were reached."""
+    largest, full = max(scene.sizes.values()), 0
+    for part in parts:
+        limit = int(part * largest)
+        ended = scene.run(preexec_fn=partial(resource.setrlimit, resource.RLIMIT_FSIZE, (limit, limit)))
+        full += judge(scene, f"with files of {limit} bytes at most (RLIMIT_FSIZE)", ended)
+    return full
+
+
+def within_small_file_systems(scene, parts):
+    """Runs with little room in the output folder, and then with enough; gives how often there was too little."""
+    total, full = sum(scene.sizes.values()), 0
+    for part in parts:
+        room = max(4096, int(part * total))
+        resize(scene.folder / scene.job.roots[-1], room)
+        ended = scene.run()
+        resize(scene.folder / scene.job.roots[-1], 100 * total)
+        full += judge(scene, f"with a file system of {room} bytes", ended)
+    return full
+
+
+def judge(scene, what, ended):
+    """Looks at a run that may have met the limit, and runs again without; gives whether it met it."""
+    scene.must(ended.code in (0, FULL), what, ended)
+    says = "too large" in ended.said or "No space left" in ended.said
+    scene.must(ended.code == 0 or says, f"{what}: it does not say that the disk is full", ended)
+    scene.compare(what, ended, whole=ended.code == 0)
+    scene.clean(what, ended)
+    scene.resume(what)
+    scene.clear()
+    scene.figures["full disks"] += ended.code == FULL
+    return ended.code == FULL
+
+
+@contextlib.contextmanager
+def mounted(folder):
+    """A file system of its own for a folder, which not every user may have."""
+    folder.mkdir(exist_ok=True)
+    try:
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", folder], check=True, capture_output=True, text=True)
+    except (FileNotFoundError, subprocess.CalledProcessError) as refusal:
+        raise PermissionError(getattr(refusal, "stderr", refusal)) from refusal
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def resize(folder, size):
+    subprocess.run(["mount", "-o", f"remount,size={size}", folder], check=True)

@@ -1,0 +1,158 @@
+"""The jobs that are disturbed: small ones for faults at each operation, and larger ones for faults at any moment."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hub import DATASET, SLOW
+
+SMALL_RECIPE = """
+[[source]]
+uri = "demo:verse?lines=3000&seed=3"
+column = "line"
+[[source]]
+uri = "text.jsonl"
+column = "line"
+weight = 0.5
+[train]
+vocab_size = [400, 500]
+special_tokens = ["<|endoftext|>"]
+formats = ["hf", "tiktoken", "minbpe"]
+[encode]
+eos = "<|endoftext|>"
+[output]
+dir = "out"
+file_text_bytes = 100_000
+[run]
+threads = 1
+"""
+
+LARGE_RECIPE = """
+[source]
+uri = "demo:verse?lines={lines}&seed=3"
+column = "line"
+[sample]
+take = 20000
+[train]
+vocab_size = 600
+special_tokens = ["<|endoftext|>"]
+[encode]
+documents = "all"
+columns = ["gutenberg_id"]
+eos = "<|endoftext|>"
+[output]
+dir = "out"
+file_text_bytes = {file_bytes}
+"""
+
+
+def nothing(_):
+    """No input, and no variables."""
+    return {}
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command, and what it needs and gives."""
+
+    name: str
+    # Words after the program's name.
+    arguments: list[str]
+    # Makes the input in a folder, and gives the variables that the program wants.
+    prepare: Callable = nothing
+    # Looks at what an undisturbed run wrote and said, beside its exit code.
+    check: Callable = lambda scene, said: None
+    # The folders that it writes into.
+    roots: tuple[str, ...] = ("out",)
+    # It holds the lock of its output folder, and removes there what a killed run left.
+    owns_folder: bool = False
+
+
+def lines_of_words(rows):
+    """Text with words that come again and others that do not."""
+    return "".join(f"row {n} of {n % 97} and {n * n % 31} words, {n * 2654435761 % 4096:x}\n" for n in range(rows))
+
+
+def write_text(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(lines_of_words(rows))
+
+
+def run(name, recipe, rows=0):
+    def prepare(folder):
+        (folder / "recipe.toml").write_text(recipe)
+        texts = lines_of_words(rows).splitlines()
+        (folder / "text.jsonl").write_text("".join(json.dumps({"line": line}) + "\n" for line in texts))
+        return {}
+
+    return Job(name, ["run", "recipe.toml", "-q"], prepare, owns_folder=True)
+
+
+def train(rows, *more):
+    settings = ["--documents", "line", "--split", "gpt2", "--special-token", "<|endoftext|>", "--vocab-size", "300,400"]
+    formats = ["--formats", "hf,tiktoken,minbpe,gpt2"]
+    arguments = ["train", "texts/*.txt", *settings, *formats, "-o", "out", "-q", *more]
+
+    def prepare(folder):
+        write_text(folder / "texts/a.txt", rows)
+        write_text(folder / "texts/b.txt", rows // 2)
+        return {}
+
+    return Job("train", arguments, prepare)
+
+
+def count(name, source, memory, prepare=nothing, more=()):
+    """Counts different words, and that on disk if there is a limit of memory that is too small for them."""
+    limit = ["--memory", memory] if memory else []
+
+    def spilled(scene, said):
+        spills = json.loads(said)["spills"]
+        scene.must(not memory or spills > 2, f"{spills} sorted runs went to disk, too few to prove anything")
+
+    arguments = ["count", source, *limit, "--split", "gpt2", "-o", "out/counts.parquet", "--json", "-q", *more]
+    return Job(name, arguments, prepare, spilled)
+
+
+def generated(words):
+    """A source of so many different words, in the order of their numbers."""
+    return f"demo:words?distinct={words}&lines={words // 4}"
+
+
+def download(hubs, rows, *more):
+    """Brings a dataset from a hub into a cache and learns from it."""
+    arguments = ["train", f"hf://datasets/{DATASET}/*.txt", "--documents", "line", "--merges", "40", "-o", "out", "-q"]
+
+    def prepare(folder):
+        write_text(folder / "hub/long.txt", rows)
+        write_text(folder / "hub/short.txt", 100)
+        return {"HF_ENDPOINT": hubs.serve(folder / "hub", SLOW), "HF_HOME": str(folder / "hf")}
+
+    def arrived(scene, _):
+        blobs = {digest for name, digest in scene.expected.items() if "/blobs/" in name}
+        served = {hashlib.sha256(path.read_bytes()).hexdigest() for path in (scene.folder / "hub").iterdir()}
+        scene.must(blobs == served, "the cache does not hold what the hub has")
+
+    return Job("download", arguments + list(more), prepare, arrived, roots=("out", "hf"))
+
+
+def small(setting):
+    """As few operations as show every kind of them, on one thread."""
+    one = ["--threads", "1"]
+    return [
+        run("run", SMALL_RECIPE, rows=2000),
+        train(200, *one),
+        count("count", generated(24_000), "4MB", more=["--column", "line", *one]),
+        download(setting.hubs, 4_000, *one),
+    ]
+
+
+def large(setting):
+    """About a second each, on all cores; a third of it where all should be quick."""
+    part = 3 if setting.given.quick else 1
+    return [
+        train(300_000 // part),
+        count("count", generated(400_000 // part), "20MB", more=["--column", "line"]),
+        run("encode", LARGE_RECIPE.format(lines=900_000 // part, file_bytes=20_000_000 // part)),
+        download(setting.hubs, 400_000 // part),
+    ]

@@ -1,0 +1,51 @@
+"""Kills jobs at random moments with SIGKILL, goes on from what they left, and compares all files each time."""
+
+import signal
+import subprocess
+
+import jobs
+from scene import Scene
+
+# How often the same command is given to its end after a kill, rather than killed again.
+RESUMED = 0.25
+
+
+def check(setting):
+    every = jobs.large(setting)
+    for number, job in enumerate(every):
+        # What does not divide evenly goes to the first.
+        kills = len(range(number, setting.given.kills, len(every)))
+        scene = Scene(setting, "kills", job)
+        scene.leave_alone()
+        yield of_job(scene, setting.draws("kills", job.name), kills)
+
+
+def of_job(scene, draws, kills):
+    done = unkilled = 0
+    before = scene.figures["resumes"]
+    while done < kills:
+        # A little longer than a whole run, so that its last moments are met as well.
+        seconds = draws.uniform(0, 1.05 * scene.seconds)
+        ended = killed_after(scene, seconds)
+        what = f"with SIGKILL after {seconds:.3f} s, kill {done + 1}"
+        if ended.code == -signal.SIGKILL:
+            done += 1
+            scene.figures["kills"] += 1
+        else:
+            unkilled += 1
+            scene.must(ended.code == 0, what, ended)
+        whole = scene.compare(what, ended, whole=ended.code == 0)
+        if whole or done == kills or draws.random() < RESUMED:
+            scene.resume(what)
+            scene.clear()
+    resumes = scene.figures["resumes"] - before
+    return f"{scene.job.name}: {done} kills within {scene.seconds:.2f} s, {unkilled} came too late, {resumes} resumed"
+
+
+def killed_after(scene, seconds):
+    process = scene.start()
+    try:
+        process.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    return scene.end(process)

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Disturbs the program in all ways that are not its fault, and looks each time whether a wrong file is left and whether
+the same command then comes to the files of an undisturbed run. Ends with 1 at the first wrong thing, and keeps its files.
+
+    tests/faults/run.py [--program target/release/tokenmill] [--kills 200] [--step N] [--quick] [CHECK ...]
+
+    operations  each operation on files fails once (or every --step-th), and the job is killed before each that writes,
+                by strace
+    kills       SIGKILL at random moments
+    disk        limits to the size of files, and full file systems where this user may mount one
+    interrupt   SIGINT and SIGTERM at random moments
+    memory      more than fits --memory
+    writers     two processes on one output folder
+
+The jobs are a recipe that trains and encodes, `train`, `count` with sorted runs on disk, and a download from a hub on
+loopback. What is drawn at random depends on --seed; at which instruction a signal arrives, on the machine. Needs Linux,
+Python 3.11, the release program and, for the hub, `cargo build --release --example fake_hub`, which is done if need be.
+"""
+
+import argparse
+import importlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from hub import Hubs
+from scene import Setting, Wrong
+
+CHECKS = ["operations", "kills", "disk", "interrupt", "memory", "writers"]
+# What a check that has not failed did not find.
+NOTHING = ["wrong files", "lost or doubled rows"]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", type=Path, default=ROOT / "target/release/tokenmill")
+    parser.add_argument("--kills", type=int, default=200, help="in all, dealt out over the jobs (default: 200)")
+    parser.add_argument("--interrupts", type=int, default=20, help="likewise (default: 20)")
+    parser.add_argument("--writers", type=int, default=10, help="pairs for each job (default: 10)")
+    parser.add_argument("--step", type=int, default=1, help="disturb every so manieth operation only (default: 1)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--quick", action="store_true", help="a little of everything, within a minute")
+    parser.add_argument("checks", nargs="*", metavar="CHECK", help=f"of {', '.join(CHECKS)} (default: all)")
+    given = parser.parse_args()
+    if unknown := set(given.checks) - set(CHECKS):
+        parser.error(f"there is no check {', '.join(sorted(unknown))}")
+    if given.quick:
+        given.kills, given.interrupts, given.writers, given.step = 12, 4, 1, 40
+    return given
+
+
+def fake_hub():
+    program = ROOT / "target/release/examples/fake_hub"
+    if not program.exists():
+        subprocess.run(["cargo", "build", "--release", "--example", "fake_hub"], cwd=ROOT, check=True)
+    return program
+
+
+def main():
+    given = arguments()
+    scratch = Path(tempfile.mkdtemp(prefix="tokenmill-faults-"))
+    # A copy: the program may be built anew meanwhile.
+    program = Path(shutil.copy2(given.program.resolve(strict=True), scratch / "tokenmill"))
+    hubs = Hubs(fake_hub())
+    setting = Setting(program, scratch, hubs, given)
+    try:
+        for name in given.checks or CHECKS:
+            go(name, setting)
+    except Wrong as wrong:
+        sys.exit(f"WRONG: {wrong}\n  its files are kept in {scratch}")
+    finally:
+        hubs.end()
+    shutil.rmtree(scratch)
+    tell(sum((scene.figures for scene in setting.scenes), Counter()))
+
+
+def go(name, setting):
+    started = time.monotonic()
+    for line in importlib.import_module(name).check(setting):
+        print(f"  {name}: {line} ({time.monotonic() - started:.1f} s)", flush=True)
+        started = time.monotonic()
+
+
+def tell(figures):
+    width = max(len(f"{count:,}") for count in figures.values())
+    for what in [*sorted(figures), *NOTHING]:
+        print(f"{figures[what]:{width},} {what}")
+
+
+if __name__ == "__main__":
+    main()
