@@ -30,7 +30,7 @@ def of_job(scene, draws, kills):
         what = f"with SIGKILL after {seconds:.3f} s, kill {done + 1}"
         if ended.code == -signal.SIGKILL:
             done += 1
-            scene.figures["kills"] += 1
+            scene.figures["kills at random moments"] += 1
         else:
             unkilled += 1
             scene.must(ended.code == 0, what, ended)

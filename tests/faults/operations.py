@@ -45,7 +45,8 @@ def check(setting):
         for number in range(AT_ONCE):
             scenes.put(scene := Scene(setting, f"operations-{number}", job))
             scene.leave_alone()
-        failed = of_job(scenes, list(operations(scene))[:: setting.given.step])
+        step = setting.given.step
+        failed = of_job(scenes, list(operations(scene))[step // 2 :: step])
         kinds = ", ".join(f"{call} {count}" for call, count in sorted(failed.items()))
         yield f"{job.name}: {failed.total()} failed or met a kill ({kinds})"
 
@@ -101,7 +102,7 @@ def fail(scene, call, fault, number):
         judge(scene, what, ended, call, fault)
     scene.resume(what)
     scene.clear()
-    scene.figures["kills" if fault == KILL else "operations failed"] += happened
+    scene.figures["kills before operations" if fault == KILL else "operations failed"] += happened
     return happened
 
 

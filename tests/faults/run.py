@@ -31,6 +31,9 @@ from hub import Hubs
 from scene import Setting, Wrong
 
 CHECKS = ["operations", "kills", "disk", "interrupt", "memory", "writers"]
+# How much is tried.
+FULL = {"kills": 200, "interrupts": 20, "writers": 10, "step": 1}
+QUICK = {"kills": 12, "interrupts": 4, "writers": 1, "step": 40}
 # What a check that has not failed did not find.
 NOTHING = ["wrong files", "lost or doubled rows"]
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,18 +42,19 @@ ROOT = Path(__file__).resolve().parents[2]
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=Path, default=ROOT / "target/release/tokenmill")
-    parser.add_argument("--kills", type=int, default=200, help="in all, dealt out over the jobs (default: 200)")
-    parser.add_argument("--interrupts", type=int, default=20, help="likewise (default: 20)")
-    parser.add_argument("--writers", type=int, default=10, help="pairs for each job (default: 10)")
-    parser.add_argument("--step", type=int, default=1, help="disturb every so manieth operation only (default: 1)")
+    parser.add_argument("--kills", type=int, help="in all, dealt out over the jobs (200)")
+    parser.add_argument("--interrupts", type=int, help="likewise (20)")
+    parser.add_argument("--writers", type=int, help="pairs for each job (10)")
+    parser.add_argument("--step", type=int, help="disturb one of so many operations (1: every one)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--quick", action="store_true", help="a little of everything, within a minute")
+    parser.add_argument("--quick", action="store_true", help="smaller jobs, and a little of everything")
     parser.add_argument("checks", nargs="*", metavar="CHECK", help=f"of {', '.join(CHECKS)} (default: all)")
     given = parser.parse_args()
     if unknown := set(given.checks) - set(CHECKS):
         parser.error(f"there is no check {', '.join(sorted(unknown))}")
-    if given.quick:
-        given.kills, given.interrupts, given.writers, given.step = 12, 4, 1, 40
+    for name, amount in (QUICK if given.quick else FULL).items():
+        if getattr(given, name) is None:
+            setattr(given, name, amount)
     return given
 
 

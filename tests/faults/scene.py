@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import time
 from argparse import Namespace
@@ -19,7 +20,7 @@ from hub import DATASET, Hubs
 # What tells times is not compared, but must be whole.
 REPORTS = {"report.json", "report.html"}
 # What a message can be of beside files of the job.
-NAMES = ["standard output", "signals", "hf://", DATASET, "current directory"]
+NAMES = ["standard output", "signals", "hf://", DATASET]
 # No run of these jobs takes longer, whatever happens to it.
 PATIENCE = 300
 
@@ -82,8 +83,9 @@ class Scene:
 
     def start(self, *prefix, **more):
         """Begins the job; `prefix` is a program that runs it."""
-        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(self.command(*prefix), cwd=self.folder, env=self.variables, **pipes, **more)
+        more |= {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        # In a group of its own, so that a program that runs it does not outlive it.
+        return subprocess.Popen(self.command(*prefix), cwd=self.folder, env=self.variables, process_group=0, **more)
 
     def run(self, *prefix, **more):
         begun = time.monotonic()
@@ -95,7 +97,7 @@ class Scene:
         try:
             out, said = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
             self.must(False, f"it did not end within {PATIENCE} s")
         seconds = time.monotonic() - begun
@@ -167,7 +169,7 @@ class Scene:
 
     def names_something(self, said):
         """Whether a message says of which input, output or other thing it speaks."""
-        names = [path.name for path in self.folder.iterdir()] + [*NAMES]
+        names = [path.name for path in self.folder.iterdir()] + NAMES
         return any(re.search(rf"(?<!\w){re.escape(name)}", said) for name in names)
 
     def must(self, right, what, ended=None):
