@@ -59,7 +59,8 @@ def limited(setting):
     def count(name, memory, prepare):
         return Scene(setting, "memory", jobs.count(name, "words.txt", memory, prepare, more=["--threads", "2"]))
 
-    free, scene = count("free", None, words), count("limited", f"{LIMIT // MB}MB", the_same)
+    free = count("free", None, words)
+    scene = count("limited", f"{LIMIT // MB}MB", the_same)
     without = peak(free)
     scene.expected = free.found()
     with_limit = peak(scene)

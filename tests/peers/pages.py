@@ -27,6 +27,8 @@ dir = "pages"
 """
 # Width, and whether it is dark.
 WINDOWS = [(1200, False), (1200, True), (500, False)]
+# A window that shows all of a page.
+HEIGHT = 9000
 
 
 class Page(HTMLParser):
@@ -89,11 +91,12 @@ def check_windows(browser, page, scratch):
     for width, dark in WINDOWS:
         shot = scratch / f"{page.stem}-{width}-{'dark' if dark else 'light'}.png"
         scheme = ["--blink-settings=preferredColorScheme=0"] if dark else []
-        browse(browser, page, f"--window-size={width},1200", f"--screenshot={shot}", *scheme)
+        browse(browser, page, f"--window-size={width},{HEIGHT}", f"--screenshot={shot}", *scheme)
         pixels = np.asarray(Image.open(shot).convert("RGB"))
         paper = pixels[0, 0]
-        assert pixels.shape == (1200, width, 3) and (paper.mean() < 64) == dark, (shot, pixels.shape, paper)
+        assert pixels.shape == (HEIGHT, width, 3) and (paper.mean() < 64) == dark, (shot, pixels.shape, paper)
         assert (pixels != paper).any(), shot
+        assert (pixels[-1] == paper).all(), f"{shot} does not show all of the page"
         # Nothing is cut off at the right: the margin is paper all the way down.
         assert (pixels[:, -4:] == paper).all(), shot
 
