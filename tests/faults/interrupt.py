@@ -6,7 +6,6 @@ import subprocess
 import time
 
 import jobs
-from scene import Scene
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 # The most seconds that an interrupted run may take to end.
@@ -14,12 +13,8 @@ SOON = 5
 
 
 def check(setting):
-    every = jobs.large(setting)
-    for number, job in enumerate(every):
-        interrupts = len(range(number, setting.given.interrupts, len(every)))
-        scene = Scene(setting, "interrupt", job)
-        scene.leave_alone()
-        yield of_job(scene, setting.draws("interrupt", job.name), interrupts)
+    for scene, draws, interrupts in jobs.dealt_out(setting, "interrupt", setting.given.interrupts):
+        yield of_job(scene, draws, interrupts)
 
 
 def of_job(scene, draws, interrupts):

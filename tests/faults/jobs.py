@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hub import DATASET, SLOW
+from scene import Scene
 
 SMALL_RECIPE = """
 [[source]]
@@ -158,3 +159,13 @@ def large(setting):
         run("encode", LARGE_RECIPE.format(lines=900_000 // part, file_bytes=20_000_000 // part)),
         download(setting.hubs, 400_000 // part, *two),
     ]
+
+
+def dealt_out(setting, check, many):
+    """The large jobs, each left alone once, with random numbers and its share; what does not divide evenly goes to the
+    first."""
+    every = large(setting)
+    for number, job in enumerate(every):
+        scene = Scene(setting, check, job)
+        scene.leave_alone()
+        yield scene, setting.draws(check, job.name), len(range(number, many, len(every)))

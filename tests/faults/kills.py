@@ -4,20 +4,14 @@ import signal
 import subprocess
 
 import jobs
-from scene import Scene
 
 # How often the same command is given to its end after a kill, rather than killed again.
 RESUMED = 0.25
 
 
 def check(setting):
-    every = jobs.large(setting)
-    for number, job in enumerate(every):
-        # What does not divide evenly goes to the first.
-        kills = len(range(number, setting.given.kills, len(every)))
-        scene = Scene(setting, "kills", job)
-        scene.leave_alone()
-        yield of_job(scene, setting.draws("kills", job.name), kills)
+    for scene, draws, kills in jobs.dealt_out(setting, "kills", setting.given.kills):
+        yield of_job(scene, draws, kills)
 
 
 def of_job(scene, draws, kills):
