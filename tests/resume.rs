@@ -125,7 +125,8 @@ fn a_killed_run_is_gone_on_with() {
     let said = finish(folder.path());
     assert!(said.contains("the tokenizer of an earlier run is there"), "{said}");
     // Both, if the second was done before the run could be killed for the first.
-    let files_there = |number| said.contains(&format!("going on where an earlier run ended: {number} data files"));
+    let files_there =
+        |number| said.contains(&format!("going on where an earlier run ended: {number} data files"));
     assert!(files_there(1) || files_there(2), "{said}");
     let (expected, found) = (files(&whole.path().join("out")), files(&folder.path().join("out")));
     assert!(expected.keys().eq(found.keys()), "{:?}", found.keys());
