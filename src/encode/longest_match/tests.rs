@@ -2,7 +2,6 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::costly::one_case_in;
 use crate::count::PieceCounts;
 use crate::encode::tests::{decoded, text};
 use crate::encode::{EncodeConfig, Encoder, Method, reference};
@@ -17,8 +16,7 @@ const TIE_RULES: [TieBreak; 5] =
 
 /// Vocabularies of all sizes, learned from several texts by any rule; some go on from the list of others.
 fn learned() -> impl Strategy<Value = Vocabulary> {
-    // Learning a large one by the reference takes long.
-    let size = prop_oneof![3 => 0..20usize, 4 => 20..100usize, 1 => 100..400usize];
+    let size = prop_oneof![0..20usize, 20..100usize, 100..400usize];
     let longest = prop_oneof![Just(None), (2..12usize).prop_map(Some)];
     let ties = proptest::sample::select(TIE_RULES.as_slice());
     (vec(text(), 1..5), size, longest, ties, 0..=1usize).prop_map(|(texts, size, longest, ties, base)| {
@@ -79,10 +77,39 @@ proptest! {
         prop_assert_eq!(Method::of(&crate::vocab::check(&vocabulary)), Method::LongestMatches);
         let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("valid");
         let mut worker = encoder.worker();
-        for text in &texts {
+        for text in texts.iter().chain(&texts) {
             let ids = worker.encode(text).expect("any bytes encode");
             prop_assert_eq!(ids, reference::encode_piece(&vocabulary, text));
             prop_assert_eq!(&decoded(&vocabulary, ids), text);
+        }
+    }
+
+    #[test]
+    fn tokens_fit_if_they_encode_to_themselves(
+        vocabulary in learned(),
+        pairs in vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 60),
+    ) {
+        let matches = matches(&vocabulary);
+        // From the letters on, since most bytes are in no merge.
+        let letters = b"ab c".iter().map(|&letter| TokenId::from_index(usize::from(letter)));
+        let ids: Vec<TokenId> =
+            letters.chain(vocabulary.merges().iter().map(|merge| merge.result)).collect();
+        let token = |index: prop::sample::Index| *index.get(&ids);
+        for (left, right) in pairs {
+            let (left, right) = (token(left), token(right));
+            let bytes = |id| vocabulary.bytes(id).expect("in use");
+            let alone = reference::merge_piece(&vocabulary, &[bytes(left), bytes(right)].concat()) == [left, right];
+            prop_assert_eq!(matches.fit(left.get(), right.get()), alone, "{} {}", left, right);
+        }
+    }
+
+    #[test]
+    fn the_longest_token_is_found((vocabulary, texts) in with_texts()) {
+        let matches = matches(&vocabulary);
+        for (text, at) in texts.iter().flat_map(|text| (0..text.len()).map(move |at| (text, at))) {
+            let text = &text[at..];
+            let (length, token) = longest(&vocabulary, text);
+            prop_assert_eq!(matches.longest(text), (token, length));
         }
     }
 
@@ -97,50 +124,14 @@ proptest! {
             prop_assert!(!fit || matches.can_follow(left, first), "{} {}", left, right);
         }
     }
-}
 
-#[test]
-fn tokens_fit_if_they_encode_to_themselves() {
-    let indices = (any::<prop::sample::Index>(), any::<prop::sample::Index>());
-    one_case_in(4, &(learned(), vec(indices, 60)), |(vocabulary, pairs)| {
-        let matches = matches(&vocabulary);
-        // From the letters on, since most bytes are in no merge.
-        let letters = b"ab c".iter().map(|&letter| TokenId::from_index(usize::from(letter)));
-        let ids: Vec<TokenId> = letters.chain(vocabulary.merges().iter().map(|merge| merge.result)).collect();
-        let token = |index: prop::sample::Index| *index.get(&ids);
-        for (left, right) in pairs {
-            let (left, right) = (token(left), token(right));
-            let bytes = |id| vocabulary.bytes(id).expect("in use");
-            let both = [bytes(left), bytes(right)].concat();
-            let alone = reference::merge_piece(&vocabulary, &both) == [left, right];
-            prop_assert_eq!(matches.fit(left.get(), right.get()), alone, "{} {}", left, right);
-        }
-        Ok(())
-    });
-}
-
-#[test]
-fn the_longest_token_is_found() {
-    one_case_in(4, &with_texts(), |(vocabulary, texts)| {
-        let matches = matches(&vocabulary);
-        for (text, at) in texts.iter().flat_map(|text| (0..text.len()).map(move |at| (text, at))) {
-            let text = &text[at..];
-            let (length, token) = longest(&vocabulary, text);
-            prop_assert_eq!(matches.longest(text), (token, length));
-        }
-        Ok(())
-    });
-}
-
-#[test]
-fn encodings_of_parts_are_joined_exactly() {
-    one_case_in(2, &(with_texts(), 1..40usize), |((vocabulary, texts), length)| {
+    #[test]
+    fn encodings_of_parts_are_joined_exactly((vocabulary, texts) in with_texts(), length in 1..40usize) {
         for text in texts.iter().filter(|text| !text.is_empty()) {
             let ends: Vec<usize> = (length..text.len()).step_by(length).chain([text.len()]).collect();
             prop_assert_eq!(in_parts(&vocabulary, text, &ends), reference::encode_piece(&vocabulary, text));
         }
-        Ok(())
-    });
+    }
 }
 
 /// Encodes the parts of a text that end at these places each on its own, and joins them.
