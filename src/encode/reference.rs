@@ -1,5 +1,7 @@
 //! The definition of encoding, to be checked by eye: what every faster way must equal.
 
+use rustc_hash::FxHashMap;
+
 use crate::units::TokenId;
 use crate::vocab::Vocabulary;
 
@@ -12,13 +14,16 @@ pub fn encode_piece(vocabulary: &Vocabulary, piece: &[u8]) -> Vec<TokenId> {
 }
 
 /// While any adjacent pair is in the merge list, merges the pair of lowest rank, the leftmost among
-/// equals. Quadratic, and slower still with many merges.
+/// equals. Quadratic.
 pub fn merge_piece(vocabulary: &Vocabulary, piece: &[u8]) -> Vec<TokenId> {
+    let mut merges = FxHashMap::default();
+    for merge in vocabulary.merges() {
+        merges.entry((merge.left, merge.right)).or_insert(merge);
+    }
     let mut ids: Vec<TokenId> = piece.iter().map(|&byte| vocabulary.byte_ids()[usize::from(byte)]).collect();
     loop {
         let candidates = ids.array_windows().enumerate().filter_map(|(at, &[left, right])| {
-            let merge =
-                vocabulary.merges().iter().find(|merge| (merge.left, merge.right) == (left, right))?;
+            let merge = merges.get(&(left, right))?;
             Some((merge.rank, at, merge.result))
         });
         match candidates.min() {

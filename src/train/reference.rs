@@ -4,7 +4,8 @@
 //! with merges × text.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+
+use rustc_hash::FxHashMap;
 
 use super::score::Measures;
 use super::{HistoryPoint, Learned, Merge, Merges, Score, TieBreak, TrainConfig};
@@ -57,7 +58,7 @@ fn best_pair(
     tokens: &[Vec<u8>],
     config: &TrainConfig,
 ) -> Option<((u32, u32), u64)> {
-    let mut counts: HashMap<(u32, u32), (u64, usize)> = HashMap::new();
+    let mut counts: FxHashMap<(u32, u32), (u64, usize)> = FxHashMap::default();
     let mut place_in_text = 0;
     for (sequence, weight) in sequences {
         for pair in sequence.windows(2) {
