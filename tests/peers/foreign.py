@@ -5,6 +5,8 @@ import json
 import random
 import shutil
 import unicodedata
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import tiktoken
@@ -19,6 +21,7 @@ from ids import equal, training_strings
 VOCAB_SIZE = 2_000
 REAL_BYTES = 1_000_000
 RANKS = ["r50k_base", "p50k_base", "cl100k_base", "o200k_base"]
+PROCESSES = 2
 
 
 def check(setting):
@@ -28,19 +31,24 @@ def check(setting):
     folder = setting.train("foreign-merges", corpus, "--vocab-size", VOCAB_SIZE, "--split", "gpt4")
     trained = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
     texts = varied() + real(setting)
-    for name, family in families.families():
-        path = setting.scratch / f"foreign-{name.replace(' ', '-')}" / "tokenizer.json"
-        path.parent.mkdir()
-        path.write_text(json.dumps(families.file(trained, family)), encoding="utf-8")
-        tokenizer = Tokenizer.from_file(str(path))
-        documents = with_added(texts, [token["content"] for token in family["added"]])
-        for policy in ("text", "allow"):
-            ours = setting.encode(f"{path.parent.name}-{policy}", documents, path.parent, "--special", policy)
-            tokenizer.encode_special_tokens = policy == "text"
-            theirs = [encoding.ids for encoding in tokenizer.encode_batch(documents, add_special_tokens=False)]
-            equal(f"{name}, specials {policy}", documents, ours, theirs)
-        yield f"{name}: {len(documents)} strings equal in tokenizers, special tokens as text and found"
+    with ProcessPoolExecutor(PROCESSES) as pool:
+        yield from pool.map(partial(compare, setting, trained, texts), families.families())
     yield from rank_files(setting, texts)
+
+
+def compare(setting, trained, texts, named):
+    name, family = named
+    path = setting.scratch / f"foreign-{name.replace(' ', '-')}" / "tokenizer.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(families.file(trained, family)), encoding="utf-8")
+    tokenizer = Tokenizer.from_file(str(path))
+    documents = with_added(texts, [token["content"] for token in family["added"]])
+    for policy in ("text", "allow"):
+        ours = setting.encode(f"{path.parent.name}-{policy}", documents, path.parent, "--special", policy)
+        tokenizer.encode_special_tokens = policy == "text"
+        theirs = [encoding.ids for encoding in tokenizer.encode_batch(documents, add_special_tokens=False)]
+        equal(f"{name}, specials {policy}", documents, ours, theirs)
+    return f"{name}: {len(documents)} strings equal in tokenizers, special tokens as text and found"
 
 
 def varied():
