@@ -104,6 +104,12 @@ impl Key {
         }
     }
 
+    /// Whether both are keys of the same piece. An arena, far from here, is looked into only where hashes are equal.
+    #[inline]
+    pub(super) fn same(self, other: Key, arenas: &[Arena]) -> bool {
+        self.low == other.low && self.is(other, other.long_bytes(arenas), arenas)
+    }
+
     /// The order of the pieces' bytes.
     #[inline]
     pub(super) fn compare(self, other: Key, arenas: &[Arena]) -> Ordering {

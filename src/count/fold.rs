@@ -15,18 +15,18 @@ const SHARE: usize = 16 << 10;
 /// Sums tables, and brings their pieces into the order of first appearance.
 ///
 /// The largest table takes the others in, so that hardly any memory is touched that was not before.
-pub(super) fn fold(tables: Vec<PieceTable>) -> Result<PieceCounts> {
+pub(super) fn fold(mut tables: Vec<PieceTable>) -> Result<PieceCounts> {
+    if let Some(largest) = (0..tables.len()).max_by_key(|&number| tables[number].slots.used()) {
+        tables.swap(0, largest);
+    }
     let (slots, arenas): (Vec<Slots>, Vec<Arena>) =
         tables.into_iter().map(|table| (table.slots, table.arena)).unzip();
-    let mut numbered: Vec<(u16, Slots)> = (0..).zip(slots).collect();
-    let Some(largest) = (0..numbered.len()).max_by_key(|&number| numbered[number].1.used()) else {
+    let mut numbered = (0..).zip(slots);
+    let Some((_, mut sum)) = numbered.next() else {
         return Ok(PieceCounts::new());
     };
-    let (arena, mut sum) = numbered.swap_remove(largest);
-    sum.name_arena(arena);
-    for (arena, mut slots) in numbered {
-        slots.name_arena(arena);
-        sum.take_in(slots, &arenas)?;
+    for (arena, slots) in numbered {
+        sum.take_in(slots, arena, &arenas)?;
     }
     let mut entries = sum.into_entries();
     // Two pieces never begin at the same place.

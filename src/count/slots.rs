@@ -155,22 +155,18 @@ impl Slots {
         self.all.iter().filter(|entry| !entry.key.is_none())
     }
 
-    /// Names the arena, one of several now, that the longer pieces are in.
-    pub(super) fn name_arena(&mut self, arena: u16) {
-        if arena > 0 {
-            self.all.iter_mut().for_each(|entry| entry.key = entry.key.in_arena(arena));
-        }
-    }
-
-    /// Adds the entries of another table, chunk by chunk of both on all threads.
+    /// Adds the entries of another table, chunk by chunk of both on all threads. The longer pieces of the other
+    /// are in the arena of this number.
     ///
     /// # Errors
     /// A count passes 2⁶⁴.
-    pub(super) fn take_in(&mut self, other: Slots, arenas: &[Arena]) -> Result<(), Fault> {
+    pub(super) fn take_in(&mut self, other: Slots, arena: u16, arenas: &[Arena]) -> Result<(), Fault> {
         let bits = (self.all.len() / CHUNK).min(other.all.len()).max(1).ilog2();
         let (own, others) = (self.all.len() >> bits, other.all.len() >> bits);
         let chunks = self.all.par_chunks_mut(own).zip(other.all.par_chunks(others)).enumerate();
         let taken = chunks.map(|(number, (slots, entries))| {
+            let entries = entries.iter().filter(|entry| !entry.key.is_none());
+            let entries = entries.map(|entry| Entry { key: entry.key.in_arena(arena), ..*entry });
             Chunk { slots, first_slot: number * own, shift: self.shift, arenas }.take_in(entries)
         });
         let taken = taken.collect::<Result<Vec<Taken>, Fault>>()?;
@@ -220,21 +216,21 @@ struct Taken {
 }
 
 impl Chunk<'_> {
-    fn take_in(&mut self, entries: &[Entry]) -> Result<Taken, Fault> {
+    fn take_in(&mut self, entries: impl Iterator<Item = Entry>) -> Result<Taken, Fault> {
         let free = self.slots.iter().filter(|slot| slot.key.is_none()).count();
         // Some stay free, so that a search that goes through many chunks ends.
         let room = free.saturating_sub(self.slots.len() / 8);
         let mut taken = Taken { new: 0, left: Vec::new() };
-        for entry in entries.iter().filter(|entry| !entry.key.is_none()) {
-            match self.find(entry) {
+        for entry in entries {
+            match self.find(&entry) {
                 Some(slot) if !self.slots[slot].key.is_none() => {
-                    self.slots[slot].unite(entry, self.arenas)?;
+                    self.slots[slot].unite(&entry, self.arenas)?;
                 }
                 Some(slot) if taken.new < room => {
-                    self.slots[slot] = *entry;
+                    self.slots[slot] = entry;
                     taken.new += 1;
                 }
-                _ => taken.left.push(*entry),
+                _ => taken.left.push(entry),
             }
         }
         Ok(taken)
@@ -242,10 +238,9 @@ impl Chunk<'_> {
 
     /// The slot of the chunk that has the entry's piece, or the free one where that would be.
     fn find(&self, entry: &Entry) -> Option<usize> {
-        let (key, bytes) = (entry.key, entry.key.long_bytes(self.arenas));
         // An entry may stand behind the chunk that its hash names.
-        let home = place64(key.hash() >> self.shift).checked_sub(self.first_slot)?;
-        let fits = |slot: &Entry| slot.key.is_none() || slot.key.is(key, bytes, self.arenas);
+        let home = place64(entry.key.hash() >> self.shift).checked_sub(self.first_slot)?;
+        let fits = |slot: &Entry| slot.key.is_none() || slot.key.same(entry.key, self.arenas);
         Some(home + self.slots.get(home..)?.iter().position(fits)?)
     }
 }
@@ -308,7 +303,7 @@ mod tests {
             let tables: Vec<Vec<Vec<u8>>> = tables.iter().map(pieces).collect();
             let mut slots = tables.iter().zip(lengths).map(|(pieces, length)| filled(length, pieces));
             let mut sum = slots.next().expect("two tables at least");
-            slots.try_for_each(|other| sum.take_in(other, &[])).expect("small counts");
+            slots.try_for_each(|other| sum.take_in(other, 0, &[])).expect("small counts");
             let mut expected = HashMap::new();
             for (first, piece) in tables.iter().flat_map(|pieces| (0..).zip(pieces)) {
                 let (count, least) = expected.entry(piece).or_insert((0, first));
