@@ -41,8 +41,7 @@ fn windows(splitter: &dyn Splitter, mut text: &[u8], ends: &mut Vec<u32>) -> u64
     const WINDOW: usize = 8 << 10;
     let mut pieces = 0;
     while !text.is_empty() {
-        let cut = if text.len() > WINDOW { splitter.certain_cut(text, WINDOW) } else { None };
-        let (window, rest) = text.split_at(cut.unwrap_or(text.len()));
+        let (window, rest) = text.split_at(splitter.first_part(text, WINDOW));
         ends.clear();
         splitter.piece_ends(window, ends).expect("no limits");
         pieces += amount(ends.len());

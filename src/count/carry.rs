@@ -88,12 +88,8 @@ impl<'a> Carry<'a> {
 
     /// The last certain cut of a text that has none up to `searched`; never within a special token.
     fn last_cut(&self, text: &[u8], searched: usize) -> Option<usize> {
-        // The byte before is needed to see that there is a cut.
-        let from = searched.saturating_sub(1);
-        let before = |limit: usize| {
-            let limit = limit.checked_sub(from)?;
-            Some(from + self.splitter.certain_cut(&text[from..], limit)?)
-        };
+        // Where the text ended then, a cut could not be seen.
+        let before = |limit: usize| self.splitter.certain_cut(text, searched..=limit);
         let mut cut = before(self.limit(text.len()))?;
         if self.specials.longest() == 0 {
             return Some(cut);

@@ -169,20 +169,13 @@ impl<'a> Shard<'a> {
     }
 
     fn count_text(&mut self, mut text: &[u8], weight: Count, mut place: u64) -> Result<()> {
-        let mut window = WINDOW;
-        while text.len() > window {
-            match self.splitter.certain_cut(text, window) {
-                Some(cut) => {
-                    self.count_window(text, cut, weight, place)?;
-                    place += amount(cut);
-                    text = &text[cut..];
-                    window = WINDOW;
-                }
-                // Doubling keeps the search for a cut linear in texts that have few.
-                None => window *= 2,
-            }
+        while !text.is_empty() {
+            let length = self.splitter.first_part(text, WINDOW);
+            self.count_window(text, length, weight, place)?;
+            place += amount(length);
+            text = &text[length..];
         }
-        self.count_window(text, text.len(), weight, place)
+        Ok(())
     }
 
     /// Counts the first bytes of a text, whose end is a cut.

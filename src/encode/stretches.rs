@@ -4,7 +4,7 @@ use super::batch::TokenBatch;
 use super::batches::EncodeFacts;
 use super::encoder::Encoder;
 use super::longest_match::{Path, Scratch};
-use super::worker::{Worker, first_cut};
+use super::worker::Worker;
 use crate::error::Result;
 use crate::source::Batch;
 use crate::units::{amount, place64};
@@ -58,7 +58,7 @@ pub(super) fn cut(encoder: &Encoder, batch: Batch, stretch: usize) -> impl Itera
         }
         let rest = &batch.documents.value(0)[start..];
         let length = match encoder.splitter.as_deref() {
-            Some(splitter) => first_cut(splitter, rest, stretch),
+            Some(splitter) => splitter.first_part(rest, stretch),
             None => stretch.min(rest.len()),
         };
         let range = start..start + length;

@@ -1,3 +1,5 @@
+use std::ops::RangeInclusive;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -103,7 +105,7 @@ impl Splitter for AfterSpaces {
         Ok(())
     }
 
-    fn certain_cut(&self, _text: &[u8], _limit: usize) -> Option<usize> {
+    fn certain_cut(&self, _text: &[u8], _places: RangeInclusive<usize>) -> Option<usize> {
         None
     }
 }

@@ -9,7 +9,7 @@ use super::merge::Merger;
 use super::prepare::Part;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
-use crate::split::{SHORT, ShortPiece, Splitter};
+use crate::split::{SHORT, ShortPiece};
 use crate::units::{TokenId, place};
 
 /// Text is split in windows of about this size, so that the places of its pieces stay in the cache.
@@ -120,7 +120,7 @@ impl<'e> Worker<'e> {
         let mut rest = text;
         while !rest.is_empty() {
             self.observer.checkpoint()?;
-            let length = first_cut(splitter, rest, WINDOW);
+            let length = splitter.first_part(rest, WINDOW);
             ends.clear();
             splitter.piece_ends(&rest[..length], &mut ends)?;
             self.pieces(rest, &ends, ids)?;
@@ -226,18 +226,6 @@ impl<'e> Worker<'e> {
         }
         Ok(())
     }
-}
-
-/// Where a first part of a text, of about so many bytes, ends that can be split on its own.
-pub(super) fn first_cut(splitter: &dyn Splitter, text: &[u8], mut limit: usize) -> usize {
-    while limit < text.len() {
-        match splitter.certain_cut(text, limit) {
-            Some(cut) if cut > 0 => return cut,
-            // Doubling keeps the search for a cut linear in texts that have few.
-            _ => limit *= 2,
-        }
-    }
-    text.len()
 }
 
 fn too_long(bytes: usize) -> Error {

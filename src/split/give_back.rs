@@ -1,3 +1,5 @@
+use std::ops::RangeInclusive;
+
 use fancy_regex::Regex;
 
 use super::Splitter;
@@ -81,7 +83,7 @@ impl Splitter for GiveBack {
         split_lossy(text, ends, |text, take| self.pieces(text, take))
     }
 
-    fn certain_cut(&self, _text: &[u8], _limit: usize) -> Option<usize> {
+    fn certain_cut(&self, _text: &[u8], _places: RangeInclusive<usize>) -> Option<usize> {
         None
     }
 }

@@ -23,6 +23,8 @@ pub(crate) use short::{SHORT, ShortPiece, halves};
 pub use special::{Segment, Segments, SpecialFinder};
 pub use steps::SplitStep;
 
+use std::ops::RangeInclusive;
+
 use crate::error::Result;
 
 /// Cuts text by one pattern.
@@ -39,9 +41,22 @@ pub trait Splitter: Send + Sync {
     /// The text has 4 GiB or more, or a custom pattern ran past its limit of backtracking.
     fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()>;
 
-    /// The last place at or before `limit` where the pattern certainly cuts, whatever stands before
-    /// `text` and after it: then both sides can be split on their own. `None` if there is none to be seen.
-    fn certain_cut(&self, text: &[u8], limit: usize) -> Option<usize>;
+    /// The last of these places where the pattern certainly cuts, whatever stands before `text` and after
+    /// it: then both sides can be split on their own. `None` if there is none to be seen. The beginning and
+    /// the end of the text are no such places.
+    fn certain_cut(&self, text: &[u8], places: RangeInclusive<usize>) -> Option<usize>;
+
+    /// The length of a first part of a text, of about so many bytes, that can be split on its own.
+    fn first_part(&self, text: &[u8], about: usize) -> usize {
+        let (mut searched, mut limit) = (0, about);
+        while limit < text.len() {
+            if let Some(cut) = self.certain_cut(text, searched + 1..=limit) {
+                return cut;
+            }
+            (searched, limit) = (limit, 2 * limit);
+        }
+        text.len()
+    }
 }
 
 /// Makes the splitter of a pattern.
@@ -91,7 +106,7 @@ impl Splitter for Whole {
         Ok(())
     }
 
-    fn certain_cut(&self, _text: &[u8], _limit: usize) -> Option<usize> {
+    fn certain_cut(&self, _text: &[u8], _places: RangeInclusive<usize>) -> Option<usize> {
         None
     }
 }

@@ -1,6 +1,7 @@
 //! The obvious splitter: a regular expression over the text. It serves custom patterns that need it, and
 //! it is the oracle that the others are compared with.
 
+use std::ops::RangeInclusive;
 use std::str::{Utf8Chunks, from_utf8};
 
 use fancy_regex::{Regex, RegexBuilder};
@@ -93,7 +94,7 @@ impl Splitter for RegexSplitter {
         split_lossy(text, ends, |text, take| cut(&self.regexes, self.covers, text, 0, take))
     }
 
-    fn certain_cut(&self, _text: &[u8], _limit: usize) -> Option<usize> {
+    fn certain_cut(&self, _text: &[u8], _places: RangeInclusive<usize>) -> Option<usize> {
         None
     }
 }

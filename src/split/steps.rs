@@ -1,3 +1,5 @@
+use std::ops::RangeInclusive;
+
 use serde::Serialize;
 
 use super::{SplitPattern, Splitter, by_regex, splitter};
@@ -52,7 +54,7 @@ impl Splitter for Chain {
     }
 
     /// Where the first step certainly cuts the others see both sides apart, whatever they do.
-    fn certain_cut(&self, text: &[u8], limit: usize) -> Option<usize> {
-        self.steps.first()?.certain_cut(text, limit)
+    fn certain_cut(&self, text: &[u8], places: RangeInclusive<usize>) -> Option<usize> {
+        self.steps.first()?.certain_cut(text, places)
     }
 }

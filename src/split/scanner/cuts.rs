@@ -1,3 +1,5 @@
+use std::ops::RangeInclusive;
+
 use super::super::Named;
 use super::super::classes::{ClassSet, HAN, MARK, NEWLINE, NUMBER, OTHER, SIGN, SPACE};
 use super::walk::{LETTER, SYMBOL, WHITE, WORD, Walk};
@@ -11,11 +13,11 @@ struct Beside {
 }
 
 impl Walk {
-    /// The last place at or before `limit` between two characters that no piece holds together in any
-    /// text. None of these places is after white space, the only thing that looks at what comes after it.
-    pub(super) fn certain_cut(&self, text: &[u8], limit: usize) -> Option<usize> {
-        let last = text.len().checked_sub(1)?.min(limit);
-        (1..=last).rev().find(|at| {
+    /// The last of these places between two characters that no piece holds together in any text. No such
+    /// place is after white space, the only thing that looks at what comes after it.
+    pub(super) fn certain_cut(&self, text: &[u8], places: RangeInclusive<usize>) -> Option<usize> {
+        let last = text.len().checked_sub(1)?.min(*places.end());
+        (1.max(*places.start())..=last).rev().find(|at| {
             let (before, after) = (self.character_before(text, *at), self.character_at(text, *at));
             before.zip(after).is_some_and(|(before, after)| self.cuts(before, after))
         })

@@ -22,6 +22,7 @@ mod portable;
 mod walk;
 mod cuts;
 
+use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
 use self::deepseek::DeepSeek;
@@ -155,7 +156,7 @@ impl Splitter for Scanner {
         Ok(())
     }
 
-    fn certain_cut(&self, text: &[u8], limit: usize) -> Option<usize> {
-        self.walk.certain_cut(text, limit)
+    fn certain_cut(&self, text: &[u8], places: RangeInclusive<usize>) -> Option<usize> {
+        self.walk.certain_cut(text, places)
     }
 }

@@ -173,15 +173,28 @@ proptest! {
 
     #[test]
     fn both_sides_of_a_certain_cut_can_be_split_alone(
-        [text, other, more] in [text(), text(), text()], limit in 0..80_usize,
+        [text, other, more] in [text(), text(), text()], [first, last] in [0..80_usize, 0..80],
     ) {
         for Pair { name, scanner, .. } in pairs_once().iter() {
-            let Some(cut) = scanner.certain_cut(&text, limit) else { continue };
-            prop_assert!(cut > 0 && cut <= limit && cut < text.len());
+            let Some(cut) = scanner.certain_cut(&text, first..=last) else { continue };
+            prop_assert!(0 < cut && cut < text.len() && (first..=last).contains(&cut));
             let whole = [&other[..], &text, &more].concat();
             let (left, right) = whole.split_at(other.len() + cut);
             let apart = [pieces(scanner.as_ref(), left), pieces(scanner.as_ref(), right)].concat();
             prop_assert_eq!(apart, pieces(scanner.as_ref(), &whole), "{:?}", name);
+        }
+    }
+
+    #[test]
+    fn parts_can_be_split_alone(text in text(), about in 1..30_usize) {
+        for Pair { name, scanner, .. } in pairs_once().iter() {
+            let (mut rest, mut apart) = (&text[..], Vec::new());
+            while !rest.is_empty() {
+                let (part, after) = rest.split_at(scanner.first_part(rest, about));
+                apart.extend(pieces(scanner.as_ref(), part));
+                rest = after;
+            }
+            prop_assert_eq!(apart, pieces(scanner.as_ref(), &text), "{:?}", name);
         }
     }
 }
@@ -224,7 +237,7 @@ fn every_certain_cut_between_two_characters_is_one() {
     for Pair { name, scanner, .. } in pairs_once().iter() {
         let mut cuts = 0;
         all_strings(&REPRESENTATIVES, 2, |text| {
-            let Some(cut) = scanner.certain_cut(text, text.len()) else { return };
+            let Some(cut) = scanner.certain_cut(text, 1..=text.len()) else { return };
             cuts += 1;
             for (before, after) in around.iter().flat_map(|before| around.map(|after| (before, after))) {
                 let whole = [before.as_bytes(), text, after.as_bytes()].concat();
@@ -242,7 +255,7 @@ fn texts_without_spaces_have_certain_cuts_too() {
     for text in ["function(a,b){return a[0]+b;}", "吾輩は猫である。名前はまだ無い。どこで"]
     {
         for Pair { name, scanner, .. } in pairs_once().iter() {
-            assert!(scanner.certain_cut(text.as_bytes(), text.len()).is_some(), "{name:?} of {text}");
+            assert!(scanner.certain_cut(text.as_bytes(), 1..=text.len()).is_some(), "{name:?} of {text}");
         }
     }
 }
