@@ -107,12 +107,12 @@ pub(super) fn apply<W: Weight + Default>(
     scratch.left.begin(lengths.len());
     scratch.right.begin(lengths.len());
     replace(pair, token, corpus, pairs, scratch);
+    pairs.ends(pair);
     scratch.born.clear();
     let length = place(lengths[place(token)]);
     let fits = |other: u32| place(lengths[place(other)]) + length <= keep.longest;
     settle(&mut scratch.left, |left| (left, token), pairs, keep, fits, &mut scratch.born);
     settle(&mut scratch.right, |right| (token, right), pairs, keep, fits, &mut scratch.born);
-    pairs.ends(pair);
     if !scratch.born.is_empty() {
         write(corpus, pairs, scratch);
     }

@@ -45,6 +45,40 @@ impl Room {
     }
 }
 
+/// Rooms of pairs that occur no more, by the number of digits of their lengths.
+struct FreeRooms {
+    by_digits: [Vec<Room>; 33],
+}
+
+impl Default for FreeRooms {
+    fn default() -> FreeRooms {
+        FreeRooms { by_digits: std::array::from_fn(|_| Vec::new()) }
+    }
+}
+
+impl FreeRooms {
+    /// Rooms below this length are not worth it.
+    const LEAST: u32 = 4;
+
+    fn put(&mut self, room: Room) {
+        if room.length >= FreeRooms::LEAST {
+            self.by_digits[digits(room.length)].push(room);
+        }
+    }
+
+    /// A room of this length, cut off from one that is long enough for certain.
+    fn take(&mut self, length: u32) -> Option<Room> {
+        let rooms = self.by_digits[digits(length) + 1..].iter_mut().find(|rooms| !rooms.is_empty())?;
+        let room = rooms.pop()?;
+        self.put(Room { start: room.start + length, length: room.length - length, ..room });
+        Some(Room { length, ..room })
+    }
+}
+
+fn digits(length: u32) -> usize {
+    place(u32::BITS - length.leading_zeros())
+}
+
 /// Where a pair occurs, and how much that counts.
 #[derive(Clone, Copy)]
 pub(super) struct Occurrence<W> {
@@ -64,13 +98,15 @@ pub(super) struct Occurrence<W> {
 /// names its pair.
 ///
 /// **Memory:** 4 bytes an occurrence, or 8 where sequences have weights; at most one for each position at
-/// first, and two more for every merged occurrence as merges go.
+/// first, and two more for every merged occurrence as merges go, which stand in the rooms of merged pairs
+/// where these are long enough.
 pub(super) struct Pairs<W> {
     pairs: Vec<Pair>,
     counts: Vec<u64>,
     rooms: Vec<Room>,
     /// Blocks never grow, so that what was written is not moved.
     blocks: Vec<Vec<Occurrence<W>>>,
+    free: FreeRooms,
 }
 
 /// Occurrences in the first block that is made for pairs that are born; the next are larger.
@@ -87,6 +123,7 @@ impl<W: Weight + Default> Pairs<W> {
             counts: vec![0],
             rooms: Vec::new(),
             blocks: vec![pages::with_capacity(occurrences)],
+            free: FreeRooms::default(),
         }
     }
 
@@ -113,6 +150,11 @@ impl<W: Weight + Default> Pairs<W> {
 
     /// Adds a pair with room for its occurrences.
     pub(super) fn add(&mut self, left: u32, right: u32, count: u64, occurrences: u32) -> (PairId, Room) {
+        let room = self.free.take(occurrences).unwrap_or_else(|| self.new_room(occurrences));
+        (self.add_in_blocks((left, right), count, [room]), room)
+    }
+
+    fn new_room(&mut self, occurrences: u32) -> Room {
         let length = place(occurrences);
         let mut block = self.blocks.len() - 1;
         if self.blocks[block].len() + length > self.blocks[block].capacity() {
@@ -122,8 +164,7 @@ impl<W: Weight + Default> Pairs<W> {
         }
         let start = self.blocks[block].len();
         self.blocks[block].resize(start + length, Occurrence { position: 0, weight: W::default() });
-        let room = Room { block: low32(block), start: low32(start), length: occurrences };
-        (self.add_in_blocks((left, right), count, [room]), room)
+        Room { block: low32(block), start: low32(start), length: occurrences }
     }
 
     /// Writes one occurrence of a pair into the room that [`add`](Self::add) made.
@@ -156,9 +197,13 @@ impl<W: Weight + Default> Pairs<W> {
         *count = count.wrapping_sub(weight);
     }
 
-    /// A pair occurs no more.
+    /// A pair occurs no more: its room is free.
     pub(super) fn ends(&mut self, id: PairId) {
         self.counts[place(id)] = 0;
+        let Pair { first_room, rooms, .. } = self.pairs[place(id)];
+        for room in &self.rooms[place(first_room)..][..place(rooms)] {
+            self.free.put(*room);
+        }
     }
 
     /// Where a pair occurred when it was born, ascending, in stretches.
