@@ -267,7 +267,7 @@ fn thresholds(tokens: u64, config: &TrainConfig) -> Vec<u64> {
 }
 
 /// A share of the mean of tokens a merge; pairs below it are not kept in the first round.
-const FIRST_SHARE: u64 = 64;
+const FIRST_SHARE: u64 = 256;
 
 /// By how much the threshold falls from round to round.
 const THRESHOLD_STEP: u64 = 16;
