@@ -1,10 +1,7 @@
 use super::corpus::{Cell, Corpus, SEPARATOR, Weight};
-use super::pairs::{Keep, NOT_KEPT, Occurrence, PairId, Pairs, Room};
+use super::pairs::{AHEAD, Keep, NOT_KEPT, Occurrence, PairId, Pairs, Place};
 use crate::pages;
 use crate::units::place;
-
-/// So many occurrences ahead a cell is fetched: about what memory takes over what an occurrence takes.
-const AHEAD: usize = 24;
 
 /// What a merge step needs besides the corpus and its pairs; kept from step to step.
 pub(super) struct Scratch<W> {
@@ -37,11 +34,12 @@ struct Side {
 }
 
 #[derive(Clone, Copy, Default)]
+#[repr(align(32))]
 struct Tally {
     /// How often the token stands at this side.
     count: u64,
     /// Where the next occurrence of the new pair is written.
-    room: Room,
+    next: Place,
     occurrences: u32,
     /// The step that this is about; anything else is forgotten. A step is named after its new token.
     step: u32,
@@ -85,8 +83,8 @@ impl Side {
     }
 
     /// Where the next occurrence of the new pair goes.
-    fn next_room(&mut self, token: u32) -> Room {
-        self.by_token[place(token)].room.next()
+    fn next_place(&mut self, token: u32) -> Place {
+        self.by_token[place(token)].next.next()
     }
 }
 
@@ -231,7 +229,7 @@ fn settle<W: Weight + Default>(
         pairs.lower(tally.ended, tally.count);
         if tally.count >= keep.threshold && fits(token) {
             let (left, right) = with_new(token);
-            (tally.born, tally.room) = pairs.add(left, right, tally.count, tally.occurrences);
+            (tally.born, tally.next) = pairs.add(left, right, tally.count, tally.occurrences);
             born.push(tally.born);
         }
     }
@@ -248,14 +246,14 @@ fn write<W: Weight + Default>(corpus: &mut Corpus<W>, pairs: &mut Pairs<W>, scra
             if born != NOT_KEPT {
                 let start = position - place(spans[place(site.left)]);
                 cells[start].pair = born;
-                pairs.write(left.next_room(site.left), start, site.weight);
+                pairs.write(left.next_place(site.left), start, site.weight);
             }
         }
         if site.right != SEPARATOR {
             let born = right.born(site.right);
             if born != NOT_KEPT {
                 cells[position].pair = born;
-                pairs.write(right.next_room(site.right), position, site.weight);
+                pairs.write(right.next_place(site.right), position, site.weight);
             }
         }
     }

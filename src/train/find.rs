@@ -2,7 +2,7 @@ use rustc_hash::FxHashMap;
 
 use super::chunks::find_in_chunks;
 use super::corpus::{Corpus, Weight};
-use super::pairs::{Keep, NOT_KEPT, PairId, Pairs, Room};
+use super::pairs::{Keep, NOT_KEPT, PairId, Pairs, Place};
 use crate::error::Result;
 use crate::observer::Observer;
 use crate::pages;
@@ -52,23 +52,23 @@ fn find_with<W: Weight + Default>(
         tally.occurrences += 1;
         *pair.pair = number;
     })?;
-    let (mut pairs, mut rooms) = kept(tallies, lengths, keep);
+    let (mut pairs, mut places) = kept(tallies, lengths, keep);
     corpus.for_each_pair(observer, |pair| {
         let id = tallies.id(pair.left, pair.right, *pair.pair);
         *pair.pair = id;
         if id != NOT_KEPT {
-            pairs.write(rooms[place(id)].next(), pair.position, pair.weight);
+            pairs.write(places[place(id)].next(), pair.position, pair.weight);
         }
     })?;
     Ok(pairs)
 }
 
-/// Makes the pairs worth keeping, with room for their occurrences, and says where each one's go.
+/// Makes the pairs worth keeping, with room for their occurrences, and says where each one's first goes.
 fn kept<W: Weight + Default>(
     tallies: &mut impl Tallies,
     lengths: &[u32],
     keep: Keep,
-) -> (Pairs<W>, Vec<Room>) {
+) -> (Pairs<W>, Vec<Place>) {
     let fits =
         |left: u32, right: u32| place(lengths[place(left)]) + place(lengths[place(right)]) <= keep.longest;
     let wanted = |tally: &Tally, left, right| tally.count >= keep.threshold && fits(left, right);
@@ -78,16 +78,16 @@ fn kept<W: Weight + Default>(
             room += place(tally.occurrences);
         }
     });
-    let (mut pairs, mut rooms) = (Pairs::with_room(room), vec![Room::default()]);
+    let (mut pairs, mut places) = (Pairs::with_room(room), vec![Place::default()]);
     tallies.for_each(|left, right, tally| {
         tally.id = NOT_KEPT;
         if wanted(tally, left, right) {
-            let room;
-            (tally.id, room) = pairs.add(left, right, tally.count, tally.occurrences);
-            rooms.push(room);
+            let first;
+            (tally.id, first) = pairs.add(left, right, tally.count, tally.occurrences);
+            places.push(first);
         }
     });
-    (pairs, rooms)
+    (pairs, places)
 }
 
 /// How often a pair occurs, and its name once it has one.

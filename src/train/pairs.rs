@@ -9,6 +9,9 @@ pub(super) type PairId = u32;
 /// occur too seldom to matter.
 pub(super) const NOT_KEPT: PairId = 0;
 
+/// So many occurrences ahead a cell is fetched: about what memory takes over what an occurrence takes.
+pub(super) const AHEAD: usize = 24;
+
 /// Which pairs are worth keeping.
 #[derive(Clone, Copy)]
 pub(super) struct Keep {
@@ -36,11 +39,18 @@ pub(super) struct Room {
     pub(super) length: u32,
 }
 
-impl Room {
-    /// Where the next occurrence goes, and less room for those after it.
-    pub(super) fn next(&mut self) -> Room {
+/// A place for one occurrence.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Place {
+    block: u32,
+    at: u32,
+}
+
+impl Place {
+    /// This place; the one after it is next.
+    pub(super) fn next(&mut self) -> Place {
         let next = *self;
-        self.start += 1;
+        self.at += 1;
         next
     }
 }
@@ -148,10 +158,10 @@ impl<W: Weight + Default> Pairs<W> {
         self.blocks = blocks;
     }
 
-    /// Adds a pair with room for its occurrences.
-    pub(super) fn add(&mut self, left: u32, right: u32, count: u64, occurrences: u32) -> (PairId, Room) {
+    /// Adds a pair with room for its occurrences, and tells the place of the first.
+    pub(super) fn add(&mut self, left: u32, right: u32, count: u64, occurrences: u32) -> (PairId, Place) {
         let room = self.free.take(occurrences).unwrap_or_else(|| self.new_room(occurrences));
-        (self.add_in_blocks((left, right), count, [room]), room)
+        (self.add_in_blocks((left, right), count, [room]), Place { block: room.block, at: room.start })
     }
 
     fn new_room(&mut self, occurrences: u32) -> Room {
@@ -169,8 +179,8 @@ impl<W: Weight + Default> Pairs<W> {
 
     /// Writes one occurrence of a pair into the room that [`add`](Self::add) made.
     #[inline]
-    pub(super) fn write(&mut self, room: Room, position: usize, weight: W) {
-        self.blocks[place(room.block)][place(room.start)] = Occurrence { position: low32(position), weight };
+    pub(super) fn write(&mut self, to: Place, position: usize, weight: W) {
+        self.blocks[place(to.block)][place(to.at)] = Occurrence { position: low32(position), weight };
     }
 
     #[inline]
@@ -212,6 +222,27 @@ impl<W: Weight + Default> Pairs<W> {
         let Pair { first_room, rooms, .. } = self.pairs[place(id)];
         let rooms = &self.rooms[place(first_room)..][..place(rooms)];
         rooms.iter().map(|room| &self.blocks[place(room.block)][place(room.start)..][..place(room.length)])
+    }
+
+    /// Fetches what merging upcoming pairs will read, the nearest pair first: of each one more link of the chain
+    /// that leads from its name to the cells where it occurs, each of which is known only from the one before.
+    pub(super) fn fetch(&self, [cells_of, list_of, room_of, pair_of]: [Option<PairId>; 4], cells: &[Cell]) {
+        let room = |id| place(self.pairs[place(id)].first_room);
+        if let Some(id) = pair_of {
+            pages::fetch(&self.pairs, place(id));
+        }
+        if let Some(id) = room_of {
+            pages::fetch(&self.rooms, room(id));
+        }
+        if let Some(id) = list_of {
+            let Room { block, start, .. } = self.rooms[room(id)];
+            // A line of the processor's cache has eight or more.
+            (0..AHEAD).step_by(8).for_each(|at| pages::fetch(&self.blocks[place(block)], place(start) + at));
+        }
+        if let Some(id) = cells_of {
+            let first = self.occurrences(id).flatten().take(AHEAD);
+            first.for_each(|occurrence| pages::fetch(cells, place(occurrence.position)));
+        }
     }
 
     /// Where a pair occurs first in the text as it stands. It must occur.

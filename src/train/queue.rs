@@ -84,6 +84,11 @@ impl<K: Ord + Copy> Queue<K> {
         }
     }
 
+    /// A pair that is likely to be taken out soon: the next, or so many after it.
+    pub(super) fn upcoming(&self, after: usize) -> Option<PairId> {
+        self.sorted.len().checked_sub(after + 1).map(|at| self.sorted[at].1)
+    }
+
     fn pop_at_level(&mut self) -> Option<PairId> {
         let born_first = match (self.sorted.last(), self.born.peek()) {
             (Some(filed), Some(Reverse(born))) => born < filed,
