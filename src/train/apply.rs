@@ -1,6 +1,5 @@
-use super::corpus::{Cell, Corpus, SEPARATOR, Weight};
+use super::corpus::{Cell, Corpus, SEPARATOR, Weight, fetch_around};
 use super::pairs::{AHEAD, Keep, NOT_KEPT, Occurrence, PairId, Pairs, Place};
-use crate::pages;
 use crate::units::place;
 
 /// What a merge step needs besides the corpus and its pairs; kept from step to step.
@@ -142,7 +141,7 @@ fn replace<W: Weight + Default>(
     for occurrences in pairs.occurrences(pair) {
         for (number, occurrence) in occurrences.iter().enumerate() {
             if let Some(later) = occurrences.get(number + AHEAD) {
-                pages::fetch(step.cells, place(later.position));
+                fetch_around(step.cells, later.position, step.span);
             }
             if step.cells[place(occurrence.position)].pair == pair {
                 step.merge(*occurrence, occurrence.weight.value(&corpus.heavy));

@@ -24,6 +24,15 @@ pub(super) struct Cell {
     pub(super) pair: PairId,
 }
 
+/// Fetches the cells that merging a pair reads: where it begins, what comes before that, and after its span.
+#[inline]
+pub(super) fn fetch_around(cells: &[Cell], position: u32, span: usize) {
+    // The token before begins a few positions earlier: in the same line of the cache or the one before.
+    const BEFORE: usize = 4;
+    pages::fetch(cells, place(position).saturating_sub(BEFORE));
+    pages::fetch(cells, place(position) + span);
+}
+
 /// The weighted sequences laid end to end, with a separator around every sequence.
 ///
 /// A token that spans positions p..q stands at p and at q − 1; what lies between is stale. So the token

@@ -192,7 +192,7 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
         while !self.is_done() {
             let view = View { pairs: &pairs, corpus: &self.corpus, order: &self.order };
             let Some(pair) = queue.pop(&view) else { break };
-            pairs.fetch(std::array::from_fn(|after| queue.upcoming(after)), &self.corpus.cells);
+            pairs.fetch(std::array::from_fn(|after| queue.upcoming(after)), &self.corpus);
             self.merge(pair, keep, &mut pairs, &mut scratch);
             let view = View { pairs: &pairs, corpus: &self.corpus, order: &self.order };
             for &born in &scratch.born {

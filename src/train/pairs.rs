@@ -1,4 +1,4 @@
-use super::corpus::{Cell, SEPARATOR, Weight};
+use super::corpus::{Cell, Corpus, SEPARATOR, Weight, fetch_around};
 use crate::pages;
 use crate::units::{low32, place};
 
@@ -226,22 +226,27 @@ impl<W: Weight + Default> Pairs<W> {
 
     /// Fetches what merging upcoming pairs will read, the nearest pair first: of each one more link of the chain
     /// that leads from its name to the cells where it occurs, each of which is known only from the one before.
-    pub(super) fn fetch(&self, [cells_of, list_of, room_of, pair_of]: [Option<PairId>; 4], cells: &[Cell]) {
-        let room = |id| place(self.pairs[place(id)].first_room);
+    pub(super) fn fetch(
+        &self,
+        [cells_of, list_of, room_of, pair_of]: [Option<PairId>; 4],
+        Corpus { cells, spans, .. }: &Corpus<W>,
+    ) {
         if let Some(id) = pair_of {
             pages::fetch(&self.pairs, place(id));
         }
         if let Some(id) = room_of {
-            pages::fetch(&self.rooms, room(id));
+            pages::fetch(&self.rooms, place(self.pair(id).first_room));
         }
         if let Some(id) = list_of {
-            let Room { block, start, .. } = self.rooms[room(id)];
+            let Room { block, start, .. } = self.rooms[place(self.pair(id).first_room)];
             // A line of the processor's cache has eight or more.
             (0..AHEAD).step_by(8).for_each(|at| pages::fetch(&self.blocks[place(block)], place(start) + at));
         }
         if let Some(id) = cells_of {
+            let Pair { left, right, .. } = self.pair(id);
+            let span = place(spans[place(left)] + spans[place(right)]);
             let first = self.occurrences(id).flatten().take(AHEAD);
-            first.for_each(|occurrence| pages::fetch(cells, place(occurrence.position)));
+            first.for_each(|occurrence| fetch_around(cells, occurrence.position, span));
         }
     }
 
