@@ -15,6 +15,7 @@ use parquet::errors::ParquetError;
 use parquet::file::writer::{SerializedPageWriter, SerializedRowGroupWriter, TrackedWrite};
 
 use super::footer;
+use super::ids::Ids;
 use super::row_group::RowGroup;
 use super::schema::FileShape;
 
@@ -62,7 +63,7 @@ pub(super) struct Columns {
 
 /// Encodes and compresses a row group; the bytes depend on its rows alone.
 ///
-/// **Memory:** the compressed columns, and levels of 4 bytes an id for a stretch of rows.
+/// **Memory:** the compressed columns, and for a stretch of rows 8 bytes an id: levels, and ids that are widened.
 pub(super) fn encode(
     group: RowGroup,
     shape: &FileShape,
@@ -153,6 +154,8 @@ struct Stretch {
     /// How many ids are written, and how many wait with the levels.
     written: usize,
     waiting: usize,
+    /// For ids that are widened.
+    room: Vec<i32>,
 }
 
 impl Stretch {
@@ -169,12 +172,8 @@ impl Stretch {
         self.waiting += count;
     }
 
-    fn flush(
-        &mut self,
-        ids: &[i32],
-        writer: &mut ColumnWriterImpl<'_, Int32Type>,
-    ) -> Result<(), ParquetError> {
-        let ids = &ids[self.written..][..self.waiting];
+    fn flush(&mut self, ids: &Ids, writer: &mut ColumnWriterImpl<'_, Int32Type>) -> Result<(), ParquetError> {
+        let ids = ids.widened(self.written..self.written + self.waiting, &mut self.room);
         writer.write_batch(ids, Some(&self.definitions), Some(&self.repetitions))?;
         self.written += self.waiting;
         self.waiting = 0;

@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
 use super::hashed::Hashed;
+use super::ids::Ids;
 use super::row_group::RowGroup;
 use super::schema::OutputFormat;
 use crate::error::{Error, Result};
@@ -53,9 +54,13 @@ pub(super) struct FlatGroup {
 impl FlatGroup {
     pub(super) fn new(group: &RowGroup, width: IdWidth) -> FlatGroup {
         let narrow = |id: &i32| u16::try_from(*id).expect("the width is chosen by the greatest id");
-        let ids = match width {
-            IdWidth::Two => group.ids().iter().flat_map(|id| narrow(id).to_le_bytes()).collect(),
-            IdWidth::Four => group.ids().iter().flat_map(|id| id.to_le_bytes()).collect(),
+        let ids = match (group.ids(), width) {
+            (Ids::Narrow(ids), IdWidth::Two) => ids.iter().flat_map(|id| id.to_le_bytes()).collect(),
+            (Ids::Narrow(ids), IdWidth::Four) => {
+                ids.iter().flat_map(|&id| i32::from(id).to_le_bytes()).collect()
+            }
+            (Ids::Wide(ids), IdWidth::Two) => ids.iter().flat_map(|id| narrow(id).to_le_bytes()).collect(),
+            (Ids::Wide(ids), IdWidth::Four) => ids.iter().flat_map(|id| id.to_le_bytes()).collect(),
         };
         let length = |span: Option<std::ops::Range<usize>>| {
             span.map_or(0, |ids| u32::try_from(ids.len()).expect("checked when the row came"))

@@ -8,6 +8,7 @@ use arrow_schema::Schema;
 
 use super::contents::{Contents, Part, Position, SourceShare};
 use super::fault::Fault;
+use super::ids::Ids;
 use super::pack::PackedRows;
 use super::packing::Packing;
 use super::row_bytes::row_bytes;
@@ -28,7 +29,7 @@ pub(super) const GROUP_COLUMN_BYTES: u64 = 64 << 20;
 
 /// A token batch in the types of the output.
 pub(super) struct Rows {
-    ids: Vec<i32>,
+    ids: Ids,
     ends: Vec<usize>,
     nulls: Vec<bool>,
     columns: Option<RecordBatch>,
@@ -50,19 +51,13 @@ impl Rows {
     pub(super) fn new(batch: TokenBatch, shape: &FileShape) -> Result<Rows> {
         let columns = pass_through(&batch, shape)?;
         check_lengths(&batch)?;
-        // Folding first keeps both loops free of branches, and the second one in place.
-        let all_bits = batch.ids.iter().fold(0, |bits, id| bits | id.get());
-        if i32::try_from(all_bits).is_err() {
-            let id = batch.ids.iter().map(|id| id.get()).max().unwrap_or(0);
-            return Err(Error::new(ErrorKind::Failed, Fault::IdTooLarge { id }));
-        }
         let first = Position { source: batch.source, unit: batch.unit, row: batch.first_row, token: 0 };
         Ok(Rows {
             source: batch.source,
             first,
             taken: 0,
             text_lengths: batch.text_lengths,
-            ids: batch.ids.into_iter().map(|id| id.get().cast_signed()).collect(),
+            ids: Ids::new(batch.ids)?,
             ends: batch.ends,
             nulls: batch.nulls,
             column_bytes: columns.as_ref().map(row_bytes).unwrap_or_default(),
@@ -177,7 +172,7 @@ fn plain(
 /// Rows that will be one row group.
 #[derive(Default)]
 pub(super) struct RowGroup {
-    ids: Vec<i32>,
+    ids: Ids,
     ends: Vec<usize>,
     nulls: Vec<bool>,
     columns: Vec<RecordBatch>,
@@ -233,7 +228,7 @@ impl RowGroup {
             // A huge row comes alone in its batch: its ids are moved, so that they exist once.
             self.ids = std::mem::take(&mut rows.ids);
         } else {
-            self.ids.extend_from_slice(&rows.ids[begin..end]);
+            self.ids.extend(&rows.ids, begin..end);
         }
     }
 
@@ -248,7 +243,7 @@ impl RowGroup {
             let at = self.ids.len();
             let ids = packing.room(at, self.ends.len(), left.len());
             if ids > 0 {
-                self.ids.extend_from_slice(&rows.ids[left.start..left.start + ids]);
+                self.ids.extend(&rows.ids, left.start..left.start + ids);
                 self.ends.push(self.ids.len());
             }
             if ids < left.len() {
@@ -276,8 +271,8 @@ impl RowGroup {
 
     /// The same ids in another order.
     pub(super) fn in_order_of(self, pieces: &[Range<usize>]) -> RowGroup {
-        let mut ids = Vec::with_capacity(self.ids.len());
-        pieces.iter().for_each(|piece| ids.extend_from_slice(&self.ids[piece.clone()]));
+        let mut ids = self.ids.room_for_as_many();
+        pieces.iter().for_each(|piece| ids.extend(&self.ids, piece.clone()));
         RowGroup { ids, ..self }
     }
 
@@ -312,7 +307,7 @@ impl RowGroup {
     }
 
     /// The ids of the rows, one after the other.
-    pub(super) fn ids(&self) -> &[i32] {
+    pub(super) fn ids(&self) -> &Ids {
         &self.ids
     }
 
