@@ -1,5 +1,6 @@
 use super::corpus::{Cell, Corpus, SEPARATOR, Weight, fetch_around};
-use super::pairs::{AHEAD, Keep, NOT_KEPT, Occurrence, PairId, Pairs, Place};
+use super::pairs::{AHEAD, Keep, NOT_KEPT, Occurrence, PairId, Pairs};
+use super::rooms::Place;
 use crate::units::place;
 
 /// What a merge step needs besides the corpus and its pairs; kept from step to step.

@@ -1,7 +1,8 @@
 use rayon::prelude::*;
 
 use super::corpus::{Cell, Corpus, SEPARATOR, Weight};
-use super::pairs::{Keep, NOT_KEPT, Occurrence, PairId, Pairs, Room};
+use super::pairs::{Keep, NOT_KEPT, Occurrence, PairId, Pairs};
+use super::rooms::Room;
 use crate::error::Result;
 use crate::observer::Observer;
 use crate::pages;

@@ -2,7 +2,8 @@ use rustc_hash::FxHashMap;
 
 use super::chunks::find_in_chunks;
 use super::corpus::{Corpus, Weight};
-use super::pairs::{Keep, NOT_KEPT, PairId, Pairs, Place};
+use super::pairs::{Keep, NOT_KEPT, PairId, Pairs};
+use super::rooms::Place;
 use crate::error::Result;
 use crate::observer::Observer;
 use crate::pages;

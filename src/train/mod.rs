@@ -23,6 +23,7 @@ mod scan;
 #[doc(hidden)]
 pub mod reference;
 mod replay;
+mod rooms;
 mod score;
 mod scored;
 mod text;

@@ -1,4 +1,5 @@
 use super::corpus::{Cell, Corpus, SEPARATOR, Weight, fetch_around};
+use super::rooms::{FreeRooms, Place, Room};
 use crate::pages;
 use crate::units::{low32, place};
 
@@ -29,64 +30,6 @@ pub(super) struct Pair {
     /// Where among all rooms this pair's begin, and how many there are.
     first_room: u32,
     rooms: u32,
-}
-
-/// A range of one of the blocks that hold occurrences.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Room {
-    pub(super) block: u32,
-    pub(super) start: u32,
-    pub(super) length: u32,
-}
-
-/// A place for one occurrence.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Place {
-    block: u32,
-    at: u32,
-}
-
-impl Place {
-    /// This place; the one after it is next.
-    pub(super) fn next(&mut self) -> Place {
-        let next = *self;
-        self.at += 1;
-        next
-    }
-}
-
-/// Rooms of pairs that occur no more, by the number of digits of their lengths.
-struct FreeRooms {
-    by_digits: [Vec<Room>; 33],
-}
-
-impl Default for FreeRooms {
-    fn default() -> FreeRooms {
-        FreeRooms { by_digits: std::array::from_fn(|_| Vec::new()) }
-    }
-}
-
-impl FreeRooms {
-    /// Rooms below this length are not worth it.
-    const LEAST: u32 = 4;
-
-    fn put(&mut self, room: Room) {
-        if room.length >= FreeRooms::LEAST {
-            self.by_digits[digits(room.length)].push(room);
-        }
-    }
-
-    /// A room of this length, cut off from one that is long enough for certain.
-    fn take(&mut self, length: u32) -> Option<Room> {
-        let rooms = self.by_digits[digits(length) + 1..].iter_mut().find(|rooms| !rooms.is_empty())?;
-        let room = rooms.pop()?;
-        self.put(Room { start: room.start + length, length: room.length - length, ..room });
-        Some(Room { length, ..room })
-    }
-}
-
-fn digits(length: u32) -> usize {
-    place(u32::BITS - length.leading_zeros())
 }
 
 /// Where a pair occurs, and how much that counts.
@@ -161,7 +104,7 @@ impl<W: Weight + Default> Pairs<W> {
     /// Adds a pair with room for its occurrences, and tells the place of the first.
     pub(super) fn add(&mut self, left: u32, right: u32, count: u64, occurrences: u32) -> (PairId, Place) {
         let room = self.free.take(occurrences).unwrap_or_else(|| self.new_room(occurrences));
-        (self.add_in_blocks((left, right), count, [room]), Place { block: room.block, at: room.start })
+        (self.add_in_blocks((left, right), count, [room]), Place::first_of(room))
     }
 
     fn new_room(&mut self, occurrences: u32) -> Room {
@@ -180,7 +123,7 @@ impl<W: Weight + Default> Pairs<W> {
     /// Writes one occurrence of a pair into the room that [`add`](Self::add) made.
     #[inline]
     pub(super) fn write(&mut self, to: Place, position: usize, weight: W) {
-        self.blocks[place(to.block)][place(to.at)] = Occurrence { position: low32(position), weight };
+        self.blocks[place(to.block)][place(to.index)] = Occurrence { position: low32(position), weight };
     }
 
     #[inline]

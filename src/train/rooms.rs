@@ -1,0 +1,101 @@
+use crate::units::place;
+
+/// A range of one of the blocks that hold occurrences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Room {
+    pub(super) block: u32,
+    pub(super) start: u32,
+    pub(super) length: u32,
+}
+
+/// A place for one occurrence.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Place {
+    pub(super) block: u32,
+    pub(super) index: u32,
+}
+
+impl Place {
+    pub(super) fn first_of(room: Room) -> Place {
+        Place { block: room.block, index: room.start }
+    }
+
+    /// This place; the one after it is next.
+    pub(super) fn next(&mut self) -> Place {
+        let next = *self;
+        self.index += 1;
+        next
+    }
+}
+
+/// Rooms of pairs that occur no more.
+pub(super) struct FreeRooms {
+    /// By the number of binary digits of their lengths.
+    by_digits: [Vec<Room>; 33],
+}
+
+impl Default for FreeRooms {
+    fn default() -> FreeRooms {
+        FreeRooms { by_digits: std::array::from_fn(|_| Vec::new()) }
+    }
+}
+
+impl FreeRooms {
+    /// Shorter rooms are not worth it.
+    const LEAST: u32 = 4;
+
+    pub(super) fn put(&mut self, room: Room) {
+        if room.length >= FreeRooms::LEAST {
+            self.by_digits[digits(room.length)].push(room);
+        }
+    }
+
+    /// A room of this length, cut off one of more digits, which is long enough for certain.
+    pub(super) fn take(&mut self, length: u32) -> Option<Room> {
+        let rooms = self.by_digits[digits(length) + 1..].iter_mut().find(|rooms| !rooms.is_empty())?;
+        let room = rooms.pop()?;
+        self.put(Room { start: room.start + length, length: room.length - length, ..room });
+        Some(Room { length, ..room })
+    }
+}
+
+fn digits(length: u32) -> usize {
+    place(u32::BITS - length.leading_zeros())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::{FreeRooms, Room};
+
+    #[test]
+    fn a_room_is_cut_off_a_longer_one() {
+        let mut free = FreeRooms::default();
+        assert_eq!(free.take(1), None);
+        free.put(Room { block: 3, start: 10, length: 9 });
+        assert_eq!(free.take(9), None, "it could be found among shorter ones only by looking at each");
+        assert_eq!(free.take(5), Some(Room { block: 3, start: 10, length: 5 }));
+        assert_eq!(free.take(2), Some(Room { block: 3, start: 15, length: 2 }));
+        assert_eq!(free.take(1), None, "two places are not worth it");
+    }
+
+    proptest! {
+        #[test]
+        fn rooms_that_are_taken_do_not_meet(lengths in vec(1..100_u32, 1..20), wanted in vec(1..60_u32, 1..60)) {
+            let mut free = FreeRooms::default();
+            let mut start = 0;
+            for &length in &lengths {
+                free.put(Room { block: 0, start, length });
+                start += length;
+            }
+            let mut taken: Vec<Room> = wanted.iter().filter_map(|&length| free.take(length)).collect();
+            taken.sort_unstable_by_key(|room| room.start);
+            for [one, next] in taken.array_windows() {
+                prop_assert!(one.start + one.length <= next.start);
+            }
+            prop_assert!(taken.last().is_none_or(|last| last.start + last.length <= start));
+        }
+    }
+}
