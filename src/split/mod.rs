@@ -48,7 +48,7 @@ pub trait Splitter: Send + Sync {
 
     /// The length of a first part of a text, of about so many bytes, that can be split on its own.
     fn first_part(&self, text: &[u8], about: usize) -> usize {
-        let (mut searched, mut limit) = (0, about);
+        let (mut searched, mut limit) = (0, about.max(1));
         while limit < text.len() {
             if let Some(cut) = self.certain_cut(text, searched + 1..=limit) {
                 return cut;

@@ -105,12 +105,14 @@ pub(super) fn apply<W: Weight + Default>(
     scratch.left.begin(lengths.len());
     scratch.right.begin(lengths.len());
     replace(pair, token, corpus, pairs, scratch);
-    pairs.ends(pair);
+    pairs.free_rooms(pair);
     scratch.born.clear();
     let length = place(lengths[place(token)]);
     let fits = |other: u32| place(lengths[place(other)]) + length <= keep.longest;
     settle(&mut scratch.left, |left| (left, token), pairs, keep, fits, &mut scratch.born);
     settle(&mut scratch.right, |right| (token, right), pairs, keep, fits, &mut scratch.born);
+    // In a run of one token it is also among the pairs whose counts were lowered.
+    pairs.ends(pair);
     if !scratch.born.is_empty() {
         write(corpus, pairs, scratch);
     }

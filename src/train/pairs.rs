@@ -147,12 +147,17 @@ impl<W: Weight + Default> Pairs<W> {
     #[inline]
     pub(super) fn lower(&mut self, id: PairId, weight: u64) {
         let count = &mut self.counts[place(id)];
+        debug_assert!(id == NOT_KEPT || *count >= weight, "a pair cannot occur less often than never");
         *count = count.wrapping_sub(weight);
     }
 
-    /// A pair occurs no more: its room is free.
+    /// A pair occurs no more.
     pub(super) fn ends(&mut self, id: PairId) {
         self.counts[place(id)] = 0;
+    }
+
+    /// The list of a pair is read no more: others may stand there.
+    pub(super) fn free_rooms(&mut self, id: PairId) {
         let Pair { first_room, rooms, .. } = self.pairs[place(id)];
         for room in &self.rooms[place(first_room)..][..place(rooms)] {
             self.free.put(*room);

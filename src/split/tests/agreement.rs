@@ -186,11 +186,15 @@ proptest! {
     }
 
     #[test]
-    fn parts_can_be_split_alone(text in text(), about in 1..30_usize) {
+    fn parts_end_at_the_last_cut_of_the_first_window_with_any(text in text(), about in 1..30_usize) {
         for Pair { name, scanner, .. } in pairs_once().iter() {
             let (mut rest, mut apart) = (&text[..], Vec::new());
             while !rest.is_empty() {
+                let windows = std::iter::successors(Some(about), |window| Some(2 * window));
+                let mut inner = windows.take_while(|window| *window < rest.len());
+                let cut = inner.find_map(|window| scanner.certain_cut(rest, 1..=window));
                 let (part, after) = rest.split_at(scanner.first_part(rest, about));
+                prop_assert_eq!(part.len(), cut.unwrap_or(rest.len()));
                 apart.extend(pieces(scanner.as_ref(), part));
                 rest = after;
             }
