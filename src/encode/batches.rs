@@ -163,27 +163,27 @@ fn encode_run(
 ) -> Result<(TokenBatch, EncodeFacts)> {
     let mut facts = EncodeFacts { documents: amount(batch.len()), ..EncodeFacts::default() };
     let text_bytes: usize = batch.documents.lengths().map(place).sum();
-    let mut ids = pages::with_capacity(text_bytes / BYTES_A_TOKEN);
-    let (mut ends, mut nulls) = (Vec::with_capacity(batch.len()), Vec::new());
-    let mut text_lengths = Vec::with_capacity(batch.len());
+    let mut draft = worker.draft(pages::with_capacity(text_bytes / BYTES_A_TOKEN));
+    let (mut text_lengths, mut nulls) = (Vec::with_capacity(batch.len()), Vec::new());
     let specials = worker.specials();
     for (row, document) in (batch.first_row..).zip(batch.iter()) {
         match document {
             Some(text) => {
                 let in_row = |cause| InRow::wrap(unit_name(batch.source, batch.unit), row, cause);
-                worker.append(text, &mut ids).map_err(in_row)?;
+                worker.document(text, &mut draft).map_err(in_row)?;
                 facts.text_bytes += amount(text.len());
                 facts.empty_documents += u64::from(text.is_empty());
             }
             None => {
                 nulls.resize(batch.len(), false);
-                nulls[ends.len()] = true;
+                nulls[text_lengths.len()] = true;
                 facts.null_documents += 1;
+                draft.end();
             }
         }
-        ends.push(ids.len());
         text_lengths.push(document.map_or(0, |text| amount(text.len())));
     }
+    let (ids, ends) = worker.finish(draft);
     facts.tokens = amount(ids.len());
     facts.specials = worker.specials() - specials;
     let Batch { source, unit, first_row, columns, .. } = batch;

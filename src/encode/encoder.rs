@@ -25,7 +25,7 @@ pub struct Encoder {
     pub(super) splitter: Option<Box<dyn Splitter>>,
     /// For pieces, if the vocabulary allows longest matches.
     pub(super) matches: Option<Matches>,
-    /// Tokens by their bytes, if a piece that is a token stays whole.
+    /// Tokens by their bytes, if a piece that is a token stays whole though merges may not make it.
     pub(super) whole: Option<FxHashMap<Box<[u8]>, TokenId>>,
     /// What happens to a text first, if anything.
     pub(super) preparation: Option<Preparation>,
@@ -53,12 +53,14 @@ impl Encoder {
     ) -> Result<Encoder> {
         check(vocabulary, &config)?;
         let longest_matches = Method::of(&vocab::check(vocabulary)) == Method::LongestMatches;
+        let matches = if longest_matches { Matches::new(vocabulary) } else { None };
+        let whole = vocabulary.ignore_merges() && matches.is_none();
         Ok(Encoder {
             pairs: Pairs::new(vocabulary),
             byte_ids: *vocabulary.byte_ids(),
             splitter,
-            matches: if longest_matches { Matches::new(vocabulary) } else { None },
-            whole: vocabulary.ignore_merges().then(|| tokens_by_bytes(vocabulary)),
+            matches,
+            whole: whole.then(|| tokens_by_bytes(vocabulary)),
             preparation: Preparation::new(vocabulary, config.special)?,
             config,
         })

@@ -22,6 +22,7 @@ mod prepare;
 mod longest_match;
 mod method;
 mod encoder;
+mod draft;
 mod worker;
 mod stretches;
 mod batches;

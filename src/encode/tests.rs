@@ -160,6 +160,57 @@ proptest! {
     }
 }
 
+/// Documents in which pieces met before stand between `texts`.
+fn with_known(texts: &[Vec<u8>], known: usize) -> Vec<Vec<u8>> {
+    texts.iter().map(|text| [b"ab ".repeat(known), text.clone(), b" ab ".repeat(known)].concat()).collect()
+}
+
+proptest! {
+    #[test]
+    fn new_pieces_are_encoded_together_where_they_belong(
+        learned_from in text(),
+        texts in vec(text(), 1..8),
+        known in 0..400usize,
+    ) {
+        let vocabulary = trained(&learned_from, SplitPattern::None);
+        let (bos, eos) = (TokenId::new(7), TokenId::new(9));
+        let config = EncodeConfig { bos: Some(bos), eos: Some(eos), ..EncodeConfig::default() };
+        let encoder = Encoder::with_splitter(&vocabulary, config, Some(Box::new(AfterSpaces))).expect("valid");
+        let mut worker = encoder.worker();
+        let texts = with_known(&texts, known);
+        let mut draft = worker.draft(vec![eos]);
+        for text in &texts {
+            worker.document(text, &mut draft).expect("any bytes encode");
+        }
+        let (ids, ends) = worker.finish(draft);
+        let mut all = vec![eos];
+        let expected: Vec<usize> = texts.iter().map(|text| {
+            let pieces: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b' ').collect();
+            all.extend([vec![bos], expected(&vocabulary, &pieces), vec![eos]].concat());
+            all.len()
+        }).collect();
+        prop_assert_eq!((ids, ends), (all, expected));
+    }
+}
+
+#[test]
+fn rare_new_pieces_wait_for_others() {
+    let vocabulary = trained(b"ab ab ab cab", SplitPattern::None);
+    let encoder = Encoder::with_splitter(&vocabulary, EncodeConfig::default(), Some(Box::new(AfterSpaces)));
+    let encoder = encoder.expect("valid");
+    let mut worker = encoder.worker();
+    let [known, new, more] = [b"ab ".repeat(100), b"cab cab bca ".to_vec(), b"ab ".repeat(20_000)];
+    let mut draft = worker.draft(Vec::new());
+    worker.document(&known, &mut draft).expect("any bytes encode");
+    worker.document(&new, &mut draft).expect("any bytes encode");
+    assert_eq!(draft.new_pieces(), [&b"ab "[..], b"cab ", b"bca "]);
+    worker.document(&more, &mut draft).expect("any bytes encode");
+    assert!(draft.new_pieces().is_empty() && !draft.ids.is_empty(), "so many tokens are not kept apart");
+    let (ids, ends) = worker.finish(draft);
+    assert_eq!(decoded(&vocabulary, &ids), [known, new, more].concat());
+    assert_eq!(ends.len(), 3);
+}
+
 /// Merges given as the bytes of their parts, with their ranks. Results have the ids from 256 on.
 fn merging(merges: &[(&str, &str, u32)]) -> Vocabulary {
     let mut tokens: Vec<Box<[u8]>> = (0..=255).map(|byte: u8| Box::from([byte])).collect();

@@ -1,6 +1,7 @@
 use std::ops::Range;
 
 use super::cache::{self, Cache};
+use super::draft::{Draft, PIECES};
 use super::encoder::Encoder;
 use super::fault::Fault;
 use super::long;
@@ -10,40 +11,67 @@ use super::prepare::Part;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
 use crate::split::{SHORT, ShortPiece};
-use crate::units::{TokenId, place};
+use crate::units::{TokenId, low32, place};
 
 /// Text is split in windows of about this size, so that the places of its pieces stay in the cache.
 const WINDOW: usize = 8 << 10;
 
-/// How many pieces are looked up together.
-const AHEAD: usize = 64;
+/// Longer pieces are not worth a place among those that are encoded together.
+const TOGETHER: usize = 256;
+
+/// New pieces are rare if they are less than one of so many. Where they are not, the processor has what they
+/// need at hand and foresees much, so that each is encoded when it is met.
+const RARE: u32 = 16;
+
+/// Of so many pieces it is known how many were new.
+const LATELY: u32 = 4096;
 
 /// Room for so many ids is kept with a worker's memory at most.
 const KEPT_IDS: usize = 1 << 20;
 
 /// One thread's encoder: the shared one, and scratch memory of its own.
 ///
-/// **Memory:** at most 8 MiB for pieces met before, and what the longest result of [`encode`](Worker::encode)
-/// took. While a piece of more than 64 bytes is merged, 7 bytes for each of its bytes (12 at worst);
-/// up to 48 MiB of that are kept for the next.
+/// **Memory:** at most 8 MiB for pieces met before, 0.2 MiB for new ones, and what the longest result of
+/// [`encode`](Worker::encode) took. While a piece of more than 64 bytes is merged, 7 bytes for each of its
+/// bytes (12 at worst); up to 48 MiB of that are kept for the next.
 pub struct Worker<'e> {
     encoder: &'e Encoder,
     observer: &'e dyn Observer,
-    cache: Cache,
-    merger: Merger,
-    scratch: longest_match::Scratch,
-    ends: Vec<u32>,
-    ids: Vec<TokenId>,
+    memory: Memory,
     specials: u64,
 }
 
 /// A worker's memory without the worker: pieces met before, and scratch.
 pub(super) struct Memory {
     cache: Cache,
+    new: New,
+    together: longest_match::Together,
+    /// For the tokens of a [`Draft`].
+    room: Vec<TokenId>,
     merger: Merger,
     scratch: longest_match::Scratch,
     ends: Vec<u32>,
     ids: Vec<TokenId>,
+}
+
+/// How many pieces were new, of so many. Those of late count most.
+#[derive(Debug, Default)]
+struct New {
+    new: u32,
+    of: u32,
+}
+
+impl New {
+    fn of(&mut self, pieces: usize) {
+        self.of += low32(pieces);
+        if self.of > LATELY {
+            (self.new, self.of) = (self.new / 2, self.of / 2);
+        }
+    }
+
+    fn are_rare(&self) -> bool {
+        self.new * RARE < self.of
+    }
 }
 
 impl<'e> Worker<'e> {
@@ -52,23 +80,22 @@ impl<'e> Worker<'e> {
     }
 
     pub(super) fn with_cache(encoder: &'e Encoder, cache: Cache) -> Worker<'e> {
-        let (merger, scratch, ends, ids) = Default::default();
-        Worker::with_memory(encoder, Memory { cache, merger, scratch, ends, ids })
+        let (new, together, room, merger, scratch, ends, ids) = Default::default();
+        let memory = Memory { cache, new, together, room, merger, scratch, ends, ids };
+        Worker::with_memory(encoder, memory)
     }
 
     /// Takes up the memory of an earlier worker of the same encoder.
     pub(super) fn with_memory(encoder: &'e Encoder, memory: Memory) -> Worker<'e> {
-        let Memory { cache, merger, scratch, ends, ids } = memory;
-        Worker { encoder, observer: &Silent, cache, merger, scratch, ends, ids, specials: 0 }
+        Worker { encoder, observer: &Silent, memory, specials: 0 }
     }
 
     /// Gives back the memory, for a later worker.
-    pub(super) fn into_memory(self) -> Memory {
-        let Worker { cache, merger, scratch, ends, mut ids, .. } = self;
-        if ids.capacity() > KEPT_IDS {
-            ids = Vec::new();
+    pub(super) fn into_memory(mut self) -> Memory {
+        if self.memory.ids.capacity() > KEPT_IDS {
+            self.memory.ids = Vec::new();
         }
-        Memory { cache, merger, scratch, ends, ids }
+        self.memory
     }
 
     /// Encodes a whole document. The slice is valid until the next call: the buffer is reused.
@@ -77,11 +104,11 @@ impl<'e> Worker<'e> {
     /// The text holds a special token and the policy forbids that, a custom pattern ran past its
     /// limit of backtracking, a piece has 2 GiB or more, or the worker's observer wants to stop.
     pub fn encode(&mut self, text: &[u8]) -> Result<&[TokenId]> {
-        let mut ids = std::mem::take(&mut self.ids);
+        let mut ids = std::mem::take(&mut self.memory.ids);
         ids.clear();
         let outcome = self.append(text, &mut ids);
-        self.ids = ids;
-        outcome.map(|()| &*self.ids)
+        self.memory.ids = ids;
+        outcome.map(|()| &*self.memory.ids)
     }
 
     /// Encodes a whole document and appends its tokens to `ids`.
@@ -89,20 +116,62 @@ impl<'e> Worker<'e> {
     /// # Errors
     /// As [`encode`](Worker::encode); `ids` may then have some of the tokens.
     pub fn append(&mut self, text: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
+        self.drafted(ids, |worker, draft| worker.document(text, draft))
+    }
+
+    /// A draft that goes on behind these tokens, and is to be [finished](Worker::finish).
+    pub(super) fn draft<'t>(&mut self, ids: Vec<TokenId>) -> Draft<'t> {
+        Draft::new(ids, std::mem::take(&mut self.memory.room))
+    }
+
+    /// Gives the tokens of a draft, and where its documents end in them.
+    pub(super) fn finish(&mut self, mut draft: Draft<'_>) -> (Vec<TokenId>, Vec<usize>) {
+        self.fill(&mut draft);
+        let (ids, ends, room) = draft.into_parts();
+        self.memory.room = room;
+        (ids, ends)
+    }
+
+    /// Appends to `ids` what is drafted here.
+    fn drafted<'t>(
+        &mut self,
+        ids: &mut Vec<TokenId>,
+        write: impl FnOnce(&mut Self, &mut Draft<'t>) -> Result<()>,
+    ) -> Result<()> {
+        let mut draft = self.draft(std::mem::take(ids));
+        let outcome = write(self, &mut draft);
+        (*ids, _) = self.finish(draft);
+        outcome
+    }
+
+    /// Encodes a whole document behind those of a draft.
+    ///
+    /// # Errors
+    /// As [`encode`](Worker::encode); the draft may then have some of the tokens.
+    pub(super) fn document<'t>(&mut self, text: &'t [u8], draft: &mut Draft<'t>) -> Result<()> {
         let encoder = self.encoder;
-        ids.extend(encoder.config.bos);
+        encoder.config.bos.into_iter().for_each(|bos| draft.push(bos));
         match &encoder.preparation {
-            Some(preparation) => preparation.each(text, &mut |part| match part {
-                Part::Text(text) => self.ordinary(text, ids),
-                Part::Token(token) => {
-                    self.specials += u64::from(token.special);
-                    ids.push(token.id);
-                    Ok(())
-                }
-            })?,
-            None => self.ordinary(text, ids)?,
+            Some(preparation) => {
+                self.fill(draft);
+                let ids = &mut draft.ids;
+                preparation.each(text, &mut |part| match part {
+                    // Of a text that is not there for long.
+                    Part::Text(text) => self.drafted(ids, |worker, draft| worker.ordinary(text, draft)),
+                    Part::Token(token) => {
+                        self.specials += u64::from(token.special);
+                        ids.push(token.id);
+                        Ok(())
+                    }
+                })?;
+            }
+            None => self.ordinary(text, draft)?,
         }
-        ids.extend(encoder.config.eos);
+        encoder.config.eos.into_iter().for_each(|eos| draft.push(eos));
+        draft.end();
+        if draft.is_full() {
+            self.fill(draft);
+        }
         Ok(())
     }
 
@@ -112,21 +181,21 @@ impl<'e> Worker<'e> {
     }
 
     /// Encodes text in which no token is looked for.
-    fn ordinary(&mut self, text: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
+    fn ordinary<'t>(&mut self, text: &'t [u8], draft: &mut Draft<'t>) -> Result<()> {
         let Some(splitter) = self.encoder.splitter.as_deref() else {
-            return if text.is_empty() { Ok(()) } else { self.merge(text, ids) };
+            return if text.is_empty() { Ok(()) } else { self.alone(text, draft) };
         };
-        let mut ends = std::mem::take(&mut self.ends);
+        let mut ends = std::mem::take(&mut self.memory.ends);
         let mut rest = text;
         while !rest.is_empty() {
             self.observer.checkpoint()?;
             let length = splitter.first_part(rest, WINDOW);
             ends.clear();
             splitter.piece_ends(&rest[..length], &mut ends)?;
-            self.pieces(rest, &ends, ids)?;
+            self.pieces(rest, &ends, draft)?;
             rest = &rest[length..];
         }
-        self.ends = ends;
+        self.memory.ends = ends;
         Ok(())
     }
 
@@ -136,95 +205,125 @@ impl<'e> Worker<'e> {
         let mut path = longest_match::Path::new(Vec::new(), range.start);
         match &self.encoder.matches {
             Some(matches) if self.encoder.splitter.is_none() => {
-                self.scratch.go_on(matches, text, &mut path, range.end, self.observer)?;
+                self.memory.scratch.go_on(matches, text, &mut path, range.end, self.observer)?;
             }
-            _ => self.ordinary(&text[range], &mut path.ids)?,
+            _ => self.drafted(&mut path.ids, |worker, draft| worker.ordinary(&text[range], draft))?,
         }
         Ok(path)
     }
 
     /// Encodes the pieces that end at these places of a text, each beginning where the one before ends. The
     /// text may go on behind the last.
-    fn pieces(&mut self, text: &[u8], ends: &[u32], ids: &mut Vec<TokenId>) -> Result<()> {
+    fn pieces<'t>(&mut self, text: &'t [u8], ends: &[u32], draft: &mut Draft<'t>) -> Result<()> {
         let mut start = 0;
-        for ends in ends.chunks(AHEAD) {
-            start = self.some_pieces(text, start, ends, ids)?;
+        for ends in ends.chunks(PIECES) {
+            self.memory.new.of(ends.len());
+            start = self.some_pieces(text, start, ends, draft)?;
+            if draft.is_full() {
+                self.fill(draft);
+            }
         }
         Ok(())
     }
 
-    /// Encodes at most [`AHEAD`] pieces, and gives the place where the last ends. The cache's lines for all of
+    /// Encodes at most [`PIECES`] pieces, and gives the place where the last ends. The cache's lines for all of
     /// them are asked for before the first is looked at.
-    fn some_pieces(
+    fn some_pieces<'t>(
         &mut self,
-        text: &[u8],
+        text: &'t [u8],
         start: usize,
         ends: &[u32],
-        ids: &mut Vec<TokenId>,
+        draft: &mut Draft<'t>,
     ) -> Result<usize> {
-        self.cache.make_room();
-        let mut lookups = [(ShortPiece::NONE, 0); AHEAD];
+        self.memory.cache.make_room();
+        let mut lookups = [(ShortPiece::NONE, 0); PIECES];
         let mut from = start;
         for (lookup, &end) in lookups.iter_mut().zip(ends) {
             let length = place(end) - from;
             if length <= SHORT {
                 let piece = ShortPiece::within(text, from, length);
-                *lookup = (piece, self.cache.line(piece));
-                self.cache.fetch(lookup.1);
+                *lookup = (piece, self.memory.cache.line(piece));
+                self.memory.cache.fetch(lookup.1);
             }
             from = place(end);
         }
-        // All ids of a slot are copied, and those beyond its number are overwritten by the next.
-        let mut known = [TokenId::default(); AHEAD * cache::IDS];
-        let (mut filled, mut from) = (0, start);
+        let mut from = start;
+        let (mut known, mut filled) = draft.room();
         for (&(piece, line), &end) in lookups.iter().zip(ends) {
             let end = place(end);
-            match self.cache.get(piece, line) {
+            match self.memory.cache.get(piece, line) {
                 Some((tokens, number)) => {
+                    // All ids of a slot are copied, and those beyond its number are overwritten by the next.
                     known[filled..filled + cache::IDS].copy_from_slice(&tokens);
                     filled += number;
                 }
                 None => {
-                    ids.extend_from_slice(&known[..filled]);
-                    filled = 0;
-                    self.new_piece(&text[from..end], (piece, line), ids)?;
+                    draft.set_known(filled);
+                    self.new_piece(&text[from..end], draft)?;
+                    (known, filled) = draft.room();
                 }
             }
             from = end;
         }
-        ids.extend_from_slice(&known[..filled]);
+        draft.set_known(filled);
         Ok(from)
     }
 
-    /// Encodes a piece that is not in the cache, and puts it there if it is short.
+    /// Encodes a piece that is not in the cache, now or with others.
     #[inline(never)]
-    fn new_piece(
-        &mut self,
-        piece: &[u8],
-        (short, line): (ShortPiece, usize),
-        ids: &mut Vec<TokenId>,
-    ) -> Result<()> {
-        let before = ids.len();
-        self.merge(piece, ids)?;
-        if piece.len() <= SHORT {
-            self.cache.put(short, line, &ids[before..]);
+    fn new_piece<'t>(&mut self, piece: &'t [u8], draft: &mut Draft<'t>) -> Result<()> {
+        let new = &mut self.memory.new;
+        if self.encoder.matches.is_some() && piece.len() <= TOGETHER && new.are_rare() {
+            new.new += u32::from(draft.leave(piece));
+            return Ok(());
         }
+        new.new += 1;
+        self.alone(piece, draft)
+    }
+
+    /// Encodes a piece that is not in the cache, and all that came before.
+    fn alone(&mut self, piece: &[u8], draft: &mut Draft<'_>) -> Result<()> {
+        self.fill(draft);
+        let before = draft.ids.len();
+        self.merge(piece, &mut draft.ids)?;
+        remember(&mut self.memory.cache, piece, &draft.ids[before..]);
         Ok(())
+    }
+
+    /// Encodes the pieces that a draft lacks.
+    fn fill(&mut self, draft: &mut Draft<'_>) {
+        let Memory { cache, together, .. } = &mut self.memory;
+        let pieces = draft.new_pieces();
+        if let Some(matches) = &self.encoder.matches
+            && !pieces.is_empty()
+        {
+            together.encode(matches, pieces);
+            pieces.iter().zip(0..).for_each(|(piece, number)| remember(cache, piece, together.ids(number)));
+        }
+        draft.close(|piece| together.ids(piece));
     }
 
     /// Encodes a piece, which is not empty, on its own.
     fn merge(&mut self, piece: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
         let encoder = self.encoder;
-        if let Some(&id) = encoder.whole.as_ref().and_then(|whole| whole.get(piece)) {
+        if let Some(matches) = &encoder.matches {
+            self.memory.scratch.encode(matches, piece, ids, self.observer)?;
+        } else if let Some(&id) = encoder.whole.as_ref().and_then(|whole| whole.get(piece)) {
             ids.push(id);
-        } else if let Some(matches) = &encoder.matches {
-            self.scratch.encode(matches, piece, ids, self.observer)?;
         } else if piece.len() >= long::LIMIT {
             return Err(too_long(piece.len()));
         } else {
-            self.merger.merge(&encoder.pairs, &encoder.byte_ids, piece, ids, self.observer)?;
+            self.memory.merger.merge(&encoder.pairs, &encoder.byte_ids, piece, ids, self.observer)?;
         }
         Ok(())
+    }
+}
+
+/// Puts the tokens of a piece into the cache, if it is short.
+fn remember(cache: &mut Cache, piece: &[u8], ids: &[TokenId]) {
+    if piece.len() <= SHORT {
+        let piece = ShortPiece::new(piece);
+        cache.put(piece, cache.line(piece), ids);
     }
 }
 

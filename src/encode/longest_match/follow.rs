@@ -49,9 +49,14 @@ impl Followers {
         self.classes >> (usize::from(class) % CLASSES) & 1 == 1
     }
 
+    /// Where the intervals of those that do not fit stand among those of all tokens.
+    pub(super) fn misfits(&self) -> Range<usize> {
+        place(self.misfits.start)..place(self.misfits.end)
+    }
+
     /// Whether the token with this number fits, by the intervals of all tokens.
     pub(super) fn fits(&self, all: &[Misfits], number: u32) -> bool {
-        let misfits = &all[place(self.misfits.start)..place(self.misfits.end)];
+        let misfits = &all[self.misfits()];
         let next = misfits.partition_point(|misfits| misfits.1 <= number);
         misfits.get(next).is_none_or(|misfits| number < misfits.0)
     }

@@ -1,4 +1,5 @@
 use super::NONE;
+use crate::pages;
 use crate::units::{low32, place};
 use crate::vocab::Vocabulary;
 
@@ -49,14 +50,80 @@ impl Longest {
         if let Some((two, rest)) = text.split_first_chunk() {
             node = self.two[usize::from(u16::from_le_bytes(*two))];
             for &byte in rest {
-                let child = self.nodes[place(node.base >> 8 ^ u32::from(byte))];
-                if child.base & 0xff != u32::from(byte) {
+                let child = self.nodes[node.child(byte)];
+                if !child.is_by(byte) {
                     break;
                 }
                 node = child;
             }
         }
-        (node.token >> 8, node.token & 0xff)
+        node.found()
+    }
+
+    /// Asks for what [`walk`](Longest::walk) reads.
+    pub(super) fn fetch(&self, text: &[u8], at: usize) {
+        pages::fetch(&*self.two, usize::from(u16::from_le_bytes([text[at], text[at + 1]])));
+    }
+
+    /// A walk from here to `end` at most, which is further on; behind it the text has another byte.
+    #[inline]
+    pub(super) fn walk(&self, text: &[u8], at: usize, end: usize) -> Walk {
+        let two = [text[at], text[at + 1]];
+        let walk = match end - at {
+            1 => Walk { node: self.one[usize::from(two[0])], at: end, end },
+            _ => Walk { node: self.two[usize::from(u16::from_le_bytes(two))], at: at + 2, end },
+        };
+        pages::fetch(&self.nodes, walk.node.child(text[walk.at]));
+        walk
+    }
+
+    /// Goes a byte further, if a token goes on so, and asks for what the next step reads. No branch here: how
+    /// far it goes cannot be foreseen.
+    #[inline]
+    pub(super) fn step(&self, walk: &mut Walk, text: &[u8]) -> bool {
+        let byte = text[walk.at];
+        let child = self.nodes[walk.node.child(byte)];
+        let on = child.is_by(byte) & (walk.at < walk.end);
+        walk.node = if on { child } else { walk.node };
+        walk.at += usize::from(on);
+        pages::fetch(&self.nodes, walk.node.child(text[walk.at]));
+        on
+    }
+}
+
+impl Node {
+    /// Where the child by this byte is, if there is one.
+    #[inline]
+    fn child(self, byte: u8) -> usize {
+        place(self.base >> 8 ^ u32::from(byte))
+    }
+
+    /// Whether this byte leads here.
+    #[inline]
+    fn is_by(self, byte: u8) -> bool {
+        self.base & 0xff == u32::from(byte)
+    }
+
+    /// The longest token on the way here, and how many bytes it has, 0 for 256 and more.
+    #[inline]
+    fn found(self) -> (u32, u32) {
+        (self.token >> 8, self.token & 0xff)
+    }
+}
+
+/// A walk along a text, step by step.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Walk {
+    node: Node,
+    at: usize,
+    end: usize,
+}
+
+impl Walk {
+    /// The longest token come by, and how many bytes it has, 0 for 256 and more.
+    #[inline]
+    pub(super) fn found(&self) -> (u32, u32) {
+        self.node.found()
     }
 }
 

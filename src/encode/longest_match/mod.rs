@@ -25,13 +25,18 @@ mod longest;
 mod follow;
 mod path;
 mod document;
+mod together;
 
 #[cfg(test)]
 mod tests;
 
 pub(super) use document::Scratch;
 pub(super) use path::Path;
+pub(super) use together::Together;
 
+use std::ops::Range;
+
+use crate::pages;
 use crate::units::{low32, place};
 use crate::vocab::Vocabulary;
 use follow::{Followers, Misfits, Order};
@@ -39,6 +44,9 @@ use longest::Longest;
 
 /// No token: what stands before a text, and what comes after the shortest.
 const NONE: u32 = u32::MAX;
+
+/// Intervals in a line of the processor's cache.
+const MISFITS_A_LINE: usize = 8;
 
 /// What encoding by longest matches needs of a vocabulary, shared by all threads.
 ///
@@ -116,9 +124,28 @@ impl Matches {
     /// The longest token that a text, which is not empty, begins with, and its length.
     #[inline]
     fn longest(&self, text: &[u8]) -> (u32, usize) {
-        match self.longest.find(text) {
-            (token, 0) => (token, self.length(token)),
-            (token, length) => (token, place(length)),
+        self.sized(self.longest.find(text))
+    }
+
+    /// A token with its length, of which 0 says that it is long.
+    #[inline]
+    fn sized(&self, (token, length): (u32, u32)) -> (u32, usize) {
+        match length {
+            0 => (token, self.length(token)),
+            length => (token, place(length)),
+        }
+    }
+
+    /// Asks for what is looked up of a token.
+    fn fetch(&self, token: u32) {
+        pages::fetch(&self.tokens, place(token));
+    }
+
+    /// Asks for what tells for certain whether others fit after a token.
+    fn fetch_misfits(&self, token: u32) {
+        let Range { start, end } = self.tokens[place(token)].followers.misfits();
+        for at in (start..end).step_by(MISFITS_A_LINE) {
+            pages::fetch(&self.misfits, at);
         }
     }
 }

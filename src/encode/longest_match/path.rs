@@ -12,9 +12,12 @@ pub(super) struct DeadEnds {
 }
 
 impl DeadEnds {
+    #[inline]
     pub(super) fn clear(&mut self) {
-        self.places.clear();
-        self.furthest = 0;
+        if self.furthest > 0 {
+            self.places.clear();
+            self.furthest = 0;
+        }
     }
 
     fn add(&mut self, place: usize, last: u32) {
@@ -53,6 +56,12 @@ impl Path {
         Path { base: ids.len(), ids, at, last: NONE }
     }
 
+    /// Begins anew, at the start of a text.
+    pub(super) fn restart(&mut self) {
+        self.ids.truncate(self.base);
+        (self.at, self.last) = (0, NONE);
+    }
+
     #[inline]
     pub(super) fn push(&mut self, token: u32, length: usize) {
         self.ids.push(TokenId::new(token));
@@ -83,30 +92,32 @@ impl Finder<'_> {
     pub(super) fn go_on(&mut self, path: &mut Path, end: usize) {
         while path.at < end {
             let (longest, length) = self.matches.longest(&self.text[path.at..]);
-            if path.at >= self.dead.furthest && self.is_plain(path, longest, length) {
-                path.push(longest, length);
-            } else {
+            if !self.plain_step(path, longest, length) {
                 self.step(path, longest);
             }
         }
     }
 
-    /// Whether it is plain to see that a token fits, and that others may follow.
+    /// Goes on by the longest token if it is plain to see that it fits, and that others may follow.
     #[inline]
-    fn is_plain(&self, path: &Path, token: u32, length: usize) -> bool {
-        match self.text.get(path.at + length) {
-            Some(next) if path.last != NONE => {
-                self.matches.can_follow(token, *next) & self.matches.surely_fit(path.last, token)
-            }
-            _ => false,
+    pub(super) fn plain_step(&self, path: &mut Path, longest: u32, length: usize) -> bool {
+        let leads_on = match self.text.get(path.at + length) {
+            Some(&next) => self.matches.can_follow(longest, next),
+            None => true,
+        };
+        let fits = path.last == NONE || self.matches.surely_fit(path.last, longest);
+        let plain = leads_on & fits & (path.at >= self.dead.furthest);
+        if plain {
+            path.push(longest, length);
         }
+        plain
     }
 
     /// Goes on by one token; where none fits, back first.
     ///
     /// In a run of one token that one is tried before longer ones. Any order of trying finds the same, as there
     /// is one encoding, but longer tokens at each place of a long run of spaces would all be tried in vain.
-    fn step(&mut self, path: &mut Path, longest: u32) {
+    pub(super) fn step(&mut self, path: &mut Path, longest: u32) {
         let mut candidate = longest;
         loop {
             if let Some(again) = self.run(path).filter(|&again| self.leads_on(path, again)) {

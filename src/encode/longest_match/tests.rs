@@ -85,6 +85,19 @@ proptest! {
     }
 
     #[test]
+    fn pieces_are_encoded_together_as_each_alone((vocabulary, texts) in with_texts(), cut in 1..20usize) {
+        let (matches, mut together) = (matches(&vocabulary), Together::default());
+        // Few pieces after many, and many after few.
+        for cut in [cut, 300, cut] {
+            let pieces: Vec<&[u8]> = texts.iter().flat_map(|text| text.chunks(cut)).collect();
+            together.encode(&matches, &pieces);
+            for (number, piece) in pieces.iter().enumerate() {
+                prop_assert_eq!(together.ids(number), reference::encode_piece(&vocabulary, piece));
+            }
+        }
+    }
+
+    #[test]
     fn tokens_fit_if_they_encode_to_themselves(
         vocabulary in learned(),
         pairs in vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 60),

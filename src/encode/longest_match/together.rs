@@ -1,0 +1,135 @@
+use super::longest::Walk;
+use super::path::{DeadEnds, Finder, Path};
+use super::{Matches, NONE};
+use crate::units::TokenId;
+
+/// Encodes many pieces together.
+///
+/// New pieces are rare, and what they need of a vocabulary is not near at hand: one by one, each would wait
+/// for memory again and again. Here all of them go on by a token, step by step, and what the next step reads
+/// is asked for before the others make theirs.
+///
+/// **Memory:** about 200 bytes a piece, 2 for each of its bytes, and what its tokens take.
+#[derive(Debug, Default)]
+pub(crate) struct Together {
+    /// The pieces, each with a byte behind it.
+    text: Vec<u8>,
+    progress: Vec<Progress>,
+    /// Which of the pieces are not done.
+    open: Vec<usize>,
+    walking: Vec<usize>,
+    /// Those whose longest token needs a closer look.
+    hard: Vec<usize>,
+}
+
+/// How far a piece is.
+#[derive(Debug)]
+struct Progress {
+    /// Where the piece begins in the text.
+    start: usize,
+    path: Path,
+    dead: DeadEnds,
+    walk: Walk,
+}
+
+impl Together {
+    /// Encodes pieces, none of them empty.
+    pub(crate) fn encode(&mut self, matches: &Matches, pieces: &[&[u8]]) {
+        self.begin(pieces);
+        while !self.open.is_empty() {
+            self.walk(matches, pieces);
+            self.go_on(matches, pieces);
+        }
+    }
+
+    /// The tokens of one of the pieces.
+    pub(crate) fn ids(&self, piece: usize) -> &[TokenId] {
+        &self.progress[piece].path.ids
+    }
+
+    fn begin(&mut self, pieces: &[&[u8]]) {
+        self.text.clear();
+        self.progress.resize_with(self.progress.len().max(pieces.len()), Progress::new);
+        for (piece, progress) in pieces.iter().zip(&mut self.progress) {
+            progress.begin(self.text.len());
+            self.text.extend_from_slice(piece);
+            self.text.push(0);
+        }
+        self.open.extend(0..pieces.len());
+    }
+
+    /// Finds the longest token for each open piece.
+    fn walk(&mut self, matches: &Matches, pieces: &[&[u8]]) {
+        let (text, progress) = (&self.text[..], &mut self.progress[..]);
+        for &piece in &self.open {
+            matches.longest.fetch(text, progress[piece].at());
+        }
+        for &piece in &self.open {
+            let progress = &mut progress[piece];
+            let end = progress.start + pieces[piece].len();
+            progress.walk = matches.longest.walk(text, progress.at(), end);
+        }
+        self.walking.clone_from(&self.open);
+        let mut walking = &mut self.walking[..];
+        while !walking.is_empty() {
+            let mut kept = 0;
+            for place in 0..walking.len() {
+                let piece = walking[place];
+                walking[kept] = piece;
+                kept += usize::from(matches.longest.step(&mut progress[piece].walk, text));
+            }
+            walking = &mut walking[..kept];
+        }
+        for &piece in &self.open {
+            matches.fetch(progress[piece].walk.found().0);
+        }
+    }
+
+    /// Takes the token that was found for each open piece, or what else fits.
+    fn go_on(&mut self, matches: &Matches, pieces: &[&[u8]]) {
+        let Together { progress, open, hard, .. } = self;
+        let progress = &mut progress[..];
+        let mut kept = 0;
+        for place in 0..open.len() {
+            let piece = open[place];
+            let Progress { path, dead, walk, .. } = &mut progress[piece];
+            let (longest, length) = matches.sized(walk.found());
+            let finder = Finder { matches, text: pieces[piece], dead };
+            if finder.plain_step(path, longest, length) {
+                open[kept] = piece;
+                kept += usize::from(path.at < pieces[piece].len());
+                continue;
+            }
+            hard.push(piece);
+            matches.fetch(matches.shorter(longest));
+            if path.last != NONE {
+                matches.fetch_misfits(path.last);
+            }
+        }
+        open.truncate(kept);
+        for piece in hard.drain(..) {
+            let Progress { path, dead, walk, .. } = &mut progress[piece];
+            Finder { matches, text: pieces[piece], dead }.step(path, walk.found().0);
+            open.extend((path.at < pieces[piece].len()).then_some(piece));
+        }
+    }
+}
+
+impl Progress {
+    fn new() -> Progress {
+        let (dead, walk) = Default::default();
+        Progress { start: 0, path: Path::new(Vec::new(), 0), dead, walk }
+    }
+
+    /// Begins with another piece.
+    fn begin(&mut self, start: usize) {
+        self.start = start;
+        self.path.restart();
+        self.dead.clear();
+    }
+
+    /// The place in the text.
+    fn at(&self) -> usize {
+        self.start + self.path.at
+    }
+}
