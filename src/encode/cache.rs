@@ -42,9 +42,6 @@ struct Slot {
     ids: [TokenId; IDS],
 }
 
-/// The tokens of a piece: the first so many of these.
-pub(super) type Known = ([TokenId; IDS], usize);
-
 impl Slot {
     #[inline(always)]
     fn is(&self, piece: ShortPiece) -> bool {
@@ -53,11 +50,6 @@ impl Slot {
 
     fn piece(&self) -> ShortPiece {
         ShortPiece { low: self.low, high: self.high & ((1 << COUNT_AT) - 1) }
-    }
-
-    #[inline(always)]
-    fn known(&self) -> Known {
-        (self.ids, place64(self.high >> COUNT_AT))
     }
 }
 
@@ -106,18 +98,19 @@ impl Cache {
         pages::fetch(&self.lines, line);
     }
 
-    /// The tokens of a piece, if they are remembered in this line, which is the piece's.
+    /// Writes down the tokens of a piece, if they are remembered in this line, which is the piece's, and says how
+    /// many of the tokens are the piece's; else says 0.
     #[inline(always)]
-    pub(super) fn get(&mut self, piece: ShortPiece, line: usize) -> Option<Known> {
+    pub(super) fn get(&mut self, piece: ShortPiece, line: usize, tokens: &mut [TokenId; IDS]) -> usize {
         let Line(slots) = &mut self.lines[line];
-        if slots[0].is(piece) {
-            return Some(slots[0].known());
-        }
-        if slots[1].is(piece) {
+        if !slots[0].is(piece) {
+            if !slots[1].is(piece) {
+                return 0;
+            }
             slots.swap(0, 1);
-            return Some(slots[0].known());
         }
-        None
+        *tokens = slots[0].ids;
+        place64(slots[0].high >> COUNT_AT)
     }
 
     /// Remembers the tokens of a piece in its line, if they are few enough.
@@ -136,25 +129,28 @@ impl Cache {
 mod tests {
     use super::*;
 
+    fn get(cache: &mut Cache, piece: ShortPiece) -> Option<Vec<TokenId>> {
+        let (line, mut tokens) = (cache.line(piece), Default::default());
+        let number = cache.get(piece, line, &mut tokens);
+        (number > 0).then(|| tokens[..number].to_vec())
+    }
+
     #[test]
     fn a_piece_is_found_until_others_take_its_slots() {
         let mut cache = Cache::new(2);
         let ids = |number: u32| [TokenId::new(number); IDS];
         let pieces: Vec<ShortPiece> = (b'a'..=b'h').map(|byte| ShortPiece::new(&[byte])).collect();
         for (number, &piece) in (0..).zip(&pieces) {
-            let line = cache.line(piece);
-            assert_eq!(cache.get(piece, line), None);
-            cache.put(piece, line, &ids(number));
-            assert_eq!(cache.get(piece, line), Some((ids(number), IDS)));
+            assert_eq!(get(&mut cache, piece), None);
+            cache.put(piece, cache.line(piece), &ids(number));
+            assert_eq!(get(&mut cache, piece), Some(ids(number).to_vec()));
         }
-        let mut found = |piece| {
-            let line = cache.line(piece);
-            cache.get(piece, line).is_some()
-        };
-        assert!((2..=4).contains(&pieces.iter().filter(|&&piece| found(piece)).count()));
-        let line = cache.line(pieces[0]);
-        cache.put(pieces[0], line, &[TokenId::new(7); IDS + 1]);
-        assert_ne!(cache.get(pieces[0], line), Some((ids(7), IDS)));
+        let found = pieces.iter().filter(|&&piece| get(&mut cache, piece).is_some()).count();
+        assert!((2..=4).contains(&found));
+        cache.put(pieces[0], cache.line(pieces[0]), &[TokenId::new(7); IDS + 1]);
+        assert_ne!(get(&mut cache, pieces[0]).map_or(0, |ids| ids.len()), IDS + 1);
+        cache.put(pieces[1], cache.line(pieces[1]), &ids(9)[..2]);
+        assert_eq!(get(&mut cache, pieces[1]), Some(ids(9)[..2].to_vec()));
     }
 
     #[test]
@@ -165,16 +161,14 @@ mod tests {
             (0..20_000_u32).map(|number| ShortPiece::new(format!("{number}").as_bytes())).collect();
         for (number, &piece) in (0..).zip(&pieces) {
             cache.make_room();
-            let line = cache.line(piece);
-            assert_eq!(cache.get(piece, line), None);
-            cache.put(piece, line, &ids(number));
+            assert_eq!(get(&mut cache, piece), None);
+            cache.put(piece, cache.line(piece), &ids(number));
         }
         assert_eq!(cache.lines.len(), LINES);
         let mut found = 0;
         for (number, &piece) in (0..).zip(&pieces) {
-            let line = cache.line(piece);
-            if let Some(known) = cache.get(piece, line) {
-                assert_eq!(known, (ids(number), IDS));
+            if let Some(known) = get(&mut cache, piece) {
+                assert_eq!(known, ids(number));
                 found += 1;
             }
         }

@@ -8,11 +8,12 @@ use crate::units::{TokenId, place64};
 /// At most so many pieces are put down before it is asked whether a draft is full.
 pub(super) const PIECES: usize = 64;
 
-/// New pieces are encoded once there are about so many.
+/// New pieces are encoded once there are about so many, or so many gaps.
 const NEW: usize = 256;
+const GAPS: usize = 1024;
 
-/// Of so many of them it is remembered which they were, as a piece that is new often comes again soon.
-const NEAR: usize = 256;
+/// Hashes by which a new piece is found that comes again soon, as many do.
+const NEAR: usize = 1024;
 
 /// What was put down is copied once it is about so many tokens.
 const TOKENS: usize = 16 << 10;
@@ -29,11 +30,17 @@ pub(super) struct Draft<'t> {
     gaps: Vec<Gap>,
     /// What belongs into the gaps.
     new: Vec<&'t [u8]>,
-    /// By a part of its hash, which of these a piece may be.
-    near: [u16; NEAR],
+    memory: Memory,
+    known: usize,
+}
+
+/// What a draft needs of memory, for another after it.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
     /// Known tokens, and room for more.
     room: Vec<TokenId>,
-    known: usize,
+    /// By its hash, which of the new pieces one may be; or which of an earlier draft it was.
+    near: Vec<u16>,
 }
 
 /// A place where tokens are missing.
@@ -45,18 +52,19 @@ struct Gap {
 }
 
 impl<'t> Draft<'t> {
-    /// A draft that goes on behind these tokens. The room is an earlier draft's.
-    pub(super) fn new(ids: Vec<TokenId>, mut room: Vec<TokenId>) -> Draft<'t> {
+    /// A draft that goes on behind these tokens.
+    pub(super) fn new(ids: Vec<TokenId>, mut memory: Memory) -> Draft<'t> {
         // As much as can be there when it is asked whether that is too much, and after it.
-        room.resize(TOKENS + PIECES * IDS + 2, TokenId::default());
+        memory.room.resize(TOKENS + PIECES * IDS + 2, TokenId::default());
+        memory.near.resize(NEAR, 0);
         let (ends, open_ends, gaps, new) = Default::default();
-        Draft { ids, ends, open_ends, gaps, new, near: [0; NEAR], room, known: 0 }
+        Draft { ids, ends, open_ends, gaps, new, memory, known: 0 }
     }
 
     /// Whether it is time to [close](Draft::close) the gaps.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.known > TOKENS || self.gaps.len() > NEW
+        self.known > TOKENS || self.new.len() > NEW || self.gaps.len() > GAPS
     }
 
     /// The new pieces.
@@ -67,7 +75,7 @@ impl<'t> Draft<'t> {
     /// Room for the tokens of known pieces, and how much of it is taken.
     #[inline]
     pub(super) fn room(&mut self) -> (&mut [TokenId], usize) {
-        (&mut self.room, self.known)
+        (&mut self.memory.room, self.known)
     }
 
     /// Says how much of the room is taken.
@@ -78,7 +86,7 @@ impl<'t> Draft<'t> {
 
     /// Leaves a gap for the tokens of a piece. False if the piece is known to have left another.
     pub(super) fn leave(&mut self, piece: &'t [u8]) -> bool {
-        let near = &mut self.near[place64(FxBuildHasher.hash_one(piece)) % NEAR];
+        let near = &mut self.memory.near[place64(FxBuildHasher.hash_one(piece)) % NEAR];
         let is_new = self.new.get(usize::from(*near)).is_none_or(|near| *near != piece);
         if is_new {
             *near = u16::try_from(self.new.len()).expect("it would be full");
@@ -90,7 +98,7 @@ impl<'t> Draft<'t> {
 
     /// Puts down one token.
     pub(super) fn push(&mut self, token: TokenId) {
-        self.room[self.known] = token;
+        self.memory.room[self.known] = token;
         self.known += 1;
     }
 
@@ -105,11 +113,11 @@ impl<'t> Draft<'t> {
         let last = (self.gaps.len(), self.known);
         for (number, (before, known)) in self.open_ends.iter().copied().chain([last]).enumerate() {
             for gap in gaps.by_ref().take(before - done) {
-                self.ids.extend_from_slice(&self.room[from..gap.at]);
+                self.ids.extend_from_slice(&self.memory.room[from..gap.at]);
                 self.ids.extend_from_slice(tokens(gap.piece));
                 from = gap.at;
             }
-            self.ids.extend_from_slice(&self.room[from..known]);
+            self.ids.extend_from_slice(&self.memory.room[from..known]);
             (done, from) = (before, known);
             if number < self.open_ends.len() {
                 self.ends.push(self.ids.len());
@@ -121,8 +129,8 @@ impl<'t> Draft<'t> {
         self.known = 0;
     }
 
-    /// The tokens, where documents end in them, and the room. No gap may be open.
-    pub(super) fn into_parts(self) -> (Vec<TokenId>, Vec<usize>, Vec<TokenId>) {
-        (self.ids, self.ends, self.room)
+    /// The tokens, where documents end in them, and the memory. No gap may be open.
+    pub(super) fn into_parts(self) -> (Vec<TokenId>, Vec<usize>, Memory) {
+        (self.ids, self.ends, self.memory)
     }
 }

@@ -1,7 +1,7 @@
 use std::ops::Range;
 
 use super::cache::{self, Cache};
-use super::draft::{Draft, PIECES};
+use super::draft::{self, Draft, PIECES};
 use super::encoder::Encoder;
 use super::fault::Fault;
 use super::long;
@@ -44,15 +44,18 @@ pub struct Worker<'e> {
 /// A worker's memory without the worker: pieces met before, and scratch.
 pub(super) struct Memory {
     cache: Cache,
+    lookups: Vec<Lookup>,
     new: New,
     together: longest_match::Together,
-    /// For the tokens of a [`Draft`].
-    room: Vec<TokenId>,
+    draft: draft::Memory,
     merger: Merger,
     scratch: longest_match::Scratch,
     ends: Vec<u32>,
     ids: Vec<TokenId>,
 }
+
+/// A piece, and the line of the cache that it may stand in.
+type Lookup = (ShortPiece, usize);
 
 /// How many pieces were new, of so many. Those of late count most.
 #[derive(Debug, Default)]
@@ -80,8 +83,8 @@ impl<'e> Worker<'e> {
     }
 
     pub(super) fn with_cache(encoder: &'e Encoder, cache: Cache) -> Worker<'e> {
-        let (new, together, room, merger, scratch, ends, ids) = Default::default();
-        let memory = Memory { cache, new, together, room, merger, scratch, ends, ids };
+        let (lookups, new, together, draft, merger, scratch, ends, ids) = Default::default();
+        let memory = Memory { cache, lookups, new, together, draft, merger, scratch, ends, ids };
         Worker::with_memory(encoder, memory)
     }
 
@@ -121,14 +124,14 @@ impl<'e> Worker<'e> {
 
     /// A draft that goes on behind these tokens, and is to be [finished](Worker::finish).
     pub(super) fn draft<'t>(&mut self, ids: Vec<TokenId>) -> Draft<'t> {
-        Draft::new(ids, std::mem::take(&mut self.memory.room))
+        Draft::new(ids, std::mem::take(&mut self.memory.draft))
     }
 
     /// Gives the tokens of a draft, and where its documents end in them.
     pub(super) fn finish(&mut self, mut draft: Draft<'_>) -> (Vec<TokenId>, Vec<usize>) {
         self.fill(&mut draft);
-        let (ids, ends, room) = draft.into_parts();
-        self.memory.room = room;
+        let (ids, ends, memory) = draft.into_parts();
+        self.memory.draft = memory;
         (ids, ends)
     }
 
@@ -215,58 +218,63 @@ impl<'e> Worker<'e> {
     /// Encodes the pieces that end at these places of a text, each beginning where the one before ends. The
     /// text may go on behind the last.
     fn pieces<'t>(&mut self, text: &'t [u8], ends: &[u32], draft: &mut Draft<'t>) -> Result<()> {
+        let mut lookups = std::mem::take(&mut self.memory.lookups);
+        lookups.resize(PIECES, (ShortPiece::NONE, 0));
         let mut start = 0;
         for ends in ends.chunks(PIECES) {
-            self.memory.new.of(ends.len());
-            start = self.some_pieces(text, start, ends, draft)?;
+            self.look_up(text, start, ends, &mut lookups);
+            start = self.some_pieces(text, start, ends, &lookups, draft)?;
             if draft.is_full() {
                 self.fill(draft);
             }
         }
+        self.memory.lookups = lookups;
         Ok(())
     }
 
-    /// Encodes at most [`PIECES`] pieces, and gives the place where the last ends. The cache's lines for all of
-    /// them are asked for before the first is looked at.
+    /// Finds where at most [`PIECES`] pieces stand in the cache, if they do, and asks for these lines: before
+    /// the first of them is looked at.
+    fn look_up(&mut self, text: &[u8], mut start: usize, ends: &[u32], lookups: &mut [Lookup]) {
+        let Memory { cache, new, .. } = &mut self.memory;
+        cache.make_room();
+        new.of(ends.len());
+        for (lookup, &end) in lookups.iter_mut().zip(ends) {
+            let end = place(end);
+            *lookup = (ShortPiece::NONE, 0);
+            if end - start <= SHORT {
+                let piece = ShortPiece::within(text, start, end - start);
+                *lookup = (piece, cache.line(piece));
+                cache.fetch(lookup.1);
+            }
+            start = end;
+        }
+    }
+
+    /// Encodes pieces that were looked up, and gives the place where the last ends.
     fn some_pieces<'t>(
         &mut self,
         text: &'t [u8],
-        start: usize,
+        mut start: usize,
         ends: &[u32],
+        lookups: &[Lookup],
         draft: &mut Draft<'t>,
     ) -> Result<usize> {
-        self.memory.cache.make_room();
-        let mut lookups = [(ShortPiece::NONE, 0); PIECES];
-        let mut from = start;
-        for (lookup, &end) in lookups.iter_mut().zip(ends) {
-            let length = place(end) - from;
-            if length <= SHORT {
-                let piece = ShortPiece::within(text, from, length);
-                *lookup = (piece, self.memory.cache.line(piece));
-                self.memory.cache.fetch(lookup.1);
-            }
-            from = place(end);
-        }
-        let mut from = start;
-        let (mut known, mut filled) = draft.room();
+        let (mut room, mut known) = draft.room();
         for (&(piece, line), &end) in lookups.iter().zip(ends) {
             let end = place(end);
-            match self.memory.cache.get(piece, line) {
-                Some((tokens, number)) => {
-                    // All ids of a slot are copied, and those beyond its number are overwritten by the next.
-                    known[filled..filled + cache::IDS].copy_from_slice(&tokens);
-                    filled += number;
+            let tokens = room[known..].first_chunk_mut().expect("there is room for so many pieces");
+            match self.memory.cache.get(piece, line, tokens) {
+                0 => {
+                    draft.set_known(known);
+                    self.new_piece(&text[start..end], draft)?;
+                    (room, known) = draft.room();
                 }
-                None => {
-                    draft.set_known(filled);
-                    self.new_piece(&text[from..end], draft)?;
-                    (known, filled) = draft.room();
-                }
+                number => known += number,
             }
-            from = end;
+            start = end;
         }
-        draft.set_known(filled);
-        Ok(from)
+        draft.set_known(known);
+        Ok(start)
     }
 
     /// Encodes a piece that is not in the cache, now or with others.
