@@ -3,6 +3,7 @@ use std::hash::BuildHasher;
 use rustc_hash::FxBuildHasher;
 
 use super::cache::IDS;
+use crate::pages;
 use crate::units::{TokenId, place64};
 
 /// At most so many pieces are put down before it is asked whether a draft is full.
@@ -17,6 +18,9 @@ const NEAR: usize = 1024;
 
 /// What was put down is copied once it is about so many tokens.
 const TOKENS: usize = 16 << 10;
+
+/// For so many tokens memory is asked for at once.
+const MANY: usize = 4 << 10;
 
 /// The tokens of documents, one after the other, with gaps where a piece is not encoded yet: new pieces are
 /// few, and encoding many of them together takes much less time than one by one.
@@ -109,6 +113,9 @@ impl<'t> Draft<'t> {
 
     /// Closes all gaps, given the tokens of each new piece.
     pub(super) fn close<'n>(&mut self, tokens: impl Fn(usize) -> &'n [TokenId]) {
+        if self.known > MANY {
+            pages::populate(&mut self.ids, self.known);
+        }
         let (mut gaps, mut done, mut from) = (self.gaps.iter(), 0, 0);
         let last = (self.gaps.len(), self.known);
         for (number, (before, known)) in self.open_ends.iter().copied().chain([last]).enumerate() {
