@@ -55,6 +55,8 @@ def main():
     parser.add_argument("--scratch", type=Path)
     arguments = parser.parse_args()
     short = 0
+    if arguments.scratch:
+        arguments.scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=arguments.scratch) as folder:
         scratch = Path(folder)
         print("| tokenizer | text | MB/s at 1 MB | MB/s at 4 MB | time × |\n| --- | --- | --: | --: | --: |")
