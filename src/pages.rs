@@ -6,6 +6,8 @@
 
 #![expect(unsafe_code, reason = "advice to the kernel and to the processor takes pointers")]
 
+use std::mem::MaybeUninit;
+
 /// From this size on, memory is asked for in large pages.
 const LARGE: usize = 4 << 20;
 
@@ -23,35 +25,50 @@ pub(crate) fn filled<T: Clone>(value: T, length: usize) -> Vec<T> {
     vector
 }
 
+/// What the kernel is told of memory. Other systems than Linux are told nothing.
+#[derive(Clone, Copy)]
+enum Advice {
+    /// Large pages are wanted.
+    Large,
+    /// All of it will be written.
+    Populate,
+}
+
 /// Asks for large pages where the vector has room that was not touched yet.
 pub(crate) fn advise<T>(vector: &mut Vec<T>) {
     let spare = vector.spare_capacity_mut();
     if size_of_val(spare) >= LARGE {
-        #[cfg(target_os = "linux")]
-        tell_of(spare, libc::MADV_HUGEPAGE);
+        tell(spare, Advice::Large);
     }
 }
 
-/// Asks for memory for the next items of a vector, of which it has room for at least so many: all at once, which
-/// takes less time than page by page as they are touched.
+/// Asks for the memory of the next items of a vector, if it has room for so many: all at once, which takes less
+/// time than page by page as they are touched.
 pub(crate) fn populate<T>(vector: &mut Vec<T>, items: usize) {
     if let Some(next) = vector.spare_capacity_mut().get_mut(..items) {
-        #[cfg(target_os = "linux")]
-        tell_of(next, libc::MADV_POPULATE_WRITE);
+        tell(next, Advice::Populate);
     }
 }
 
-/// Gives the kernel advice about the whole pages of a vector's spare room.
-#[cfg(target_os = "linux")]
-fn tell_of<T>(spare: &mut [std::mem::MaybeUninit<T>], advice: libc::c_int) {
-    const PAGE: usize = 4096;
-    let bytes = size_of_val(spare);
-    let start = spare.as_mut_ptr().cast::<u8>();
-    let skipped = start.align_offset(PAGE).min(bytes);
-    let length = (bytes - skipped) / PAGE * PAGE;
-    // SAFETY: the pages lie within the vector's own spare room, and the kinds of advice given here change
-    // neither what they hold nor whether they can be read and written. Refusal does no harm.
-    let _ = unsafe { libc::madvise(start.add(skipped).cast(), length, advice) };
+/// Gives advice about the whole pages of a vector's spare room.
+fn tell<T>(spare: &mut [MaybeUninit<T>], advice: Advice) {
+    #[cfg(target_os = "linux")]
+    {
+        const PAGE: usize = 4096;
+        let bytes = size_of_val(spare);
+        let start = spare.as_mut_ptr().cast::<u8>();
+        let skipped = start.align_offset(PAGE).min(bytes);
+        let length = (bytes - skipped) / PAGE * PAGE;
+        let advice = match advice {
+            Advice::Large => libc::MADV_HUGEPAGE,
+            Advice::Populate => libc::MADV_POPULATE_WRITE,
+        };
+        // SAFETY: the pages lie within the vector's own spare room, and neither advice changes what they hold
+        // or whether they can be read and written. Refusal does no harm.
+        let _ = unsafe { libc::madvise(start.add(skipped).cast(), length, advice) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (spare, advice);
 }
 
 /// Tells the processor that an item will be needed soon, if there is one at this place.

@@ -178,7 +178,7 @@ fn encode_run(
                 nulls.resize(batch.len(), false);
                 nulls[text_lengths.len()] = true;
                 facts.null_documents += 1;
-                draft.end();
+                worker.end(&mut draft);
             }
         }
         text_lengths.push(document.map_or(0, |text| amount(text.len())));

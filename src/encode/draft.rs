@@ -9,7 +9,7 @@ use crate::units::{TokenId, place64};
 /// At most so many pieces are put down before it is asked whether a draft is full.
 pub(super) const PIECES: usize = 64;
 
-/// New pieces are encoded once there are about so many, or so many gaps.
+/// New pieces are encoded once there are about so many, or so many gaps or documents.
 const NEW: usize = 256;
 const GAPS: usize = 1024;
 
@@ -34,7 +34,7 @@ pub(super) struct Draft<'t> {
     gaps: Vec<Gap>,
     /// What belongs into the gaps.
     new: Vec<&'t [u8]>,
-    memory: Memory,
+    pub(super) memory: Memory,
     known: usize,
 }
 
@@ -58,7 +58,8 @@ struct Gap {
 impl<'t> Draft<'t> {
     /// A draft that goes on behind these tokens.
     pub(super) fn new(ids: Vec<TokenId>, mut memory: Memory) -> Draft<'t> {
-        // As much as can be there when it is asked whether that is too much, and after it.
+        // At most `TOKENS` are there when a document begins; then come BOS, or EOS, and the tokens of `PIECES` pieces
+        // before it is asked again whether the draft is full.
         memory.room.resize(TOKENS + PIECES * IDS + 2, TokenId::default());
         memory.near.resize(NEAR, 0);
         let (ends, open_ends, gaps, new) = Default::default();
@@ -68,7 +69,7 @@ impl<'t> Draft<'t> {
     /// Whether it is time to [close](Draft::close) the gaps.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.known > TOKENS || self.new.len() > NEW || self.gaps.len() > GAPS
+        self.known > TOKENS || self.new.len() > NEW || self.gaps.len().max(self.open_ends.len()) > GAPS
     }
 
     /// The new pieces.
@@ -91,7 +92,7 @@ impl<'t> Draft<'t> {
     /// Leaves a gap for the tokens of a piece. False if the piece is known to have left another.
     pub(super) fn leave(&mut self, piece: &'t [u8]) -> bool {
         let near = &mut self.memory.near[place64(FxBuildHasher.hash_one(piece)) % NEAR];
-        let is_new = self.new.get(usize::from(*near)).is_none_or(|near| *near != piece);
+        let is_new = self.new.get(usize::from(*near)) != Some(&piece);
         if is_new {
             *near = u16::try_from(self.new.len()).expect("it would be full");
             self.new.push(piece);
@@ -116,9 +117,10 @@ impl<'t> Draft<'t> {
         if self.known > MANY {
             pages::populate(&mut self.ids, self.known);
         }
-        let (mut gaps, mut done, mut from) = (self.gaps.iter(), 0, 0);
-        let last = (self.gaps.len(), self.known);
-        for (number, (before, known)) in self.open_ends.iter().copied().chain([last]).enumerate() {
+        // As if a document ended here.
+        self.end();
+        let (mut gaps, mut done, mut from) = (self.gaps.drain(..), 0, 0);
+        for (before, known) in self.open_ends.drain(..) {
             for gap in gaps.by_ref().take(before - done) {
                 self.ids.extend_from_slice(&self.memory.room[from..gap.at]);
                 self.ids.extend_from_slice(tokens(gap.piece));
@@ -126,12 +128,10 @@ impl<'t> Draft<'t> {
             }
             self.ids.extend_from_slice(&self.memory.room[from..known]);
             (done, from) = (before, known);
-            if number < self.open_ends.len() {
-                self.ends.push(self.ids.len());
-            }
+            self.ends.push(self.ids.len());
         }
-        self.open_ends.clear();
-        self.gaps.clear();
+        self.ends.pop();
+        drop(gaps);
         self.new.clear();
         self.known = 0;
     }

@@ -46,7 +46,7 @@ pub(super) fn trained(text: &[u8], split: SplitPattern) -> Vocabulary {
 
 /// A merge to be: two tokens by their place in the list of those that merge, whether its result is a
 /// token of its own even if one with the same bytes is there, and a rank.
-type Draft = (usize, usize, bool, u32);
+type MergeToBe = (usize, usize, bool, u32);
 
 /// Any valid merge list: ranks in no order and with ties, several ways to make a token, several tokens
 /// with the same bytes, ids of bytes in any order.
@@ -70,7 +70,7 @@ fn add_draft(
     tokens: &mut Vec<Box<[u8]>>,
     merging: &mut Vec<usize>,
     merges: &mut Vec<RankedMerge>,
-    (left, right, own, rank): Draft,
+    (left, right, own, rank): MergeToBe,
 ) {
     let (left, right) = (merging[left % merging.len()], merging[right % merging.len()]);
     let bytes = [&*tokens[left], &*tokens[right]].concat();
@@ -206,9 +206,11 @@ fn rare_new_pieces_wait_for_others() {
     assert_eq!(draft.new_pieces(), [&b"ab "[..], b"cab ", b"bca "]);
     worker.document(&more, &mut draft).expect("any bytes encode");
     assert!(draft.new_pieces().is_empty() && !draft.ids.is_empty(), "so many tokens are not kept apart");
+    (0..3_000).for_each(|_| worker.end(&mut draft));
+    assert!(draft.ends.len() > 2_000, "nor are so many documents");
     let (ids, ends) = worker.finish(draft);
     assert_eq!(decoded(&vocabulary, &ids), [known, new, more].concat());
-    assert_eq!(ends.len(), 3);
+    assert_eq!(ends[2..], [ids.len(); 3_001]);
 }
 
 /// Merges given as the bytes of their parts, with their ranks. Results have the ids from 256 on.

@@ -34,8 +34,6 @@ pub(super) use document::Scratch;
 pub(super) use path::Path;
 pub(super) use together::Together;
 
-use std::ops::Range;
-
 use crate::pages;
 use crate::units::{low32, place};
 use crate::vocab::Vocabulary;
@@ -143,8 +141,7 @@ impl Matches {
 
     /// Asks for what tells for certain whether others fit after a token.
     fn fetch_misfits(&self, token: u32) {
-        let Range { start, end } = self.tokens[place(token)].followers.misfits();
-        for at in (start..end).step_by(MISFITS_A_LINE) {
+        for at in self.tokens[place(token)].followers.misfits().step_by(MISFITS_A_LINE) {
             pages::fetch(&self.misfits, at);
         }
     }

@@ -101,10 +101,8 @@ impl Finder<'_> {
     /// Goes on by the longest token if it is plain to see that it fits, and that others may follow.
     #[inline]
     pub(super) fn plain_step(&self, path: &mut Path, longest: u32, length: usize) -> bool {
-        let leads_on = match self.text.get(path.at + length) {
-            Some(&next) => self.matches.can_follow(longest, next),
-            None => true,
-        };
+        let leads_on =
+            self.text.get(path.at + length).is_none_or(|&next| self.matches.can_follow(longest, next));
         let fits = path.last == NONE || self.matches.surely_fit(path.last, longest);
         let plain = leads_on & fits & (path.at >= self.dead.furthest);
         if plain {
