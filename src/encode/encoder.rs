@@ -17,7 +17,7 @@ use crate::vocab::{self, Vocabulary};
 /// What encoding with one vocabulary needs, made once and shared by all threads.
 ///
 /// **Memory:** 1 MB, and up to 64 bytes a merge and about 300 a token; with
-/// [`ignore_merges`](Vocabulary::ignore_merges), unless it encodes by longest matches, besides the bytes of all
+/// [`ignore_merges`](Vocabulary::ignore_merges), unless pieces are encoded by longest matches, besides the bytes of all
 /// tokens and 40 more for each.
 pub struct Encoder {
     pub(super) pairs: Pairs,

@@ -4,7 +4,8 @@
 //! training: a tokenizer from elsewhere encodes as well as ours.
 //!
 //! First, where the vocabulary says so, added tokens are found in a text and what stands between them is normalized;
-//! then it is split into pieces.
+//! then it is split into pieces. What a piece met before was encoded to is looked up; new ones wait for each other
+//! where they are rare, and are encoded together.
 //!
 //! To encode a piece means: while any adjacent pair of tokens is in the merge list, merge the pair of
 //! lowest rank, the leftmost among equals. [`mod@reference`] says just that; everything else here gives
