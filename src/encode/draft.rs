@@ -39,6 +39,8 @@ pub(super) struct Draft<'t> {
 }
 
 /// What a draft needs of memory, for another after it.
+///
+/// **Memory:** 68 KiB.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     /// Known tokens, and room for more.

@@ -45,7 +45,7 @@ pub struct Worker<'e> {
 pub(super) struct Memory {
     cache: Cache,
     lookups: Vec<Lookup>,
-    new: New,
+    novelty: Novelty,
     together: longest_match::Together,
     draft: draft::Memory,
     merger: Merger,
@@ -59,20 +59,21 @@ type Lookup = (ShortPiece, usize);
 
 /// How many pieces were new, of so many. Those of late count most.
 #[derive(Debug, Default)]
-struct New {
+struct Novelty {
     new: u32,
     of: u32,
 }
 
-impl New {
-    fn of(&mut self, pieces: usize) {
+impl Novelty {
+    /// Counts pieces, new and known.
+    fn count(&mut self, pieces: usize) {
         self.of += low32(pieces);
         if self.of > LATELY {
             (self.new, self.of) = (self.new / 2, self.of / 2);
         }
     }
 
-    fn are_rare(&self) -> bool {
+    fn is_rare(&self) -> bool {
         self.new * RARE < self.of
     }
 }
@@ -83,8 +84,8 @@ impl<'e> Worker<'e> {
     }
 
     pub(super) fn with_cache(encoder: &'e Encoder, cache: Cache) -> Worker<'e> {
-        let (lookups, new, together, draft, merger, scratch, ends, ids) = Default::default();
-        let memory = Memory { cache, lookups, new, together, draft, merger, scratch, ends, ids };
+        let (lookups, novelty, together, draft, merger, scratch, ends, ids) = Default::default();
+        let memory = Memory { cache, lookups, novelty, together, draft, merger, scratch, ends, ids };
         Worker::with_memory(encoder, memory)
     }
 
@@ -243,9 +244,9 @@ impl<'e> Worker<'e> {
     /// Finds where at most [`PIECES`] pieces stand in the cache, if they do, and asks for these lines: before
     /// the first of them is looked at.
     fn look_up(&mut self, text: &[u8], mut start: usize, ends: &[u32], lookups: &mut [Lookup]) {
-        let Memory { cache, new, .. } = &mut self.memory;
+        let Memory { cache, novelty, .. } = &mut self.memory;
         cache.make_room();
-        new.of(ends.len());
+        novelty.count(ends.len());
         for (lookup, &end) in lookups.iter_mut().zip(ends) {
             let end = place(end);
             *lookup = (ShortPiece::NONE, 0);
@@ -288,12 +289,12 @@ impl<'e> Worker<'e> {
     /// Encodes a piece that is not in the cache, now or with others.
     #[inline(never)]
     fn new_piece<'t>(&mut self, piece: &'t [u8], draft: &mut Draft<'t>) -> Result<()> {
-        let new = &mut self.memory.new;
-        if self.encoder.matches.is_some() && piece.len() <= TOGETHER && new.are_rare() {
-            new.new += u32::from(draft.leave(piece));
+        let novelty = &mut self.memory.novelty;
+        if self.encoder.matches.is_some() && piece.len() <= TOGETHER && novelty.is_rare() {
+            novelty.new += u32::from(draft.leave(piece));
             return Ok(());
         }
-        new.new += 1;
+        novelty.new += 1;
         self.alone(piece, draft)
     }
 
