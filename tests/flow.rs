@@ -130,7 +130,8 @@ fn what_was_written_decodes_to_the_text() {
     let mut row = 0;
     for batch in TokenReader::open(folder.path()).unwrap() {
         for ids in batch.unwrap().iter() {
-            let (last, ids) = ids.unwrap().split_last().unwrap();
+            let ids = ids.unwrap();
+            let (last, ids) = ids.split_last().unwrap();
             let mut decoded = Vec::new();
             vocabulary.decode(ids, &mut decoded).unwrap();
             assert_eq!((*last, &decoded), (end, &texts[row]));

@@ -121,7 +121,7 @@ impl Rows<'_> {
                         continue;
                     };
                     text.clear();
-                    self.vocabulary.decode(document(ids, declaration.as_ref()), &mut text)?;
+                    self.vocabulary.decode(document(&ids, declaration.as_ref()), &mut text)?;
                     take(Some(&text))?;
                 }
             }

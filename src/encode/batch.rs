@@ -1,5 +1,8 @@
+use std::borrow::Cow;
+
 use arrow_array::RecordBatch;
 
+use super::ids::TokenIds;
 use crate::units::TokenId;
 
 /// The token ids of a run of consecutive documents, one row each.
@@ -12,7 +15,7 @@ pub struct TokenBatch {
     /// The row of the first document within its unit.
     pub first_row: u64,
     /// The ids of all rows, one after the other.
-    pub ids: Vec<TokenId>,
+    pub ids: TokenIds,
     /// Where each row's ids end in `ids`; ascending, one a row. A null row has none.
     pub ends: Vec<usize>,
     /// Which rows are null; empty if none is.
@@ -38,11 +41,11 @@ impl TokenBatch {
     }
 
     /// The rows in order; `None` is a null row.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<&[TokenId]>> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<Cow<'_, [TokenId]>>> {
         self.ends.iter().enumerate().map(|(row, &end)| {
             let start = if row == 0 { 0 } else { self.ends[row - 1] };
             let null = self.nulls.get(row).copied().unwrap_or(false);
-            (!null).then(|| &self.ids[start..end])
+            (!null).then(|| self.ids.get(start..end))
         })
     }
 }

@@ -3,21 +3,16 @@ use serde::{Deserialize, Serialize};
 use super::batch::TokenBatch;
 use super::encoder::Encoder;
 use super::fault::InRow;
-use super::longest_match::Path;
-use super::stretches::{self, Joiner, STRETCH, Stretch, Work};
+use super::stretches::{self, Joiner, STRETCH, Stretch, Stretched, Work};
 use super::worker::Worker;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
-use crate::pages;
 use crate::parallel;
 use crate::source::{Batch, Documents};
 use crate::units::{amount, place};
 
 /// A batch of documents is encoded in runs of about so much text, so that all threads have work.
 const RUN_BYTES: u64 = 4 << 20;
-
-/// Text has about so many bytes a token, or more: room for the tokens is made beforehand.
-const BYTES_A_TOKEN: usize = 3;
 
 /// What was encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,7 +70,7 @@ pub fn encode_batches(
 /// What a thread has encoded.
 enum Encoded {
     Whole(TokenBatch, EncodeFacts),
-    Stretch(Stretch, Path),
+    Stretch(Stretch, Stretched),
 }
 
 /// As [`encode_batches`], with long documents cut into stretches of so many bytes.
@@ -101,14 +96,14 @@ pub(super) fn encode_in_stretches(
         observer.checkpoint()?;
         Ok(match work {
             Work::Whole(batch) => {
-                let (batch, facts) = encode_run(worker, batch, &unit_name)?;
+                let (batch, facts) = encode_run(encoder, worker, batch, &unit_name)?;
                 Encoded::Whole(batch, facts)
             }
             Work::Stretch(stretch) => {
                 let (batch, row) = stretch.document();
                 let in_row = |cause| InRow::wrap(unit_name(batch.source, batch.unit), row, cause);
-                let path = stretch.encode(worker).map_err(in_row)?;
-                Encoded::Stretch(stretch, path)
+                let stretched = stretch.encode(worker).map_err(in_row)?;
+                Encoded::Stretch(stretch, stretched)
             }
         })
     };
@@ -121,7 +116,7 @@ pub(super) fn encode_in_stretches(
         |encoded| {
             let document = match encoded {
                 Encoded::Whole(batch, facts) => Some((batch, facts)),
-                Encoded::Stretch(stretch, path) => joiner.join(stretch, path),
+                Encoded::Stretch(stretch, stretched) => joiner.join(&stretch, stretched),
             };
             let Some((batch, one)) = document else { return Ok(()) };
             take(batch)?;
@@ -157,13 +152,14 @@ fn runs(batch: Batch) -> impl Iterator<Item = Batch> {
 }
 
 fn encode_run(
+    encoder: &Encoder,
     worker: &mut Worker<'_>,
     batch: Batch,
     unit_name: &impl Fn(usize, usize) -> String,
 ) -> Result<(TokenBatch, EncodeFacts)> {
     let mut facts = EncodeFacts { documents: amount(batch.len()), ..EncodeFacts::default() };
     let text_bytes: usize = batch.documents.lengths().map(place).sum();
-    let mut draft = worker.draft(pages::with_capacity(text_bytes / BYTES_A_TOKEN));
+    let mut draft = worker.draft(encoder.room(text_bytes));
     let (mut text_lengths, mut nulls) = (Vec::with_capacity(batch.len()), Vec::new());
     let specials = worker.specials();
     for (row, document) in (batch.first_row..).zip(batch.iter()) {

@@ -3,7 +3,7 @@ use std::hash::BuildHasher;
 use rustc_hash::FxBuildHasher;
 
 use super::cache::IDS;
-use crate::pages;
+use super::ids::TokenIds;
 use crate::units::{TokenId, place64};
 
 /// At most so many pieces are put down before it is asked whether a draft is full.
@@ -26,7 +26,7 @@ const MANY: usize = 4 << 10;
 /// few, and encoding many of them together takes much less time than one by one.
 pub(super) struct Draft<'t> {
     /// The tokens that nothing is missing of.
-    pub(super) ids: Vec<TokenId>,
+    pub(super) ids: TokenIds,
     /// Where documents end in these.
     pub(super) ends: Vec<usize>,
     /// The other documents that ended: how many gaps came before, and how many known tokens.
@@ -59,7 +59,7 @@ struct Gap {
 
 impl<'t> Draft<'t> {
     /// A draft that goes on behind these tokens.
-    pub(super) fn new(ids: Vec<TokenId>, mut memory: Memory) -> Draft<'t> {
+    pub(super) fn new(ids: TokenIds, mut memory: Memory) -> Draft<'t> {
         // At most `TOKENS` are there when a document begins; then come BOS, or EOS, and the tokens of `PIECES` pieces
         // before it is asked again whether the draft is full.
         memory.room.resize(TOKENS + PIECES * IDS + 2, TokenId::default());
@@ -109,6 +109,16 @@ impl<'t> Draft<'t> {
         self.known += 1;
     }
 
+    /// Puts down tokens if there is room for them and for those of `PIECES` pieces more; says whether there was.
+    pub(super) fn put(&mut self, tokens: &[TokenId]) -> bool {
+        let fits = self.known + tokens.len() <= TOKENS;
+        if fits {
+            self.memory.room[self.known..][..tokens.len()].copy_from_slice(tokens);
+            self.known += tokens.len();
+        }
+        fits
+    }
+
     /// Ends a document.
     pub(super) fn end(&mut self) {
         self.open_ends.push((self.gaps.len(), self.known));
@@ -117,7 +127,7 @@ impl<'t> Draft<'t> {
     /// Closes all gaps, given the tokens of each new piece.
     pub(super) fn close<'n>(&mut self, tokens: impl Fn(usize) -> &'n [TokenId]) {
         if self.known > MANY {
-            pages::populate(&mut self.ids, self.known);
+            self.ids.populate(self.known);
         }
         // As if a document ended here.
         self.end();
@@ -139,7 +149,7 @@ impl<'t> Draft<'t> {
     }
 
     /// The tokens, where documents end in them, and the memory. No gap may be open.
-    pub(super) fn into_parts(self) -> (Vec<TokenId>, Vec<usize>, Memory) {
+    pub(super) fn into_parts(self) -> (TokenIds, Vec<usize>, Memory) {
         (self.ids, self.ends, self.memory)
     }
 }

@@ -2,6 +2,7 @@ use rustc_hash::FxHashMap;
 
 use super::config::EncodeConfig;
 use super::fault::Fault;
+use super::ids::TokenIds;
 use super::long;
 use super::longest_match::Matches;
 use super::method::Method;
@@ -31,7 +32,12 @@ pub struct Encoder {
     /// What happens to a text first, if anything.
     pub(super) preparation: Option<Preparation>,
     pub(super) config: EncodeConfig,
+    /// All ids are below this.
+    id_limit: usize,
 }
+
+/// Text has about so many bytes a token, or more: room for the tokens is made beforehand.
+const BYTES_A_TOKEN: usize = 3;
 
 impl Encoder {
     /// Prepares a vocabulary for encoding.
@@ -64,7 +70,13 @@ impl Encoder {
             whole: whole.then(|| tokens_by_bytes(vocabulary)),
             preparation: Preparation::new(vocabulary, config.special)?,
             config,
+            id_limit: vocabulary.id_limit(),
         })
+    }
+
+    /// Room for the ids of so many bytes of text, as a rule.
+    pub(super) fn room(&self, text_bytes: usize) -> TokenIds {
+        TokenIds::with_capacity(text_bytes / BYTES_A_TOKEN, self.id_limit)
     }
 
     /// Makes a worker. Cheap enough for one a thread, too dear for one a document.

@@ -11,6 +11,7 @@
 //! lowest rank, the leftmost among equals. [`mod@reference`] says just that; everything else here gives
 //! the same ids sooner, for every text and every merge list.
 
+mod ids;
 mod batch;
 mod config;
 mod fault;
@@ -39,6 +40,7 @@ pub use batch::TokenBatch;
 pub use batches::{EncodeFacts, encode_batches};
 pub use config::{EncodeConfig, SpecialPolicy};
 pub use encoder::Encoder;
+pub use ids::TokenIds;
 pub use method::Method;
 pub use stream::DecodeStream;
 pub use tokenizer::Tokenizer;

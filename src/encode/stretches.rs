@@ -3,6 +3,7 @@ use std::ops::Range;
 use super::batch::TokenBatch;
 use super::batches::EncodeFacts;
 use super::encoder::Encoder;
+use super::ids::TokenIds;
 use super::longest_match::{Path, Scratch};
 use super::worker::Worker;
 use crate::error::Result;
@@ -27,9 +28,17 @@ pub(super) struct Stretch {
     range: Range<usize>,
 }
 
+/// What a stretch was encoded to.
+pub(super) enum Stretched {
+    /// Between certain cuts.
+    Ids(TokenIds),
+    /// As if the text began where it does; the end may be past its own.
+    Path(Path),
+}
+
 impl Stretch {
-    /// Encodes it as if the text began where it does; the end may be past its own.
-    pub(super) fn encode(&self, worker: &mut Worker<'_>) -> Result<Path> {
+    /// Encodes it; BOS comes before the first.
+    pub(super) fn encode(&self, worker: &mut Worker<'_>) -> Result<Stretched> {
         worker.stretch(self.text(), self.range.clone())
     }
 
@@ -72,40 +81,42 @@ pub(super) fn cut(encoder: &Encoder, batch: Batch, stretch: usize) -> impl Itera
 pub(super) struct Joiner<'e> {
     encoder: &'e Encoder,
     scratch: Scratch,
-    path: Option<Path>,
+    joined: Option<Stretched>,
 }
 
 impl<'e> Joiner<'e> {
     pub(super) fn new(encoder: &'e Encoder) -> Joiner<'e> {
-        Joiner { encoder, scratch: Scratch::default(), path: None }
+        Joiner { encoder, scratch: Scratch::default(), joined: None }
     }
 
     /// Joins the next stretch; gives the document when it was the last one.
-    pub(super) fn join(&mut self, stretch: Stretch, next: Path) -> Option<(TokenBatch, EncodeFacts)> {
+    pub(super) fn join(&mut self, stretch: &Stretch, next: Stretched) -> Option<(TokenBatch, EncodeFacts)> {
         let text = stretch.text();
-        let path = match (self.path.take(), &self.encoder.matches) {
-            (None, _) => next,
-            (Some(mut path), Some(matches)) if self.encoder.splitter.is_none() => {
+        let joined = match (self.joined.take(), next) {
+            (Some(Stretched::Ids(mut ids)), Stretched::Ids(next)) => {
+                ids.extend(&next, 0..next.len());
+                Stretched::Ids(ids)
+            }
+            (Some(Stretched::Path(mut path)), Stretched::Path(next)) => {
+                let matches = self.encoder.matches.as_ref().expect("paths are made of longest matches");
                 self.scratch.join(matches, text, &mut path, &next, stretch.range.start);
-                path
+                Stretched::Path(path)
             }
-            (Some(mut path), _) => {
-                path.ids.extend_from_slice(&next.ids);
-                path
-            }
+            (_, first) => first,
         };
         if stretch.range.end == text.len() {
-            return Some(self.document(&stretch, path));
+            return Some(self.document(stretch, joined));
         }
-        self.path = Some(path);
+        self.joined = Some(joined);
         None
     }
 
-    fn document(&self, stretch: &Stretch, path: Path) -> (TokenBatch, EncodeFacts) {
-        let config = self.encoder.config;
-        let mut ids = path.ids;
-        ids.splice(..0, config.bos);
-        ids.extend(config.eos);
+    fn document(&self, stretch: &Stretch, joined: Stretched) -> (TokenBatch, EncodeFacts) {
+        let mut ids = match joined {
+            Stretched::Ids(ids) => ids,
+            Stretched::Path(path) => TokenIds::Wide(path.ids),
+        };
+        self.encoder.config.eos.into_iter().for_each(|eos| ids.push(eos));
         let text_bytes = amount(stretch.text().len());
         let facts =
             EncodeFacts { documents: 1, text_bytes, tokens: amount(ids.len()), ..EncodeFacts::default() };

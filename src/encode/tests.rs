@@ -178,7 +178,7 @@ proptest! {
         let encoder = Encoder::with_splitter(&vocabulary, config, Some(Box::new(AfterSpaces))).expect("valid");
         let mut worker = encoder.worker();
         let texts = with_known(&texts, known);
-        let mut draft = worker.draft(vec![eos]);
+        let mut draft = worker.draft(TokenIds::from_iter([eos]));
         for text in &texts {
             worker.document(text, &mut draft).expect("any bytes encode");
         }
@@ -189,7 +189,7 @@ proptest! {
             all.extend([vec![bos], expected(&vocabulary, &pieces), vec![eos]].concat());
             all.len()
         }).collect();
-        prop_assert_eq!((ids, ends), (all, expected));
+        prop_assert_eq!((ids.into_wide(), ends), (all, expected));
     }
 }
 
@@ -200,7 +200,7 @@ fn rare_new_pieces_wait_for_others() {
     let encoder = encoder.expect("valid");
     let mut worker = encoder.worker();
     let [known, new, more] = [b"ab ".repeat(100), b"cab cab bca ".to_vec(), b"ab ".repeat(20_000)];
-    let mut draft = worker.draft(Vec::new());
+    let mut draft = worker.draft(TokenIds::default());
     worker.document(&known, &mut draft).expect("any bytes encode");
     worker.document(&new, &mut draft).expect("any bytes encode");
     assert_eq!(draft.new_pieces(), [&b"ab "[..], b"cab ", b"bca "]);
@@ -209,8 +209,9 @@ fn rare_new_pieces_wait_for_others() {
     (0..3_000).for_each(|_| worker.end(&mut draft));
     assert!(draft.ends.len() > 2_000, "nor are so many documents");
     let (ids, ends) = worker.finish(draft);
-    assert_eq!(decoded(&vocabulary, &ids), [known, new, more].concat());
-    assert_eq!(ends[2..], [ids.len(); 3_001]);
+    let length = ids.len();
+    assert_eq!(decoded(&vocabulary, &ids.into_wide()), [known, new, more].concat());
+    assert_eq!(ends[2..], [length; 3_001]);
 }
 
 /// Merges given as the bytes of their parts, with their ranks. Results have the ids from 256 on.

@@ -4,10 +4,12 @@ use super::cache::{self, Cache};
 use super::draft::{self, Draft, PIECES};
 use super::encoder::Encoder;
 use super::fault::Fault;
+use super::ids::TokenIds;
 use super::long;
 use super::longest_match;
 use super::merge::Merger;
 use super::prepare::Part;
+use super::stretches::Stretched;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
 use crate::split::{SHORT, ShortPiece};
@@ -32,8 +34,8 @@ const KEPT_IDS: usize = 1 << 20;
 /// One thread's encoder: the shared one, and scratch memory of its own.
 ///
 /// **Memory:** at most 8 MiB for pieces met before, 0.2 MiB for new ones (0.7 if these are long), and what the
-/// longest result of [`encode`](Worker::encode) took. While a piece of more than 64 bytes is merged, 7 bytes for
-/// each of its bytes (12 at worst); up to 48 MiB of that are kept for the next.
+/// longest result of [`encode`](Worker::encode) took. While a long piece is encoded, 4 bytes for each of its tokens,
+/// and where it is merged 7 bytes for each of its bytes (12 at worst); up to 52 MiB of that are kept for the next.
 pub struct Worker<'e> {
     encoder: &'e Encoder,
     observer: &'e dyn Observer,
@@ -51,11 +53,17 @@ pub(super) struct Memory {
     merger: Merger,
     scratch: longest_match::Scratch,
     ends: Vec<u32>,
+    /// Of one piece.
+    tokens: Vec<TokenId>,
+    /// Of the last document that was not appended to others.
     ids: Vec<TokenId>,
 }
 
 /// A piece, and the line of the cache that it may stand in.
 type Lookup = (ShortPiece, usize);
+
+/// What is looked up for a piece that is too long for the cache.
+const NOT_SHORT: Lookup = (ShortPiece::NONE, 0);
 
 /// How many pieces were new, of so many. Those of late count most.
 #[derive(Debug, Default)]
@@ -84,8 +92,8 @@ impl<'e> Worker<'e> {
     }
 
     pub(super) fn with_cache(encoder: &'e Encoder, cache: Cache) -> Worker<'e> {
-        let (lookups, novelty, together, draft, merger, scratch, ends, ids) = Default::default();
-        let memory = Memory { cache, lookups, novelty, together, draft, merger, scratch, ends, ids };
+        let (lookups, novelty, together, draft, merger, scratch, ends, tokens, ids) = Default::default();
+        let memory = Memory { cache, lookups, novelty, together, draft, merger, scratch, ends, tokens, ids };
         Worker::with_memory(encoder, memory)
     }
 
@@ -120,16 +128,19 @@ impl<'e> Worker<'e> {
     /// # Errors
     /// As [`encode`](Worker::encode); `ids` may then have some of the tokens.
     pub fn append(&mut self, text: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
-        self.drafted(ids, |worker, draft| worker.document(text, draft))
+        let mut all = TokenIds::Wide(std::mem::take(ids));
+        let outcome = self.drafted(&mut all, |worker, draft| worker.document(text, draft));
+        *ids = all.into_wide();
+        outcome
     }
 
     /// A draft that goes on behind these tokens, and is to be [finished](Worker::finish).
-    pub(super) fn draft<'t>(&mut self, ids: Vec<TokenId>) -> Draft<'t> {
+    pub(super) fn draft<'t>(&mut self, ids: TokenIds) -> Draft<'t> {
         Draft::new(ids, std::mem::take(&mut self.memory.draft))
     }
 
     /// Gives the tokens of a draft, and where its documents end in them.
-    pub(super) fn finish(&mut self, mut draft: Draft<'_>) -> (Vec<TokenId>, Vec<usize>) {
+    pub(super) fn finish(&mut self, mut draft: Draft<'_>) -> (TokenIds, Vec<usize>) {
         self.fill(&mut draft);
         let (ids, ends, memory) = draft.into_parts();
         self.memory.draft = memory;
@@ -139,7 +150,7 @@ impl<'e> Worker<'e> {
     /// Appends to `ids` what is drafted here.
     fn drafted<'t>(
         &mut self,
-        ids: &mut Vec<TokenId>,
+        ids: &mut TokenIds,
         write: impl FnOnce(&mut Self, &mut Draft<'t>) -> Result<()>,
     ) -> Result<()> {
         let mut draft = self.draft(std::mem::take(ids));
@@ -195,7 +206,7 @@ impl<'e> Worker<'e> {
     /// Encodes text in which no token is looked for.
     fn ordinary<'t>(&mut self, text: &'t [u8], draft: &mut Draft<'t>) -> Result<()> {
         let Some(splitter) = self.encoder.splitter.as_deref() else {
-            return if text.is_empty() { Ok(()) } else { self.alone(text, draft) };
+            return if text.is_empty() { Ok(()) } else { self.alone(text, NOT_SHORT, draft) };
         };
         let mut ends = std::mem::take(&mut self.memory.ends);
         let mut rest = text;
@@ -213,22 +224,31 @@ impl<'e> Worker<'e> {
 
     /// Encodes a part of a text as if the text began where the part does. Either the part ends at a certain
     /// cut, or the text is one piece and the vocabulary allows longest matches.
-    pub(super) fn stretch(&mut self, text: &[u8], range: Range<usize>) -> Result<longest_match::Path> {
-        let mut path = longest_match::Path::new(Vec::new(), range.start);
-        match &self.encoder.matches {
-            Some(matches) if self.encoder.splitter.is_none() => {
+    pub(super) fn stretch(&mut self, text: &[u8], range: Range<usize>) -> Result<Stretched> {
+        let encoder = self.encoder;
+        let bos = encoder.config.bos.filter(|_| range.start == 0);
+        match &encoder.matches {
+            Some(matches) if encoder.splitter.is_none() => {
+                let mut path = longest_match::Path::new(bos.into_iter().collect(), range.start);
                 self.memory.scratch.go_on(matches, text, &mut path, range.end, self.observer)?;
+                Ok(Stretched::Path(path))
             }
-            _ => self.drafted(&mut path.ids, |worker, draft| worker.ordinary(&text[range], draft))?,
+            _ => {
+                let mut ids = encoder.room(range.len());
+                self.drafted(&mut ids, |worker, draft| {
+                    bos.into_iter().for_each(|bos| draft.push(bos));
+                    worker.ordinary(&text[range], draft)
+                })?;
+                Ok(Stretched::Ids(ids))
+            }
         }
-        Ok(path)
     }
 
     /// Encodes the pieces that end at these places of a text, each beginning where the one before ends. The
     /// text may go on behind the last.
     fn pieces<'t>(&mut self, text: &'t [u8], ends: &[u32], draft: &mut Draft<'t>) -> Result<()> {
         let mut lookups = std::mem::take(&mut self.memory.lookups);
-        lookups.resize(PIECES, (ShortPiece::NONE, 0));
+        lookups.resize(PIECES, NOT_SHORT);
         let mut start = 0;
         for ends in ends.chunks(PIECES) {
             self.look_up(text, start, ends, &mut lookups);
@@ -249,7 +269,7 @@ impl<'e> Worker<'e> {
         novelty.count(ends.len());
         for (lookup, &end) in lookups.iter_mut().zip(ends) {
             let end = place(end);
-            *lookup = (ShortPiece::NONE, 0);
+            *lookup = NOT_SHORT;
             if end - start <= SHORT {
                 let piece = ShortPiece::within(text, start, end - start);
                 *lookup = (piece, cache.line(piece));
@@ -275,7 +295,7 @@ impl<'e> Worker<'e> {
             match self.memory.cache.get(piece, line, tokens) {
                 0 => {
                     draft.set_known(known);
-                    self.new_piece(&text[start..end], draft)?;
+                    self.new_piece(&text[start..end], (piece, line), draft)?;
                     (room, known) = draft.room();
                 }
                 number => known += number,
@@ -288,23 +308,34 @@ impl<'e> Worker<'e> {
 
     /// Encodes a piece that is not in the cache, now or with others.
     #[inline(never)]
-    fn new_piece<'t>(&mut self, piece: &'t [u8], draft: &mut Draft<'t>) -> Result<()> {
+    fn new_piece<'t>(&mut self, piece: &'t [u8], lookup: Lookup, draft: &mut Draft<'t>) -> Result<()> {
         let novelty = &mut self.memory.novelty;
         if self.encoder.matches.is_some() && piece.len() <= TOGETHER && novelty.is_rare() {
             novelty.new += u32::from(draft.leave(piece));
             return Ok(());
         }
         novelty.new += 1;
-        self.alone(piece, draft)
+        self.alone(piece, lookup, draft)
     }
 
-    /// Encodes a piece that is not in the cache, and all that came before.
-    fn alone(&mut self, piece: &[u8], draft: &mut Draft<'_>) -> Result<()> {
-        self.fill(draft);
-        let before = draft.ids.len();
-        self.merge(piece, &mut draft.ids)?;
-        remember(&mut self.memory.cache, piece, &draft.ids[before..]);
-        Ok(())
+    /// Encodes a piece that is not in the cache.
+    fn alone(&mut self, piece: &[u8], (short, line): Lookup, draft: &mut Draft<'_>) -> Result<()> {
+        let mut tokens = std::mem::take(&mut self.memory.tokens);
+        tokens.clear();
+        let outcome = self.merge(piece, &mut tokens);
+        if outcome.is_ok() {
+            if short != ShortPiece::NONE {
+                self.memory.cache.put(short, line, &tokens);
+            }
+            if !draft.put(&tokens) {
+                self.fill(draft);
+                draft.ids.extend_from_slice(&tokens);
+            }
+        }
+        if tokens.capacity() <= KEPT_IDS {
+            self.memory.tokens = tokens;
+        }
+        outcome
     }
 
     /// Encodes the pieces that a draft lacks.

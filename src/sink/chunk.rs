@@ -15,9 +15,9 @@ use parquet::errors::ParquetError;
 use parquet::file::writer::{SerializedPageWriter, SerializedRowGroupWriter, TrackedWrite};
 
 use super::footer;
-use super::ids::Ids;
-use super::row_group::RowGroup;
+use super::row_group::{GROUP_IDS, RowGroup};
 use super::schema::FileShape;
+use crate::encode::TokenIds;
 
 /// Levels are handed to the Parquet writer in stretches of at least this many, at the end of a row.
 const STRETCH: usize = 1 << 14;
@@ -63,14 +63,15 @@ pub(super) struct Columns {
 
 /// Encodes and compresses a row group; the bytes depend on its rows alone.
 ///
-/// **Memory:** the compressed columns, and for a stretch of rows 8 bytes an id: levels, and ids that are widened.
+/// **Memory:** the compressed columns, and for a stretch of rows 4 bytes an id for levels, 4 more where ids are widened.
 pub(super) fn encode(
-    group: RowGroup,
+    mut group: RowGroup,
     shape: &FileShape,
     writers: &ArrowRowGroupWriterFactory,
 ) -> Result<Columns, ParquetError> {
     let fields = shape.schema.fields();
-    let mut chunks = vec![encode_ids(&group, shape)?];
+    let ids = group.take_ids();
+    let mut chunks = vec![encode_ids(ids, &group, shape)?];
     // One writer a leaf; the first is that of the ids, which are written more directly.
     let mut writers = writers.create_column_writers(0)?.into_iter().skip(1);
     let lengths: ArrayRef = Arc::new(group.lengths());
@@ -107,11 +108,12 @@ fn encode_column(
 
 /// Writes the ids with levels made stretch by stretch. The Arrow writer would first lay out 8 bytes and
 /// two levels for each id of the row group, which for a row of 100 MB is more than the ids themselves.
-fn encode_ids(group: &RowGroup, shape: &FileShape) -> Result<Chunk, ParquetError> {
+fn encode_ids(ids: TokenIds, group: &RowGroup, shape: &FileShape) -> Result<Chunk, ParquetError> {
     let mut pages = TrackedWrite::new(Vec::new());
     let page_writer = Box::new(SerializedPageWriter::new(&mut pages));
     let writer = get_column_writer(shape.columns.column(0), Arc::clone(&shape.properties), page_writer);
     let mut writer = get_typed_column_writer::<Int32Type>(writer);
+    let ids = Ids::new(ids);
     let mut stretch = Stretch::default();
     for span in group.spans() {
         match span {
@@ -120,12 +122,28 @@ fn encode_ids(group: &RowGroup, shape: &FileShape) -> Result<Chunk, ParquetError
             Some(span) => stretch.push_ids(span.len()),
         }
         if stretch.definitions.len() >= STRETCH {
-            stretch.flush(group.ids(), &mut writer)?;
+            stretch.flush(&ids, &mut writer)?;
         }
     }
-    stretch.flush(group.ids(), &mut writer)?;
+    stretch.flush(&ids, &mut writer)?;
     let close = Box::new(writer.close()?);
     Ok(Chunk::Ids { pages: pages.into_inner()?.into(), close })
+}
+
+/// Ids as a row group holds them, or already as they are written.
+enum Ids {
+    Narrow(Vec<u16>),
+    Signed(Vec<i32>),
+}
+
+impl Ids {
+    fn new(ids: TokenIds) -> Ids {
+        match ids {
+            TokenIds::Narrow(ids) if ids.len() <= GROUP_IDS => Ids::Narrow(ids),
+            // Those of one huge row exist once: here, as all of them are written at a time.
+            ids => Ids::Signed(ids.into_wide().into_iter().map(|id| id.get().cast_signed()).collect()),
+        }
+    }
 }
 
 /// Definition levels of `optional list / repeated group / optional element`.
@@ -173,7 +191,15 @@ impl Stretch {
     }
 
     fn flush(&mut self, ids: &Ids, writer: &mut ColumnWriterImpl<'_, Int32Type>) -> Result<(), ParquetError> {
-        let ids = ids.widened(self.written..self.written + self.waiting, &mut self.room);
+        let range = self.written..self.written + self.waiting;
+        let ids = match ids {
+            Ids::Signed(ids) => &ids[range],
+            Ids::Narrow(ids) => {
+                self.room.clear();
+                self.room.extend(ids[range].iter().map(|&id| i32::from(id)));
+                &self.room
+            }
+        };
         writer.write_batch(ids, Some(&self.definitions), Some(&self.repetitions))?;
         self.written += self.waiting;
         self.waiting = 0;

@@ -4,9 +4,9 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
 use super::hashed::Hashed;
-use super::ids::Ids;
 use super::row_group::RowGroup;
 use super::schema::OutputFormat;
+use crate::encode::TokenIds;
 use crate::error::{Error, Result};
 use crate::units::amount;
 
@@ -53,14 +53,11 @@ pub(super) struct FlatGroup {
 
 impl FlatGroup {
     pub(super) fn new(group: &RowGroup, width: IdWidth) -> FlatGroup {
-        let narrow = |id: &i32| u16::try_from(*id).expect("the width is chosen by the greatest id");
+        let narrow = |id: u32| u16::try_from(id).expect("the width is chosen by the greatest id");
         let ids = match (group.ids(), width) {
-            (Ids::Narrow(ids), IdWidth::Two) => ids.iter().flat_map(|id| id.to_le_bytes()).collect(),
-            (Ids::Narrow(ids), IdWidth::Four) => {
-                ids.iter().flat_map(|&id| i32::from(id).to_le_bytes()).collect()
-            }
-            (Ids::Wide(ids), IdWidth::Two) => ids.iter().flat_map(|id| narrow(id).to_le_bytes()).collect(),
-            (Ids::Wide(ids), IdWidth::Four) => ids.iter().flat_map(|id| id.to_le_bytes()).collect(),
+            (TokenIds::Narrow(ids), IdWidth::Two) => ids.iter().flat_map(|id| id.to_le_bytes()).collect(),
+            (ids, IdWidth::Two) => ids.iter().flat_map(|id| narrow(id.get()).to_le_bytes()).collect(),
+            (ids, IdWidth::Four) => ids.iter().flat_map(|id| id.get().to_le_bytes()).collect(),
         };
         let length = |span: Option<std::ops::Range<usize>>| {
             span.map_or(0, |ids| u32::try_from(ids.len()).expect("checked when the row came"))

@@ -19,7 +19,7 @@ use super::folder::data_files;
 use super::manifest::Manifest;
 use super::schema::{DECLARATION_KEY, Declaration, FORMAT_VERSION, INPUT_IDS};
 use crate::declared::{check_index, check_pages};
-use crate::encode::TokenBatch;
+use crate::encode::{TokenBatch, TokenIds};
 use crate::error::{Error, ErrorKind, Result};
 use crate::panics::catching;
 use crate::units::{TokenId, amount};
@@ -339,7 +339,7 @@ fn is_tokens(data_type: &DataType) -> bool {
 }
 
 /// The values as token ids, or the place and value of the first that is none.
-fn ids_of<T: ArrowPrimitiveType>(values: &dyn Array) -> Result<Vec<TokenId>, (usize, i64)>
+fn ids_of<T: ArrowPrimitiveType>(values: &dyn Array) -> Result<TokenIds, (usize, i64)>
 where
     T::Native: TryInto<u32> + Into<i64>,
 {

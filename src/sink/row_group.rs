@@ -8,12 +8,11 @@ use arrow_schema::Schema;
 
 use super::contents::{Contents, Part, Position, SourceShare};
 use super::fault::Fault;
-use super::ids::Ids;
 use super::pack::PackedRows;
 use super::packing::Packing;
 use super::row_bytes::row_bytes;
 use super::schema::{FileShape, SEQ_LENGTHS, element};
-use crate::encode::TokenBatch;
+use crate::encode::{TokenBatch, TokenIds};
 use crate::error::{Error, ErrorKind, Result};
 use crate::units::{amount, place64};
 
@@ -29,7 +28,7 @@ pub(super) const GROUP_COLUMN_BYTES: u64 = 64 << 20;
 
 /// A token batch in the types of the output.
 pub(super) struct Rows {
-    ids: Ids,
+    ids: TokenIds,
     ends: Vec<usize>,
     nulls: Vec<bool>,
     columns: Option<RecordBatch>,
@@ -51,13 +50,14 @@ impl Rows {
     pub(super) fn new(batch: TokenBatch, shape: &FileShape) -> Result<Rows> {
         let columns = pass_through(&batch, shape)?;
         check_lengths(&batch)?;
+        check_ids(&batch.ids)?;
         let first = Position { source: batch.source, unit: batch.unit, row: batch.first_row, token: 0 };
         Ok(Rows {
             source: batch.source,
             first,
             taken: 0,
             text_lengths: batch.text_lengths,
-            ids: Ids::new(batch.ids)?,
+            ids: batch.ids,
             ends: batch.ends,
             nulls: batch.nulls,
             column_bytes: columns.as_ref().map(row_bytes).unwrap_or_default(),
@@ -134,6 +134,15 @@ fn check_lengths(batch: &TokenBatch) -> Result<()> {
     Ok(())
 }
 
+fn check_ids(ids: &TokenIds) -> Result<()> {
+    let TokenIds::Wide(ids) = ids else { return Ok(()) };
+    let greatest = ids.iter().max().map_or(0, |id| id.get());
+    match i32::try_from(greatest) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Error::new(ErrorKind::Failed, Fault::IdTooLarge { id: greatest })),
+    }
+}
+
 fn pass_through(batch: &TokenBatch, shape: &FileShape) -> Result<Option<RecordBatch>> {
     let fields = shape.schema.fields()[2..].to_vec();
     if fields.is_empty() || shape.packing.is_some() {
@@ -172,7 +181,7 @@ fn plain(
 /// Rows that will be one row group.
 #[derive(Default)]
 pub(super) struct RowGroup {
-    ids: Ids,
+    ids: TokenIds,
     ends: Vec<usize>,
     nulls: Vec<bool>,
     columns: Vec<RecordBatch>,
@@ -301,13 +310,18 @@ impl RowGroup {
         }
     }
 
+    /// The ids of the rows, one after the other, which it then has no longer.
+    pub(super) fn take_ids(&mut self) -> TokenIds {
+        std::mem::take(&mut self.ids)
+    }
+
     /// What of the input the rows hold.
     pub(super) fn contents(&self) -> &Contents {
         &self.contents
     }
 
     /// The ids of the rows, one after the other.
-    pub(super) fn ids(&self) -> &Ids {
+    pub(super) fn ids(&self) -> &TokenIds {
         &self.ids
     }
 
@@ -325,7 +339,7 @@ impl RowGroup {
         self.spans().map(|span| span.map(length)).collect()
     }
 
-    /// Lets go of the ids, once they are encoded, and gives the pass-through columns.
+    /// Gives the pass-through columns.
     pub(super) fn into_columns(self) -> Vec<RecordBatch> {
         self.columns
     }

@@ -17,7 +17,7 @@ use arrow_array::RecordBatch;
 
 use super::schema::output_schema;
 use super::{Compression, Declaration, Encoders, FileShape, ShardFacts, ShardWriter, TokenReader};
-use crate::encode::TokenBatch;
+use crate::encode::{TokenBatch, TokenIds};
 use crate::units::{TokenId, amount};
 
 /// A row: its ids, or null.
@@ -25,7 +25,7 @@ pub(super) type Row = Option<Vec<u32>>;
 
 /// A batch of the rows of unit 0, each with as many bytes of text as ids.
 pub(super) fn batch(rows: &[Row]) -> TokenBatch {
-    let ids: Vec<TokenId> = rows.iter().flatten().flatten().copied().map(TokenId::new).collect();
+    let ids: TokenIds = rows.iter().flatten().flatten().copied().map(TokenId::new).collect();
     let lengths: Vec<u64> = rows.iter().map(|row| amount(row.as_ref().map_or(0, Vec::len))).collect();
     let ends = rows.iter().scan(0, |end, row| {
         *end += row.as_ref().map_or(0, Vec::len);

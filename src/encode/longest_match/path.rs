@@ -99,7 +99,7 @@ impl Finder<'_> {
     }
 
     /// Goes on by the longest token if it is plain to see that it fits, and that others may follow.
-    #[inline]
+    #[inline(always)]
     pub(super) fn plain_step(&self, path: &mut Path, longest: u32, length: usize) -> bool {
         let leads_on =
             self.text.get(path.at + length).is_none_or(|&next| self.matches.can_follow(longest, next));

@@ -54,7 +54,7 @@ fn encode(
 }
 
 fn rows(batches: &[TokenBatch]) -> Vec<Option<Vec<TokenId>>> {
-    batches.iter().flat_map(|batch| batch.iter().map(|row| row.map(<[TokenId]>::to_vec))).collect()
+    batches.iter().flat_map(|batch| batch.iter().map(|row| row.map(std::borrow::Cow::into_owned))).collect()
 }
 
 fn check_places(batches: &[TokenBatch]) {
