@@ -1,5 +1,5 @@
 use crate::pages;
-use crate::split::ShortPiece;
+use crate::split::{SHORT, ShortPiece};
 use crate::units::{TokenId, amount, place64};
 
 /// Up to so many tokens of a piece are remembered.
@@ -30,6 +30,17 @@ pub(super) struct Cache {
     most: usize,
 }
 
+/// A piece that is one token.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seed(ShortPiece, TokenId);
+
+impl Seed {
+    /// Of a token, if it is short enough.
+    pub(super) fn new(token: TokenId, bytes: &[u8]) -> Option<Seed> {
+        (bytes.len() <= SHORT).then(|| Seed(ShortPiece::new(bytes), token))
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 struct Line([Slot; 2]);
@@ -46,6 +57,13 @@ impl Slot {
     #[inline(always)]
     fn is(&self, piece: ShortPiece) -> bool {
         self.low == piece.low && (self.high ^ piece.high) << (u64::BITS - COUNT_AT) == 0
+    }
+
+    /// Of a piece with at most so many tokens.
+    fn new(piece: ShortPiece, tokens: &[TokenId]) -> Slot {
+        let mut ids = [TokenId::default(); IDS];
+        ids[..tokens.len()].copy_from_slice(tokens);
+        Slot { low: piece.low, high: piece.high | amount(tokens.len()) << COUNT_AT, ids }
     }
 
     fn piece(&self) -> ShortPiece {
@@ -65,25 +83,36 @@ impl Cache {
     }
 
     /// Grows if as many pieces were put as there are lines. Pieces stand in other lines after that.
+    ///
+    /// A cache that has got all its lines begins with pieces that were not met yet: those of these tokens.
     #[inline(always)]
-    pub(super) fn make_room(&mut self) {
+    pub(super) fn make_room(&mut self, seeds: &[Seed]) {
         if self.put >= self.lines.len() && self.lines.len() < self.most {
-            self.grow();
+            self.grow(seeds);
         }
     }
 
     #[cold]
-    fn grow(&mut self) {
+    fn grow(&mut self, seeds: &[Seed]) {
         let mut larger = Cache::of((self.lines.len() * GROWTH).min(self.most), self.most);
+        if larger.lines.len() == self.most {
+            seeds.iter().for_each(|&Seed(piece, token)| larger.put_first(Slot::new(piece, &[token])));
+        }
         // The second slot first, so that what was in the first ends there where both meet again.
         for slot in self.lines.iter().flat_map(|Line([first, second])| [second, first]) {
-            let line = larger.line(slot.piece());
             if slot.high != 0 {
-                let [first, second] = &mut larger.lines[line].0;
-                *second = std::mem::replace(first, *slot);
+                larger.put_first(*slot);
             }
         }
         *self = larger;
+    }
+
+    fn put_first(&mut self, slot: Slot) {
+        let line = self.line(slot.piece());
+        let [first, second] = &mut self.lines[line].0;
+        if !first.is(slot.piece()) {
+            *second = std::mem::replace(first, slot);
+        }
     }
 
     /// The line that a piece stands in, if it is remembered.
@@ -115,12 +144,9 @@ impl Cache {
 
     /// Remembers the tokens of a piece in its line, if they are few enough.
     pub(super) fn put(&mut self, piece: ShortPiece, line: usize, tokens: &[TokenId]) {
-        let mut ids = [TokenId::default(); IDS];
-        if let Some(first) = ids.get_mut(..tokens.len()) {
+        if tokens.len() <= IDS {
             self.put += 1;
-            first.copy_from_slice(tokens);
-            let high = piece.high | amount(tokens.len()) << COUNT_AT;
-            self.lines[line].0[1] = Slot { low: piece.low, high, ids };
+            self.lines[line].0[1] = Slot::new(piece, tokens);
         }
     }
 }
@@ -160,7 +186,7 @@ mod tests {
         let pieces: Vec<ShortPiece> =
             (0..20_000_u32).map(|number| ShortPiece::new(format!("{number}").as_bytes())).collect();
         for (number, &piece) in (0..).zip(&pieces) {
-            cache.make_room();
+            cache.make_room(&[]);
             assert_eq!(get(&mut cache, piece), None);
             cache.put(piece, cache.line(piece), &ids(number));
         }
@@ -173,5 +199,29 @@ mod tests {
             }
         }
         assert!(found > 15_000, "{found} of 20000");
+    }
+
+    #[test]
+    fn a_cache_that_has_all_its_lines_knows_the_seeds() {
+        let token = TokenId::new;
+        let text = |number: u32| format!("{number:x}");
+        let seeds: Vec<Seed> = (0..300)
+            .map(|number| Seed::new(token(number), text(number).as_bytes()).expect("short"))
+            .collect();
+        assert!(Seed::new(token(0), &[b'a'; SHORT + 1]).is_none());
+        let mut cache = Cache::new(LINES);
+        let known = ShortPiece::new(b"no seed");
+        let two = [token(1), token(2)];
+        cache.put(known, cache.line(known), &two);
+        for (lines, number) in [(FIRST_LINES, 0), (FIRST_LINES * GROWTH, 0), (LINES, 1)] {
+            assert_eq!(cache.lines.len(), lines);
+            let found = get(&mut cache, ShortPiece::new(b"11"));
+            assert_eq!(found, (number > 0).then(|| vec![token(0x11)]));
+            assert_eq!(get(&mut cache, known), Some(two.to_vec()), "what was put stays");
+            cache.put = lines;
+            cache.make_room(&seeds);
+        }
+        let found = |&number: &u32| get(&mut cache, ShortPiece::new(text(number).as_bytes())).is_some();
+        assert!((0..300).filter(found).count() > 290);
     }
 }

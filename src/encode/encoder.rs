@@ -1,5 +1,6 @@
 use rustc_hash::FxHashMap;
 
+use super::cache::Seed;
 use super::config::EncodeConfig;
 use super::fault::Fault;
 use super::ids::TokenIds;
@@ -17,7 +18,7 @@ use crate::vocab::{self, Vocabulary};
 
 /// What encoding with one vocabulary needs, made once and shared by all threads.
 ///
-/// **Memory:** 1 MB, and up to 64 bytes a merge and about 300 a token; with
+/// **Memory:** 1 MB, and up to 64 bytes a merge and about 320 a token; with
 /// [`ignore_merges`](Vocabulary::ignore_merges), unless pieces are encoded by longest matches, besides the bytes of all
 /// tokens and 40 more for each.
 pub struct Encoder {
@@ -27,6 +28,8 @@ pub struct Encoder {
     pub(super) splitter: Option<Box<dyn Splitter>>,
     /// For pieces, if the vocabulary allows longest matches.
     pub(super) matches: Option<Matches>,
+    /// Pieces that are tokens, if the vocabulary allows longest matches.
+    pub(super) seeds: Box<[Seed]>,
     /// Tokens by their bytes, if a piece that is a token stays whole though merges may not make it.
     pub(super) whole: Option<FxHashMap<Box<[u8]>, TokenId>>,
     /// What happens to a text first, if anything.
@@ -35,6 +38,9 @@ pub struct Encoder {
     /// All ids are below this.
     id_limit: usize,
 }
+
+/// So many tokens, the first learned, are in a large cache from the start on.
+const SEEDS: usize = 1 << 16;
 
 /// Text has about so many bytes a token, or more: room for the tokens is made beforehand.
 const BYTES_A_TOKEN: usize = 3;
@@ -62,11 +68,16 @@ impl Encoder {
         let longest_matches = Method::of(&vocab::check(vocabulary)) == Method::LongestMatches;
         let matches = if longest_matches { Matches::new(vocabulary) } else { None };
         let whole = vocabulary.ignore_merges() && matches.is_none();
+        // With longest matches each token is what its bytes encode to.
+        let seeded = matches.is_some() && splitter.is_some();
+        let tokens = seeded.then(|| vocabulary.ordinary()).into_iter().flatten();
+        let seeds = tokens.filter_map(|(id, bytes)| Seed::new(id, bytes)).take(SEEDS).collect();
         Ok(Encoder {
             pairs: Pairs::new(vocabulary),
             byte_ids: *vocabulary.byte_ids(),
             splitter,
             matches,
+            seeds,
             whole: whole.then(|| tokens_by_bytes(vocabulary)),
             preparation: Preparation::new(vocabulary, config.special)?,
             config,

@@ -265,7 +265,7 @@ impl<'e> Worker<'e> {
     /// the first of them is looked at.
     fn look_up(&mut self, text: &[u8], mut start: usize, ends: &[u32], lookups: &mut [Lookup]) {
         let Memory { cache, novelty, .. } = &mut self.memory;
-        cache.make_room();
+        cache.make_room(&self.encoder.seeds);
         novelty.count(ends.len());
         for (lookup, &end) in lookups.iter_mut().zip(ends) {
             let end = place(end);
