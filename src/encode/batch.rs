@@ -1,4 +1,5 @@
 use std::borrow::Cow;
+use std::ops::Range;
 
 use arrow_array::RecordBatch;
 
@@ -40,12 +41,17 @@ impl TokenBatch {
         self.ends.is_empty()
     }
 
-    /// The rows in order; `None` is a null row.
+    /// The rows in order; `None` is a null row. Ids of two bytes are copied.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<Cow<'_, [TokenId]>>> {
+        self.spans().map(|span| span.map(|span| self.ids.slice(span)))
+    }
+
+    /// Where the ids of each row stand; `None` is a null row.
+    pub fn spans(&self) -> impl ExactSizeIterator<Item = Option<Range<usize>>> {
         self.ends.iter().enumerate().map(|(row, &end)| {
             let start = if row == 0 { 0 } else { self.ends[row - 1] };
             let null = self.nulls.get(row).copied().unwrap_or(false);
-            (!null).then(|| self.ids.get(start..end))
+            (!null).then_some(start..end)
         })
     }
 }

@@ -96,7 +96,8 @@ impl Cache {
     fn grow(&mut self, seeds: &[Seed]) {
         let mut larger = Cache::of((self.lines.len() * GROWTH).min(self.most), self.most);
         if larger.lines.len() == self.most {
-            seeds.iter().for_each(|&Seed(piece, token)| larger.put_first(Slot::new(piece, &[token])));
+            // The last learned first: they make way for others.
+            seeds.iter().rev().for_each(|&Seed(piece, token)| larger.put_first(Slot::new(piece, &[token])));
         }
         // The second slot first, so that what was in the first ends there where both meet again.
         for slot in self.lines.iter().flat_map(|Line([first, second])| [second, first]) {
@@ -105,6 +106,14 @@ impl Cache {
             }
         }
         *self = larger;
+    }
+
+    /// A cache that has got all its lines.
+    #[cfg(test)]
+    pub(super) fn full(lines: usize, seeds: &[Seed]) -> Cache {
+        let mut cache = Cache::new(lines);
+        cache.grow(seeds);
+        cache
     }
 
     fn put_first(&mut self, slot: Slot) {

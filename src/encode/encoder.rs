@@ -28,7 +28,7 @@ pub struct Encoder {
     pub(super) splitter: Option<Box<dyn Splitter>>,
     /// For pieces, if the vocabulary allows longest matches.
     pub(super) matches: Option<Matches>,
-    /// Pieces that are tokens, if the vocabulary allows longest matches.
+    /// Pieces that are tokens, if there are pieces and the vocabulary allows longest matches.
     pub(super) seeds: Box<[Seed]>,
     /// Tokens by their bytes, if a piece that is a token stays whole though merges may not make it.
     pub(super) whole: Option<FxHashMap<Box<[u8]>, TokenId>>,
@@ -39,7 +39,7 @@ pub struct Encoder {
     id_limit: usize,
 }
 
-/// So many tokens, the first learned, are in a large cache from the start on.
+/// So many tokens, those of the lowest ids, are in a large cache from the start on.
 const SEEDS: usize = 1 << 16;
 
 /// Text has about so many bytes a token, or more: room for the tokens is made beforehand.

@@ -4,7 +4,7 @@ use std::ops::Range;
 use crate::pages;
 use crate::units::TokenId;
 
-/// Token ids, in two bytes each where all of them fit.
+/// Token ids, in two bytes each or in four.
 ///
 /// Two of these are equal if they hold the same ids, however wide.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub enum TokenIds {
 
 impl TokenIds {
     /// None yet, with room for so many that are below `limit`.
-    pub fn with_capacity(room: usize, limit: usize) -> TokenIds {
+    pub(super) fn with_capacity(room: usize, limit: usize) -> TokenIds {
         if limit <= 1 << u16::BITS {
             TokenIds::Narrow(pages::with_capacity(room))
         } else {
@@ -59,7 +59,7 @@ impl TokenIds {
     ///
     /// # Panics
     /// There are not so many.
-    pub fn get(&self, range: Range<usize>) -> Cow<'_, [TokenId]> {
+    pub fn slice(&self, range: Range<usize>) -> Cow<'_, [TokenId]> {
         match self {
             TokenIds::Narrow(ids) => ids[range].iter().copied().map(widened).collect(),
             TokenIds::Wide(ids) => Cow::Borrowed(&ids[range]),
@@ -183,10 +183,10 @@ mod tests {
             let (mut all, mut slices, mut expected) = (TokenIds::default(), TokenIds::default(), Vec::new());
             for some in order {
                 all.extend(some, 1..3);
-                slices.extend_from_slice(&some.get(1..3));
+                slices.extend_from_slice(&some.slice(1..3));
                 expected.extend(some.iter().skip(1));
             }
-            assert_eq!((all.len(), &*all.get(0..4), &all), (4, &*expected, &slices));
+            assert_eq!((all.len(), &*all.slice(0..4), &all), (4, &*expected, &slices));
             assert_eq!(matches!(all, TokenIds::Narrow(_)), order == [&narrow, &narrow]);
             assert_eq!(all.into_wide(), expected);
         }

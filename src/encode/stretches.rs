@@ -102,7 +102,8 @@ impl<'e> Joiner<'e> {
                 self.scratch.join(matches, text, &mut path, &next, stretch.range.start);
                 Stretched::Path(path)
             }
-            (_, first) => first,
+            (None, first) => first,
+            _ => unreachable!("one encoder makes one kind"),
         };
         if stretch.range.end == text.len() {
             return Some(self.document(stretch, joined));

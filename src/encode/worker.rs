@@ -34,7 +34,7 @@ const KEPT_IDS: usize = 1 << 20;
 /// One thread's encoder: the shared one, and scratch memory of its own.
 ///
 /// **Memory:** at most 8 MiB for pieces met before, 0.2 MiB for new ones (0.7 if these are long), and what the
-/// longest result of [`encode`](Worker::encode) took. While a long piece is encoded, 4 bytes for each of its tokens,
+/// longest result of [`encode`](Worker::encode) took. While a long piece is encoded, 8 bytes for each of its tokens,
 /// and where it is merged 7 bytes for each of its bytes (12 at worst); up to 52 MiB of that are kept for the next.
 pub struct Worker<'e> {
     encoder: &'e Encoder,

@@ -102,24 +102,24 @@ impl<'a> Findings<'a> {
     ) -> &[Sample] {
         let (source, unit) = (batch.source, batch.unit);
         let before = self.samples.len();
-        for (row, ids) in (batch.first_row..).zip(batch.iter()) {
+        for (row, span) in (batch.first_row..).zip(batch.spans()) {
             if self.samples.len() >= SAMPLES {
                 break;
             }
-            let Some(ids) = ids.filter(|ids| !ids.is_empty()) else { continue };
+            let Some(span) = span.filter(|span| !span.is_empty()) else { continue };
             let place = (source, unit, row);
             if self.samples[..before].iter().any(|known| (known.source, known.unit, known.row) == place) {
                 continue;
             }
-            let shown = |ids: &[TokenId]| ids.iter().map(|&id| show(id)).collect();
-            let first = ids.len().min(SAMPLE_TOKENS);
-            let last = ids.len().saturating_sub(SAMPLE_END_TOKENS).max(first);
+            let shown = |span| batch.ids.slice(span).iter().map(|&id| show(id)).collect();
+            let first = span.end.min(span.start + SAMPLE_TOKENS);
+            let last = span.end.saturating_sub(SAMPLE_END_TOKENS).max(first);
             let document = SampleDocument {
                 unit: name(source, unit),
                 row,
-                tokens: amount(ids.len()),
-                first: shown(&ids[..first]),
-                last: shown(&ids[last..]),
+                tokens: amount(span.len()),
+                first: shown(span.start..first),
+                last: shown(last..span.end),
             };
             self.samples.push(Sample { source, unit, row, shown: document });
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::fault::Fault;
 use super::flat_file::{IdWidth, MEGATRON_MAGIC, MEGATRON_VERSION};
-use crate::encode::TokenBatch;
+use crate::encode::{TokenBatch, TokenIds};
 use crate::error::{Error, ErrorKind, Result};
 use crate::units::{TokenId, amount, place, place64};
 
@@ -155,11 +155,11 @@ impl FlatFileReader {
         let ids = match self.index.width {
             IdWidth::Two => {
                 let ids = bytes.as_chunks::<2>().0.iter();
-                ids.map(|id| TokenId::new(u32::from(u16::from_le_bytes(*id)))).collect()
+                TokenIds::Narrow(ids.map(|id| u16::from_le_bytes(*id)).collect())
             }
             IdWidth::Four => {
                 let ids = bytes.as_chunks::<4>().0.iter();
-                ids.map(|id| TokenId::new(u32::from_le_bytes(*id))).collect()
+                TokenIds::Wide(ids.map(|id| TokenId::new(u32::from_le_bytes(*id))).collect())
             }
         };
         self.row += ends.len();

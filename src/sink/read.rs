@@ -348,5 +348,5 @@ where
         Ok(id) => Ok(TokenId::new(id)),
         Err(_) => Err((place, value.into())),
     };
-    values.iter().enumerate().map(id).collect()
+    values.iter().enumerate().map(id).collect::<Result<_, _>>().map(TokenIds::Wide)
 }

@@ -26,7 +26,7 @@ pub(super) const GROUP_ROWS: usize = 1 << 20;
 /// Bytes of pass-through values in a row group; one row may have more.
 pub(super) const GROUP_COLUMN_BYTES: u64 = 64 << 20;
 
-/// A token batch in the types of the output.
+/// A token batch whose columns have the types of the output.
 pub(super) struct Rows {
     ids: TokenIds,
     ends: Vec<usize>,

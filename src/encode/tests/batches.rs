@@ -103,6 +103,22 @@ fn batches_and_threads_change_nothing() {
 }
 
 #[test]
+fn ids_of_more_than_two_bytes_are_kept() {
+    let eos = TokenId::new(70_000);
+    let vocabulary = Vocabulary::new(VocabularyParts {
+        tokens: (0..=255).map(|byte: u8| (TokenId::new(byte.into()), Box::from([byte]))).collect(),
+        added: vec![AddedToken::special(eos, "<|end|>")],
+        ..VocabularyParts::default()
+    });
+    let config = EncodeConfig { eos: Some(eos), ..EncodeConfig::default() };
+    let encoder = Encoder::new(&vocabulary.expect("valid"), config).expect("valid");
+    let texts = [Some(b"ab".to_vec()), None, Some(Vec::new())];
+    let (_, taken) = encode(2, documents(&texts, 2), &encoder, &Silent).expect("encodes");
+    let ids = |ids: &[u32]| Some(ids.iter().copied().map(TokenId::new).collect());
+    assert_eq!(rows(&taken), [ids(&[97, 98, 70_000]), None, ids(&[70_000])]);
+}
+
+#[test]
 fn stretches_of_long_documents_change_nothing() {
     let inputs = (
         vec(proptest::option::weighted(0.9, text()), 1..8),

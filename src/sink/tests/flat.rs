@@ -36,6 +36,8 @@ proptest! {
         megatron in any::<bool>(),
         wide in any::<bool>(),
     ) {
+        let times = |id| if wide { id * 17 } else { id };
+        let rows: Vec<Row> = rows.into_iter().map(|row| row.map(|ids| ids.into_iter().map(times).collect())).collect();
         let format = if megatron { OutputFormat::Megatron } else { OutputFormat::Bin };
         let folder = tempfile::tempdir().expect("a folder");
         write_flat(folder.path(), format, if wide { 1 << 20 } else { 60_000 }, &rows);

@@ -26,7 +26,8 @@ fn metadata(bytes: &[u8]) -> ParquetMetaData {
 
 #[test]
 fn rows_come_back_as_they_were() {
-    let rows = some_rows(5_000);
+    let mut rows = some_rows(5_000);
+    rows[4_000] = Some(vec![7, 70_000, i32::MAX.unsigned_abs(), 8]);
     for compression in [Compression::Default, Compression::Fast] {
         let (bytes, facts) = write(rows.chunks(300).map(batch), None, compression, 2);
         assert_eq!(read_back(&bytes), rows);
