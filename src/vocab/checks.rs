@@ -64,7 +64,7 @@ pub(super) fn not_self_encoding(vocabulary: &Vocabulary) -> Vec<TokenId> {
         .collect();
     let fails = |merging: &mut Merging, (id, bytes): (TokenId, &[u8])| {
         let symbols = bytes.iter().map(|&byte| vocabulary.byte_ids[usize::from(byte)].get());
-        let left = merging.run(symbols, |left, right| pairs.get(&(left, right)).copied());
+        let left = merging.run(symbols, |pair, _| pairs.get(&pair).copied());
         (left != [id.get()]).then_some(id)
     };
     let tokens: Vec<_> = vocabulary.ordinary().collect();

@@ -1,5 +1,6 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 /// Merges one sequence by rank: the pair of lowest rank first, among equals the leftmost.
 ///
@@ -28,12 +29,12 @@ struct Candidate {
 const END: usize = usize::MAX;
 
 impl Merging {
-    /// What is left of `symbols` when no pair of neighbours has a rank any more. `lookup` gives a pair's
-    /// rank and what takes its place.
+    /// What is left of `symbols` when no pair of neighbours has a rank any more. `lookup` gives the rank of a
+    /// pair, which stands for these of the symbols, and what takes its place.
     pub(super) fn run(
         &mut self,
         symbols: impl IntoIterator<Item = u32>,
-        mut lookup: impl FnMut(u32, u32) -> Option<(u32, u32)>,
+        mut lookup: impl FnMut((u32, u32), Range<usize>) -> Option<(u32, u32)>,
     ) -> &[u32] {
         self.start(symbols);
         for place in 0..self.symbols.len() {
@@ -56,17 +57,26 @@ impl Merging {
     }
 
     /// Queues the pair that begins at `place`, if it can merge.
-    fn offer(&mut self, place: usize, lookup: &mut impl FnMut(u32, u32) -> Option<(u32, u32)>) {
+    fn offer(
+        &mut self,
+        place: usize,
+        lookup: &mut impl FnMut((u32, u32), Range<usize>) -> Option<(u32, u32)>,
+    ) {
         let next = self.next[place];
         if next != END {
             let pair = (self.symbols[place], self.symbols[next]);
-            if let Some((rank, result)) = lookup(pair.0, pair.1) {
+            let end = self.next[next].min(self.symbols.len());
+            if let Some((rank, result)) = lookup(pair, place..end) {
                 self.queue.push(Reverse(Candidate { rank, place, pair, result }));
             }
         }
     }
 
-    fn apply(&mut self, candidate: &Candidate, lookup: &mut impl FnMut(u32, u32) -> Option<(u32, u32)>) {
+    fn apply(
+        &mut self,
+        candidate: &Candidate,
+        lookup: &mut impl FnMut((u32, u32), Range<usize>) -> Option<(u32, u32)>,
+    ) {
         let place = candidate.place;
         let gone = self.next[place];
         if gone == END || gone == place || (self.symbols[place], self.symbols[gone]) != candidate.pair {

@@ -125,15 +125,11 @@ type Ids<'a> = FxHashMap<&'a [u8], TokenId>;
 /// For each token the two that are left of its bytes when only lower ranks are merged; `None` if for
 /// some token it is not two.
 fn last_steps(tokens: &Tokens, ids: &Ids<'_>) -> Option<Vec<RankedMerge>> {
-    let bytes: FxHashMap<u32, &[u8]> = tokens.iter().map(|(id, bytes)| (id.get(), &**bytes)).collect();
     let byte_ids = (0..=255u8).map(|byte| Some(ids.get(&[byte][..])?.get())).collect::<Option<Vec<u32>>>()?;
-    let last_step = |(merging, joined): &mut (Merging, Vec<u8>), (result, token): &(TokenId, Box<[u8]>)| {
+    let last_step = |merging: &mut Merging, (result, token): &(TokenId, Box<[u8]>)| {
         let symbols = token.iter().map(|&byte| byte_ids[usize::from(byte)]);
-        let left = merging.run(symbols, |left, right| {
-            joined.clear();
-            joined.extend_from_slice(bytes[&left]);
-            joined.extend_from_slice(bytes[&right]);
-            let id = *ids.get(&**joined)?;
+        let left = merging.run(symbols, |_, range| {
+            let id = *ids.get(&token[range])?;
             (id < *result).then_some((id.get(), id.get()))
         });
         let &[left, right] = left else { return None };
@@ -141,7 +137,7 @@ fn last_steps(tokens: &Tokens, ids: &Ids<'_>) -> Option<Vec<RankedMerge>> {
         Some(RankedMerge { left, right, result: *result, rank: result.get() })
     };
     let longer = tokens.par_iter().filter(|(_, token)| token.len() > 1);
-    longer.map_init(Default::default, last_step).collect()
+    longer.map_init(Merging::default, last_step).collect()
 }
 
 fn every_cut(tokens: &Tokens, ids: &Ids<'_>) -> Vec<RankedMerge> {

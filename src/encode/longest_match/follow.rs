@@ -71,6 +71,8 @@ pub(super) struct Order {
     end: Vec<u32>,
     /// The merges that each token is the left part of, by rank.
     merges: Vec<Vec<RankedMerge>>,
+    /// The rank of each of these, and the tokens that it keeps from fitting after its left part.
+    kept_off: Vec<Vec<(u32, Misfits)>>,
     /// The right part of each token, and the rank of the merge that made it.
     ends: Vec<Option<(u32, u32)>>,
     /// The class of each byte.
@@ -94,12 +96,15 @@ impl Order {
             number: vec![0; limit],
             end: vec![0; limit],
             merges,
+            kept_off: Vec::new(),
             ends,
             class: [0; 256],
             classes: Vec::new(),
             block_bits: blocks.next_power_of_two().trailing_zeros(),
         };
         order.number_all(vocabulary);
+        let kept_off = |merges: &Vec<RankedMerge>| merges.iter().map(|merge| order.kept_off(merge)).collect();
+        order.kept_off = order.merges.iter().map(kept_off).collect();
         order
     }
 
@@ -137,15 +142,12 @@ impl Order {
 
     /// The intervals of tokens that do not fit after this one, in order and apart.
     fn misfits(&self, token: u32) -> Vec<Misfits> {
-        let mut misfits = Vec::new();
+        let mut misfits: Vec<Misfits> = Vec::new();
         // From the token itself, which nothing takes up, to its last byte.
         let mut at_border = Some((token, u32::MAX));
         while let Some((left, until)) = at_border {
-            let merges = self.merges[place(left)].iter().take_while(|merge| merge.rank < until);
-            misfits.extend(merges.map(|merge| {
-                let right = merge.right.get();
-                (self.number(right), self.end_from(right, merge.rank))
-            }));
+            let merges = self.kept_off[place(left)].iter().take_while(|(rank, _)| *rank < until);
+            misfits.extend(merges.map(|(_, misfits)| misfits));
             at_border = self.ends[place(left)];
         }
         misfits.sort_unstable();
@@ -157,6 +159,12 @@ impl Order {
             together
         });
         misfits
+    }
+
+    /// The rank of a merge, and the tokens that it keeps from fitting after its left part.
+    fn kept_off(&self, merge: &RankedMerge) -> (u32, Misfits) {
+        let right = merge.right.get();
+        (merge.rank, (self.number(right), self.end_from(right, merge.rank)))
     }
 
     /// After the last token that begins with this one, whole or taken up at this rank or later.
