@@ -52,32 +52,41 @@ impl Stretch {
     }
 }
 
-/// The stretches of a batch, if it is one document that can be cut up, or the batch itself. Where there is
-/// a pattern they end where it certainly cuts.
+/// Whether a text of so many bytes is worth cutting up, and can be.
+pub(super) fn can_be_cut(encoder: &Encoder, bytes: usize, stretch: usize) -> bool {
+    let independent = encoder.splitter.is_some() || encoder.matches.is_some();
+    bytes >= 2 * stretch && independent && encoder.preparation.is_none()
+}
+
+/// The stretch of a text that begins at a place, if the text does not end there. Where there is a pattern it ends
+/// where that certainly cuts.
+pub(super) fn next(encoder: &Encoder, text: &[u8], start: usize, stretch: usize) -> Option<Range<usize>> {
+    let rest = &text[start..];
+    let length = match encoder.splitter.as_deref() {
+        Some(splitter) => splitter.first_part(rest, stretch),
+        None => stretch.min(rest.len()),
+    };
+    (!rest.is_empty()).then(|| start..start + length)
+}
+
+/// The stretches of a batch, if it is one document that can be cut up, or the batch itself.
 pub(super) fn cut(encoder: &Encoder, batch: Batch, stretch: usize) -> impl Iterator<Item = Work> {
     let bytes = place64(batch.text_bytes());
-    let long = batch.len() == 1 && bytes >= 2 * stretch;
-    let independent = encoder.splitter.is_some() || encoder.matches.is_some();
-    let possible = long && independent && encoder.preparation.is_none();
+    let possible = batch.len() == 1 && can_be_cut(encoder, bytes, stretch);
     let whole = (!possible).then(|| Work::Whole(batch.clone()));
-    let (mut start, end) = (0, if possible { bytes } else { 0 });
+    let mut start = if possible { 0 } else { bytes };
     let stretches = std::iter::from_fn(move || {
-        if start == end {
+        if start == bytes {
             return None;
         }
-        let rest = &batch.documents.value(0)[start..];
-        let length = match encoder.splitter.as_deref() {
-            Some(splitter) => splitter.first_part(rest, stretch),
-            None => stretch.min(rest.len()),
-        };
-        let range = start..start + length;
+        let range = next(encoder, batch.documents.value(0), start, stretch)?;
         start = range.end;
         Some(Work::Stretch(Stretch { batch: batch.clone(), range }))
     });
     whole.into_iter().chain(stretches)
 }
 
-/// Joins the stretches of documents, which come in order.
+/// Joins the stretches of texts, which come in order.
 pub(super) struct Joiner<'e> {
     encoder: &'e Encoder,
     scratch: Scratch,
@@ -89,9 +98,14 @@ impl<'e> Joiner<'e> {
         Joiner { encoder, scratch: Scratch::default(), joined: None }
     }
 
-    /// Joins the next stretch; gives the document when it was the last one.
+    /// Joins the next stretch of a document; gives the document when it was the last one.
     pub(super) fn join(&mut self, stretch: &Stretch, next: Stretched) -> Option<(TokenBatch, EncodeFacts)> {
-        let text = stretch.text();
+        self.push(stretch.text(), stretch.range.start, next);
+        (stretch.range.end == stretch.text().len()).then(|| self.document(stretch))
+    }
+
+    /// Joins what comes next of a text, from a place on.
+    pub(super) fn push(&mut self, text: &[u8], start: usize, next: Stretched) {
         let joined = match (self.joined.take(), next) {
             (Some(Stretched::Ids(mut ids)), Stretched::Ids(next)) => {
                 ids.extend(&next, 0..next.len());
@@ -99,25 +113,28 @@ impl<'e> Joiner<'e> {
             }
             (Some(Stretched::Path(mut path)), Stretched::Path(next)) => {
                 let matches = self.encoder.matches.as_ref().expect("paths are made of longest matches");
-                self.scratch.join(matches, text, &mut path, &next, stretch.range.start);
+                self.scratch.join(matches, text, &mut path, &next, start);
                 Stretched::Path(path)
             }
             (None, first) => first,
             _ => unreachable!("one encoder makes one kind"),
         };
-        if stretch.range.end == text.len() {
-            return Some(self.document(stretch, joined));
-        }
         self.joined = Some(joined);
-        None
     }
 
-    fn document(&self, stretch: &Stretch, joined: Stretched) -> (TokenBatch, EncodeFacts) {
-        let mut ids = match joined {
-            Stretched::Ids(ids) => ids,
-            Stretched::Path(path) => TokenIds::Wide(path.ids),
+    /// Ends a text; gives its ids, and is ready for another.
+    pub(super) fn end(&mut self) -> TokenIds {
+        let mut ids = match self.joined.take() {
+            Some(Stretched::Ids(ids)) => ids,
+            Some(Stretched::Path(path)) => TokenIds::Wide(path.ids),
+            None => TokenIds::default(),
         };
         self.encoder.config.eos.into_iter().for_each(|eos| ids.push(eos));
+        ids
+    }
+
+    fn document(&mut self, stretch: &Stretch) -> (TokenBatch, EncodeFacts) {
+        let ids = self.end();
         let text_bytes = amount(stretch.text().len());
         let facts =
             EncodeFacts { documents: 1, text_bytes, tokens: amount(ids.len()), ..EncodeFacts::default() };

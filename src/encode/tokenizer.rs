@@ -1,3 +1,5 @@
+use std::iter::successors;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,6 +9,7 @@ use super::config::{EncodeConfig, SpecialPolicy};
 use super::encoder::Encoder;
 use super::fault::InRow;
 use super::stream::DecodeStream;
+use super::stretches::{self, Joiner, STRETCH, Stretched};
 use super::worker::{Memory, Worker};
 use crate::error::Result;
 use crate::observer::Silent;
@@ -116,15 +119,28 @@ impl Tokenizer {
         self.work(|worker| ids(worker, text.as_ref()))
     }
 
-    /// The token ids of each text, in their order. All threads of the current rayon pool work on them.
+    /// The token ids of each text, in their order. All threads of the current rayon pool work on them, several on
+    /// one text where that is long.
     ///
     /// # Errors
     /// As [`Worker::encode`], for the first text that fails, with its place.
     pub fn encode_batch<T: AsRef<[u8]> + Sync>(&self, texts: &[T]) -> Result<Vec<Vec<u32>>> {
+        self.encode_in_stretches(texts, STRETCH)
+    }
+
+    /// As [`encode_batch`](Tokenizer::encode_batch), with long texts cut into stretches of so many bytes.
+    pub(super) fn encode_in_stretches<T: AsRef<[u8]> + Sync>(
+        &self,
+        texts: &[T],
+        stretch: usize,
+    ) -> Result<Vec<Vec<u32>>> {
         let size = (texts.len() / (8 * rayon::current_num_threads())).clamp(1, CHUNK);
         let encode = |(place, text): (usize, &T), worker: &mut Worker<'_>| {
-            let in_row = |cause| InRow::wrap("the batch".to_owned(), amount(place), cause);
-            ids(worker, text.as_ref()).map_err(in_row)
+            let (text, in_row) =
+                (text.as_ref(), |cause| InRow::wrap("the batch".to_owned(), amount(place), cause));
+            let long = stretches::can_be_cut(&self.0.encoder, text.len(), stretch);
+            let ids = if long { self.in_stretches(text, stretch) } else { ids(worker, text) };
+            ids.map_err(in_row)
         };
         let chunks = texts.par_chunks(size).enumerate().map(|(chunk, texts)| {
             let numbered = (chunk * size..).zip(texts);
@@ -137,6 +153,21 @@ impl Tokenizer {
             all.append(&mut chunk?);
         }
         Ok(all)
+    }
+
+    /// Encodes a long text on all threads.
+    fn in_stretches(&self, text: &[u8], stretch: usize) -> Result<Vec<u32>> {
+        let encoder = &self.0.encoder;
+        let first = stretches::next(encoder, text, 0, stretch);
+        let ranges = successors(first, |last| stretches::next(encoder, text, last.end, stretch));
+        let ranges: Vec<Range<usize>> = ranges.collect();
+        let encode = |range: &Range<usize>| self.work(|worker| worker.stretch(text, range.clone()));
+        let encoded: Vec<Result<Stretched>> = ranges.par_iter().map(encode).collect();
+        let mut joiner = Joiner::new(encoder);
+        for (range, stretched) in ranges.iter().zip(encoded) {
+            joiner.push(text, range.start, stretched?);
+        }
+        Ok(joiner.end().iter().map(TokenId::get).collect())
     }
 
     /// How many token ids a text has, without keeping them.

@@ -28,18 +28,25 @@ proptest! {
         vocabulary in vocabulary(),
         texts in vec(text(), 0..12),
         threads in 1usize..4,
+        stretch in 1usize..20,
+        ends in any::<[bool; 2]>(),
     ) {
-        let tokenizer = tokenizer(vocabulary);
+        let [bos, eos] = ends.map(|put| put.then(|| vocabulary.byte_ids()[0]));
+        let config = EncodeConfig { bos, eos, ..EncodeConfig::default() };
+        let tokenizer = Tokenizer::new(vocabulary, config).expect("a vocabulary that encodes");
         let mut worker = tokenizer.encoder().worker();
         let one_by_one: Vec<Vec<u32>> =
             texts.iter().map(|text| worker.encode(text).expect("encodes").iter().map(|id| id.get()).collect()).collect();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
         let batch = pool.install(|| tokenizer.clone().encode_batch(&texts)).expect("encodes");
         prop_assert_eq!(&batch, &one_by_one);
+        let in_stretches = pool.install(|| tokenizer.encode_in_stretches(&texts, stretch)).expect("encodes");
+        prop_assert_eq!(&in_stretches, &one_by_one);
         for (text, ids) in texts.iter().zip(&one_by_one) {
             prop_assert_eq!(&tokenizer.encode(text).expect("encodes"), ids);
             prop_assert_eq!(tokenizer.count(text).expect("encodes"), ids.len());
-            prop_assert_eq!(&tokenizer.decode(ids).expect("its own ids"), text);
+            let [before, behind] = ends.map(|put| &[0_u8][..usize::from(put)]);
+            prop_assert_eq!(tokenizer.decode(ids).expect("its own ids"), [before, text, behind].concat());
         }
     }
 
