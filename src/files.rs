@@ -71,15 +71,16 @@ impl Write for Pending {
 /// Writes a file whole or not at all.
 ///
 /// `write` fills a file with a temporary name in the folder of `path`; that is synced, renamed to
-/// `path`, and the folder is synced. A file that was there before is replaced in one step. If `write`
+/// `path`, and the folder is synced; then what `write` gave is given. A file that was there before is replaced in one step. If `write`
 /// fails nothing is left behind; after a crash at most a file whose name begins with `.tmp-` is.
 ///
 /// # Errors
 /// Those of `write`, and any failure to create, sync or rename, with `path`.
-pub fn publish(path: &Path, write: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
+pub fn publish<T>(path: &Path, write: impl FnOnce(&mut File) -> Result<T>) -> Result<T> {
     let mut pending = Pending::create(path)?;
-    write(pending.file_mut())?;
-    pending.commit()
+    let written = write(pending.file_mut())?;
+    pending.commit()?;
+    Ok(written)
 }
 
 /// Temporary files are private by default; a published file gets what the process's umask leaves.
@@ -148,7 +149,7 @@ mod tests {
         let path = folder.path().join("out.txt");
         publish(&path, |file| {
             file.write_all(b"half").map_err(|cause| Error::io("write", &path, cause))?;
-            Err(Error::interrupted())
+            Err::<(), _>(Error::interrupted())
         })
         .expect_err("the error of the writer");
         assert!(names(folder.path()).is_empty());

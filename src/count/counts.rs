@@ -6,7 +6,7 @@ use super::counts_writer::CountsWriter;
 use super::entry::{Arena, Entry, Key};
 use super::facts::FactFinder;
 use super::fault::Fault;
-use super::merge::{Order, merge};
+use super::merge::{Order, merge_runs};
 use super::runs::Runs;
 use super::{CorpusFacts, Counted, CountsInfo, PieceCounts, write_counts};
 use crate::error::Result;
@@ -101,7 +101,7 @@ impl Counts {
                     true => (vec![by_first(runs, &limit, observer)?], Order::First),
                     false => (runs, Order::Bytes),
                 };
-                merge(&runs, order, place64(limit.tables.0), observer, |piece, count, _| {
+                merge_runs(&runs, order, place64(limit.tables.0), observer, |piece, count, _| {
                     facts.saw_bytes(piece);
                     (number, bytes) = (number + 1, bytes + amount(piece.len()));
                     writer.push(piece, count)
@@ -118,7 +118,7 @@ fn by_first(runs: Vec<Runs>, limit: &MemoryLimit, observer: &dyn Observer) -> Re
     let mut sorted = Runs::create(&limit.scratch)?;
     let memory = place64(limit.tables.0);
     let mut waiting = Waiting::default();
-    merge(&runs, Order::Bytes, memory / 4, observer, |piece, count, first| {
+    merge_runs(&runs, Order::Bytes, memory / 4, observer, |piece, count, first| {
         if waiting.bytes() > memory / 2 {
             waiting.spill(&mut sorted)?;
         }
@@ -163,7 +163,7 @@ fn collected(runs: &Runs, limit: &MemoryLimit, observer: &dyn Observer) -> Resul
     const EACH: u64 = 16;
     let mut pieces = PieceCounts::new();
     let memory = place64(limit.tables.0);
-    merge(from_ref(runs), Order::First, memory / 4, observer, |piece, count, _| {
+    merge_runs(from_ref(runs), Order::First, memory / 4, observer, |piece, count, _| {
         pieces.push(piece, count);
         let need = amount(pieces.bytes()) + EACH * amount(pieces.len());
         if need > limit.tables.0 { Err(Fault::TooManyPieces { limit: limit.tables }.into()) } else { Ok(()) }

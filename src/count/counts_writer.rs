@@ -14,11 +14,14 @@ use parquet::file::properties::WriterProperties;
 use rayon::slice::ParallelSliceMut;
 
 use super::PieceCounts;
-use super::counts_file::{CountsInfo, KEY, ROWS, schema};
+use super::counts_file::{CountsInfo, KEY, schema};
 use super::fault::Fault;
 use crate::error::{Error, Result};
 use crate::split::SplitPattern;
 use crate::units::{Count, amount};
+
+/// Rows in a batch.
+const ROWS: usize = 1 << 16;
 
 /// Bytes of pieces in a batch, unless it has one piece alone.
 const BATCH_BYTES: usize = 16 << 20;

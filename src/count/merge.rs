@@ -1,7 +1,7 @@
 use std::cmp::Ordering;
 
 use super::fault::Fault;
-use super::runs::{RunReader, Runs};
+use super::runs::Runs;
 use crate::error::Result;
 use crate::observer::Observer;
 use crate::units::Count;
@@ -22,23 +22,51 @@ pub(super) enum Order {
     First,
 }
 
-/// Merges sorted runs, and calls `take` with each piece, once, in order, with the sum of its counts and
-/// its first place.
+/// Pieces that are read one after the other.
+pub(super) trait PieceReader {
+    /// Reads the next piece; `false` if there is none.
+    fn advance(&mut self) -> Result<bool>;
+
+    /// The piece that has been read last.
+    fn piece(&self) -> &[u8];
+
+    /// How often it occurs.
+    fn count(&self) -> Count;
+
+    /// Where it first appeared.
+    fn first(&self) -> u64;
+}
+
+/// Merges sorted runs, as [`merge`] does.
 ///
 /// **Memory:** `memory`, but at least 4 kB for each run.
 ///
 /// # Errors
-/// Those of `take`; a run cannot be read, a count passes 2⁶⁴, or the observer stops the run.
-pub(super) fn merge(
+/// Those of [`merge`].
+pub(super) fn merge_runs(
     runs: &[Runs],
     order: Order,
     memory: usize,
     observer: &dyn Observer,
-    mut take: impl FnMut(&[u8], Count, u64) -> Result<()>,
+    take: impl FnMut(&[u8], Count, u64) -> Result<()>,
 ) -> Result<()> {
     let number: usize = runs.iter().map(Runs::len).sum();
     let each = (memory / number.max(1)).clamp(LEAST_READ, MOST_READ);
-    let mut merge = Merge::begin(runs.iter().flat_map(|runs| runs.readers(each)), order)?;
+    merge(runs.iter().flat_map(|runs| runs.readers(each)), order, observer, take)
+}
+
+/// Merges what is sorted, and calls `take` with each piece, once, in order, with the sum of its counts and
+/// its first place.
+///
+/// # Errors
+/// Those of `take`; a piece cannot be read, a count passes 2⁶⁴, or the observer stops the run.
+pub(super) fn merge<R: PieceReader>(
+    readers: impl Iterator<Item = R>,
+    order: Order,
+    observer: &dyn Observer,
+    mut take: impl FnMut(&[u8], Count, u64) -> Result<()>,
+) -> Result<()> {
+    let mut merge = Merge::begin(readers, order)?;
     let (mut piece, mut pieces) = (Vec::new(), 0_usize);
     while let Some(least) = merge.readers.first() {
         if pieces.is_multiple_of(PIECES_UNCHECKED) {
@@ -47,12 +75,12 @@ pub(super) fn merge(
         pieces += 1;
         piece.clear();
         piece.extend_from_slice(least.piece());
-        let (mut count, mut first) = (least.count, least.first);
+        let (mut count, mut first) = (least.count(), least.first());
         merge.advance()?;
         while let Some(same) = merge.readers.first().filter(|same| same.piece() == piece) {
-            let sum = count.checked_add(same.count);
+            let sum = count.checked_add(same.count());
             count = sum.ok_or_else(|| Fault::Overflow { piece: piece.clone() })?;
-            first = first.min(same.first);
+            first = first.min(same.first());
             merge.advance()?;
         }
         take(&piece, count, first)?;
@@ -61,13 +89,13 @@ pub(super) fn merge(
 }
 
 /// Readers that have a piece, as a heap: each comes before those at twice its place and one and two more.
-struct Merge<'a> {
-    readers: Vec<RunReader<'a>>,
+struct Merge<R> {
+    readers: Vec<R>,
     order: Order,
 }
 
-impl<'a> Merge<'a> {
-    fn begin(readers: impl Iterator<Item = RunReader<'a>>, order: Order) -> Result<Merge<'a>> {
+impl<R: PieceReader> Merge<R> {
+    fn begin(readers: impl Iterator<Item = R>, order: Order) -> Result<Merge<R>> {
         let mut merge = Merge { readers: Vec::new(), order };
         for mut reader in readers {
             if reader.advance()? {
@@ -105,7 +133,7 @@ impl<'a> Merge<'a> {
         let (one, other) = (&self.readers[one], &self.readers[other]);
         match self.order {
             Order::Bytes => one.piece().cmp(other.piece()),
-            Order::First => one.first.cmp(&other.first),
+            Order::First => one.first().cmp(&other.first()),
         }
     }
 }

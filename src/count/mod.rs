@@ -18,6 +18,7 @@ mod runs;
 mod merge;
 mod counts;
 mod gather;
+mod counts_reader;
 mod counts_file;
 mod counts_writer;
 mod sum;
@@ -33,7 +34,7 @@ pub(crate) use facts::characters;
 pub use gather::gather_documents;
 pub use histogram::{Bin, Histogram};
 pub use pieces::PieceCounts;
-pub use sum::{WeightedFile, check_same, sum_counts};
+pub use sum::{Sum, WeightedFile, check_same, sum_counts, write_sum};
 
 use serde::{Deserialize, Serialize};
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::entry::{Arena, Entry};
 use super::fault::Fault;
+use super::merge::PieceReader;
 use crate::error::{Error, Result};
 use crate::units::{Count, amount, place64};
 
@@ -122,20 +123,12 @@ pub(super) struct RunReader<'a> {
     /// Where the next piece's record begins in the buffer.
     at: usize,
     piece: Range<usize>,
-    /// How often the piece occurs.
-    pub(super) count: Count,
-    /// Where it first appeared.
-    pub(super) first: u64,
+    count: Count,
+    first: u64,
 }
 
-impl RunReader<'_> {
-    /// The piece that has been read last.
-    pub(super) fn piece(&self) -> &[u8] {
-        &self.buffer[self.piece.clone()]
-    }
-
-    /// Reads the next piece; `false` if there is none.
-    pub(super) fn advance(&mut self) -> Result<bool> {
+impl PieceReader for RunReader<'_> {
+    fn advance(&mut self) -> Result<bool> {
         loop {
             if self.decode() {
                 return Ok(true);
@@ -151,6 +144,20 @@ impl RunReader<'_> {
         }
     }
 
+    fn piece(&self) -> &[u8] {
+        &self.buffer[self.piece.clone()]
+    }
+
+    fn count(&self) -> Count {
+        self.count
+    }
+
+    fn first(&self) -> u64 {
+        self.first
+    }
+}
+
+impl RunReader<'_> {
     /// Takes the next record from the buffer, if all of it is there.
     fn decode(&mut self) -> bool {
         let mut at = self.at;

@@ -1,14 +1,19 @@
+use std::cmp::Reverse;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::counts_file::{CountsFile, CountsInfo, read_counts};
+use super::counts_file::{CountsFile, CountsInfo, read_counts, read_counts_info};
+use super::counts_reader::CountsReader;
+use super::counts_writer::CountsWriter;
 use super::fault::Fault;
-use super::{Boundary, PieceCounts};
+use super::merge::{Order, PieceReader, merge};
+use super::{Boundary, PieceCounts, write_counts};
 use super::{entry::hash_of_bytes, index::HashIndex};
 use crate::error::Result;
 use crate::observer::Observer;
-use crate::units::Count;
+use crate::units::{Count, amount};
 
 /// A counts file, and what its counts are multiplied by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,37 +24,92 @@ pub struct WeightedFile {
     pub weight: u64,
 }
 
+/// What summing came to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sum {
+    /// Distinct pieces.
+    pub pieces: u64,
+    /// Bytes of the distinct pieces.
+    pub piece_bytes: u64,
+    /// What the file says of itself.
+    pub info: CountsInfo,
+}
+
 /// Sums counts files of the same pattern, boundary and special tokens, each multiplied by its weight.
 ///
 /// If all of them are ordered so is the sum: each file's pieces come after those of the files before.
 /// Else it is in order of the pieces' bytes.
 ///
-/// **Memory:** the sum, twice, and one of the files.
+/// **Memory:** the sum and a few MB a file; besides, of an ordered file what [`read_counts`] takes: one after the
+/// other if all are ordered, else all at once.
 ///
 /// # Errors
 /// A file cannot be read or was counted otherwise than the first; a count passes 2⁶⁴; the observer
 /// stops the run.
 pub fn sum_counts(files: &[WeightedFile], observer: &dyn Observer) -> Result<CountsFile> {
-    let mut sum: Option<CountsFile> = None;
-    let mut sources = Vec::new();
-    for file in files {
-        observer.checkpoint()?;
-        let mut read = read_counts(&file.path)?;
-        sources.push(json!({ "weight": file.weight, "counted": read.info.sources.take() }));
-        let CountsFile { pieces, info } = read;
-        let pieces = multiplied(pieces, file.weight)?;
-        sum = Some(match sum {
-            None => CountsFile { pieces, info },
-            Some(sum) => {
-                check_same(&sum.info, &files[0].path, &info, &file.path)?;
-                added(sum, &CountsFile { pieces, info })?
-            }
-        });
+    let info = info_of_sum(files)?;
+    let mut pieces = PieceCounts::new();
+    if info.ordered {
+        let mut index = HashIndex::default();
+        for file in files {
+            observer.checkpoint()?;
+            append(&mut pieces, &mut index, file)?;
+        }
+    } else {
+        merge(readers(files)?.into_iter(), Order::Bytes, observer, |piece, count, _| {
+            pieces.push(piece, count);
+            Ok(())
+        })?;
     }
-    let mut sum = sum.unwrap_or_default();
-    sum.info.sources = json!({ "summed": sources });
-    sum.info.tool_version = env!("CARGO_PKG_VERSION").to_owned();
-    Ok(sum)
+    Ok(CountsFile { pieces, info })
+}
+
+/// Writes the [sum](sum_counts) of counts files as a counts file. `path` is for messages.
+///
+/// **Memory:** a few MB a file; if one is ordered, that of [`sum_counts`].
+///
+/// # Errors
+/// Those of [`sum_counts`] and [`write_counts`].
+pub fn write_sum(
+    files: &[WeightedFile],
+    out: impl Write + Send,
+    path: &Path,
+    observer: &dyn Observer,
+) -> Result<Sum> {
+    let info = info_of_sum(files)?;
+    if info.ordered {
+        let CountsFile { pieces, info } = sum_counts(files, observer)?;
+        write_counts(out, path, &pieces, &info)?;
+        return Ok(Sum { pieces: amount(pieces.len()), piece_bytes: amount(pieces.bytes()), info });
+    }
+    let mut writer = CountsWriter::begin(out, path, &info)?;
+    let (mut pieces, mut piece_bytes) = (0, 0);
+    merge(readers(files)?.into_iter(), Order::Bytes, observer, |piece, count, _| {
+        (pieces, piece_bytes) = (pieces + 1, piece_bytes + amount(piece.len()));
+        writer.push(piece, count)
+    })?;
+    writer.end()?;
+    Ok(Sum { pieces, piece_bytes, info })
+}
+
+/// What the sum of these files says of itself.
+fn info_of_sum(files: &[WeightedFile]) -> Result<CountsInfo> {
+    let mut infos = files.iter().map(|file| read_counts_info(&file.path)).collect::<Result<Vec<_>>>()?;
+    for (file, info) in files.iter().zip(&infos) {
+        check_same(&infos[0], &files[0].path, info, &file.path)?;
+    }
+    let counted = files.iter().zip(&mut infos);
+    let counted: Vec<_> = counted
+        .map(|(file, info)| json!({ "weight": file.weight, "counted": info.sources.take() }))
+        .collect();
+    let ordered = infos.iter().all(|info| info.ordered);
+    let first = infos.into_iter().next().unwrap_or_default();
+    Ok(CountsInfo {
+        sources: json!({ "summed": counted }),
+        ordered: ordered && !files.is_empty(),
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..first
+    })
 }
 
 /// Checks that two files count the same pieces: those of the same pattern, boundary and special tokens.
@@ -79,65 +139,103 @@ pub fn check_same(first: &CountsInfo, first_path: &Path, other: &CountsInfo, pat
     Err(Fault::OtherCounts { first, path, what, one, two }.into())
 }
 
-fn multiplied(mut pieces: PieceCounts, weight: u64) -> Result<PieceCounts> {
-    for number in 0..pieces.len() {
-        let overflow = || Fault::Overflow { piece: pieces.piece(number).to_vec() };
-        pieces.counts[number] = pieces.counts[number].checked_mul(weight).ok_or_else(overflow)?;
-    }
-    Ok(pieces)
-}
-
-fn added(sum: CountsFile, other: &CountsFile) -> Result<CountsFile> {
-    let ordered = sum.info.ordered && other.info.ordered;
-    let pieces = if ordered {
-        appended(sum.pieces, &other.pieces)?
-    } else {
-        merged(&by_bytes(&sum), &by_bytes(other))?
-    };
-    Ok(CountsFile { pieces, info: CountsInfo { ordered, ..sum.info } })
-}
-
 /// Adds the counts of pieces that are there, and puts the others behind them.
-fn appended(mut sum: PieceCounts, other: &PieceCounts) -> Result<PieceCounts> {
-    let mut index = HashIndex::default();
-    for number in 0..sum.len() {
-        index.insert(hash_of_bytes(sum.piece(number)), number);
-    }
-    for (piece, count) in other.iter() {
-        match index.find(hash_of_bytes(piece), |number| sum.piece(number) == piece) {
-            Some(number) => sum.counts[number] = total(piece, sum.counts[number], count)?,
-            // A piece stands only once in a file: those of this one need not be found again.
-            None => sum.push(piece, count),
+fn append(sum: &mut PieceCounts, index: &mut HashIndex, file: &WeightedFile) -> Result<()> {
+    for (piece, count) in read_counts(&file.path)?.pieces.iter() {
+        let (hash, count) = (hash_of_bytes(piece), multiplied(piece, count, file.weight)?);
+        match index.find(hash, |number| sum.piece(number) == piece) {
+            Some(number) => {
+                let total = sum.counts[number].checked_add(count);
+                sum.counts[number] = total.ok_or_else(|| Fault::Overflow { piece: piece.to_vec() })?;
+            }
+            None => {
+                index.insert(hash, sum.len());
+                sum.push(piece, count);
+            }
         }
     }
-    Ok(sum)
+    Ok(())
 }
 
-/// Merges two lists in order of the pieces' bytes.
-fn merged(one: &[(&[u8], Count)], two: &[(&[u8], Count)]) -> Result<PieceCounts> {
-    let mut merged = PieceCounts::new();
-    let mut two = two.iter().peekable();
-    for (piece, count) in one {
-        while let Some((other, count)) = two.next_if(|(other, _)| other < piece) {
-            merged.push(other, *count);
+fn multiplied(piece: &[u8], count: Count, weight: u64) -> Result<Count> {
+    Ok(count.checked_mul(weight).ok_or_else(|| Fault::Overflow { piece: piece.to_vec() })?)
+}
+
+/// Readers of the files in order of the pieces' bytes.
+fn readers(files: &[WeightedFile]) -> Result<Vec<Weighted>> {
+    let reader = |file: &WeightedFile| {
+        let reader = CountsReader::open(&file.path)?;
+        let pieces: Box<dyn PieceReader> = if reader.info().ordered {
+            Box::new(Sorted::new(read_counts(&file.path)?.pieces))
+        } else {
+            Box::new(reader)
+        };
+        Ok(Weighted { pieces, weight: file.weight, count: Count::ZERO })
+    };
+    files.iter().map(reader).collect()
+}
+
+/// Pieces whose counts are multiplied.
+struct Weighted {
+    pieces: Box<dyn PieceReader>,
+    weight: u64,
+    count: Count,
+}
+
+impl PieceReader for Weighted {
+    fn advance(&mut self) -> Result<bool> {
+        let more = self.pieces.advance()?;
+        if more {
+            self.count = multiplied(self.pieces.piece(), self.pieces.count(), self.weight)?;
         }
-        match two.next_if(|(same, _)| same == piece) {
-            Some((_, more)) => merged.push(piece, total(piece, *count, *more)?),
-            None => merged.push(piece, *count),
-        }
+        Ok(more)
     }
-    two.for_each(|(piece, count)| merged.push(piece, *count));
-    Ok(merged)
+
+    fn piece(&self) -> &[u8] {
+        self.pieces.piece()
+    }
+
+    fn count(&self) -> Count {
+        self.count
+    }
+
+    fn first(&self) -> u64 {
+        self.pieces.first()
+    }
 }
 
-fn by_bytes(file: &CountsFile) -> Vec<(&[u8], Count)> {
-    let mut pieces: Vec<_> = file.pieces.iter().collect();
-    if file.info.ordered {
-        pieces.sort_unstable();
-    }
-    pieces
+/// Pieces in memory, read in order of their bytes.
+struct Sorted {
+    pieces: PieceCounts,
+    /// The places of those that were not read, the next one last.
+    rest: Vec<usize>,
+    place: usize,
 }
 
-fn total(piece: &[u8], one: Count, two: Count) -> Result<Count> {
-    Ok(one.checked_add(two).ok_or_else(|| Fault::Overflow { piece: piece.to_vec() })?)
+impl Sorted {
+    fn new(pieces: PieceCounts) -> Sorted {
+        let mut rest: Vec<usize> = (0..pieces.len()).collect();
+        rest.sort_unstable_by_key(|&place| Reverse(pieces.piece(place)));
+        Sorted { pieces, rest, place: 0 }
+    }
+}
+
+impl PieceReader for Sorted {
+    fn advance(&mut self) -> Result<bool> {
+        let next = self.rest.pop();
+        self.place = next.unwrap_or(self.place);
+        Ok(next.is_some())
+    }
+
+    fn piece(&self) -> &[u8] {
+        self.pieces.piece(self.place)
+    }
+
+    fn count(&self) -> Count {
+        self.pieces.counts[self.place]
+    }
+
+    fn first(&self) -> u64 {
+        amount(self.place)
+    }
 }

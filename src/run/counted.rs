@@ -5,8 +5,8 @@ use super::fixed::Fixed;
 use super::plan::{Plan, TrainPlan};
 use super::recipe::{Given, Mistake, Recipe};
 use crate::count::{
-    CorpusFacts, Counted, CountsFile, CountsInfo, PieceCounts, WeightedFile, characters, check_same,
-    read_counts_info, sum_counts, write_counts,
+    CorpusFacts, Counted, CountsFile, CountsInfo, PieceCounts, Sum, WeightedFile, characters, check_same,
+    read_counts_info, sum_counts, write_sum,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
@@ -15,17 +15,6 @@ use crate::sample::{Weight, scale_weights};
 use crate::split::SplitPattern;
 use crate::train::TieBreak;
 use crate::units::amount;
-
-/// What summing came to.
-#[derive(Clone, Debug)]
-pub struct Sum {
-    /// Distinct pieces.
-    pub pieces: u64,
-    /// Bytes of the distinct pieces.
-    pub piece_bytes: u64,
-    /// What the file says of itself.
-    pub info: CountsInfo,
-}
 
 /// Sums counts files into one, whole or not at all. `weights` has one for each file; the counts are
 /// multiplied by the smallest whole numbers in their ratio.
@@ -39,11 +28,8 @@ pub fn merge_counts(
     out: &Path,
     observer: &dyn Observer,
 ) -> Result<Sum> {
-    let infos = paths.iter().map(|path| read_counts_info(path)).collect::<Result<Vec<_>>>()?;
-    check_all_same(paths, &infos)?;
-    let CountsFile { pieces, info } = sum_counts(&weighted(paths, &scale_weights(weights)), observer)?;
-    files::publish(out, |file| write_counts(file, out, &pieces, &info))?;
-    Ok(Sum { pieces: amount(pieces.len()), piece_bytes: amount(pieces.bytes()), info })
+    let files = weighted(paths, &scale_weights(weights));
+    files::publish(out, |file| write_sum(&files, file, out, observer))
 }
 
 /// Completes a recipe that trains from counts files by what these say: pattern, boundary and special

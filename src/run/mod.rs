@@ -23,7 +23,7 @@ mod lists;
 mod preview;
 
 pub use compare::{Compared, compare};
-pub use counted::{Sum, heed_counts, merge_counts};
+pub use counted::{heed_counts, merge_counts};
 pub use encode::shown;
 pub use job::{JobOptions, Outcome, job, train_only};
 pub use lists::{Verification, heed_tokenizer, heed_training, verify_list};

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::observer::Silent;
+use crate::units::amount;
 
 fn write(folder: &Path, name: &str, pieces: &PieceCounts, ordered: bool) -> WeightedFile {
     let info = CountsInfo { pattern: "gpt4".parse().expect("a name"), ordered, ..CountsInfo::default() };
@@ -26,11 +27,13 @@ fn a_sum_that_overflows_names_the_piece() {
     for ordered in [true, false] {
         let full = write(folder.path(), "full", &counts(&[("a", 1), ("often", u64::MAX)]), ordered);
         let one = write(folder.path(), "one", &counts(&[("often", 1)]), ordered);
-        let error = sum_counts(&[full.clone(), one.clone()], &Silent).expect_err("too many");
-        assert!(error.to_string().contains("often"), "{error}");
-        let doubled = WeightedFile { weight: 2, ..full };
-        let error = sum_counts(&[one, doubled], &Silent).expect_err("too many");
-        assert!(error.to_string().contains("often"), "{error}");
+        let doubled = WeightedFile { weight: 2, ..full.clone() };
+        for files in [[full, one.clone()], [one, doubled]] {
+            let error = sum_counts(&files, &Silent).expect_err("too many");
+            assert!(error.to_string().contains("often"), "{error}");
+            let error = write_sum(&files, Vec::new(), "sum".as_ref(), &Silent).expect_err("too many");
+            assert!(error.to_string().contains("often"), "{error}");
+        }
     }
 }
 
@@ -67,5 +70,16 @@ proptest! {
         let sum = sum_counts(&written, &Silent).expect("small counts");
         prop_assert_eq!(sum.pieces.iter().collect::<Vec<_>>(), expected);
         prop_assert_eq!(sum.info.ordered, ordered);
+
+        let path = folder.path().join("sum");
+        let file = File::create(&path).expect("a writable folder");
+        let said = write_sum(&written, file, &path, &Silent).expect("small counts");
+        let expected = Sum {
+            pieces: amount(order.len()),
+            piece_bytes: order.iter().map(|piece| amount(piece.len())).sum(),
+            info: sum.info.clone(),
+        };
+        prop_assert_eq!(said, expected);
+        prop_assert_eq!(read_counts(&path).expect("a right file"), sum);
     }
 }

@@ -1,0 +1,198 @@
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
+use arrow_array::{Array, BinaryArray, RecordBatch, UInt64Array};
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+
+use super::counts_file::{CountsInfo, KEY, schema};
+use super::fault::Fault;
+use super::merge::PieceReader;
+use crate::declared::{check_index, check_pages};
+use crate::error::{Error, Result};
+use crate::panics::catching;
+use crate::units::{Count, amount};
+
+/// Rows that are read at once.
+const ROWS: usize = 1 << 13;
+
+/// A counts file that is read piece by piece, and checked: a damaged or foreign file is an error, never a wrong
+/// count. Only whether a piece stands twice is not seen where the file is in order of first appearance.
+///
+/// **Memory:** a page of each column and some thousand pieces, a few MB.
+pub(super) struct CountsReader {
+    path: PathBuf,
+    info: CountsInfo,
+    batches: ParquetRecordBatchReader,
+    batch: Batch,
+    /// How many rows of the batch have been read.
+    read: usize,
+    /// Rows of the batches before.
+    before: u64,
+    /// The last piece of the batch before.
+    last: Vec<u8>,
+    /// How many rows the file should have.
+    declared: u64,
+}
+
+/// Rows of a counts file.
+struct Batch {
+    pieces: BinaryArray,
+    counts: UInt64Array,
+    /// Of a file in order of first appearance.
+    firsts: Option<UInt64Array>,
+}
+
+impl Batch {
+    fn empty() -> Batch {
+        Batch { pieces: Vec::<&[u8]>::new().into(), counts: Vec::<u64>::new().into(), firsts: None }
+    }
+}
+
+impl CountsReader {
+    /// Opens a counts file.
+    ///
+    /// # Errors
+    /// The file cannot be read or is not a counts file.
+    pub(super) fn open(path: &Path) -> Result<CountsReader> {
+        let file = File::open(path).map_err(|cause| Error::io("open", path, cause))?;
+        decoded(path, || CountsReader::begin(&file, path))
+    }
+
+    fn begin(file: &File, path: &Path) -> Result<CountsReader> {
+        let failed = |cause| parquet_error(path, cause);
+        let builder = builder(file).map_err(failed)?;
+        let rows = builder.metadata().row_groups().iter().map(|group| group.num_rows());
+        // No number of rows is negative, and none that is passes for one.
+        let declared = rows.fold(0_u64, |sum, rows| sum.saturating_add(rows.try_into().unwrap_or(u64::MAX)));
+        let info = info(builder.metadata().file_metadata().key_value_metadata(), path)?;
+        let found = builder.schema().fields().iter().map(|field| (field.name(), field.data_type()));
+        let expected = schema(info.ordered);
+        if !found.eq(expected.fields().iter().map(|field| (field.name(), field.data_type()))) {
+            return Err(
+                Fault::NotCounts { path: path.to_path_buf(), problem: "its columns are others" }.into()
+            );
+        }
+        let batches = builder.with_batch_size(ROWS).build().map_err(failed)?;
+        let (path, batch, last) = (path.to_path_buf(), Batch::empty(), Vec::new());
+        Ok(CountsReader { path, info, batches, batch, read: 0, before: 0, last, declared })
+    }
+
+    /// What the file says of itself.
+    pub(super) fn info(&self) -> &CountsInfo {
+        &self.info
+    }
+
+    /// The same, kept.
+    pub(super) fn into_info(self) -> CountsInfo {
+        self.info
+    }
+
+    /// Reads the next rows, if there are any.
+    fn next_batch(&mut self) -> Result<bool> {
+        if let Some(last) = self.batch.pieces.len().checked_sub(1) {
+            self.last.clear();
+            self.last.extend_from_slice(self.batch.pieces.value(last));
+        }
+        self.before += amount(self.batch.pieces.len());
+        (self.batch, self.read) = (Batch::empty(), 0);
+        let Some(batch) = decoded(&self.path, || Ok(self.batches.next()))? else {
+            if self.before == self.declared {
+                return Ok(false);
+            }
+            let problem = format!("it has {} rows where its index says {}", self.before, self.declared);
+            return Err(parquet_error(&self.path, ParquetError::General(problem)));
+        };
+        let batch: RecordBatch = batch.map_err(|cause| Fault::Data { path: self.path.clone(), cause })?;
+        let is_null = |row: &usize| batch.columns().iter().any(|column| column.is_null(*row));
+        if let Some(row) = (0..batch.num_rows()).find(is_null) {
+            return Err(self.wrong(row, "a value is missing"));
+        }
+        self.batch = Batch {
+            pieces: batch.column(0).as_binary().clone(),
+            counts: batch.column(1).as_primitive::<UInt64Type>().clone(),
+            firsts: self.info.ordered.then(|| batch.column(2).as_primitive::<UInt64Type>().clone()),
+        };
+        Ok(true)
+    }
+
+    /// What is wrong with a row, if anything.
+    fn problem(&self, row: usize) -> Option<&'static str> {
+        let Batch { pieces, counts, firsts } = &self.batch;
+        let before = if row > 0 { pieces.value(row - 1) } else { &*self.last };
+        if firsts.as_ref().is_some_and(|firsts| firsts.value(row) != self.before + amount(row)) {
+            Some("the order is broken")
+        } else if pieces.value(row).is_empty() {
+            Some("the piece is empty")
+        } else if counts.value(row) == 0 {
+            Some("the count is zero")
+        } else if firsts.is_none() && before >= pieces.value(row) {
+            Some("the piece stands there already, or should")
+        } else {
+            None
+        }
+    }
+
+    /// An error about a row of this batch.
+    fn wrong(&self, row: usize, problem: &'static str) -> Error {
+        Fault::Row { path: self.path.clone(), row: self.before + amount(row), problem }.into()
+    }
+}
+
+impl PieceReader for CountsReader {
+    fn advance(&mut self) -> Result<bool> {
+        while self.read == self.batch.pieces.len() {
+            if !self.next_batch()? {
+                return Ok(false);
+            }
+        }
+        if let Some(problem) = self.problem(self.read) {
+            return Err(self.wrong(self.read, problem));
+        }
+        self.read += 1;
+        Ok(true)
+    }
+
+    fn piece(&self) -> &[u8] {
+        self.batch.pieces.value(self.read - 1)
+    }
+
+    fn count(&self) -> Count {
+        Count::new(self.batch.counts.value(self.read - 1))
+    }
+
+    fn first(&self) -> u64 {
+        self.before + amount(self.read - 1)
+    }
+}
+
+/// Reads the index, and looks over what it and the pages declare.
+fn builder(file: &File) -> Result<ParquetRecordBatchReaderBuilder<File>, ParquetError> {
+    check_index(file)?;
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file.try_clone()?)?;
+    let mut columns = builder.metadata().row_groups().iter().flat_map(|group| group.columns());
+    columns.try_for_each(|column| check_pages(file, column))?;
+    Ok(builder)
+}
+
+fn info(metadata: Option<&Vec<KeyValue>>, path: &Path) -> Result<CountsInfo> {
+    let entry = metadata.into_iter().flatten().find(|entry| entry.key == KEY);
+    let Some(text) = entry.and_then(|entry| entry.value.as_deref()) else {
+        let problem = "it does not say what was counted";
+        return Err(Fault::NotCounts { path: path.to_path_buf(), problem }.into());
+    };
+    let wrong = |cause| Fault::Metadata { path: path.to_path_buf(), key: KEY, cause };
+    Ok(serde_json::from_str(text).map_err(wrong)?)
+}
+
+/// Calls the Parquet reader, which panics on some malformed files.
+fn decoded<T>(path: &Path, decode: impl FnOnce() -> Result<T>) -> Result<T> {
+    catching(decode).unwrap_or_else(|said| Err(parquet_error(path, ParquetError::General(said))))
+}
+
+fn parquet_error(path: &Path, cause: ParquetError) -> Error {
+    Fault::Parquet { path: path.to_path_buf(), cause }.into()
+}
