@@ -65,7 +65,7 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
         let inputs = Inputs::open(plan, context)?;
         let mut costs = Costs::default();
         let trained = train(plan, settings, &inputs, None, &mut costs, context.observer)?;
-        write_tokenizer(&trained, plan, settings, &WriteOptions::default())?;
+        write_tokenizer(&trained, plan, settings, &WriteOptions::default(), context.observer)?;
         let report = Deeds {
             plan,
             recipe: &options.recipe,
@@ -211,6 +211,7 @@ impl<'a> Job<'a> {
             self.plan,
             settings,
             &WriteOptions { bos, eos, ..WriteOptions::default() },
+            self.observer,
         )?;
         Ok(Some(trained))
     }

@@ -181,12 +181,13 @@ fn within_memory(need: ByteCount, limit: ByteCount) -> Result<()> {
 }
 
 /// Writes the tokenizer, and the smaller ones of the same training, in each format that the plan
-/// names, and how they were learned.
+/// names, and how they were learned. Says where they take another's place.
 pub(super) fn write_tokenizer(
     trained: &Trained,
     plan: &Plan,
     train: &TrainPlan,
     options: &WriteOptions,
+    observer: &dyn Observer,
 ) -> Result<()> {
     let record = TrainingRecord {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -207,14 +208,27 @@ pub(super) fn write_tokenizer(
         counts: trained.learned.merges.iter().map(|merge| merge.count.get()).collect(),
         history: trained.learned.history.clone(),
     };
+    let write = |vocabulary: &Vocabulary, record: &TrainingRecord, folder: &Path| {
+        tell_of_another(folder, record, observer);
+        write_files(vocabulary, record, &train.formats, folder, options)
+    };
     for smaller in &train.smaller {
         let merges = trained.learned.merges.first(smaller.merges);
         let vocabulary =
             Vocabulary::from_merges(&merges, &train.specials, train.specials_at, train.split.clone())?;
-        let record = first_part(&record, &vocabulary, smaller);
-        write_files(&vocabulary, &record, &train.formats, &smaller.output, options)?;
+        write(&vocabulary, &first_part(&record, &vocabulary, smaller), &smaller.output)?;
     }
-    write_files(&trained.vocabulary, &record, &train.formats, &train.output, options)
+    write(&trained.vocabulary, &record, &train.output)
+}
+
+fn tell_of_another(folder: &Path, record: &TrainingRecord, observer: &dyn Observer) {
+    // A record that cannot be read is about to be replaced too.
+    if let Ok(Some(before)) = TrainingRecord::read(folder)
+        && before.vocabulary != record.vocabulary
+    {
+        let (folder, merges) = (folder.display(), before.counts.len());
+        observer.noted(&format!("{folder} held another tokenizer, of {merges} merges, which is replaced"));
+    }
 }
 
 /// The record of a smaller vocabulary of the same training.

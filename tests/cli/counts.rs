@@ -64,8 +64,10 @@ fn several_sizes_come_from_one_training() {
     let folder = folder();
     write(&folder, "a.txt", TEXT);
     let train = ["train", "a.txt", "--formats", "hf,minbpe", "--special-token", "<end>"];
-    let said = does(&folder, &[&train[..], &["-o", "all", "--vocab-size", "270,262,265"]].concat());
+    let all = [&train[..], &["-o", "all", "--vocab-size", "270,262,265"]].concat();
+    let said = does(&folder, &all);
     assert!(said.contains("vocab-262") && said.contains("vocab-265"), "{said}");
+    assert!(!does(&folder, &all).contains("another tokenizer"));
     for (size, made) in [("262", "all/vocab-262"), ("265", "all/vocab-265"), ("270", "all")] {
         does(&folder, &[&train[..], &["-o", "one", "--vocab-size", size]].concat());
         same_files(&folder, "one", made, &["tokenizer.json", "tokenizer.model", "tokenizer.vocab"]);

@@ -32,6 +32,20 @@ fn does(folder: &TempDir, arguments: &[&str]) -> String {
     said
 }
 
+#[test]
+fn another_tokenizer_in_the_folder_is_replaced_and_told_of() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    for (merges, replaced) in
+        [("5", None), ("5", None), ("3", Some("of 5 merges")), ("4", Some("of 3 merges"))]
+    {
+        let said = does(&folder, &["train", "a.txt", "-o", "made", "--merges", merges]);
+        let told = said.lines().find(|line| line.contains("made held another tokenizer"));
+        assert_eq!(told.is_some(), replaced.is_some(), "{said}");
+        assert!(replaced.is_none_or(|of| told.is_some_and(|told| told.contains(of))), "{said}");
+    }
+}
+
 fn read(folder: &TempDir, name: &str) -> String {
     fs::read_to_string(folder.path().join(name)).expect(name)
 }
