@@ -119,8 +119,10 @@ impl<'a> DatasetWriter<'a> {
         folder.remove_data(|name| finished.has(name))?;
         let unfinished = Unfinished::find(&folder.unfinished(), &folder.unfinished_journal(), &key)?;
         let missing = finished.missing();
-        let unfinished = unfinished.filter(|file| missing.iter().any(|span| span.number == file.number));
-        let number = missing.first().map_or(0, |span| span.number);
+        let first = missing.first().map(|span| span.number);
+        // A file that is written before it would take its place on disk.
+        let unfinished = unfinished.filter(|file| first == Some(file.number));
+        let number = first.unwrap_or(0);
         Ok(DatasetWriter {
             folder,
             config,

@@ -11,15 +11,20 @@ use crate::sink::{DatasetConfig, DatasetWriter, Manifest, OutputFolder, Reused, 
 use crate::source::{Identity, Unit};
 use crate::units::place64;
 
-/// Rows of the input: a little more than six row groups.
-const ROWS: usize = 6 * GROUP_ROWS + 77;
+/// Rows of the input: a little more than eight row groups.
+const ROWS: usize = 8 * GROUP_ROWS + 77;
 const BATCH: usize = GROUP_ROWS / 4;
 
 /// Bytes of text that a row counts for; two files take all.
 const ROW_TEXT: u64 = 10;
 
 fn job() -> DatasetConfig {
-    config(vec![vec![unit("in", None)]], ROW_TEXT * 5 * amount(GROUP_ROWS))
+    with_row_groups(5)
+}
+
+/// The job with so many row groups to a file.
+fn with_row_groups(groups: u64) -> DatasetConfig {
+    config(vec![vec![unit("in", None)]], ROW_TEXT * groups * amount(GROUP_ROWS))
 }
 
 /// The rows from one on, each with an id or none.
@@ -141,6 +146,20 @@ fn what_is_damaged_is_written_again() {
         assert!(manifest.is_some() && reused.row_groups < 3, "{name}: {reused:?}");
         assert!(contents(folder.path()) == whole, "{name}");
     }
+}
+
+#[test]
+fn a_damaged_file_before_the_unfinished_one_is_written_again() {
+    let job = || with_row_groups(4);
+    let (whole, folder) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    write_on(whole.path(), job(), usize::MAX);
+    // All of the first file, and of the second row groups, not all.
+    assert!(write_on(folder.path(), job(), 30).1.is_none());
+    assert!(fs::metadata(state(folder.path(), "unfinished")).expect("a file").len() > 1_000);
+    fs::write(folder.path().join("data/train-00000.parquet"), "PAR1").expect("a damaged file");
+    let (reused, manifest) = write_on(folder.path(), job(), usize::MAX);
+    assert!(reused.files == 0 && manifest.is_some());
+    assert!(contents(folder.path()) == contents(whole.path()));
 }
 
 #[test]
