@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// What the names of unfinished files begin with.
 pub const TEMPORARY_PREFIX: &str = ".tmp-";
@@ -20,12 +20,13 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Creates the temporary file in the folder of `path`, which must exist.
+    /// Creates the temporary file in the folder of `path`, which must exist; of the file that a link leads to, if `path`
+    /// is one.
     ///
     /// # Errors
-    /// The file cannot be created.
+    /// The file cannot be created, or a device or pipe stands there, which is not to be replaced.
     pub fn create(path: impl Into<PathBuf>) -> Result<Pending> {
-        let path = path.into();
+        let path = destination(path.into())?;
         let mut builder = tempfile::Builder::new();
         builder.prefix(TEMPORARY_PREFIX);
         readable_by_others(&mut builder);
@@ -71,8 +72,9 @@ impl Write for Pending {
 /// Writes a file whole or not at all.
 ///
 /// `write` fills a file with a temporary name in the folder of `path`; that is synced, renamed to
-/// `path`, and the folder is synced; then what `write` gave is given. A file that was there before is replaced in one step. If `write`
-/// fails nothing is left behind; after a crash at most a file whose name begins with `.tmp-` is.
+/// `path`, and the folder is synced; then what `write` gave is given. A file that was there before is replaced
+/// in one step, where a link leads to it too. If `write` fails nothing is left behind; after a crash at most
+/// a file whose name begins with `.tmp-` is.
 ///
 /// # Errors
 /// Those of `write`, and any failure to create, sync or rename, with `path`.
@@ -81,6 +83,50 @@ pub fn publish<T>(path: &Path, write: impl FnOnce(&mut File) -> Result<T>) -> Re
     let written = write(pending.file_mut())?;
     pending.commit()?;
     Ok(written)
+}
+
+/// Where a file of this path is to be written.
+fn destination(path: PathBuf) -> Result<PathBuf> {
+    match std::fs::metadata(&path) {
+        Ok(there) if !there.is_file() && !there.is_dir() => {
+            Err(Error::io("replace", path, io::Error::other("it is a device or a pipe, not a file")))
+        }
+        Ok(_) if path.is_symlink() => path.canonicalize().map_err(|cause| Error::io("find", &path, cause)),
+        _ => Ok(path),
+    }
+}
+
+/// Checks that what stands at `path`, if anything does, may be replaced: it is empty, or of the kind that will be
+/// written there. A mistyped path shall not cost a corpus.
+///
+/// # Errors
+/// It is something else ([`ErrorKind::Usage`]).
+pub fn check_replaced(path: &Path, kind: &'static str, is_of_kind: impl FnOnce(&Path) -> bool) -> Result<()> {
+    match std::fs::metadata(path) {
+        Ok(there) if there.is_file() && there.len() > 0 && !is_of_kind(path) => {
+            let fault = NotReplaced { path: path.to_path_buf(), kind };
+            Err(Error::new(ErrorKind::Usage, fault).with_help("name another file, or remove this one first"))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{} exists, and is no {kind} that could be replaced", path.display())]
+struct NotReplaced {
+    path: PathBuf,
+    kind: &'static str,
+}
+
+/// Takes a folder, which is made if it is not there, for this process alone, as long as the file that is given lives:
+/// what several processes write there at the same time does not mix. Waits for others; where folders cannot be
+/// locked, for none.
+///
+/// # Errors
+/// The folder cannot be made.
+pub fn lock_folder(folder: &Path) -> Result<Option<File>> {
+    std::fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
+    Ok(File::open(folder).ok().filter(|folder| folder.lock().is_ok()))
 }
 
 /// Temporary files are private by default; a published file gets what the process's umask leaves.
@@ -161,6 +207,18 @@ mod tests {
         let path = folder.path().join("missing").join("out.txt");
         let error = publish(&path, |_| Ok(())).expect_err("no such folder");
         assert!(error.to_string().contains("out.txt"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_is_locked_until_the_lock_is_dropped() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("new");
+        let lock = lock_folder(&path).expect("a new folder").expect("a lock");
+        let other = File::open(&path).expect("the folder");
+        assert!(other.try_lock().is_err());
+        drop(lock);
+        assert!(other.try_lock().is_ok());
     }
 
     #[cfg(unix)]

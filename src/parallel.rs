@@ -1,5 +1,7 @@
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
@@ -33,7 +35,7 @@ where
     let ahead = ahead.max(threads);
     let items = &Mutex::new(items.enumerate());
     let (state, map) = (&state, &map);
-    std::thread::scope(move |scope| {
+    thread::scope(move |scope| {
         let (give_back, permits) = bounded(ahead);
         let (done, results) = unbounded();
         for _ in 0..threads {
@@ -45,8 +47,8 @@ where
     })
 }
 
-/// A place in the order, and what came of the item there.
-type Numbered<R> = (usize, Result<R>);
+/// A place in the order, and what came of the item there: a result, or a panic.
+type Numbered<R> = (usize, thread::Result<Result<R>>);
 
 fn work<T, S, R>(
     items: &Mutex<impl Iterator<Item = (usize, Result<T>)>>,
@@ -58,8 +60,10 @@ fn work<T, S, R>(
     while permits.recv().is_ok() {
         let next = items.lock().unwrap_or_else(PoisonError::into_inner).next();
         let Some((place, item)) = next else { return };
-        let result = item.and_then(|item| map(&mut state, item));
-        if done.send((place, result)).is_err() {
+        // Sent on, because the others would wait for a place that never comes.
+        let result = catch_unwind(AssertUnwindSafe(|| item.and_then(|item| map(&mut state, item))));
+        let panicked = result.is_err();
+        if done.send((place, result)).is_err() || panicked {
             return;
         }
     }
@@ -80,7 +84,7 @@ fn in_order<R>(
     let mut waiting = BTreeMap::new();
     let mut next = 0;
     for (place, result) in results {
-        waiting.insert(place, result);
+        waiting.insert(place, result.unwrap_or_else(|panic| resume_unwind(panic)));
         while let Some(result) = waiting.remove(&next) {
             take(result?)?;
             next += 1;
@@ -122,6 +126,14 @@ mod tests {
             assert!(outcome.is_ok());
             assert_eq!(taken, (0..200).map(|n| n * n).collect::<Vec<u64>>());
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "at the fifth")]
+    fn a_panic_on_one_thread_ends_all() {
+        let panics_once = |(): &mut (), n: u64| if n == 5 { panic!("at the fifth") } else { Ok(n) };
+        let outcome = with_threads(2, || ordered((0..1_000).map(Ok), 4, || (), panics_once, |_| Ok(())));
+        outcome.expect("no error");
     }
 
     #[test]

@@ -10,6 +10,8 @@ mod learning;
 mod packing;
 #[path = "cli/compare.rs"]
 mod compare;
+#[path = "cli/replacing.rs"]
+mod replacing;
 
 use std::fs;
 use std::path::Path;

@@ -1,21 +1,22 @@
 //! `compare`: several tokenizers on the same text.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use tokenmill::report::{ComparedText, Comparison, comparison_to_html};
 use tokenmill::run;
 use tokenmill::units::ByteCount;
-use tokenmill::{Error, files};
 
 use super::args::CompareArgs;
 use super::failure::Failure;
 use super::flags;
+use super::page;
 use super::session::{Done, Session, print};
 use super::shown::{counted, visible};
 use super::surroundings::open_context;
 
 pub(super) fn compare(args: &CompareArgs, session: &Session<'_>) -> Result<Done, Failure> {
+    page::check(args.html.as_deref())?;
     let plan = session.plan(flags::compare(args))?;
     let tokenizers: Vec<PathBuf> = args.tokenizers.iter().map(PathBuf::from).collect();
     let progress = session.progress();
@@ -28,11 +29,7 @@ pub(super) fn compare(args: &CompareArgs, session: &Session<'_>) -> Result<Done,
         print(|out| write(comparison, out))?;
     }
     if let Some(path) = &args.html {
-        let path = Path::new(path);
-        let page = comparison_to_html(comparison);
-        files::publish(path, |file| {
-            file.write_all(page.as_bytes()).map_err(|cause| Error::io("write", path, cause))
-        })?;
+        page::write(path, &comparison_to_html(comparison))?;
     }
     Ok(session.done(compared.skipped))
 }

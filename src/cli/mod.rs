@@ -12,6 +12,7 @@ mod failure;
 mod session;
 mod shown;
 mod input;
+mod page;
 mod jobs;
 mod preview;
 mod count;

@@ -6,7 +6,6 @@ use std::path::Path;
 use anstyle::{AnsiColor, Color, Style};
 use serde_json::{Value, json};
 use tokenmill::encode::{EncodeConfig, Encoder};
-use tokenmill::files;
 use tokenmill::report::tokens_to_html;
 use tokenmill::run::shown;
 use tokenmill::units::amount;
@@ -16,6 +15,7 @@ use tokenmill::{Error, Result, TokenId};
 use super::args::TokensArgs;
 use super::failure::Failure;
 use super::interrupt::{Input, Interrupt};
+use super::page;
 use super::session::{Done, Session, print};
 use super::shown::{counted, visible};
 use super::surroundings::results_style;
@@ -28,6 +28,7 @@ const COLOURS: [AnsiColor; 5] =
 const SEPARATOR: &str = "|";
 
 pub(super) fn tokens(args: &TokensArgs, session: &Session<'_>) -> Result<Done, Failure> {
+    page::check(args.html.as_deref())?;
     let vocabulary =
         load(Path::new(&args.tokenizer.tokenizer), &args.tokenizer.options(), &session.progress())?;
     let config = EncodeConfig { special: args.special.unwrap_or_default(), bos: None, eos: None };
@@ -37,11 +38,8 @@ pub(super) fn tokens(args: &TokensArgs, session: &Session<'_>) -> Result<Done, F
     let ids = encoder.observed_worker(&progress).encode(&text)?.to_vec();
     drop(progress);
     if let Some(path) = &args.html {
-        let page = tokens_to_html(&ids.iter().map(|&id| shown(&vocabulary, id)).collect::<Vec<_>>());
-        let path = Path::new(path);
-        files::publish(path, |file| {
-            file.write_all(page.as_bytes()).map_err(|cause| Error::io("write", path, cause))
-        })?;
+        let shown: Vec<_> = ids.iter().map(|&id| shown(&vocabulary, id)).collect();
+        page::write(path, &tokens_to_html(&shown))?;
     } else if session.json() {
         session.print_json(&ids.iter().map(|&id| as_json(&vocabulary, id)).collect::<Vec<_>>())?;
     } else if args.ids {

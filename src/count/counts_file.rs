@@ -55,8 +55,8 @@ pub(super) fn schema(ordered: bool) -> Schema {
 
 /// Reads a counts file, and checks it: a damaged or foreign file is an error, never a wrong count.
 ///
-/// **Memory:** that of the [`PieceCounts`], and while reading 32 bytes more for each piece that stands in order of
-/// first appearance.
+/// **Memory:** that of the [`PieceCounts`], and while reading 32 to 64 bytes more for each piece if they stand in order
+/// of first appearance.
 ///
 /// # Errors
 /// The file cannot be read, is not a counts file, or holds what no counts file can hold.

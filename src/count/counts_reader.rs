@@ -1,4 +1,5 @@
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use arrow_array::cast::AsArray;
@@ -193,6 +194,15 @@ fn decoded<T>(path: &Path, decode: impl FnOnce() -> Result<T>) -> Result<T> {
     catching(decode).unwrap_or_else(|said| Err(parquet_error(path, ParquetError::General(said))))
 }
 
+/// A read error with its I/O error, if there is one, told as such: the file need not be damaged.
 fn parquet_error(path: &Path, cause: ParquetError) -> Error {
-    Fault::Parquet { path: path.to_path_buf(), cause }.into()
+    let fault = |cause| Fault::Parquet { path: path.to_path_buf(), cause }.into();
+    match cause {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(cause) if cause.kind() != io::ErrorKind::UnexpectedEof => Error::io("read", path, *cause),
+            Ok(inner) => fault(ParquetError::External(inner)),
+            Err(inner) => fault(ParquetError::External(inner)),
+        },
+        other => fault(other),
+    }
 }

@@ -1,5 +1,7 @@
 use std::ops::Range;
 
+use arrow_array::Array;
+
 use super::batch::TokenBatch;
 use super::batches::EncodeFacts;
 use super::encoder::Encoder;
@@ -72,7 +74,7 @@ pub(super) fn next(encoder: &Encoder, text: &[u8], start: usize, stretch: usize)
 /// The stretches of a batch, if it is one document that can be cut up, or the batch itself.
 pub(super) fn cut(encoder: &Encoder, batch: Batch, stretch: usize) -> impl Iterator<Item = Work> {
     let bytes = place64(batch.text_bytes());
-    let possible = batch.len() == 1 && can_be_cut(encoder, bytes, stretch);
+    let possible = batch.len() == 1 && !batch.documents.is_null(0) && can_be_cut(encoder, bytes, stretch);
     let whole = (!possible).then(|| Work::Whole(batch.clone()));
     let mut start = if possible { 0 } else { bytes };
     let stretches = std::iter::from_fn(move || {

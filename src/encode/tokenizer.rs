@@ -135,22 +135,23 @@ impl Tokenizer {
         stretch: usize,
     ) -> Result<Vec<Vec<u32>>> {
         let size = (texts.len() / (8 * rayon::current_num_threads())).clamp(1, CHUNK);
-        let encode = |(place, text): (usize, &T), worker: &mut Worker<'_>| {
-            let (text, in_row) =
-                (text.as_ref(), |cause| InRow::wrap("the batch".to_owned(), amount(place), cause));
-            let long = stretches::can_be_cut(&self.0.encoder, text.len(), stretch);
-            let ids = if long { self.in_stretches(text, stretch) } else { ids(worker, text) };
-            ids.map_err(in_row)
+        let is_long = |text: &T| stretches::can_be_cut(&self.0.encoder, text.as_ref().len(), stretch);
+        let short = |text: &T, worker: &mut Worker<'_>| {
+            if is_long(text) { Ok(None) } else { ids(worker, text.as_ref()).map(Some) }
         };
-        let chunks = texts.par_chunks(size).enumerate().map(|(chunk, texts)| {
-            let numbered = (chunk * size..).zip(texts);
-            self.work(|worker| numbered.map(|text| encode(text, worker)).collect::<Result<Vec<_>>>())
+        let chunks = texts.par_chunks(size).map(|texts| {
+            self.work(|worker| texts.iter().map(|text| short(text, worker)).collect::<Vec<_>>())
         });
-        // Collected before looking, so that the first error is told and not the one that came first.
-        let chunks: Vec<Result<Vec<Vec<u32>>>> = chunks.collect();
+        let encoded: Vec<Vec<Result<Option<Vec<u32>>>>> = chunks.collect();
+        // Long texts one after the other, all threads working on each; and the first error is told.
         let mut all = Vec::with_capacity(texts.len());
-        for chunk in chunks {
-            all.append(&mut chunk?);
+        for (place, (text, short)) in texts.iter().zip(encoded.into_iter().flatten()).enumerate() {
+            let ids = match short {
+                Ok(None) => self.in_stretches(text.as_ref(), stretch),
+                Ok(Some(ids)) => Ok(ids),
+                Err(cause) => Err(cause),
+            };
+            all.push(ids.map_err(|cause| InRow::wrap("the batch".to_owned(), amount(place), cause))?);
         }
         Ok(all)
     }

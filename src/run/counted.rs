@@ -4,6 +4,7 @@ use super::fault::Fault;
 use super::fixed::Fixed;
 use super::plan::{Plan, TrainPlan};
 use super::recipe::{Given, Mistake, Recipe};
+use super::tally::check_output;
 use crate::count::{
     CorpusFacts, Counted, CountsFile, CountsInfo, PieceCounts, Sum, WeightedFile, characters, check_same,
     read_counts_info, sum_counts, write_sum,
@@ -28,6 +29,7 @@ pub fn merge_counts(
     out: &Path,
     observer: &dyn Observer,
 ) -> Result<Sum> {
+    check_output(out)?;
     let files = weighted(paths, &scale_weights(weights));
     files::publish(out, |file| write_sum(&files, file, out, observer))
 }

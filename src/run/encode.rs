@@ -70,6 +70,9 @@ pub(super) fn encode(
         if everything { inputs.identity(source, unit) } else { Ok(inputs.as_one_identity(state)) }
     })?;
     observer.finished(Stage::Encode);
+    if contents.documents > 0 && contents.null_documents == contents.documents {
+        observer.noted("all documents are null: check that the column or field of the text is the right one");
+    }
     Ok(Encoded { manifest, contents, samples: findings.finish() })
 }
 

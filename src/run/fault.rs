@@ -13,6 +13,8 @@ pub(super) enum Fault {
     OtherCounts { path: PathBuf },
     #[error("the sources differ in the columns to be passed through, or in their types")]
     ColumnsDiffer,
+    #[error("{name} changed while it was read")]
+    InputChanged { name: String },
     #[error("the run reads its input twice, and standard input or a pipe can be read only once")]
     ReadTwice,
     #[error("{} holds the result of another run: {changed} changed since", folder.display())]

@@ -113,9 +113,20 @@ impl Inputs {
         unit.map_or_else(|| "the sample".to_owned(), |unit| unit.name.clone())
     }
 
-    /// What identifies the content of a unit.
+    /// What identifies the content of a unit, after it was read.
+    ///
+    /// # Errors
+    /// It is not what it was when that was first asked.
     pub(super) fn identity(&self, source: usize, unit: usize) -> Result<Identity> {
-        self.sources[source].identity(unit)
+        let found = self.sources[source].identity(unit)?;
+        match self.identities.get() {
+            Some(known) if known[source][unit] != found => {
+                let fault = Fault::InputChanged { name: self.unit_name(source, unit) };
+                Err(Error::new(ErrorKind::Failed, fault)
+                    .with_help("run it again when nothing writes to the input any more"))
+            }
+            _ => Ok(found),
+        }
     }
 
     /// What is read, in order: the units, but as one those of a file that is identified as a whole.
@@ -214,4 +225,33 @@ fn up_to(source: Arc<dyn Source>, limit: &SampleConfig, threads: usize) -> Docum
 
 fn types(schema: &SchemaRef) -> impl Iterator<Item = (&String, &arrow_schema::DataType)> {
     schema.fields().iter().map(|field| (field.name(), field.data_type()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observer::Silent;
+    use crate::source::SourceSpec;
+
+    #[test]
+    fn input_that_changed_since_it_was_first_identified_is_an_error() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.txt");
+        std::fs::write(&path, "one text").expect("a file");
+        let spec = SourceSpec { uri: path.display().to_string(), ..SourceSpec::default() };
+        let source = source::open(&spec, 0, &OpenContext::new(&Silent)).expect("a source");
+        let inputs = Inputs {
+            sources: vec![source],
+            limits: vec![SampleConfig::default()],
+            sample: SampleConfig::default(),
+            threads: 1,
+            incidents: Arc::default(),
+            identities: OnceLock::new(),
+        };
+        inputs.fingerprint().expect("identified");
+        assert!(inputs.identity(0, 0).is_ok());
+        std::fs::write(&path, "another").expect("a file");
+        let error = inputs.identity(0, 0).expect_err("it is not the same");
+        assert!(error.to_string().contains("a.txt changed"), "{error}");
+    }
 }

@@ -9,6 +9,7 @@ use super::preview::disk_estimate;
 use super::state::State;
 use super::train::{Trained, train, write_tokenizer};
 use crate::error::{Error, ErrorKind, Result};
+use crate::files;
 use crate::observer::Observer;
 use crate::report::{self, RecipeFacts, RunReport};
 use crate::sink::{FORMAT_VERSION, Manifest, OutputFolder};
@@ -65,6 +66,7 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
         let inputs = Inputs::open(plan, context)?;
         let mut costs = Costs::default();
         let trained = train(plan, settings, &inputs, None, &mut costs, context.observer)?;
+        let _lock = files::lock_folder(&settings.output)?;
         write_tokenizer(&trained, plan, settings, &WriteOptions::default(), context.observer)?;
         let report = Deeds {
             plan,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::inputs::Inputs;
 use super::plan::Plan;
 use super::train::count_within_limit;
-use crate::count::{CorpusFacts, CountsInfo, Written};
+use crate::count::{CorpusFacts, CountsInfo, Written, read_counts_info};
 use crate::error::Result;
 use crate::files;
 use crate::source::OpenContext;
@@ -37,6 +37,7 @@ pub struct Tally {
 /// On a plan that trains nothing.
 pub fn count_only(plan: &Plan, path: &Path, ordered: bool, context: &OpenContext<'_>) -> Result<Tally> {
     let settings = plan.train.as_ref().expect("a plan that trains");
+    check_output(path)?;
     super::with_threads(plan.threads, || {
         let inputs = Inputs::open(plan, context)?;
         let counts = count_within_limit(plan, settings, &inputs, files::folder_of(path), context.observer)?;
@@ -49,11 +50,8 @@ pub fn count_only(plan: &Plan, path: &Path, ordered: bool, context: &OpenContext
             ordered,
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        let mut written = Written::default();
-        files::publish(path, |file| {
-            written = counts.write(file, path, &info, context.observer)?;
-            Ok(())
-        })?;
+        let written: Written =
+            files::publish(path, |file| counts.write(file, path, &info, context.observer))?;
         Ok(Tally {
             pieces: written.pieces,
             piece_bytes: written.piece_bytes,
@@ -80,4 +78,9 @@ fn described(plan: &Plan, inputs: &Inputs) -> Result<Value> {
         );
     }
     Ok(json!({ "sources": sources, "sample": plan.sample }))
+}
+
+/// Checks that a counts file would replace nothing but a counts file.
+pub(super) fn check_output(path: &Path) -> Result<()> {
+    files::check_replaced(path, "counts file", |path| read_counts_info(path).is_ok())
 }

@@ -16,7 +16,7 @@ pub struct Batch {
     pub unit: usize,
     /// The row of the first document within its unit, counted from 0. A file that is one document has one row.
     pub first_row: u64,
-    /// The documents' bytes; null where the row is null.
+    /// The documents' bytes; null where the row is null, and none there.
     pub documents: BinaryViewArray,
     /// The pass-through columns that were asked for, one row a document; `None` if there are none.
     pub columns: Option<RecordBatch>,
@@ -60,7 +60,7 @@ impl Batch {
         }
     }
 
-    /// Bytes of text in the batch.
+    /// Bytes of text in the batch. A null row can have some, which are no text.
     pub fn text_bytes(&self) -> u64 {
         self.documents.lengths().map(u64::from).sum()
     }

@@ -64,11 +64,12 @@ impl Chosen {
             array = parent.columns().get(at).ok_or_else(missing_column)?;
         }
         let text = views(array)?;
-        if nulls.is_none() {
-            return Ok(text);
-        }
-        let (views, buffers, own) = text.into_parts();
-        BinaryViewArray::try_new(views, buffers, NullBuffer::union(nulls.as_ref(), own.as_ref()))
+        let Some(nulls) = NullBuffer::union(nulls.as_ref(), text.nulls()) else { return Ok(text) };
+        let (views, buffers, _) = text.into_parts();
+        // There may be text where the row, or what it is a field of, is null.
+        let views =
+            views.iter().zip(&nulls).map(|(&view, is_there)| if is_there { view } else { 0 }).collect();
+        BinaryViewArray::try_new(views, buffers, Some(nulls))
     }
 
     /// The pass-through columns of a record batch that has all fields of the file.
@@ -127,4 +128,29 @@ pub(super) fn rows_in_batch(batch_bytes: u64, bytes: u64, rows: u64) -> usize {
     const MOST: u64 = 1 << 16;
     let row_bytes = (bytes / rows.max(1)).max(1);
     place64((batch_bytes / row_bytes).clamp(1, MOST))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, StringArray};
+    use arrow_schema::Field;
+
+    use super::*;
+
+    #[test]
+    fn a_null_row_has_no_bytes_whatever_stands_there() {
+        let text = StringArray::from(vec!["one", "under a null", "two"]);
+        let fields = Fields::from(vec![Field::new("text", DataType::Utf8, true)]);
+        let nulls = NullBuffer::from(vec![true, false, true]);
+        let parent = StructArray::new(fields, vec![Arc::new(text)], Some(nulls));
+        let parent: ArrayRef = Arc::new(parent);
+        let batch = RecordBatch::try_from_iter([("doc", parent)]).expect("a column");
+        let chosen = Chosen { text: vec![0, 0], pass: Vec::new() };
+        let documents = chosen.text_of(&batch).expect("text");
+        let expected: [Option<&[u8]>; 3] = [Some(b"one"), None, Some(b"two")];
+        assert!(documents.iter().eq(expected));
+        assert!(documents.lengths().eq([3, 0, 3]));
+    }
 }

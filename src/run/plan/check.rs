@@ -8,6 +8,9 @@ use crate::sample::{SampleConfig, Weight, scale_weights};
 use crate::source::{DocumentRule, SourceSpec};
 use crate::units::{ByteCount, place64};
 
+/// More threads than any machine has cores hinder each other.
+const MOST_THREADS: u64 = 1024;
+
 /// Checks what the user wrote, and completes it with defaults.
 ///
 /// # Errors
@@ -47,9 +50,7 @@ impl Check<'_> {
             encode: recipe.encode.as_ref().map(|encode| self.encode(encode, recipe, trained.as_ref())),
             train: trained,
             output,
-            threads: self
-                .at_least_one("threads", &recipe.run.threads)
-                .map_or(self.surroundings.threads, place64),
+            threads: self.threads(&recipe.run.threads),
             memory: value_of(&recipe.run.memory).unwrap_or(self.surroundings.memory),
             recipe_hash: String::new(),
         };
@@ -196,6 +197,15 @@ impl Check<'_> {
             self.wrong(key, given, "cannot be 0", "it is 1 or more");
         }
         Some(given.value)
+    }
+
+    fn threads(&mut self, field: &Field<u64>) -> usize {
+        let threads = self.at_least_one("threads", field);
+        if let Some(given) = field.as_ref().filter(|given| given.value > MOST_THREADS) {
+            let problem = format!("{} is more than {MOST_THREADS}", given.value);
+            self.wrong("threads", given, &problem, "one for each core is enough");
+        }
+        threads.map_or(self.surroundings.threads, place64)
     }
 
     /// Tells that something is wrong with a value.

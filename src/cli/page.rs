@@ -1,0 +1,28 @@
+//! Pages that commands write where `--html` says.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+use tokenmill::{Error, Result, files};
+
+const BEGINNING: &[u8] = b"<!doctype html";
+
+/// Checks, before any work is done, that a page would replace nothing but a page.
+pub(super) fn check(path: Option<&str>) -> Result<()> {
+    path.map_or(Ok(()), |path| files::check_replaced(Path::new(path), "page", is_page))
+}
+
+fn is_page(path: &Path) -> bool {
+    let mut beginning = [0; BEGINNING.len()];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut beginning));
+    read.is_ok() && beginning.eq_ignore_ascii_case(BEGINNING)
+}
+
+/// Writes a page, whole or not at all.
+pub(super) fn write(path: &str, page: &str) -> Result<()> {
+    let path = Path::new(path);
+    files::publish(path, |file| {
+        file.write_all(page.as_bytes()).map_err(|cause| Error::io("write", path, cause))
+    })
+}

@@ -1,0 +1,67 @@
+//! What commands write over, and what they do not.
+
+use std::process::Command;
+
+use super::*;
+
+fn text_stays(folder: &TempDir) {
+    assert_eq!(fs::read_to_string(folder.path().join("a.txt")).expect("the text"), TEXT);
+}
+
+#[test]
+fn only_files_of_their_own_kind_are_replaced() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    assert_eq!(ended(&folder, &["train", "a.txt", "-o", "made", "--merges", "3"]).0, Some(0));
+    let count = ["count", "a.txt", "--split", "gpt2", "-o"];
+    let merge = ["merge-counts", "c.parquet", "c.parquet", "-o"];
+    let tokens = ["tokens", "-t", "made", "the cat", "--html"];
+    let compare = ["compare", "made", "--on", "a.txt", "--html"];
+    assert_eq!(ended(&folder, &[&count[..], &["c.parquet"]].concat()).0, Some(0));
+    for command in [&count[..], &merge, &tokens, &compare] {
+        refuses(&folder, &[command, &["a.txt"]].concat(), 2, &["a.txt exists", "remove"]);
+        text_stays(&folder);
+        write(&folder, "empty", "");
+        for _ in 0..2 {
+            assert_eq!(ended(&folder, &[command, &["empty"]].concat()).0, Some(0), "{command:?}");
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn links_are_followed_and_pipes_stay() {
+    use std::os::unix::fs::{FileTypeExt, symlink};
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let count = |to| ended(&folder, &["count", "a.txt", "--split", "gpt2", "-o", to]);
+    assert_eq!(count("real").0, Some(0));
+    symlink("real", folder.path().join("link")).expect("a link");
+    assert_eq!(count("link").0, Some(0));
+    assert!(folder.path().join("link").is_symlink());
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    let (code, said) = count("pipe");
+    assert!(code == Some(1) && said.contains("a device or a pipe"), "{said}");
+    assert!(fs::metadata(&pipe).expect("the pipe").file_type().is_fifo());
+}
+
+#[test]
+fn documents_that_are_all_null_are_told_of() {
+    let folder = folder();
+    write(&folder, "a.jsonl", "{\"text\": \"the cat\"}\n{\"text\": \"the mat\"}\n");
+    assert_eq!(ended(&folder, &["train", "a.jsonl", "-o", "made", "--merges", "3"]).0, Some(0));
+    let encode =
+        |column, to| ended(&folder, &["encode", "a.jsonl", "-t", "made", "--column", column, "-o", to]);
+    let (code, said) = encode("txt", "wrong");
+    assert!(code == Some(0) && said.contains("all documents are null"), "{said}");
+    let (code, said) = encode("text", "right");
+    assert!(code == Some(0) && !said.contains("null"), "{said}");
+}
+
+#[test]
+fn more_threads_than_help_are_refused() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    refuses(&folder, &train("a.txt", &["--threads", "100000"]), 2, &["`--threads`", "1024"]);
+}
