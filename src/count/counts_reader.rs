@@ -1,11 +1,15 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
-use arrow_array::{Array, BinaryArray, RecordBatch, UInt64Array};
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use arrow_array::{Array, LargeBinaryArray, RecordBatch, UInt64Array};
+use arrow_schema::{DataType, Schema};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 
@@ -23,7 +27,7 @@ const ROWS: usize = 1 << 13;
 /// A counts file that is read piece by piece, and checked: a damaged or foreign file is an error, never a wrong
 /// count. Only whether a piece stands twice is not seen where the file is in order of first appearance.
 ///
-/// **Memory:** a page of each column and some thousand pieces, a few MB.
+/// **Memory:** a page of each column and 8 192 pieces: a few MB, unless pieces are long.
 pub(super) struct CountsReader {
     path: PathBuf,
     info: CountsInfo,
@@ -41,7 +45,7 @@ pub(super) struct CountsReader {
 
 /// Rows of a counts file.
 struct Batch {
-    pieces: BinaryArray,
+    pieces: LargeBinaryArray,
     counts: UInt64Array,
     /// Of a file in order of first appearance.
     firsts: Option<UInt64Array>,
@@ -77,7 +81,7 @@ impl CountsReader {
                 Fault::NotCounts { path: path.to_path_buf(), problem: "its columns are others" }.into()
             );
         }
-        let batches = builder.with_batch_size(ROWS).build().map_err(failed)?;
+        let batches = with_long_offsets(&builder, file).map_err(failed)?;
         let (path, batch, last) = (path.to_path_buf(), Batch::empty(), Vec::new());
         Ok(CountsReader { path, info, batches, batch, read: 0, before: 0, last, declared })
     }
@@ -177,6 +181,19 @@ fn builder(file: &File) -> Result<ParquetRecordBatchReaderBuilder<File>, Parquet
     let mut columns = builder.metadata().row_groups().iter().flat_map(|group| group.columns());
     columns.try_for_each(|column| check_pages(file, column))?;
     Ok(builder)
+}
+
+/// Reads pieces that have 2 GiB and more together in a batch, too.
+fn with_long_offsets(
+    builder: &ParquetRecordBatchReaderBuilder<File>,
+    file: &File,
+) -> Result<ParquetRecordBatchReader, ParquetError> {
+    let mut fields = builder.schema().fields().to_vec();
+    fields[0] = Arc::new(fields[0].as_ref().clone().with_data_type(DataType::LargeBinary));
+    let options = ArrowReaderOptions::new().with_schema(Arc::new(Schema::new(fields)));
+    let metadata = ArrowReaderMetadata::try_new(Arc::clone(builder.metadata()), options)?;
+    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file.try_clone()?, metadata);
+    builder.with_batch_size(ROWS).build()
 }
 
 fn info(metadata: Option<&Vec<KeyValue>>, path: &Path) -> Result<CountsInfo> {

@@ -31,7 +31,7 @@ const BATCH_BYTES: usize = 16 << 20;
 ///
 /// The bytes depend on the arguments alone. `path` is for messages.
 ///
-/// **Memory:** 8 bytes for each piece and some 20 MB.
+/// **Memory:** 8 bytes for each piece, some 20 MB, and what a million pieces take compressed.
 ///
 /// # Errors
 /// The pattern is none, a piece is longer than 2 GiB, or writing fails.
