@@ -377,6 +377,18 @@ fn a_recipe_is_done_once_and_known_to_be_done() {
     for file in ["manifest.json", "report.html", "report.json", "README.md", "tokenizer/tokenizer.json"] {
         assert!(folder.path().join("out").join(file).exists(), "{file}");
     }
+    for file in [
+        "report.html",
+        "report.json",
+        "README.md",
+        "tokenizer/training.json",
+        "tokenizer/tokenizer_config.json",
+    ] {
+        let file = folder.path().join("out").join(file);
+        fs::remove_file(&file).expect("it was written");
+        let (code, said) = run(&["run", "r.toml"]);
+        assert!(code == Some(0) && said.contains("doing it again") && file.exists(), "{file:?}: {said}");
+    }
     assert!(run(&["plan", "r.toml"]).1.contains("does nothing more"));
     let (code, said) = run(&["run", "r.toml"]);
     assert!(code == Some(0) && said.contains("nothing to do"), "{said}");

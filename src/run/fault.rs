@@ -13,6 +13,8 @@ pub(super) enum Fault {
     OtherCounts { path: PathBuf },
     #[error("the sources differ in the columns to be passed through, or in their types")]
     ColumnsDiffer,
+    #[error("{} is missing", path.display())]
+    Missing { path: PathBuf },
     #[error("{name} changed while it was read")]
     InputChanged { name: String },
     #[error("the run reads its input twice, and standard input or a pipe can be read only once")]

@@ -1,3 +1,5 @@
+use std::path::{Path, PathBuf};
+
 use super::costs::Costs;
 use super::encode::{Encoded, added_tokens, encode};
 use super::facts::Deeds;
@@ -10,11 +12,11 @@ use super::state::State;
 use super::train::{Trained, train, write_tokenizer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
-use crate::observer::Observer;
+use crate::observer::{Observer, Silent};
 use crate::report::{self, RecipeFacts, RunReport};
-use crate::sink::{FORMAT_VERSION, Manifest, OutputFolder};
+use crate::sink::{CARD, FORMAT_VERSION, Manifest, OutputFolder};
 use crate::source::OpenContext;
-use crate::vocab::{self, LoadOptions, Vocabulary, WriteOptions};
+use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteOptions};
 
 /// How a job is to be done, beside its plan.
 #[derive(Clone, Debug, Default)]
@@ -126,7 +128,7 @@ impl<'a> Job<'a> {
         if manifest.job == self.state.fingerprint() && !self.inputs.read_once()? {
             return match manifest
                 .verify(self.folder.path(), self.observer)
-                .and_then(|()| self.tokenizer_is_there())
+                .and_then(|()| self.the_rest_is_there())
             {
                 Ok(()) => Ok(Some(manifest)),
                 Err(error) if matches!(error.kind(), ErrorKind::Interrupted) => Err(error),
@@ -148,12 +150,14 @@ impl<'a> Job<'a> {
             .with_help("choose another output folder, or replace what is there with --force"))
     }
 
-    fn tokenizer_is_there(&self) -> Result<()> {
+    /// Looks for what the manifest does not list.
+    fn the_rest_is_there(&self) -> Result<()> {
+        let card = self.plan.encode.as_ref().map(|_| CARD);
+        let names = [report::JSON_NAME, report::HTML_NAME].into_iter().chain(card);
+        names.map(|name| self.folder.path().join(name)).try_for_each(is_there)?;
         let Some(train) = &self.plan.train else { return Ok(()) };
         let mut folders = train.smaller.iter().map(|smaller| &smaller.output).chain([&train.output]);
-        folders.try_for_each(|folder| {
-            vocab::load(folder, &LoadOptions::default(), &crate::observer::Silent).map(|_| ())
-        })
+        folders.try_for_each(|folder| tokenizer_is_there(folder, &train.formats))
     }
 
     fn run(&self) -> Result<Outcome> {
@@ -261,4 +265,19 @@ impl<'a> Job<'a> {
             files: Vec::new(),
         }
     }
+}
+
+/// Looks for the files of a tokenizer in each of its formats, and for how it was learned.
+fn tokenizer_is_there(folder: &Path, formats: &[Format]) -> Result<()> {
+    for &format in formats {
+        let options = LoadOptions { format: Some(format), ..LoadOptions::default() };
+        let vocabulary = vocab::load(folder, &options, &Silent)?;
+        let files = vocab::render(&vocabulary, format, &WriteOptions::default())?;
+        files.into_iter().map(|(name, _)| folder.join(name)).try_for_each(is_there)?;
+    }
+    is_there(TrainingRecord::path(folder))
+}
+
+fn is_there(path: PathBuf) -> Result<()> {
+    if path.is_file() { Ok(()) } else { Err(Error::new(ErrorKind::Failed, Fault::Missing { path })) }
 }

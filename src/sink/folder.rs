@@ -13,7 +13,7 @@ use crate::files::TEMPORARY_PREFIX;
 pub const STATE_FOLDER: &str = ".tokenmill";
 
 /// The dataset card.
-pub(super) const CARD: &str = "README.md";
+pub(crate) const CARD: &str = "README.md";
 
 /// An output folder that this process alone may write, until this value is dropped.
 #[derive(Debug)]

@@ -38,6 +38,7 @@ pub use contents::{Contents, Position, SourceShare};
 pub use dataset::{DatasetConfig, DatasetWriter, Reused};
 pub use encoders::Encoders;
 pub use finished::Span;
+pub(crate) use folder::CARD;
 pub use folder::{OutputFolder, STATE_FOLDER};
 pub use journal::Journal;
 pub use manifest::{IndexFile, Input, Manifest, OutputFile, UnitPart};

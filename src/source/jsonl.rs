@@ -15,6 +15,9 @@ use super::{Batch, Range, content};
 use crate::error::{Error, Result};
 use crate::units::{amount, low32, place64};
 
+/// What some programs put before the first line, and is no JSON.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
 /// The longest line: what a view can hold.
 const LONGEST_LINE: usize = (1 << 31) - 1;
 
@@ -30,6 +33,10 @@ impl Start {
             (Range::Bytes(byte, _), Compression::None) => Start::At { path: path.to_path_buf(), byte },
             _ => Start::Beginning,
         }
+    }
+
+    fn is_of_file(&self) -> bool {
+        matches!(self, Start::Beginning | Start::At { byte: 0, .. })
     }
 
     /// Lines before the unit. Reads the file up to there.
@@ -129,6 +136,8 @@ impl Rows {
         let mut texts = Texts::default();
         for line in block.split_inclusive(|&byte| byte == b'\n') {
             self.line += 1;
+            let mark = line.starts_with(BYTE_ORDER_MARK) && self.line == 1 && self.start.is_of_file();
+            let line = if mark { &line[BYTE_ORDER_MARK.len()..] } else { line };
             if line.trim_ascii().is_empty() {
                 continue;
             }

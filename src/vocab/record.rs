@@ -32,12 +32,17 @@ pub struct TrainingRecord {
 }
 
 impl TrainingRecord {
+    /// Where the record of a folder stands.
+    pub fn path(folder: &Path) -> PathBuf {
+        folder.join(NAME)
+    }
+
     /// Writes the record into a folder, whole or not at all, and gives its path.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<PathBuf> {
-        let path = folder.join(NAME);
+        let path = TrainingRecord::path(folder);
         let cannot = |cause| Error::io("write", &path, cause);
         publish(&path, |file| file.write_all(&pretty(self)).map_err(cannot))?;
         Ok(path)
@@ -48,7 +53,7 @@ impl TrainingRecord {
     /// # Errors
     /// The file is damaged or cannot be read.
     pub fn read(folder: &Path) -> Result<Option<TrainingRecord>> {
-        let path = folder.join(NAME);
+        let path = TrainingRecord::path(folder);
         if !path.try_exists().map_err(|cause| Error::io("read", &path, cause))? {
             return Ok(None);
         }

@@ -82,11 +82,11 @@ proptest! {
         rows in prop::collection::vec(prop::option::of("[a\"\\\\\n\u{e9}\u{1F600}]{0,9}"), 0..30),
         range_bytes in 1_u64..90,
         batch_bytes in 1_u64..90,
+        mark in any::<bool>(),
     ) {
-        let lines: String = rows
-            .iter()
-            .map(|row| serde_json::json!({"id": [1, {"text": 2}], "text": row}).to_string() + "\n")
-            .collect();
+        let row = |row| serde_json::json!({"id": [1, {"text": 2}], "text": row}).to_string() + "\n";
+        let mark = (mark && !rows.is_empty()).then(|| "\u{feff}".to_owned());
+        let lines: String = mark.into_iter().chain(rows.iter().map(row)).collect();
         let folder = folder();
         let path = written(folder.path(), "case.jsonl", lines);
         let expected: Texts = rows.into_iter().map(|row| row.map(String::into_bytes)).collect();
