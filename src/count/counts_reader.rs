@@ -14,7 +14,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 
 use super::counts_file::{CountsInfo, KEY, schema};
-use super::fault::Fault;
+use super::fault::{Fault, io_error};
 use super::merge::PieceReader;
 use crate::declared::{check_index, check_pages};
 use crate::error::{Error, Result};
@@ -214,12 +214,9 @@ fn decoded<T>(path: &Path, decode: impl FnOnce() -> Result<T>) -> Result<T> {
 /// A read error with its I/O error, if there is one, told as such: the file need not be damaged.
 fn parquet_error(path: &Path, cause: ParquetError) -> Error {
     let fault = |cause| Fault::Parquet { path: path.to_path_buf(), cause }.into();
-    match cause {
-        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
-            Ok(cause) if cause.kind() != io::ErrorKind::UnexpectedEof => Error::io("read", path, *cause),
-            Ok(inner) => fault(ParquetError::External(inner)),
-            Err(inner) => fault(ParquetError::External(inner)),
-        },
-        other => fault(other),
+    match io_error(cause) {
+        Ok(cause) if cause.kind() != io::ErrorKind::UnexpectedEof => Error::io("read", path, *cause),
+        Ok(cause) => fault(ParquetError::External(cause)),
+        Err(other) => fault(other),
     }
 }

@@ -1,4 +1,4 @@
-use std::io::{self, Write};
+use std::io::Write;
 use std::mem;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use rayon::slice::ParallelSliceMut;
 
 use super::PieceCounts;
 use super::counts_file::{CountsInfo, KEY, schema};
-use super::fault::Fault;
+use super::fault::{Fault, io_error};
 use crate::error::{Error, Result};
 use crate::split::SplitPattern;
 use crate::units::{Count, amount};
@@ -134,11 +134,5 @@ fn properties(info: &CountsInfo) -> WriterProperties {
 /// A write error with its I/O error, if there is one, told as such: the disk may be full.
 fn write_error(path: &Path, cause: ParquetError) -> Error {
     let fault = |cause| Fault::Write { path: path.to_path_buf(), cause }.into();
-    match cause {
-        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
-            Ok(cause) => Error::io("write", path, *cause),
-            Err(inner) => fault(ParquetError::External(inner)),
-        },
-        other => fault(other),
-    }
+    io_error(cause).map_or_else(fault, |cause| Error::io("write", path, *cause))
 }

@@ -1,5 +1,7 @@
+use std::io;
 use std::path::PathBuf;
 
+use parquet::errors::ParquetError;
 use thiserror::Error;
 
 use crate::error::{Error, ErrorKind};
@@ -22,7 +24,7 @@ pub(super) enum Fault {
     Write {
         path: PathBuf,
         #[source]
-        cause: parquet::errors::ParquetError,
+        cause: ParquetError,
     },
     #[error("{} is not a counts file: {problem}", path.display())]
     NotCounts { path: PathBuf, problem: &'static str },
@@ -34,7 +36,7 @@ pub(super) enum Fault {
     Parquet {
         path: PathBuf,
         #[source]
-        cause: parquet::errors::ParquetError,
+        cause: ParquetError,
     },
     #[error("{} is damaged", path.display())]
     Data {
@@ -49,6 +51,14 @@ pub(super) enum Fault {
         #[source]
         cause: serde_json::Error,
     },
+}
+
+/// The I/O error that a Parquet error is about, or else the error itself.
+pub(super) fn io_error(cause: ParquetError) -> Result<Box<io::Error>, ParquetError> {
+    match cause {
+        ParquetError::External(inner) => inner.downcast().map_err(ParquetError::External),
+        other => Err(other),
+    }
 }
 
 /// The beginning of a piece, as messages show it.

@@ -48,18 +48,13 @@ pub struct Sum {
 /// stops the run.
 pub fn sum_counts(files: &[WeightedFile], observer: &dyn Observer) -> Result<CountsFile> {
     let info = info_of_sum(files)?;
-    let mut pieces = PieceCounts::new();
-    if info.ordered {
-        let mut index = HashIndex::default();
-        for file in files {
-            observer.checkpoint()?;
-            append(&mut pieces, &mut index, file)?;
-        }
-    } else {
-        sum_by_bytes(files, observer, |piece, count| {
-            pieces.push(piece, count);
-            Ok(())
-        })?;
+    if !info.ordered {
+        return Ok(CountsFile { pieces: held_by_bytes(files, observer)?, info });
+    }
+    let (mut pieces, mut index) = (PieceCounts::new(), HashIndex::default());
+    for file in files {
+        observer.checkpoint()?;
+        append(&mut pieces, &mut index, file)?;
     }
     Ok(CountsFile { pieces, info })
 }
@@ -174,16 +169,17 @@ fn sum_by_bytes(
     if files.len() <= MOST_OPEN {
         return merge(readers(files)?.into_iter(), Order::Bytes, observer, take);
     }
-    let held = |files: &[WeightedFile]| {
-        let mut sum = PieceCounts::new();
-        merge(readers(files)?.into_iter(), Order::Bytes, observer, |piece, count, _| {
-            sum.push(piece, count);
-            Ok(())
-        })?;
-        Ok(Sorted::new(sum))
-    };
-    let sums = files.chunks(MOST_OPEN).map(held).collect::<Result<Vec<Sorted>>>()?;
-    merge(sums.into_iter(), Order::Bytes, observer, take)
+    let sums = files.chunks(MOST_OPEN).map(|files| held_by_bytes(files, observer).map(Sorted::new));
+    merge(sums.collect::<Result<Vec<_>>>()?.into_iter(), Order::Bytes, observer, take)
+}
+
+fn held_by_bytes(files: &[WeightedFile], observer: &dyn Observer) -> Result<PieceCounts> {
+    let mut sum = PieceCounts::new();
+    sum_by_bytes(files, observer, |piece, count| {
+        sum.push(piece, count);
+        Ok(())
+    })?;
+    Ok(sum)
 }
 
 /// Readers of the files in order of the pieces' bytes.

@@ -60,7 +60,7 @@ impl Batch {
         }
     }
 
-    /// Bytes of text in the batch. A null row can have some, which are no text.
+    /// Bytes of text in the batch.
     pub fn text_bytes(&self) -> u64 {
         self.documents.lengths().map(u64::from).sum()
     }
