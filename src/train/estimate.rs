@@ -9,7 +9,9 @@ use crate::units::{ByteCount, amount};
 pub fn memory_estimate(config: &TrainConfig, bytes: u64, sequences: u64, weighted: bool) -> ByteCount {
     let positions = bytes.saturating_add(sequences).saturating_add(1);
     let a_position = match config.score {
-        Score::Count if !weighted && scan::is_for(config, bytes) => return scanning(config, positions),
+        Score::Count if !weighted && scan::keeps_lists_short(config, bytes) => {
+            return scanning(config, positions);
+        }
         // Cells and first lists; later lists seldom reach half of their bound.
         Score::Count if !weighted => 8 + 4 + 4,
         Score::Count => 8 + 8 + 8,

@@ -61,26 +61,34 @@ struct Tuning {
     narrow_merges: usize,
     /// The scan ends when there are so many tokens.
     most_codes: usize,
-    /// Whether to leave off as soon as lists are cheaper.
-    leave_off: bool,
+    /// Merging one occurrence by lists costs as much as scanning so many codes, finding it for the lists included.
+    codes_a_merge: u64,
     engine: Engine,
 }
 
+/// For [`Tuning::codes_a_merge`]: lists are never cheaper.
+const NEVER: u64 = u64::MAX;
+
 impl Tuning {
-    fn new(engine: Engine) -> Tuning {
+    /// What suits a text of so many bytes.
+    fn new(engine: Engine, bytes: usize) -> Tuning {
+        let is_cached = amount(bytes) < CACHED_BYTES;
         Tuning {
-            chunk: 1 << 18,
+            chunk: if is_cached { 1 << 21 } else { 1 << 18 },
             rare_share: 2_500,
             narrow_merges: 256,
             most_codes: counts::MOST_CODES,
-            leave_off: true,
+            codes_a_merge: if is_cached { engine.codes_a_merge() } else { 400 },
             engine,
         }
     }
 }
 
-/// Texts of fewer bytes are better learned from lists right away: all of it is in cache.
-const LEAST_BYTES: u64 = 1 << 22;
+/// Texts of fewer bytes are better learned from lists right away.
+const LEAST_BYTES: u64 = 1 << 18;
+
+/// In texts of fewer bytes lists lead to places that the caches hold: they are cheap sooner.
+const CACHED_BYTES: u64 = 1 << 24;
 
 /// Learns merges by scanning for as long as that is cheaper than lists, or until there are enough merges
 /// or no pair is left that may be merged.
@@ -99,7 +107,8 @@ pub(super) fn learn_by_scanning(
     byte_order: &[u32; 256],
     observer: &dyn Observer,
 ) -> Result<Scanned> {
-    Rounds::new(pieces, config, byte_order, Tuning::new(Engine::best()), observer)?.run()
+    let tuning = Tuning::new(Engine::best(), pieces.bytes());
+    Rounds::new(pieces, config, byte_order, tuning, observer)?.run()
 }
 
 /// The merges that scanning learns, however long lists have been cheaper; for tests and benchmarks.
@@ -112,7 +121,7 @@ pub fn merges_by_scanning(
     engine: Engine,
     observer: &dyn Observer,
 ) -> Result<Merges> {
-    let tuning = Tuning { leave_off: false, ..Tuning::new(engine) };
+    let tuning = Tuning { codes_a_merge: NEVER, ..Tuning::new(engine, pieces.bytes()) };
     let byte_order = std::array::from_fn(low32);
     Ok(Merges::new(Rounds::new(pieces, config, &byte_order, tuning, observer)?.run()?.merges))
 }
@@ -123,8 +132,13 @@ pub(super) fn suits(pieces: &PieceCounts, config: &TrainConfig) -> bool {
     is_for(config, bytes) && layout::laid_out(pieces).is_some_and(|laid_out| laid_out <= bytes / 4 * 5)
 }
 
-/// Whether sequences of so many bytes, if they seldom repeat, are learned from by scanning.
-pub(super) fn is_for(config: &TrainConfig, bytes: u64) -> bool {
+/// Whether sequences of so many bytes, if they seldom repeat, are scanned for so long that the lists that come
+/// then are short.
+pub(super) fn keeps_lists_short(config: &TrainConfig, bytes: u64) -> bool {
+    is_for(config, bytes) && bytes >= CACHED_BYTES
+}
+
+fn is_for(config: &TrainConfig, bytes: u64) -> bool {
     let by_ids = matches!(config.tie_break, TieBreak::Ids | TieBreak::Hf);
     by_ids && config.score == Score::Count && config.merges > 0 && bytes >= LEAST_BYTES
 }

@@ -119,7 +119,7 @@ impl<'a> Rounds<'a> {
                 self.widen();
                 continue;
             }
-            if self.tuning.leave_off && self.worth.lists_are_cheaper(wanted) {
+            if self.worth.lists_are_cheaper(wanted, self.tuning.codes_a_merge) {
                 break false;
             }
             self.worth.note(batch.len(), batch.iter().map(|rule| rule.count).sum(), self.in_text);

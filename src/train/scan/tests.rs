@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::blocks::Engine;
 use super::rounds::Rounds;
-use super::{BETWEEN, LEAST_BYTES, Scanned, Tuning, merges_by_scanning, suits};
+use super::{BETWEEN, LEAST_BYTES, NEVER, Scanned, Tuning, merges_by_scanning, suits};
 use crate::count::PieceCounts;
 use crate::observer::Silent;
 use crate::train::corpus::Once;
@@ -47,8 +47,8 @@ fn tuning() -> impl Strategy<Value = Tuning> {
             chunk,
             rare_share,
             narrow_merges,
-            leave_off: false,
-            ..Tuning::new(engine)
+            codes_a_merge: NEVER,
+            ..Tuning::new(engine, 0)
         },
     )
 }
@@ -153,7 +153,8 @@ fn spans_chunks_engines_and_threads_meet_exactly() {
         for (chunk, threads, narrow_merges) in
             [(1 << 18, 1, 256), (7_000, 2, 256), (9_999, 7, 40), (1 << 18, 2, 0)]
         {
-            let tuning = Tuning { chunk, narrow_merges, leave_off: false, ..Tuning::new(engine) };
+            let tuning =
+                Tuning { chunk, narrow_merges, codes_a_merge: NEVER, ..Tuning::new(engine, text.len()) };
             let scanned = scan(&pieces, &config, tuning, threads);
             assert_eq!(Merges::new(scanned.merges), expected, "{tuning:?}, {threads} threads");
         }
@@ -167,6 +168,8 @@ fn lists_go_on_where_scanning_leaves_off() {
     let pieces: PieceCounts = [(halves.0, Count::ONE), (halves.1, Count::ONE)].into_iter().collect();
     let config = TrainConfig { min_frequency: Count::new(9), history_every: 50, ..TrainConfig::new(1_500) };
     assert!(suits(&pieces, &config));
+    let scanned = scan(&pieces, &config, Tuning::new(Engine::best(), text.len()), 1).merges.len();
+    assert!((1..1_500).contains(&scanned), "{scanned} merges");
     let learned = learn_merges(pieces.clone(), &config, &Silent).expect("nothing stops it");
     let by_lists = learn_by::<Once>(pieces.clone(), &config, &Silent).expect("nothing stops it");
     assert_eq!(learned, by_lists);

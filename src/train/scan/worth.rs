@@ -3,9 +3,6 @@ use crate::units::amount;
 /// Rounds that are looked at together: single ones differ much.
 const ROUNDS: usize = 8;
 
-/// Merging one occurrence by lists costs as much as scanning so many codes, finding it for the lists included.
-const CODES_A_MERGE: u64 = 400;
-
 /// If so many rounds are likely to do all that is left, making lists is not worth it.
 const FEW_ROUNDS: usize = 60;
 
@@ -30,8 +27,9 @@ impl Worth {
         self.next += 1;
     }
 
-    /// Whether so many more merges would cost less with lists.
-    pub(super) fn lists_are_cheaper(&self, wanted: usize) -> bool {
+    /// Whether so many more merges would cost less with lists, where merging an occurrence costs as much as
+    /// scanning so many codes.
+    pub(super) fn lists_are_cheaper(&self, wanted: usize, codes_a_merge: u64) -> bool {
         if self.next < ROUNDS {
             return false;
         }
@@ -39,6 +37,6 @@ impl Worth {
         let occurrences: u64 = self.rounds.iter().map(|round| round.occurrences).sum();
         let codes: u64 = self.rounds.iter().map(|round| round.codes).sum();
         let few = amount(wanted) * amount(ROUNDS) <= amount(merges) * amount(FEW_ROUNDS);
-        occurrences.saturating_mul(CODES_A_MERGE) < codes && !few
+        occurrences.saturating_mul(codes_a_merge) < codes && !few
     }
 }
