@@ -71,12 +71,13 @@ pub(super) struct ByteTally {
     now: Vec<u32>,
     /// Pairs in `now`, which has 32 bits for them.
     pairs: u64,
+    /// What was in `now` before; nothing at first.
     counts: Vec<u64>,
 }
 
 impl ByteTally {
     pub(super) fn new() -> ByteTally {
-        ByteTally { now: vec![0; 1 << 16], pairs: 0, counts: vec![0; 1 << 16] }
+        ByteTally { now: vec![0; 1 << 16], pairs: 0, counts: Vec::new() }
     }
 
     /// Counts the pairs within this part of a text.
@@ -104,6 +105,7 @@ impl ByteTally {
     }
 
     fn settle(&mut self) {
+        self.counts.resize(1 << 16, 0);
         for (count, now) in self.counts.iter_mut().zip(&mut self.now) {
             *count += u64::from(std::mem::take(now));
         }
@@ -118,9 +120,11 @@ impl ByteTally {
         self
     }
 
-    pub(super) fn finish(mut self) -> PairCounts {
-        self.settle();
-        let counts = (0..1 << 16).map(|pair| self.counts[(pair & 0xFF) << 8 | pair >> 8]).collect();
-        PairCounts { side: 256, counts }
+    pub(super) fn finish(self) -> PairCounts {
+        let count = |at: usize| u64::from(self.now[at]) + self.counts.get(at).copied().unwrap_or_default();
+        PairCounts {
+            side: 256,
+            counts: (0..1 << 16).map(|pair| count((pair & 0xFF) << 8 | pair >> 8)).collect(),
+        }
     }
 }

@@ -85,7 +85,7 @@ impl Tuning {
 }
 
 /// Texts of fewer bytes are better learned from lists right away.
-const LEAST_BYTES: u64 = 1 << 18;
+const LEAST_BYTES: u64 = 1 << 17;
 
 /// In texts of fewer bytes lists lead to places that the caches hold: they are cheap sooner.
 const CACHED_BYTES: u64 = 1 << 24;

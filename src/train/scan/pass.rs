@@ -32,7 +32,8 @@ pub(super) fn apply(
             },
         )
         .map(|worker: Result<Worker<'_>>| worker.map(|worker| worker.tally))
-        .try_reduce(|| Tally::new(rules, side), |sum, more| Ok(sum.add(more)))?;
+        .try_reduce_with(|sum, more| Ok(sum.add(more)))
+        .unwrap_or_else(|| Ok(Tally::new(rules, side)))?;
     for (left, right) in text.edges() {
         tally.see_edge(rules, left, right);
     }
@@ -91,6 +92,7 @@ impl Tally {
     }
 
     fn add(mut self, mut other: Tally) -> Tally {
+        self.settle();
         other.settle();
         let both = self.left.iter_mut().zip(&other.left).chain(self.right.iter_mut().zip(&other.right));
         both.for_each(|(sum, more)| *sum += more);

@@ -87,7 +87,8 @@ pub(super) fn count(text: &Text, observer: &dyn Observer) -> Result<PairCounts> 
             tally.count(chunk);
             Ok(tally)
         })
-        .try_reduce(ByteTally::new, |tally, more| Ok(tally.add(more)))?;
+        .try_reduce_with(|tally, more| Ok(tally.add(more)))
+        .unwrap_or_else(|| Ok(ByteTally::new()))?;
     let mut counts = tally.finish();
     for (left, right) in text.edges() {
         *counts.get_mut(left, right) += 1;
