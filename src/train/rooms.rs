@@ -32,11 +32,13 @@ impl Place {
 pub(super) struct FreeRooms {
     /// By the number of binary digits of their lengths.
     by_digits: [Vec<Room>; 33],
+    /// A bit for each number of digits that there are rooms of.
+    filled: u64,
 }
 
 impl Default for FreeRooms {
     fn default() -> FreeRooms {
-        FreeRooms { by_digits: std::array::from_fn(|_| Vec::new()) }
+        FreeRooms { by_digits: std::array::from_fn(|_| Vec::new()), filled: 0 }
     }
 }
 
@@ -46,14 +48,19 @@ impl FreeRooms {
 
     pub(super) fn put(&mut self, room: Room) {
         if room.length >= FreeRooms::LEAST {
-            self.by_digits[digits(room.length)].push(room);
+            let digits = digits(room.length);
+            self.by_digits[digits].push(room);
+            self.filled |= 1 << digits;
         }
     }
 
     /// A room of this length, cut off one of more digits, which is long enough for certain.
     pub(super) fn take(&mut self, length: u32) -> Option<Room> {
-        let rooms = self.by_digits[digits(length) + 1..].iter_mut().find(|rooms| !rooms.is_empty())?;
+        let longer = digits(length) + 1;
+        let number = longer + place((self.filled >> longer).trailing_zeros());
+        let rooms = self.by_digits.get_mut(number)?;
         let room = rooms.pop()?;
+        self.filled &= !(u64::from(rooms.is_empty()) << number);
         self.put(Room { start: room.start + length, length: room.length - length, ..room });
         Some(Room { length, ..room })
     }
