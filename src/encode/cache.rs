@@ -1,9 +1,12 @@
 use crate::pages;
 use crate::split::{SHORT, ShortPiece};
-use crate::units::{TokenId, amount, place64};
+use crate::units::{TokenId, amount, place, place64};
 
 /// Up to so many tokens of a piece are remembered.
-pub(super) const IDS: usize = 4;
+pub(super) const IDS: usize = 7;
+/// Up to so many stand in a slot as they are. More are packed, if their ids have no more than [`PACKED_BITS`].
+const PLAIN: usize = 4;
+const PACKED_BITS: usize = 18;
 /// Lines of a worker's cache once it has grown: at 64 bytes each, 8 MiB.
 pub(super) const LINES: usize = 1 << 17;
 /// Lines of a cache that has nothing in it: 32 KiB.
@@ -11,8 +14,10 @@ const FIRST_LINES: usize = 1 << 9;
 /// A crowded cache gets so many times the lines.
 const GROWTH: usize = 16;
 
-/// Where the number of ids stands in a slot, above the piece's length.
+/// Where the number of ids stands in a slot, above the piece's length; 0 says that they are packed.
 const COUNT_AT: u32 = 60;
+/// Where their number stands in what is packed, less the least that it is: in the two bits that are left.
+const PACKED_COUNT_AT: usize = IDS * PACKED_BITS;
 
 /// The tokens of short pieces met before: each piece has two slots to stand in, one line of the processor's
 /// cache. A new piece takes the second; one that is found there moves to the first.
@@ -50,7 +55,7 @@ struct Slot {
     low: u64,
     /// As of the piece, and above it how many ids there are. 0 is free: no piece is empty.
     high: u64,
-    ids: [TokenId; IDS],
+    ids: [TokenId; PLAIN],
 }
 
 impl Slot {
@@ -59,16 +64,41 @@ impl Slot {
         self.low == piece.low && (self.high ^ piece.high) << (u64::BITS - COUNT_AT) == 0
     }
 
-    /// Of a piece with at most so many tokens.
-    fn new(piece: ShortPiece, tokens: &[TokenId]) -> Slot {
-        let mut ids = [TokenId::default(); IDS];
+    /// Of a piece with at most [`PLAIN`] tokens.
+    fn plain(piece: ShortPiece, tokens: &[TokenId]) -> Slot {
+        let mut ids = [TokenId::default(); PLAIN];
         ids[..tokens.len()].copy_from_slice(tokens);
         Slot { low: piece.low, high: piece.high | amount(tokens.len()) << COUNT_AT, ids }
+    }
+
+    /// Of a piece with more tokens, if there is room for them.
+    fn packed(piece: ShortPiece, tokens: &[TokenId]) -> Option<Slot> {
+        let fits = |id: &TokenId| id.get() < 1 << PACKED_BITS;
+        (tokens.len() <= IDS && tokens.iter().all(fits)).then(|| {
+            let add = |packed, id: &TokenId| packed << PACKED_BITS | u128::from(id.get());
+            let packed =
+                tokens.iter().rfold(0, add) | u128::from(amount(tokens.len() - PLAIN - 1)) << PACKED_COUNT_AT;
+            let ids = std::array::from_fn(|word| TokenId::new(low_word(packed >> (32 * word))));
+            Slot { low: piece.low, high: piece.high, ids }
+        })
+    }
+
+    /// The tokens, if they are packed, and how many they are.
+    fn unpack(&self) -> Option<([TokenId; IDS], usize)> {
+        let packed = self.ids.iter().rfold(0, |packed, word| packed << 32 | u128::from(word.get()));
+        let id = |number| low_word(packed >> (PACKED_BITS * number)) & ((1 << PACKED_BITS) - 1);
+        let number = PLAIN + 1 + place(low_word(packed >> PACKED_COUNT_AT));
+        (self.high >> COUNT_AT == 0).then(|| (std::array::from_fn(|at| TokenId::new(id(at))), number))
     }
 
     fn piece(&self) -> ShortPiece {
         ShortPiece { low: self.low, high: self.high & ((1 << COUNT_AT) - 1) }
     }
+}
+
+fn low_word(bits: u128) -> u32 {
+    let [first, second, third, fourth, ..] = bits.to_le_bytes();
+    u32::from_le_bytes([first, second, third, fourth])
 }
 
 impl Cache {
@@ -97,7 +127,7 @@ impl Cache {
         let mut larger = Cache::of((self.lines.len() * GROWTH).min(self.most), self.most);
         if larger.lines.len() == self.most {
             // The last learned first: they make way for others.
-            seeds.iter().rev().for_each(|&Seed(piece, token)| larger.put_first(Slot::new(piece, &[token])));
+            seeds.iter().rev().for_each(|&Seed(piece, token)| larger.put_first(Slot::plain(piece, &[token])));
         }
         // The second slot first, so that what was in the first ends there where both meet again.
         for slot in self.lines.iter().flat_map(|Line([first, second])| [second, first]) {
@@ -136,10 +166,10 @@ impl Cache {
         pages::fetch(&self.lines, line);
     }
 
-    /// Writes down the tokens of a piece, if they are remembered in this line, which is the piece's, and says how
-    /// many of the tokens are the piece's; else says 0.
+    /// Writes down the tokens of a piece, if they are remembered in this line, which is the piece's, and are few.
+    /// Says how many they are; else 0, and then [`packed`](Cache::packed) may know them.
     #[inline(always)]
-    pub(super) fn get(&mut self, piece: ShortPiece, line: usize, tokens: &mut [TokenId; IDS]) -> usize {
+    pub(super) fn get(&mut self, piece: ShortPiece, line: usize, tokens: &mut [TokenId; PLAIN]) -> usize {
         let Line(slots) = &mut self.lines[line];
         if !slots[0].is(piece) {
             if !slots[1].is(piece) {
@@ -151,11 +181,22 @@ impl Cache {
         place64(slots[0].high >> COUNT_AT)
     }
 
+    /// The tokens of a piece that was just looked for in this line, if they are remembered, and how many they are.
+    pub(super) fn packed(&self, piece: ShortPiece, line: usize) -> Option<([TokenId; IDS], usize)> {
+        let Line([slot, _]) = &self.lines[line];
+        if slot.is(piece) { slot.unpack() } else { None }
+    }
+
     /// Remembers the tokens of a piece in its line, if they are few enough.
     pub(super) fn put(&mut self, piece: ShortPiece, line: usize, tokens: &[TokenId]) {
-        if tokens.len() <= IDS {
+        debug_assert!(!tokens.is_empty(), "no piece is empty");
+        let slot = match tokens.len() {
+            0..=PLAIN => Some(Slot::plain(piece, tokens)),
+            _ => Slot::packed(piece, tokens),
+        };
+        if let Some(slot) = slot {
             self.put += 1;
-            self.lines[line].0[1] = Slot::new(piece, tokens);
+            self.lines[line].0[1] = slot;
         }
     }
 }
@@ -163,11 +204,32 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::low32;
 
     fn get(cache: &mut Cache, piece: ShortPiece) -> Option<Vec<TokenId>> {
         let (line, mut tokens) = (cache.line(piece), Default::default());
-        let number = cache.get(piece, line, &mut tokens);
-        (number > 0).then(|| tokens[..number].to_vec())
+        match cache.get(piece, line, &mut tokens) {
+            0 => cache.packed(piece, line).map(|(tokens, number)| tokens[..number].to_vec()),
+            number => Some(tokens[..number].to_vec()),
+        }
+    }
+
+    #[test]
+    fn as_many_tokens_are_remembered_as_there_is_room_for() {
+        let mut cache = Cache::new(2);
+        let piece = ShortPiece::new(b"piece");
+        let line = cache.line(piece);
+        for largest in [0, 1 << 16, (1 << PACKED_BITS) - 1, 1 << PACKED_BITS, u32::MAX >> 1] {
+            for number in 1..=IDS + 2 {
+                cache = Cache::new(2);
+                let tokens: Vec<TokenId> =
+                    (0..number).map(|back| TokenId::new(largest.saturating_sub(low32(back)))).rev().collect();
+                cache.put(piece, line, &tokens);
+                let fits = number <= PLAIN || number <= IDS && largest < 1 << PACKED_BITS;
+                assert_eq!(get(&mut cache, piece), fits.then_some(tokens), "{number} ids up to {largest}");
+            }
+        }
+        assert_eq!(cache.packed(ShortPiece::NONE, 0), None);
     }
 
     #[test]

@@ -306,9 +306,13 @@ impl<'e> Worker<'e> {
         Ok(start)
     }
 
-    /// Encodes a piece that is not in the cache, now or with others.
+    /// Encodes a piece that was not found at a glance, now or with others.
     #[inline(never)]
     fn new_piece<'t>(&mut self, piece: &'t [u8], lookup: Lookup, draft: &mut Draft<'t>) -> Result<()> {
+        if let Some((tokens, number)) = self.memory.cache.packed(lookup.0, lookup.1) {
+            tokens[..number].iter().for_each(|&token| draft.push(token));
+            return Ok(());
+        }
         let novelty = &mut self.memory.novelty;
         if self.encoder.matches.is_some() && piece.len() <= TOGETHER && novelty.is_rare() {
             novelty.new += u32::from(draft.leave(piece));
