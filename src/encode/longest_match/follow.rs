@@ -1,11 +1,17 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use crate::units::{low32, place};
+use crate::units::{amount, low32, place};
 use crate::vocab::{RankedMerge, Vocabulary};
 
 /// Bits for blocks of tokens.
 const BLOCKS: usize = 256;
+
+/// By Zipf's law, shifted as Mandelbrot did, the token of rank r is as frequent as 1 / (r + this).
+const ZIPF_SHIFT: u64 = 500;
+
+/// The frequency of a token in a unit that leaves differences between rare ones to see.
+const MOST_FREQUENT: u64 = 1 << 32;
 
 /// Classes of bytes.
 const CLASSES: usize = 64;
@@ -25,7 +31,7 @@ const CLASSES: usize = 64;
 /// later. [`Order`] numbers tokens so that these stand together: what does not fit is a few intervals.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Followers {
-    /// One bit a block of consecutive tokens, set if there may be one in it that does not fit.
+    /// One bit a [block](Order::block) of tokens, set if there may be one in it that does not fit.
     blocks: [u64; BLOCKS / 64],
     /// One bit a class of bytes, clear if no token that begins with one of them fits.
     classes: u64,
@@ -39,8 +45,8 @@ pub(super) type Misfits = (u32, u32);
 impl Followers {
     /// Whether all tokens of that block fit, at a glance.
     #[inline]
-    pub(super) fn all_fit(&self, block: u32) -> bool {
-        self.blocks[place(block / 64) % (BLOCKS / 64)] >> (block % 64) & 1 == 0
+    pub(super) fn all_fit(&self, block: u8) -> bool {
+        self.blocks[usize::from(block / 64)] >> (block % 64) & 1 == 0
     }
 
     /// Whether any token may fit that begins with a byte of this class.
@@ -79,8 +85,8 @@ pub(super) struct Order {
     class: [u8; 256],
     /// Where the tokens stand that begin with the bytes of each class.
     classes: Vec<Range<u32>>,
-    /// A number without so many low bits is that of its block.
-    block_bits: u32,
+    /// The block of each number.
+    blocks: Vec<u8>,
 }
 
 impl Order {
@@ -91,7 +97,6 @@ impl Order {
             merges[merge.left.index()].push(*merge);
             ends[merge.result.index()] = Some((merge.right.get(), merge.rank));
         }
-        let blocks = (256 + vocabulary.merges().len()).div_ceil(BLOCKS);
         let mut order = Order {
             number: vec![0; limit],
             end: vec![0; limit],
@@ -100,12 +105,37 @@ impl Order {
             ends,
             class: [0; 256],
             classes: Vec::new(),
-            block_bits: blocks.next_power_of_two().trailing_zeros(),
+            blocks: Vec::new(),
         };
         order.number_all(vocabulary);
         let kept_off = |merges: &Vec<RankedMerge>| merges.iter().map(|merge| order.kept_off(merge)).collect();
         order.kept_off = order.merges.iter().map(kept_off).collect();
+        order.blocks = order.cut_into_blocks(vocabulary);
         order
+    }
+
+    /// The block of each number: consecutive ones, few where much depends on which it is. One half of the blocks
+    /// is shared out by how often what merges keep off begins or ends there, the other by how frequent the
+    /// tokens are likely to be, after Zipf's law.
+    fn cut_into_blocks(&self, vocabulary: &Vocabulary) -> Vec<u8> {
+        const HALF: u64 = amount(BLOCKS / 2);
+        let numbers = 256 + vocabulary.merges().len();
+        let (mut borders, mut frequency) = (vec![0; numbers + 1], vec![0; numbers]);
+        for (_, (first, end)) in self.kept_off.iter().flatten() {
+            borders[place(*first)] += 1;
+            borders[place(*end)] += 1;
+        }
+        for (id, _) in vocabulary.ordinary() {
+            let rank = self.ends[id.index()].map_or(0, |(_, rank)| rank);
+            frequency[place(self.number(id.get()))] = MOST_FREQUENT / (u64::from(rank) + ZIPF_SHIFT);
+        }
+        let shares = |weights: &[u64]| -> Vec<u64> {
+            let total = weights.iter().sum::<u64>().max(1);
+            let before = weights.iter().scan(0, |sum, weight| Some(std::mem::replace(sum, *sum + weight)));
+            before.map(|before| before * HALF / total).collect()
+        };
+        let both = shares(&borders).into_iter().zip(shares(&frequency));
+        both.map(|(one, other)| u8::try_from(one + other).expect("two halves")).collect()
     }
 
     /// The class of each byte.
@@ -118,9 +148,9 @@ impl Order {
         self.number[place(token)]
     }
 
-    /// The block of a number is what is left without so many low bits.
-    pub(super) fn block_bits(&self) -> u32 {
-        self.block_bits
+    /// The block of a token, of which there are 256.
+    pub(super) fn block(&self, token: u32) -> u8 {
+        self.blocks[place(self.number(token))]
     }
 
     /// What fits after a token; the intervals of what does not are put after those of other tokens.
@@ -130,8 +160,8 @@ impl Order {
         let mut followers =
             Followers { classes: u64::MAX, misfits: low32(start)..low32(all.len()), ..Followers::default() };
         for &(first, end) in &all[start..] {
-            for block in place(first >> self.block_bits)..=place((end - 1) >> self.block_bits) {
-                followers.blocks[block / 64] |= 1 << (block % 64);
+            for block in self.blocks[place(first)]..=self.blocks[place(end - 1)] {
+                followers.blocks[usize::from(block / 64)] |= 1 << (block % 64);
             }
             let from = self.classes.partition_point(|class| class.start < first);
             let inside = self.classes.iter().enumerate().skip(from).take_while(|(_, class)| class.end <= end);

@@ -57,7 +57,6 @@ pub(super) struct Matches {
     misfits: Box<[Misfits]>,
     /// The class of each byte, by which [`Followers`] knows them.
     classes: [u8; 256],
-    block_bits: u32,
 }
 
 /// What is looked up of a token, in one cache line.
@@ -67,6 +66,8 @@ struct Token {
     followers: Followers,
     /// Its number as a follower.
     number: u32,
+    /// The block of that number.
+    block: u8,
     length: u32,
     /// The longest token that is a proper prefix of it, or [`NONE`].
     shorter: u32,
@@ -77,18 +78,18 @@ impl Matches {
     pub(super) fn new(vocabulary: &Vocabulary) -> Option<Matches> {
         let (longest, shorter) = Longest::new(vocabulary)?;
         let order = Order::new(vocabulary);
-        let unused = Token { followers: Followers::default(), number: 0, length: 0, shorter: NONE };
+        let unused = Token { followers: Followers::default(), number: 0, block: 0, length: 0, shorter: NONE };
         let (mut tokens, mut misfits) = (vec![unused; shorter.len()], Vec::new());
         for (id, bytes) in vocabulary.ordinary() {
             tokens[id.index()] = Token {
                 followers: order.followers(id.get(), &mut misfits),
                 number: order.number(id.get()),
+                block: order.block(id.get()),
                 length: low32(bytes.len()),
                 shorter: shorter[id.index()],
             };
         }
-        let (classes, block_bits) = (order.classes(), order.block_bits());
-        Some(Matches { longest, tokens: tokens.into(), misfits: misfits.into(), classes, block_bits })
+        Some(Matches { longest, tokens: tokens.into(), misfits: misfits.into(), classes: order.classes() })
     }
 
     fn length(&self, token: u32) -> usize {
@@ -105,7 +106,7 @@ impl Matches {
     #[inline]
     fn surely_fit(&self, left: u32, right: u32) -> bool {
         let (left, right) = (&self.tokens[place(left)], &self.tokens[place(right)]);
-        left.followers.all_fit(right.number >> self.block_bits)
+        left.followers.all_fit(right.block)
     }
 
     /// Whether any token may follow that begins with this byte.
