@@ -167,7 +167,7 @@ impl Cache {
     }
 
     /// Writes down the tokens of a piece, if they are remembered in this line, which is the piece's, and are few.
-    /// Says how many they are; else 0, and then [`packed`](Cache::packed) may know them.
+    /// Says how many they are; else 0, and then [`get_packed`](Cache::get_packed) may know them.
     #[inline(always)]
     pub(super) fn get(&mut self, piece: ShortPiece, line: usize, tokens: &mut [TokenId; PLAIN]) -> usize {
         let Line(slots) = &mut self.lines[line];
@@ -182,7 +182,7 @@ impl Cache {
     }
 
     /// The tokens of a piece that was just looked for in this line, if they are remembered, and how many they are.
-    pub(super) fn packed(&self, piece: ShortPiece, line: usize) -> Option<([TokenId; IDS], usize)> {
+    pub(super) fn get_packed(&self, piece: ShortPiece, line: usize) -> Option<([TokenId; IDS], usize)> {
         let Line([slot, _]) = &self.lines[line];
         if slot.is(piece) { slot.unpack() } else { None }
     }
@@ -209,7 +209,7 @@ mod tests {
     fn get(cache: &mut Cache, piece: ShortPiece) -> Option<Vec<TokenId>> {
         let (line, mut tokens) = (cache.line(piece), Default::default());
         match cache.get(piece, line, &mut tokens) {
-            0 => cache.packed(piece, line).map(|(tokens, number)| tokens[..number].to_vec()),
+            0 => cache.get_packed(piece, line).map(|(tokens, number)| tokens[..number].to_vec()),
             number => Some(tokens[..number].to_vec()),
         }
     }
@@ -229,7 +229,7 @@ mod tests {
                 assert_eq!(get(&mut cache, piece), fits.then_some(tokens), "{number} ids up to {largest}");
             }
         }
-        assert_eq!(cache.packed(ShortPiece::NONE, 0), None);
+        assert_eq!(cache.get_packed(ShortPiece::NONE, 0), None);
     }
 
     #[test]

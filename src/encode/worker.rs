@@ -309,7 +309,7 @@ impl<'e> Worker<'e> {
     /// Encodes a piece that was not found at a glance, now or with others.
     #[inline(never)]
     fn new_piece<'t>(&mut self, piece: &'t [u8], lookup: Lookup, draft: &mut Draft<'t>) -> Result<()> {
-        if let Some((tokens, number)) = self.memory.cache.packed(lookup.0, lookup.1) {
+        if let Some((tokens, number)) = self.memory.cache.get_packed(lookup.0, lookup.1) {
             tokens[..number].iter().for_each(|&token| draft.push(token));
             return Ok(());
         }

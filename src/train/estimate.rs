@@ -56,6 +56,8 @@ mod tests {
         assert_eq!(need(&few, false), 4 * 300_000_002);
         assert_eq!(need(&many, false), 2 * need(&few, false));
         assert!(need(&lists, false) > 2 * need(&many, false));
+        let short = |config| memory_estimate(config, 8_000_000, 1, false);
+        assert_eq!(short(&many), short(&lists), "lists are made soon");
         assert!(need(&many, true) > need(&lists, false));
         assert_eq!(memory_estimate(&many, u64::MAX, 1, true).0, u64::MAX);
     }

@@ -39,18 +39,6 @@ impl Engine {
         Engine::here().pop().unwrap_or(Engine::Portable)
     }
 
-    /// Merging one occurrence by lists in a text that the caches hold costs as much as scanning about so many
-    /// codes, finding it for the lists included.
-    pub(super) fn codes_a_merge(self) -> u64 {
-        match self {
-            Engine::Portable => 40,
-            #[cfg(target_arch = "x86_64")]
-            Engine::Avx2 => 80,
-            #[cfg(target_arch = "x86_64")]
-            Engine::Avx512 => 130,
-        }
-    }
-
     /// Closes the gaps of whole blocks, with those behind `from.end` still to come.
     pub(super) fn close_gaps(
         self,

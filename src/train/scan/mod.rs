@@ -61,7 +61,7 @@ struct Tuning {
     narrow_merges: usize,
     /// The scan ends when there are so many tokens.
     most_codes: usize,
-    /// Merging one occurrence by lists costs as much as scanning so many codes, finding it for the lists included.
+    /// Merging one occurrence by lists costs as much as scanning so many codes.
     codes_a_merge: u64,
     engine: Engine,
 }
@@ -78,14 +78,14 @@ impl Tuning {
             rare_share: 2_500,
             narrow_merges: 256,
             most_codes: counts::MOST_CODES,
-            codes_a_merge: if is_cached { engine.codes_a_merge() } else { 400 },
+            codes_a_merge: worth::codes_a_merge(engine, is_cached),
             engine,
         }
     }
 }
 
 /// Texts of fewer bytes are better learned from lists right away.
-const LEAST_BYTES: u64 = 1 << 17;
+const LEAST_BYTES: u64 = 1 << 18;
 
 /// In texts of fewer bytes lists lead to places that the caches hold: they are cheap sooner.
 const CACHED_BYTES: u64 = 1 << 24;
