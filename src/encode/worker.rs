@@ -6,7 +6,7 @@ use super::encoder::Encoder;
 use super::fault::Fault;
 use super::ids::TokenIds;
 use super::long;
-use super::longest_match;
+use super::longest_match::{self, Matches};
 use super::merge::Merger;
 use super::prepare::Part;
 use super::stretches::Stretched;
@@ -33,7 +33,7 @@ const KEPT_IDS: usize = 1 << 20;
 
 /// One thread's encoder: the shared one, and scratch memory of its own.
 ///
-/// **Memory:** at most 8 MiB for pieces met before, 0.2 MiB for new ones (0.7 if these are long), and what the
+/// **Memory:** at most 8 MiB for pieces met before, 0.5 MiB for characters, 0.2 MiB for new pieces (0.7 if these are long), and what the
 /// longest result of [`encode`](Worker::encode) took. While a long piece is encoded, 8 bytes for each of its tokens,
 /// and where it is merged 7 bytes for each of its bytes (12 at worst); up to 52 MiB of that are kept for the next.
 pub struct Worker<'e> {
@@ -306,7 +306,7 @@ impl<'e> Worker<'e> {
         Ok(start)
     }
 
-    /// Encodes a piece that was not found at a glance, now or with others.
+    /// Encodes a piece that was not found at a glance: now, or with others if it would wait for memory again and again.
     #[inline(never)]
     fn new_piece<'t>(&mut self, piece: &'t [u8], lookup: Lookup, draft: &mut Draft<'t>) -> Result<()> {
         if let Some((tokens, number)) = self.memory.cache.get_packed(lookup.0, lookup.1) {
@@ -314,7 +314,8 @@ impl<'e> Worker<'e> {
             return Ok(());
         }
         let novelty = &mut self.memory.novelty;
-        if self.encoder.matches.is_some() && piece.len() <= TOGETHER && novelty.is_rare() {
+        let waits = |matches: &Matches| piece.len() <= TOGETHER && !matches.by_characters(piece);
+        if novelty.is_rare() && self.encoder.matches.as_ref().is_some_and(waits) {
             novelty.new += u32::from(draft.leave(piece));
             return Ok(());
         }

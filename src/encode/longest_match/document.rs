@@ -1,4 +1,5 @@
 use super::Matches;
+use super::characters::Characters;
 use super::path::{DeadEnds, Finder, Path};
 use crate::error::Result;
 use crate::observer::Observer;
@@ -9,10 +10,12 @@ const WINDOW: usize = 1 << 18;
 
 /// The scratch memory of one thread.
 ///
-/// **Memory:** none on most texts; while hard text is encoded up to 40 bytes for each of 262 144 places.
+/// **Memory:** 0.5 MiB once there were pieces to be taken apart into characters; while hard text is encoded up to 40
+/// bytes for each of 262 144 places.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     dead: DeadEnds,
+    pub(super) characters: Characters,
 }
 
 impl Scratch {
@@ -27,6 +30,10 @@ impl Scratch {
         ids: &mut Vec<TokenId>,
         observer: &dyn Observer,
     ) -> Result<()> {
+        if matches.by_characters(text) {
+            self.encode_characters(matches, text, ids);
+            return Ok(());
+        }
         let mut path = Path::new(std::mem::take(ids), 0);
         let outcome = self.go_on(matches, text, &mut path, text.len(), observer);
         *ids = path.ids;
@@ -54,6 +61,12 @@ impl Scratch {
             }
             observer.checkpoint()?;
         }
+    }
+
+    /// Goes on with a path to the end of a text that is not long.
+    pub(super) fn go_on_in(&mut self, matches: &Matches, text: &[u8], path: &mut Path) {
+        self.dead.clear();
+        Finder { matches, text, dead: &mut self.dead }.go_on(path, text.len());
     }
 
     /// Goes on with a path until it is the same as another, which began at `start`, and takes over the rest

@@ -17,7 +17,8 @@
 //!
 //! So an encoding is found from left to right: of the tokens that the text goes on with, the longest that
 //! fits the one before. The tokens so far are then the encoding of the text so far. Where none fits, the
-//! last token is given back and a shorter one takes its place. And two encodings, begun at different
+//! last token is given back and a shorter one takes its place. Where no token has the bytes on both sides of a place,
+//! what stands before and behind it are encoded each on its own, and a character alone is looked up. And two encodings, begun at different
 //! places, are the same from the first place on where the same token ends in both; so a text can be
 //! encoded by several threads.
 
@@ -25,6 +26,7 @@ mod longest;
 mod follow;
 mod path;
 mod document;
+mod characters;
 mod together;
 
 #[cfg(test)]
@@ -37,6 +39,7 @@ pub(super) use together::Together;
 use crate::pages;
 use crate::units::{low32, place};
 use crate::vocab::Vocabulary;
+use characters::Borders;
 use follow::{Followers, Misfits, Order};
 use longest::Longest;
 
@@ -48,7 +51,7 @@ const MISFITS_A_LINE: usize = 8;
 
 /// What encoding by longest matches needs of a vocabulary, shared by all threads.
 ///
-/// **Memory:** 0.5 MB, and for each token 70 bytes, 8 for each byte that it does not share with the start
+/// **Memory:** 0.6 MB, and for each token 70 bytes, 8 for each byte that it does not share with the start
 /// of another, and 80 to 160 for what does not fit after it.
 #[derive(Debug)]
 pub(super) struct Matches {
@@ -57,6 +60,7 @@ pub(super) struct Matches {
     misfits: Box<[Misfits]>,
     /// The class of each byte, by which [`Followers`] knows them.
     classes: [u8; 256],
+    borders: Borders,
 }
 
 /// What is looked up of a token, in one cache line.
@@ -89,7 +93,13 @@ impl Matches {
                 shorter: shorter[id.index()],
             };
         }
-        Some(Matches { longest, tokens: tokens.into(), misfits: misfits.into(), classes: order.classes() })
+        Some(Matches {
+            longest,
+            tokens: tokens.into(),
+            misfits: misfits.into(),
+            classes: order.classes(),
+            borders: Borders::new(vocabulary),
+        })
     }
 
     fn length(&self, token: u32) -> usize {

@@ -16,10 +16,14 @@ const TIE_RULES: [TieBreak; 5] =
 
 /// Vocabularies of all sizes, learned from several texts by any rule; some go on from the list of others.
 fn learned() -> impl Strategy<Value = Vocabulary> {
+    learned_from(text())
+}
+
+fn learned_from(text: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vocabulary> {
     let size = prop_oneof![0..20usize, 20..100usize, 100..400usize];
     let longest = prop_oneof![Just(None), (2..12usize).prop_map(Some)];
     let ties = proptest::sample::select(TIE_RULES.as_slice());
-    (vec(text(), 1..5), size, longest, ties, 0..=1usize).prop_map(|(texts, size, longest, ties, base)| {
+    (vec(text, 1..5), size, longest, ties, 0..=1usize).prop_map(|(texts, size, longest, ties, base)| {
         let config = TrainConfig {
             min_frequency: Count::ONE,
             max_token_bytes: longest,
@@ -52,6 +56,35 @@ fn texts(vocabulary: &Vocabulary) -> impl Strategy<Value = Vec<u8>> + use<> {
         spelled(tokens).prop_map(|tokens| tokens.concat()),
         runs.prop_map(move |runs| runs.into_iter().flat_map(run).collect()),
     ]
+}
+
+/// Texts of few characters of one to four bytes that have bytes in common, with some that are no UTF-8 between them.
+fn characters() -> impl Strategy<Value = Vec<u8>> {
+    const SPELLED: [&[u8]; 20] = [
+        b"a",
+        b" ",
+        "é".as_bytes(),
+        "©".as_bytes(),
+        "д".as_bytes(),
+        "ա".as_bytes(),
+        "\u{800}".as_bytes(),
+        "中".as_bytes(),
+        "丮".as_bytes(),
+        "阭".as_bytes(),
+        "国".as_bytes(),
+        "\u{ffff}".as_bytes(),
+        "가".as_bytes(),
+        "😀".as_bytes(),
+        b"\x80",
+        b"\xad",
+        b"\xe4",
+        b"\xe4\xb8",
+        b"\xe0\x80\x80",
+        b"\xc1\x81",
+    ];
+    // Mostly a few of them, so that pairs come again.
+    let few = vec(0..SPELLED.len(), 1..6).prop_flat_map(|few| vec(proptest::sample::select(few), 0..60));
+    few.prop_map(|text| text.into_iter().flat_map(|number| SPELLED[number]).copied().collect())
 }
 
 fn with_texts() -> impl Strategy<Value = (Vocabulary, Vec<Vec<u8>>)> {
@@ -113,6 +146,19 @@ proptest! {
             let bytes = |id| vocabulary.bytes(id).expect("in use");
             let alone = reference::merge_piece(&vocabulary, &[bytes(left), bytes(right)].concat()) == [left, right];
             prop_assert_eq!(matches.fit(left.get(), right.get()), alone, "{} {}", left, right);
+        }
+    }
+
+    #[test]
+    fn pieces_are_taken_apart_into_characters_exactly(
+        (vocabulary, texts) in learned_from(characters()).prop_flat_map(|vocabulary| (Just(vocabulary), vec(characters(), 1..4))),
+        begin in 0..4usize,
+    ) {
+        let (matches, mut scratch) = (matches(&vocabulary), Scratch::default());
+        for text in texts.iter().chain(&texts).filter(|text| text.len() > begin) {
+            let mut ids = vec![TokenId::new(7)];
+            scratch.encode_characters(&matches, &text[begin..], &mut ids);
+            prop_assert_eq!(&ids[1..], reference::encode_piece(&vocabulary, &text[begin..]));
         }
     }
 
