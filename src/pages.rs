@@ -71,14 +71,14 @@ fn tell<T>(spare: &mut [MaybeUninit<T>], advice: Advice) {
     let _ = (spare, advice);
 }
 
-/// Tells the processor that an item will be needed soon, if there is one at this place.
+/// Tells the processor that the item at this place will be needed soon. There need not be one.
 #[inline]
 pub(crate) fn fetch<T>(items: &[T], at: usize) {
     #[cfg(target_arch = "x86_64")]
-    if let Some(item) = items.get(at) {
+    {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint, which reads nothing, about a place that is valid besides.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(item).cast()) };
+        // SAFETY: a hint, which reads nothing, and does nothing where there is no memory.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(items.as_ptr().wrapping_add(at).cast()) };
     }
 }
 

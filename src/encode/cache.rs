@@ -46,6 +46,12 @@ impl Seed {
     }
 }
 
+/// A piece, and the line of the cache that it may stand in.
+pub(super) type Lookup = (ShortPiece, usize);
+
+/// What is looked up for a piece that is too long for the cache.
+pub(super) const NOT_SHORT: Lookup = (ShortPiece::NONE, 0);
+
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 struct Line([Slot; 2]);
@@ -160,10 +166,38 @@ impl Cache {
         place64(piece.hash() >> self.shift)
     }
 
-    /// Asks for a line ahead of its use.
-    #[inline(always)]
-    pub(super) fn fetch(&self, line: usize) {
-        pages::fetch(&self.lines, line);
+    /// Finds the lines of pieces, which end at these places of a text, and asks for them. Not part of its caller, so
+    /// that all it needs stays in registers.
+    #[inline(never)]
+    pub(super) fn look_up(&self, text: &[u8], mut start: usize, ends: &[u32], lookups: &mut [Lookup]) {
+        let (lines, shift) = (&self.lines[..], self.shift);
+        for (lookup, &end) in lookups.iter_mut().zip(ends) {
+            let end = place(end);
+            *lookup = if end - start <= SHORT {
+                let piece = ShortPiece::within(text, start, end - start);
+                let line = place64(piece.hash() >> shift);
+                pages::fetch(lines, line);
+                (piece, line)
+            } else {
+                NOT_SHORT
+            };
+            start = end;
+        }
+    }
+
+    /// Writes down the tokens of pieces one after the other, up to the first that is not known at a glance. Says how
+    /// many pieces and how many tokens.
+    #[inline(never)]
+    pub(super) fn get_many(&mut self, lookups: &[Lookup], room: &mut [TokenId]) -> (usize, usize) {
+        let mut known = 0;
+        for (number, &(piece, line)) in lookups.iter().enumerate() {
+            let tokens = room[known..].first_chunk_mut().expect("there is room for so many pieces");
+            match self.get(piece, line, tokens) {
+                0 => return (number, known),
+                number => known += number,
+            }
+        }
+        (lookups.len(), known)
     }
 
     /// Writes down the tokens of a piece, if they are remembered in this line, which is the piece's, and are few.

@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use super::cache::{self, Cache};
+use super::cache::{self, Cache, Lookup, NOT_SHORT};
 use super::draft::{self, Draft, PIECES};
 use super::encoder::Encoder;
 use super::fault::Fault;
@@ -58,12 +58,6 @@ pub(super) struct Memory {
     /// Of the last document that was not appended to others.
     ids: Vec<TokenId>,
 }
-
-/// A piece, and the line of the cache that it may stand in.
-type Lookup = (ShortPiece, usize);
-
-/// What is looked up for a piece that is too long for the cache.
-const NOT_SHORT: Lookup = (ShortPiece::NONE, 0);
 
 /// How many pieces were new, of so many. Those of late count most.
 #[derive(Debug, Default)]
@@ -263,47 +257,35 @@ impl<'e> Worker<'e> {
 
     /// Finds where at most [`PIECES`] pieces stand in the cache, if they do, and asks for these lines: before
     /// the first of them is looked at.
-    fn look_up(&mut self, text: &[u8], mut start: usize, ends: &[u32], lookups: &mut [Lookup]) {
+    fn look_up(&mut self, text: &[u8], start: usize, ends: &[u32], lookups: &mut [Lookup]) {
         let Memory { cache, novelty, .. } = &mut self.memory;
         cache.make_room(&self.encoder.seeds);
         novelty.count(ends.len());
-        for (lookup, &end) in lookups.iter_mut().zip(ends) {
-            let end = place(end);
-            *lookup = NOT_SHORT;
-            if end - start <= SHORT {
-                let piece = ShortPiece::within(text, start, end - start);
-                *lookup = (piece, cache.line(piece));
-                cache.fetch(lookup.1);
-            }
-            start = end;
-        }
+        cache.look_up(text, start, ends, lookups);
     }
 
     /// Encodes pieces that were looked up, and gives the place where the last ends.
     fn some_pieces<'t>(
         &mut self,
         text: &'t [u8],
-        mut start: usize,
+        start: usize,
         ends: &[u32],
         lookups: &[Lookup],
         draft: &mut Draft<'t>,
     ) -> Result<usize> {
-        let (mut room, mut known) = draft.room();
-        for (&(piece, line), &end) in lookups.iter().zip(ends) {
-            let end = place(end);
-            let tokens = room[known..].first_chunk_mut().expect("there is room for so many pieces");
-            match self.memory.cache.get(piece, line, tokens) {
-                0 => {
-                    draft.set_known(known);
-                    self.new_piece(&text[start..end], (piece, line), draft)?;
-                    (room, known) = draft.room();
-                }
-                number => known += number,
+        let (mut done, mut start) = (0, start);
+        loop {
+            let (room, known) = draft.room();
+            let (found, tokens) = self.memory.cache.get_many(&lookups[done..ends.len()], &mut room[known..]);
+            draft.set_known(known + tokens);
+            done += found;
+            if done > 0 {
+                start = place(ends[done - 1]);
             }
-            start = end;
+            let Some(&end) = ends.get(done) else { return Ok(start) };
+            self.new_piece(&text[start..place(end)], lookups[done], draft)?;
+            done += 1;
         }
-        draft.set_known(known);
-        Ok(start)
     }
 
     /// Encodes a piece that was not found at a glance: now, or with others if it would wait for memory again and again.
