@@ -41,7 +41,7 @@ impl TokenBatch {
         self.ends.is_empty()
     }
 
-    /// The rows in order; `None` is a null row. Ids of two bytes are copied.
+    /// The rows in order; `None` is a null row. Ids of two bytes, and joined ones, are copied.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<Cow<'_, [TokenId]>>> {
         self.spans().map(|span| span.map(|span| self.ids.slice(span)))
     }

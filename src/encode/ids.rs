@@ -6,30 +6,48 @@ use crate::units::TokenId;
 
 /// Token ids, in two bytes each or in four.
 ///
-/// Two of these are equal if they hold the same ids, however wide.
+/// Two of these are equal if they hold the same ids, however wide and however joined.
 #[derive(Clone, Debug)]
 pub enum TokenIds {
     /// Ids below 2¹⁶.
     Narrow(Vec<u16>),
     /// Any ids.
     Wide(Vec<TokenId>),
+    /// Those of a long document, in the parts in which it was encoded, one at least. A part is not joined itself.
+    Joined(Vec<TokenIds>),
 }
 
 impl TokenIds {
     /// None yet, with room for so many that are below `limit`.
     pub(super) fn with_capacity(room: usize, limit: usize) -> TokenIds {
         if limit <= 1 << u16::BITS {
-            TokenIds::Narrow(pages::with_capacity(room))
+            TokenIds::Narrow(Vec::with_capacity(room))
         } else {
-            TokenIds::Wide(pages::with_capacity(room))
+            TokenIds::Wide(Vec::with_capacity(room))
         }
     }
 
     /// None yet, as wide as these and with room for as many.
     pub(crate) fn room_for_as_many(&self) -> TokenIds {
+        match self.parts().iter().all(|part| matches!(part, TokenIds::Narrow(_))) {
+            true => TokenIds::Narrow(Vec::with_capacity(self.len())),
+            false => TokenIds::Wide(Vec::with_capacity(self.len())),
+        }
+    }
+
+    /// They as parts, each of them narrow or wide.
+    pub(crate) fn parts(&self) -> &[TokenIds] {
         match self {
-            TokenIds::Narrow(ids) => TokenIds::Narrow(Vec::with_capacity(ids.len())),
-            TokenIds::Wide(ids) => TokenIds::Wide(Vec::with_capacity(ids.len())),
+            TokenIds::Joined(parts) => parts,
+            one => std::slice::from_ref(one),
+        }
+    }
+
+    /// The part that more ids are appended to.
+    fn last(&mut self) -> &mut TokenIds {
+        match self {
+            TokenIds::Joined(parts) => parts.last_mut().expect("there is one at least"),
+            one => one,
         }
     }
 
@@ -38,6 +56,7 @@ impl TokenIds {
         match self {
             TokenIds::Narrow(ids) => ids.len(),
             TokenIds::Wide(ids) => ids.len(),
+            TokenIds::Joined(parts) => parts.iter().map(TokenIds::len).sum(),
         }
     }
 
@@ -48,29 +67,42 @@ impl TokenIds {
 
     /// The ids in order.
     pub fn iter(&self) -> impl Iterator<Item = TokenId> {
-        let (narrow, wide): (&[u16], &[TokenId]) = match self {
-            TokenIds::Narrow(ids) => (ids, &[]),
-            TokenIds::Wide(ids) => (&[], ids),
-        };
-        narrow.iter().copied().map(widened).chain(wide.iter().copied())
+        self.parts().iter().flat_map(|part| {
+            let (narrow, wide): (&[u16], &[TokenId]) = match part {
+                TokenIds::Narrow(ids) => (ids, &[]),
+                TokenIds::Wide(ids) => (&[], ids),
+                TokenIds::Joined(_) => unreachable!("a part is not joined itself"),
+            };
+            narrow.iter().copied().map(widened).chain(wide.iter().copied())
+        })
     }
 
-    /// Some of the ids; copied, if they have to be widened.
+    /// Some of the ids; copied, if they have to be widened or joined.
     ///
     /// # Panics
     /// There are not so many.
     pub fn slice(&self, range: Range<usize>) -> Cow<'_, [TokenId]> {
-        match self {
-            TokenIds::Narrow(ids) => ids[range].iter().copied().map(widened).collect(),
-            TokenIds::Wide(ids) => Cow::Borrowed(&ids[range]),
+        if let TokenIds::Wide(ids) = self {
+            return Cow::Borrowed(&ids[range]);
         }
+        let mut some = TokenIds::Wide(Vec::with_capacity(range.len()));
+        some.extend(self, range);
+        Cow::Owned(some.into_wide())
     }
 
-    /// All of them, copied if they have to be widened.
+    /// All of them, copied if they have to be widened or joined. Each part is given back once it is copied.
     pub(crate) fn into_wide(self) -> Vec<TokenId> {
+        let length = self.len();
         match self {
             TokenIds::Narrow(ids) => ids.into_iter().map(widened).collect(),
             TokenIds::Wide(ids) => ids,
+            TokenIds::Joined(parts) => {
+                let mut all = TokenIds::Wide(Vec::with_capacity(length));
+                for part in parts {
+                    all.extend(&part, 0..part.len());
+                }
+                all.into_wide()
+            }
         }
     }
 
@@ -81,7 +113,8 @@ impl TokenIds {
 
     /// Appends ids.
     pub(super) fn extend_from_slice(&mut self, more: &[TokenId]) {
-        let TokenIds::Narrow(ids) = self else { return self.wide().extend_from_slice(more) };
+        let last = self.last();
+        let TokenIds::Narrow(ids) = last else { return last.wide().extend_from_slice(more) };
         let (before, mut all_bits) = (ids.len(), 0);
         ids.extend(more.iter().map(|id| {
             all_bits |= id.get();
@@ -89,7 +122,7 @@ impl TokenIds {
         }));
         if all_bits > u32::from(u16::MAX) {
             ids.truncate(before);
-            self.wide().extend_from_slice(more);
+            last.wide().extend_from_slice(more);
         }
     }
 
@@ -98,31 +131,50 @@ impl TokenIds {
     /// # Panics
     /// There are not so many.
     pub(crate) fn extend(&mut self, other: &TokenIds, range: Range<usize>) {
-        match (&mut *self, other) {
+        match (self.last(), other) {
             (TokenIds::Narrow(ids), TokenIds::Narrow(more)) => ids.extend_from_slice(&more[range]),
             (TokenIds::Wide(ids), TokenIds::Narrow(more)) => {
                 ids.extend(more[range].iter().copied().map(widened));
             }
-            (_, TokenIds::Wide(more)) => self.extend_from_slice(&more[range]),
+            (last, TokenIds::Wide(more)) => last.extend_from_slice(&more[range]),
+            (last, TokenIds::Joined(parts)) => {
+                let mut start = 0;
+                for part in parts {
+                    let within = |at: usize| at.saturating_sub(start).min(part.len());
+                    last.extend(part, within(range.start)..within(range.end));
+                    start += part.len();
+                }
+                assert!(range.end <= start, "there are {start} ids");
+            }
+            (TokenIds::Joined(_), _) => unreachable!("a part is not joined itself"),
+        }
+    }
+
+    /// Appends a part without copying it. It must not be joined itself.
+    pub(super) fn join(&mut self, next: TokenIds) {
+        match self {
+            TokenIds::Joined(parts) => parts.push(next),
+            one => *one = TokenIds::Joined(vec![std::mem::take(one), next]),
         }
     }
 
     /// Asks for the memory of so many more, if there is room for them.
     pub(super) fn populate(&mut self, more: usize) {
-        match self {
+        match self.last() {
             TokenIds::Narrow(ids) => pages::populate(ids, more),
             TokenIds::Wide(ids) => pages::populate(ids, more),
+            TokenIds::Joined(_) => unreachable!("a part is not joined itself"),
         }
     }
 
-    /// The ids, which are wide from now on.
+    /// The ids of a part, which are wide from now on.
     fn wide(&mut self) -> &mut Vec<TokenId> {
         if let TokenIds::Narrow(ids) = self {
             *self = TokenIds::Wide(ids.iter().copied().map(widened).collect());
         }
         match self {
             TokenIds::Wide(ids) => ids,
-            TokenIds::Narrow(_) => unreachable!("they were widened"),
+            _ => unreachable!("a part is not joined itself, and was widened"),
         }
     }
 }
@@ -174,6 +226,32 @@ mod tests {
         assert!(matches!(ids(&[1, 65_536, 2]), TokenIds::Wide(found) if found == wide));
         assert!(matches!(TokenIds::with_capacity(3, 65_536), TokenIds::Narrow(_)));
         assert!(matches!(TokenIds::with_capacity(3, 65_537), TokenIds::Wide(_)));
+    }
+
+    #[test]
+    fn joined_ids_are_those_of_all_parts() {
+        let parts = [ids(&[1, 2, 3]), ids(&[]), ids(&[4, 70_000]), ids(&[5])];
+        let mut joined = TokenIds::default();
+        parts.iter().for_each(|part| joined.join(part.clone()));
+        joined.push(TokenId::new(80_000));
+        let all = ids(&[1, 2, 3, 4, 70_000, 5, 80_000]);
+        assert_eq!((joined.len(), &joined), (7, &all));
+        for (start, end) in (0..=7).flat_map(|start| (start..=7).map(move |end| (start, end))) {
+            assert_eq!(joined.slice(start..end), all.slice(start..end));
+            let (mut more, mut expected) = (ids(&[9]), ids(&[9]));
+            more.extend(&joined, start..end);
+            expected.extend(&all, start..end);
+            assert_eq!(more, expected);
+        }
+        assert!(matches!(joined.room_for_as_many(), TokenIds::Wide(_)));
+        joined.extend(&parts[0], 1..3);
+        assert_eq!(joined.into_wide(), ids(&[1, 2, 3, 4, 70_000, 5, 80_000, 2, 3]).into_wide());
+    }
+
+    #[test]
+    #[should_panic(expected = "there are 3 ids")]
+    fn no_more_ids_are_taken_than_there_are() {
+        ids(&[]).extend(&TokenIds::Joined(vec![ids(&[1]), ids(&[2, 3])]), 1..4);
     }
 
     #[test]

@@ -110,7 +110,7 @@ impl<'e> Joiner<'e> {
     pub(super) fn push(&mut self, text: &[u8], start: usize, next: Stretched) {
         let joined = match (self.joined.take(), next) {
             (Some(Stretched::Ids(mut ids)), Stretched::Ids(next)) => {
-                ids.extend(&next, 0..next.len());
+                ids.join(next);
                 Stretched::Ids(ids)
             }
             (Some(Stretched::Path(mut path)), Stretched::Path(next)) => {

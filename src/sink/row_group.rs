@@ -135,8 +135,11 @@ fn check_lengths(batch: &TokenBatch) -> Result<()> {
 }
 
 fn check_ids(ids: &TokenIds) -> Result<()> {
-    let TokenIds::Wide(ids) = ids else { return Ok(()) };
-    let greatest = ids.iter().max().map_or(0, |id| id.get());
+    let greatest = |part: &TokenIds| match part {
+        TokenIds::Wide(ids) => ids.iter().max().map_or(0, |id| id.get()),
+        _ => 0,
+    };
+    let greatest = ids.parts().iter().map(greatest).max().unwrap_or_default();
     match i32::try_from(greatest) {
         Ok(_) => Ok(()),
         Err(_) => Err(Error::new(ErrorKind::Failed, Fault::IdTooLarge { id: greatest })),
