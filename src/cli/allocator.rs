@@ -2,12 +2,12 @@
 
 #![expect(unsafe_code, reason = "the allocator is told by a function of the C library")]
 
-/// So many cores share a heap. Large blocks are allocated, a few a batch, so that threads hardly wait for each other.
+/// So many cores share a heap. What threads allocate is large blocks, a few a batch: they hardly wait for each other.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const CORES_A_HEAP: usize = 4;
 
 /// Keeps freed memory, up to 64 MB of it, for what comes next, instead of giving it back to the system at once;
-/// and lets threads share it, instead of a heap for each.
+/// and has a heap for every four cores of the machine, instead of one a thread, so that threads use what others gave back.
 ///
 /// Stages take up and free some megabytes one after the other, and what a learning of milliseconds waits for is
 /// mostly memory that it touches for the first time.

@@ -27,7 +27,7 @@ impl TokenIds {
         }
     }
 
-    /// None yet, as wide as these and with room for as many.
+    /// None yet, wide if any of these are, and with room for as many.
     pub(crate) fn room_for_as_many(&self) -> TokenIds {
         match self.parts().iter().all(|part| matches!(part, TokenIds::Narrow(_))) {
             true => TokenIds::Narrow(Vec::with_capacity(self.len())),
@@ -85,23 +85,21 @@ impl TokenIds {
         if let TokenIds::Wide(ids) = self {
             return Cow::Borrowed(&ids[range]);
         }
-        let mut some = TokenIds::Wide(Vec::with_capacity(range.len()));
+        let mut some = TokenIds::Wide(Vec::new());
         some.extend(self, range);
         Cow::Owned(some.into_wide())
     }
 
-    /// All of them, copied if they have to be widened or joined. Each part is given back once it is copied.
+    /// All of them, copied if they have to be widened or joined.
     pub(crate) fn into_wide(self) -> Vec<TokenId> {
         let length = self.len();
         match self {
             TokenIds::Narrow(ids) => ids.into_iter().map(widened).collect(),
             TokenIds::Wide(ids) => ids,
             TokenIds::Joined(parts) => {
-                let mut all = TokenIds::Wide(Vec::with_capacity(length));
-                for part in parts {
-                    all.extend(&part, 0..part.len());
-                }
-                all.into_wide()
+                let mut all = Vec::with_capacity(length);
+                parts.into_iter().for_each(|part| all.extend(part.into_wide()));
+                all
             }
         }
     }

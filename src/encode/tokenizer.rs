@@ -168,7 +168,7 @@ impl Tokenizer {
         for (range, stretched) in ranges.iter().zip(encoded) {
             joiner.push(text, range.start, stretched?);
         }
-        Ok(joiner.end().iter().map(TokenId::get).collect())
+        Ok(joiner.end().into_wide().into_iter().map(TokenId::get).collect())
     }
 
     /// How many token ids a text has, without keeping them.

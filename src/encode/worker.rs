@@ -33,7 +33,8 @@ const KEPT_IDS: usize = 1 << 20;
 
 /// One thread's encoder: the shared one, and scratch memory of its own.
 ///
-/// **Memory:** at most 8 MiB for pieces met before, 0.5 MiB for characters, 0.2 MiB for new pieces (0.7 if these are long), and what the
+/// **Memory:** at most 8 MiB for pieces met before, 0.5 MiB for characters, 0.2 MiB for new pieces (0.7 if these are
+/// long), and what the
 /// longest result of [`encode`](Worker::encode) took. While a long piece is encoded, 8 bytes for each of its tokens,
 /// and where it is merged 7 bytes for each of its bytes (12 at worst); up to 52 MiB of that are kept for the next.
 pub struct Worker<'e> {
@@ -268,12 +269,12 @@ impl<'e> Worker<'e> {
     fn some_pieces<'t>(
         &mut self,
         text: &'t [u8],
-        start: usize,
+        mut start: usize,
         ends: &[u32],
         lookups: &[Lookup],
         draft: &mut Draft<'t>,
     ) -> Result<usize> {
-        let (mut done, mut start) = (0, start);
+        let mut done = 0;
         loop {
             let (room, known) = draft.room();
             let (found, tokens) = self.memory.cache.get_many(&lookups[done..ends.len()], &mut room[known..]);

@@ -63,7 +63,8 @@ pub(super) struct Columns {
 
 /// Encodes and compresses a row group; the bytes depend on its rows alone.
 ///
-/// **Memory:** the compressed columns, and for a stretch of rows 4 bytes an id for levels, 4 more where ids are widened.
+/// **Memory:** the compressed columns, and for a stretch of rows 4 bytes an id for levels, 4 more where ids are widened; for a
+/// row that was encoded in parts 4 bytes an id beside them.
 pub(super) fn encode(
     mut group: RowGroup,
     shape: &FileShape,
@@ -140,7 +141,7 @@ impl Ids {
     fn new(ids: TokenIds) -> Ids {
         match ids {
             TokenIds::Narrow(ids) if ids.len() <= GROUP_IDS => Ids::Narrow(ids),
-            // Those of one huge row exist once: here, as all of them are written at a time.
+            // Those of one huge row are written all at a time.
             ids => Ids::Signed(ids.into_wide().into_iter().map(|id| id.get().cast_signed()).collect()),
         }
     }

@@ -8,7 +8,7 @@ use super::row_group::RowGroup;
 use super::schema::OutputFormat;
 use crate::encode::TokenIds;
 use crate::error::{Error, Result};
-use crate::units::amount;
+use crate::units::{amount, place64};
 
 /// How Megatron-LM's index files begin, and their version.
 pub(super) const MEGATRON_MAGIC: &[u8; 9] = b"MMIDIDX\0\0";
@@ -54,11 +54,17 @@ pub(super) struct FlatGroup {
 impl FlatGroup {
     pub(super) fn new(group: &RowGroup, width: IdWidth) -> FlatGroup {
         let narrow = |id: u32| u16::try_from(id).expect("the width is chosen by the greatest id");
-        let ids = match (group.ids(), width) {
-            (TokenIds::Narrow(ids), IdWidth::Two) => ids.iter().flat_map(|id| id.to_le_bytes()).collect(),
-            (ids, IdWidth::Two) => ids.iter().flat_map(|id| narrow(id.get()).to_le_bytes()).collect(),
-            (ids, IdWidth::Four) => ids.iter().flat_map(|id| id.get().to_le_bytes()).collect(),
-        };
+        let mut ids = Vec::with_capacity(group.ids().len() * place64(width.bytes()));
+        for part in group.ids().parts() {
+            let wide = || part.slice(0..part.len());
+            match (part, width) {
+                (TokenIds::Narrow(part), IdWidth::Two) => {
+                    ids.extend(part.iter().flat_map(|id| id.to_le_bytes()));
+                }
+                (_, IdWidth::Two) => ids.extend(wide().iter().flat_map(|id| narrow(id.get()).to_le_bytes())),
+                (_, IdWidth::Four) => ids.extend(wide().iter().flat_map(|id| id.get().to_le_bytes())),
+            }
+        }
         let length = |span: Option<std::ops::Range<usize>>| {
             span.map_or(0, |ids| u32::try_from(ids.len()).expect("checked when the row came"))
         };

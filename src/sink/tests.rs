@@ -23,11 +23,20 @@ use crate::units::{TokenId, amount};
 /// A row: its ids, or null.
 pub(super) type Row = Option<Vec<u32>>;
 
-/// A batch of the rows of unit 0, each with as many bytes of text as ids. Ids of an odd number of rows are wide, as
-/// those of long documents are.
+/// A batch of the rows of unit 0, each with as many bytes of text as ids. By the number of rows, ids are
+/// narrow where they can be, wide, or joined as those of long documents are.
 pub(super) fn batch(rows: &[Row]) -> TokenBatch {
     let ids = rows.iter().flatten().flatten().copied().map(TokenId::new);
-    let ids = if rows.len() % 2 == 1 { TokenIds::Wide(ids.collect()) } else { ids.collect() };
+    let ids = match rows.len() % 3 {
+        0 => ids.collect(),
+        1 => {
+            let ids: Vec<TokenId> = ids.collect();
+            let (first, second) = ids.split_at(ids.len() / 3);
+            let parts = [first, &[], second].map(|part| part.iter().copied().collect());
+            TokenIds::Joined(parts.into())
+        }
+        _ => TokenIds::Wide(ids.collect()),
+    };
     let lengths: Vec<u64> = rows.iter().map(|row| amount(row.as_ref().map_or(0, Vec::len))).collect();
     let ends = rows.iter().scan(0, |end, row| {
         *end += row.as_ref().map_or(0, Vec::len);

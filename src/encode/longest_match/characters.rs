@@ -16,7 +16,7 @@ const IDS_AT: usize = 4;
 const PAIR_BITS: u32 = 18;
 
 /// A character of at most [`MOST_BYTES`] by its number, which is below [`CHARACTERS`]. In text that is no UTF-8 also
-/// bytes that look like one.
+/// surrogates, and other bytes that look like one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Character(usize);
 
@@ -106,6 +106,12 @@ impl Part {
         }
     }
 
+    /// Those that end so, if it is the last byte or the last two; and some that cannot be.
+    fn characters(self) -> impl Iterator<Item = usize> {
+        let known_bits = if self.0 < 2 * CHARACTERS { 12 } else { 6 };
+        (self.0 % CHARACTERS..CHARACTERS).step_by(1 << known_bits)
+    }
+
     fn is_whole(self) -> bool {
         self.0 < CHARACTERS
     }
@@ -161,10 +167,7 @@ impl Borders {
             (true, true) => {}
             (true, false) => set(lefts, left.0),
             (false, true) => set(rights, right.0),
-            (false, false) => {
-                let ends_so = |&one: &usize| Character(one).ends().any(|end| end == left);
-                (0..CHARACTERS).filter(ends_so).for_each(|one| set(lefts, one));
-            }
+            (false, false) => left.characters().for_each(|one| set(lefts, one)),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::units::TokenId;
 /// The observer is asked whether to stop after so many bytes.
 const WINDOW: usize = 1 << 18;
 
-/// The scratch memory of one thread.
+/// The scratch memory of one thread, for one vocabulary.
 ///
 /// **Memory:** 0.5 MiB once there were pieces to be taken apart into characters; while hard text is encoded up to 40
 /// bytes for each of 262 144 places.

@@ -17,10 +17,13 @@
 //!
 //! So an encoding is found from left to right: of the tokens that the text goes on with, the longest that
 //! fits the one before. The tokens so far are then the encoding of the text so far. Where none fits, the
-//! last token is given back and a shorter one takes its place. Where no token has the bytes on both sides of a place,
-//! what stands before and behind it are encoded each on its own, and a character alone is looked up. And two encodings, begun at different
+//! last token is given back and a shorter one takes its place. And two encodings, begun at different
 //! places, are the same from the first place on where the same token ends in both; so a text can be
 //! encoded by several threads.
+//!
+//! What merges make of the bytes around a place is a token. So where none spans the border between two characters, what
+//! stands before and behind it is encoded each on its own: new pieces of other scripts than the Latin are taken apart
+//! so, and a character that then stands alone is looked up.
 
 mod longest;
 mod follow;
