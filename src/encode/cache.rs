@@ -170,13 +170,12 @@ impl Cache {
     /// that all it needs stays in registers.
     #[inline(never)]
     pub(super) fn look_up(&self, text: &[u8], mut start: usize, ends: &[u32], lookups: &mut [Lookup]) {
-        let (lines, shift) = (&self.lines[..], self.shift);
         for (lookup, &end) in lookups.iter_mut().zip(ends) {
             let end = place(end);
             *lookup = if end - start <= SHORT {
                 let piece = ShortPiece::within(text, start, end - start);
-                let line = place64(piece.hash() >> shift);
-                pages::fetch(lines, line);
+                let line = self.line(piece);
+                pages::fetch(&self.lines, line);
                 (piece, line)
             } else {
                 NOT_SHORT

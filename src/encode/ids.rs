@@ -13,9 +13,13 @@ pub enum TokenIds {
     Narrow(Vec<u16>),
     /// Any ids.
     Wide(Vec<TokenId>),
-    /// Those of a long document, in the parts in which it was encoded, one at least. A part is not joined itself.
-    Joined(Vec<TokenIds>),
+    /// Those of a long document, in the parts in which it was encoded.
+    Joined(Parts),
 }
+
+/// Parts of [`TokenIds`], one at least, none of them joined itself.
+#[derive(Clone, Debug)]
+pub struct Parts(Vec<TokenIds>);
 
 impl TokenIds {
     /// None yet, with room for so many that are below `limit`.
@@ -38,7 +42,7 @@ impl TokenIds {
     /// They as parts, each of them narrow or wide.
     pub(crate) fn parts(&self) -> &[TokenIds] {
         match self {
-            TokenIds::Joined(parts) => parts,
+            TokenIds::Joined(Parts(parts)) => parts,
             one => std::slice::from_ref(one),
         }
     }
@@ -46,7 +50,7 @@ impl TokenIds {
     /// The part that more ids are appended to.
     fn last(&mut self) -> &mut TokenIds {
         match self {
-            TokenIds::Joined(parts) => parts.last_mut().expect("there is one at least"),
+            TokenIds::Joined(Parts(parts)) => parts.last_mut().expect("there is one at least"),
             one => one,
         }
     }
@@ -56,7 +60,7 @@ impl TokenIds {
         match self {
             TokenIds::Narrow(ids) => ids.len(),
             TokenIds::Wide(ids) => ids.len(),
-            TokenIds::Joined(parts) => parts.iter().map(TokenIds::len).sum(),
+            TokenIds::Joined(Parts(parts)) => parts.iter().map(TokenIds::len).sum(),
         }
     }
 
@@ -96,7 +100,7 @@ impl TokenIds {
         match self {
             TokenIds::Narrow(ids) => ids.into_iter().map(widened).collect(),
             TokenIds::Wide(ids) => ids,
-            TokenIds::Joined(parts) => {
+            TokenIds::Joined(Parts(parts)) => {
                 let mut all = Vec::with_capacity(length);
                 parts.into_iter().for_each(|part| all.extend(part.into_wide()));
                 all
@@ -135,7 +139,7 @@ impl TokenIds {
                 ids.extend(more[range].iter().copied().map(widened));
             }
             (last, TokenIds::Wide(more)) => last.extend_from_slice(&more[range]),
-            (last, TokenIds::Joined(parts)) => {
+            (last, TokenIds::Joined(Parts(parts))) => {
                 let mut start = 0;
                 for part in parts {
                     let within = |at: usize| at.saturating_sub(start).min(part.len());
@@ -149,10 +153,10 @@ impl TokenIds {
     }
 
     /// Appends a part without copying it. It must not be joined itself.
-    pub(super) fn join(&mut self, next: TokenIds) {
+    pub(crate) fn join(&mut self, next: TokenIds) {
         match self {
-            TokenIds::Joined(parts) => parts.push(next),
-            one => *one = TokenIds::Joined(vec![std::mem::take(one), next]),
+            TokenIds::Joined(Parts(parts)) => parts.push(next),
+            one => *one = TokenIds::Joined(Parts(vec![std::mem::take(one), next])),
         }
     }
 
@@ -249,7 +253,9 @@ mod tests {
     #[test]
     #[should_panic(expected = "there are 3 ids")]
     fn no_more_ids_are_taken_than_there_are() {
-        ids(&[]).extend(&TokenIds::Joined(vec![ids(&[1]), ids(&[2, 3])]), 1..4);
+        let mut joined = ids(&[1]);
+        joined.join(ids(&[2, 3]));
+        ids(&[]).extend(&joined, 1..4);
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub use batch::TokenBatch;
 pub use batches::{EncodeFacts, encode_batches};
 pub use config::{EncodeConfig, SpecialPolicy};
 pub use encoder::Encoder;
-pub use ids::TokenIds;
+pub use ids::{Parts, TokenIds};
 pub use method::Method;
 pub use stream::DecodeStream;
 pub use tokenizer::Tokenizer;

@@ -33,10 +33,10 @@ const KEPT_IDS: usize = 1 << 20;
 
 /// One thread's encoder: the shared one, and scratch memory of its own.
 ///
-/// **Memory:** at most 8 MiB for pieces met before, 0.5 MiB for characters, 0.2 MiB for new pieces (0.7 if these are
-/// long), and what the
-/// longest result of [`encode`](Worker::encode) took. While a long piece is encoded, 8 bytes for each of its tokens,
-/// and where it is merged 7 bytes for each of its bytes (12 at worst); up to 52 MiB of that are kept for the next.
+/// **Memory:** at most 8 MiB for pieces met before, 0.5 MiB for characters, 0.2 MiB for new pieces (0.7 if these
+/// are long), and what the longest result of [`encode`](Worker::encode) took. While a long piece is encoded, 8
+/// bytes for each of its tokens, and where it is merged 7 bytes for each of its bytes (12 at worst); up to 52 MiB
+/// of that are kept for the next.
 pub struct Worker<'e> {
     encoder: &'e Encoder,
     observer: &'e dyn Observer,
@@ -289,7 +289,8 @@ impl<'e> Worker<'e> {
         }
     }
 
-    /// Encodes a piece that was not found at a glance: now, or with others if it would wait for memory again and again.
+    /// Encodes a piece that was not found at a glance: now, or with others if it would wait for memory again
+    /// and again.
     #[inline(never)]
     fn new_piece<'t>(&mut self, piece: &'t [u8], lookup: Lookup, draft: &mut Draft<'t>) -> Result<()> {
         if let Some((tokens, number)) = self.memory.cache.get_packed(lookup.0, lookup.1) {

@@ -63,8 +63,8 @@ pub(super) struct Columns {
 
 /// Encodes and compresses a row group; the bytes depend on its rows alone.
 ///
-/// **Memory:** the compressed columns, and for a stretch of rows 4 bytes an id for levels, 4 more where ids are widened; for a
-/// row that was encoded in parts 4 bytes an id beside them.
+/// **Memory:** the compressed columns, and for a stretch of rows 4 bytes an id for levels, 4 more where ids are
+/// widened; for a row that was encoded in parts 4 bytes an id beside them.
 pub(super) fn encode(
     mut group: RowGroup,
     shape: &FileShape,

@@ -32,8 +32,10 @@ pub(super) fn batch(rows: &[Row]) -> TokenBatch {
         1 => {
             let ids: Vec<TokenId> = ids.collect();
             let (first, second) = ids.split_at(ids.len() / 3);
-            let parts = [first, &[], second].map(|part| part.iter().copied().collect());
-            TokenIds::Joined(parts.into())
+            let mut joined: TokenIds = first.iter().copied().collect();
+            joined.join(TokenIds::default());
+            joined.join(second.iter().copied().collect());
+            joined
         }
         _ => TokenIds::Wide(ids.collect()),
     };
