@@ -1,6 +1,6 @@
 use std::io::{self, Read};
 use std::mem;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arrow_buffer::Buffer;
 use bytes::Bytes;
@@ -12,20 +12,24 @@ const FIRST: usize = 64 << 10;
 const GROWTH: usize = 4;
 
 /// Blocks of memory for text, which are used again when nobody has them any more: memory that is new
-/// costs more than reading does.
-#[derive(Clone)]
+/// costs more than reading does. Once there is nobody to take a block, each is freed when it is dropped.
 pub(super) struct Blocks {
     /// The most that a block has.
     bytes: usize,
-    free: Arc<Mutex<Vec<Vec<u8>>>>,
+    free: Arc<Free>,
 }
+
+/// The memory of blocks that were dropped.
+type Free = Mutex<Vec<Vec<u8>>>;
 
 /// A block that is being filled, or has been.
 pub(super) struct Block {
     /// All of it, also what has not been filled.
     memory: Vec<u8>,
     filled: usize,
-    home: Blocks,
+    /// The most that it has.
+    bytes: usize,
+    home: Weak<Free>,
 }
 
 impl Blocks {
@@ -37,7 +41,12 @@ impl Blocks {
     /// An empty block.
     pub(super) fn take(&self) -> Block {
         let memory = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        Block { memory: memory.unwrap_or_default(), filled: 0, home: self.clone() }
+        Block {
+            memory: memory.unwrap_or_default(),
+            filled: 0,
+            bytes: self.bytes,
+            home: Arc::downgrade(&self.free),
+        }
     }
 
     /// A block that begins with this text.
@@ -60,12 +69,12 @@ impl Block {
 
     /// Reads until it is full, or the end: then it gives `false`.
     pub(super) fn fill(&mut self, from: &mut dyn Read) -> io::Result<bool> {
-        while self.filled < self.home.bytes {
+        while self.filled < self.bytes {
             if self.filled == self.memory.len() {
-                let length = (self.filled * GROWTH).clamp(FIRST, self.home.bytes.max(FIRST));
+                let length = (self.filled * GROWTH).clamp(FIRST, self.bytes.max(FIRST));
                 self.memory.resize(length, 0);
             }
-            let end = self.memory.len().min(self.home.bytes);
+            let end = self.memory.len().min(self.bytes);
             match from.read(&mut self.memory[self.filled..end]) {
                 Ok(0) => return Ok(false),
                 Ok(read) => self.filled += read,
@@ -85,8 +94,10 @@ impl AsRef<[u8]> for Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        let memory = mem::take(&mut self.memory);
-        self.home.free.lock().unwrap_or_else(PoisonError::into_inner).push(memory);
+        if let Some(free) = self.home.upgrade() {
+            let memory = mem::take(&mut self.memory);
+            free.lock().unwrap_or_else(PoisonError::into_inner).push(memory);
+        }
     }
 }
 
