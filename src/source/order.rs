@@ -1,6 +1,7 @@
 //! All units of all sources as one stream, read ahead by several threads.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -10,12 +11,15 @@ use crate::error::{Error, Result};
 use crate::panics::catching;
 use crate::units::amount;
 
-/// How much text may wait to be taken, per reading thread.
-const WAITING_BYTES: u64 = 16 << 20;
+/// How much text may wait to be taken at first, per thread: more than is needed would only push what comes next out of
+/// the cache, and take memory that was not touched before.
+const WAITING_BYTES: u64 = 1 << 20;
 
-/// How much of that may be of the unit that is being taken, per thread: more would only push what comes
-/// next out of the cache.
-const WAITING_OF_FIRST: u64 = 4 << 20;
+/// So many times as much may wait in the end, where the readers turn out to be slower than the consumer.
+const GROWTH: u64 = 16;
+
+/// And so many times as much of the unit that is being taken.
+const GROWTH_OF_FIRST: u64 = 4;
 
 /// How many units may be begun before the first of them is used up, per reading thread.
 const UNITS_AHEAD: usize = 4;
@@ -26,8 +30,8 @@ const UNITS_AHEAD: usize = 4;
 /// They end when the stream is used up, gives an error, or is dropped, each as soon as it has finished
 /// the batch that it is at. A panic while reading is an error at its place in the order.
 ///
-/// **Memory:** about 16 MiB of text per thread waits to be taken, and each thread holds a batch more;
-/// where single rows are larger than that, one row per thread.
+/// **Memory:** 1 MiB of text per thread waits to be taken, up to 16 where the consumer has to wait although readers had
+/// to stop for that; each thread holds a batch more. Where single rows are larger than that, one row per thread.
 pub fn in_order(sources: Vec<Arc<dyn Source>>, threads: usize) -> Documents<'static> {
     in_order_from(sources, (0, 0), threads)
 }
@@ -44,17 +48,15 @@ pub fn in_order_from(
         .flat_map(|(source, units)| (0..units.units().len()).map(move |unit| (source, unit)))
         .filter(|place| *place >= from)
         .collect();
-    let most_of_first = WAITING_OF_FIRST.saturating_mul(amount(threads));
+    let least_bytes = WAITING_BYTES.saturating_mul(amount(threads));
     let threads = threads.clamp(1, places.len().max(1));
     let ahead = threads * UNITS_AHEAD;
-    let most_bytes = WAITING_BYTES.saturating_mul(amount(threads));
     let shared = Arc::new(Shared {
         sources,
         places,
         ahead,
-        most_bytes,
-        most_of_first,
-        state: Mutex::default(),
+        least_bytes,
+        state: Mutex::new(State { most_bytes: least_bytes, ..State::default() }),
         room: Condvar::new(),
         arrived: Condvar::new(),
     });
@@ -77,8 +79,8 @@ struct Shared {
     /// Source and unit of each place in the order.
     places: Vec<(usize, usize)>,
     ahead: usize,
-    most_bytes: u64,
-    most_of_first: u64,
+    /// What `most_bytes` of the state begin with.
+    least_bytes: u64,
     state: Mutex<State>,
     /// Told when readers may find something to do.
     room: Condvar,
@@ -96,6 +98,10 @@ struct State {
     units: VecDeque<Waiting>,
     /// Bytes of text in `units`.
     bytes: u64,
+    /// So many may be.
+    most_bytes: u64,
+    /// Whether a reader had to wait for room since that was settled.
+    crowded: bool,
     stopped: bool,
 }
 
@@ -171,8 +177,8 @@ impl Shared {
             let at = place - state.first;
             let unit = &state.units[at];
             let has_room = match at {
-                0 => unit.batches.is_empty() || unit.bytes + bytes <= self.most_of_first,
-                _ => state.bytes + bytes <= self.most_bytes,
+                0 => unit.batches.is_empty() || unit.bytes + bytes <= self.most_of_first(state.most_bytes),
+                _ => state.bytes + bytes <= state.most_bytes,
             };
             if has_room {
                 state.bytes += bytes;
@@ -182,6 +188,7 @@ impl Shared {
                 self.arrived.notify_one();
                 return true;
             }
+            state.crowded = true;
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -220,8 +227,17 @@ impl Shared {
                 self.room.notify_all();
                 continue;
             }
+            if mem::take(&mut state.crowded) {
+                state.most_bytes = (state.most_bytes + self.least_bytes).min(self.least_bytes * GROWTH);
+                self.room.notify_all();
+            }
             state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// How much of the unit that is being taken may wait, if so much may in all.
+    fn most_of_first(&self, most_bytes: u64) -> u64 {
+        most_bytes.min(self.least_bytes * GROWTH_OF_FIRST)
     }
 }
 
