@@ -1,11 +1,12 @@
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
 use flate2::bufread::MultiGzDecoder;
 
 use super::Range;
+use super::beginning::{self, Beginning, Named};
 use super::listing::{Compression, Listed};
 use super::ranges::InOrder;
 
@@ -22,18 +23,30 @@ pub(super) fn raw(path: &Path, range: Range) -> io::Result<io::Take<File>> {
     Ok(file.take(bytes))
 }
 
-/// The text of a file's range, decompressed.
+/// The text of a file's range, decompressed as its name says.
 pub(super) fn text(file: &Listed, range: Range) -> io::Result<Box<dyn Read + Send>> {
-    if let Some(remote) = &file.remote {
-        return decompressed(InOrder::new(Arc::clone(remote)), file.compression);
-    }
-    let raw = raw(&file.path, range)?;
-    match range {
-        Range::Bytes(from, to) => {
-            decompressed(Exactly { left: to.saturating_sub(from), from: raw }, file.compression)
+    let raw: Box<dyn Read + Send> = match (&file.remote, range) {
+        (Some(remote), _) => Box::new(InOrder::new(Arc::clone(remote))),
+        (None, Range::Bytes(from, to)) => {
+            Box::new(Exactly { left: to.saturating_sub(from), from: raw(&file.path, range)? })
         }
-        _ => decompressed(raw, file.compression),
+        (None, _) => Box::new(raw(&file.path, range)?),
+    };
+    match range {
+        Range::Bytes(from, _) if from > 0 => decompressed(raw, file.compression),
+        _ => decompressed(Named::new(raw, file.compression), file.compression),
     }
+}
+
+/// The text of a stream, which has no name: decompressed as its first bytes say.
+pub(super) fn text_of_stream(mut stream: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+    let mut first = Vec::new();
+    stream.by_ref().take(beginning::LONGEST).read_to_end(&mut first)?;
+    let compression = match Beginning::of(&first) {
+        Some(known) => known.compression.ok_or_else(|| known.error())?,
+        None => Compression::None,
+    };
+    decompressed(Cursor::new(first).chain(stream), compression)
 }
 
 /// All members of a gzip file, all frames of a zstd file.

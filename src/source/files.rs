@@ -331,11 +331,15 @@ impl Source for Stream {
             bad: self.bad.clone(),
         };
         let column = self.spec.text_column();
+        let text =
+            |reader| content::text_of_stream(reader).map_err(|cause| Error::io("read", &reading.name, cause));
         Ok(match self.format {
             Format::Arrow => Box::new(arrow::read(arrow::Input::Stream(reader), &self.spec, reading)?),
-            Format::Jsonl => Box::new(jsonl::Rows::new(reader, column, jsonl::Start::Beginning, reading)),
+            Format::Jsonl => {
+                Box::new(jsonl::Rows::new(text(reader)?, column, jsonl::Start::Beginning, reading))
+            }
             Format::Parquet | Format::Text => {
-                Box::new(plain::Pieces::new(reader, &self.spec.documents, reading))
+                Box::new(plain::Pieces::new(text(reader)?, &self.spec.documents, reading))
             }
         })
     }

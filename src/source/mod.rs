@@ -4,6 +4,7 @@
 //! by any thread. Knows nothing of what the documents are read for.
 
 mod batch;
+mod beginning;
 mod spec;
 mod fault;
 mod incidents;

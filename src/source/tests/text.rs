@@ -131,6 +131,38 @@ fn compressed_text_reads_as_what_it_holds() {
     }
 }
 
+/// What an error says of its cause.
+fn cause(error: &crate::Error) -> String {
+    std::error::Error::source(error).map(ToString::to_string).unwrap_or_default()
+}
+
+#[test]
+fn what_is_no_text_is_told_by_its_beginning() {
+    let zstd = zstd::encode_all(&b"eins"[..], 1).expect("memory to write to");
+    let cases = [
+        ("packed.txt", gzip(b"eins"), ".gz"),
+        ("packed.jsonl", zstd.clone(), ".zst"),
+        ("packed.txt.gz", zstd, ".zst"),
+        ("packed", b"\xfd7zXZ\0...".to_vec(), "xz"),
+        ("packed.bz", b"BZh91AY&SY...".to_vec(), "bzip2"),
+        ("packed.dat", b"PK\x03\x04...".to_vec(), "zip"),
+        ("rows", b"PAR1\x15...".to_vec(), "Parquet"),
+        ("rows.bin", b"ARROW1\0\0...".to_vec(), "Arrow"),
+    ];
+    let folder = folder();
+    for (name, bytes, said) in cases {
+        let path = written(folder.path(), name, bytes);
+        let error = read(&spec(&path), ReadConfig::default()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Failed);
+        assert!(error.to_string().contains(name), "{error}");
+        assert!(cause(&error).contains(said), "{name}: {}", cause(&error));
+    }
+    for text in ["PAR1", "ARROW1", "BZh9", "PK", "("] {
+        let path = written(folder.path(), "text", text);
+        assert_eq!(read(&spec(&path), ReadConfig::default()).unwrap(), texts([text]));
+    }
+}
+
 #[test]
 fn a_bad_line_is_named_by_its_number_in_the_file() {
     let cases = [
@@ -163,24 +195,31 @@ fn a_bad_line_is_named_by_its_number_in_the_file() {
 
 #[test]
 fn standard_input_is_read_once() {
-    let stdin = |text: &'static str| {
+    let stdin = |bytes: &[u8]| {
         let context = OpenContext::new(&Silent);
-        *context.stdin.lock().unwrap() = Some(Box::new(text.as_bytes()));
+        *context.stdin.lock().unwrap() = Some(Box::new(std::io::Cursor::new(bytes.to_vec())));
         context
     };
     let spec = SourceSpec { uri: "-".to_owned(), documents: DocumentRule::Line, ..SourceSpec::default() };
-    let context = stdin("a\nb\n");
+    let context = stdin(b"a\nb\n");
     let source = open(&spec, 0, &context).unwrap();
     assert_eq!(failure(open(&spec, 1, &context)).0, ErrorKind::Usage);
     assert_eq!(documents(source.read(0).unwrap()).unwrap(), texts(["a", "b"]));
     assert!(failure(source.read(0)).1.contains("only once"));
 
     let jsonl = SourceSpec { format: Some(Format::Jsonl), ..spec.clone() };
-    let source = open(&jsonl, 0, &stdin("{\"text\":\"a\"}")).unwrap();
+    let source = open(&jsonl, 0, &stdin(b"{\"text\":\"a\"}")).unwrap();
     assert_eq!(documents(source.read(0).unwrap()).unwrap(), texts(["a"]));
 
+    for packed in [gzip(b"a\nb\n"), zstd::encode_all(&b"a\nb\n"[..], 1).expect("memory to write to")] {
+        let source = open(&spec, 0, &stdin(&packed)).unwrap();
+        assert_eq!(documents(source.read(0).unwrap()).unwrap(), texts(["a", "b"]));
+    }
+    let source = open(&spec, 0, &stdin(b"PK\x03\x04...")).unwrap();
+    assert!(cause(&source.read(0).map(drop).unwrap_err()).contains("zip"));
+
     let parquet = SourceSpec { format: Some(Format::Parquet), ..spec };
-    assert_eq!(failure(open(&parquet, 0, &stdin(""))).0, ErrorKind::Usage);
+    assert_eq!(failure(open(&parquet, 0, &stdin(b""))).0, ErrorKind::Usage);
 }
 
 #[test]
