@@ -27,7 +27,9 @@ impl Ratios {
         let encoding = report.encoding.as_ref();
         let packing = encoding.and_then(|encoding| Some((encoding.tokens, encoding.packing.as_ref()?)));
         Ratios {
-            bytes_per_character: ratio(corpus.text_bytes, corpus.characters),
+            bytes_per_character: corpus
+                .characters
+                .map_or(0.0, |characters| ratio(corpus.text_bytes, characters)),
             training_compression: training.map_or(0.0, |t| ratio(t.tokens_before, t.tokens_after)),
             bytes_per_token: encoding
                 .map_or(0.0, |e| ratio(e.text_bytes, e.tokens.saturating_sub(e.added_tokens))),

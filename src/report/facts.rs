@@ -64,12 +64,12 @@ pub struct CorpusFacts {
     pub null_documents: u64,
     /// Bytes of text.
     pub text_bytes: u64,
-    /// Characters: the bytes that do not continue a UTF-8 sequence.
-    pub characters: u64,
-    /// How many of the 256 byte values occur.
-    pub distinct_bytes: u64,
-    /// Documents by their length in bytes.
-    pub document_lengths: Histogram,
+    /// Characters: the bytes that do not continue a UTF-8 sequence. Not counted where nothing is learned.
+    pub characters: Option<u64>,
+    /// How many of the 256 byte values occur. Not counted where nothing is learned.
+    pub distinct_bytes: Option<u64>,
+    /// Documents by their length in bytes. Not counted where nothing is learned.
+    pub document_lengths: Option<Histogram>,
 }
 
 /// What identifies a tokenizer.

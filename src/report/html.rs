@@ -231,10 +231,12 @@ fn corpus(report: &RunReport) -> Vec<Fact> {
         count("documents", "documents", corpus.documents),
         count("null rows", "null_documents", corpus.null_documents),
         count("bytes of text", "text_bytes", corpus.text_bytes),
-        count("characters", "characters", corpus.characters),
-        Fact::number("bytes a character", "ratios.bytes_per_character", ratio),
-        count("distinct bytes", "distinct_bytes", corpus.distinct_bytes),
     ]);
+    if let Some(characters) = corpus.characters {
+        facts.push(count("characters", "characters", characters));
+        facts.push(Fact::number("bytes a character", "ratios.bytes_per_character", ratio));
+    }
+    facts.extend(corpus.distinct_bytes.map(|bytes| count("distinct bytes", "distinct_bytes", bytes)));
     facts
 }
 
@@ -285,12 +287,13 @@ fn draw_charts(report: &RunReport) -> Vec<Chart> {
         let svg = charts::of_each_length(&vocabulary.token_lengths);
         add("Length of tokens", "tokens of each length in bytes", svg);
     }
-    let lengths = &report.corpus.document_lengths;
-    if lengths.bins().iter().all(|bin| bin.to < SHORT_DOCUMENT) {
-        add("Length of documents", "documents of each length in bytes", charts::of_each_length(lengths));
-    } else {
-        let note = "documents by bytes, a bar for each doubling";
-        add("Length of documents", note, charts::of_each_doubling(lengths));
+    if let Some(lengths) = &report.corpus.document_lengths {
+        if lengths.bins().iter().all(|bin| bin.to < SHORT_DOCUMENT) {
+            add("Length of documents", "documents of each length in bytes", charts::of_each_length(lengths));
+        } else {
+            let note = "documents by bytes, a bar for each doubling";
+            add("Length of documents", note, charts::of_each_doubling(lengths));
+        }
     }
     charts
 }

@@ -57,9 +57,9 @@ impl Deeds<'_> {
                 documents: corpus.documents,
                 null_documents: corpus.null_documents,
                 text_bytes: corpus.text_bytes,
-                characters: corpus.characters,
-                distinct_bytes: corpus.distinct_bytes,
-                document_lengths: corpus.document_lengths.clone(),
+                characters: Some(corpus.characters),
+                distinct_bytes: Some(corpus.distinct_bytes),
+                document_lengths: Some(corpus.document_lengths.clone()),
             };
         }
         let Some(Encoded { contents: facts, .. }) = self.encoded else { return CorpusFacts::default() };

@@ -4,7 +4,6 @@
 //! by any thread. Knows nothing of what the documents are read for.
 
 mod batch;
-mod beginning;
 mod spec;
 mod fault;
 mod incidents;
@@ -12,6 +11,7 @@ mod open;
 mod listing;
 mod files;
 mod content;
+mod beginning;
 mod views;
 mod ranges;
 mod parquet;
