@@ -201,6 +201,23 @@ fn a_recipe_with_three_mistakes_names_each_with_its_line() {
 }
 
 #[test]
+fn of_many_mistakes_the_first_are_told() {
+    let folder = folder();
+    write(&folder, "text.txt", "this is no recipe\n".repeat(500));
+    refuses(&folder, &["run", "text.txt"], 2, &["text.txt:1:", "text.txt:10:", "and 490 more mistakes"]);
+}
+
+#[test]
+fn a_plan_names_a_tokenizer_that_is_missing() {
+    let folder = folder();
+    write(&folder, "in.txt", TEXT);
+    let recipe =
+        "[source]\nuri = \"in.txt\"\n[encode]\ntokenizer = \"missing.json\"\n[output]\ndir = \"out\"\n";
+    write(&folder, "r.toml", recipe);
+    refuses(&folder, &["plan", "r.toml"], 1, &["missing.json"]);
+}
+
+#[test]
 fn help_completions_and_the_manual_go_to_standard_output() {
     let folder = folder();
     for (arguments, expected) in [

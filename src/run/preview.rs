@@ -7,7 +7,7 @@ use crate::source::{OpenContext, SourceSpec, Unit};
 use crate::split::SplitPattern;
 use crate::train::memory_estimate;
 use crate::units::{ByteCount, amount, declared_sum};
-use crate::vocab::{self, LoadOptions};
+use crate::vocab::{self, LoadOptions, Vocabulary};
 
 /// Bytes of text that make a token, about, in the languages that give the fewest.
 const BYTES_A_TOKEN: u64 = 3;
@@ -59,12 +59,15 @@ pub enum Held {
     Other(&'static str),
 }
 
-/// Says what a run would do, without doing it. Reads names and footers, also of files on the hub; the input
+/// Says what a run would do, without doing it. Reads the tokenizer, and names and footers, also of files on the hub; the input
 /// itself only where the output folder holds a result and nothing less identifies the input.
 ///
 /// # Errors
-/// A source cannot be opened, or the tokenizer or manifest is damaged.
+/// A source cannot be opened, the tokenizer is missing or damaged, or the manifest is.
 pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
+    let path = plan.encode.as_ref().and_then(|encode| encode.tokenizer.as_ref());
+    let tokenizer =
+        path.map(|path| vocab::load(path, &LoadOptions::default(), context.observer)).transpose()?;
     // Nothing is downloaded for a look.
     let streamed = |spec: &SourceSpec| SourceSpec { stream: true, ..spec.clone() };
     let inputs = Inputs::open(
@@ -95,7 +98,7 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
     Ok(Preview {
         training_memory: training_memory(plan, text_bytes, &sources),
         disk: encoded.and_then(|(_, _, bytes)| bytes).map(disk_estimate),
-        held: held(plan, &inputs, context)?,
+        held: held(plan, &inputs, tokenizer.as_ref())?,
         sources,
         text_bytes,
         files,
@@ -123,14 +126,12 @@ fn training_memory(plan: &Plan, text_bytes: Option<u64>, sources: &[SourcePrevie
     Some(memory_estimate(&train.config, text_bytes?, rows.unwrap_or(1), rows != Some(1)))
 }
 
-fn held(plan: &Plan, inputs: &Inputs, context: &OpenContext<'_>) -> Result<Held> {
+fn held(plan: &Plan, inputs: &Inputs, tokenizer: Option<&Vocabulary>) -> Result<Held> {
     let Some(manifest) = Manifest::read(&plan.output)? else { return Ok(Held::Nothing) };
     if inputs.read_once()? {
         return Ok(Held::Other("the input"));
     }
-    let path = plan.encode.as_ref().and_then(|encode| encode.tokenizer.as_ref());
-    let given = path.map(|path| vocab::load(path, &LoadOptions::default(), context.observer)).transpose()?;
-    let state = State::of(plan, inputs, given.as_ref())?;
+    let state = State::of(plan, inputs, tokenizer)?;
     if manifest.job == state.fingerprint() {
         return Ok(Held::Done);
     }
