@@ -209,8 +209,17 @@ pub(super) fn write_tokenizer(
         history: trained.learned.history.clone(),
     };
     let write = |vocabulary: &Vocabulary, record: &TrainingRecord, folder: &Path| {
-        tell_of_another(folder, record, observer);
-        write_files(vocabulary, record, &train.formats, folder, options)
+        std::fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
+        let replaces = tells_of_another(folder, record, observer);
+        for format in Format::ALL {
+            if train.formats.contains(&format) {
+                vocab::write(vocabulary, format, folder, options)?;
+            } else if replaces {
+                // It would say another vocabulary than the rest.
+                vocab::remove(format, folder, options)?;
+            }
+        }
+        record.write(folder).map(drop)
     };
     for smaller in &train.smaller {
         let merges = trained.learned.merges.first(smaller.merges);
@@ -221,14 +230,14 @@ pub(super) fn write_tokenizer(
     write(&trained.vocabulary, &record, &train.output)
 }
 
-fn tell_of_another(folder: &Path, record: &TrainingRecord, observer: &dyn Observer) {
+/// Whether another tokenizer was learned into a folder, which is told.
+fn tells_of_another(folder: &Path, record: &TrainingRecord, observer: &dyn Observer) -> bool {
     // A record that cannot be read is about to be replaced too.
-    if let Ok(Some(before)) = TrainingRecord::read(folder)
-        && before.vocabulary != record.vocabulary
-    {
-        let (folder, merges) = (folder.display(), before.counts.len());
-        observer.noted(&format!("{folder} held another tokenizer, of {merges} merges, which is replaced"));
-    }
+    let before = TrainingRecord::read(folder).ok().flatten();
+    let Some(before) = before.filter(|before| before.vocabulary != record.vocabulary) else { return false };
+    let (folder, merges) = (folder.display(), before.counts.len());
+    observer.noted(&format!("{folder} held another tokenizer, of {merges} merges, which is replaced"));
+    true
 }
 
 /// The record of a smaller vocabulary of the same training.
@@ -239,18 +248,4 @@ fn first_part(record: &TrainingRecord, vocabulary: &Vocabulary, smaller: &Smalle
     part.counts.truncate(smaller.merges);
     part.history.retain(|point| point.merges <= amount(smaller.merges));
     part
-}
-
-fn write_files(
-    vocabulary: &Vocabulary,
-    record: &TrainingRecord,
-    formats: &[Format],
-    folder: &Path,
-    options: &WriteOptions,
-) -> Result<()> {
-    std::fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
-    for &format in formats {
-        vocab::write(vocabulary, format, folder, options)?;
-    }
-    record.write(folder).map(|_| ())
 }

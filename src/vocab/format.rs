@@ -1,6 +1,6 @@
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -42,6 +42,16 @@ impl Format {
             Format::Tiktoken => "tiktoken",
             Format::Minbpe => "minbpe",
             Format::Gpt2 => "gpt2",
+        }
+    }
+
+    /// What its files are called, those without a fixed name by the name that is given.
+    fn file_names(self, name: &str) -> [String; 2] {
+        match self {
+            Format::Hf => [hf::TOKENIZER.to_owned(), hf::CONFIG.to_owned()],
+            Format::Tiktoken => [format!("{name}.tiktoken"), format!("{name}.tiktoken.json")],
+            Format::Minbpe => [format!("{name}.model"), format!("{name}.vocab")],
+            Format::Gpt2 => [gpt2::VOCABULARY.to_owned(), gpt2::MERGES.to_owned()],
         }
     }
 }
@@ -131,8 +141,8 @@ pub fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) -> Resu
     Ok(vocabulary)
 }
 
-/// A file of a tokenizer, ready to be written: its name and what it holds.
-pub(super) type Rendered = (String, Vec<u8>);
+/// What the files of a format hold, in the order of their [names](Format::file_names).
+pub(super) type Rendered = [Vec<u8>; 2];
 
 /// The files that hold a vocabulary, as names and what stands in them; the same bytes every time.
 ///
@@ -143,12 +153,13 @@ pub fn render(
     format: Format,
     options: &WriteOptions,
 ) -> Result<Vec<(String, Vec<u8>)>> {
-    match format {
+    let rendered = match format {
         Format::Hf => hf::render(vocabulary, options),
         Format::Tiktoken => tiktoken::render(vocabulary, options),
-        Format::Minbpe => minbpe::render(vocabulary, options),
+        Format::Minbpe => minbpe::render(vocabulary),
         Format::Gpt2 => gpt2::render(vocabulary),
-    }
+    }?;
+    Ok(format.file_names(&options.name).into_iter().zip(rendered).collect())
 }
 
 /// Writes a vocabulary into a folder, which must exist, and gives the paths of the files. Each file
@@ -170,6 +181,22 @@ pub fn write(
         paths.push(path);
     }
     Ok(paths)
+}
+
+/// Removes the files of a format from a folder, if it has any: those that [`write`] would replace.
+///
+/// # Errors
+/// A file cannot be removed.
+pub fn remove(format: Format, folder: &Path, options: &WriteOptions) -> Result<()> {
+    for path in format.file_names(&options.name).map(|name| folder.join(name)) {
+        match fs::remove_file(&path) {
+            Err(cause) if cause.kind() != ErrorKind::NotFound => {
+                return Err(Error::io("remove", &path, cause));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Which format, and the file that stands for it.

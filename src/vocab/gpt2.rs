@@ -54,13 +54,13 @@ fn specials(keyed: &Keyed) -> Vec<AddedToken> {
     unmade.map(|(text, id)| AddedToken::special(*id, text)).collect()
 }
 
-pub(super) fn render(vocabulary: &Vocabulary) -> Result<Vec<Rendered>> {
+pub(super) fn render(vocabulary: &Vocabulary) -> Result<Rendered> {
     let keyed = limited(vocabulary).map_err(|limit| Fault::cannot_hold(Format::Gpt2, limit))?;
     let mut merges = format!("{HEADER}: 0.2\n");
     for (left, right) in &keyed.merges {
         merges.extend([left, " ", right, "\n"]);
     }
-    Ok(vec![(VOCABULARY.to_owned(), pretty(&keyed.entries)), (MERGES.to_owned(), merges.into_bytes())])
+    Ok([pretty(&keyed.entries), merges.into_bytes()])
 }
 
 fn limited(vocabulary: &Vocabulary) -> Result<Keyed, Limit> {

@@ -2,7 +2,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::fault::{Fault, Limit};
-use super::format::{Format, LoadOptions, MAX_FILE_BYTES, Rendered, WriteOptions, read_text};
+use super::format::{Format, LoadOptions, MAX_FILE_BYTES, Rendered, read_text};
 use super::{AddedToken, RankedMerge, Vocabulary, VocabularyParts, checks};
 use crate::error::Result;
 use crate::split::SplitPattern;
@@ -77,13 +77,9 @@ fn merges<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<(Tokens, 
     Ok((tokens, merges))
 }
 
-pub(super) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<Vec<Rendered>> {
+pub(super) fn render(vocabulary: &Vocabulary) -> Result<Rendered> {
     limits(vocabulary).map_err(|limit| Fault::cannot_hold(Format::Minbpe, limit))?;
-    let name = &options.name;
-    Ok(vec![
-        (format!("{name}.model"), model(vocabulary).into_bytes()),
-        (format!("{name}.vocab"), for_people(vocabulary).into_bytes()),
-    ])
+    Ok([model(vocabulary).into_bytes(), for_people(vocabulary).into_bytes()])
 }
 
 fn limits(vocabulary: &Vocabulary) -> Result<(), Limit> {

@@ -153,9 +153,8 @@ fn every_cut(tokens: &Tokens, ids: &Ids<'_>) -> Vec<RankedMerge> {
     merges
 }
 
-pub(super) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<Vec<Rendered>> {
+pub(super) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<Rendered> {
     limits(vocabulary).map_err(|limit| Fault::cannot_hold(Format::Tiktoken, limit))?;
-    let name = &options.name;
     let mut ranks = String::new();
     for (id, bytes) in vocabulary.ordinary() {
         STANDARD.encode_string(bytes, &mut ranks);
@@ -163,14 +162,11 @@ pub(super) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<
     }
     let specials = vocabulary.added.iter().map(|special| (special.text.clone(), special.id));
     let sidecar = Sidecar {
-        name: name.clone(),
+        name: options.name.clone(),
         pat_str: vocabulary.split.regex().unwrap_or_default().to_owned(),
         special_tokens: Entries(specials.collect()),
     };
-    Ok(vec![
-        (format!("{name}.tiktoken"), ranks.into_bytes()),
-        (format!("{name}.tiktoken.json"), pretty(&sidecar)),
-    ])
+    Ok([ranks.into_bytes(), pretty(&sidecar)])
 }
 
 /// Reading the ranks back must give a vocabulary that encodes every text alike: the same one if the

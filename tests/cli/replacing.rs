@@ -28,6 +28,25 @@ fn only_files_of_their_own_kind_are_replaced() {
     }
 }
 
+#[test]
+fn a_folder_has_one_tokenizer() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let made = |formats, merges| {
+        let arguments = ["train", "a.txt", "-o", "made", "--formats", formats, "--merges", merges];
+        let (code, said) = ended(&folder, &arguments);
+        assert_eq!(code, Some(0), "{said}");
+        let there = |name: &&str| folder.path().join("made").join(name).exists();
+        let all = ["tokenizer.json", "tokenizer.tiktoken", "tokenizer.model", "tokenizer.vocab", "notes"];
+        (all.into_iter().filter(there).collect::<Vec<_>>(), said.contains("held another tokenizer"))
+    };
+    assert_eq!(made("hf,minbpe", "3"), (vec!["tokenizer.json", "tokenizer.model", "tokenizer.vocab"], false));
+    write(&folder, "made/notes", "");
+    let both = vec!["tokenizer.json", "tokenizer.tiktoken", "tokenizer.model", "tokenizer.vocab", "notes"];
+    assert_eq!(made("hf,tiktoken", "3"), (both, false), "the same one in another format");
+    assert_eq!(made("hf", "4"), (vec!["tokenizer.json", "notes"], true));
+}
+
 #[cfg(unix)]
 #[test]
 fn links_are_followed_and_pipes_stay() {

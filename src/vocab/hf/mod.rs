@@ -14,7 +14,7 @@ use serde_json::Value;
 pub(super) use self::model::two_keys;
 use self::model::{Model, Pair};
 use self::write::counted;
-pub(super) use self::write::{TOKENIZER, pretty, render};
+pub(super) use self::write::{CONFIG, TOKENIZER, pretty, render};
 use super::fault::Fault;
 use super::format::{LoadOptions, read_bytes};
 use super::keyed::Keyed;

@@ -15,7 +15,7 @@ use crate::vocab::{AddedToken, Vocabulary};
 /// The file that Hugging Face's tokenizers read.
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
 /// The file beside it that `transformers` wants.
-const CONFIG: &str = "tokenizer_config.json";
+pub(crate) const CONFIG: &str = "tokenizer_config.json";
 
 /// The fields stand in the order in which `tokenizers` itself writes them.
 #[derive(Serialize)]
@@ -65,7 +65,7 @@ impl Serialize for Pairs {
     }
 }
 
-pub(crate) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<Vec<Rendered>> {
+pub(crate) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<Rendered> {
     let cannot = |limit: Limit| Fault::cannot_hold(Format::Hf, limit);
     let keyed = Keyed::of(vocabulary).map_err(cannot)?;
     numbered(vocabulary, &keyed).map_err(cannot)?;
@@ -92,7 +92,7 @@ pub(crate) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<
             merges: Pairs(merges),
         },
     };
-    Ok(vec![(TOKENIZER.to_owned(), pretty(&file)), (CONFIG.to_owned(), pretty(&config(options)))])
+    Ok([pretty(&file), pretty(&config(options))])
 }
 
 /// Checks that added tokens which are no keys have the ids that tokenizers will count for them.
