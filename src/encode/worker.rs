@@ -34,7 +34,8 @@ const KEPT_IDS: usize = 1 << 20;
 /// One thread's encoder: the shared one, and scratch memory of its own.
 ///
 /// **Memory:** at most 8 MiB for pieces met before, 0.5 MiB for characters, 0.2 MiB for new pieces (0.7 if these
-/// are long), and what the longest result of [`encode`](Worker::encode) took. While a long piece is encoded, 8
+/// are long), 4 bytes a piece of what is split at once (about 8 KiB of text, or up to where a pattern certainly
+/// cuts), and what the longest result of [`encode`](Worker::encode) took. While a long piece is encoded, 8
 /// bytes for each of its tokens, and where it is merged 7 bytes for each of its bytes (12 at worst); up to 52 MiB
 /// of that are kept for the next.
 pub struct Worker<'e> {

@@ -9,7 +9,7 @@ use crate::digest::sha256;
 use crate::error::{Error, Result};
 use crate::units::amount;
 
-/// Larger journals are not read: one of a terabyte of text has some tens of megabytes.
+/// No more of a journal is read: one of a terabyte of text has some tens of megabytes.
 const MAX_JOURNAL_BYTES: u64 = 1 << 30;
 
 /// Records on disk that a later run can trust.
