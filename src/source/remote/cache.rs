@@ -96,14 +96,22 @@ impl Cache {
             let root = self.folder.join("snapshots").join(&commit);
             let mut paths = Vec::new();
             below(&root, "", &mut paths);
-            paths.retain(|path| wanted.wants(path) && self.has(&commit, path));
+            paths.retain(|path| wanted.wants(path));
             paths.sort();
+            if let Some(path) = paths.iter().find(|path| !self.has(&commit, path)) {
+                // A link to what somebody has removed. Without it rows would be missing, and nobody would know.
+                return Err(self.lacks(self.fetched(&commit, path).0.1));
+            }
             if !paths.is_empty() {
                 return Ok(paths.iter().map(|path| self.fetched(&commit, path)).collect());
             }
         }
-        let error = HubFault::NotCached { uri: wanted.uri.clone(), cache: self.folder.clone() };
-        Err(error.with(ErrorKind::Network).with_help("run once with the network, without HF_HUB_OFFLINE"))
+        Err(self.lacks(wanted.uri.clone()))
+    }
+
+    fn lacks(&self, uri: String) -> Error {
+        let fault = HubFault::NotCached { uri, cache: self.folder.clone() };
+        fault.with(ErrorKind::Network).with_help("run once with the network, without HF_HUB_OFFLINE")
     }
 }
 

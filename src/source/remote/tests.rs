@@ -139,7 +139,7 @@ fn files_land_once_in_the_standard_cache() {
 
     assert_eq!(fetch(uri, &settings, &Silent).unwrap(), fetched);
     assert!(of(&hub.asked(), Part::Resolve).is_empty(), "nothing is downloaded again");
-    let offline = HubSettings { offline: true, ..settings };
+    let offline = HubSettings { offline: true, ..settings.clone() };
     assert_eq!(fetch(uri, &offline, &Silent).unwrap(), fetched);
     let missing = fetch("hf://datasets/ns/other", &offline, &Silent).unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::Network);
@@ -150,6 +150,11 @@ fn files_land_once_in_the_standard_cache() {
     assert_eq!(source.identity(0).unwrap(), fetched[0].1);
     let first = source.read(0).unwrap().next().unwrap().unwrap();
     assert_eq!(first.iter().collect::<Vec<_>>(), [Some(&b"large"[..])]);
+
+    let offline = HubSettings { offline: true, ..settings };
+    fs::remove_file(root.join("blobs").join(&blobs[0])).unwrap();
+    let removed = fetch(uri, &offline, &Silent).unwrap_err();
+    assert!(removed.kind() == ErrorKind::Network && removed.to_string().contains(COMMIT), "{removed}");
 }
 
 #[test]
