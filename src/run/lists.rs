@@ -27,21 +27,25 @@ use crate::vocab::{self, LoadOptions, SpecialTokensAt, TrainingRecord, Vocabular
 pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()> {
     let Some(path) = recipe.extend.clone() else { return Ok(()) };
     let vocabulary = vocab::load(Path::new(&path), &LoadOptions::default(), observer)?;
-    let tokens = 256 + vocabulary.merge_list()?.len() + vocabulary.specials().count();
+    let merges = amount(vocabulary.merge_list()?.len());
     heed(recipe, &path, &vocabulary);
     let keys = recipe.train.get_or_insert_default();
     if keys.special_tokens_at.is_none() {
         let first = vocabulary.specials().next().is_some_and(|special| special.id < vocabulary.byte_ids()[0]);
         keys.special_tokens_at = first.then(|| Given::flag(SpecialTokensAt::Start));
     }
-    let largest = keys.vocab_size.as_ref().and_then(|sizes| sizes.value.iter().map(|size| size.value).max());
-    let merges = amount(256 + vocabulary.specials().count());
-    let asked = largest.or_else(|| Some(keys.merges.as_ref()?.value.saturating_add(merges)));
-    if asked.is_some_and(|asked| asked < amount(tokens)) {
-        let key = if largest.is_some() { "vocab_size" } else { "merges" };
-        let message = format!("{} is less than the {tokens} tokens that {path} has", recipe.origin.name(key));
-        let help = Some("it tells the whole vocabulary, old tokens and new".to_owned());
-        recipe.mistakes.push(Mistake { help, ..Mistake::new(Some(key), None, message) });
+    let asked = keys.merges.as_ref().map(|merges| merges.value);
+    let sizes = keys.vocab_size.as_ref().and_then(|sizes| sizes.value.iter().map(|size| size.value).max());
+    let tokens = merges + amount(256 + vocabulary.specials().count());
+    for (key, asked, held, what) in
+        [("merges", asked, merges, "merges"), ("vocab_size", sizes, tokens, "tokens")]
+    {
+        if asked.is_some_and(|asked| asked < held) {
+            let message =
+                format!("{} is less than the {held} {what} that {path} has", recipe.origin.name(key));
+            let help = Some(format!("it tells all {what}, old and new"));
+            recipe.mistakes.push(Mistake { help, ..Mistake::new(Some(key), None, message) });
+        }
     }
     Ok(())
 }

@@ -89,6 +89,8 @@ fn what_is_gone_on_from_cannot_be_contradicted() {
     refused(&["--special-token", "<s>"], &["`--special-token`", "<end>"]);
     let less = ["train", "a.txt", "-o", "out", "--extend", "start", "--vocab-size", "260"];
     refuses(&folder, &less, 2, &["`--vocab-size`", "261", "start"]);
+    let less = ["train", "a.txt", "-o", "out", "--extend", "start", "--merges", "2"];
+    refuses(&folder, &less, 2, &["`--merges`", "merges that start has", "old and new"]);
     refuses(&folder, &["train", "a.txt", "-o", "out", "--extend", "none", "--merges", "9"], 1, &["none"]);
     write(
         &folder,
