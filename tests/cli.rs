@@ -201,10 +201,10 @@ fn a_recipe_with_three_mistakes_names_each_with_its_line() {
 }
 
 #[test]
-fn of_many_mistakes_the_first_are_told() {
+fn a_text_is_no_recipe_and_that_is_soon_told() {
     let folder = folder();
     write(&folder, "text.txt", "this is no recipe\n".repeat(500));
-    refuses(&folder, &["run", "text.txt"], 2, &["text.txt:1:", "text.txt:10:", "and 490 more mistakes"]);
+    refuses(&folder, &["run", "text.txt"], 2, &["text.txt:1:", "text.txt:10:", "no TOML in 490 more places"]);
 }
 
 #[test]

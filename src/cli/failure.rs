@@ -6,14 +6,9 @@ use std::io;
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode};
 use tokenmill::run::Mistakes;
 use tokenmill::run::recipe::Mistake;
-use tokenmill::units::amount;
 use tokenmill::{Error, ErrorKind};
 
-use super::shown::counted;
 use super::surroundings::Style;
-
-/// So many mistakes are told at most: a file that is no recipe has one in each line.
-const SHOWN: usize = 10;
 
 /// Why a command ends before its work is done.
 #[derive(Debug)]
@@ -73,24 +68,15 @@ impl Failure {
         let written = match self {
             Failure::Error(error) if style.drawn => draw(&Pretty::of(error), style, &mut text),
             Failure::Error(error) => plain(error, &mut text),
-            Failure::Mistakes(mistakes) => told(mistakes, style, &mut text),
+            Failure::Mistakes(mistakes) if style.drawn => {
+                mistakes.iter().try_for_each(|mistake| draw(&Pretty::at(mistakes, mistake), style, &mut text))
+            }
+            Failure::Mistakes(mistakes) => {
+                mistakes.iter().try_for_each(|mistake| plain_mistake(mistakes, mistake, &mut text))
+            }
         };
         debug_assert!(written.is_ok(), "a String takes all that is written");
         text
-    }
-}
-
-/// The first mistakes, and how many more there are.
-fn told(mistakes: &Mistakes, style: Style, text: &mut String) -> fmt::Result {
-    for mistake in mistakes.iter().take(SHOWN) {
-        match style.drawn {
-            true => draw(&Pretty::at(mistakes, mistake), style, text)?,
-            false => plain_mistake(mistakes, mistake, text)?,
-        }
-    }
-    match mistakes.iter().len().saturating_sub(SHOWN) {
-        0 => Ok(()),
-        more => writeln!(text, "and {}", counted(amount(more), "more mistake")),
     }
 }
 

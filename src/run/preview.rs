@@ -59,8 +59,8 @@ pub enum Held {
     Other(&'static str),
 }
 
-/// Says what a run would do, without doing it. Reads the tokenizer, and names and footers, also of files on the hub; the input
-/// itself only where the output folder holds a result and nothing less identifies the input.
+/// Says what a run would do, without doing it. Reads the tokenizer, and names and footers, also of files on
+/// the hub; the input itself only where the output folder holds a result and nothing less identifies the input.
 ///
 /// # Errors
 /// A source cannot be opened, the tokenizer is missing or damaged, or the manifest is.

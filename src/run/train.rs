@@ -180,6 +180,9 @@ fn within_memory(need: ByteCount, limit: ByteCount) -> Result<()> {
         .with_help("train on a part of it ([sample] take, every or max_bytes), or raise --memory"))
 }
 
+/// Which formats a folder has, among the settings of its record.
+const FORMATS: &str = "formats";
+
 /// Writes the tokenizer, and the smaller ones of the same training, in each format that the plan
 /// names, and how they were learned. Says where they take another's place.
 pub(super) fn write_tokenizer(
@@ -208,36 +211,45 @@ pub(super) fn write_tokenizer(
         counts: trained.learned.merges.iter().map(|merge| merge.count.get()).collect(),
         history: trained.learned.history.clone(),
     };
-    let write = |vocabulary: &Vocabulary, record: &TrainingRecord, folder: &Path| {
-        std::fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
-        let replaces = tells_of_another(folder, record, observer);
-        for format in Format::ALL {
-            if train.formats.contains(&format) {
-                vocab::write(vocabulary, format, folder, options)?;
-            } else if replaces {
-                // It would say another vocabulary than the rest.
-                vocab::remove(format, folder, options)?;
-            }
-        }
-        record.write(folder).map(drop)
-    };
     for smaller in &train.smaller {
         let merges = trained.learned.merges.first(smaller.merges);
         let vocabulary =
             Vocabulary::from_merges(&merges, &train.specials, train.specials_at, train.split.clone())?;
-        write(&vocabulary, &first_part(&record, &vocabulary, smaller), &smaller.output)?;
+        let record = first_part(&record, &vocabulary, smaller);
+        write_files(&vocabulary, record, &train.formats, &smaller.output, options, observer)?;
     }
-    write(&trained.vocabulary, &record, &train.output)
+    write_files(&trained.vocabulary, record, &train.formats, &train.output, options, observer)
 }
 
-/// Whether another tokenizer was learned into a folder, which is told.
-fn tells_of_another(folder: &Path, record: &TrainingRecord, observer: &dyn Observer) -> bool {
+/// Writes a tokenizer and its record into a folder. What stands there of another tokenizer, by its record, is removed.
+fn write_files(
+    vocabulary: &Vocabulary,
+    mut record: TrainingRecord,
+    formats: &[Format],
+    folder: &Path,
+    options: &WriteOptions,
+    observer: &dyn Observer,
+) -> Result<()> {
+    std::fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
+    let mut held = formats.to_vec();
     // A record that cannot be read is about to be replaced too.
-    let before = TrainingRecord::read(folder).ok().flatten();
-    let Some(before) = before.filter(|before| before.vocabulary != record.vocabulary) else { return false };
-    let (folder, merges) = (folder.display(), before.counts.len());
-    observer.noted(&format!("{folder} held another tokenizer, of {merges} merges, which is replaced"));
-    true
+    if let Ok(Some(before)) = TrainingRecord::read(folder) {
+        let others =
+            serde_json::from_value::<Vec<Format>>(before.settings[FORMATS].clone()).unwrap_or_default();
+        let others = others.into_iter().filter(|other| !formats.contains(other));
+        if before.vocabulary == record.vocabulary {
+            held.extend(others);
+        } else {
+            let (path, merges) = (folder.display(), before.counts.len());
+            observer.noted(&format!("{path} held another tokenizer, of {merges} merges, which is replaced"));
+            others.into_iter().try_for_each(|other| vocab::remove(other, folder, options))?;
+        }
+    }
+    for &format in formats {
+        vocab::write(vocabulary, format, folder, options)?;
+    }
+    record.settings[FORMATS] = json!(held);
+    record.write(folder).map(drop)
 }
 
 /// The record of a smaller vocabulary of the same training.

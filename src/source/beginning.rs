@@ -1,74 +1,106 @@
 //! What is no text, told by its first bytes.
 
-use std::io::{self, Read};
-use std::mem;
+use std::io::{Chain, Cursor, Read};
 
+use super::fault::Fault;
 use super::listing::Compression;
+use crate::error::{Error, Result};
 
 /// How what is no text begins.
 pub(super) struct Beginning {
     bytes: &'static [u8],
-    said: &'static str,
-    /// What it is, if this program can unpack it.
+    what: &'static str,
+    /// What it is compressed with, if this program can unpack it.
     pub(super) compression: Option<Compression>,
+    /// What to do with a file that begins like this, and with what comes from a pipe.
+    remedies: [&'static str; 2],
 }
 
-const BEGINNINGS: [Beginning; 7] = [
+const UNPACK: [&str; 2] = ["unpack it first"; 2];
+
+const BEGINNINGS: [Beginning; 8] = [
     Beginning {
+        bytes: b"\x1f\x8b\x08",
+        what: "compressed with gzip",
         compression: Some(Compression::Gzip),
-        ..Beginning::new(b"\x1f\x8b\x08", "it is compressed with gzip: give it a name that ends in .gz")
+        remedies: ["give it a name that ends in .gz", ""],
     },
     Beginning {
+        bytes: b"\x28\xb5\x2f\xfd",
+        what: "compressed with zstd",
         compression: Some(Compression::Zstd),
-        ..Beginning::new(b"\x28\xb5\x2f\xfd", "it is compressed with zstd: give it a name that ends in .zst")
+        remedies: ["give it a name that ends in .zst", ""],
     },
-    Beginning::new(b"\xfd7zXZ\0", "it is compressed with xz: unpack it first"),
-    Beginning::new(b"BZh91AY&SY", "it is compressed with bzip2: unpack it first"),
-    Beginning::new(b"PK\x03\x04", "it is a zip archive: unpack it first"),
-    Beginning::new(b"PAR1\x15", "it is a Parquet file: say so by its name or format"),
-    Beginning::new(b"ARROW1\0\0", "it is an Arrow file: say so by its name or format"),
+    Beginning {
+        bytes: b"PAR1\x15",
+        what: "a Parquet file",
+        compression: None,
+        remedies: ["give it a name that ends in .parquet, or say its format", "write it to a file first"],
+    },
+    Beginning {
+        bytes: b"ARROW1\0\0",
+        what: "an Arrow file",
+        compression: None,
+        remedies: ["give it a name that ends in .arrow, or say its format", "write it to a file first"],
+    },
+    Beginning { bytes: b"\xfd7zXZ\0", what: "compressed with xz", compression: None, remedies: UNPACK },
+    Beginning { bytes: b"BZh", what: "compressed with bzip2", compression: None, remedies: UNPACK },
+    Beginning { bytes: b"PK\x03\x04", what: "a zip archive", compression: None, remedies: UNPACK },
+    Beginning { bytes: b"7z\xbc\xaf\x27\x1c", what: "a 7z archive", compression: None, remedies: UNPACK },
 ];
 
-/// Bytes of the longest of them.
-pub(super) const LONGEST: u64 = 10;
+/// The mark of bzip2's first block, behind [`Beginning::bytes`] and a digit: text may begin with these alone.
+const BZIP2_BLOCK: &[u8] = b"1AY&SY";
+
+/// Enough to tell them all.
+const LONGEST: u64 = 16;
+
+/// A file of which the first bytes were read, with these.
+type Begun<R> = Chain<Cursor<Vec<u8>>, R>;
 
 impl Beginning {
-    const fn new(bytes: &'static [u8], said: &'static str) -> Beginning {
-        Beginning { bytes, said, compression: None }
-    }
-
     /// Of what begins with these bytes, if it is no text.
-    pub(super) fn of(first: &[u8]) -> Option<&'static Beginning> {
-        BEGINNINGS.iter().find(|known| first.starts_with(known.bytes))
+    fn of(first: &[u8]) -> Option<&'static Beginning> {
+        let known = BEGINNINGS.iter().find(|known| first.starts_with(known.bytes))?;
+        (known.bytes != b"BZh" || first[3..].get(1..).is_some_and(|rest| rest.starts_with(BZIP2_BLOCK)))
+            .then_some(known)
     }
 
-    pub(super) fn error(&self) -> io::Error {
-        io::Error::new(io::ErrorKind::InvalidData, self.said)
+    /// Reads the first bytes of a file, and gives them back with what follows.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub(super) fn read<R: Read>(mut from: R, file: &str) -> Result<(Option<&'static Beginning>, Begun<R>)> {
+        let mut first = Vec::new();
+        let read = from.by_ref().take(LONGEST).read_to_end(&mut first);
+        read.map_err(|cause| Fault::damaged(file, "its text from byte 0 on", cause))?;
+        Ok((Beginning::of(&first), Cursor::new(first).chain(from)))
+    }
+
+    /// Why a file of this name is not read as text.
+    pub(super) fn of_file(&self, file: &str) -> Error {
+        self.error(file, self.remedies[0])
+    }
+
+    /// Why what comes from a pipe is not read as text.
+    pub(super) fn of_pipe(&self, name: &str) -> Error {
+        self.error(name, self.remedies[1])
+    }
+
+    fn error(&self, file: &str, remedy: &'static str) -> Error {
+        let fault = Fault::IsNoText { file: file.to_owned(), what: self.what };
+        fault.failed().with_help(remedy)
     }
 }
 
-/// A file from its beginning on, which is an error if that is not of what the file's name says.
-pub(super) struct Named<R> {
-    from: R,
-    compression: Compression,
-    begun: bool,
-}
-
-impl<R> Named<R> {
-    pub(super) fn new(from: R, compression: Compression) -> Named<R> {
-        Named { from, compression, begun: false }
-    }
-}
-
-impl<R: Read> Read for Named<R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let read = self.from.read(into)?;
-        if read > 0 && !mem::replace(&mut self.begun, true) {
-            match Beginning::of(&into[..read]) {
-                Some(known) if known.compression != Some(self.compression) => return Err(known.error()),
-                _ => {}
-            }
-        }
-        Ok(read)
+/// Checks that a file begins as its name says, and gives it back.
+///
+/// # Errors
+/// It is something else than text, or than text that is compressed so; or it cannot be read.
+pub(super) fn check<R: Read>(from: R, file: &str, named: Compression) -> Result<Begun<R>> {
+    let (known, from) = Beginning::read(from, file)?;
+    match known {
+        Some(known) if known.compression != Some(named) => Err(known.of_file(file)),
+        _ => Ok(from),
     }
 }

@@ -1,14 +1,15 @@
 use std::fs::File;
-use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
 use flate2::bufread::MultiGzDecoder;
 
 use super::Range;
-use super::beginning::{self, Beginning, Named};
+use super::beginning::{self, Beginning};
 use super::listing::{Compression, Listed};
 use super::ranges::InOrder;
+use crate::error::{Error, Result};
 
 /// The bytes of a file's range, as they stand in the file.
 pub(super) fn raw(path: &Path, range: Range) -> io::Result<io::Take<File>> {
@@ -23,30 +24,32 @@ pub(super) fn raw(path: &Path, range: Range) -> io::Result<io::Take<File>> {
     Ok(file.take(bytes))
 }
 
-/// The text of a file's range, decompressed as its name says.
-pub(super) fn text(file: &Listed, range: Range) -> io::Result<Box<dyn Read + Send>> {
-    let raw: Box<dyn Read + Send> = match (&file.remote, range) {
-        (Some(remote), _) => Box::new(InOrder::new(Arc::clone(remote))),
-        (None, Range::Bytes(from, to)) => {
-            Box::new(Exactly { left: to.saturating_sub(from), from: raw(&file.path, range)? })
-        }
-        (None, _) => Box::new(raw(&file.path, range)?),
-    };
-    match range {
-        Range::Bytes(from, _) if from > 0 => decompressed(raw, file.compression),
-        _ => decompressed(Named::new(raw, file.compression), file.compression),
+/// The text of a file's range, decompressed. One on this machine was looked at when it was listed.
+pub(super) fn text(file: &Listed, range: Range) -> Result<Box<dyn Read + Send>> {
+    let Listed { path, name, compression, remote, .. } = file;
+    let io = |cause| Error::io("read", name, cause);
+    if let Some(remote) = remote {
+        let raw = beginning::check(InOrder::new(Arc::clone(remote)), name, *compression)?;
+        return decompressed(raw, *compression).map_err(io);
     }
+    let raw = raw(path, range).map_err(io)?;
+    match range {
+        Range::Bytes(from, to) => {
+            decompressed(Exactly { left: to.saturating_sub(from), from: raw }, *compression)
+        }
+        _ => decompressed(raw, *compression),
+    }
+    .map_err(io)
 }
 
-/// The text of a stream, which has no name: decompressed as its first bytes say.
-pub(super) fn text_of_stream(mut stream: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
-    let mut first = Vec::new();
-    stream.by_ref().take(beginning::LONGEST).read_to_end(&mut first)?;
-    let compression = match Beginning::of(&first) {
-        Some(known) => known.compression.ok_or_else(|| known.error())?,
+/// The text that comes from a pipe, decompressed as its first bytes say.
+pub(super) fn text_of_pipe(pipe: impl Read + Send + 'static, name: &str) -> Result<Box<dyn Read + Send>> {
+    let (known, raw) = Beginning::read(pipe, name)?;
+    let compression = match known {
+        Some(known) => known.compression.ok_or_else(|| known.of_pipe(name))?,
         None => Compression::None,
     };
-    decompressed(Cursor::new(first).chain(stream), compression)
+    decompressed(raw, compression).map_err(|cause| Error::io("read", name, cause))
 }
 
 /// All members of a gzip file, all frames of a zstd file.

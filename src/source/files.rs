@@ -11,8 +11,8 @@ use super::incidents::BadInput;
 use super::listing::{Compression, Listed};
 use super::parquet::Footer;
 use super::{
-    Batch, Documents, Format, Identity, Range, ReadConfig, Source, SourceSpec, Unit, arrow, content, cuts,
-    jsonl, parquet, plain,
+    Batch, Documents, Format, Identity, Range, ReadConfig, Source, SourceSpec, Unit, arrow, beginning,
+    content, cuts, jsonl, parquet, plain,
 };
 use crate::digest;
 use crate::error::{Error, Result};
@@ -150,7 +150,7 @@ impl Files {
     fn documents(&self, file: usize, range: Range, reading: Reading) -> Result<Documents<'static>> {
         let listed = &self.files[file];
         let Listed { path, name, format, compression, remote } = listed;
-        let text = || content::text(listed, range).map_err(|cause| Error::io("read", name, cause));
+        let text = || content::text(listed, range);
         Ok(match format {
             Format::Parquet => {
                 let Range::RowGroups(group, _) = range else { return Ok(Box::new(std::iter::empty())) };
@@ -201,13 +201,20 @@ impl Source for Files {
             bad: self.bad.clone(),
         };
         self.bad.begin(Some(unit));
-        match self.documents(file, self.units[unit].range, reading) {
-            Ok(documents) => Ok(documents),
-            Err(error) => {
-                self.bad.met(Some(unit), error).map(|()| -> Documents<'_> { Box::new(std::iter::empty()) })
-            }
-        }
+        left_out(self.documents(file, self.units[unit].range, reading), unit, &self.bad)
     }
+}
+
+/// The documents of a unit: none if it cannot be read and such units are left out.
+fn left_out(
+    documents: Result<Documents<'static>>,
+    unit: usize,
+    bad: &BadInput,
+) -> Result<Documents<'static>> {
+    documents.or_else(|error| {
+        bad.met(Some(unit), error)?;
+        Ok(Box::new(std::iter::empty()))
+    })
 }
 
 /// Lets go of the footers of all files but the first, which are read first.
@@ -245,8 +252,9 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig) -> Result<Ope
         Format::Jsonl | Format::Text => {
             no_columns(spec, name, *format)?;
             let io = |cause| Error::io("read", path, cause);
-            // Opened and not only looked at, so that a file without leave to read is noticed now.
-            let bytes = std::fs::File::open(path).and_then(|file| file.metadata()).map_err(io)?.len();
+            let file = std::fs::File::open(path).map_err(io)?;
+            let bytes = file.metadata().map_err(io)?.len();
+            beginning::check(file, name, *compression)?;
             if *compression != Compression::None {
                 return Ok(Opened::plain(vec![unit(Range::Whole, None, None)]));
             }
@@ -307,6 +315,20 @@ impl Stream {
     }
 }
 
+impl Stream {
+    fn documents(&self, pipe: Box<dyn Read + Send>, reading: Reading) -> Result<Documents<'static>> {
+        if self.format == Format::Arrow {
+            return Ok(Box::new(arrow::read(arrow::Input::Stream(pipe), &self.spec, reading)?));
+        }
+        let text = content::text_of_pipe(pipe, &reading.name)?;
+        Ok(if self.format == Format::Jsonl {
+            Box::new(jsonl::Rows::new(text, self.spec.text_column(), jsonl::Start::Beginning, reading))
+        } else {
+            Box::new(plain::Pieces::new(text, &self.spec.documents, reading))
+        })
+    }
+}
+
 impl Source for Stream {
     fn units(&self) -> &[Unit] {
         &self.units
@@ -330,18 +352,7 @@ impl Source for Stream {
             batch_bytes: self.batch_bytes,
             bad: self.bad.clone(),
         };
-        let column = self.spec.text_column();
-        let text =
-            |reader| content::text_of_stream(reader).map_err(|cause| Error::io("read", &reading.name, cause));
-        Ok(match self.format {
-            Format::Arrow => Box::new(arrow::read(arrow::Input::Stream(reader), &self.spec, reading)?),
-            Format::Jsonl => {
-                Box::new(jsonl::Rows::new(text(reader)?, column, jsonl::Start::Beginning, reading))
-            }
-            Format::Parquet | Format::Text => {
-                Box::new(plain::Pieces::new(text(reader)?, &self.spec.documents, reading))
-            }
-        })
+        left_out(self.documents(reader, reading), unit, &self.bad)
     }
 }
 

@@ -30,8 +30,9 @@ const UNITS_AHEAD: usize = 4;
 /// They end when the stream is used up, gives an error, or is dropped, each as soon as it has finished
 /// the batch that it is at. A panic while reading is an error at its place in the order.
 ///
-/// **Memory:** 1 MiB of text per thread waits to be taken, up to 16 where the consumer has to wait although readers had
-/// to stop for that; each thread holds a batch more. Where single rows are larger than that, one row per thread.
+/// **Memory:** 1 MiB of text per thread waits to be taken, and as much of the unit that is being taken; up to 16 and 4
+/// where the consumer has to wait although readers had to stop for that. Each thread holds a batch more, and a batch
+/// of the unit that is being taken may wait whatever its size.
 pub fn in_order(sources: Vec<Arc<dyn Source>>, threads: usize) -> Documents<'static> {
     in_order_from(sources, (0, 0), threads)
 }

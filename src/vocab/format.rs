@@ -187,7 +187,7 @@ pub fn write(
 ///
 /// # Errors
 /// A file cannot be removed.
-pub fn remove(format: Format, folder: &Path, options: &WriteOptions) -> Result<()> {
+pub(crate) fn remove(format: Format, folder: &Path, options: &WriteOptions) -> Result<()> {
     for path in format.file_names(&options.name).map(|name| folder.join(name)) {
         match fs::remove_file(&path) {
             Err(cause) if cause.kind() != ErrorKind::NotFound => {

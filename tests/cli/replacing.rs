@@ -30,6 +30,7 @@ fn only_files_of_their_own_kind_are_replaced() {
 
 #[test]
 fn a_folder_has_one_tokenizer() {
+    const MADE: [&str; 4] = ["tokenizer.json", "tokenizer.tiktoken", "tokenizer.model", "tokenizer.vocab"];
     let folder = folder();
     write(&folder, "a.txt", TEXT);
     let made = |formats, merges| {
@@ -37,14 +38,13 @@ fn a_folder_has_one_tokenizer() {
         let (code, said) = ended(&folder, &arguments);
         assert_eq!(code, Some(0), "{said}");
         let there = |name: &&str| folder.path().join("made").join(name).exists();
-        let all = ["tokenizer.json", "tokenizer.tiktoken", "tokenizer.model", "tokenizer.vocab", "notes"];
-        (all.into_iter().filter(there).collect::<Vec<_>>(), said.contains("held another tokenizer"))
+        (MADE.into_iter().filter(there).collect::<Vec<_>>(), said.contains("held another tokenizer"))
     };
-    assert_eq!(made("hf,minbpe", "3"), (vec!["tokenizer.json", "tokenizer.model", "tokenizer.vocab"], false));
-    write(&folder, "made/notes", "");
-    let both = vec!["tokenizer.json", "tokenizer.tiktoken", "tokenizer.model", "tokenizer.vocab", "notes"];
-    assert_eq!(made("hf,tiktoken", "3"), (both, false), "the same one in another format");
-    assert_eq!(made("hf", "4"), (vec!["tokenizer.json", "notes"], true));
+    assert_eq!(made("hf,minbpe", "3"), (vec![MADE[0], MADE[2], MADE[3]], false));
+    write(&folder, "made/merges.txt", "not learned here");
+    assert_eq!(made("hf,tiktoken", "3"), (MADE.to_vec(), false), "the same one in another format");
+    assert_eq!(made("hf", "4"), (vec![MADE[0]], true));
+    assert!(folder.path().join("made/merges.txt").exists(), "it is none of the other tokenizer's");
 }
 
 #[cfg(unix)]

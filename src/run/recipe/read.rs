@@ -9,18 +9,24 @@ use super::{
     TrainKeys,
 };
 
+/// So many places are told where a text is not TOML. One that was never meant to be is not in every line.
+const MOST_NO_TOML: usize = 10;
+
 /// Reads a recipe's text. Where something is wrong (unknown sections and keys, values of the wrong
 /// kind), what can be read is read, and the recipe holds the mistakes until it is checked as a whole.
 ///
 /// # Errors
-/// The text is not TOML: all places where it is not.
+/// The text is not TOML: the first places where it is not.
 pub fn read(path: &str, text: &str) -> Result<Recipe, Mistakes> {
     let mut recipe = Recipe::empty(Origin::File { path: path.to_owned(), text: text.to_owned() });
     let (table, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
         let syntax =
             |error: &toml::de::Error| Mistake::new(None, error.span(), error.message().replace('\n', "; "));
-        return Err(Mistakes::new(recipe.origin, errors.iter().map(syntax).collect()));
+        let more = errors.len().saturating_sub(MOST_NO_TOML);
+        let more = (more > 0).then(|| Mistake::new(None, None, format!("no TOML in {more} more places")));
+        let first = errors.iter().take(MOST_NO_TOML).map(syntax);
+        return Err(Mistakes::new(recipe.origin, first.chain(more).collect()));
     }
     let mut mistakes = Vec::new();
     sections(&mut recipe, Table { span: None, entries: table.get_ref() }, &mut mistakes);

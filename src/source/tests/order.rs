@@ -105,7 +105,7 @@ fn little_is_read_ahead_of_a_slow_consumer() {
     assert!(stream.next().is_some());
     std::thread::sleep(Duration::from_millis(200));
     let read = READ.load(Ordering::Relaxed);
-    assert!((2..8).contains(&read), "{read} batches of 1 MiB");
+    assert!((2..16).contains(&read), "{read} batches of 1 MiB");
 }
 
 #[test]
