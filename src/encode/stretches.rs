@@ -14,7 +14,7 @@ use crate::units::{amount, place64};
 
 /// A long document is encoded in stretches of about so many bytes, each on its own as if the text began
 /// there. A document of less than two of them stays whole.
-pub(super) const STRETCH: usize = 4 << 20;
+pub(super) const STRETCH: usize = 1 << 20;
 
 /// What a thread is given at a time.
 pub(super) enum Work {
