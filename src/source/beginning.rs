@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 
 /// How what is no text begins.
 pub(super) struct Beginning {
+    /// A `?` stands for any byte.
     bytes: &'static [u8],
     what: &'static str,
     /// What it is compressed with, if this program can unpack it.
@@ -44,13 +45,10 @@ const BEGINNINGS: [Beginning; 8] = [
         remedies: ["give it a name that ends in .arrow, or say its format", "write it to a file first"],
     },
     Beginning { bytes: b"\xfd7zXZ\0", what: "compressed with xz", compression: None, remedies: UNPACK },
-    Beginning { bytes: b"BZh", what: "compressed with bzip2", compression: None, remedies: UNPACK },
+    Beginning { bytes: b"BZh?1AY&SY", what: "compressed with bzip2", compression: None, remedies: UNPACK },
     Beginning { bytes: b"PK\x03\x04", what: "a zip archive", compression: None, remedies: UNPACK },
     Beginning { bytes: b"7z\xbc\xaf\x27\x1c", what: "a 7z archive", compression: None, remedies: UNPACK },
 ];
-
-/// The mark of bzip2's first block, behind [`Beginning::bytes`] and a digit: text may begin with these alone.
-const BZIP2_BLOCK: &[u8] = b"1AY&SY";
 
 /// Enough to tell them all.
 const LONGEST: u64 = 16;
@@ -61,9 +59,10 @@ type Begun<R> = Chain<Cursor<Vec<u8>>, R>;
 impl Beginning {
     /// Of what begins with these bytes, if it is no text.
     fn of(first: &[u8]) -> Option<&'static Beginning> {
-        let known = BEGINNINGS.iter().find(|known| first.starts_with(known.bytes))?;
-        (known.bytes != b"BZh" || first[3..].get(1..).is_some_and(|rest| rest.starts_with(BZIP2_BLOCK)))
-            .then_some(known)
+        BEGINNINGS.iter().find(|known| {
+            let mut both = known.bytes.iter().zip(first);
+            first.len() >= known.bytes.len() && both.all(|(byte, found)| *byte == b'?' || byte == found)
+        })
     }
 
     /// Reads the first bytes of a file, and gives them back with what follows.
