@@ -99,7 +99,10 @@ impl PieceTable {
         let mut start = text.start;
         for (key, &end) in keys.iter_mut().zip(ends) {
             *key = text.key(start, end);
-            fetch(&self.slots.all, self.slots.home(key.1));
+            // Where the home is taken, the piece mostly stands, or finds room, in this line or the next.
+            let home = self.slots.home(key.1);
+            fetch(&self.slots.all, home);
+            fetch(&self.slots.all, home + 2);
             start = end;
         }
         let mut rest = keys.iter().zip(ends);

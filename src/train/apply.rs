@@ -1,7 +1,7 @@
 use super::corpus::{Cell, Corpus, SEPARATOR, Weight, fetch_around};
 use super::pairs::{AHEAD, Keep, NOT_KEPT, Occurrence, PairId, Pairs};
 use super::rooms::Place;
-use crate::units::place;
+use crate::units::{low32, place};
 
 /// What a merge step needs besides the corpus and its pairs; kept from step to step.
 pub(super) struct Scratch<W> {
@@ -18,7 +18,7 @@ impl<W> Default for Scratch<W> {
     }
 }
 
-/// Where a pair was just merged, and which tokens stand around it after the step.
+/// Where a pair was just merged, and the tallies of the tokens around it after the step, or [`NO_TALLY`].
 struct Site<W> {
     position: u32,
     left: u32,
@@ -26,45 +26,61 @@ struct Site<W> {
     weight: W,
 }
 
+/// Stands for the tally of a separator, of which no pair is made.
+const NO_TALLY: u32 = u32::MAX;
+
 /// The distinct tokens on one side of the sites, and what becomes of their pairs with the new token.
 #[derive(Default)]
 struct Side {
-    tokens: Vec<u32>,
-    by_token: Vec<Tally>,
+    tallies: Vec<Tally>,
+    /// Where each token's tally stands, if the tally there is of this token.
+    by_token: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Default)]
-#[repr(align(32))]
 struct Tally {
+    token: u32,
+    occurrences: u32,
     /// How often the token stands at this side.
     count: u64,
-    /// Where the next occurrence of the new pair is written.
-    next: Place,
-    occurrences: u32,
-    /// The step that this is about; anything else is forgotten. A step is named after its new token.
-    step: u32,
     /// The token's pair with the part that stood at this side.
     ended: PairId,
     /// The token's pair with the new one.
     born: PairId,
+    /// Where the next occurrence of the new pair is written; if it is not kept, a place that nobody reads.
+    next: Place,
+}
+
+impl Tally {
+    /// Where the next occurrence goes. Without a branch: as many new pairs are kept as are not, in no order.
+    fn next_place(&mut self) -> Place {
+        let next = self.next;
+        self.next.index += u32::from(self.born != NOT_KEPT);
+        next
+    }
 }
 
 impl Side {
-    /// Adds an occurrence of a token, whose pair with the part beside it ends.
+    /// Adds an occurrence of a token, whose pair with the part beside it ends, and tells the token's tally.
     #[inline]
-    fn add(&mut self, token: u32, step: u32, weight: u64, ended: PairId) {
-        let tally = &mut self.by_token[place(token)];
-        if tally.step != step {
-            *tally = Tally { step, ended, ..Tally::default() };
-            self.tokens.push(token);
+    fn add(&mut self, token: u32, weight: u64, ended: PairId) -> u32 {
+        let at = &mut self.by_token[place(token)];
+        match self.tallies.get_mut(place(*at)) {
+            Some(tally) if tally.token == token => {
+                tally.count += weight;
+                tally.occurrences += 1;
+            }
+            _ => {
+                *at = low32(self.tallies.len());
+                self.tallies.push(Tally { token, occurrences: 1, count: weight, ended, ..Tally::default() });
+            }
         }
-        tally.count += weight;
-        tally.occurrences += 1;
+        *at
     }
 
     /// Takes an occurrence back, and tells which pair it would have ended.
-    fn remove(&mut self, token: u32, weight: u64) -> PairId {
-        let tally = &mut self.by_token[place(token)];
+    fn remove(&mut self, tally: u32, weight: u64) -> PairId {
+        let tally = &mut self.tallies[place(tally)];
         tally.count -= weight;
         tally.occurrences -= 1;
         tally.ended
@@ -72,19 +88,10 @@ impl Side {
 
     /// Makes room for tokens below `limit`.
     fn begin(&mut self, limit: usize) {
-        self.tokens.clear();
+        self.tallies.clear();
         if self.by_token.len() < limit {
-            self.by_token.resize(limit.next_power_of_two(), Tally::default());
+            self.by_token.resize(limit.next_power_of_two(), 0);
         }
-    }
-
-    fn born(&self, token: u32) -> PairId {
-        self.by_token[place(token)].born
-    }
-
-    /// Where the next occurrence of the new pair goes.
-    fn next_place(&mut self, token: u32) -> Place {
-        self.by_token[place(token)].next.next()
     }
 }
 
@@ -119,6 +126,9 @@ pub(super) fn apply<W: Weight + Default>(
     place(scratch.sites[0].position)
 }
 
+/// So many occurrences are looked at together: few enough that their cells stay in the processor's nearest cache.
+const BATCH: usize = 32;
+
 /// Writes the new token over each live occurrence, ends the pairs that stood there, and tallies the
 /// neighbours.
 fn replace<W: Weight + Default>(
@@ -141,13 +151,14 @@ fn replace<W: Weight + Default>(
         merged: 0,
         between: Between::default(),
     };
+    let mut room = [Occurrence::default(); BATCH];
     for occurrences in pairs.occurrences(pair) {
-        for (number, occurrence) in occurrences.iter().enumerate() {
-            if let Some(later) = occurrences.get(number + AHEAD) {
-                fetch_around(step.cells, later.position, step.span);
-            }
-            if step.cells[place(occurrence.position)].pair == pair {
-                step.merge(*occurrence, occurrence.weight.value(&corpus.heavy));
+        for start in (0..occurrences.len()).step_by(BATCH) {
+            for occurrence in step.live(pair, occurrences, start, &mut room) {
+                // In a run of one token each merge ends the pair that begins within it.
+                if step.cells[place(occurrence.position)].pair == pair {
+                    step.merge(*occurrence, occurrence.weight.value(&corpus.heavy));
+                }
             }
         }
     }
@@ -178,6 +189,27 @@ struct Between {
 }
 
 impl<W: Weight> Step<'_, W> {
+    /// Those of the occurrences from `start` on, at most [`BATCH`], that are live before the first of them is merged.
+    /// Found without a branch, because about as many are live as are not, in no order.
+    #[inline]
+    fn live<'r>(
+        &self,
+        pair: PairId,
+        occurrences: &[Occurrence<W>],
+        start: usize,
+        room: &'r mut [Occurrence<W>; BATCH],
+    ) -> &'r [Occurrence<W>] {
+        let mut live = 0;
+        for (number, occurrence) in (start..).zip(&occurrences[start..]).take(BATCH) {
+            if let Some(later) = occurrences.get(number + AHEAD) {
+                fetch_around(self.cells, later.position, self.span);
+            }
+            room[live] = *occurrence;
+            live += usize::from(self.cells[place(occurrence.position)].pair == pair);
+        }
+        &room[..live]
+    }
+
     #[inline]
     fn merge(&mut self, occurrence: Occurrence<W>, weight: u64) {
         let position = place(occurrence.position);
@@ -185,18 +217,16 @@ impl<W: Weight> Step<'_, W> {
         self.cells[position] = Cell { token: self.token, pair: NOT_KEPT };
         self.cells[position + self.span - 1].token = self.token;
         self.merged += weight;
-        let mut left = self.cells[position - 1].token;
-        let right = self.cells[position + self.span].token;
-        if left == self.token {
+        let before = self.cells[position - 1].token;
+        let after = self.cells[position + self.span].token;
+        let mut left = NO_TALLY;
+        if before == self.token {
             self.join(weight);
-            left = SEPARATOR;
-        } else if left != SEPARATOR {
-            let ended = self.end_pair(position - place(self.spans[place(left)]));
-            self.left.add(left, self.token, weight, ended);
+        } else if before != SEPARATOR {
+            let ended = self.end_pair(position - place(self.spans[place(before)]));
+            left = self.left.add(before, weight, ended);
         }
-        if right != SEPARATOR {
-            self.right.add(right, self.token, weight, ended);
-        }
+        let right = if after == SEPARATOR { NO_TALLY } else { self.right.add(after, weight, ended) };
         self.sites.push(Site { position: occurrence.position, left, right, weight: occurrence.weight });
     }
 
@@ -212,8 +242,7 @@ impl<W: Weight> Step<'_, W> {
         let first = self.sites.last_mut().expect("the token before was made in this step");
         self.between.pair = self.right.remove(first.right, weight);
         self.between.weight += weight;
-        first.right = self.token;
-        self.right.add(self.token, self.token, weight, NOT_KEPT);
+        first.right = self.right.add(self.token, weight, NOT_KEPT);
     }
 }
 
@@ -226,37 +255,31 @@ fn settle<W: Weight + Default>(
     fits: impl Fn(u32) -> bool,
     born: &mut Vec<PairId>,
 ) {
-    for &token in &side.tokens {
-        let tally = &mut side.by_token[place(token)];
+    for tally in &mut side.tallies {
         pairs.lower(tally.ended, tally.count);
-        if tally.count >= keep.threshold && fits(token) {
-            let (left, right) = with_new(token);
+        tally.next = pairs.bin();
+        if tally.count >= keep.threshold && fits(tally.token) {
+            let (left, right) = with_new(tally.token);
             (tally.born, tally.next) = pairs.add(left, right, tally.count, tally.occurrences);
             born.push(tally.born);
         }
     }
 }
 
-/// Names the new pairs at their positions, and lists these.
+/// Names the new pairs at their positions, and lists these, whether they are kept or not.
 fn write<W: Weight + Default>(corpus: &mut Corpus<W>, pairs: &mut Pairs<W>, scratch: &mut Scratch<W>) {
     let Scratch { sites, left, right, .. } = scratch;
     let (cells, spans) = (&mut corpus.cells[..], &corpus.spans[..]);
     for site in sites {
         let position = place(site.position);
-        if site.left != SEPARATOR {
-            let born = left.born(site.left);
-            if born != NOT_KEPT {
-                let start = position - place(spans[place(site.left)]);
-                cells[start].pair = born;
-                pairs.write(left.next_place(site.left), start, site.weight);
-            }
+        if let Some(tally) = left.tallies.get_mut(place(site.left)) {
+            let start = position - place(spans[place(tally.token)]);
+            cells[start].pair = tally.born;
+            pairs.write(tally.next_place(), start, site.weight);
         }
-        if site.right != SEPARATOR {
-            let born = right.born(site.right);
-            if born != NOT_KEPT {
-                cells[position].pair = born;
-                pairs.write(right.next_place(site.right), position, site.weight);
-            }
+        if let Some(tally) = right.tallies.get_mut(place(site.right)) {
+            cells[position].pair = tally.born;
+            pairs.write(tally.next_place(), position, site.weight);
         }
     }
 }

@@ -106,7 +106,7 @@ impl Chunk<'_> {
     /// Names the pairs that begin in the chunk, and lists their occurrences.
     fn name<W: Weight + Default>(self, ids: &[PairId], tokens: usize, rooms: Rooms) -> Vec<Occurrence<W>> {
         let Rooms { starts: mut ends, length } = rooms;
-        let mut block = pages::filled(Occurrence { position: 0, weight: W::default() }, place(length));
+        let mut block = pages::filled(Occurrence::default(), place(length));
         for at in 0..self.cells.len() {
             let right = self.cells.get(at + 1).map_or(self.next, |cell| cell.token);
             let cell = &mut self.cells[at];

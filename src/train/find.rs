@@ -55,7 +55,7 @@ fn find_with<W: Weight + Default>(
     })?;
     let (mut pairs, mut places) = kept(tallies, lengths, keep);
     corpus.for_each_pair(observer, |pair| {
-        let id = tallies.id(pair.left, pair.right, *pair.pair);
+        let id = tallies.id(*pair.pair);
         *pair.pair = id;
         if id != NOT_KEPT {
             pairs.write(places[place(id)].next(), pair.position, pair.weight);
@@ -101,43 +101,63 @@ struct Tally {
 
 /// Tallies by pair.
 trait Tallies {
-    /// A pair's tally, and a number by which [`id`](Self::id) may find it again.
+    /// A pair's tally, and a number by which [`id`](Self::id) finds it again.
     fn tally(&mut self, left: u32, right: u32) -> (u32, &mut Tally);
 
-    /// The name of a pair that was tallied.
-    fn id(&self, left: u32, right: u32, number: u32) -> PairId;
+    /// The name of the pair of this number.
+    fn id(&self, number: u32) -> PairId;
 
     /// Calls back with each pair that was tallied, always in the same order.
     fn for_each(&mut self, visit: impl FnMut(u32, u32, &mut Tally));
 }
 
-/// A table of tokens × tokens.
+/// A table of tokens × tokens, with rows for those only that pairs begin with: memory that is touched for the first
+/// time costs more than what is done with it.
 struct Square {
-    tokens: usize,
+    /// Where each token's row begins, or [`NO_ROW`].
+    rows: Vec<u32>,
+    /// Tallies in a row: a few more than tokens, so that a column is not in the same few lines of the processor's cache.
+    width: u32,
     tallies: Vec<Tally>,
 }
 
+/// Stands for the row of a token that no pair begins with so far.
+const NO_ROW: u32 = u32::MAX;
+
 impl Square {
     fn new(tokens: usize) -> Square {
-        Square { tokens, tallies: pages::filled(Tally::default(), tokens * tokens) }
+        let width = tokens + 4;
+        let tallies = pages::with_capacity(tokens * width);
+        Square { rows: vec![NO_ROW; tokens], width: low32(width), tallies }
+    }
+
+    #[cold]
+    fn add_row(&mut self, left: u32) {
+        self.rows[place(left)] = low32(self.tallies.len());
+        self.tallies.resize(self.tallies.len() + place(self.width), Tally::default());
     }
 }
 
 impl Tallies for Square {
     #[inline]
     fn tally(&mut self, left: u32, right: u32) -> (u32, &mut Tally) {
-        (NOT_KEPT, &mut self.tallies[place(left) * self.tokens + place(right)])
+        if self.rows[place(left)] == NO_ROW {
+            self.add_row(left);
+        }
+        let number = self.rows[place(left)] + right;
+        (number, &mut self.tallies[place(number)])
     }
 
     #[inline]
-    fn id(&self, left: u32, right: u32, _number: u32) -> PairId {
-        self.tallies[place(left) * self.tokens + place(right)].id
+    fn id(&self, number: u32) -> PairId {
+        self.tallies[place(number)].id
     }
 
     fn for_each(&mut self, mut visit: impl FnMut(u32, u32, &mut Tally)) {
-        for (left, row) in self.tallies.chunks_exact_mut(self.tokens).enumerate() {
-            for (right, tally) in row.iter_mut().enumerate().filter(|(_, tally)| tally.occurrences > 0) {
-                visit(low32(left), low32(right), tally);
+        for (left, &row) in (0..).zip(&self.rows).filter(|(_, row)| **row != NO_ROW) {
+            let row = self.tallies[place(row)..][..place(self.width)].iter_mut();
+            for (right, tally) in (0..).zip(row).filter(|(_, tally)| tally.occurrences > 0) {
+                visit(left, right, tally);
             }
         }
     }
@@ -162,7 +182,7 @@ impl Tallies for Hashed {
     }
 
     #[inline]
-    fn id(&self, _left: u32, _right: u32, number: u32) -> PairId {
+    fn id(&self, number: u32) -> PairId {
         self.tallies[place(number)].2.id
     }
 

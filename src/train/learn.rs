@@ -2,7 +2,7 @@ use super::apply::{Scratch, apply};
 use super::corpus::{Corpus, Once, Weight, Weighted, bytes_by_position};
 use super::find::find;
 use super::order::{ByBytes, ByFirstPosition, ById, Order, Reversed};
-use super::pairs::{Keep, PairId, Pairs};
+use super::pairs::{AT_FIRST, Keep, PairId, Pairs};
 use super::queue::{Queue, Rank};
 use super::replay::Replayed;
 use super::scan::{self, Scanned};
@@ -153,7 +153,7 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
             order,
             config: config.clone(),
             lengths: vec![1; 256],
-            merges: Vec::new(),
+            merges: Vec::with_capacity(config.merges.min(AT_FIRST)),
             history: Vec::new(),
         };
         trainer.record();

@@ -33,7 +33,7 @@ pub(super) struct Pair {
 }
 
 /// Where a pair occurs, and how much that counts.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Occurrence<W> {
     pub(super) position: u32,
     pub(super) weight: W,
@@ -59,8 +59,13 @@ pub(super) struct Pairs<W> {
     rooms: Vec<Room>,
     /// Blocks never grow, so that what was written is not moved.
     blocks: Vec<Vec<Occurrence<W>>>,
+    /// A place that is written to and never read.
+    bin: Place,
     free: FreeRooms,
 }
+
+/// Room for so many pairs, or merges, costs nothing until it is used, and growing up to it would.
+pub(super) const AT_FIRST: usize = 1 << 16;
 
 /// Occurrences in the first block that is made for pairs that are born; the next are larger.
 const FIRST_BLOCK: usize = 1 << 12;
@@ -71,13 +76,16 @@ const LAST_BLOCK: usize = 1 << 21;
 impl<W: Weight + Default> Pairs<W> {
     /// No pair at all but the one that stands for those not kept, with room for so many occurrences.
     pub(super) fn with_room(occurrences: usize) -> Pairs<W> {
-        Pairs {
-            pairs: vec![Pair { left: SEPARATOR, right: SEPARATOR, first_room: 0, rooms: 0 }],
-            counts: vec![0],
-            rooms: Vec::new(),
-            blocks: vec![pages::with_capacity(occurrences)],
+        let mut pairs = Pairs {
+            pairs: Vec::with_capacity(AT_FIRST),
+            counts: Vec::with_capacity(AT_FIRST),
+            rooms: Vec::with_capacity(AT_FIRST),
+            blocks: vec![vec![Occurrence::default()], pages::with_capacity(occurrences)],
+            bin: Place::default(),
             free: FreeRooms::default(),
-        }
+        };
+        pairs.add_in_blocks((SEPARATOR, SEPARATOR), 0, []);
+        pairs
     }
 
     /// Adds a pair whose occurrences will stand in several blocks, in the order of the rooms there.
@@ -99,12 +107,19 @@ impl<W: Weight + Default> Pairs<W> {
     /// Gives the blocks that the rooms so far are in.
     pub(super) fn set_blocks(&mut self, blocks: Vec<Vec<Occurrence<W>>>) {
         self.blocks = blocks;
+        self.bin = Place { block: low32(self.blocks.len()), index: 0 };
+        self.blocks.push(vec![Occurrence::default()]);
     }
 
     /// Adds a pair with room for its occurrences, and tells the place of the first.
     pub(super) fn add(&mut self, left: u32, right: u32, count: u64, occurrences: u32) -> (PairId, Place) {
         let room = self.free.take(occurrences).unwrap_or_else(|| self.new_room(occurrences));
         (self.add_in_blocks((left, right), count, [room]), Place::first_of(room))
+    }
+
+    /// A place for all occurrences of pairs that are not kept.
+    pub(super) fn bin(&self) -> Place {
+        self.bin
     }
 
     fn new_room(&mut self, occurrences: u32) -> Room {
@@ -116,7 +131,7 @@ impl<W: Weight + Default> Pairs<W> {
             block += 1;
         }
         let start = self.blocks[block].len();
-        self.blocks[block].resize(start + length, Occurrence { position: 0, weight: W::default() });
+        self.blocks[block].resize(start + length, Occurrence::default());
         Room { block: low32(block), start: low32(start), length: occurrences }
     }
 
