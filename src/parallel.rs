@@ -1,9 +1,7 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use crate::error::Result;
 
@@ -31,67 +29,148 @@ where
     R: Send,
 {
     let threads = rayon::current_num_threads();
-    // Each thread uses up one permit to find that there are no more items.
-    let ahead = ahead.max(threads);
-    let items = &Mutex::new(items.enumerate());
+    let (items, results) = (&Mutex::new(items.enumerate()), &Results::new(threads, ahead.max(1)));
     let (state, map) = (&state, &map);
-    thread::scope(move |scope| {
-        let (give_back, permits) = bounded(ahead);
-        let (done, results) = unbounded();
+    thread::scope(|scope| {
+        let _taker = Taker(results);
         for _ in 0..threads {
-            let (done, permits) = (done.clone(), permits.clone());
-            scope.spawn(move || work(items, &permits, &done, state(), map));
+            scope.spawn(move || {
+                let _maker = Maker(results);
+                work(items, results, state(), map);
+            });
         }
-        drop((done, permits));
-        in_order(results, give_back, ahead, &mut take)
+        while let Some(result) = results.next() {
+            take(result.unwrap_or_else(|panic| resume_unwind(panic))?)?;
+            results.permit();
+        }
+        Ok(())
     })
 }
 
-/// A place in the order, and what came of the item there: a result, or a panic.
-type Numbered<R> = (usize, thread::Result<Result<R>>);
+/// What came of an item: a result, or a panic.
+type Outcome<R> = thread::Result<Result<R>>;
 
 fn work<T, S, R>(
     items: &Mutex<impl Iterator<Item = (usize, Result<T>)>>,
-    permits: &Receiver<()>,
-    done: &Sender<Numbered<R>>,
+    results: &Results<R>,
     mut state: S,
     map: &impl Fn(&mut S, T) -> Result<R>,
 ) {
-    while permits.recv().is_ok() {
-        let next = items.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let Some((place, item)) = next else { return };
-        // Sent on, because the others would wait for a place that never comes.
+    while results.may_go_on() {
+        let next = lock(items).next();
+        let Some((place, item)) = next else { return results.draw_no_more() };
+        // Passed on, because the others would wait for a place that never comes.
         let result = catch_unwind(AssertUnwindSafe(|| item.and_then(|item| map(&mut state, item))));
         let panicked = result.is_err();
-        if done.send((place, result)).is_err() || panicked {
+        results.put(place, result);
+        if panicked {
             return;
         }
     }
 }
 
-/// Takes results by their place. Owns its ends of the channels: returning drops them, which ends the
-/// threads also where an error comes first.
-fn in_order<R>(
-    results: Receiver<Numbered<R>>,
-    give_back: Sender<()>,
-    ahead: usize,
-    take: &mut impl FnMut(R) -> Result<()>,
-) -> Result<()> {
-    // A failed send would mean that the threads are gone, and then nobody needs the permit.
-    for _ in 0..ahead {
-        let _ = give_back.send(());
+/// Results on their way from the threads that make them to the one that takes them in order.
+///
+/// Not a channel, since before they sleep channels look a few times whether something has come, and let other threads run
+/// in between. Where all cores are busy, the one that takes is then put off for milliseconds, and the others, which may
+/// not go on without it, sleep meanwhile.
+struct Results<R> {
+    queue: Mutex<Queue<R>>,
+    /// The next result is there, or nobody makes one any more.
+    come: Condvar,
+    /// An item may be drawn, or none shall be any more.
+    drawn: Condvar,
+}
+
+struct Queue<R> {
+    waiting: BTreeMap<usize, Outcome<R>>,
+    /// The place of the result that is taken next.
+    next: usize,
+    /// How many items may still be drawn.
+    permits: usize,
+    /// How many threads make results.
+    makers: usize,
+    /// No more items shall be drawn: there are none, or nobody wants what comes of them.
+    ended: bool,
+}
+
+/// Makes results as long as it lives.
+struct Maker<'a, R>(&'a Results<R>);
+
+impl<R> Drop for Maker<'_, R> {
+    fn drop(&mut self) {
+        lock(&self.0.queue).makers -= 1;
+        self.0.come.notify_one();
     }
-    let mut waiting = BTreeMap::new();
-    let mut next = 0;
-    for (place, result) in results {
-        waiting.insert(place, result.unwrap_or_else(|panic| resume_unwind(panic)));
-        while let Some(result) = waiting.remove(&next) {
-            take(result?)?;
-            next += 1;
-            let _ = give_back.send(());
+}
+
+/// Takes results as long as it lives.
+struct Taker<'a, R>(&'a Results<R>);
+
+impl<R> Drop for Taker<'_, R> {
+    fn drop(&mut self) {
+        self.0.draw_no_more();
+    }
+}
+
+impl<R> Results<R> {
+    fn new(makers: usize, permits: usize) -> Results<R> {
+        let queue = Queue { waiting: BTreeMap::new(), next: 0, permits, makers, ended: false };
+        Results { queue: Mutex::new(queue), come: Condvar::new(), drawn: Condvar::new() }
+    }
+
+    /// Waits until one more item may be drawn, or tells that none shall be.
+    fn may_go_on(&self) -> bool {
+        let mut queue = lock(&self.queue);
+        while queue.permits == 0 && !queue.ended {
+            queue = self.drawn.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        queue.permits -= usize::from(!queue.ended);
+        !queue.ended
+    }
+
+    fn put(&self, place: usize, result: Outcome<R>) {
+        let is_next = {
+            let mut queue = lock(&self.queue);
+            queue.waiting.insert(place, result);
+            place == queue.next
+        };
+        if is_next {
+            self.come.notify_one();
         }
     }
-    Ok(())
+
+    /// The next result in order, once it is there, unless it cannot come.
+    fn next(&self) -> Option<Outcome<R>> {
+        let mut queue = lock(&self.queue);
+        loop {
+            let next = queue.next;
+            if let Some(result) = queue.waiting.remove(&next) {
+                queue.next += 1;
+                return Some(result);
+            }
+            if queue.makers == 0 {
+                return None;
+            }
+            queue = self.come.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Lets one more item be drawn.
+    fn permit(&self) {
+        lock(&self.queue).permits += 1;
+        self.drawn.notify_one();
+    }
+
+    fn draw_no_more(&self) {
+        lock(&self.queue).ended = true;
+        self.drawn.notify_all();
+    }
+}
+
+/// What a mutex guards, also where a thread panicked while it had it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
