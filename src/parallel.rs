@@ -17,7 +17,7 @@ use crate::error::Result;
 /// nothing after it is taken.
 ///
 /// # Panics
-/// Where `map` panics.
+/// Where `items`, `state` or `map` panics, unless an item before it gave an error.
 pub fn ordered<T, S, R>(
     items: impl Iterator<Item = Result<T>> + Send,
     ahead: usize,
@@ -59,7 +59,7 @@ fn work<T, S, R>(
     while results.may_go_on() {
         let next = lock(items).next();
         let Some((place, item)) = next else { return results.draw_no_more() };
-        // Passed on, because the others would wait for a place that never comes.
+        // Passed on, because the one that takes would wait for a place that never comes.
         let result = catch_unwind(AssertUnwindSafe(|| item.and_then(|item| map(&mut state, item))));
         let panicked = result.is_err();
         results.put(place, result);
@@ -71,15 +71,14 @@ fn work<T, S, R>(
 
 /// Results on their way from the threads that make them to the one that takes them in order.
 ///
-/// Not a channel, since before they sleep channels look a few times whether something has come, and let other threads run
-/// in between. Where all cores are busy, the one that takes is then put off for milliseconds, and the others, which may
-/// not go on without it, sleep meanwhile.
+/// Not crossbeam's channels: these let other threads run a few times before they sleep. Where all cores are busy, the one
+/// that takes is then put off for milliseconds, and the others, which may not go on without it, sleep meanwhile.
 struct Results<R> {
     queue: Mutex<Queue<R>>,
     /// The next result is there, or nobody makes one any more.
-    come: Condvar,
+    ready: Condvar,
     /// An item may be drawn, or none shall be any more.
-    drawn: Condvar,
+    may_draw: Condvar,
 }
 
 struct Queue<R> {
@@ -99,8 +98,11 @@ struct Maker<'a, R>(&'a Results<R>);
 
 impl<R> Drop for Maker<'_, R> {
     fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.draw_no_more();
+        }
         lock(&self.0.queue).makers -= 1;
-        self.0.come.notify_one();
+        self.0.ready.notify_one();
     }
 }
 
@@ -116,14 +118,14 @@ impl<R> Drop for Taker<'_, R> {
 impl<R> Results<R> {
     fn new(makers: usize, permits: usize) -> Results<R> {
         let queue = Queue { waiting: BTreeMap::new(), next: 0, permits, makers, ended: false };
-        Results { queue: Mutex::new(queue), come: Condvar::new(), drawn: Condvar::new() }
+        Results { queue: Mutex::new(queue), ready: Condvar::new(), may_draw: Condvar::new() }
     }
 
     /// Waits until one more item may be drawn, or tells that none shall be.
     fn may_go_on(&self) -> bool {
         let mut queue = lock(&self.queue);
         while queue.permits == 0 && !queue.ended {
-            queue = self.drawn.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = self.may_draw.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
         queue.permits -= usize::from(!queue.ended);
         !queue.ended
@@ -136,7 +138,7 @@ impl<R> Results<R> {
             place == queue.next
         };
         if is_next {
-            self.come.notify_one();
+            self.ready.notify_one();
         }
     }
 
@@ -152,19 +154,19 @@ impl<R> Results<R> {
             if queue.makers == 0 {
                 return None;
             }
-            queue = self.come.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = self.ready.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     /// Lets one more item be drawn.
     fn permit(&self) {
         lock(&self.queue).permits += 1;
-        self.drawn.notify_one();
+        self.may_draw.notify_one();
     }
 
     fn draw_no_more(&self) {
         lock(&self.queue).ended = true;
-        self.drawn.notify_all();
+        self.may_draw.notify_all();
     }
 }
 
@@ -175,6 +177,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
     use crate::error::Error;
 
@@ -208,11 +212,18 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "at the fifth")]
     fn a_panic_on_one_thread_ends_all() {
-        let panics_once = |(): &mut (), n: u64| if n == 5 { panic!("at the fifth") } else { Ok(n) };
-        let outcome = with_threads(2, || ordered((0..1_000).map(Ok), 4, || (), panics_once, |_| Ok(())));
-        outcome.expect("no error");
+        for (panicking, threads, ahead) in [("map", 2, 4), ("item", 2, 1), ("state", 3, 1)] {
+            let fail = |at: &str, n: u64| if at == panicking && n == 5 { panic!("at the fifth") } else { n };
+            let states = AtomicU64::new(4);
+            let state = || fail("state", states.fetch_add(1, Ordering::Relaxed));
+            let items = (0..1_000).map(|n| Ok(fail("item", n)));
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                with_threads(threads, || ordered(items, ahead, state, |_, n| Ok(fail("map", n)), |_| Ok(())))
+            }));
+            let told = outcome.expect_err(panicking).downcast_ref::<&str>().copied();
+            assert_eq!(told == Some("at the fifth"), panicking == "map", "{panicking}: {told:?}");
+        }
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl PieceTable {
         let mut start = text.start;
         for (key, &end) in keys.iter_mut().zip(ends) {
             *key = text.key(start, end);
-            // Where the home is taken, the piece mostly stands, or finds room, in this line or the next.
+            // If the home is taken, the piece, or the free slot for it, is mostly in this line or the next.
             let home = self.slots.home(key.1);
             fetch(&self.slots.all, home);
             fetch(&self.slots.all, home + 2);

@@ -189,8 +189,8 @@ struct Between {
 }
 
 impl<W: Weight> Step<'_, W> {
-    /// Those of the occurrences from `start` on, at most [`BATCH`], that are live before the first of them is merged.
-    /// Found without a branch, because about as many are live as are not, in no order.
+    /// Those of the next [`BATCH`] occurrences from `start` on that are live now. Found without a branch, because about
+    /// as many are live as are not, in no order.
     #[inline]
     fn live<'r>(
         &self,
@@ -255,9 +255,10 @@ fn settle<W: Weight + Default>(
     fits: impl Fn(u32) -> bool,
     born: &mut Vec<PairId>,
 ) {
+    let bin = pairs.bin();
     for tally in &mut side.tallies {
         pairs.lower(tally.ended, tally.count);
-        tally.next = pairs.bin();
+        tally.next = bin;
         if tally.count >= keep.threshold && fits(tally.token) {
             let (left, right) = with_new(tally.token);
             (tally.born, tally.next) = pairs.add(left, right, tally.count, tally.occurrences);
@@ -266,7 +267,7 @@ fn settle<W: Weight + Default>(
     }
 }
 
-/// Names the new pairs at their positions, and lists these, whether they are kept or not.
+/// Names the new pairs at their positions, and lists those that are kept; the others go to the bin.
 fn write<W: Weight + Default>(corpus: &mut Corpus<W>, pairs: &mut Pairs<W>, scratch: &mut Scratch<W>) {
     let Scratch { sites, left, right, .. } = scratch;
     let (cells, spans) = (&mut corpus.cells[..], &corpus.spans[..]);

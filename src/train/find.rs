@@ -9,7 +9,7 @@ use crate::observer::Observer;
 use crate::pages;
 use crate::units::{low32, place};
 
-/// Up to so many tokens pairs are counted in a square table, of 4 MB; above, in a hash table.
+/// Up to so many tokens pairs are counted in a square table, of 4 MB at most; above, in a hash table.
 const DENSE: usize = 512;
 
 /// From so many positions on, all threads look for pairs.
@@ -116,7 +116,7 @@ trait Tallies {
 struct Square {
     /// Where each token's row begins, or [`NO_ROW`].
     rows: Vec<u32>,
-    /// Tallies in a row: a few more than tokens, so that a column is not in the same few lines of the processor's cache.
+    /// Tallies in a row: a few more than tokens, so that a column is not in the same few sets of the processor's cache.
     width: u32,
     tallies: Vec<Tally>,
 }

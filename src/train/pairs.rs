@@ -126,7 +126,8 @@ impl<W: Weight + Default> Pairs<W> {
         let length = place(occurrences);
         let mut block = self.blocks.len() - 1;
         if self.blocks[block].len() + length > self.blocks[block].capacity() {
-            let doubled = (FIRST_BLOCK << block.min(16)).min(LAST_BLOCK);
+            // One of the blocks is the bin's.
+            let doubled = (FIRST_BLOCK << (block - 1).min(16)).min(LAST_BLOCK);
             self.blocks.push(pages::with_capacity(doubled.max(length)));
             block += 1;
         }
