@@ -16,6 +16,10 @@ use crate::units::{amount, place64};
 /// there. A document of less than two of them stays whole.
 pub(super) const STRETCH: usize = 1 << 20;
 
+/// So many bytes before the end of a stretch a certain cut is looked for. Where there is none there hardly is one
+/// before, and all of a long text without any would be looked through once more than its worker does.
+const REACH: usize = 64 << 10;
+
 /// What a thread is given at a time.
 pub(super) enum Work {
     /// Documents to be encoded whole.
@@ -65,7 +69,11 @@ pub(super) fn can_be_cut(encoder: &Encoder, bytes: usize, stretch: usize) -> boo
 pub(super) fn next(encoder: &Encoder, text: &[u8], start: usize, stretch: usize) -> Option<Range<usize>> {
     let rest = &text[start..];
     let length = match encoder.splitter.as_deref() {
-        Some(splitter) => splitter.first_part(rest, stretch),
+        Some(splitter) => {
+            let mut ends = (stretch..rest.len()).step_by(stretch);
+            let cut = |end: usize| splitter.certain_cut(rest, end + 1 - stretch.min(REACH)..=end);
+            ends.find_map(cut).unwrap_or(rest.len())
+        }
         None => stretch.min(rest.len()),
     };
     (!rest.is_empty()).then(|| start..start + length)
