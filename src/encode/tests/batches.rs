@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow_array::{ArrayRef, BinaryViewArray, Int64Array, RecordBatch};
 
 use super::super::batches::encode_in_stretches;
+use super::super::stretches;
 use super::*;
 use crate::costly::one_case_in;
 use crate::error::{Error, ErrorKind};
@@ -158,6 +159,16 @@ fn stretches_of_long_documents_change_nothing() {
         }
         Ok(())
     });
+}
+
+#[test]
+fn stretches_end_at_certain_cuts_and_go_on_where_there_is_none() {
+    let text = b"ab cd efghijklmn op";
+    let vocabulary = trained(text, SplitPattern::Named(Named::Gpt2));
+    let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("valid");
+    let after = |start: usize| stretches::next(&encoder, text, start, 4);
+    let found = std::iter::successors(after(0), |last| after(last.end));
+    assert!(found.eq([0..2, 2..5, 5..16, 16..19]));
 }
 
 #[test]
