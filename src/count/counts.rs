@@ -144,13 +144,13 @@ impl Waiting {
     fn push(&mut self, piece: &[u8], count: Count, first: u64) {
         let key = Key::new(piece);
         let key = if key.is_long() { self.arena.push(key, piece) } else { key };
-        self.entries.push(Entry { key, count, first });
+        self.entries.push(Entry::new(key, count, first));
     }
 
     /// Writes the pieces as a run in order of their first places, and forgets them.
     fn spill(&mut self, runs: &mut Runs) -> Result<()> {
-        self.entries.sort_unstable_by_key(|entry| entry.first);
-        runs.write(&self.entries, from_ref(&self.arena))?;
+        self.entries.sort_unstable_by_key(Entry::first);
+        runs.write(&self.entries, &self.arena)?;
         self.entries.clear();
         self.arena.clear();
         Ok(())

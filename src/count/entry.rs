@@ -1,15 +1,14 @@
 use std::cmp::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::fault::Fault;
 use crate::split::{SHORT, ShortPiece, halves};
 use crate::units::{Count, amount, place, place64};
 
 /// What the last byte of a longer piece's key is; of a short one's it is the length.
 const LONG: u64 = 0xFF;
 
-/// A longer piece's place: its arena in so many bits, and where in it in those below.
-const ARENA_BITS: u32 = 16;
-const START_BITS: u32 = 40;
+/// A longer piece's place in its arena has so many bits.
+const START_BITS: u32 = 56;
 
 const MULTIPLIERS: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xD6E8_FEB8_6659_FD93];
 
@@ -22,12 +21,13 @@ pub(super) struct Key {
 }
 
 /// A piece with how often it occurs, and where first. Two of them fill a cache line.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 #[repr(align(32))]
 pub(super) struct Entry {
     pub(super) key: Key,
-    pub(super) count: Count,
-    pub(super) first: u64,
+    /// This and the next are changed by threads that share the entry only while tables are summed.
+    count: AtomicU64,
+    first: AtomicU64,
 }
 
 impl From<ShortPiece> for Key {
@@ -52,14 +52,9 @@ impl Key {
         Key::from(ShortPiece::new(piece))
     }
 
-    /// This key of a longer piece, with a place.
-    fn at(self, arena: u16, start: u64) -> Key {
-        Key { high: LONG << 56 | u64::from(arena) << START_BITS | start, ..self }
-    }
-
-    /// The same key for a piece whose arena is now one of several; short pieces are in none.
-    pub(super) fn in_arena(self, arena: u16) -> Key {
-        self.place().map_or(self, |(_, start)| self.at(arena, amount(start)))
+    /// This key of a longer piece, with its place in an arena.
+    fn at(self, start: u64) -> Key {
+        Key { high: LONG << START_BITS | start, ..self }
     }
 
     #[inline(always)]
@@ -69,15 +64,13 @@ impl Key {
 
     #[inline(always)]
     pub(super) fn is_long(self) -> bool {
-        self.high >> 56 == LONG
+        self.high >> START_BITS == LONG
     }
 
-    /// The arena and the start in it of a longer piece.
+    /// Where in its arena a longer piece stands.
     #[inline]
-    fn place(self) -> Option<(usize, usize)> {
-        const LOW: fn(u64, u32) -> u64 = |number, bits| number & ((1 << bits) - 1);
-        let (arena, start) = (LOW(self.high >> START_BITS, ARENA_BITS), LOW(self.high, START_BITS));
-        self.is_long().then_some((place64(arena), place64(start)))
+    fn place(self) -> Option<usize> {
+        self.is_long().then_some(place64(self.high & ((1 << START_BITS) - 1)))
     }
 
     /// The hash, of which tables take the high bits. Multiplying brings every bit of the key into those.
@@ -92,31 +85,32 @@ impl Key {
         ShortPiece { low: self.low, high: self.high }.hash()
     }
 
-    /// Whether this is the key of the piece of the bytes given, whose key without a place is `other`.
+    /// Whether this is the key of the piece of the bytes given, whose key is `other`; the place in that does not count.
     #[inline]
-    pub(super) fn is(self, other: Key, bytes: &[u8], arenas: &[Arena]) -> bool {
+    pub(super) fn is(self, other: Key, bytes: &[u8], arena: &Arena) -> bool {
         if self.low != other.low {
             return false;
         }
         match self.place() {
             None => self.high == other.high,
-            Some((arena, start)) => other.is_long() && arenas[arena].piece(start) == bytes,
+            Some(start) => other.is_long() && arena.piece(start) == bytes,
         }
     }
 
-    /// Whether both are keys of the same piece. An arena, far from here, is looked into only where hashes are equal.
+    /// Whether this is the key of the same piece as one whose place is in another arena. Neither arena, far from here, is
+    /// looked into where hashes differ.
     #[inline]
-    pub(super) fn same(self, other: Key, arenas: &[Arena]) -> bool {
-        self.low == other.low && self.is(other, other.long_bytes(arenas), arenas)
+    pub(super) fn same(self, arena: &Arena, other: Key, others: &Arena) -> bool {
+        self.low == other.low && self.is(other, other.long_bytes(others), arena)
     }
 
     /// The order of the pieces' bytes.
     #[inline]
-    pub(super) fn compare(self, other: Key, arenas: &[Arena]) -> Ordering {
+    pub(super) fn compare(self, other: Key, arena: &Arena) -> Ordering {
         if self.is_long() || other.is_long() {
             let mut rooms = [[0; 16]; 2];
             let [one, two] = &mut rooms;
-            return self.bytes(one, arenas).cmp(other.bytes(two, arenas));
+            return self.bytes(one, arena).cmp(other.bytes(two, arena));
         }
         // The zeros behind a piece come before any byte, and the length decides where it ends in zeros.
         let big_endian = |key: Key| (key.low.swap_bytes(), key.high.swap_bytes());
@@ -125,21 +119,21 @@ impl Key {
 
     /// How many bytes the piece has.
     #[inline]
-    pub(super) fn length(self, arenas: &[Arena]) -> usize {
-        if self.is_long() { self.long_bytes(arenas).len() } else { place64(self.high >> 56) }
+    pub(super) fn length(self, arena: &Arena) -> usize {
+        if self.is_long() { self.long_bytes(arena).len() } else { place64(self.high >> 56) }
     }
 
     /// The bytes of a longer piece; none of a short one.
     #[inline]
-    pub(super) fn long_bytes(self, arenas: &[Arena]) -> &[u8] {
-        self.place().map_or(&[], |(arena, start)| arenas[arena].piece(start))
+    pub(super) fn long_bytes(self, arena: &Arena) -> &[u8] {
+        self.place().map_or(&[], |start| arena.piece(start))
     }
 
     /// The bytes of the piece; those of a short one in `room`.
     #[inline]
-    pub(super) fn bytes<'a>(self, room: &'a mut [u8; 16], arenas: &'a [Arena]) -> &'a [u8] {
-        if let Some((arena, start)) = self.place() {
-            return arenas[arena].piece(start);
+    pub(super) fn bytes<'a>(self, room: &'a mut [u8; 16], arena: &'a Arena) -> &'a [u8] {
+        if let Some(start) = self.place() {
+            return arena.piece(start);
         }
         room[..8].copy_from_slice(&self.low.to_le_bytes());
         room[8..].copy_from_slice(&self.high.to_le_bytes());
@@ -148,26 +142,37 @@ impl Key {
 }
 
 impl Entry {
+    pub(super) fn new(key: Key, count: Count, first: u64) -> Entry {
+        Entry { key, count: AtomicU64::new(count.get()), first: AtomicU64::new(first) }
+    }
+
+    /// How often the piece occurs; zero where there is none, or another entry counts for this one.
+    pub(super) fn count(&self) -> Count {
+        Count::new(self.count.load(Relaxed))
+    }
+
+    /// Where the piece first appears.
+    pub(super) fn first(&self) -> u64 {
+        self.first.load(Relaxed)
+    }
+
+    /// Takes over what another entry of the same piece has, or tells by `false` that the count would pass 2⁶⁴. No other
+    /// thread may do anything with either at the same time.
+    pub(super) fn take_over(&self, other: &Entry) -> bool {
+        let Some(sum) = self.count().checked_add(other.count()) else { return false };
+        self.count.store(sum.get(), Relaxed);
+        self.first.fetch_min(other.first(), Relaxed);
+        other.count.store(0, Relaxed);
+        true
+    }
+
     /// Adds to the count, or tells by `false` that it would pass 2⁶⁴.
     #[inline(always)]
     pub(super) fn add(&mut self, more: Count) -> bool {
-        let Some(sum) = self.count.checked_add(more) else { return false };
-        self.count = sum;
+        let count = self.count.get_mut();
+        let Some(sum) = count.checked_add(more.get()) else { return false };
+        *count = sum;
         true
-    }
-}
-
-impl Entry {
-    /// Adds what was counted elsewhere of the same piece.
-    ///
-    /// # Errors
-    /// The count would pass 2⁶⁴.
-    pub(super) fn unite(&mut self, other: &Entry, arenas: &[Arena]) -> Result<(), Fault> {
-        self.first = self.first.min(other.first);
-        if self.add(other.count) {
-            return Ok(());
-        }
-        Err(Fault::Overflow { piece: self.key.bytes(&mut [0; 16], arenas).to_vec() })
     }
 }
 
@@ -183,18 +188,18 @@ impl Arena {
     /// Adds the bytes of a piece, whose key without a place is given, and gives the key with the place.
     ///
     /// # Panics
-    /// At a terabyte of longer pieces, or one of 4 GiB, which no splitter gives.
+    /// At 64 petabytes of longer pieces, or one of 4 GiB, which no splitter gives.
     pub(super) fn push(&mut self, key: Key, bytes: &[u8]) -> Key {
         if self.0.capacity() == 0 {
             // What is reserved and not touched is no memory yet. Where even that is refused, growing copies.
             let _ = self.0.try_reserve_exact(RESERVED);
         }
         let start = amount(self.0.len());
-        assert!((start + 1) >> START_BITS == 0, "a terabyte of distinct pieces");
+        assert!((start + 1) >> START_BITS == 0, "more memory than there is");
         let length = u32::try_from(bytes.len()).expect("places in a text have 32 bits");
         self.0.extend_from_slice(&length.to_le_bytes());
         self.0.extend_from_slice(bytes);
-        key.at(0, start)
+        key.at(start)
     }
 
     /// Forgets all pieces, but keeps the memory.

@@ -14,6 +14,8 @@ pub(super) enum Fault {
     Overflow { piece: Vec<u8> },
     #[error("the distinct pieces do not fit the memory limit, of which {limit} are for them")]
     TooManyPieces { limit: ByteCount },
+    #[error("no more than {most} distinct pieces can be held")]
+    TooManyNumbers { most: usize },
     #[error("the sorted runs in {} are damaged", folder.display())]
     DamagedRun { folder: PathBuf },
     #[error("counts without a split cannot be kept: the pieces are whole documents")]
@@ -76,6 +78,7 @@ impl From<Fault> for Error {
                 ErrorKind::Memory,
                 "train on a part of it ([sample] take, every or max_bytes), or raise --memory",
             ),
+            Fault::TooManyNumbers { .. } => (ErrorKind::Memory, "take a part of the corpus"),
             Fault::DamagedRun { .. } => (ErrorKind::Failed, "check the disk, and count again"),
             Fault::Unsplit => (ErrorKind::Usage, "choose a split pattern, or train directly"),
             Fault::PieceTooLong { .. } => (ErrorKind::Failed, "use a pattern that cuts more often"),

@@ -100,16 +100,16 @@ impl<'a> Gatherer<'a> {
         }
         let piece = &self.pieces.bytes[range.clone()];
         let hash = hash_of_bytes(piece);
-        if let Some(number) = self.index.find(hash, |number| self.pieces.piece(number) == piece) {
-            let count = &mut self.pieces.counts[number];
+        if let Some(number) = self.index.find(hash, |number| self.pieces.piece(number - 1) == piece) {
+            let count = &mut self.pieces.counts[number - 1];
             *count = count
                 .checked_add(Count::new(weight))
                 .ok_or_else(|| Fault::Overflow { piece: piece.to_vec() })?;
             return Ok(range.start);
         }
-        self.index.insert(hash, self.pieces.len());
         self.pieces.ends.push(range.end);
         self.pieces.counts.push(Count::new(weight));
+        self.index.insert(hash, self.pieces.len())?;
         Ok(range.end)
     }
 }

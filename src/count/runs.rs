@@ -43,9 +43,9 @@ impl Runs {
     }
 
     /// Writes entries as a run, in the order in which they are.
-    pub(super) fn write(&mut self, entries: &[Entry], arenas: &[Arena]) -> Result<()> {
+    pub(super) fn write(&mut self, entries: &[Entry], arena: &Arena) -> Result<()> {
         let start = self.bytes();
-        let written = write_entries(&self.file, entries, arenas);
+        let written = write_entries(&self.file, entries, arena);
         let length = written.map_err(|cause| write_error(&self.folder, cause))?;
         self.runs.push(start..start + length);
         Ok(())
@@ -72,12 +72,12 @@ fn write_error(folder: &Path, cause: io::Error) -> Error {
 }
 
 /// Gives the number of bytes.
-fn write_entries(file: &File, entries: &[Entry], arenas: &[Arena]) -> io::Result<u64> {
+fn write_entries(file: &File, entries: &[Entry], arena: &Arena) -> io::Result<u64> {
     let mut out = BufWriter::with_capacity(WRITTEN, file);
     let (mut room, mut length) = ([0; 16], 0);
     for entry in entries {
-        let piece = entry.key.bytes(&mut room, arenas);
-        for number in [amount(piece.len()), entry.count.get(), entry.first] {
+        let piece = entry.key.bytes(&mut room, arena);
+        for number in [amount(piece.len()), entry.count().get(), entry.first()] {
             length += write_number(&mut out, number)?;
         }
         out.write_all(piece)?;
@@ -216,9 +216,9 @@ mod tests {
         let entries = pieces.each_ref().map(|piece| {
             let key = Key::new(piece.as_bytes());
             let key = if key.is_long() { arena.push(key, piece.as_bytes()) } else { key };
-            Entry { key, count: Count::new(amount(piece.len()) * 9), first: 1 << 40 }
+            Entry::new(key, Count::new(amount(piece.len()) * 9), 1 << 40)
         });
-        runs.write(&entries, &[arena]).expect("room on the disk");
+        runs.write(&entries, &arena).expect("room on the disk");
         for memory in [1, 7, 4096, 1 << 20] {
             let mut reader = runs.readers(memory).next().expect("a run");
             for piece in &pieces {

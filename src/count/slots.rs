@@ -3,15 +3,11 @@ use std::mem;
 use rayon::prelude::*;
 
 use super::entry::{Arena, Entry, Key};
-use super::fault::Fault;
 use crate::pages;
-use crate::units::place64;
+use crate::units::{Count, amount, place64};
 
 /// Room for so many times as many entries is reserved, so that most growing is done in place.
 const RESERVED: usize = 8;
-
-/// About how many slots one thread adds to at a time.
-const CHUNK: usize = 4 << 10;
 
 /// Entries in open addressing: each stands in the slot that the high bits of its hash name, or, where
 /// that is taken, in the next free one. So they are nearly in the order of their hashes, however many
@@ -34,7 +30,7 @@ impl Slots {
         if all.try_reserve_exact(length * RESERVED).is_ok() {
             pages::advise(&mut all);
         }
-        all.resize(length, Entry::default());
+        all.resize_with(length, Entry::default);
         Slots { all, shift: u64::BITS - length.trailing_zeros(), used: 0 }
     }
 
@@ -49,15 +45,14 @@ impl Slots {
         place64(hash >> self.shift)
     }
 
-    /// The slot that has the piece of these bytes, or the free one that it may have. Of a short piece the
-    /// key alone is looked at.
+    /// The slot whose entry has a piece of this hash that is the `same`, or the free one that it may have.
     #[inline]
-    pub(super) fn find(&self, key: Key, hash: u64, piece: &[u8], arenas: &[Arena]) -> usize {
+    pub(super) fn find(&self, hash: u64, same: impl Fn(Key) -> bool) -> usize {
         let last = self.all.len() - 1;
         let mut at = self.home(hash);
         loop {
             let found = self.all[at].key;
-            if found.is_none() || found.is(key, piece, arenas) {
+            if found.is_none() || same(found) {
                 return at;
             }
             at = (at + 1) & last;
@@ -92,7 +87,7 @@ impl Slots {
 
     /// Brings the entries to the front, in order of their pieces' bytes, and gives them. What follows must
     /// be [`Slots::clear`].
-    pub(super) fn sort(&mut self, arenas: &[Arena]) -> &[Entry] {
+    pub(super) fn sort(&mut self, arena: &Arena) -> &[Entry] {
         let mut kept = 0;
         for at in 0..self.all.len() {
             if !self.all[at].key.is_none() {
@@ -101,7 +96,7 @@ impl Slots {
             }
         }
         let entries = &mut self.all[..kept];
-        entries.sort_unstable_by(|one, other| one.key.compare(other.key, arenas));
+        entries.sort_unstable_by(|one, other| one.key.compare(other.key, arena));
         entries
     }
 
@@ -113,15 +108,15 @@ impl Slots {
         }
         let grown = Slots::new(length);
         let before = mem::replace(self, grown);
-        before.entries().for_each(|entry| self.insert(*entry));
         self.used = before.used;
+        before.all.into_iter().filter(|entry| !entry.key.is_none()).for_each(|entry| self.insert(entry));
     }
 
     /// Takes the entries from back to front, so that each moves to where only moved ones are: its home is
     /// now twice as far from the front.
     fn grow_in_place(&mut self, length: usize) {
         let before = self.all.len();
-        self.all.resize(length, Entry::default());
+        self.all.resize_with(length, Entry::default);
         self.shift -= 1;
         // Those that stood far behind a home at the very front, or find no room before the end.
         let mut aside = Vec::new();
@@ -142,130 +137,50 @@ impl Slots {
 
     /// Puts an entry that is not there into the first free slot from its home on.
     fn insert(&mut self, entry: Entry) {
-        let last = self.all.len() - 1;
-        let mut at = self.home(entry.key.hash());
-        while !self.all[at].key.is_none() {
-            at = (at + 1) & last;
-        }
-        self.all[at] = entry;
+        let slot = self.find(entry.key.hash(), |_| false);
+        self.all[slot] = entry;
     }
 
-    /// All entries, nearly in the order of their hashes.
-    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.all.iter().filter(|entry| !entry.key.is_none())
+    /// The entries whose hashes have `range` as their highest `bits`, not more of these than name a slot.
+    pub(super) fn range(&self, range: usize, bits: u32) -> impl Iterator<Item = (u64, &Entry)> {
+        let (width, last) = (self.all.len() >> bits, self.all.len() - 1);
+        let slots = (0..self.all.len()).map(move |at| &self.all[(range * width + at) & last]).enumerate();
+        // Some stand behind the slots that their hashes name, and before those of this range some of the one before.
+        let entries = slots.take_while(move |(at, slot)| *at < width || !slot.key.is_none());
+        let entries =
+            entries.filter(|(_, slot)| !slot.key.is_none()).map(|(_, entry)| (entry.key.hash(), entry));
+        entries.filter(move |(hash, _)| hash.checked_shr(u64::BITS - bits).unwrap_or(0) == amount(range))
     }
 
-    /// Adds the entries of another table, chunk by chunk of both on all threads. The longer pieces of the other
-    /// are in the arena of this number.
-    ///
-    /// # Errors
-    /// A count passes 2⁶⁴.
-    pub(super) fn take_in(&mut self, other: Slots, arena: u16, arenas: &[Arena]) -> Result<(), Fault> {
-        let bits = (self.all.len() / CHUNK).min(other.all.len()).max(1).ilog2();
-        let (own, others) = (self.all.len() >> bits, other.all.len() >> bits);
-        let chunks = self.all.par_chunks_mut(own).zip(other.all.par_chunks(others)).enumerate();
-        let taken = chunks.map(|(number, (slots, entries))| {
-            let entries = entries.iter().filter(|entry| !entry.key.is_none());
-            let entries = entries.map(|entry| Entry { key: entry.key.in_arena(arena), ..*entry });
-            Chunk { slots, first_slot: number * own, shift: self.shift, arenas }.take_in(entries)
-        });
-        let taken = taken.collect::<Result<Vec<Taken>, Fault>>()?;
-        self.used += taken.iter().map(|taken| taken.new).sum::<usize>();
-        let left = taken.iter().flat_map(|taken| &taken.left);
-        left.copied().try_for_each(|entry| self.add(entry, arenas))
-    }
-
-    /// Adds an entry, whether its piece is there or not.
-    fn add(&mut self, entry: Entry, arenas: &[Arena]) -> Result<(), Fault> {
-        let slot = self.find(entry.key, entry.key.hash(), entry.key.long_bytes(arenas), arenas);
-        if self.all[slot].key.is_none() {
-            self.put(slot, entry);
-            return Ok(());
-        }
-        self.all[slot].unite(&entry, arenas)
+    /// How many bits of a hash name a slot.
+    pub(super) fn bits(&self) -> u32 {
+        u64::BITS - self.shift
     }
 
     /// Forgets all entries.
     pub(super) fn clear(&mut self) {
-        self.all.fill(Entry::default());
+        self.all.fill_with(Entry::default);
         self.used = 0;
     }
 
-    /// Gives the entries alone, and with them the memory.
+    /// Gives the entries alone that count, in order of first appearance.
     pub(super) fn into_entries(mut self) -> Vec<Entry> {
-        self.all.retain(|entry| !entry.key.is_none());
+        self.all.retain(|entry| entry.count() > Count::ZERO);
+        // Two pieces never begin at the same place.
+        self.all.par_sort_unstable_by_key(Entry::first);
         self.all
-    }
-}
-
-/// Slots of a table that one thread adds to.
-struct Chunk<'a> {
-    slots: &'a mut [Entry],
-    /// Where in the table they begin.
-    first_slot: usize,
-    shift: u32,
-    arenas: &'a [Arena],
-}
-
-/// What came of adding entries to a chunk.
-struct Taken {
-    /// How many pieces were new.
-    new: usize,
-    /// What may stand behind the chunk, or finds no room in it.
-    left: Vec<Entry>,
-}
-
-impl Chunk<'_> {
-    fn take_in(&mut self, entries: impl Iterator<Item = Entry>) -> Result<Taken, Fault> {
-        let free = self.slots.iter().filter(|slot| slot.key.is_none()).count();
-        // Some stay free, so that a search that goes through many chunks ends.
-        let room = free.saturating_sub(self.slots.len() / 8);
-        let mut taken = Taken { new: 0, left: Vec::new() };
-        for entry in entries {
-            match self.find(&entry) {
-                Some(slot) if !self.slots[slot].key.is_none() => {
-                    self.slots[slot].unite(&entry, self.arenas)?;
-                }
-                Some(slot) if taken.new < room => {
-                    self.slots[slot] = entry;
-                    taken.new += 1;
-                }
-                _ => taken.left.push(entry),
-            }
-        }
-        Ok(taken)
-    }
-
-    /// The slot of the chunk that has the entry's piece, or the free one where that would be.
-    fn find(&self, entry: &Entry) -> Option<usize> {
-        // An entry may stand behind the chunk that its hash names.
-        let home = place64(entry.key.hash() >> self.shift).checked_sub(self.first_slot)?;
-        let fits = |slot: &Entry| slot.key.is_none() || slot.key.same(entry.key, self.arenas);
-        Some(home + self.slots.get(home..)?.iter().position(fits)?)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{HashMap, HashSet};
-
     use proptest::prelude::*;
 
     use super::*;
-    use crate::units::Count;
 
     fn slot_of(slots: &Slots, piece: &[u8]) -> usize {
         let key = Key::new(piece);
-        slots.find(key, key.hash(), &[], &[])
-    }
-
-    fn filled(length: usize, pieces: &[Vec<u8>]) -> Slots {
-        let mut slots = Slots::new(length);
-        for (first, piece) in (0..).zip(pieces) {
-            let slot = slot_of(&slots, piece);
-            slots.put(slot, Entry { key: Key::new(piece), count: Count::ONE, first });
-        }
-        slots
+        slots.find(key.hash(), |found| found == key)
     }
 
     proptest! {
@@ -275,45 +190,35 @@ mod tests {
             length in prop::sample::select(vec![8, 64, 2048]),
         ) {
             let pieces: Vec<Vec<u8>> = pieces.into_iter().collect();
-            let mut slots = filled(length, &pieces);
+            let mut slots = Slots::new(length);
+            for (first, piece) in (0..).zip(&pieces) {
+                let slot = slot_of(&slots, piece);
+                slots.put(slot, Entry::new(Key::new(piece), Count::ONE, first));
+            }
             prop_assert_eq!(slots.used(), pieces.len());
             prop_assert!(slots.used() * 4 <= slots.all.len() * 3);
             for (first, piece) in (0..).zip(&pieces) {
-                let entry = slots.all[slot_of(&slots, piece)];
+                let entry = &slots.all[slot_of(&slots, piece)];
                 prop_assert!(!entry.key.is_none());
-                prop_assert_eq!(entry.first, first);
+                prop_assert_eq!(entry.first(), first);
+            }
+            for bits in 0..=slots.bits().min(5) {
+                let mut found = vec![0; pieces.len()];
+                for range in 0..1 << bits {
+                    for (hash, entry) in slots.range(range, bits) {
+                        prop_assert_eq!(hash, entry.key.hash());
+                        prop_assert_eq!(hash.checked_shr(64 - bits).unwrap_or(0), amount(range));
+                        found[place64(entry.first())] += 1;
+                    }
+                }
+                prop_assert!(found.iter().all(|&times| times == 1), "{found:?} in ranges of {bits} bits");
             }
             let mut sorted = pieces.clone();
             sorted.sort();
+            let arena = Arena::default();
             let sorted_slots: Vec<Vec<u8>> =
-                slots.sort(&[]).iter().map(|entry| entry.key.bytes(&mut [0; 16], &[]).to_vec()).collect();
+                slots.sort(&arena).iter().map(|entry| entry.key.bytes(&mut [0; 16], &arena).to_vec()).collect();
             prop_assert_eq!(sorted_slots, sorted);
-        }
-
-        #[test]
-        fn tables_of_any_lengths_are_summed(
-            tables in prop::collection::vec(prop::collection::vec(any::<[bool; 12]>(), 0..600), 2..4),
-            lengths in prop::collection::vec(prop::sample::select(vec![8, 64, 8192]), 3),
-        ) {
-            let pieces = |table: &Vec<[bool; 12]>| -> Vec<Vec<u8>> {
-                let distinct: HashSet<Vec<u8>> =
-                    table.iter().map(|bits| bits.iter().map(|&bit| u8::from(bit)).collect()).collect();
-                distinct.into_iter().collect()
-            };
-            let tables: Vec<Vec<Vec<u8>>> = tables.iter().map(pieces).collect();
-            let mut slots = tables.iter().zip(lengths).map(|(pieces, length)| filled(length, pieces));
-            let mut sum = slots.next().expect("two tables at least");
-            slots.try_for_each(|other| sum.take_in(other, 0, &[])).expect("small counts");
-            let mut expected = HashMap::new();
-            for (first, piece) in tables.iter().flat_map(|pieces| (0..).zip(pieces)) {
-                let (count, least) = expected.entry(piece).or_insert((0, first));
-                (*count, *least) = (*count + 1, first.min(*least));
-            }
-            prop_assert_eq!(sum.used(), expected.len());
-            for (piece, (count, first)) in expected {
-                let entry = sum.all[slot_of(&sum, piece)];
-                prop_assert_eq!((entry.count.get(), entry.first), (count, first));
-            }
         }
     }
 }

@@ -40,7 +40,7 @@ pub struct Sum {
 /// If all of them are ordered so is the sum: each file's pieces come after those of the files before.
 /// Else it is in order of the pieces' bytes.
 ///
-/// **Memory:** the sum and a few MB a file. If all are ordered, 32 to 64 bytes more for each piece of the sum, and one
+/// **Memory:** the sum and a few MB a file. If all are ordered, 11 to 32 bytes more for each piece of the sum, and one
 /// file at a time as [`read_counts`] reads it; if some are, these all at once.
 ///
 /// # Errors
@@ -138,14 +138,14 @@ pub fn check_same(first: &CountsInfo, first_path: &Path, other: &CountsInfo, pat
 fn append(sum: &mut PieceCounts, index: &mut HashIndex, file: &WeightedFile) -> Result<()> {
     for (piece, count) in read_counts(&file.path)?.pieces.iter() {
         let (hash, count) = (hash_of_bytes(piece), multiplied(piece, count, file.weight)?);
-        match index.find(hash, |number| sum.piece(number) == piece) {
+        match index.find(hash, |number| sum.piece(number - 1) == piece) {
             Some(number) => {
-                let total = sum.counts[number].checked_add(count);
-                sum.counts[number] = total.ok_or_else(|| Fault::Overflow { piece: piece.to_vec() })?;
+                let total = sum.counts[number - 1].checked_add(count);
+                sum.counts[number - 1] = total.ok_or_else(|| Fault::Overflow { piece: piece.to_vec() })?;
             }
             None => {
-                index.insert(hash, sum.len());
                 sum.push(piece, count);
+                index.insert(hash, sum.len())?;
             }
         }
     }

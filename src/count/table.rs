@@ -1,5 +1,3 @@
-use std::slice::from_ref;
-
 use super::entry::{Arena, Entry, Key};
 use super::fault::Fault;
 use super::runs::Runs;
@@ -40,8 +38,7 @@ impl PieceTable {
 
     /// Writes the pieces as a run in order of their bytes, and forgets them.
     pub(super) fn spill(&mut self, runs: &mut Runs) -> Result<()> {
-        let arenas = from_ref(&self.arena);
-        runs.write(self.slots.sort(arenas), arenas)?;
+        runs.write(self.slots.sort(&self.arena), &self.arena)?;
         self.slots.clear();
         self.arena.clear();
         Ok(())
@@ -128,11 +125,12 @@ impl PieceTable {
         let piece = &text.text[units::place(text.start)..units::place(end)];
         let first = text.place + u64::from(text.start);
         text.start = end;
-        let (home, slot) = (self.slots.home(hash), self.slots.find(key, hash, piece, from_ref(&self.arena)));
+        let (home, arena) = (self.slots.home(hash), &self.arena);
+        let slot = self.slots.find(hash, |found| found.is(key, piece, arena));
         let found = &mut self.slots.all[slot];
         if found.key.is_none() {
             let key = if key.is_long() { self.arena.push(key, piece) } else { key };
-            self.slots.put(slot, Entry { key, count: text.weight, first });
+            self.slots.put(slot, Entry::new(key, text.weight, first));
             return Ok(());
         }
         if !found.add(text.weight) {
@@ -140,8 +138,8 @@ impl PieceTable {
         }
         // What comes often shall be found at once. All slots between the two are taken, so that either is
         // found in the other's.
-        let count = found.count;
-        if count > self.slots.all[home].count {
+        let count = found.count();
+        if count > self.slots.all[home].count() {
             self.slots.all.swap(home, slot);
         }
         Ok(())
