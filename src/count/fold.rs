@@ -9,6 +9,7 @@ use super::index::HashIndex;
 use super::slots::Slots;
 use super::table::PieceTable;
 use crate::error::Result;
+use crate::pages;
 use crate::units::Count;
 
 /// About how many entries of all tables are summed at a time: the caches hold them.
@@ -138,12 +139,20 @@ fn merged(lists: Vec<List<'_>>) -> PieceCounts {
     };
     let sizes: Vec<(usize, usize)> = shares.par_iter().map(size).collect();
     let (pieces, total) = sizes.iter().fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
-    let (mut bytes, mut ends) = (vec![0; total], vec![0; pieces]);
-    let mut counts: Vec<Count> = rayon::iter::repeat_n(Count::ZERO, pieces).collect();
+    let ((mut bytes, mut ends), mut counts) =
+        rayon::join(|| (filled(0, total), filled(0, pieces)), || filled(Count::ZERO, pieces));
     let mut rest = Room { start: 0, bytes: &mut bytes, ends: &mut ends, counts: &mut counts };
     let rooms: Vec<Room<'_>> = sizes.into_iter().map(|(pieces, bytes)| rest.take(pieces, bytes)).collect();
     shares.into_par_iter().zip(rooms).for_each(|(share, room)| room.fill(share));
     PieceCounts { bytes, ends, counts }
+}
+
+/// A vector of equal items, whose memory is asked for at once.
+fn filled<T: Copy>(value: T, length: usize) -> Vec<T> {
+    let mut vector = Vec::with_capacity(length);
+    pages::populate(&mut vector, length);
+    vector.resize(length, value);
+    vector
 }
 
 /// Divides lists at the same places of the text.

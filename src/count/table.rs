@@ -85,7 +85,8 @@ impl PieceTable {
             });
             text.start = start;
             let Some(&end) = missed else { return Ok(()) };
-            self.count_piece(text, end)?;
+            let key = text.key(text.start, end);
+            self.count_piece(text, end, key)?;
         }
     }
 
@@ -113,15 +114,14 @@ impl PieceTable {
                 !known
             });
             text.start = start;
-            let Some((_, &end)) = missed else { return Ok(()) };
-            self.count_piece(text, end)?;
+            let Some((&key, &end)) = missed else { return Ok(()) };
+            self.count_piece(text, end, key)?;
         }
     }
 
-    /// Counts one piece, wherever it stands, or if it is new.
+    /// Counts one piece, wherever it stands, or if it is new. Its key, without a place, and its hash are given.
     #[inline(never)]
-    fn count_piece(&mut self, text: &mut Text<'_>, end: u32) -> Result<(), Fault> {
-        let (key, hash) = text.key(text.start, end);
+    fn count_piece(&mut self, text: &mut Text<'_>, end: u32, (key, hash): (Key, u64)) -> Result<(), Fault> {
         let piece = &text.text[units::place(text.start)..units::place(end)];
         let first = text.place + u64::from(text.start);
         text.start = end;
