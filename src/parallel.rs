@@ -125,7 +125,7 @@ impl<R> Results<R> {
     fn may_go_on(&self) -> bool {
         let mut queue = lock(&self.queue);
         while queue.permits == 0 && !queue.ended {
-            queue = self.may_draw.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = wait(&self.may_draw, queue);
         }
         queue.permits -= usize::from(!queue.ended);
         !queue.ended
@@ -154,7 +154,7 @@ impl<R> Results<R> {
             if queue.makers == 0 {
                 return None;
             }
-            queue = self.ready.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = wait(&self.ready, queue);
         }
     }
 
@@ -170,9 +170,14 @@ impl<R> Results<R> {
     }
 }
 
-/// What a mutex guards, also where a thread panicked while it had it.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// What a mutex guards, also where a thread panicked while it had it: the panic is passed on by itself.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until others say that what a mutex guards has changed, also where one of them panicked meanwhile.
+pub(crate) fn wait<'a, T>(changed: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    changed.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

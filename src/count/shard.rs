@@ -12,6 +12,7 @@ use super::table::PieceTable;
 use super::{CountConfig, MemoryLimit};
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Stage};
+use crate::parallel::lock;
 use crate::split::{Segment, SpecialFinder, Splitter};
 use crate::units::{Count, amount, place64};
 
@@ -131,14 +132,13 @@ impl<'a> Shard<'a> {
     }
 
     fn run(&mut self, queue: &Mutex<Queue<'_>>, observer: &dyn Observer) -> Result<(), Failure> {
-        let lock = || queue.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             // Only while taking a part is the lock held: this ends the statement, and the guard with it.
-            let taken = lock().take();
+            let taken = lock(queue).take();
             let (number, Some(part)) = taken else { return Ok(()) };
             let counted = part.and_then(|part| self.count_part(&part, observer));
             if let Err(error) = counted {
-                lock().parts.stop();
+                lock(queue).parts.stop();
                 return Err(Failure { part: number, error });
             }
         }

@@ -1,7 +1,7 @@
 use std::iter::successors;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rayon::prelude::*;
 
@@ -13,6 +13,7 @@ use super::stretches::{self, Joiner, STRETCH, Stretched};
 use super::worker::{Memory, Worker};
 use crate::error::Result;
 use crate::observer::Silent;
+use crate::parallel::lock;
 use crate::units::{TokenId, amount};
 use crate::vocab::{self, LoadOptions, Vocabulary};
 
@@ -214,12 +215,11 @@ impl Tokenizer {
     /// Lends a worker with the memory of an earlier one, if one is idle.
     fn work<R>(&self, work: impl FnOnce(&mut Worker<'_>) -> R) -> R {
         let Inner { encoder, idle, .. } = &*self.0;
-        let idle = || idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let memory = idle().pop();
+        let memory = lock(idle).pop();
         let mut worker =
             memory.map_or_else(|| encoder.worker(), |memory| Worker::with_memory(encoder, memory));
         let result = work(&mut worker);
-        idle().push(worker.into_memory());
+        lock(idle).push(worker.into_memory());
         result
     }
 }

@@ -3,7 +3,7 @@ use std::path::Path;
 use super::facts::word;
 use super::fault::Fault;
 use super::findings::Findings;
-use super::inputs::Inputs;
+use super::inputs::{Inputs, TAKE_MORE};
 use super::plan::{Documents, EncodePlan, Plan};
 use super::state::State;
 use super::stretch::stretch;
@@ -70,10 +70,19 @@ pub(super) fn encode(
         if everything { inputs.identity(source, unit) } else { Ok(inputs.as_one_identity(state)) }
     })?;
     observer.finished(Stage::Encode);
-    if contents.documents > 0 && contents.null_documents == contents.documents {
+    tell_why_nothing(&contents, everything, observer);
+    Ok(Encoded { manifest, contents, samples: findings.finish() })
+}
+
+/// Says what may be the cause if there are no tokens, since that is hardly what was wanted.
+fn tell_why_nothing(contents: &Contents, everything: bool, observer: &dyn Observer) {
+    if contents.documents == 0 && !everything {
+        observer.noted(&format!("the sample has no documents: {TAKE_MORE}"));
+    } else if contents.documents == 0 {
+        observer.noted("there are no documents: check that the input is the right one");
+    } else if contents.null_documents == contents.documents {
         observer.noted("all documents are null: check that the column or field of the text is the right one");
     }
-    Ok(Encoded { manifest, contents, samples: findings.finish() })
 }
 
 fn tell_reused(reused: &Reused, observer: &dyn Observer) {

@@ -13,6 +13,10 @@ use crate::sink::Input;
 use crate::source::{self, Documents, Identity, Incidents, OpenContext, Range, Source, Unit};
 use crate::units::{amount, declared_sum};
 
+/// What helps where a sample of an input has nothing in it.
+pub(super) const TAKE_MORE: &str =
+    "take more of the input: a document that does not fit [sample] max_bytes is not cut";
+
 /// The sources of a run, listed and ready to be read as often as the run needs.
 pub(super) struct Inputs {
     sources: Vec<Arc<dyn Source>>,

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::costs::Costs;
 use super::counted;
 use super::fault::Fault;
-use super::inputs::Inputs;
+use super::inputs::{Inputs, TAKE_MORE};
 use super::mixture;
 use super::plan::{Plan, SmallerPlan, TrainPlan};
 use crate::count::{
@@ -55,7 +55,7 @@ pub(super) fn train(
         let (whole, help) = if inputs.sample_is_everything() {
             ("input", "check that the input is the right one, and its column or field")
         } else {
-            ("sample", "take more of the input: a document that does not fit [sample] max_bytes is not cut")
+            ("sample", TAKE_MORE)
         };
         return Err(Error::new(ErrorKind::Failed, Fault::NothingToTrainOn { whole }).with_help(help));
     }

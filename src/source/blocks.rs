@@ -1,9 +1,11 @@
 use std::io::{self, Read};
 use std::mem;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use arrow_buffer::Buffer;
 use bytes::Bytes;
+
+use crate::parallel::lock;
 
 /// How long a block is before it is known that there is more to read.
 const FIRST: usize = 64 << 10;
@@ -40,7 +42,7 @@ impl Blocks {
 
     /// An empty block.
     pub(super) fn take(&self) -> Block {
-        let memory = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let memory = lock(&self.free).pop();
         Block {
             memory: memory.unwrap_or_default(),
             filled: 0,
@@ -96,7 +98,7 @@ impl Drop for Block {
     fn drop(&mut self) {
         if let Some(free) = self.home.upgrade() {
             let memory = mem::take(&mut self.memory);
-            free.lock().unwrap_or_else(PoisonError::into_inner).push(memory);
+            lock(&free).push(memory);
         }
     }
 }

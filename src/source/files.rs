@@ -16,6 +16,7 @@ use super::{
 };
 use crate::digest;
 use crate::error::{Error, Result};
+use crate::parallel::lock;
 use crate::units::{declared_sum, place64};
 
 /// What every reader knows of the unit that it reads.
@@ -134,7 +135,7 @@ impl Files {
     }
 
     fn footer(&self, file: usize) -> Result<Footer> {
-        let kept = || self.footers.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = || lock(&self.footers);
         if let Some((_, footer)) = kept().iter().find(|(of, _)| *of == file) {
             return Ok(footer.clone());
         }
@@ -339,7 +340,7 @@ impl Source for Stream {
     }
 
     fn read(&self, unit: usize) -> Result<Documents<'_>> {
-        let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let reader = lock(&self.reader).take();
         let reader = reader.ok_or_else(|| {
             Fault::Spent { name: self.units[unit].name.clone() }
                 .failed()

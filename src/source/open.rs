@@ -1,5 +1,5 @@
 use std::io::Read;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::demo::Demo;
 use super::fault::Fault;
@@ -8,6 +8,7 @@ use super::incidents::{BadInput, Incidents};
 use super::{DocumentRule, HubSettings, Source, SourceSpec, StoreSettings, listing, remote};
 use crate::error::{Error, Result};
 use crate::observer::Observer;
+use crate::parallel::lock;
 
 /// Default of [`ReadConfig::batch_bytes`].
 pub const DEFAULT_BATCH_BYTES: u64 = 4 << 20;
@@ -84,7 +85,7 @@ pub fn open(spec: &SourceSpec, source: usize, context: &OpenContext<'_>) -> Resu
     bad.begin(None);
     let uri = spec.uri.as_str();
     if uri == "-" {
-        let reader = context.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let reader = lock(&context.stdin).take();
         let name = "standard input".to_owned();
         let spent = || Fault::Spent { name: name.clone() }.usage().with_help("name \"-\" only once");
         let reader = reader.ok_or_else(spent)?;

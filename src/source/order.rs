@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::mem;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 
 use super::fault::{Fault, Panicked};
 use super::{Batch, Documents, Source};
 use crate::error::{Error, Result};
 use crate::panics::catching;
+use crate::parallel::{lock, wait};
 use crate::units::amount;
 
 /// How much text may wait to be taken at first, per thread: more than is needed would only push what comes next out of
@@ -120,7 +121,7 @@ fn bytes_of(batch: &Result<Batch>) -> u64 {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn read_units(&self) {
@@ -151,7 +152,7 @@ impl Shared {
                 state.units.push_back(Waiting::default());
                 return Some(place);
             }
-            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = wait(&self.room, state);
         }
     }
 
@@ -190,7 +191,7 @@ impl Shared {
                 return true;
             }
             state.crowded = true;
-            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = wait(&self.room, state);
         }
     }
 
@@ -232,7 +233,7 @@ impl Shared {
                 state.most_bytes = (state.most_bytes + self.least_bytes).min(self.least_bytes * GROWTH);
                 self.room.notify_all();
             }
-            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = wait(&self.arrived, state);
         }
     }
 

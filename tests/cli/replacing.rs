@@ -66,21 +66,20 @@ fn links_are_followed_and_pipes_stay() {
 }
 
 #[test]
-fn documents_that_are_all_null_are_told_of() {
+fn where_nothing_is_encoded_that_is_told() {
     let folder = folder();
     write(&folder, "a.jsonl", "{\"text\": \"the cat\"}\n{\"text\": \"the mat\"}\n");
+    write(&folder, "none.jsonl", "");
     assert_eq!(ended(&folder, &["train", "a.jsonl", "-o", "made", "--merges", "3"]).0, Some(0));
-    let encode =
-        |column, to| ended(&folder, &["encode", "a.jsonl", "-t", "made", "--column", column, "-o", to]);
-    let (code, said) = encode("txt", "wrong");
-    assert!(code == Some(0) && said.contains("all documents are null"), "{said}");
-    let (code, said) = encode("text", "right");
-    assert!(code == Some(0) && !said.contains("null"), "{said}");
-}
-
-#[test]
-fn more_threads_than_help_are_refused() {
-    let folder = folder();
-    write(&folder, "a.txt", TEXT);
-    refuses(&folder, &train("a.txt", &["--threads", "100000"]), 2, &["`--threads`", "1024"]);
+    let encode = |input: &str, options: &[&str]| {
+        let (code, said) =
+            ended(&folder, &[&["encode", input, "-t", "made", "-o", "ids", "--force"], options].concat());
+        assert_eq!(code, Some(0), "{said}");
+        said
+    };
+    assert!(encode("a.jsonl", &["--column", "txt"]).contains("all documents are null"));
+    assert!(encode("a.jsonl", &["--max-bytes", "6"]).contains("the sample has no documents: take more"));
+    assert!(encode("none.jsonl", &[]).contains("there are no documents: check"));
+    let said = encode("a.jsonl", &[]);
+    assert!(!said.contains("null") && !said.contains("no documents"), "{said}");
 }
