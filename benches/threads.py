@@ -74,6 +74,8 @@ def main():
     parser.add_argument("--joined", nargs="*", type=Path, default=[], help="texts to learn from as one, without a split")
     parser.add_argument("--scratch", type=Path)
     arguments = parser.parse_args()
+    if arguments.texts and not arguments.tokenizer:
+        parser.error("texts need a --tokenizer")
     print("| seconds | " + " | ".join(f"{count} threads" for count in arguments.threads) + " |")
     print("| --- |" + " --: |" * len(arguments.threads))
     with tempfile.TemporaryDirectory(dir=arguments.scratch) as folder:

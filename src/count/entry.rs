@@ -7,7 +7,7 @@ use crate::units::{Count, amount, place, place64};
 /// What the last byte of a longer piece's key is; of a short one's it is the length.
 const LONG: u64 = 0xFF;
 
-/// A longer piece's place in its arena has so many bits.
+/// Bits below the last byte of a key's higher half: of a longer piece's, its place in its arena.
 const START_BITS: u32 = 56;
 
 const MULTIPLIERS: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xD6E8_FEB8_6659_FD93];
@@ -120,7 +120,7 @@ impl Key {
     /// How many bytes the piece has.
     #[inline]
     pub(super) fn length(self, arena: &Arena) -> usize {
-        if self.is_long() { self.long_bytes(arena).len() } else { place64(self.high >> 56) }
+        if self.is_long() { self.long_bytes(arena).len() } else { place64(self.high >> START_BITS) }
     }
 
     /// The bytes of a longer piece; none of a short one.
@@ -157,11 +157,11 @@ impl Entry {
     }
 
     /// Takes over what another entry of the same piece has, or tells by `false` that the count would pass 2⁶⁴. No other
-    /// thread may do anything with either at the same time.
+    /// thread may look at or change the count or the place of either meanwhile.
     pub(super) fn take_over(&self, other: &Entry) -> bool {
         let Some(sum) = self.count().checked_add(other.count()) else { return false };
         self.count.store(sum.get(), Relaxed);
-        self.first.fetch_min(other.first(), Relaxed);
+        self.first.store(self.first().min(other.first()), Relaxed);
         other.count.store(0, Relaxed);
         true
     }

@@ -21,10 +21,10 @@ const SHARE: usize = SAMPLED * 16;
 /// One of so many entries is looked at to find places that divide the text into shares.
 const SAMPLED: usize = if cfg!(test) { 4 } else { 1 << 10 };
 
-/// Sums tables, and brings their pieces into the order of first appearance: of entries with the same piece the
-/// first counts for all, each table's entries that still count are sorted, and then all are merged.
+/// Sums tables, and brings their pieces into the order of first appearance: of entries with the same piece one
+/// counts for all, each table's entries that still count are sorted, and then all are merged.
 ///
-/// **Memory:** hardly more than the result; the entries stay where they were.
+/// **Memory:** that of the tables, whose entries stay where they are, and of the result.
 pub(super) fn fold(mut tables: Vec<PieceTable>) -> Result<PieceCounts> {
     unite(&mut tables)?;
     let (slots, arenas): (Vec<Slots>, Vec<Arena>) =
@@ -37,10 +37,11 @@ pub(super) fn fold(mut tables: Vec<PieceTable>) -> Result<PieceCounts> {
 /// Lets one of the entries that have the same piece count for all. Each range of hashes is summed by one thread.
 fn unite(tables: &mut [PieceTable]) -> Result<()> {
     tables.sort_unstable_by_key(|table| Reverse(table.slots.used()));
-    let filled = tables.iter().filter(|table| table.slots.used() > 0).count();
-    let [largest, others @ .., last] = &tables[..filled] else { return Ok(()) };
-    let entries: usize = tables.iter().map(|table| table.slots.used()).sum();
-    let divisible = tables[..filled].iter().map(|table| table.slots.bits()).min().unwrap_or(0);
+    let empty = tables.iter().rev().take_while(|table| table.slots.used() == 0).count();
+    let filled = &tables[..tables.len() - empty];
+    let [largest, others @ .., last] = filled else { return Ok(()) };
+    let entries: usize = filled.iter().map(|table| table.slots.used()).sum();
+    let divisible = filled.iter().map(|table| table.slots.bits()).min().unwrap_or(0);
     let bits = (entries / RANGE).max(1).ilog2().min(divisible);
     Ok((0..1 << bits).into_par_iter().try_for_each_init(
         || Seen::new(largest),
@@ -140,7 +141,7 @@ fn merged(lists: Vec<List<'_>>) -> PieceCounts {
     let sizes: Vec<(usize, usize)> = shares.par_iter().map(size).collect();
     let (pieces, total) = sizes.iter().fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
     let ((mut bytes, mut ends), mut counts) =
-        rayon::join(|| (filled(0, total), filled(0, pieces)), || filled(Count::ZERO, pieces));
+        rayon::join(|| (populated(0, total), populated(0, pieces)), || populated(Count::ZERO, pieces));
     let mut rest = Room { start: 0, bytes: &mut bytes, ends: &mut ends, counts: &mut counts };
     let rooms: Vec<Room<'_>> = sizes.into_iter().map(|(pieces, bytes)| rest.take(pieces, bytes)).collect();
     shares.into_par_iter().zip(rooms).for_each(|(share, room)| room.fill(share));
@@ -148,7 +149,7 @@ fn merged(lists: Vec<List<'_>>) -> PieceCounts {
 }
 
 /// A vector of equal items, whose memory is asked for at once.
-fn filled<T: Copy>(value: T, length: usize) -> Vec<T> {
+fn populated<T: Copy>(value: T, length: usize) -> Vec<T> {
     let mut vector = Vec::with_capacity(length);
     pages::populate(&mut vector, length);
     vector.resize(length, value);
@@ -203,6 +204,7 @@ impl<'a> Room<'a> {
             if earliest.0 == u64::MAX {
                 return;
             }
+            // Two pieces never begin at the same place, so that at least one is taken.
             self.append(share[earliest.1].take_before(until));
         }
     }

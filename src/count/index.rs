@@ -5,7 +5,7 @@ use crate::units::{amount, place64};
 
 const FIRST_SLOTS: usize = 64;
 
-/// There are no more numbers: those of their slots have half as many bits as a hash.
+/// With more numbers there would be more slots than the 32 bits of a hash that each keeps can name.
 const MOST: usize = 3 << 30;
 
 /// Finds numbered things by their hashes. The things themselves lie elsewhere, numbered from one on.
@@ -62,7 +62,7 @@ impl HashIndex {
     /// Adds a thing that is not there yet.
     ///
     /// # Errors
-    /// There are three thousand million already.
+    /// There are 3.2 thousand million already.
     pub(super) fn insert(&mut self, hash: u64, number: usize) -> Result<(), Fault> {
         if number > MOST {
             return Err(Fault::TooManyNumbers { most: MOST });

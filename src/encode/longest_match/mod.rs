@@ -55,7 +55,7 @@ const MISFITS_A_LINE: usize = 8;
 /// What encoding by longest matches needs of a vocabulary, shared by all threads.
 ///
 /// **Memory:** 0.6 MB, and for each token 70 bytes, 8 for each byte that it does not share with the start
-/// of another, and 80 to 210 for what does not fit after it.
+/// of another, and 80 to 210 for what does not fit after it; while it is made, half as much again.
 #[derive(Debug)]
 pub(super) struct Matches {
     longest: Longest,
@@ -84,6 +84,9 @@ impl Matches {
     /// Prepares a vocabulary for which the shortcuts hold, on the threads of the current pool; `None` if it is too
     /// large.
     pub(super) fn new(vocabulary: &Vocabulary) -> Option<Matches> {
+        if vocabulary.id_limit() > longest::LIMIT {
+            return None;
+        }
         let ids: Vec<u32> = vocabulary.ordinary().map(|(id, _)| id.get()).collect();
         let order = Order::new(vocabulary);
         let (longest, (followers, misfits)) =
