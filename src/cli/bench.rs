@@ -101,7 +101,7 @@ fn digest(encoded: &[TokenBatch]) -> String {
     let mut bytes = Vec::new();
     for batch in encoded {
         bytes.clear();
-        bytes.extend(batch.ids.iter().flat_map(|id| id.get().to_le_bytes()));
+        batch.ids.append_to(&mut bytes, |id| id.get().to_le_bytes());
         digest.update(&bytes);
     }
     digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()

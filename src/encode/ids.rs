@@ -94,6 +94,17 @@ impl TokenIds {
         Cow::Owned(some.into_wide())
     }
 
+    /// Appends all of them to a file's bytes, each as the `N` bytes that `bytes_of` makes of it.
+    pub fn append_to<const N: usize>(&self, file: &mut Vec<u8>, bytes_of: impl Fn(TokenId) -> [u8; N]) {
+        for part in self.parts() {
+            match part {
+                TokenIds::Narrow(ids) => append(file, ids.iter().map(|&id| bytes_of(widened(id)))),
+                TokenIds::Wide(ids) => append(file, ids.iter().map(|&id| bytes_of(id))),
+                TokenIds::Joined(_) => unreachable!("a part is not joined itself"),
+            }
+        }
+    }
+
     /// All of them, copied if they have to be widened or joined.
     pub(crate) fn into_wide(self) -> Vec<TokenId> {
         let length = self.len();
@@ -181,6 +192,15 @@ impl TokenIds {
     }
 }
 
+/// Appends arrays to bytes. Of this the compiler makes a few wide instructions; of `extend` and `flat_map`, which says
+/// the same, one store for each byte.
+fn append<const N: usize>(bytes: &mut Vec<u8>, more: impl ExactSizeIterator<Item = [u8; N]>) {
+    let start = bytes.len();
+    bytes.resize(start + N * more.len(), 0);
+    let (room, _) = bytes[start..].as_chunks_mut();
+    room.iter_mut().zip(more).for_each(|(room, more)| *room = more);
+}
+
 fn low16(id: u32) -> u16 {
     let [low, high, ..] = id.to_le_bytes();
     u16::from_le_bytes([low, high])
@@ -256,6 +276,17 @@ mod tests {
         let mut joined = ids(&[1]);
         joined.join(ids(&[2, 3]));
         ids(&[]).extend(&joined, 1..4);
+    }
+
+    #[test]
+    fn ids_of_all_parts_become_bytes() {
+        let mut joined = ids(&[1, 300, 7]);
+        joined.join(ids(&[70_000, 2]));
+        joined.join(ids(&[65_535]));
+        let mut bytes = vec![9];
+        joined.append_to(&mut bytes, |id| id.get().to_le_bytes());
+        let expected = [1, 300, 7, 70_000, 2, 65_535_u32].into_iter().flat_map(u32::to_le_bytes);
+        assert_eq!(bytes, [9].into_iter().chain(expected).collect::<Vec<u8>>());
     }
 
     #[test]

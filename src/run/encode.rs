@@ -66,9 +66,11 @@ pub(super) fn encode(
         work.encode(span)?;
     }
     let Work { writer, findings, .. } = work;
-    let (manifest, contents) = writer.finish(|source, unit| {
-        if everything { inputs.identity(source, unit) } else { Ok(inputs.as_one_identity(state)) }
-    })?;
+    let (manifest, contents) = if everything {
+        writer.finish(inputs.identities_now())
+    } else {
+        writer.finish(|_, _| Ok(inputs.as_one_identity(state)))
+    }?;
     observer.finished(Stage::Encode);
     tell_why_nothing(&contents, everything, observer);
     Ok(Encoded { manifest, contents, samples: findings.finish() })

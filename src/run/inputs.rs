@@ -1,6 +1,7 @@
 use std::sync::{Arc, OnceLock};
 
 use arrow_schema::{FieldRef, SchemaRef};
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use sha2::{Digest, Sha256};
 
 use super::fault::Fault;
@@ -117,11 +118,26 @@ impl Inputs {
         unit.map_or_else(|| "the sample".to_owned(), |unit| unit.name.clone())
     }
 
-    /// What identifies the content of a unit, after it was read.
+    /// What identifies the content of each unit, by source and unit, after it was read. For most, content is hashed,
+    /// which is done here, on the threads of the current pool.
     ///
     /// # Errors
-    /// It is not what it was when that was first asked.
-    pub(super) fn identity(&self, source: usize, unit: usize) -> Result<Identity> {
+    /// For a unit: it cannot be read, or is not what it was when that was first asked.
+    pub(super) fn identities_now(&self) -> impl FnMut(usize, usize) -> Result<Identity> {
+        let mut found: Vec<Vec<Option<Result<Identity>>>> =
+            self.of_all_units(|source, unit| Some(self.identity(source, unit)));
+        move |source, unit| found[source][unit].take().unwrap_or_else(|| self.identity(source, unit))
+    }
+
+    /// What is found out of each unit, by source, on the threads of the current pool.
+    fn of_all_units<R: Send>(&self, find: impl Fn(usize, usize) -> R + Sync) -> Vec<Vec<R>> {
+        let of = |(number, source): (usize, &Arc<dyn Source>)| {
+            (0..source.units().len()).into_par_iter().map(|unit| find(number, unit)).collect()
+        };
+        self.sources.iter().enumerate().map(of).collect()
+    }
+
+    fn identity(&self, source: usize, unit: usize) -> Result<Identity> {
         let found = self.sources[source].identity(unit)?;
         match self.identities.get() {
             Some(known) if known[source][unit] != found => {
@@ -157,10 +173,9 @@ impl Inputs {
 
     fn identities(&self) -> Result<&[Vec<Identity>]> {
         if self.identities.get().is_none() {
-            let of = |source: &Arc<dyn Source>| {
-                (0..source.units().len()).map(|unit| source.identity(unit)).collect::<Result<Vec<_>>>()
-            };
-            let found = self.sources.iter().map(of).collect::<Result<Vec<_>>>()?;
+            let found = self.of_all_units(|source, unit| self.sources[source].identity(unit));
+            let found = found.into_iter().map(|units| units.into_iter().collect::<Result<Vec<_>>>());
+            let found = found.collect::<Result<Vec<_>>>()?;
             // Of two threads that ask at once either may win: they found the same.
             let _ = self.identities.set(found);
         }
@@ -253,9 +268,9 @@ mod tests {
             identities: OnceLock::new(),
         };
         inputs.fingerprint().expect("identified");
-        assert!(inputs.identity(0, 0).is_ok());
+        assert!(inputs.identities_now()(0, 0).is_ok());
         std::fs::write(&path, "another").expect("a file");
-        let error = inputs.identity(0, 0).expect_err("it is not the same");
+        let error = inputs.identities_now()(0, 0).expect_err("it is not the same");
         assert!(error.to_string().contains("a.txt changed"), "{error}");
     }
 }

@@ -64,10 +64,9 @@ pub fn count_only(plan: &Plan, path: &Path, ordered: bool, context: &OpenContext
 
 /// The sources and what identifies each of their units.
 fn described(plan: &Plan, inputs: &Inputs) -> Result<Value> {
-    let mut sources = Vec::new();
+    let (mut sources, mut identity) = (Vec::new(), inputs.identities_now());
     for (number, (units, spec)) in inputs.units().iter().zip(&plan.sources).enumerate() {
-        let identities =
-            (0..units.len()).map(|unit| inputs.identity(number, unit)).collect::<Result<Vec<_>>>()?;
+        let identities = (0..units.len()).map(|unit| identity(number, unit)).collect::<Result<Vec<_>>>()?;
         let units: Vec<Value> = units
             .iter()
             .zip(identities)

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use super::hashed::Hashed;
 use super::row_group::RowGroup;
 use super::schema::OutputFormat;
-use crate::encode::TokenIds;
 use crate::error::{Error, Result};
 use crate::units::{amount, place64};
 
@@ -55,15 +54,9 @@ impl FlatGroup {
     pub(super) fn new(group: &RowGroup, width: IdWidth) -> FlatGroup {
         let narrow = |id: u32| u16::try_from(id).expect("the width is chosen by the greatest id");
         let mut ids = Vec::with_capacity(group.ids().len() * place64(width.bytes()));
-        for part in group.ids().parts() {
-            let wide = || part.slice(0..part.len());
-            match (part, width) {
-                (TokenIds::Narrow(part), IdWidth::Two) => {
-                    ids.extend(part.iter().flat_map(|id| id.to_le_bytes()));
-                }
-                (_, IdWidth::Two) => ids.extend(wide().iter().flat_map(|id| narrow(id.get()).to_le_bytes())),
-                (_, IdWidth::Four) => ids.extend(wide().iter().flat_map(|id| id.get().to_le_bytes())),
-            }
+        match width {
+            IdWidth::Two => group.ids().append_to(&mut ids, |id| narrow(id.get()).to_le_bytes()),
+            IdWidth::Four => group.ids().append_to(&mut ids, |id| id.get().to_le_bytes()),
         }
         let length = |span: Option<std::ops::Range<usize>>| {
             span.map_or(0, |ids| u32::try_from(ids.len()).expect("checked when the row came"))
