@@ -18,7 +18,7 @@ use crate::vocab::{self, Vocabulary};
 
 /// What encoding with one vocabulary needs, made once and shared by all threads.
 ///
-/// **Memory:** 1 MB, and up to 64 bytes a merge and about 320 a token, half as much again while it is made; with
+/// **Memory:** 1 MB, and up to 64 bytes a merge and about 320 a token; with
 /// [`ignore_merges`](Vocabulary::ignore_merges), unless pieces are encoded by longest matches, besides the bytes of all
 /// tokens and 40 more for each.
 pub struct Encoder {

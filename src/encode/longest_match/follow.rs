@@ -1,9 +1,6 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use rayon::iter::ParallelIterator;
-use rayon::slice::ParallelSlice;
-
 use crate::units::{amount, low32, place};
 use crate::vocab::{RankedMerge, Vocabulary};
 
@@ -18,9 +15,6 @@ const MOST_FREQUENT: u64 = 1 << 32;
 
 /// Classes of bytes.
 const CLASSES: usize = 64;
-
-/// The followers of so many tokens are worked out at a time.
-const SHARE: usize = 1 << 10;
 
 /// Which tokens fit after a given one.
 ///
@@ -159,34 +153,10 @@ impl Order {
         self.blocks[place(self.number(token))]
     }
 
-    /// What fits after each of some tokens, and the intervals of what does not, worked out on the threads of the
-    /// current pool.
-    pub(super) fn followers(&self, tokens: &[u32]) -> (Vec<Followers>, Vec<Misfits>) {
-        let shares = tokens.par_chunks(SHARE).map_init(Vec::new, |room, tokens| {
-            let mut misfits = Vec::new();
-            let followers = tokens.iter().map(|&token| self.followers_of(token, room, &mut misfits));
-            let followers: Vec<Followers> = followers.collect();
-            misfits.shrink_to_fit();
-            (followers, misfits)
-        });
-        let shares: Vec<(Vec<Followers>, Vec<Misfits>)> = shares.collect();
-        let mut followers = Vec::with_capacity(tokens.len());
-        let mut misfits = Vec::with_capacity(shares.iter().map(|(_, misfits)| misfits.len()).sum());
-        for (share, own) in shares {
-            let before = low32(misfits.len());
-            let moved = |of: Range<u32>| of.start + before..of.end + before;
-            followers.extend(share.into_iter().map(|one| Followers { misfits: moved(one.misfits), ..one }));
-            misfits.extend(own);
-        }
-        (followers, misfits)
-    }
-
-    /// What fits after a token; the intervals of what does not are put after those of other tokens. What `room` holds
-    /// does not matter: where threads asked for memory for each token, they would wait for each other.
-    fn followers_of(&self, token: u32, room: &mut Vec<Misfits>, all: &mut Vec<Misfits>) -> Followers {
+    /// What fits after a token; the intervals of what does not are put after those of other tokens.
+    pub(super) fn followers(&self, token: u32, all: &mut Vec<Misfits>) -> Followers {
         let start = all.len();
-        self.misfits(token, room);
-        all.extend_from_slice(room);
+        all.extend(self.misfits(token));
         let mut followers =
             Followers { classes: u64::MAX, misfits: low32(start)..low32(all.len()), ..Followers::default() };
         for &(first, end) in &all[start..] {
@@ -200,9 +170,9 @@ impl Order {
         followers
     }
 
-    /// Fills a vector with the intervals of tokens that do not fit after this one, in order and apart.
-    fn misfits(&self, token: u32, misfits: &mut Vec<Misfits>) {
-        misfits.clear();
+    /// The intervals of tokens that do not fit after this one, in order and apart.
+    fn misfits(&self, token: u32) -> Vec<Misfits> {
+        let mut misfits: Vec<Misfits> = Vec::new();
         // From the token itself, which nothing takes up, to its last byte.
         let mut at_border = Some((token, u32::MAX));
         while let Some((left, until)) = at_border {
@@ -218,6 +188,7 @@ impl Order {
             }
             together
         });
+        misfits
     }
 
     /// The rank of a merge, and the tokens that it keeps from fitting after its left part.

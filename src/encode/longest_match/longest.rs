@@ -31,9 +31,12 @@ struct Node {
 }
 
 impl Longest {
-    /// Also gives the longest token that is a proper prefix of each token, by id. `None` where
-    /// places reach [`LIMIT`], below which all ids are.
+    /// Also gives the longest token that is a proper prefix of each token, by id. `None` where ids or
+    /// places reach [`LIMIT`].
     pub(super) fn new(vocabulary: &Vocabulary) -> Option<(Longest, Vec<u32>)> {
+        if vocabulary.id_limit() > LIMIT {
+            return None;
+        }
         let trie = Trie::new(vocabulary);
         let longest = trie.placed()?;
         Some((longest, trie.shorter(vocabulary.id_limit())))

@@ -55,7 +55,7 @@ const MISFITS_A_LINE: usize = 8;
 /// What encoding by longest matches needs of a vocabulary, shared by all threads.
 ///
 /// **Memory:** 0.6 MB, and for each token 70 bytes, 8 for each byte that it does not share with the start
-/// of another, and 80 to 210 for what does not fit after it; while it is made, half as much again.
+/// of another, and 80 to 210 for what does not fit after it.
 #[derive(Debug)]
 pub(super) struct Matches {
     longest: Longest,
@@ -81,22 +81,15 @@ struct Token {
 }
 
 impl Matches {
-    /// Prepares a vocabulary for which the shortcuts hold, on the threads of the current pool; `None` if it is too
-    /// large.
+    /// Prepares a vocabulary for which the shortcuts hold; `None` if it is too large.
     pub(super) fn new(vocabulary: &Vocabulary) -> Option<Matches> {
-        if vocabulary.id_limit() > longest::LIMIT {
-            return None;
-        }
-        let ids: Vec<u32> = vocabulary.ordinary().map(|(id, _)| id.get()).collect();
+        let (longest, shorter) = Longest::new(vocabulary)?;
         let order = Order::new(vocabulary);
-        let (longest, (followers, misfits)) =
-            rayon::join(|| Longest::new(vocabulary), || order.followers(&ids));
-        let (longest, shorter) = longest?;
         let unused = Token { followers: Followers::default(), number: 0, block: 0, length: 0, shorter: NONE };
-        let mut tokens = vec![unused; shorter.len()];
-        for ((id, bytes), followers) in vocabulary.ordinary().zip(followers) {
+        let (mut tokens, mut misfits) = (vec![unused; shorter.len()], Vec::new());
+        for (id, bytes) in vocabulary.ordinary() {
             tokens[id.index()] = Token {
-                followers,
+                followers: order.followers(id.get(), &mut misfits),
                 number: order.number(id.get()),
                 block: order.block(id.get()),
                 length: low32(bytes.len()),
