@@ -3,11 +3,12 @@ use std::path::Path;
 use arrow_schema::{DataType, Field, Schema};
 
 use super::counts_reader::CountsReader;
+use super::entry::hash_of_bytes;
 use super::fault::Fault;
 use super::merge::PieceReader;
 use super::{Boundary, PieceCounts};
-use super::{entry::hash_of_bytes, index::HashIndex};
 use crate::error::Result;
+use crate::index::HashIndex;
 use crate::split::SplitPattern;
 use crate::units::amount;
 
@@ -71,7 +72,7 @@ pub fn read_counts(path: &Path) -> Result<CountsFile> {
                 let (path, problem) = (path.to_path_buf(), "the piece stands there already");
                 return Err(Fault::Row { path, row: amount(before), problem }.into());
             }
-            index.insert(hash, before + 1)?;
+            index.insert(hash, before + 1).map_err(Fault::from)?;
         }
         pieces.push(reader.piece(), reader.count());
     }

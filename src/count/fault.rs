@@ -5,6 +5,7 @@ use parquet::errors::ParquetError;
 use thiserror::Error;
 
 use crate::error::{Error, ErrorKind};
+use crate::index;
 use crate::units::ByteCount;
 
 /// What can go wrong while counting.
@@ -68,6 +69,12 @@ fn shown(piece: &[u8]) -> String {
     const MOST: usize = 40;
     let start = String::from_utf8_lossy(&piece[..piece.len().min(MOST)]);
     if piece.len() > MOST { format!("{start:?}… ({} bytes)", piece.len()) } else { format!("{start:?}") }
+}
+
+impl From<index::Full> for Fault {
+    fn from(_: index::Full) -> Fault {
+        Fault::TooManyNumbers { most: index::MOST }
+    }
 }
 
 impl From<Fault> for Error {

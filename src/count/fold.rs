@@ -5,10 +5,10 @@ use rayon::prelude::*;
 use super::PieceCounts;
 use super::entry::{Arena, Entry};
 use super::fault::Fault;
-use super::index::HashIndex;
 use super::slots::Slots;
 use super::table::PieceTable;
 use crate::error::Result;
+use crate::index::HashIndex;
 use crate::pages;
 use crate::units::Count;
 

@@ -1,10 +1,11 @@
 use std::ops::Range;
 
+use super::entry::hash_of_bytes;
 use super::facts::FactFinder;
 use super::fault::Fault;
 use super::{Boundary, CountConfig, Counted, PieceCounts};
-use super::{entry::hash_of_bytes, index::HashIndex};
 use crate::error::Result;
+use crate::index::HashIndex;
 use crate::observer::{Observer, Stage};
 use crate::source::{Batch, Documents};
 use crate::split::{Segment, SpecialFinder};
@@ -109,7 +110,7 @@ impl<'a> Gatherer<'a> {
         }
         self.pieces.ends.push(range.end);
         self.pieces.counts.push(Count::new(weight));
-        self.index.insert(hash, self.pieces.len())?;
+        self.index.insert(hash, self.pieces.len()).map_err(Fault::from)?;
         Ok(range.end)
     }
 }

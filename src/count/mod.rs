@@ -9,7 +9,6 @@ mod histogram;
 mod carry;
 mod parts;
 mod entry;
-mod index;
 mod slots;
 mod table;
 mod fold;

@@ -7,11 +7,12 @@ use serde_json::json;
 use super::counts_file::{CountsFile, CountsInfo, read_counts, read_counts_info};
 use super::counts_reader::CountsReader;
 use super::counts_writer::CountsWriter;
+use super::entry::hash_of_bytes;
 use super::fault::Fault;
 use super::merge::{Order, PieceReader, merge};
 use super::{Boundary, PieceCounts, write_counts};
-use super::{entry::hash_of_bytes, index::HashIndex};
 use crate::error::Result;
+use crate::index::HashIndex;
 use crate::observer::Observer;
 use crate::units::{Count, amount};
 
@@ -145,7 +146,7 @@ fn append(sum: &mut PieceCounts, index: &mut HashIndex, file: &WeightedFile) -> 
             }
             None => {
                 sum.push(piece, count);
-                index.insert(hash, sum.len())?;
+                index.insert(hash, sum.len()).map_err(Fault::from)?;
             }
         }
     }

@@ -66,7 +66,7 @@ impl Encoder {
     ) -> Result<Encoder> {
         check(vocabulary, &config)?;
         let longest_matches = Method::of(&vocab::check(vocabulary)) == Method::LongestMatches;
-        let matches = if longest_matches { Matches::new(vocabulary) } else { None };
+        let matches = if longest_matches { Matches::new(vocabulary, splitter.is_none()) } else { None };
         let whole = vocabulary.ignore_merges() && matches.is_none();
         // With longest matches each token is what its bytes encode to.
         let seeded = matches.is_some() && splitter.is_some();

@@ -1,8 +1,10 @@
 use crate::lexer::{Token, tokens, without_tests};
 
 /// What every stage may import: they know no stage.
-const BELOW: [&str; 10] =
-    ["error", "units", "observer", "parallel", "files", "digest", "declared", "panics", "pages", "costly"];
+const BELOW: [&str; 11] = [
+    "error", "units", "observer", "parallel", "files", "digest", "index", "declared", "panics", "pages",
+    "costly",
+];
 
 /// The stages in the order of the flow, each with what it may import besides [`BELOW`].
 const GRAPH: [(&str, &[&str]); 10] = [
@@ -20,13 +22,14 @@ const GRAPH: [(&str, &[&str]); 10] = [
 ];
 
 /// What the files below the stages may import of each other.
-const BASE: [(&str, &[&str]); 10] = [
+const BASE: [(&str, &[&str]); 11] = [
     ("error", &[]),
     ("units", &["error"]),
     ("observer", &["error", "units"]),
     ("parallel", &["error", "units", "observer"]),
     ("files", &["error", "units", "observer"]),
     ("digest", &[]),
+    ("index", &["units"]),
     ("declared", &["units"]),
     ("panics", &[]),
     ("pages", &[]),

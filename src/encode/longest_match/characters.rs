@@ -327,7 +327,7 @@ mod tests {
         }
         let vocabulary =
             Vocabulary::from_merges(&Merges::new(merges), &[], SpecialTokensAt::End, SplitPattern::None);
-        Matches::new(&vocabulary.expect("merges of what was made")).expect("not too large")
+        Matches::new(&vocabulary.expect("merges of what was made"), false).expect("not too large")
     }
 
     /// Whether two characters may be spanned, as a piece that has both is told.

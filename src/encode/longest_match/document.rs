@@ -1,12 +1,16 @@
-use super::Matches;
+use super::automaton::{Automaton, Tokens};
 use super::characters::Characters;
 use super::path::{DeadEnds, Finder, Path};
+use super::{Matches, NONE};
 use crate::error::Result;
 use crate::observer::Observer;
 use crate::units::TokenId;
 
 /// The observer is asked whether to stop after so many bytes.
 const WINDOW: usize = 1 << 18;
+
+/// So many bytes of whole texts for each token are worth an automaton: what it takes to learn its steps is saved by then.
+const WORTH: usize = if cfg!(test) { 1 } else { 1 << 10 };
 
 /// The scratch memory of one thread, for one vocabulary.
 ///
@@ -16,6 +20,9 @@ const WINDOW: usize = 1 << 18;
 pub(crate) struct Scratch {
     dead: DeadEnds,
     pub(super) characters: Characters,
+    automaton: Option<Automaton>,
+    /// Bytes of whole texts so far.
+    seen: usize,
 }
 
 impl Scratch {
@@ -52,6 +59,9 @@ impl Scratch {
         end: usize,
         observer: &dyn Observer,
     ) -> Result<()> {
+        if path.last == NONE {
+            self.begin(matches, text, path, end, observer)?;
+        }
         loop {
             self.dead.clear();
             let window = (path.at + WINDOW).min(end);
@@ -61,6 +71,27 @@ impl Scratch {
             }
             observer.checkpoint()?;
         }
+    }
+
+    /// Goes on with a path that has just begun as far as the automaton is certain, if there is one: to the end of the
+    /// text, or to some place before `end`.
+    fn begin(
+        &mut self,
+        matches: &Matches,
+        text: &[u8],
+        path: &mut Path,
+        end: usize,
+        observer: &dyn Observer,
+    ) -> Result<()> {
+        let Some(prefixes) = &matches.prefixes else { return Ok(()) };
+        self.seen = self.seen.saturating_add(end - path.at);
+        let worth = matches.tokens.len() * WORTH;
+        if self.automaton.is_none() && self.seen.max(text.len()) < worth {
+            return Ok(());
+        }
+        let tokens = Tokens { matches, prefixes };
+        let automaton = self.automaton.get_or_insert_with(|| Automaton::new(tokens));
+        automaton.go_on(tokens, text, path, end, observer)
     }
 
     /// Goes on with a path to the end of a text that is not long.

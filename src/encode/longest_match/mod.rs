@@ -31,6 +31,7 @@ mod path;
 mod document;
 mod characters;
 mod together;
+mod automaton;
 
 #[cfg(test)]
 mod tests;
@@ -42,6 +43,7 @@ pub(super) use together::Together;
 use crate::pages;
 use crate::units::{low32, place};
 use crate::vocab::Vocabulary;
+use automaton::Prefixes;
 use characters::Borders;
 use follow::{Followers, Misfits, Order};
 use longest::Longest;
@@ -55,7 +57,7 @@ const MISFITS_A_LINE: usize = 8;
 /// What encoding by longest matches needs of a vocabulary, shared by all threads.
 ///
 /// **Memory:** 0.6 MB, and for each token 70 bytes, 8 for each byte that it does not share with the start
-/// of another, and 80 to 210 for what does not fit after it.
+/// of another, and 80 to 210 for what does not fit after it; for whole texts 17 more for each such byte.
 #[derive(Debug)]
 pub(super) struct Matches {
     longest: Longest,
@@ -64,6 +66,8 @@ pub(super) struct Matches {
     /// The class of each byte, by which [`Followers`] knows them.
     classes: [u8; 256],
     borders: Borders,
+    /// For texts that are not split: the tokens as an [`automaton`] needs them.
+    prefixes: Option<Prefixes>,
 }
 
 /// What is looked up of a token, in one cache line.
@@ -81,8 +85,8 @@ struct Token {
 }
 
 impl Matches {
-    /// Prepares a vocabulary for which the shortcuts hold; `None` if it is too large.
-    pub(super) fn new(vocabulary: &Vocabulary) -> Option<Matches> {
+    /// Prepares a vocabulary for which the shortcuts hold, for pieces or for whole texts; `None` if it is too large.
+    pub(super) fn new(vocabulary: &Vocabulary, whole_texts: bool) -> Option<Matches> {
         let (longest, shorter) = Longest::new(vocabulary)?;
         let order = Order::new(vocabulary);
         let unused = Token { followers: Followers::default(), number: 0, block: 0, length: 0, shorter: NONE };
@@ -102,6 +106,7 @@ impl Matches {
             misfits: misfits.into(),
             classes: order.classes(),
             borders: Borders::new(vocabulary),
+            prefixes: whole_texts.then(|| Prefixes::new(vocabulary, |token| order.number(token))),
         })
     }
 
@@ -113,6 +118,11 @@ impl Matches {
     fn fit(&self, left: u32, right: u32) -> bool {
         let (left, right) = (&self.tokens[place(left)], &self.tokens[place(right)]);
         left.followers.fits(&self.misfits, right.number)
+    }
+
+    /// The numbers of the tokens that do not fit after this one: intervals, in order and apart.
+    fn misfits_after(&self, token: u32) -> &[Misfits] {
+        &self.misfits[self.tokens[place(token)].followers.misfits()]
     }
 
     /// Whether the two certainly fit, at a glance.

@@ -87,15 +87,22 @@ fn characters() -> impl Strategy<Value = Vec<u8>> {
     few.prop_map(|text| text.into_iter().flat_map(|number| SPELLED[number]).copied().collect())
 }
 
-fn with_texts() -> impl Strategy<Value = (Vocabulary, Vec<Vec<u8>>)> {
+pub(super) fn with_texts() -> impl Strategy<Value = (Vocabulary, Vec<Vec<u8>>)> {
     learned().prop_flat_map(|vocabulary| {
         let texts = vec(texts(&vocabulary), 1..4);
         (Just(vocabulary), texts)
     })
 }
 
-fn matches(vocabulary: &Vocabulary) -> Matches {
-    Matches::new(vocabulary).expect("not too large")
+pub(super) fn matches(vocabulary: &Vocabulary) -> Matches {
+    Matches::new(vocabulary, true).expect("not too large")
+}
+
+/// The vocabulary of these merges.
+pub(super) fn vocabulary(pairs: impl IntoIterator<Item = (u32, u32)>) -> Vocabulary {
+    let merges = pairs.into_iter().map(|(left, right)| Merge { left, right, count: Count::ONE });
+    let merges = Merges::new(merges.collect());
+    Vocabulary::from_merges(&merges, &[], SpecialTokensAt::End, SplitPattern::None).expect("they fit")
 }
 
 /// The longest token that a text begins with, by looking at all.
@@ -213,12 +220,8 @@ fn in_parts(vocabulary: &Vocabulary, text: &[u8], ends: &[usize]) -> Vec<TokenId
 #[test]
 fn a_run_that_began_in_another_part_is_gone_back_through() {
     let [a, b, c, d] = [b'a', b'b', b'c', b'd'].map(u32::from);
-    let (aa, count) = (256, Count::ONE);
-    let pairs = [(a, a), (b, aa), (c, d), (aa, c)];
-    let merges = pairs.map(|(left, right)| Merge { left, right, count });
-    let merges = Merges::new(merges.to_vec());
-    let vocabulary =
-        Vocabulary::from_merges(&merges, &[], SpecialTokensAt::End, SplitPattern::None).expect("they fit");
+    let aa = 256;
+    let vocabulary = vocabulary([(a, a), (b, aa), (c, d), (aa, c)]);
     // The second part is `aa aa aa` by then, the last of a run before the longer `aac`. Joined it follows
     // `baa`, and there is no run; yet to go on with `c`, `aac` must be tried.
     let text = b"baaaaaac";

@@ -1,17 +1,21 @@
 use std::mem;
 
-use super::fault::Fault;
 use crate::units::{amount, place64};
 
 const FIRST_SLOTS: usize = 64;
 
 /// With more numbers there would be more slots than the 32 bits of a hash that each keeps can name.
-const MOST: usize = 3 << 30;
+pub(crate) const MOST: usize = 3 << 30;
+
+/// There are [`MOST`] things already.
+#[derive(Debug)]
+pub(crate) struct Full;
 
 /// Finds numbered things by their hashes. The things themselves lie elsewhere, numbered from one on.
 ///
 /// **Memory:** 11 to 21 bytes for each thing, and while it grows half as much again.
-pub(super) struct HashIndex {
+#[derive(Debug)]
+pub(crate) struct HashIndex {
     /// Open addressing, at most three quarters of them in use. Their number is a power of two.
     slots: Vec<Slot>,
     /// How many bits of a hash name no slot: the high ones do.
@@ -20,7 +24,7 @@ pub(super) struct HashIndex {
 }
 
 /// The higher half of a hash, and below it a number; all zero is none.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Slot(u64);
 
 impl Slot {
@@ -54,7 +58,7 @@ impl HashIndex {
     }
 
     /// The number of the thing that has this hash and is the `same`.
-    pub(super) fn find(&self, hash: u64, same: impl Fn(usize) -> bool) -> Option<usize> {
+    pub(crate) fn find(&self, hash: u64, same: impl Fn(usize) -> bool) -> Option<usize> {
         let slot = self.slots[self.place(hash, same)];
         (!slot.is_free()).then(|| slot.number())
     }
@@ -62,10 +66,10 @@ impl HashIndex {
     /// Adds a thing that is not there yet.
     ///
     /// # Errors
-    /// There are 3.2 thousand million already.
-    pub(super) fn insert(&mut self, hash: u64, number: usize) -> Result<(), Fault> {
+    /// There are [`MOST`] already.
+    pub(crate) fn insert(&mut self, hash: u64, number: usize) -> Result<(), Full> {
         if number > MOST {
-            return Err(Fault::TooManyNumbers { most: MOST });
+            return Err(Full);
         }
         if (self.used + 1) * 4 > self.slots.len() * 3 {
             self.grow();
@@ -102,7 +106,7 @@ impl HashIndex {
     }
 
     /// Forgets all things.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.slots.fill(Slot::default());
         self.used = 0;
     }
@@ -141,7 +145,7 @@ mod tests {
     fn there_is_a_greatest_number() {
         let mut index = HashIndex::default();
         assert!(index.insert(1, MOST).is_ok());
-        assert!(matches!(index.insert(2, MOST + 1), Err(Fault::TooManyNumbers { .. })));
+        assert!(matches!(index.insert(2, MOST + 1), Err(Full)));
         assert_eq!(index.find(1, |_| true), Some(MOST));
     }
 }

@@ -1,0 +1,122 @@
+use std::array;
+
+use super::lines::{self, Lead, Line};
+use super::{Automaton, Found, Tokens};
+
+/// Text is gone through in windows of so many bytes.
+pub(super) const WINDOW: usize = if cfg!(test) { 256 } else { 16 << 10 };
+
+/// At so many places of a window at once.
+const LANES: usize = 8;
+
+/// Fewer bytes are not worth a lane: from its start on some are gone through three times.
+const SHORTEST: usize = if cfg!(test) { 4 } else { 128 };
+
+/// How far one of several automata is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lane {
+    pub(super) lead: Lead,
+    /// Where the step stands that led here, if any did: the lead to it, and its byte.
+    pub(super) by: (Lead, u8),
+}
+
+impl Lane {
+    pub(super) fn new(lead: Lead) -> Lane {
+        Lane { lead, by: (lead, 0) }
+    }
+}
+
+impl Automaton {
+    /// Goes on to the end of a window, and puts the tokens of its places behind the others.
+    pub(super) fn window(&mut self, tokens: Tokens<'_>, lane: &mut Lane, window: &[u8]) {
+        let length = window.len() / LANES;
+        let (even, rest) = window.split_at(if length < SHORTEST { 0 } else { length * LANES });
+        let first = self.tokens.len();
+        self.tokens.resize(first + even.len(), Found::default());
+        if !even.is_empty() {
+            let mut found = std::mem::take(&mut self.tokens);
+            *lane = self.lanes(tokens, *lane, even, &mut found[first..]);
+            self.tokens = found;
+        }
+        for &byte in rest {
+            let found = self.step(tokens, lane, byte);
+            self.tokens.push(found);
+        }
+    }
+
+    /// Goes through the parts of a text at once, all but the first as if the text began there, and then again through
+    /// the beginning of each with what the part before it ends with, until both are in the same state.
+    fn lanes(&mut self, tokens: Tokens<'_>, first: Lane, text: &[u8], found: &mut [Found]) -> Lane {
+        let length = text.len() / LANES;
+        let texts: [&[u8]; LANES] = array::from_fn(|nth| &text[nth * length..][..length]);
+        let mut lanes = [self.start(); LANES];
+        lanes[0] = first;
+        self.all_lanes(tokens, &mut lanes, texts, found);
+        let (mut lane, parts) = (lanes[0], texts.into_iter().zip(found.chunks_mut(length)));
+        for ((text, found), end) in parts.zip(lanes).skip(1) {
+            let mut other = self.start();
+            let met = text.iter().zip(found).any(|(&byte, found)| {
+                *found = self.step(tokens, &mut lane, byte);
+                self.step(tokens, &mut other, byte);
+                self.lines.state(lane.lead) == self.lines.state(other.lead)
+            });
+            if met {
+                lane = end;
+            }
+        }
+        lane
+    }
+
+    fn all_lanes(
+        &mut self,
+        tokens: Tokens<'_>,
+        lanes: &mut [Lane; LANES],
+        texts: [&[u8]; LANES],
+        found: &mut [Found],
+    ) {
+        let length = texts[0].len();
+        let mut parts = found.chunks_mut(length);
+        let mut found: [&mut [Found]; LANES] = array::from_fn(|_| parts.next().unwrap_or_default());
+        let mut at = 0;
+        loop {
+            at = known_steps(&self.lines.all, lanes, texts, &mut found, at);
+            if at == length {
+                return;
+            }
+            for ((lane, text), found) in lanes.iter_mut().zip(texts).zip(&mut found) {
+                found[at] = self.step(tokens, lane, text[at]);
+            }
+            at += 1;
+        }
+    }
+}
+
+/// Goes on with all lanes from a place on until one of them comes to a step that is not there, and gives that place; or
+/// to the end. No lane has to wait for another here.
+#[inline(never)]
+fn known_steps(
+    lines: &[Line],
+    lanes: &mut [Lane; LANES],
+    texts: [&[u8]; LANES],
+    found: &mut [&mut [Found]; LANES],
+    start: usize,
+) -> usize {
+    let length = texts[0].len();
+    let texts = texts.map(|text| &text[..length]);
+    let found = found.each_mut().map(|found| &mut found[..length]);
+    let (mut leads, mut before) = (lanes.map(|lane| lane.lead), lanes.map(|lane| lane.by.0));
+    let mut at = start;
+    'known: while at < length {
+        let mut next = leads;
+        for lane in 0..LANES {
+            let Some(step) = lines::step(lines, leads[lane], texts[lane][at]) else { break 'known };
+            (found[lane][at], next[lane]) = (step.found, step.next);
+        }
+        (before, leads) = (leads, next);
+        at += 1;
+    }
+    if at > start {
+        *lanes = array::from_fn(|lane| Lane { lead: leads[lane], by: (before[lane], texts[lane][at - 1]) });
+    }
+    at
+}

@@ -1,0 +1,205 @@
+//! The same encoding from byte to byte, by a finite automaton that is made as texts need it.
+//!
+//! For each place of a text there is the last token of what stands before it; call it the place's token. The
+//! encoding of the text so far ends with it, and before it stands the encoding of the text up to where it begins:
+//! fitting is a matter of neighbours only. So once each place's token is known, the encoding is read off from the
+//! end. And the next place's token is the one of the tokens ending there that fits the token of the place where it
+//! begins. There always is one, and no two of them, since a text has one encoding.
+//!
+//! What follows depends on little of the text so far: on its last token, and on the tokens that have been begun,
+//! each with those ways to end it that fit what stands before it. That is a [state](states::States). Vocabularies
+//! turn out to have only two or three of them a token, so that a table of [steps](lines::Lines) from state to state
+//! by a byte is small, and each step is one look-up without a choice that the processor could guess wrong. That
+//! each byte waits for the step of the one before is hidden by going on at [several places](lanes) of the text at once:
+//! automata that began at different places are soon in the same state.
+//!
+//! Berglund, Martens and van der Merwe, *Constructing a BPE Tokenization DFA* (2024), show that there is such an
+//! automaton, and build all of one that tells right token sequences from wrong ones.
+
+mod prefixes;
+mod lists;
+mod states;
+mod lines;
+mod lanes;
+
+#[cfg(test)]
+mod tests;
+
+pub(super) use prefixes::Prefixes;
+
+use super::path::Path;
+use super::{Matches, NONE};
+use crate::error::Result;
+use crate::observer::Observer;
+use crate::units::{TokenId, place};
+use lanes::{Lane, WINDOW};
+use lines::{Lead, Lines, Step};
+use states::{START, States};
+
+/// Room for the tokens of so many places is kept from text to text.
+const KEPT: usize = 1 << 20;
+
+/// What the automaton is made of.
+#[derive(Clone, Copy)]
+pub(super) struct Tokens<'a> {
+    pub(super) matches: &'a Matches,
+    pub(super) prefixes: &'a Prefixes,
+}
+
+/// The automaton of a vocabulary, as far as the texts of one thread have needed it.
+///
+/// **Memory:** up to 32 MiB of steps, half as much again for states, and 4 bytes for each place whose token may still
+/// change, as a rule few; 2 MiB with the first step.
+#[derive(Debug)]
+pub(super) struct Automaton {
+    states: States,
+    lines: Lines,
+    /// The token of each place behind the last certain one, with its length.
+    tokens: Vec<Found>,
+}
+
+/// A token, and in the low 8 bits how many bytes it has, 0 for 256 and more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Found(u32);
+
+impl Found {
+    fn new(token: u32, length: usize) -> Found {
+        Found(token << 8 | u32::from(u8::try_from(length).unwrap_or(0)))
+    }
+
+    fn token(self) -> u32 {
+        self.0 >> 8
+    }
+
+    #[inline]
+    fn length(self, matches: &Matches) -> usize {
+        matches.sized((self.token(), self.0 & 0xff)).1
+    }
+}
+
+impl Automaton {
+    pub(super) fn new(tokens: Tokens<'_>) -> Automaton {
+        let (states, mut lines) = (States::new(tokens), Lines::new());
+        lines.add_state();
+        Automaton { states, lines, tokens: Vec::new() }
+    }
+
+    /// Goes on with a path that has just begun: to the end of the text, or else as far as the tokens before `end`
+    /// are certain. Less far if the table of steps is full, which the next text empties.
+    ///
+    /// # Errors
+    /// The observer wants to stop.
+    pub(super) fn go_on(
+        &mut self,
+        tokens: Tokens<'_>,
+        text: &[u8],
+        path: &mut Path,
+        end: usize,
+        observer: &dyn Observer,
+    ) -> Result<()> {
+        if self.lines.are_full() {
+            *self = Automaton::new(tokens);
+        }
+        self.tokens.clear();
+        let mut lane = self.start();
+        let mut patience = 0;
+        for window in text[path.at..end].chunks(WINDOW) {
+            observer.checkpoint()?;
+            self.window(tokens, &mut lane, window);
+            // Looking for the certain places anew where there were hardly any would take too long.
+            if self.tokens.len() > patience {
+                let certain = self.certain(tokens, lane);
+                self.move_to(path, tokens.matches, certain);
+                patience = 2 * self.tokens.len();
+            }
+            if self.lines.are_full() {
+                break;
+            }
+        }
+        let at_end = path.at + self.tokens.len() == text.len();
+        let certain = if at_end { self.tokens.len() } else { self.certain(tokens, lane) };
+        self.move_to(path, tokens.matches, certain);
+        self.tokens.shrink_to(KEPT);
+        Ok(())
+    }
+
+    /// Where a text begins.
+    fn start(&self) -> Lane {
+        Lane::new(self.lines.lead(START))
+    }
+
+    /// How many of the places left have only tokens before them that no byte more can change: where the encodings
+    /// meet of all the texts from which it can go on.
+    fn certain(&self, tokens: Tokens<'_>, lane: Lane) -> usize {
+        let begun = self.states.begun(tokens.prefixes, self.lines.state(lane.lead));
+        let mut ends: Vec<usize> = begun.map(|bytes| self.tokens.len() - bytes).collect();
+        ends.sort_unstable();
+        while let [.., before, last] = ends[..] {
+            ends.pop();
+            if before != last {
+                let before = last - self.tokens[last - 1].length(tokens.matches);
+                let at = ends.partition_point(|&end| end < before);
+                ends.insert(at, before);
+            }
+        }
+        ends[0]
+    }
+
+    /// Puts the encoding of the text up to one of the places left into a path, and forgets those before it.
+    fn move_to(&mut self, path: &mut Path, matches: &Matches, end: usize) {
+        let (first, mut at) = (path.ids.len(), end);
+        while at > 0 {
+            let found = self.tokens[at - 1];
+            path.ids.push(TokenId::new(found.token()));
+            at -= found.length(matches);
+        }
+        path.ids[first..].reverse();
+        path.at += end;
+        path.last = path.ids[path.base..].last().map_or(NONE, |id| id.get());
+        self.tokens.drain(..end);
+    }
+
+    /// Goes on by a byte, whether the step is known or not, and gives the token of the next place.
+    fn step(&mut self, tokens: Tokens<'_>, lane: &mut Lane, byte: u8) -> Found {
+        let (lead, step) = match self.lines.step(lane.lead, byte) {
+            Some(step) => (lane.lead, step),
+            None => self.look_up(tokens, *lane, byte),
+        };
+        *lane = Lane { lead: step.next, by: (lead, byte) };
+        step.found
+    }
+
+    /// The step by a byte of a state to which this lane's lead is an old one, or that has none by this byte; and where
+    /// the state's steps are now.
+    #[cold]
+    fn look_up(&mut self, tokens: Tokens<'_>, lane: Lane, byte: u8) -> (Lead, Step) {
+        let state = self.lines.state(lane.lead);
+        let known = self.lines.step(self.lines.lead(state), byte);
+        let step = known.unwrap_or_else(|| self.learn(tokens, state, byte));
+        let lead = self.lines.lead(state);
+        if lead != lane.lead {
+            self.lines.redirect(lane.by, lane.lead, lead);
+        }
+        (lead, step)
+    }
+
+    fn learn(&mut self, tokens: Tokens<'_>, state: u32, byte: u8) -> Step {
+        let (next, found) = self.states.follow(tokens, state, byte);
+        while self.lines.states() < self.states.len() {
+            self.lines.add_state();
+        }
+        let step = Step { next: self.lines.lead(next), found };
+        self.lines.put(state, byte, step);
+        step
+    }
+}
+
+/// Which of eight bytes, from the low end of a word, is the first that equals this one; 8 if none does.
+#[inline(always)]
+fn first_of(bytes: u64, byte: u8) -> usize {
+    const LOW: u64 = u64::from_le_bytes([1; 8]);
+    const HIGH: u64 = LOW << 7;
+    let unlike = bytes ^ (LOW * u64::from(byte));
+    let equal = unlike.wrapping_sub(LOW) & !unlike & HIGH;
+    place(equal.trailing_zeros() / 8)
+}

@@ -1,0 +1,147 @@
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+
+use super::first_of;
+use crate::encode::longest_match::NONE;
+use crate::encode::longest_match::follow::Misfits;
+use crate::units::{low32, place};
+use crate::vocab::Vocabulary;
+
+/// The empty prefix.
+pub(super) const ROOT: u32 = 0;
+
+/// A prefix that begins more longer tokens is large.
+const MANY: usize = 64;
+
+/// The prefixes of all tokens: a trie, the shorter ones first, those of one length by their bytes.
+///
+/// **Memory:** 17 bytes for each prefix, and 4 for each token.
+#[derive(Debug)]
+pub(in crate::encode::longest_match) struct Prefixes {
+    /// The children of each come behind those of the one before. One more at the end.
+    all: Vec<Prefix>,
+    /// The last byte of each, and eight more at the end.
+    last: Vec<u8>,
+    /// The first prefix of each length.
+    lengths: Vec<u32>,
+    /// The number of each token as a follower, in order of the tokens' bytes.
+    numbers: Vec<u32>,
+    /// The same, as intervals, of those that are longer than a large prefix.
+    intervals: FxHashMap<u32, Vec<Misfits>>,
+}
+
+#[derive(Debug)]
+struct Prefix {
+    /// The first child.
+    children: u32,
+    /// The token that has just these bytes, or [`NONE`].
+    token: u32,
+    /// The longer tokens, by their places in order of bytes.
+    longer: Range<u32>,
+}
+
+/// The bytes of a token, and its id.
+type Spelled<'t> = (&'t [u8], u32);
+
+impl Prefixes {
+    /// `number` gives the number of a token as a follower.
+    pub(in crate::encode::longest_match) fn new(
+        vocabulary: &Vocabulary,
+        number: impl Fn(u32) -> u32,
+    ) -> Prefixes {
+        let mut tokens: Vec<Spelled<'_>> =
+            vocabulary.ordinary().map(|(id, bytes)| (bytes, id.get())).collect();
+        tokens.sort_unstable();
+        let mut prefixes = Prefixes {
+            all: Vec::new(),
+            last: vec![0],
+            lengths: Vec::new(),
+            numbers: tokens.iter().map(|&(_, token)| number(token)).collect(),
+            intervals: FxHashMap::default(),
+        };
+        let mut level = vec![Range { start: 0, end: tokens.len() }];
+        while !level.is_empty() {
+            level = prefixes.add(&tokens, level);
+        }
+        prefixes.all.push(Prefix { children: low32(prefixes.last.len()), token: NONE, longer: 0..0 });
+        prefixes.last.extend([0; 8]);
+        prefixes
+    }
+
+    /// Adds the prefixes of the next length, each given by the tokens that it begins, and gives those of the length
+    /// after.
+    fn add(&mut self, tokens: &[Spelled<'_>], level: Vec<Range<usize>>) -> Vec<Range<usize>> {
+        let length = self.lengths.len();
+        self.lengths.push(low32(self.all.len()));
+        let mut next = Vec::new();
+        for Range { mut start, end } in level {
+            let prefix = low32(self.all.len());
+            let (bytes, mut token) = tokens[start];
+            match bytes.len() == length {
+                true => start += 1,
+                false => token = NONE,
+            }
+            let longer = low32(start)..low32(end);
+            self.all.push(Prefix { children: low32(self.last.len()), token, longer });
+            if end - start > MANY {
+                self.intervals.insert(prefix, intervals(self.numbers[start..end].to_vec()));
+            }
+            for begun in tokens[start..end].chunk_by(|one, other| one.0[length] == other.0[length]) {
+                self.last.push(begun[0].0[length]);
+                next.push(start..start + begun.len());
+                start += begun.len();
+            }
+        }
+        next
+    }
+
+    /// This byte as a prefix.
+    pub(super) fn byte(byte: u8) -> u32 {
+        // Every byte is a token, so that they all are children of the empty prefix.
+        1 + u32::from(byte)
+    }
+
+    /// This prefix with one more byte.
+    pub(super) fn child(&self, prefix: u32, byte: u8) -> Option<u32> {
+        let [this, next] = [place(prefix), place(prefix) + 1].map(|prefix| place(self.all[prefix].children));
+        let nth = match self.last[this..].first_chunk() {
+            Some(bytes) if next - this <= 8 => first_of(u64::from_le_bytes(*bytes), byte),
+            _ => self.last[this..next].iter().position(|&last| last == byte)?,
+        };
+        (nth < next - this).then(|| low32(this + nth))
+    }
+
+    /// The token that has just these bytes, or [`NONE`].
+    pub(super) fn token(&self, prefix: u32) -> u32 {
+        self.all[place(prefix)].token
+    }
+
+    /// The tokens that are longer and begin with this prefix, by their places in order of bytes. Just before them
+    /// stands the prefix itself, if it is a token.
+    pub(super) fn longer(&self, prefix: u32) -> Range<u32> {
+        self.all[place(prefix)].longer.clone()
+    }
+
+    /// The number as a follower of the token at this place in order of bytes.
+    pub(super) fn number(&self, nth: u32) -> u32 {
+        self.numbers[place(nth)]
+    }
+
+    /// If a prefix begins more than 64 longer tokens, their numbers as followers: intervals, in order and apart.
+    pub(super) fn intervals(&self, prefix: u32) -> Option<&[Misfits]> {
+        let large = self.longer(prefix).len() > MANY;
+        large.then(|| &*self.intervals[&prefix])
+    }
+
+    /// How many bytes a prefix has.
+    pub(super) fn length(&self, prefix: u32) -> usize {
+        self.lengths.partition_point(|&first| first <= prefix) - 1
+    }
+}
+
+fn intervals(mut numbers: Vec<u32>) -> Vec<Misfits> {
+    numbers.sort_unstable();
+    let intervals = numbers.chunk_by(|one, other| one + 1 == *other);
+    intervals.map(|numbers| (numbers[0], numbers[0] + low32(numbers.len()))).collect()
+}

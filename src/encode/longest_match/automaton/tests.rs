@@ -1,0 +1,139 @@
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::encode::longest_match::tests::{matches, vocabulary, with_texts};
+use crate::encode::reference;
+use crate::observer::Silent;
+use crate::units::low32;
+
+/// Goes on through a text with an automaton up to `end`, and gives the path.
+fn path(automaton: &mut Automaton, matches: &Matches, text: &[u8], start: usize, end: usize) -> Path {
+    // What stands before a path is none of its own.
+    let mut path = Path::new(vec![TokenId::new(7)], start);
+    let tokens = Tokens { matches, prefixes: matches.prefixes.as_ref().expect("for whole texts") };
+    automaton.go_on(tokens, text, &mut path, end, &Silent).expect("nobody stops it");
+    assert_eq!(path.ids[0], TokenId::new(7));
+    path
+}
+
+fn automaton(matches: &Matches) -> Automaton {
+    Automaton::new(Tokens { matches, prefixes: matches.prefixes.as_ref().expect("for whole texts") })
+}
+
+proptest! {
+    /// By themselves and in a row, so that there are windows with lanes, and steps that are known and ones that are not.
+    #[test]
+    fn whole_texts_are_encoded_exactly((vocabulary, texts) in with_texts()) {
+        let matches = matches(&vocabulary);
+        let mut automaton = automaton(&matches);
+        for text in [&texts.concat()].into_iter().chain(&texts) {
+            let path = path(&mut automaton, &matches, text, 0, text.len());
+            if !automaton.lines.are_full() {
+                prop_assert_eq!(path.at, text.len());
+                prop_assert_eq!(&path.ids[1..], reference::encode_piece(&vocabulary, text));
+                prop_assert_eq!(path.last, path.ids[1..].last().map_or(NONE, |id| id.get()));
+            }
+        }
+    }
+
+    #[test]
+    fn tokens_are_certain_whatever_follows(
+        (vocabulary, texts) in with_texts(),
+        cuts in vec(any::<prop::sample::Index>(), 3),
+    ) {
+        let matches = matches(&vocabulary);
+        let mut automaton = automaton(&matches);
+        let text = texts.concat();
+        for cut in cuts {
+            let end = cut.index(text.len().max(1));
+            let start = cut.index(end + 1);
+            let path = path(&mut automaton, &matches, &text, start, end);
+            // What follows may be anything.
+            for after in [&text[end..], b"", b"a", b"ab c"] {
+                let whole = reference::encode_piece(&vocabulary, &[&text[start..end], after].concat());
+                prop_assert!(whole.starts_with(&path.ids[1..]));
+            }
+            let bytes: usize = path.ids[1..].iter().map(|id| matches.length(id.get())).sum();
+            prop_assert_eq!(path.at, start + bytes);
+        }
+    }
+
+    #[test]
+    fn a_byte_is_found_where_it_first_stands(bytes in any::<[u8; 8]>(), few in vec(0..3u8, 8), byte in any::<u8>()) {
+        for (bytes, byte) in [(bytes, byte), (few.try_into().expect("eight"), byte % 3)] {
+            let first = bytes.iter().position(|&other| other == byte).unwrap_or(8);
+            prop_assert_eq!(first_of(u64::from_le_bytes(bytes), byte), first);
+        }
+    }
+
+    /// All bytes of some states and few of others, in any order; leads from before stay good for what they had.
+    #[test]
+    fn steps_that_were_put_are_found(order in Just((0..=u8::MAX).collect::<Vec<u8>>()).prop_shuffle(), few in 0..256usize) {
+        let mut lines = Lines::new();
+        (0..3).for_each(|_| lines.add_state());
+        let step = |state: u32, byte: u8, lines: &Lines| Step {
+            next: lines.lead((state + u32::from(byte)) % 3),
+            found: Found::new(state, usize::from(byte)),
+        };
+        let first = lines.lead(0);
+        for (nth, &byte) in order.iter().enumerate() {
+            let states = if nth < few { 0..3 } else { 1..2 };
+            for state in states {
+                let before = lines.lead(state);
+                prop_assert!(lines.step(before, byte).is_none());
+                lines.put(state, byte, step(state, byte, &lines));
+                let known = order[..nth].iter().filter(|_| nth < few || state == 1);
+                for &byte in known {
+                    let found = lines.step(lines.lead(state), byte).expect("was put").found;
+                    prop_assert_eq!(found, Found::new(state, usize::from(byte)));
+                    if let Some(step) = lines.step(before, byte) {
+                        prop_assert_eq!(step.found, found);
+                    }
+                }
+                prop_assert_eq!(lines.state(before), state);
+                prop_assert_eq!(lines.state(lines.lead(state)), state);
+            }
+        }
+        prop_assert!(few == 0 || first != lines.lead(0));
+        let by = (lines.lead(1), order[0]);
+        let (old, new) = (lines.step(by.0, by.1).expect("is there").next, lines.lead(2));
+        for (old, now) in [(lines.lead(1), old), (old, new)] {
+            lines.redirect(by, old, new);
+            prop_assert_eq!(lines.step(by.0, by.1).expect("is there").next, now);
+        }
+    }
+}
+
+/// Tokens of 2, 3, 6, 12 and 24 times one letter.
+#[test]
+fn long_runs_are_encoded_exactly() {
+    let a = u32::from(b'a');
+    let vocabulary = vocabulary([(a, a), (256, a), (257, 257), (258, 258), (259, 259)]);
+    let matches = matches(&vocabulary);
+    let mut automaton = automaton(&matches);
+    for length in [1, 255, 256, 2047, 2048, 2049, 20_000] {
+        let text = &vec![b'a'; length];
+        let path = path(&mut automaton, &matches, text, 0, length);
+        assert_eq!(path.ids[1..], reference::encode_piece(&vocabulary, text));
+    }
+    assert!(automaton.lines.all.len() < 100, "{} lines", automaton.lines.all.len());
+}
+
+#[test]
+fn a_full_table_is_begun_anew_with_the_next_text() {
+    // Each byte twice is a token, so that each has a state of its own.
+    let vocabulary = vocabulary((0..=u8::MAX).map(|byte| (byte.into(), byte.into())));
+    let matches = matches(&vocabulary);
+    let mut automaton = automaton(&matches);
+    // All pairs of bytes, each a step of its own.
+    let pairs = (0..=u8::MAX).flat_map(|one| (0..=u8::MAX).flat_map(move |other| [one, other]));
+    let text: Vec<u8> = pairs.collect();
+    let path_of = |automaton: &mut Automaton| path(automaton, &matches, &text, 0, text.len());
+    let path = path_of(&mut automaton);
+    assert!(automaton.lines.are_full() && path.at < text.len(), "{} lines", automaton.lines.all.len());
+    assert!(reference::encode_piece(&vocabulary, &text[..path.at + 100]).starts_with(&path.ids[1..]));
+    let (again, states) = (path_of(&mut automaton), low32(automaton.lines.states()));
+    assert_eq!((again.at, again.ids), (path.at, path.ids));
+    assert!(states > 256);
+}
