@@ -202,7 +202,7 @@ impl<'e> Worker<'e> {
     /// Encodes text in which no token is looked for.
     fn ordinary<'t>(&mut self, text: &'t [u8], draft: &mut Draft<'t>) -> Result<()> {
         let Some(splitter) = self.encoder.splitter.as_deref() else {
-            return if text.is_empty() { Ok(()) } else { self.alone(text, NOT_SHORT, draft) };
+            return self.whole(text, draft);
         };
         let mut ends = std::mem::take(&mut self.memory.ends);
         let mut rest = text;
@@ -216,6 +216,18 @@ impl<'e> Worker<'e> {
         }
         self.memory.ends = ends;
         Ok(())
+    }
+
+    /// Encodes a text that is not split: now, or with others.
+    fn whole<'t>(&mut self, text: &'t [u8], draft: &mut Draft<'t>) -> Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        if self.memory.scratch.is_for_together(text) {
+            draft.leave(text);
+            return Ok(());
+        }
+        self.alone(text, NOT_SHORT, draft)
     }
 
     /// Encodes a part of a text as if the text began where the part does. Either the part ends at a certain
@@ -330,15 +342,24 @@ impl<'e> Worker<'e> {
 
     /// Encodes the pieces that a draft lacks.
     fn fill(&mut self, draft: &mut Draft<'_>) {
-        let Memory { cache, together, .. } = &mut self.memory;
+        let Memory { cache, together, scratch, .. } = &mut self.memory;
         let pieces = draft.new_pieces();
-        if let Some(matches) = &self.encoder.matches
-            && !pieces.is_empty()
-        {
-            together.encode(matches, pieces);
-            pieces.iter().zip(0..).for_each(|(piece, number)| remember(cache, piece, together.ids(number)));
+        match &self.encoder.matches {
+            Some(matches) if self.encoder.splitter.is_none() => {
+                scratch.encode_together(matches, pieces);
+                draft.close(|text| scratch.ids(text));
+            }
+            Some(matches) => {
+                together.encode(matches, pieces);
+                pieces
+                    .iter()
+                    .zip(0..)
+                    .for_each(|(piece, number)| remember(cache, piece, together.ids(number)));
+                draft.close(|piece| together.ids(piece));
+            }
+            // Nothing is left open.
+            None => draft.close(|_| &[]),
         }
-        draft.close(|piece| together.ids(piece));
     }
 
     /// Encodes a piece, which is not empty, on its own.

@@ -1,3 +1,5 @@
+use std::mem;
+
 use super::automaton::{Automaton, Tokens};
 use super::characters::Characters;
 use super::path::{DeadEnds, Finder, Path};
@@ -10,12 +12,16 @@ use crate::units::TokenId;
 const WINDOW: usize = 1 << 18;
 
 /// So many bytes of whole texts for each token are worth an automaton: what it takes to learn its steps is saved by then.
-const WORTH: usize = if cfg!(test) { 1 } else { 1 << 10 };
+const WORTH: usize = if cfg!(test) { 1 } else { 1 << 8 };
+
+/// Whole texts of at most so many bytes are encoded together.
+const SHORT: usize = 4 << 10;
 
 /// The scratch memory of one thread, for one vocabulary.
 ///
 /// **Memory:** 0.5 MiB once there were pieces to be taken apart into characters; while hard text is encoded up to 40
-/// bytes for each of 262 144 places.
+/// bytes for each of 262 144 places; an [`Automaton`] once there was much text without a split, and up to 4 bytes for each
+/// byte of the short texts that are encoded together.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     dead: DeadEnds,
@@ -23,6 +29,9 @@ pub(crate) struct Scratch {
     automaton: Option<Automaton>,
     /// Bytes of whole texts so far.
     seen: usize,
+    /// What texts were encoded to together, and where the tokens of each end.
+    together: Vec<TokenId>,
+    ends: Vec<usize>,
 }
 
 impl Scratch {
@@ -41,7 +50,7 @@ impl Scratch {
             self.encode_characters(matches, text, ids);
             return Ok(());
         }
-        let mut path = Path::new(std::mem::take(ids), 0);
+        let mut path = Path::new(mem::take(ids), 0);
         let outcome = self.go_on(matches, text, &mut path, text.len(), observer);
         *ids = path.ids;
         outcome
@@ -85,13 +94,32 @@ impl Scratch {
     ) -> Result<()> {
         let Some(prefixes) = &matches.prefixes else { return Ok(()) };
         self.seen = self.seen.saturating_add(end - path.at);
-        let worth = matches.tokens.len() * WORTH;
-        if self.automaton.is_none() && self.seen.max(text.len()) < worth {
+        if self.automaton.is_none() && text.len().max(self.seen) < matches.tokens.len() * WORTH {
             return Ok(());
         }
         let tokens = Tokens { matches, prefixes };
         let automaton = self.automaton.get_or_insert_with(|| Automaton::new(tokens));
         automaton.go_on(tokens, text, path, end, observer)
+    }
+
+    /// Whether a whole text had better be [encoded together](Scratch::encode_together) with others.
+    pub(crate) fn is_for_together(&self, text: &[u8]) -> bool {
+        self.automaton.is_some() && text.len() <= SHORT
+    }
+
+    /// Encodes whole texts that are for it, none of them empty.
+    pub(crate) fn encode_together(&mut self, matches: &Matches, texts: &[&[u8]]) {
+        self.together.clear();
+        self.ends.clear();
+        if let (Some(automaton), Some(prefixes)) = (&mut self.automaton, &matches.prefixes) {
+            automaton.encode(Tokens { matches, prefixes }, texts, &mut self.together, &mut self.ends);
+        }
+    }
+
+    /// The tokens of one of the texts that were encoded together.
+    pub(crate) fn ids(&self, text: usize) -> &[TokenId] {
+        let start = text.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.together[start..self.ends[text]]
     }
 
     /// Goes on with a path to the end of a text that is not long.

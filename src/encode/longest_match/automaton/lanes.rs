@@ -26,6 +26,13 @@ impl Lane {
     }
 }
 
+/// What is left of a text that is gone through, and the room for the tokens of its places.
+struct Running<'a> {
+    lane: Lane,
+    text: &'a [u8],
+    found: &'a mut [Found],
+}
+
 impl Automaton {
     /// Goes on to the end of a window, and puts the tokens of its places behind the others.
     pub(super) fn window(&mut self, tokens: Tokens<'_>, lane: &mut Lane, window: &[u8]) {
@@ -51,7 +58,8 @@ impl Automaton {
         let texts: [&[u8]; LANES] = array::from_fn(|nth| &text[nth * length..][..length]);
         let mut lanes = [self.start(); LANES];
         lanes[0] = first;
-        self.all_lanes(tokens, &mut lanes, texts, found);
+        let mut parts = found.chunks_mut(length);
+        self.all_lanes(tokens, &mut lanes, texts, array::from_fn(|_| parts.next().unwrap_or_default()));
         let (mut lane, parts) = (lanes[0], texts.into_iter().zip(found.chunks_mut(length)));
         for ((text, found), end) in parts.zip(lanes).skip(1) {
             let mut other = self.start();
@@ -67,16 +75,54 @@ impl Automaton {
         lane
     }
 
+    /// Goes through whole texts, none of them empty, as many at once as there are lanes.
+    pub(super) fn texts(&mut self, tokens: Tokens<'_>, texts: &[&[u8]], mut found: &mut [Found]) {
+        let lane = self.start();
+        let mut waiting = texts.iter().map(|&text| {
+            let found = found.split_off_mut(..text.len()).expect("there is room for all");
+            Running { lane, text, found }
+        });
+        let mut running: Vec<Running<'_>> = waiting.by_ref().take(LANES).collect();
+        while running.len() == LANES {
+            self.go_on_together(tokens, &mut running);
+            // The lead to it may have changed.
+            let lane = self.start();
+            running.retain_mut(|running| {
+                if running.text.is_empty() {
+                    let Some(next) = waiting.next() else { return false };
+                    *running = Running { lane, ..next };
+                }
+                true
+            });
+        }
+        for Running { mut lane, text, found } in running {
+            for (&byte, found) in text.iter().zip(found) {
+                *found = self.step(tokens, &mut lane, byte);
+            }
+        }
+    }
+
+    /// Goes on in as many texts as there are lanes, as far as the one that ends first.
+    fn go_on_together(&mut self, tokens: Tokens<'_>, running: &mut [Running<'_>]) {
+        let length = running.iter().map(|running| running.text.len()).min().unwrap_or_default();
+        let mut lanes = array::from_fn(|nth| running[nth].lane);
+        let texts = array::from_fn(|nth| &running[nth].text[..length]);
+        let found = array::from_fn(|nth| running[nth].found.split_off_mut(..length).unwrap_or_default());
+        self.all_lanes(tokens, &mut lanes, texts, found);
+        for (running, lane) in running.iter_mut().zip(lanes) {
+            (running.lane, running.text) = (lane, &running.text[length..]);
+        }
+    }
+
+    /// Goes on in texts of the same length.
     fn all_lanes(
         &mut self,
         tokens: Tokens<'_>,
         lanes: &mut [Lane; LANES],
         texts: [&[u8]; LANES],
-        found: &mut [Found],
+        mut found: [&mut [Found]; LANES],
     ) {
         let length = texts[0].len();
-        let mut parts = found.chunks_mut(length);
-        let mut found: [&mut [Found]; LANES] = array::from_fn(|_| parts.next().unwrap_or_default());
         let mut at = 0;
         loop {
             at = known_steps(&self.lines.all, lanes, texts, &mut found, at);

@@ -10,8 +10,8 @@
 //! each with those ways to end it that fit what stands before it. That is a [state](states::States). Vocabularies
 //! turn out to have only two or three of them a token, so that a table of [steps](lines::Lines) from state to state
 //! by a byte is small, and each step is one look-up without a choice that the processor could guess wrong. That
-//! each byte waits for the step of the one before is hidden by going on at [several places](lanes) of the text at once:
-//! automata that began at different places are soon in the same state.
+//! each byte waits for the step of the one before is hidden by going on [at several places](lanes) at once: in short
+//! texts together, and in parts of a long one, since automata that began at different places are soon in the same state.
 //!
 //! Berglund, Martens and van der Merwe, *Constructing a BPE Tokenization DFA* (2024), show that there is such an
 //! automaton, and build all of one that tells right token sequences from wrong ones.
@@ -123,6 +123,31 @@ impl Automaton {
         Ok(())
     }
 
+    /// Appends the tokens of some texts to `ids`, and where those of each end to `ends`.
+    pub(super) fn encode(
+        &mut self,
+        tokens: Tokens<'_>,
+        texts: &[&[u8]],
+        ids: &mut Vec<TokenId>,
+        ends: &mut Vec<usize>,
+    ) {
+        if self.lines.are_full() {
+            *self = Automaton::new(tokens);
+        }
+        let mut found = std::mem::take(&mut self.tokens);
+        found.clear();
+        found.resize(texts.iter().map(|text| text.len()).sum(), Found::default());
+        self.texts(tokens, texts, &mut found);
+        let mut rest = &found[..];
+        for text in texts {
+            let own = rest.split_off(..text.len()).expect("there is room for all");
+            read_off(own, tokens.matches, ids);
+            ends.push(ids.len());
+        }
+        self.tokens = found;
+        self.tokens.shrink_to(KEPT);
+    }
+
     /// Where a text begins.
     fn start(&self) -> Lane {
         Lane::new(self.lines.lead(START))
@@ -147,13 +172,7 @@ impl Automaton {
 
     /// Puts the encoding of the text up to one of the places left into a path, and forgets those before it.
     fn move_to(&mut self, path: &mut Path, matches: &Matches, end: usize) {
-        let (first, mut at) = (path.ids.len(), end);
-        while at > 0 {
-            let found = self.tokens[at - 1];
-            path.ids.push(TokenId::new(found.token()));
-            at -= found.length(matches);
-        }
-        path.ids[first..].reverse();
+        read_off(&self.tokens[..end], matches, &mut path.ids);
         path.at += end;
         path.last = path.ids[path.base..].last().map_or(NONE, |id| id.get());
         self.tokens.drain(..end);
@@ -192,6 +211,16 @@ impl Automaton {
         self.lines.put(state, byte, step);
         step
     }
+}
+
+/// Appends the encoding of a text, given the token of each place.
+fn read_off(found: &[Found], matches: &Matches, ids: &mut Vec<TokenId>) {
+    let (first, mut at) = (ids.len(), found.len());
+    while at > 0 {
+        ids.push(TokenId::new(found[at - 1].token()));
+        at -= found[at - 1].length(matches);
+    }
+    ids[first..].reverse();
 }
 
 /// Which of eight bytes, from the low end of a word, is the first that equals this one; 8 if none does.

@@ -59,6 +59,24 @@ proptest! {
         }
     }
 
+    /// More texts than there are lanes, and fewer, each of its own length.
+    #[test]
+    fn short_texts_are_encoded_together((vocabulary, texts) in with_texts(), cuts in vec(1..40usize, 1..4)) {
+        let matches = matches(&vocabulary);
+        let mut automaton = automaton(&matches);
+        let tokens = Tokens { matches: &matches, prefixes: matches.prefixes.as_ref().expect("for whole texts") };
+        for cut in cuts {
+            let texts: Vec<&[u8]> = texts.iter().flat_map(|text| text.chunks(cut)).collect();
+            let (mut ids, mut ends) = (Vec::new(), Vec::new());
+            automaton.encode(tokens, &texts, &mut ids, &mut ends);
+            prop_assert_eq!(ends.len(), texts.len());
+            let starts = [0].into_iter().chain(ends.iter().copied());
+            for ((text, start), &end) in texts.iter().zip(starts).zip(&ends) {
+                prop_assert_eq!(&ids[start..end], reference::encode_piece(&vocabulary, text));
+            }
+        }
+    }
+
     #[test]
     fn a_byte_is_found_where_it_first_stands(bytes in any::<[u8; 8]>(), few in vec(0..3u8, 8), byte in any::<u8>()) {
         for (bytes, byte) in [(bytes, byte), (few.try_into().expect("eight"), byte % 3)] {
