@@ -11,8 +11,10 @@ use crate::units::TokenId;
 /// The observer is asked whether to stop after so many bytes.
 const WINDOW: usize = 1 << 18;
 
-/// So many bytes of whole texts for each token are worth an automaton: what it takes to learn its steps is saved by then.
-const WORTH: usize = if cfg!(test) { 1 } else { 1 << 8 };
+/// The cube of the number of tokens, without so many of its low bits, is how many bytes of whole texts are worth an automaton:
+/// 1 MiB for 8 192 tokens, 64 MiB for 32 768. The more tokens there are, the more steps are to be learned, the longer
+/// each takes, as memory is farther away, and the less is saved by knowing it.
+const WORTH_BITS: u32 = if cfg!(test) { 18 } else { 19 };
 
 /// Whole texts of at most so many bytes are encoded together.
 const SHORT: usize = 4 << 10;
@@ -94,7 +96,7 @@ impl Scratch {
     ) -> Result<()> {
         let Some(prefixes) = &matches.prefixes else { return Ok(()) };
         self.seen = self.seen.saturating_add(end - path.at);
-        if self.automaton.is_none() && text.len().max(self.seen) < matches.tokens.len() * WORTH {
+        if self.automaton.is_none() && self.seen < matches.tokens.len().saturating_pow(3) >> WORTH_BITS {
             return Ok(());
         }
         let tokens = Tokens { matches, prefixes };

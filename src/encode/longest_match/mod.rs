@@ -23,7 +23,8 @@
 //!
 //! What merges make of the bytes around a place is a token. So where none spans the border between two characters, what
 //! stands before and behind it is encoded each on its own: new pieces of other scripts than the Latin are taken apart
-//! so, and a character that then stands alone is looked up.
+//! so, and a character that then stands alone is looked up. Where there is much text without a split, all this is what an
+//! [`automaton`] learns from.
 
 mod longest;
 mod follow;
