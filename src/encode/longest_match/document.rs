@@ -23,14 +23,16 @@ const SHORT: usize = 4 << 10;
 ///
 /// **Memory:** 0.5 MiB once there were pieces to be taken apart into characters; while hard text is encoded up to 40
 /// bytes for each of 262 144 places; an [`Automaton`] once there was much text without a split, and up to 4 bytes for each
-/// byte of the short texts that are encoded together.
+/// byte of the short texts that are encoded together, 1 MiB at most.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     dead: DeadEnds,
     pub(super) characters: Characters,
     automaton: Option<Automaton>,
-    /// Bytes of whole texts so far.
+    /// Bytes of whole texts since it was full, or since the first, less those that were taken apart into characters.
     seen: usize,
+    /// How many times it was full.
+    filled: u32,
     /// What texts were encoded to together, and where the tokens of each end.
     together: Vec<TokenId>,
     ends: Vec<usize>,
@@ -96,12 +98,23 @@ impl Scratch {
     ) -> Result<()> {
         let Some(prefixes) = &matches.prefixes else { return Ok(()) };
         self.seen = self.seen.saturating_add(end - path.at);
-        if self.automaton.is_none() && self.seen < matches.tokens.len().saturating_pow(3) >> WORTH_BITS {
+        let worth = matches.tokens.len().saturating_pow(3) >> WORTH_BITS;
+        if self.automaton.is_none() && self.seen < worth.saturating_mul(1 << self.filled.min(32)) {
             return Ok(());
         }
         let tokens = Tokens { matches, prefixes };
         let automaton = self.automaton.get_or_insert_with(|| Automaton::new(tokens));
-        automaton.go_on(tokens, text, path, end, observer)
+        let outcome = automaton.go_on(tokens, text, path, end, observer);
+        self.drop_if_full();
+        outcome
+    }
+
+    /// Does without the automaton until there was twice as much text, if what it needs for these texts does not fit.
+    fn drop_if_full(&mut self) {
+        if self.automaton.as_ref().is_some_and(Automaton::has_been_full) {
+            (self.automaton, self.seen) = (None, 0);
+            self.filled += 1;
+        }
     }
 
     /// Whether a whole text had better be [encoded together](Scratch::encode_together) with others.
@@ -116,6 +129,7 @@ impl Scratch {
         if let (Some(automaton), Some(prefixes)) = (&mut self.automaton, &matches.prefixes) {
             automaton.encode(Tokens { matches, prefixes }, texts, &mut self.together, &mut self.ends);
         }
+        self.drop_if_full();
     }
 
     /// The tokens of one of the texts that were encoded together.

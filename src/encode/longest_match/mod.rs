@@ -58,7 +58,7 @@ const MISFITS_A_LINE: usize = 8;
 /// What encoding by longest matches needs of a vocabulary, shared by all threads.
 ///
 /// **Memory:** 0.6 MB, and for each token 70 bytes, 8 for each byte that it does not share with the start
-/// of another, and 80 to 210 for what does not fit after it; for whole texts 17 more for each such byte.
+/// of another, and 80 to 210 for what does not fit after it; for whole texts 17 more for each such byte, and 12 for each token.
 #[derive(Debug)]
 pub(super) struct Matches {
     longest: Longest,
@@ -91,6 +91,7 @@ impl Matches {
         let (longest, shorter) = Longest::new(vocabulary)?;
         let order = Order::new(vocabulary);
         let unused = Token { followers: Followers::default(), number: 0, block: 0, length: 0, shorter: NONE };
+        let prefixes = whole_texts.then(|| Prefixes::new(vocabulary, |token| order.number(token)));
         let (mut tokens, mut misfits) = (vec![unused; shorter.len()], Vec::new());
         for (id, bytes) in vocabulary.ordinary() {
             tokens[id.index()] = Token {
@@ -107,7 +108,7 @@ impl Matches {
             misfits: misfits.into(),
             classes: order.classes(),
             borders: Borders::new(vocabulary),
-            prefixes: whole_texts.then(|| Prefixes::new(vocabulary, |token| order.number(token))),
+            prefixes: prefixes.filter(|prefixes| prefixes.longest() <= automaton::LONGEST),
         })
     }
 

@@ -1,4 +1,4 @@
-use std::array;
+use std::{array, mem};
 
 use super::lines::{self, Lead, Line};
 use super::{Automaton, Found, Tokens};
@@ -16,7 +16,8 @@ const SHORTEST: usize = if cfg!(test) { 4 } else { 128 };
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lane {
     pub(super) lead: Lead,
-    /// Where the step stands that led here, if any did: the lead to it, and its byte.
+    /// Where the step stands that led here: the lead to it, and its byte. At the start it may be that of another step, which
+    /// does no harm, as only leads to one state are exchanged there.
     pub(super) by: (Lead, u8),
 }
 
@@ -36,19 +37,25 @@ struct Running<'a> {
 impl Automaton {
     /// Goes on to the end of a window, and puts the tokens of its places behind the others.
     pub(super) fn window(&mut self, tokens: Tokens<'_>, lane: &mut Lane, window: &[u8]) {
-        let length = window.len() / LANES;
-        let (even, rest) = window.split_at(if length < SHORTEST { 0 } else { length * LANES });
         let first = self.tokens.len();
-        self.tokens.resize(first + even.len(), Found::default());
-        if !even.is_empty() {
-            let mut found = std::mem::take(&mut self.tokens);
-            *lane = self.lanes(tokens, *lane, even, &mut found[first..]);
-            self.tokens = found;
+        let mut found = mem::take(&mut self.tokens);
+        found.resize(first + window.len(), Found::default());
+        *lane = self.part(tokens, *lane, window, &mut found[first..]);
+        self.tokens = found;
+    }
+
+    /// Goes through a part of a text.
+    fn part(&mut self, tokens: Tokens<'_>, mut lane: Lane, text: &[u8], found: &mut [Found]) -> Lane {
+        let length = text.len() / LANES;
+        let even = if length < SHORTEST { 0 } else { length * LANES };
+        let ((text, rest), (found, rest_found)) = (text.split_at(even), found.split_at_mut(even));
+        if even > 0 {
+            lane = self.lanes(tokens, lane, text, found);
         }
-        for &byte in rest {
-            let found = self.step(tokens, lane, byte);
-            self.tokens.push(found);
+        for (&byte, found) in rest.iter().zip(rest_found) {
+            *found = self.step(tokens, &mut lane, byte);
         }
+        lane
     }
 
     /// Goes through the parts of a text at once, all but the first as if the text began there, and then again through
@@ -75,30 +82,31 @@ impl Automaton {
         lane
     }
 
-    /// Goes through whole texts, none of them empty, as many at once as there are lanes.
-    pub(super) fn texts(&mut self, tokens: Tokens<'_>, texts: &[&[u8]], mut found: &mut [Found]) {
+    /// Goes through whole texts, none of them empty, as many at once as there are lanes, and takes them and the room for their
+    /// tokens off; not all if it is full.
+    pub(super) fn texts(&mut self, tokens: Tokens<'_>, texts: &mut &[&[u8]], room: &mut &mut [Found]) {
         let lane = self.start();
-        let mut waiting = texts.iter().map(|&text| {
-            let found = found.split_off_mut(..text.len()).expect("there is room for all");
-            Running { lane, text, found }
+        let mut waiting = std::iter::from_fn(|| {
+            let text = *texts.split_off_first()?;
+            let found = room.split_off_mut(..text.len()).expect("there is room for all");
+            Some(Running { lane, text, found })
         });
         let mut running: Vec<Running<'_>> = waiting.by_ref().take(LANES).collect();
         while running.len() == LANES {
             self.go_on_together(tokens, &mut running);
             // The lead to it may have changed.
-            let lane = self.start();
+            let (lane, full) = (self.start(), self.is_full());
             running.retain_mut(|running| {
                 if running.text.is_empty() {
-                    let Some(next) = waiting.next() else { return false };
+                    let next = if full { None } else { waiting.next() };
+                    let Some(next) = next else { return false };
                     *running = Running { lane, ..next };
                 }
                 true
             });
         }
-        for Running { mut lane, text, found } in running {
-            for (&byte, found) in text.iter().zip(found) {
-                *found = self.step(tokens, &mut lane, byte);
-            }
+        for Running { lane, text, found } in running {
+            self.part(tokens, lane, text, found);
         }
     }
 

@@ -3,7 +3,10 @@ use crate::pages;
 use crate::units::{low32, place};
 
 /// With so many lines, 32 MiB, there should be no more.
-const MOST: usize = if cfg!(test) { 1 << 9 } else { 1 << 19 };
+const MOST: usize = if cfg!(test) { 1 << 11 } else { 1 << 19 };
+
+/// Room for so many more is made at once, for those that come before it is seen that there are too many.
+const MORE: usize = 1 << 15;
 
 /// Steps in a line.
 const STEPS: usize = 7;
@@ -111,7 +114,7 @@ pub(super) fn step(lines: &[Line], lead: Lead, byte: u8) -> Option<Step> {
 /// The steps of all states.
 ///
 /// A state that needs more lines gets new ones. The old ones stay, with what was in them, for the leads that other
-/// steps have; these are [redirected](Lines::redirect) when they are come by.
+/// steps have; these are [redirected](Lines::redirect) when a step is missing where they lead.
 #[derive(Debug)]
 pub(super) struct Lines {
     pub(super) all: Vec<Line>,
@@ -123,7 +126,7 @@ pub(super) struct Lines {
 
 impl Lines {
     pub(super) fn new() -> Lines {
-        Lines { all: pages::with_capacity(MOST), states: Vec::new(), leads: Vec::new() }
+        Lines { all: pages::with_capacity(MOST + MORE), states: Vec::new(), leads: Vec::new() }
     }
 
     /// Whether there should be no more.

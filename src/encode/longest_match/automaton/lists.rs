@@ -26,6 +26,11 @@ impl<T: Item> Lists<T> {
         lists
     }
 
+    /// How many items all of them have.
+    pub(super) fn items(&self) -> usize {
+        self.items.len()
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
@@ -54,7 +59,7 @@ impl<T: Item> Lists<T> {
         }
         self.items.extend_from_slice(list);
         self.ends.push(low32(self.items.len()));
-        self.index.insert(hash, self.len()).expect("there are at most as many as steps of states");
+        self.index.insert(hash, self.len()).expect("a full table comes first");
         low32(self.len() - 1)
     }
 }

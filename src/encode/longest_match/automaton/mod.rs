@@ -8,7 +8,7 @@
 //!
 //! What follows depends on little of the text so far: on its last token, and on the tokens that have been begun,
 //! each with those ways to end it that fit what stands before it. That is a [state](states::States). Vocabularies
-//! turn out to have only two or three of them a token, so that a table of [steps](lines::Lines) from state to state
+//! turn out to have two to four of them a token, so that a table of [steps](lines::Lines) from state to state
 //! by a byte is small, and each step is one look-up without a choice that the processor could guess wrong. That
 //! each byte waits for the step of the one before is hidden by going on [at several places](lanes) at once: in short
 //! texts together, and in parts of a long one, since automata that began at different places are soon in the same state.
@@ -39,6 +39,12 @@ use states::{START, States};
 /// Room for the tokens of so many places is kept from text to text.
 const KEPT: usize = 1 << 20;
 
+/// A window is so short that not more tokens can be begun in all its states.
+const MOST_BEGUN: usize = 1 << 22;
+
+/// Longer tokens than these would make windows too short.
+pub(super) const LONGEST: usize = 1 << 12;
+
 /// What the automaton is made of.
 #[derive(Clone, Copy)]
 pub(super) struct Tokens<'a> {
@@ -48,14 +54,16 @@ pub(super) struct Tokens<'a> {
 
 /// The automaton of a vocabulary, as far as the texts of one thread have needed it.
 ///
-/// **Memory:** up to 32 MiB of steps, half as much again for states, and 4 bytes for each place whose token may still
-/// change, as a rule few; 2 MiB with the first step.
+/// **Memory:** up to 34 MiB of steps, as much again for states, and 4 bytes for each byte of short texts, or for each place of
+/// a long one whose token may still change, as a rule few; 2 MiB with the first step.
 #[derive(Debug)]
 pub(super) struct Automaton {
     states: States,
     lines: Lines,
-    /// The token of each place behind the last certain one, with its length.
+    /// The token of each place behind the last certain one, with its length; of short texts of all places.
     tokens: Vec<Found>,
+    /// Whether it ever was full.
+    has_been_full: bool,
 }
 
 /// A token, and in the low 8 bits how many bytes it has, 0 for 256 and more.
@@ -81,11 +89,16 @@ impl Automaton {
     pub(super) fn new(tokens: Tokens<'_>) -> Automaton {
         let (states, mut lines) = (States::new(tokens), Lines::new());
         lines.add_state();
-        Automaton { states, lines, tokens: Vec::new() }
+        Automaton { states, lines, tokens: Vec::new(), has_been_full: false }
+    }
+
+    /// Whether there was no room for more states or steps. Then it had better be made anew, if at all.
+    pub(super) fn has_been_full(&self) -> bool {
+        self.has_been_full
     }
 
     /// Goes on with a path that has just begun: to the end of the text, or else as far as the tokens before `end`
-    /// are certain. Less far if the table of steps is full, which the next text empties.
+    /// are certain. Less far if it is full.
     ///
     /// # Errors
     /// The observer wants to stop.
@@ -97,13 +110,11 @@ impl Automaton {
         end: usize,
         observer: &dyn Observer,
     ) -> Result<()> {
-        if self.lines.are_full() {
-            *self = Automaton::new(tokens);
-        }
         self.tokens.clear();
+        let window = WINDOW.min(MOST_BEGUN / tokens.prefixes.longest());
         let mut lane = self.start();
         let mut patience = 0;
-        for window in text[path.at..end].chunks(WINDOW) {
+        for window in text[path.at..end].chunks(window) {
             observer.checkpoint()?;
             self.window(tokens, &mut lane, window);
             // Looking for the certain places anew where there were hardly any would take too long.
@@ -112,7 +123,7 @@ impl Automaton {
                 self.move_to(path, tokens.matches, certain);
                 patience = 2 * self.tokens.len();
             }
-            if self.lines.are_full() {
+            if self.is_full() {
                 break;
             }
         }
@@ -131,13 +142,17 @@ impl Automaton {
         ids: &mut Vec<TokenId>,
         ends: &mut Vec<usize>,
     ) {
-        if self.lines.are_full() {
-            *self = Automaton::new(tokens);
-        }
         let mut found = std::mem::take(&mut self.tokens);
         found.clear();
         found.resize(texts.iter().map(|text| text.len()).sum(), Found::default());
-        self.texts(tokens, texts, &mut found);
+        let (mut left, mut room) = (texts, &mut found[..]);
+        loop {
+            self.texts(tokens, &mut left, &mut room);
+            if left.is_empty() {
+                break;
+            }
+            *self = Automaton { has_been_full: true, ..Automaton::new(tokens) };
+        }
         let mut rest = &found[..];
         for text in texts {
             let own = rest.split_off(..text.len()).expect("there is room for all");
@@ -146,6 +161,12 @@ impl Automaton {
         }
         self.tokens = found;
         self.tokens.shrink_to(KEPT);
+    }
+
+    /// Whether there should be no more states and steps.
+    fn is_full(&mut self) -> bool {
+        self.has_been_full |= self.lines.are_full() || self.states.are_full();
+        self.lines.are_full() || self.states.are_full()
     }
 
     /// Where a text begins.

@@ -16,7 +16,7 @@ const MANY: usize = 64;
 
 /// The prefixes of all tokens: a trie, the shorter ones first, those of one length by their bytes.
 ///
-/// **Memory:** 17 bytes for each prefix, and 4 for each token.
+/// **Memory:** 17 bytes for each prefix, 4 for each token, and up to 8 for each that large prefixes begin.
 #[derive(Debug)]
 pub(in crate::encode::longest_match) struct Prefixes {
     /// The children of each come behind those of the one before. One more at the end.
@@ -128,10 +128,19 @@ impl Prefixes {
         self.numbers[place(nth)]
     }
 
-    /// If a prefix begins more than 64 longer tokens, their numbers as followers: intervals, in order and apart.
+    /// Whether a prefix begins more than 64 longer tokens.
+    pub(super) fn is_large(&self, prefix: u32) -> bool {
+        self.longer(prefix).len() > MANY
+    }
+
+    /// The numbers as followers of the longer tokens, if the prefix is large: intervals, in order and apart.
     pub(super) fn intervals(&self, prefix: u32) -> Option<&[Misfits]> {
-        let large = self.longer(prefix).len() > MANY;
-        large.then(|| &*self.intervals[&prefix])
+        self.is_large(prefix).then(|| &*self.intervals[&prefix])
+    }
+
+    /// How many bytes the longest token has. So many tokens at most are begun at a time.
+    pub(in crate::encode::longest_match) fn longest(&self) -> usize {
+        self.lengths.len() - 1
     }
 
     /// How many bytes a prefix has.

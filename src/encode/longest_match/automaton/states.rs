@@ -10,6 +10,9 @@ use crate::units::{low32, place, place64};
 /// The state at the start of a text.
 pub(super) const START: u32 = 0;
 
+/// With so many items in lists, 32 MiB, there should be no more states.
+const MOST_ITEMS: usize = 1 << 21;
+
 /// The set of no tokens, among those after tokens and among the others.
 const EMPTY: u64 = 0;
 
@@ -44,7 +47,7 @@ struct Begun {
     /// What stands there of them.
     prefix: u32,
     /// Those of the longer ones that do not fit the token before that place: the number of a set if the prefix is
-    /// [large](Prefixes::intervals), else one bit each.
+    /// [large](Prefixes::is_large), else one bit each.
     misfits: u64,
 }
 
@@ -86,6 +89,11 @@ impl States {
 
     pub(super) fn len(&self) -> usize {
         self.all.len()
+    }
+
+    /// Whether there should be no more.
+    pub(super) fn are_full(&self) -> bool {
+        self.all.items() + self.after.items() + self.sets.items() >= MOST_ITEMS
     }
 
     /// How many bytes there are of each token begun; none of the last.
@@ -159,7 +167,7 @@ impl States {
     /// The tokens kept off, if the prefix is large.
     fn misfits(&self, prefixes: &Prefixes, begun: Begun) -> Option<&[Misfits]> {
         let sets = if begun.prefix == ROOT { &self.after } else { &self.sets };
-        prefixes.intervals(begun.prefix).map(|_| sets.get(low32(place64(begun.misfits))))
+        prefixes.is_large(begun.prefix).then(|| sets.get(low32(place64(begun.misfits))))
     }
 
     /// What is left of tokens begun once a child of their prefix is there; `None` if nothing longer fits.

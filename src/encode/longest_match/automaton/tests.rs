@@ -2,10 +2,11 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::encode::longest_match::Scratch;
 use crate::encode::longest_match::tests::{matches, vocabulary, with_texts};
 use crate::encode::reference;
 use crate::observer::Silent;
-use crate::units::low32;
+use crate::vocab::Vocabulary;
 
 /// Goes on through a text with an automaton up to `end`, and gives the path.
 fn path(automaton: &mut Automaton, matches: &Matches, text: &[u8], start: usize, end: usize) -> Path {
@@ -29,11 +30,13 @@ proptest! {
         let mut automaton = automaton(&matches);
         for text in [&texts.concat()].into_iter().chain(&texts) {
             let path = path(&mut automaton, &matches, text, 0, text.len());
-            if !automaton.lines.are_full() {
-                prop_assert_eq!(path.at, text.len());
-                prop_assert_eq!(&path.ids[1..], reference::encode_piece(&vocabulary, text));
-                prop_assert_eq!(path.last, path.ids[1..].last().map_or(NONE, |id| id.get()));
+            let whole = reference::encode_piece(&vocabulary, text);
+            prop_assert!(whole.starts_with(&path.ids[1..]));
+            prop_assert_eq!(path.last, path.ids[1..].last().map_or(NONE, |id| id.get()));
+            if automaton.has_been_full() {
+                break;
             }
+            prop_assert_eq!((path.at, path.ids.len()), (text.len(), 1 + whole.len()));
         }
     }
 
@@ -123,35 +126,56 @@ proptest! {
     }
 }
 
-/// Tokens of 2, 3, 6, 12 and 24 times one letter.
+/// Tokens of 2, 4, 8 and so on to 512 times one letter.
 #[test]
 fn long_runs_are_encoded_exactly() {
     let a = u32::from(b'a');
-    let vocabulary = vocabulary([(a, a), (256, a), (257, 257), (258, 258), (259, 259)]);
+    let doubled = (256..264).map(|token| (token, token));
+    let vocabulary = vocabulary([(a, a)].into_iter().chain(doubled));
     let matches = matches(&vocabulary);
     let mut automaton = automaton(&matches);
     for length in [1, 255, 256, 2047, 2048, 2049, 20_000] {
         let text = &vec![b'a'; length];
         let path = path(&mut automaton, &matches, text, 0, length);
-        assert_eq!(path.ids[1..], reference::encode_piece(&vocabulary, text));
+        assert!(path.ids[1..] == reference::encode_piece(&vocabulary, text), "{length} bytes");
     }
-    assert!(automaton.lines.all.len() < 100, "{} lines", automaton.lines.all.len());
+}
+
+/// A vocabulary in which each byte twice is a token, so that each has a state of its own, and all pairs of 120 bytes.
+fn many_steps() -> (Vocabulary, Vec<u8>) {
+    let pairs = (0..120).flat_map(|one| (0..120).flat_map(move |other| [one, other]));
+    (vocabulary((0..=u8::MAX).map(|byte| (byte.into(), byte.into()))), pairs.collect())
 }
 
 #[test]
-fn a_full_table_is_begun_anew_with_the_next_text() {
-    // Each byte twice is a token, so that each has a state of its own.
-    let vocabulary = vocabulary((0..=u8::MAX).map(|byte| (byte.into(), byte.into())));
-    let matches = matches(&vocabulary);
-    let mut automaton = automaton(&matches);
-    // All pairs of bytes, each a step of its own.
-    let pairs = (0..=u8::MAX).flat_map(|one| (0..=u8::MAX).flat_map(move |other| [one, other]));
-    let text: Vec<u8> = pairs.collect();
-    let path_of = |automaton: &mut Automaton| path(automaton, &matches, &text, 0, text.len());
-    let path = path_of(&mut automaton);
-    assert!(automaton.lines.are_full() && path.at < text.len(), "{} lines", automaton.lines.all.len());
-    assert!(reference::encode_piece(&vocabulary, &text[..path.at + 100]).starts_with(&path.ids[1..]));
-    let (again, states) = (path_of(&mut automaton), low32(automaton.lines.states()));
-    assert_eq!((again.at, again.ids), (path.at, path.ids));
-    assert!(states > 256);
+fn a_full_automaton_ends_a_path_and_is_begun_anew_for_short_texts() {
+    let (vocabulary, text) = many_steps();
+    let (matches, whole) = (matches(&vocabulary), reference::encode_piece(&vocabulary, &text));
+    let mut full = automaton(&matches);
+    let path = path(&mut full, &matches, &text, 0, text.len());
+    assert!(full.has_been_full() && path.at < text.len(), "{} lines", full.lines.all.len());
+    assert!(whole.starts_with(&path.ids[1..]));
+
+    let (texts, mut automaton): (Vec<&[u8]>, _) = (text.chunks(100).collect(), automaton(&matches));
+    let tokens = Tokens { matches: &matches, prefixes: matches.prefixes.as_ref().expect("for whole texts") };
+    let (mut ids, mut ends) = (Vec::new(), Vec::new());
+    automaton.encode(tokens, &texts, &mut ids, &mut ends);
+    assert!(automaton.has_been_full());
+    let parts: Vec<TokenId> =
+        texts.iter().flat_map(|text| reference::encode_piece(&vocabulary, text)).collect();
+    assert_eq!((ids, ends.len()), (parts, texts.len()));
+}
+
+#[test]
+fn texts_that_fill_it_are_encoded_without_it() {
+    let (vocabulary, text) = many_steps();
+    let (matches, whole) = (matches(&vocabulary), reference::encode_piece(&vocabulary, &text));
+    let mut scratch = Scratch::default();
+    for _ in 0..4 {
+        let mut ids = Vec::new();
+        scratch.encode(&matches, &text, &mut ids, &Silent).expect("nobody stops it");
+        assert_eq!(ids, whole);
+    }
+    // Begun with the first text, and again when there was twice as much.
+    assert!(!scratch.is_for_together(b"short"));
 }
