@@ -39,7 +39,7 @@ use states::{START, States};
 /// Room for the tokens of so many places is kept from text to text.
 const KEPT: usize = 1 << 20;
 
-/// A window is so short that not more tokens can be begun in all its states.
+/// A window is so short that not more tokens can be begun in all its states, of 16 bytes each.
 const MOST_BEGUN: usize = 1 << 22;
 
 /// Longer tokens than these would make windows too short.
@@ -54,8 +54,9 @@ pub(super) struct Tokens<'a> {
 
 /// The automaton of a vocabulary, as far as the texts of one thread have needed it.
 ///
-/// **Memory:** up to 34 MiB of steps, as much again for states, and 4 bytes for each byte of short texts, or for each place of
-/// a long one whose token may still change, as a rule few; 2 MiB with the first step.
+/// **Memory:** up to 36 MiB for steps and 50 MiB for states, and what one window adds to them, at worst 64 MiB; 8 192 tokens
+/// need 8 MiB as a rule. 4 bytes for each byte of short texts, or for each place of a long one whose token may still
+/// change, as a rule few. 2 MiB with the first step.
 #[derive(Debug)]
 pub(super) struct Automaton {
     states: States,
