@@ -122,14 +122,21 @@ impl Scratch {
         self.automaton.is_some() && text.len() <= SHORT
     }
 
-    /// Encodes whole texts that are for it, none of them empty.
+    /// Encodes whole texts, none of them empty and none long.
     pub(crate) fn encode_together(&mut self, matches: &Matches, texts: &[&[u8]]) {
         self.together.clear();
         self.ends.clear();
         if let (Some(automaton), Some(prefixes)) = (&mut self.automaton, &matches.prefixes) {
             automaton.encode(Tokens { matches, prefixes }, texts, &mut self.together, &mut self.ends);
+            return self.drop_if_full();
         }
-        self.drop_if_full();
+        // It was full, and dropped, with a longer text that came after these.
+        for text in texts {
+            let mut path = Path::new(mem::take(&mut self.together), 0);
+            self.go_on_in(matches, text, &mut path);
+            self.together = path.ids;
+            self.ends.push(self.together.len());
+        }
     }
 
     /// The tokens of one of the texts that were encoded together.

@@ -178,4 +178,10 @@ fn texts_that_fill_it_are_encoded_without_it() {
     }
     // Begun with the first text, and again when there was twice as much.
     assert!(!scratch.is_for_together(b"short"));
+    // Short texts may have been put aside before a long one that fills it.
+    let texts: Vec<&[u8]> = text.chunks(100).collect();
+    scratch.encode_together(&matches, &texts);
+    for (number, text) in texts.iter().enumerate() {
+        assert_eq!(scratch.ids(number), reference::encode_piece(&vocabulary, text));
+    }
 }
