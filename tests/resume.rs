@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use output::files;
 
-/// Some 16 million tokens: several row groups in each of two files. A line cannot be read.
+/// Some 32 million tokens: several row groups in each of three files. A line cannot be read.
 const RECIPE: &str = r#"
 [[source]]
 uri = "some.jsonl"
 on_bad_input = "quarantine"
 [[source]]
-uri = "demo:verse?lines=520000&seed=3"
+uri = "demo:verse?lines=1040000&seed=3"
 column = "line"
 [sample]
 take = 500
@@ -55,26 +55,40 @@ fn finish(folder: &Path) -> String {
     said
 }
 
-/// Kills a run as soon as something is so.
-fn kill_when(folder: &Path, what: &str, is_so: impl Fn(&Path) -> bool) {
+/// Kills one run after the other, each as soon as a journal has so many lines.
+fn kill_at(folder: &Path, moments: &[(&str, usize)]) {
+    for _ in 0..5 {
+        if moments.iter().all(|&(journal, least)| is_killed_at(folder, journal, least)) {
+            return;
+        }
+        std::fs::remove_dir_all(folder.join("out")).unwrap();
+    }
+    panic!("five times a run ended before it could be killed");
+}
+
+/// Whether a run could be killed before it ended by itself.
+fn is_killed_at(folder: &Path, journal: &str, least: usize) -> bool {
     let mut child = program(folder).spawn().unwrap();
     let begin = Instant::now();
-    while !is_so(&folder.join("out")) {
-        assert!(child.try_wait().unwrap().is_none(), "it ended before {what}");
-        assert!(begin.elapsed() < Duration::from_secs(120), "{what} does not come");
+    while child.try_wait().unwrap().is_none() && lines(&state(folder, journal)) < least {
+        assert!(begin.elapsed() < Duration::from_secs(120), "{least} lines of {journal} do not come");
         std::thread::sleep(Duration::from_millis(1));
     }
     child.kill().unwrap();
-    child.wait().unwrap();
+    child.wait().unwrap().code().is_none()
 }
 
-fn lines(path: PathBuf) -> usize {
+fn state(folder: &Path, name: &str) -> PathBuf {
+    folder.join("out/.tokenmill").join(name)
+}
+
+fn lines(path: &Path) -> usize {
     std::fs::read(path).unwrap_or_default().iter().filter(|&&byte| byte == b'\n').count()
 }
 
 /// What the next run must say of what a killed one left. How much that is depends on when the kill came.
 fn left(folder: &Path) -> String {
-    let journal = |name: &str| lines(folder.join("out/.tokenmill").join(name));
+    let journal = |name: &str| lines(&state(folder, name));
     let (files, groups) = (journal("finished.journal"), journal("unfinished.journal"));
     assert!(files + groups > 0, "the kill came too early");
     // Row groups may still be listed of a file that is finished since.
@@ -101,8 +115,7 @@ fn is_gone_on_with(line: &str, before: &str) {
     };
     let (whole, folder) = (changed(), changed());
     finish(whole.path());
-    let journal = |out: &Path| out.join(".tokenmill/unfinished.journal");
-    kill_when(folder.path(), "a row group", |out| lines(journal(out)) >= 1);
+    kill_at(folder.path(), &[("unfinished.journal", 1)]);
     let left = left(folder.path());
     let said = finish(folder.path());
     assert!(said.contains(&left), "{left}: {said}");
@@ -127,12 +140,13 @@ fn a_killed_run_is_gone_on_with() {
     let whole = folder_with_recipe();
     finish(whole.path());
     let folder = folder_with_recipe();
-    let state = |out: &Path, name: &str| out.join(".tokenmill").join(name);
-    kill_when(folder.path(), "the tokenizer", |out| lines(state(out, "learned.journal")) > 0);
-    for groups in 1..3 {
-        kill_when(folder.path(), "a row group", |out| lines(state(out, "unfinished.journal")) >= groups);
-    }
-    kill_when(folder.path(), "a file", |out| lines(state(out, "finished.journal")) > 0);
+    let moments = [
+        ("learned.journal", 1),
+        ("unfinished.journal", 1),
+        ("unfinished.journal", 2),
+        ("finished.journal", 1),
+    ];
+    kill_at(folder.path(), &moments);
     let left = left(folder.path());
     let said = finish(folder.path());
     assert!(said.contains("the tokenizer of an earlier run is there"), "{said}");
