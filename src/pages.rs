@@ -25,6 +25,14 @@ pub(crate) fn filled<T: Clone>(value: T, length: usize) -> Vec<T> {
     vector
 }
 
+/// `length` equal items, whose memory is asked for at once.
+pub(crate) fn populated<T: Clone>(value: T, length: usize) -> Vec<T> {
+    let mut vector = Vec::with_capacity(length);
+    populate(&mut vector, length);
+    vector.resize(length, value);
+    vector
+}
+
 /// What the kernel is told of memory. Other systems than Linux are told nothing.
 #[derive(Clone, Copy)]
 enum Advice {
@@ -84,7 +92,7 @@ pub(crate) fn fetch<T>(items: &[T], at: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::{LARGE, advise, fetch, filled, populate, with_capacity};
+    use super::{LARGE, advise, fetch, filled, populate, populated, with_capacity};
 
     #[test]
     fn vectors_hold_what_plain_ones_hold() {
@@ -97,6 +105,7 @@ mod tests {
         populate(&mut vector, usize::MAX);
         assert!(vector.iter().copied().eq(0..10));
         assert_eq!(filled(7_u8, 2 * LARGE), vec![7; 2 * LARGE]);
+        assert_eq!(populated(7_u8, 10_000), vec![7; 10_000]);
         fetch(&vector, 9);
         fetch(&vector, 10);
     }

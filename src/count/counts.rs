@@ -3,10 +3,10 @@ use std::path::{Path, PathBuf};
 use std::slice::from_ref;
 
 use super::counts_writer::CountsWriter;
-use super::entry::{Arena, Entry, Key};
 use super::facts::FactFinder;
 use super::fault::Fault;
 use super::merge::{Order, merge_runs};
+use super::piece_log::PieceLog;
 use super::runs::Runs;
 use super::{CorpusFacts, Counted, CountsInfo, PieceCounts, write_counts};
 use crate::error::Result;
@@ -132,27 +132,26 @@ fn by_first(runs: Vec<Runs>, limit: &MemoryLimit, observer: &dyn Observer) -> Re
 /// Distinct pieces that are not yet in order.
 #[derive(Default)]
 struct Waiting {
-    entries: Vec<Entry>,
-    arena: Arena,
+    log: PieceLog,
+    /// The count and the number of each, behind its first place, by which they are sorted.
+    order: Vec<(u64, u64, Count)>,
 }
 
 impl Waiting {
     fn bytes(&self) -> usize {
-        size_of_val(&self.entries[..]) + self.arena.len()
+        self.log.memory() + size_of_val(&self.order[..])
     }
 
     fn push(&mut self, piece: &[u8], count: Count, first: u64) {
-        let key = Key::new(piece);
-        let key = if key.is_long() { self.arena.push(key, piece) } else { key };
-        self.entries.push(Entry::new(key, count, first));
+        self.order.push((first, self.log.push(piece, first), count));
     }
 
     /// Writes the pieces as a run in order of their first places, and forgets them.
     fn spill(&mut self, runs: &mut Runs) -> Result<()> {
-        self.entries.sort_unstable_by_key(Entry::first);
-        runs.write(&self.entries, &self.arena)?;
-        self.entries.clear();
-        self.arena.clear();
+        self.order.sort_unstable();
+        runs.write(self.order.iter().map(|&(first, number, count)| (self.log.piece(number), count, first)))?;
+        self.log.clear();
+        self.order.clear();
         Ok(())
     }
 }

@@ -1,15 +1,16 @@
 use std::cmp::Reverse;
+use std::iter::once;
 
 use rayon::prelude::*;
 
 use super::PieceCounts;
-use super::entry::{Arena, Entry};
+use super::entry::Entry;
 use super::fault::Fault;
-use super::slots::Slots;
+use super::piece_log::PieceLog;
 use super::table::PieceTable;
 use crate::error::Result;
 use crate::index::HashIndex;
-use crate::pages;
+use crate::pages::populated;
 use crate::units::Count;
 
 /// About how many entries of all tables are summed at a time: the caches hold them.
@@ -21,27 +22,29 @@ const SHARE: usize = SAMPLED * 16;
 /// One of so many entries is looked at to find places that divide the text into shares.
 const SAMPLED: usize = if cfg!(test) { 4 } else { 1 << 10 };
 
-/// Sums tables, and brings their pieces into the order of first appearance: of entries with the same piece one
-/// counts for all, each table's entries that still count are sorted, and then all are merged.
+/// Sums tables, and brings their pieces into the order of first appearance: of entries with the same piece the
+/// earliest counts for all, and the logs, each in order, are merged without those whose entries do not count.
 ///
-/// **Memory:** that of the tables, whose entries stay where they are, and of the result.
+/// **Memory:** that of the tables, then that of their logs and of the result, which the log of a single table is.
 pub(super) fn fold(mut tables: Vec<PieceTable>) -> Result<PieceCounts> {
+    tables.retain(|table| table.slots.used() > 0);
     unite(&mut tables)?;
-    let (slots, arenas): (Vec<Slots>, Vec<Arena>) =
-        tables.into_iter().map(|table| (table.slots, table.arena)).unzip();
-    let entries: Vec<Vec<Entry>> = slots.into_par_iter().map(Slots::into_entries).collect();
-    let lists = entries.iter().zip(&arenas).map(|(entries, arena)| List { entries, arena });
-    Ok(merged(lists.collect()))
+    let mut counted: Vec<(PieceLog, Vec<Count>)> =
+        tables.into_par_iter().map(|PieceTable { slots, log }| (log, slots.counts())).collect();
+    if counted.len() > 1 {
+        return Ok(merged(counted.iter().map(|(log, counts)| List::all(log, counts)).collect()));
+    }
+    let (PieceLog { bytes, ends, .. }, counts) = counted.pop().unwrap_or_default();
+    Ok(PieceCounts { bytes, ends, counts })
 }
 
-/// Lets one of the entries that have the same piece count for all. Each range of hashes is summed by one thread.
+/// Lets the earliest of the entries that have the same piece count for all. Each range of hashes is summed by one
+/// thread.
 fn unite(tables: &mut [PieceTable]) -> Result<()> {
     tables.sort_unstable_by_key(|table| Reverse(table.slots.used()));
-    let empty = tables.iter().rev().take_while(|table| table.slots.used() == 0).count();
-    let filled = &tables[..tables.len() - empty];
-    let [largest, others @ .., last] = filled else { return Ok(()) };
-    let entries: usize = filled.iter().map(|table| table.slots.used()).sum();
-    let divisible = filled.iter().map(|table| table.slots.bits()).min().unwrap_or(0);
+    let [largest, others @ .., last] = &*tables else { return Ok(()) };
+    let entries: usize = tables.iter().map(|table| table.slots.used()).sum();
+    let divisible = tables.iter().map(|table| table.slots.bits()).min().unwrap_or(0);
     let bits = (entries / RANGE).max(1).ilog2().min(divisible);
     Ok((0..1 << bits).into_par_iter().try_for_each_init(
         || Seen::new(largest),
@@ -55,12 +58,29 @@ fn unite(tables: &mut [PieceTable]) -> Result<()> {
     )?)
 }
 
+/// An entry, and the log that its number is of.
+#[derive(Clone, Copy)]
+struct Located<'a> {
+    entry: &'a Entry,
+    log: &'a PieceLog,
+}
+
+impl Located<'_> {
+    fn same(self, other: Located<'_>) -> bool {
+        self.entry.key.same(self.log, other.entry.key, other.log)
+    }
+
+    fn first(self) -> u64 {
+        self.log.first(self.entry.number)
+    }
+}
+
 /// The entries that count for their pieces in a range of hashes.
 struct Seen<'a> {
     /// Has most of them.
     largest: &'a PieceTable,
-    /// Those that it has not.
-    others: Vec<(&'a Entry, &'a Arena)>,
+    /// Those of other tables.
+    others: Vec<Located<'a>>,
     index: HashIndex,
 }
 
@@ -74,72 +94,97 @@ impl<'a> Seen<'a> {
         self.index.clear();
     }
 
-    /// Looks for the entries of a table whose hashes have `range` as their highest `bits`. Those that are new count
-    /// themselves, and are remembered, if more tables follow.
+    /// Looks for the entries of a table whose hashes have `range` as their highest `bits`. Those that count are
+    /// remembered, if more tables follow.
     fn unite(&mut self, table: &'a PieceTable, range: usize, bits: u32, more: bool) -> Result<(), Fault> {
         for (hash, entry) in table.slots.range(range, bits) {
-            let Some(known) = self.find(hash, bits, entry, &table.arena) else {
-                if more {
-                    self.others.push((entry, &table.arena));
-                    self.index.insert(hash << bits, self.others.len())?;
+            let new = Located { entry, log: &table.log };
+            let (known, number) = self.find(hash, bits, new);
+            if let Some(known) = known {
+                let (early, late) = if known.first() < new.first() { (known, new) } else { (new, known) };
+                if !early.entry.take_over(late.entry) {
+                    return Err(Fault::Overflow { piece: new.log.piece(entry.number).to_vec() });
                 }
-                continue;
-            };
-            if !known.take_over(entry) {
-                return Err(Fault::Overflow { piece: entry.key.bytes(&mut [0; 16], &table.arena).to_vec() });
+            }
+            if more && entry.count() > Count::ZERO {
+                self.remember(hash << bits, new, number)?;
             }
         }
         Ok(())
     }
 
-    /// The entry that counts for the piece of this one.
-    fn find(&self, hash: u64, bits: u32, entry: &Entry, arena: &Arena) -> Option<&'a Entry> {
-        let PieceTable { slots, arena: largest } = self.largest;
-        let slot = slots.find(hash, |key| key.same(largest, entry.key, arena));
-        if !slots.all[slot].key.is_none() {
-            return Some(&slots.all[slot]);
+    /// The entry that counts for the piece of this one, and its number if it is one of the others.
+    fn find(&self, hash: u64, bits: u32, new: Located<'a>) -> (Option<Located<'a>>, Option<usize>) {
+        let PieceTable { slots, log } = self.largest;
+        let entry = &slots.all[slots.find(hash, |key| key.same(log, new.entry.key, new.log))];
+        if entry.count() > Count::ZERO {
+            return (Some(Located { entry, log }), None);
         }
         // What all hashes of the range have in common tells nothing.
-        let number = self.index.find(hash << bits, |number| {
-            let (seen, others) = self.others[number - 1];
-            seen.key.same(others, entry.key, arena)
-        });
-        number.map(|number| self.others[number - 1].0)
+        let number = self.index.find(hash << bits, |number| self.others[number - 1].same(new));
+        (number.map(|number| self.others[number - 1]), number)
+    }
+
+    /// Remembers an entry of another table, instead of the one of this number.
+    fn remember(&mut self, hash: u64, new: Located<'a>, number: Option<usize>) -> Result<(), Fault> {
+        if let Some(number) = number {
+            self.others[number - 1] = new;
+            return Ok(());
+        }
+        self.others.push(new);
+        Ok(self.index.insert(hash, self.others.len())?)
     }
 }
 
-/// Entries in order of first appearance.
+/// Pieces in order of first appearance, some of which do not count.
 #[derive(Clone, Copy)]
 struct List<'a> {
-    entries: &'a [Entry],
-    arena: &'a Arena,
+    firsts: &'a [u64],
+    ends: &'a [usize],
+    counts: &'a [Count],
+    /// Where the first of the pieces begins in `bytes`.
+    start: usize,
+    bytes: &'a [u8],
 }
 
 impl<'a> List<'a> {
-    /// Where the first of them appears.
-    fn first(&self) -> Option<u64> {
-        self.entries.first().map(Entry::first)
+    fn all(PieceLog { bytes, ends, firsts }: &'a PieceLog, counts: &'a [Count]) -> List<'a> {
+        List { firsts, ends, counts, start: 0, bytes }
     }
 
     /// Takes those off that appear before a place.
     fn take_before(&mut self, place: u64) -> List<'a> {
-        let before = self.entries.partition_point(|entry| entry.first() < place);
-        let (taken, later) = self.entries.split_at(before);
-        self.entries = later;
-        List { entries: taken, ..*self }
+        let before = self.firsts.partition_point(|&first| first < place);
+        let taken = List {
+            firsts: self.firsts.split_off(..before).unwrap_or_default(),
+            ends: self.ends.split_off(..before).unwrap_or_default(),
+            counts: self.counts.split_off(..before).unwrap_or_default(),
+            ..*self
+        };
+        self.start = taken.ends.last().copied().unwrap_or(self.start);
+        taken
+    }
+
+    /// The pieces that count, with their counts.
+    fn iter(self) -> impl Iterator<Item = (&'a [u8], Count)> {
+        let starts = once(self.start).chain(self.ends.iter().copied());
+        let pieces = starts.zip(self.ends).map(move |(start, &end)| &self.bytes[start..end]);
+        pieces.zip(self.counts.iter().copied()).filter(|&(_, count)| count > Count::ZERO)
+    }
+
+    /// How many pieces count, and their bytes.
+    fn size(self) -> (usize, usize) {
+        self.iter().fold((0, 0), |(pieces, bytes), (piece, _)| (pieces + 1, bytes + piece.len()))
     }
 }
 
-/// Brings the entries of lists together in order of first appearance.
+/// Brings lists together in order of first appearance.
 fn merged(lists: Vec<List<'_>>) -> PieceCounts {
     let shares = shares(lists);
-    let size = |share: &Vec<List<'_>>| -> (usize, usize) {
-        let lengths =
-            share.iter().flat_map(|list| list.entries.iter().map(|entry| entry.key.length(list.arena)));
-        lengths.fold((0, 0), |(pieces, bytes), length| (pieces + 1, bytes + length))
-    };
-    let sizes: Vec<(usize, usize)> = shares.par_iter().map(size).collect();
-    let (pieces, total) = sizes.iter().fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
+    let sum = |sum: (usize, usize), size: (usize, usize)| (sum.0 + size.0, sum.1 + size.1);
+    let sizes: Vec<(usize, usize)> =
+        shares.par_iter().map(|share| share.iter().map(|list| list.size()).fold((0, 0), sum)).collect();
+    let (pieces, total) = sizes.iter().copied().fold((0, 0), sum);
     let ((mut bytes, mut ends), mut counts) =
         rayon::join(|| (populated(0, total), populated(0, pieces)), || populated(Count::ZERO, pieces));
     let mut rest = Room { start: 0, bytes: &mut bytes, ends: &mut ends, counts: &mut counts };
@@ -148,18 +193,10 @@ fn merged(lists: Vec<List<'_>>) -> PieceCounts {
     PieceCounts { bytes, ends, counts }
 }
 
-/// A vector of equal items, whose memory is asked for at once.
-fn populated<T: Copy>(value: T, length: usize) -> Vec<T> {
-    let mut vector = Vec::with_capacity(length);
-    pages::populate(&mut vector, length);
-    vector.resize(length, value);
-    vector
-}
-
 /// Divides lists at the same places of the text.
 fn shares(mut lists: Vec<List<'_>>) -> Vec<Vec<List<'_>>> {
-    let sampled = lists.iter().flat_map(|list| list.entries.iter().step_by(SAMPLED));
-    let mut sampled: Vec<u64> = sampled.map(Entry::first).collect();
+    let mut sampled: Vec<u64> =
+        lists.iter().flat_map(|list| list.firsts.iter().step_by(SAMPLED)).copied().collect();
     sampled.sort_unstable();
     let places = sampled.into_iter().step_by(SHARE / SAMPLED).skip(1);
     let mut shares: Vec<Vec<List<'_>>> =
@@ -197,7 +234,7 @@ impl<'a> Room<'a> {
             // The list that goes on first, up to where another one does.
             let (mut earliest, mut until) = ((u64::MAX, 0), u64::MAX);
             for (number, list) in share.iter().enumerate() {
-                let Some(first) = list.first() else { continue };
+                let Some(&first) = list.firsts.first() else { continue };
                 until = until.min(first.max(earliest.0));
                 earliest = earliest.min((first, number));
             }
@@ -210,12 +247,10 @@ impl<'a> Room<'a> {
     }
 
     fn append(&mut self, list: List<'_>) {
-        let mut room = [0; 16];
-        for entry in list.entries {
-            let piece = entry.key.bytes(&mut room, list.arena);
+        for (piece, count) in list.iter() {
             let own = self.take(1, piece.len());
             own.bytes.copy_from_slice(piece);
-            (own.ends[0], own.counts[0]) = (own.start + piece.len(), entry.count());
+            (own.ends[0], own.counts[0]) = (own.start + piece.len(), count);
         }
     }
 }

@@ -8,6 +8,7 @@ mod facts;
 mod histogram;
 mod carry;
 mod parts;
+mod piece_log;
 mod entry;
 mod slots;
 mod table;

@@ -3,7 +3,6 @@ use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::entry::{Arena, Entry};
 use super::fault::Fault;
 use super::merge::PieceReader;
 use crate::error::{Error, Result};
@@ -42,10 +41,10 @@ impl Runs {
         self.runs.last().map_or(0, |last| last.end)
     }
 
-    /// Writes entries as a run, in the order in which they are.
-    pub(super) fn write(&mut self, entries: &[Entry], arena: &Arena) -> Result<()> {
+    /// Writes pieces with their counts and first places as a run, in the order in which they are.
+    pub(super) fn write<'a>(&mut self, pieces: impl Iterator<Item = (&'a [u8], Count, u64)>) -> Result<()> {
         let start = self.bytes();
-        let written = write_entries(&self.file, entries, arena);
+        let written = write_pieces(&self.file, pieces);
         let length = written.map_err(|cause| write_error(&self.folder, cause))?;
         self.runs.push(start..start + length);
         Ok(())
@@ -72,12 +71,10 @@ fn write_error(folder: &Path, cause: io::Error) -> Error {
 }
 
 /// Gives the number of bytes.
-fn write_entries(file: &File, entries: &[Entry], arena: &Arena) -> io::Result<u64> {
-    let mut out = BufWriter::with_capacity(WRITTEN, file);
-    let (mut room, mut length) = ([0; 16], 0);
-    for entry in entries {
-        let piece = entry.key.bytes(&mut room, arena);
-        for number in [amount(piece.len()), entry.count().get(), entry.first()] {
+fn write_pieces<'a>(file: &File, pieces: impl Iterator<Item = (&'a [u8], Count, u64)>) -> io::Result<u64> {
+    let (mut out, mut length) = (BufWriter::with_capacity(WRITTEN, file), 0);
+    for (piece, count, first) in pieces {
+        for number in [amount(piece.len()), count.get(), first] {
             length += write_number(&mut out, number)?;
         }
         out.write_all(piece)?;
@@ -195,7 +192,6 @@ impl RunReader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::count::entry::Key;
 
     #[test]
     fn numbers_of_any_length_are_read_back() {
@@ -211,14 +207,12 @@ mod tests {
     fn a_run_is_read_back_and_a_cut_one_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut runs = Runs::create(folder.path()).expect("a writable folder");
-        let mut arena = Arena::default();
         let pieces = ["a".to_owned(), "b".repeat(15), "c".repeat(300), "d".repeat(70_000)];
-        let entries = pieces.each_ref().map(|piece| {
-            let key = Key::new(piece.as_bytes());
-            let key = if key.is_long() { arena.push(key, piece.as_bytes()) } else { key };
-            Entry::new(key, Count::new(amount(piece.len()) * 9), 1 << 40)
+        let records = pieces.iter().map(|piece| {
+            let piece = piece.as_bytes();
+            (piece, Count::new(amount(piece.len()) * 9), 1 << 40)
         });
-        runs.write(&entries, &arena).expect("room on the disk");
+        runs.write(records).expect("room on the disk");
         for memory in [1, 7, 4096, 1 << 20] {
             let mut reader = runs.readers(memory).next().expect("a run");
             for piece in &pieces {

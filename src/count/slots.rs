@@ -1,8 +1,7 @@
 use std::mem;
 
-use rayon::prelude::*;
-
-use super::entry::{Arena, Entry, Key};
+use super::entry::{Entry, Key};
+use super::piece_log::PieceLog;
 use crate::pages;
 use crate::units::{Count, amount, place64};
 
@@ -87,7 +86,7 @@ impl Slots {
 
     /// Brings the entries to the front, in order of their pieces' bytes, and gives them. What follows must
     /// be [`Slots::clear`].
-    pub(super) fn sort(&mut self, arena: &Arena) -> &[Entry] {
+    pub(super) fn sort(&mut self, log: &PieceLog) -> &[Entry] {
         let mut kept = 0;
         for at in 0..self.all.len() {
             if !self.all[at].key.is_none() {
@@ -96,7 +95,7 @@ impl Slots {
             }
         }
         let entries = &mut self.all[..kept];
-        entries.sort_unstable_by(|one, other| one.key.compare(other.key, arena));
+        entries.sort_unstable_by(|one, other| one.key.compare(other.key, log));
         entries
     }
 
@@ -163,12 +162,13 @@ impl Slots {
         self.used = 0;
     }
 
-    /// Gives the entries alone that count, in order of first appearance.
-    pub(super) fn into_entries(mut self) -> Vec<Entry> {
-        self.all.retain(|entry| entry.count() > Count::ZERO);
-        // Two pieces never begin at the same place.
-        self.all.par_sort_unstable_by_key(Entry::first);
-        self.all
+    /// The counts by the numbers of the entries, which are the first so many; zero where another entry counts.
+    pub(super) fn counts(&self) -> Vec<Count> {
+        let mut counts = pages::populated(Count::ZERO, self.used);
+        for entry in self.all.iter().filter(|entry| !entry.key.is_none()) {
+            counts[place64(entry.number)] = entry.count();
+        }
+        counts
     }
 }
 
@@ -191,33 +191,36 @@ mod tests {
         ) {
             let pieces: Vec<Vec<u8>> = pieces.into_iter().collect();
             let mut slots = Slots::new(length);
-            for (first, piece) in (0..).zip(&pieces) {
+            let mut log = PieceLog::default();
+            for piece in &pieces {
                 let slot = slot_of(&slots, piece);
-                slots.put(slot, Entry::new(Key::new(piece), Count::ONE, first));
+                let number = log.push(piece, 0);
+                slots.put(slot, Entry::new(Key::new(piece), Count::new(number + 1), number));
             }
             prop_assert_eq!(slots.used(), pieces.len());
             prop_assert!(slots.used() * 4 <= slots.all.len() * 3);
-            for (first, piece) in (0..).zip(&pieces) {
+            for (number, piece) in (0..).zip(&pieces) {
                 let entry = &slots.all[slot_of(&slots, piece)];
                 prop_assert!(!entry.key.is_none());
-                prop_assert_eq!(entry.first(), first);
+                prop_assert_eq!(entry.number, number);
             }
+            let counts: Vec<Count> = (1..=amount(pieces.len())).map(Count::new).collect();
+            prop_assert_eq!(slots.counts(), counts);
             for bits in 0..=slots.bits().min(5) {
                 let mut found = vec![0; pieces.len()];
                 for range in 0..1 << bits {
                     for (hash, entry) in slots.range(range, bits) {
                         prop_assert_eq!(hash, entry.key.hash());
                         prop_assert_eq!(hash.checked_shr(64 - bits).unwrap_or(0), amount(range));
-                        found[place64(entry.first())] += 1;
+                        found[place64(entry.number)] += 1;
                     }
                 }
                 prop_assert!(found.iter().all(|&times| times == 1), "{found:?} in ranges of {bits} bits");
             }
             let mut sorted = pieces.clone();
             sorted.sort();
-            let arena = Arena::default();
             let sorted_slots: Vec<Vec<u8>> =
-                slots.sort(&arena).iter().map(|entry| entry.key.bytes(&mut [0; 16], &arena).to_vec()).collect();
+                slots.sort(&log).iter().map(|entry| log.piece(entry.number).to_vec()).collect();
             prop_assert_eq!(sorted_slots, sorted);
         }
     }

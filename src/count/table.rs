@@ -1,5 +1,6 @@
-use super::entry::{Arena, Entry, Key};
+use super::entry::{Entry, Key};
 use super::fault::Fault;
+use super::piece_log::PieceLog;
 use super::runs::Runs;
 use super::slots::Slots;
 use crate::error::Result;
@@ -17,30 +18,31 @@ const AHEAD: usize = 64;
 
 /// Distinct pieces with their counts and the places where they first appeared.
 ///
-/// **Memory:** 43 to 85 bytes for each, and the bytes of those over 15.
+/// **Memory:** 59 to 101 bytes for each, and its own.
 pub(super) struct PieceTable {
     pub(super) slots: Slots,
-    /// Holds the longer pieces.
-    pub(super) arena: Arena,
+    pub(super) log: PieceLog,
 }
 
 impl PieceTable {
     pub(super) fn new() -> PieceTable {
-        PieceTable { slots: Slots::new(FIRST_SLOTS), arena: Arena::default() }
+        PieceTable { slots: Slots::new(FIRST_SLOTS), log: PieceLog::default() }
     }
 
     /// Whether it should be written out and emptied, lest it take more than so many bytes.
     pub(super) fn is_full(&self, most_bytes: usize) -> bool {
         let slots = if self.slots.is_nearly_full() { self.slots.bytes_grown() } else { self.slots.bytes() };
-        let full = slots + self.arena.len() > most_bytes;
+        let full = slots + self.log.memory() > most_bytes;
         full && self.slots.used() > 0
     }
 
     /// Writes the pieces as a run in order of their bytes, and forgets them.
     pub(super) fn spill(&mut self, runs: &mut Runs) -> Result<()> {
-        runs.write(self.slots.sort(&self.arena), &self.arena)?;
-        self.slots.clear();
-        self.arena.clear();
+        let PieceTable { slots, log } = self;
+        let entries = slots.sort(log).iter();
+        runs.write(entries.map(|entry| (log.piece(entry.number), entry.count(), log.first(entry.number))))?;
+        slots.clear();
+        log.clear();
         Ok(())
     }
 
@@ -119,18 +121,18 @@ impl PieceTable {
         }
     }
 
-    /// Counts one piece, wherever it stands, or if it is new. Its key, without a place, and its hash are given.
+    /// Counts one piece, wherever it stands, or if it is new. Its key, without a number, and its hash are given.
     #[inline(never)]
     fn count_piece(&mut self, text: &mut Text<'_>, end: u32, (key, hash): (Key, u64)) -> Result<(), Fault> {
         let piece = &text.text[units::place(text.start)..units::place(end)];
         let first = text.place + u64::from(text.start);
         text.start = end;
-        let (home, arena) = (self.slots.home(hash), &self.arena);
-        let slot = self.slots.find(hash, |found| found.is(key, piece, arena));
+        let (home, log) = (self.slots.home(hash), &self.log);
+        let slot = self.slots.find(hash, |found| found.is(key, piece, log));
         let found = &mut self.slots.all[slot];
         if found.key.is_none() {
-            let key = if key.is_long() { self.arena.push(key, piece) } else { key };
-            self.slots.put(slot, Entry::new(key, text.weight, first));
+            let number = self.log.push(piece, first);
+            self.slots.put(slot, Entry::new(key.numbered(number), text.weight, number));
             return Ok(());
         }
         if !found.add(text.weight) {
@@ -156,7 +158,7 @@ struct Text<'t> {
 }
 
 impl Text<'_> {
-    /// The key of a piece, without a place, and its hash.
+    /// The key of a piece, without a number, and its hash.
     #[inline(always)]
     fn key(&self, start: u32, end: u32) -> (Key, u64) {
         let (start, end) = (units::place(start), units::place(end));
