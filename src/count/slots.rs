@@ -8,11 +8,14 @@ use crate::units::{Count, amount, place64};
 /// Room for so many times as many entries is reserved, so that most growing is done in place.
 const RESERVED: usize = 8;
 
+/// With so many slots, 8 MB, they have outgrown the caches of one core.
+pub(super) const FAR_SLOTS: usize = 1 << 18;
+
 /// Entries in open addressing: each stands in the slot that the high bits of its hash name, or, where
 /// that is taken, in the next free one. So they are nearly in the order of their hashes, however many
 /// slots there are.
 ///
-/// **Memory:** 43 to 85 bytes an entry.
+/// **Memory:** 43 to 85 bytes an entry; up to 171 once they have outgrown the caches, until there are 393 216.
 pub(super) struct Slots {
     /// A power of two of them, at most three quarters in use.
     pub(super) all: Vec<Entry>,
@@ -80,8 +83,9 @@ impl Slots {
 
     /// Bytes that they would take while growing.
     pub(super) fn bytes_grown(&self) -> usize {
-        let in_place = self.all.len() * 2 <= self.all.capacity();
-        self.bytes() * if in_place { 2 } else { 3 }
+        let (before, length) = (self.all.len(), self.grown());
+        let in_place = length <= self.all.capacity();
+        size_of::<Entry>() * if in_place { length } else { before + length }
     }
 
     /// Brings the entries to the front, in order of their pieces' bytes, and gives them. What follows must
@@ -99,9 +103,15 @@ impl Slots {
         entries
     }
 
+    /// How many slots there are after growing. What has outgrown the caches mostly outgrows the next size as well, and
+    /// moving all entries takes long there.
+    fn grown(&self) -> usize {
+        self.all.len() * if self.all.len() == FAR_SLOTS { 4 } else { 2 }
+    }
+
     #[cold]
     fn grow(&mut self) {
-        let length = self.all.len() * 2;
+        let length = self.grown();
         if length <= self.all.capacity() {
             return self.grow_in_place(length);
         }
@@ -112,11 +122,11 @@ impl Slots {
     }
 
     /// Takes the entries from back to front, so that each moves to where only moved ones are: its home is
-    /// now twice as far from the front.
+    /// now at least twice as far from the front.
     fn grow_in_place(&mut self, length: usize) {
         let before = self.all.len();
         self.all.resize_with(length, Entry::default);
-        self.shift -= 1;
+        self.shift = u64::BITS - length.trailing_zeros();
         // Those that stood far behind a home at the very front, or find no room before the end.
         let mut aside = Vec::new();
         for at in (0..before).rev() {

@@ -2,7 +2,7 @@ use super::entry::{Entry, Key};
 use super::fault::Fault;
 use super::piece_log::PieceLog;
 use super::runs::Runs;
-use super::slots::Slots;
+use super::slots::{FAR_SLOTS, Slots};
 use crate::error::Result;
 use crate::pages::fetch;
 use crate::split::SHORT;
@@ -10,15 +10,12 @@ use crate::units::{self, Count, place64};
 
 const FIRST_SLOTS: usize = 1 << 14;
 
-/// With so many slots, 8 MB, a table has outgrown the caches of one core.
-const FAR_SLOTS: usize = 1 << 18;
-
 /// How many pieces are looked up together in such a table.
 const AHEAD: usize = 64;
 
 /// Distinct pieces with their counts and the places where they first appeared.
 ///
-/// **Memory:** 59 to 101 bytes for each, and its own.
+/// **Memory:** that of the [slots](Slots) and of the log: 59 to 101 bytes for most numbers of pieces, and their own.
 pub(super) struct PieceTable {
     pub(super) slots: Slots,
     pub(super) log: PieceLog,
