@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 
 use super::encode::shown;
-use super::inputs::Inputs;
+use super::inputs::{Inputs, ReadBy};
 use super::plan::Plan;
 use super::scripts;
 use crate::count::characters;
@@ -46,7 +46,7 @@ pub fn compare(plan: &Plan, tokenizers: &[PathBuf], context: &OpenContext<'_>) -
         let mut tally = Tally::new(&known, plan.sources.len());
         context.observer.started(Stage::Encode, inputs.sampled_bytes());
         parallel::ordered(
-            whole_documents(inputs.sampled()),
+            whole_documents(inputs.sampled(ReadBy::Readers)),
             2 * plan.threads,
             || known.iter().map(|known| known.encoder.observed_worker(context.observer)).collect::<Vec<_>>(),
             |workers, batch| Part::of(&batch, workers, &known),

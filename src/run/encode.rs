@@ -3,7 +3,7 @@ use std::path::Path;
 use super::facts::word;
 use super::fault::Fault;
 use super::findings::Findings;
-use super::inputs::{Inputs, TAKE_MORE};
+use super::inputs::{Inputs, ReadBy, TAKE_MORE};
 use super::plan::{Documents, EncodePlan, Plan};
 use super::state::State;
 use super::stretch::stretch;
@@ -116,7 +116,10 @@ impl Work<'_> {
         let Work { inputs, everything, vocabulary, encoder, observer, .. } = *self;
         let Span { from, documents, .. } = self.writer.begin(span)?;
         self.findings.go_to(from.source, from.unit);
-        let all = if everything { inputs.all_from(from.source, from.unit) } else { inputs.sampled() };
+        let all = match everything {
+            true => inputs.all_from(from.source, from.unit),
+            false => inputs.sampled(ReadBy::Readers),
+        };
         let documents = stretch(whole_documents(all), from.row, documents);
         let name = |source, unit| inputs.unit_name(source, unit);
         let mut position = from.row;

@@ -30,6 +30,15 @@ pub(super) struct Inputs {
     identities: OnceLock<Vec<Vec<Identity>>>,
 }
 
+/// Which threads read documents.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReadBy {
+    /// Some that do nothing else, ahead of those that take them.
+    Readers,
+    /// Those that take them in turn, where the sources are plain.
+    Takers,
+}
+
 impl Inputs {
     /// Lists the sources of a plan; those that are encoded with the columns to be passed through.
     pub(super) fn open(plan: &Plan, context: &OpenContext<'_>) -> Result<Inputs> {
@@ -51,24 +60,26 @@ impl Inputs {
     }
 
     /// The documents of the sample, in order.
-    pub(super) fn sampled(&self) -> Documents<'static> {
+    pub(super) fn sampled(&self, read_by: ReadBy) -> Documents<'static> {
+        let threads = self.readers(read_by);
         if self.limits.iter().all(SampleConfig::is_everything) {
-            return sample(self.all(), &self.sample);
+            return sample(source::in_order(self.sources.clone(), threads), &self.sample);
         }
-        let (limits, threads) = (self.limits.clone(), self.threads);
+        let limits = self.limits.clone();
         let limited = self.sources.clone().into_iter().zip(limits);
         let limited = limited.flat_map(move |(source, limit)| up_to(source, &limit, threads));
         sample(Box::new(limited), &self.sample)
     }
 
     /// What is taken of one source, in order.
-    pub(super) fn limited(&self, source: usize) -> Documents<'static> {
-        up_to(Arc::clone(&self.sources[source]), &self.limits[source], self.threads)
+    pub(super) fn limited(&self, source: usize, read_by: ReadBy) -> Documents<'static> {
+        up_to(Arc::clone(&self.sources[source]), &self.limits[source], self.readers(read_by))
     }
 
-    /// All documents, in order.
-    pub(super) fn all(&self) -> Documents<'static> {
-        source::in_order(self.sources.clone(), self.threads)
+    /// How many threads read ahead. A single one that takes documents does not read them too.
+    fn readers(&self, read_by: ReadBy) -> usize {
+        let by_takers = read_by == ReadBy::Takers && self.threads > 1;
+        if by_takers && self.sources.iter().all(|source| source.is_plain()) { 0 } else { self.threads }
     }
 
     /// All documents from those of a source's unit on, in order.

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::costs::Costs;
 use super::counted;
 use super::fault::Fault;
-use super::inputs::{Inputs, TAKE_MORE};
+use super::inputs::{Inputs, ReadBy, TAKE_MORE};
 use super::mixture;
 use super::plan::{Plan, SmallerPlan, TrainPlan};
 use crate::count::{
@@ -86,7 +86,7 @@ pub(super) fn count(
     }
     let config = count_config(plan, train)?;
     observer.started(Stage::Count, inputs.sampled_bytes());
-    let counted = gather_documents(inputs.sampled(), &config, observer)?;
+    let counted = gather_documents(inputs.sampled(ReadBy::Readers), &config, observer)?;
     observer.finished(Stage::Count);
     Ok(counted)
 }
@@ -101,7 +101,8 @@ pub(super) fn count_within_limit(
     observer: &dyn Observer,
 ) -> Result<Counts> {
     observer.started(Stage::Count, inputs.sampled_bytes());
-    let counts = count_documents(inputs.sampled(), plan.weights.clone(), plan, train, scratch, observer)?;
+    let documents = inputs.sampled(ReadBy::Takers);
+    let counts = count_documents(documents, plan.weights.clone(), plan, train, scratch, observer)?;
     observer.finished(Stage::Count);
     Ok(counts)
 }

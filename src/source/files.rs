@@ -180,6 +180,13 @@ impl Source for Files {
         self.columns.clone()
     }
 
+    fn is_plain(&self) -> bool {
+        let plain = |file: &Listed| {
+            file.format == Format::Text && file.compression == Compression::None && file.remote.is_none()
+        };
+        self.files.iter().all(plain)
+    }
+
     fn identity(&self, unit: usize) -> Result<Identity> {
         let file = &self.files[self.owners[unit]];
         let path = &file.path;
@@ -192,7 +199,7 @@ impl Source for Files {
         Ok(Identity::Content { bytes, sha256: digest::sha256_of(raw).map_err(io)? })
     }
 
-    fn read(&self, unit: usize) -> Result<Documents<'_>> {
+    fn read(&self, unit: usize) -> Result<Documents<'static>> {
         let file = self.owners[unit];
         let reading = Reading {
             source: self.bad.source,
@@ -339,7 +346,7 @@ impl Source for Stream {
         Ok(Identity::Stream)
     }
 
-    fn read(&self, unit: usize) -> Result<Documents<'_>> {
+    fn read(&self, unit: usize) -> Result<Documents<'static>> {
         let reader = lock(&self.reader).take();
         let reader = reader.ok_or_else(|| {
             Fault::Spent { name: self.units[unit].name.clone() }
@@ -377,12 +384,16 @@ impl Source for Identified {
         Ok(self.identities[self.files.owners[unit]].clone())
     }
 
+    fn is_plain(&self) -> bool {
+        self.files.is_plain()
+    }
+
     fn bytes_elsewhere(&self) -> u64 {
         let elsewhere = self.files.files.iter().filter_map(|file| file.remote.as_ref());
         declared_sum(elsewhere.map(|remote| Some(remote.bytes()))).unwrap_or(0)
     }
 
-    fn read(&self, unit: usize) -> Result<Documents<'_>> {
+    fn read(&self, unit: usize) -> Result<Documents<'static>> {
         self.files.read(unit)
     }
 }

@@ -140,6 +140,11 @@ pub trait Source: Send + Sync {
         0
     }
 
+    /// Whether reading it takes hardly longer than copying its text.
+    fn is_plain(&self) -> bool {
+        false
+    }
+
     /// What identifies the content of a unit now. Reads the unit if nothing less will do.
     ///
     /// # Errors
@@ -150,5 +155,5 @@ pub trait Source: Send + Sync {
     ///
     /// # Errors
     /// The unit cannot be opened; later trouble is an item of the iterator.
-    fn read(&self, unit: usize) -> Result<Documents<'_>>;
+    fn read(&self, unit: usize) -> Result<Documents<'static>>;
 }

@@ -37,12 +37,19 @@ enum Kind {
 
 /// A generated source.
 pub(super) struct Demo {
+    rows: Rows,
+    units: Vec<Unit>,
+}
+
+/// How rows are made.
+#[derive(Clone)]
+struct Rows {
+    uri: String,
     kind: Kind,
     lines: u64,
     seed: u64,
     batch_rows: u64,
     source: usize,
-    units: Vec<Unit>,
     columns: Option<SchemaRef>,
 }
 
@@ -58,15 +65,27 @@ impl Demo {
             let (rows, text_bytes) = (Some(to - from), Some((to - from) * LINE_BYTES));
             Unit { name: spec.uri.clone(), range: Range::Rows(from, to), rows, text_bytes }
         };
-        Ok(Demo {
+        let units = starts.map(unit).collect();
+        let rows = Rows {
+            uri: spec.uri.clone(),
             kind,
             lines,
             seed,
             batch_rows: (config.batch_bytes / LINE_BYTES).clamp(1, 1 << 16),
             source,
-            units: starts.map(unit).collect(),
             columns: (!fields.is_empty()).then(|| Arc::new(Schema::new(fields))),
-        })
+        };
+        Ok(Demo { rows, units })
+    }
+}
+
+impl Rows {
+    /// Batches of a unit.
+    fn batches(self, unit: usize) -> impl Iterator<Item = Result<Batch>> {
+        let rows = self.lines.min(unit_start(unit) + UNIT_ROWS) - unit_start(unit);
+        let mut writer = Writer::new();
+        let starts = (0..rows).step_by(place64(self.batch_rows));
+        starts.map(move |first| self.batch(&mut writer, unit, first, self.batch_rows.min(rows - first)))
     }
 
     fn batch(&self, writer: &mut Writer, unit: usize, first: u64, rows: u64) -> Result<Batch> {
@@ -78,7 +97,7 @@ impl Demo {
             views.push(make_view(line, 0, low32(bytes.len())));
             bytes.extend_from_slice(line);
         }
-        let failed = |cause| -> Error { Fault::damaged(&self.units[unit].name, "a generated batch", cause) };
+        let failed = |cause| -> Error { Fault::damaged(&self.uri, "a generated batch", cause) };
         let documents =
             BinaryViewArray::try_new(ScalarBuffer::from(views), vec![Buffer::from_vec(bytes)], None);
         let documents = documents.map_err(failed)?;
@@ -114,20 +133,15 @@ impl Source for Demo {
     }
 
     fn columns(&self) -> Option<SchemaRef> {
-        self.columns.clone()
+        self.rows.columns.clone()
     }
 
     fn identity(&self, _unit: usize) -> Result<Identity> {
         Ok(Identity::Generated)
     }
 
-    fn read(&self, unit: usize) -> Result<Documents<'_>> {
-        let rows = self.lines.min(unit_start(unit) + UNIT_ROWS) - unit_start(unit);
-        let mut writer = Writer::new();
-        let starts = (0..rows).step_by(place64(self.batch_rows));
-        Ok(Box::new(
-            starts.map(move |first| self.batch(&mut writer, unit, first, self.batch_rows.min(rows - first))),
-        ))
+    fn read(&self, unit: usize) -> Result<Documents<'static>> {
+        Ok(Box::new(self.rows.clone().batches(unit)))
     }
 }
 

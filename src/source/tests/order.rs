@@ -18,7 +18,7 @@ impl Source for Scripted {
         Ok(Identity::Generated)
     }
 
-    fn read(&self, unit: usize) -> Result<Documents<'_>> {
+    fn read(&self, unit: usize) -> Result<Documents<'static>> {
         Ok((self.read)(unit))
     }
 }
@@ -43,7 +43,7 @@ fn units_of_any_pace_come_in_order() {
             }))
         })
     };
-    for threads in [1, 2, 7, 100] {
+    for threads in [0, 1, 2, 7, 100] {
         let taken: Vec<(usize, u64)> = in_order(vec![source(), source()], threads)
             .map(|batch| batch.map(|batch| (batch.unit, batch.first_row)).unwrap())
             .collect();
