@@ -1,5 +1,4 @@
 use std::cmp::Ordering;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::piece_log::PieceLog;
 use crate::split::{SHORT, ShortPiece, halves};
@@ -22,12 +21,11 @@ pub(super) struct Key {
 }
 
 /// A piece with how often it occurs, and its number in the log of its table. Two of them fill a cache line.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
 pub(super) struct Entry {
     pub(super) key: Key,
-    /// Threads that share the entry change it, only while tables are summed.
-    count: AtomicU64,
+    count: Count,
     pub(super) number: u64,
 }
 
@@ -133,29 +131,19 @@ impl Key {
 
 impl Entry {
     pub(super) fn new(key: Key, count: Count, number: u64) -> Entry {
-        Entry { key, count: AtomicU64::new(count.get()), number }
+        Entry { key, count, number }
     }
 
-    /// How often the piece occurs; zero where there is none, or another entry counts for this one.
+    /// How often the piece occurs; zero where there is none.
     pub(super) fn count(&self) -> Count {
-        Count::new(self.count.load(Relaxed))
-    }
-
-    /// Takes over what another entry of the same piece has, or tells by `false` that the count would pass 2⁶⁴. No other
-    /// thread may look at or change the count of either meanwhile.
-    pub(super) fn take_over(&self, other: &Entry) -> bool {
-        let Some(sum) = self.count().checked_add(other.count()) else { return false };
-        self.count.store(sum.get(), Relaxed);
-        other.count.store(0, Relaxed);
-        true
+        self.count
     }
 
     /// Adds to the count, or tells by `false` that it would pass 2⁶⁴.
     #[inline(always)]
     pub(super) fn add(&mut self, more: Count) -> bool {
-        let count = self.count.get_mut();
-        let Some(sum) = count.checked_add(more.get()) else { return false };
-        *count = sum;
+        let Some(sum) = self.count.checked_add(more) else { return false };
+        self.count = sum;
         true
     }
 }

@@ -1,5 +1,6 @@
 use std::cmp::Reverse;
 use std::iter::once;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rayon::prelude::*;
 
@@ -10,8 +11,8 @@ use super::piece_log::PieceLog;
 use super::table::PieceTable;
 use crate::error::Result;
 use crate::index::HashIndex;
-use crate::pages::populated;
-use crate::units::Count;
+use crate::pages::{self, populated};
+use crate::units::{Count, place64};
 
 /// About how many entries of all tables are summed at a time: the caches hold them.
 const RANGE: usize = if cfg!(test) { 8 } else { 4 << 10 };
@@ -25,67 +26,107 @@ const SAMPLED: usize = if cfg!(test) { 4 } else { 1 << 10 };
 /// Sums tables, and brings their pieces into the order of first appearance: of entries with the same piece the
 /// earliest counts for all, and the logs, each in order, are merged without those whose entries do not count.
 ///
-/// **Memory:** that of the tables, then that of their logs and of the result, which the log of a single table is.
+/// **Memory:** that of the tables and of the result, which the log of a single table is, and 8 bytes for each entry.
 pub(super) fn fold(mut tables: Vec<PieceTable>) -> Result<PieceCounts> {
     tables.retain(|table| table.slots.used() > 0);
-    unite(&mut tables)?;
-    let mut counted: Vec<(PieceLog, Vec<Count>)> =
-        tables.into_par_iter().map(|PieceTable { slots, log }| (log, slots.counts())).collect();
-    if counted.len() > 1 {
-        return Ok(merged(counted.iter().map(|(log, counts)| List::all(log, counts)).collect()));
+    if tables.len() > 1 {
+        return sum(tables);
     }
-    let (PieceLog { bytes, ends, .. }, counts) = counted.pop().unwrap_or_default();
-    Ok(PieceCounts { bytes, ends, counts })
+    let Some(PieceTable { slots, log }) = tables.pop() else { return Ok(PieceCounts::new()) };
+    Ok(PieceCounts { counts: slots.counts(), bytes: log.bytes, ends: log.ends })
 }
 
-/// Lets the earliest of the entries that have the same piece count for all. Each range of hashes is summed by one
-/// thread.
-fn unite(tables: &mut [PieceTable]) -> Result<()> {
+fn sum(mut tables: Vec<PieceTable>) -> Result<PieceCounts> {
     tables.sort_unstable_by_key(|table| Reverse(table.slots.used()));
-    let [largest, others @ .., last] = &*tables else { return Ok(()) };
+    let totals: Vec<Totals> = tables.par_iter().map(|table| Totals::new(table.slots.used())).collect();
+    unite(&tables, &totals)?;
+    let logs: Vec<PieceLog> = tables.into_iter().map(|table| table.log).collect();
+    Ok(merged(logs.iter().zip(&totals).map(|(log, totals)| List::all(log, totals)).collect()))
+}
+
+/// How often the pieces of a table occur in all of them, by their numbers; zero where the entry of another table counts.
+/// Each is read and written by the one thread that sums the hashes among which the piece's is.
+struct Totals(Vec<AtomicU64>);
+
+impl Totals {
+    fn new(length: usize) -> Totals {
+        let mut totals = Vec::with_capacity(length);
+        pages::populate(&mut totals, length);
+        totals.resize_with(length, AtomicU64::default);
+        Totals(totals)
+    }
+}
+
+/// Finds the totals. Each range of hashes is summed by one thread.
+fn unite(tables: &[PieceTable], totals: &[Totals]) -> Result<()> {
     let entries: usize = tables.iter().map(|table| table.slots.used()).sum();
     let divisible = tables.iter().map(|table| table.slots.bits()).min().unwrap_or(0);
     let bits = (entries / RANGE).max(1).ilog2().min(divisible);
+    let tables: Vec<Table<'_>> = tables.iter().zip(totals).map(|(of, totals)| Table { of, totals }).collect();
+    let [largest, others @ .., last] = &tables[..] else { return Ok(()) };
     Ok((0..1 << bits).into_par_iter().try_for_each_init(
-        || Seen::new(largest),
+        || Seen::new(*largest),
         |seen, range| {
             seen.clear();
+            largest.located(range, bits).for_each(|(_, located)| located.set_total(located.entry.count()));
             for table in others {
-                seen.unite(table, range, bits, true)?;
+                seen.unite(*table, range, bits, true)?;
             }
-            seen.unite(last, range, bits, false)
+            seen.unite(*last, range, bits, false)
         },
     )?)
 }
 
-/// An entry, and the log that its number is of.
+/// A table with its totals.
+#[derive(Clone, Copy)]
+struct Table<'a> {
+    of: &'a PieceTable,
+    totals: &'a Totals,
+}
+
+/// One of a table's entries.
 #[derive(Clone, Copy)]
 struct Located<'a> {
     entry: &'a Entry,
-    log: &'a PieceLog,
+    table: Table<'a>,
+}
+
+impl<'a> Table<'a> {
+    /// The entries whose hashes have `range` as their highest `bits`, and these hashes.
+    fn located(self, range: usize, bits: u32) -> impl Iterator<Item = (u64, Located<'a>)> {
+        self.of.slots.range(range, bits).map(move |(hash, entry)| (hash, Located { entry, table: self }))
+    }
 }
 
 impl Located<'_> {
     fn same(self, other: Located<'_>) -> bool {
-        self.entry.key.same(self.log, other.entry.key, other.log)
+        self.entry.key.same(&self.table.of.log, other.entry.key, &other.table.of.log)
     }
 
     fn first(self) -> u64 {
-        self.log.first(self.entry.number)
+        self.table.of.log.first(self.entry.number)
+    }
+
+    fn total(self) -> Count {
+        Count::new(self.table.totals.0[place64(self.entry.number)].load(Relaxed))
+    }
+
+    fn set_total(self, total: Count) {
+        self.table.totals.0[place64(self.entry.number)].store(total.get(), Relaxed);
     }
 }
 
 /// The entries that count for their pieces in a range of hashes.
 struct Seen<'a> {
     /// Has most of them.
-    largest: &'a PieceTable,
+    largest: Table<'a>,
     /// Those of other tables.
     others: Vec<Located<'a>>,
     index: HashIndex,
 }
 
 impl<'a> Seen<'a> {
-    fn new(largest: &'a PieceTable) -> Seen<'a> {
+    fn new(largest: Table<'a>) -> Seen<'a> {
         Seen { largest, others: Vec::new(), index: HashIndex::default() }
     }
 
@@ -94,19 +135,25 @@ impl<'a> Seen<'a> {
         self.index.clear();
     }
 
-    /// Looks for the entries of a table whose hashes have `range` as their highest `bits`. Those that count are
+    /// Brings the entries of a table in whose hashes have `range` as their highest `bits`. Those that count are
     /// remembered, if more tables follow.
-    fn unite(&mut self, table: &'a PieceTable, range: usize, bits: u32, more: bool) -> Result<(), Fault> {
-        for (hash, entry) in table.slots.range(range, bits) {
-            let new = Located { entry, log: &table.log };
+    fn unite(&mut self, table: Table<'a>, range: usize, bits: u32, more: bool) -> Result<(), Fault> {
+        for (hash, new) in table.located(range, bits) {
             let (known, number) = self.find(hash, bits, new);
+            let mut total = new.entry.count();
             if let Some(known) = known {
-                let (early, late) = if known.first() < new.first() { (known, new) } else { (new, known) };
-                if !early.entry.take_over(late.entry) {
-                    return Err(Fault::Overflow { piece: new.log.piece(entry.number).to_vec() });
+                let sum = total.checked_add(known.total());
+                total = sum.ok_or_else(|| Fault::Overflow {
+                    piece: table.of.log.piece(new.entry.number).to_vec(),
+                })?;
+                if known.first() < new.first() {
+                    known.set_total(total);
+                    continue;
                 }
+                known.set_total(Count::ZERO);
             }
-            if more && entry.count() > Count::ZERO {
+            new.set_total(total);
+            if more {
                 self.remember(hash << bits, new, number)?;
             }
         }
@@ -115,10 +162,11 @@ impl<'a> Seen<'a> {
 
     /// The entry that counts for the piece of this one, and its number if it is one of the others.
     fn find(&self, hash: u64, bits: u32, new: Located<'a>) -> (Option<Located<'a>>, Option<usize>) {
-        let PieceTable { slots, log } = self.largest;
-        let entry = &slots.all[slots.find(hash, |key| key.same(log, new.entry.key, new.log))];
-        if entry.count() > Count::ZERO {
-            return (Some(Located { entry, log }), None);
+        let PieceTable { slots, log } = self.largest.of;
+        let slot = slots.find(hash, |key| key.same(log, new.entry.key, &new.table.of.log));
+        let known = Located { entry: &slots.all[slot], table: self.largest };
+        if !known.entry.key.is_none() && known.total() > Count::ZERO {
+            return (Some(known), None);
         }
         // What all hashes of the range have in common tells nothing.
         let number = self.index.find(hash << bits, |number| self.others[number - 1].same(new));
@@ -141,15 +189,15 @@ impl<'a> Seen<'a> {
 struct List<'a> {
     firsts: &'a [u64],
     ends: &'a [usize],
-    counts: &'a [Count],
+    totals: &'a [AtomicU64],
     /// Where the first of the pieces begins in `bytes`.
     start: usize,
     bytes: &'a [u8],
 }
 
 impl<'a> List<'a> {
-    fn all(PieceLog { bytes, ends, firsts }: &'a PieceLog, counts: &'a [Count]) -> List<'a> {
-        List { firsts, ends, counts, start: 0, bytes }
+    fn all(PieceLog { bytes, ends, firsts }: &'a PieceLog, Totals(totals): &'a Totals) -> List<'a> {
+        List { firsts, ends, totals, start: 0, bytes }
     }
 
     /// Takes those off that appear before a place.
@@ -158,7 +206,7 @@ impl<'a> List<'a> {
         let taken = List {
             firsts: self.firsts.split_off(..before).unwrap_or_default(),
             ends: self.ends.split_off(..before).unwrap_or_default(),
-            counts: self.counts.split_off(..before).unwrap_or_default(),
+            totals: self.totals.split_off(..before).unwrap_or_default(),
             ..*self
         };
         self.start = taken.ends.last().copied().unwrap_or(self.start);
@@ -169,7 +217,8 @@ impl<'a> List<'a> {
     fn iter(self) -> impl Iterator<Item = (&'a [u8], Count)> {
         let starts = once(self.start).chain(self.ends.iter().copied());
         let pieces = starts.zip(self.ends).map(move |(start, &end)| &self.bytes[start..end]);
-        pieces.zip(self.counts.iter().copied()).filter(|&(_, count)| count > Count::ZERO)
+        let totals = self.totals.iter().map(|total| Count::new(total.load(Relaxed)));
+        pieces.zip(totals).filter(|&(_, total)| total > Count::ZERO)
     }
 
     /// How many pieces count, and their bytes.

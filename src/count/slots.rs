@@ -172,7 +172,7 @@ impl Slots {
         self.used = 0;
     }
 
-    /// The counts by the numbers of the entries, which are the first so many; zero where another entry counts.
+    /// The counts by the numbers of the entries, which are the first so many.
     pub(super) fn counts(&self) -> Vec<Count> {
         let mut counts = pages::populated(Count::ZERO, self.used);
         for entry in self.all.iter().filter(|entry| !entry.key.is_none()) {
