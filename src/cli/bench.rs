@@ -53,11 +53,11 @@ fn measure(args: &BenchArgs, input: &Input, threads: usize, observer: &dyn Obser
     let start = Instant::now();
     let documents: Vec<Batch> = input.documents().collect::<Result<_>>()?;
     let read_s = start.elapsed().as_secs_f64();
-    let text_bytes = documents.iter().map(Batch::text_bytes).sum();
+    let text_bytes: u64 = documents.iter().map(Batch::text_bytes).sum();
 
     let start = Instant::now();
     let vocabulary = load(Path::new(&args.tokenizer.tokenizer), &args.tokenizer.options(), observer)?;
-    let encoder = Encoder::new(&vocabulary, EncodeConfig::default())?;
+    let encoder = Encoder::new(&vocabulary, EncodeConfig::default())?.expecting(ByteCount(text_bytes));
     let load_s = start.elapsed().as_secs_f64();
 
     let count = documents.iter().map(|batch| amount(batch.len())).sum();

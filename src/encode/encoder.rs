@@ -13,7 +13,7 @@ use super::worker::Worker;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
 use crate::split::{self, SplitPattern, Splitter};
-use crate::units::TokenId;
+use crate::units::{ByteCount, TokenId, place64};
 use crate::vocab::{self, Vocabulary};
 
 /// What encoding with one vocabulary needs, made once and shared by all threads.
@@ -37,6 +37,8 @@ pub struct Encoder {
     pub(super) config: EncodeConfig,
     /// All ids are below this.
     id_limit: usize,
+    /// Bytes of text that each worker will encode, as far as that is known.
+    pub(super) expected: usize,
 }
 
 /// So many tokens, those of the lowest ids, are in a large cache from the start on.
@@ -82,7 +84,15 @@ impl Encoder {
             preparation: Preparation::new(vocabulary, config.special)?,
             config,
             id_limit: vocabulary.id_limit(),
+            expected: 0,
         })
+    }
+
+    /// Says how much text is to be encoded, where that is known beforehand, by as many threads as the current rayon
+    /// pool has. What pays only with much text is then begun at once, or never. The ids are the same.
+    #[must_use]
+    pub fn expecting(self, text_bytes: ByteCount) -> Encoder {
+        Encoder { expected: place64(text_bytes.0) / rayon::current_num_threads(), ..self }
     }
 
     /// Room for the ids of so many bytes of text, as a rule.

@@ -88,7 +88,8 @@ impl<'e> Worker<'e> {
     }
 
     pub(super) fn with_cache(encoder: &'e Encoder, cache: Cache) -> Worker<'e> {
-        let (lookups, novelty, together, draft, merger, scratch, ends, tokens, ids) = Default::default();
+        let (lookups, novelty, together, draft, merger, ends, tokens, ids) = Default::default();
+        let scratch = longest_match::Scratch::expecting(encoder.expected);
         let memory = Memory { cache, lookups, novelty, together, draft, merger, scratch, ends, tokens, ids };
         Worker::with_memory(encoder, memory)
     }

@@ -58,8 +58,11 @@ pub(super) fn encode(
         },
     };
     let writer = DatasetWriter::create(folder, config, observer)?;
-    observer.started(Stage::Encode, inputs.text_bytes().filter(|_| everything));
+    let text_bytes = inputs.text_bytes().filter(|_| everything);
+    observer.started(Stage::Encode, text_bytes);
     tell_reused(writer.reused(), observer);
+    let left = text_bytes.map_or(0, |all| all.saturating_sub(writer.reused().text_bytes));
+    let encoder = encoder.expecting(ByteCount(left));
     let findings = Findings::new(everything.then_some(inputs.incidents()), &writer.reused().remarks);
     let mut work = Work { inputs, everything, vocabulary, encoder: &encoder, observer, writer, findings };
     for span in work.writer.missing() {

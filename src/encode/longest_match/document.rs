@@ -31,6 +31,8 @@ pub(crate) struct Scratch {
     automaton: Option<Automaton>,
     /// Bytes of whole texts since it was full, or since the first, less those that were taken apart into characters.
     seen: usize,
+    /// Bytes of whole texts that there will be, as far as that is known; 0 once it was full.
+    expected: usize,
     /// How many times it was full.
     filled: u32,
     /// What texts were encoded to together, and where the tokens of each end.
@@ -39,6 +41,11 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
+    /// For so many bytes of text, as far as that is known.
+    pub(crate) fn expecting(expected: usize) -> Scratch {
+        Scratch { expected, ..Scratch::default() }
+    }
+
     /// Appends the tokens of a text to `ids`.
     ///
     /// # Errors
@@ -99,7 +106,8 @@ impl Scratch {
         let Some(prefixes) = &matches.prefixes else { return Ok(()) };
         self.seen = self.seen.saturating_add(end - path.at);
         let worth = matches.tokens.len().saturating_pow(3) >> WORTH_BITS;
-        if self.automaton.is_none() && self.seen < worth.saturating_mul(1 << self.filled.min(32)) {
+        let some = self.seen.max(self.expected);
+        if self.automaton.is_none() && some < worth.saturating_mul(1 << self.filled.min(32)) {
             return Ok(());
         }
         let tokens = Tokens { matches, prefixes };
@@ -112,7 +120,7 @@ impl Scratch {
     /// Does without the automaton until there was twice as much text, if what it needs for these texts does not fit.
     fn drop_if_full(&mut self) {
         if self.automaton.as_ref().is_some_and(Automaton::has_been_full) {
-            (self.automaton, self.seen) = (None, 0);
+            (self.automaton, self.seen, self.expected) = (None, 0, 0);
             self.filled += 1;
         }
     }

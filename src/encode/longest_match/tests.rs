@@ -8,7 +8,7 @@ use crate::encode::{EncodeConfig, Encoder, Method, reference};
 use crate::observer::Silent;
 use crate::split::SplitPattern;
 use crate::train::{self, Merge, Merges, TieBreak, TrainConfig};
-use crate::units::{Count, TokenId};
+use crate::units::{ByteCount, Count, TokenId};
 use crate::vocab::SpecialTokensAt;
 
 const TIE_RULES: [TieBreak; 5] =
@@ -124,6 +124,18 @@ proptest! {
         }
     }
 
+    /// What text is expected decides when an automaton begins, and nothing else.
+    #[test]
+    fn text_that_is_expected_changes_no_ids((vocabulary, texts) in with_texts(), expected in 0..2000u64) {
+        let config = EncodeConfig::default();
+        let encoder = Encoder::new(&vocabulary, config).expect("valid").expecting(ByteCount(expected));
+        let mut worker = encoder.worker();
+        for text in &texts {
+            let ids = worker.encode(text).expect("any bytes encode");
+            prop_assert_eq!(ids, reference::encode_piece(&vocabulary, text));
+        }
+    }
+
     #[test]
     fn pieces_are_encoded_together_as_each_alone((vocabulary, texts) in with_texts(), cut in 1..20usize) {
         let (matches, mut together) = (matches(&vocabulary), Together::default());
@@ -233,5 +245,17 @@ fn a_run_that_began_in_another_part_is_gone_back_through() {
             reference::encode_piece(&vocabulary, text),
             "{ends:?}"
         );
+    }
+}
+
+#[test]
+fn an_automaton_begins_at_once_if_much_text_is_expected() {
+    let vocabulary = vocabulary([(97, 98), (256, 97)]);
+    let (matches, text) = (matches(&vocabulary), b"abab");
+    for (expected, begins) in [(0, false), (1 << 20, true)] {
+        let (mut scratch, mut ids) = (Scratch::expecting(expected), Vec::new());
+        scratch.encode(&matches, text, &mut ids, &Silent).expect("nobody stops it");
+        assert_eq!(scratch.is_for_together(text), begins);
+        assert_eq!(ids, reference::encode_piece(&vocabulary, text));
     }
 }
