@@ -163,9 +163,43 @@ impl TokenIds {
         }
     }
 
+    /// The last so many, copied.
+    ///
+    /// # Panics
+    /// There are not so many.
+    pub(super) fn last_ids(&self, number: usize) -> Vec<TokenId> {
+        let (mut first, mut more) = (self.parts().len(), number);
+        while more > 0 {
+            first -= 1;
+            more = more.saturating_sub(self.parts()[first].len());
+        }
+        let some = self.parts()[first..].iter().flat_map(TokenIds::iter);
+        let length: usize = self.parts()[first..].iter().map(TokenIds::len).sum();
+        some.skip(length - number).collect()
+    }
+
+    /// Keeps the first so many.
+    pub(super) fn truncate(&mut self, length: usize) {
+        let mut more = self.len().saturating_sub(length);
+        if let TokenIds::Joined(Parts(parts)) = self {
+            while let [_, .., last] = &parts[..]
+                && last.len() <= more
+            {
+                more -= last.len();
+                parts.pop();
+            }
+        }
+        match self.last() {
+            TokenIds::Narrow(ids) => ids.truncate(ids.len() - more),
+            TokenIds::Wide(ids) => ids.truncate(ids.len() - more),
+            TokenIds::Joined(_) => unreachable!("a part is not joined itself"),
+        }
+    }
+
     /// Appends a part without copying it. It must not be joined itself.
     pub(crate) fn join(&mut self, next: TokenIds) {
         match self {
+            one if one.is_empty() => *one = next,
             TokenIds::Joined(Parts(parts)) => parts.push(next),
             one => *one = TokenIds::Joined(Parts(vec![std::mem::take(one), next])),
         }
@@ -268,6 +302,20 @@ mod tests {
         assert!(matches!(joined.room_for_as_many(), TokenIds::Wide(_)));
         joined.extend(&parts[0], 1..3);
         assert_eq!(joined.into_wide(), ids(&[1, 2, 3, 4, 70_000, 5, 80_000, 2, 3]).into_wide());
+    }
+
+    #[test]
+    fn the_last_ids_are_those_of_several_parts() {
+        let parts = [ids(&[1, 2, 3]), ids(&[]), ids(&[4, 70_000]), ids(&[5]), ids(&[])];
+        let mut joined = TokenIds::default();
+        parts.iter().for_each(|part| joined.join(part.clone()));
+        let all = ids(&[1, 2, 3, 4, 70_000, 5]).into_wide();
+        for length in 0..=6 {
+            assert_eq!(joined.last_ids(6 - length), all[length..]);
+            let mut first = joined.clone();
+            first.truncate(length);
+            assert_eq!(first.into_wide(), all[..length]);
+        }
     }
 
     #[test]

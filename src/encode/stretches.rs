@@ -1,3 +1,4 @@
+use std::mem;
 use std::ops::Range;
 
 use arrow_array::Array;
@@ -6,7 +7,7 @@ use super::batch::TokenBatch;
 use super::batches::EncodeFacts;
 use super::encoder::Encoder;
 use super::ids::TokenIds;
-use super::longest_match::{Path, Scratch};
+use super::longest_match::{Joined, Part, Scratch};
 use super::worker::Worker;
 use crate::error::Result;
 use crate::source::Batch;
@@ -39,11 +40,11 @@ pub(super) enum Stretched {
     /// Between certain cuts.
     Ids(TokenIds),
     /// As if the text began where it does; the end may be past its own.
-    Path(Path),
+    Part(Part),
 }
 
 impl Stretch {
-    /// Encodes it; BOS comes before the first.
+    /// Encodes it.
     pub(super) fn encode(&self, worker: &mut Worker<'_>) -> Result<Stretched> {
         worker.stretch(self.text(), self.range.clone())
     }
@@ -100,12 +101,14 @@ pub(super) fn cut(encoder: &Encoder, batch: Batch, stretch: usize) -> impl Itera
 pub(super) struct Joiner<'e> {
     encoder: &'e Encoder,
     scratch: Scratch,
-    joined: Option<Stretched>,
+    joined: Joined,
+    ids: TokenIds,
 }
 
 impl<'e> Joiner<'e> {
     pub(super) fn new(encoder: &'e Encoder) -> Joiner<'e> {
-        Joiner { encoder, scratch: Scratch::default(), joined: None }
+        let ids = encoder.config.bos.into_iter().collect();
+        Joiner { encoder, scratch: Scratch::default(), joined: Joined::new(), ids }
     }
 
     /// Joins the next stretch of a document; gives the document when it was the last one.
@@ -116,29 +119,19 @@ impl<'e> Joiner<'e> {
 
     /// Joins what comes next of a text, from a place on.
     pub(super) fn push(&mut self, text: &[u8], start: usize, next: Stretched) {
-        let joined = match (self.joined.take(), next) {
-            (Some(Stretched::Ids(mut ids)), Stretched::Ids(next)) => {
-                ids.join(next);
-                Stretched::Ids(ids)
+        match next {
+            Stretched::Ids(next) => self.ids.join(next),
+            Stretched::Part(part) => {
+                let matches = self.encoder.matches.as_ref().expect("parts are made of longest matches");
+                self.joined.join(&mut self.ids, (matches, &mut self.scratch), (text, start), part);
             }
-            (Some(Stretched::Path(mut path)), Stretched::Path(next)) => {
-                let matches = self.encoder.matches.as_ref().expect("paths are made of longest matches");
-                self.scratch.join(matches, text, &mut path, &next, start);
-                Stretched::Path(path)
-            }
-            (None, first) => first,
-            _ => unreachable!("one encoder makes one kind"),
-        };
-        self.joined = Some(joined);
+        }
     }
 
     /// Ends a text; gives its ids, and is ready for another.
     pub(super) fn end(&mut self) -> TokenIds {
-        let mut ids = match self.joined.take() {
-            Some(Stretched::Ids(ids)) => ids,
-            Some(Stretched::Path(path)) => TokenIds::Wide(path.ids),
-            None => TokenIds::default(),
-        };
+        let next = Joiner::new(self.encoder);
+        let mut ids = mem::replace(self, next).ids;
         self.encoder.config.eos.into_iter().for_each(|eos| ids.push(eos));
         ids
     }

@@ -235,19 +235,19 @@ impl<'e> Worker<'e> {
     /// cut, or the text is one piece and the vocabulary allows longest matches.
     pub(super) fn stretch(&mut self, text: &[u8], range: Range<usize>) -> Result<Stretched> {
         let encoder = self.encoder;
-        let bos = encoder.config.bos.filter(|_| range.start == 0);
         match &encoder.matches {
             Some(matches) if encoder.splitter.is_none() => {
-                let mut path = longest_match::Path::new(bos.into_iter().collect(), range.start);
-                self.memory.scratch.go_on(matches, text, &mut path, range.end, self.observer)?;
-                Ok(Stretched::Path(path))
+                let mut ids = std::mem::take(&mut self.memory.ids);
+                ids.clear();
+                let mut path = longest_match::Path::new(ids, range.start);
+                let outcome = self.memory.scratch.go_on(matches, text, &mut path, range.end, self.observer);
+                let part = longest_match::Part::new(&path, encoder.room(0));
+                self.memory.ids = path.ids;
+                outcome.map(|()| Stretched::Part(part))
             }
             _ => {
                 let mut ids = encoder.room(range.len());
-                self.drafted(&mut ids, |worker, draft| {
-                    bos.into_iter().for_each(|bos| draft.push(bos));
-                    worker.ordinary(&text[range], draft)
-                })?;
+                self.drafted(&mut ids, |worker, draft| worker.ordinary(&text[range], draft))?;
                 Ok(Stretched::Ids(ids))
             }
         }

@@ -3,7 +3,7 @@ use std::mem;
 use super::automaton::{Automaton, Tokens};
 use super::characters::Characters;
 use super::path::{DeadEnds, Finder, Path};
-use super::{Matches, NONE};
+use super::{Matches, NONE, Part};
 use crate::error::Result;
 use crate::observer::Observer;
 use crate::units::TokenId;
@@ -159,17 +159,17 @@ impl Scratch {
         Finder { matches, text, dead: &mut self.dead }.go_on(path, text.len());
     }
 
-    /// Goes on with a path until it is the same as another, which began at `start`, and takes over the rest
-    /// of that one.
-    pub(crate) fn join(
+    /// Goes on with a path until it is the same as a part, which begins at `start`, and gives the number of the part's
+    /// tokens up to there; or else to where the part ends.
+    pub(super) fn join(
         &mut self,
         matches: &Matches,
         text: &[u8],
         path: &mut Path,
-        other: &Path,
+        part: &Part,
         start: usize,
-    ) {
+    ) -> Option<usize> {
         self.dead.clear();
-        Finder { matches, text, dead: &mut self.dead }.join(path, other, start);
+        Finder { matches, text, dead: &mut self.dead }.join(path, part, start)
     }
 }

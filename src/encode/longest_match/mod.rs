@@ -30,6 +30,7 @@ mod longest;
 mod follow;
 mod path;
 mod document;
+mod joining;
 mod characters;
 mod together;
 mod automaton;
@@ -38,6 +39,7 @@ mod automaton;
 mod tests;
 
 pub(super) use document::Scratch;
+pub(super) use joining::{Joined, Part};
 pub(super) use path::Path;
 pub(super) use together::Together;
 

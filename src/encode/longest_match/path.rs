@@ -1,6 +1,6 @@
 use rustc_hash::FxHashSet;
 
-use super::{Matches, NONE};
+use super::{Matches, NONE, Part};
 use crate::units::TokenId;
 
 /// Places from which no tokens lead on, each with the token that ends there.
@@ -48,12 +48,14 @@ pub(crate) struct Path {
     pub(super) at: usize,
     /// The last token, [`NONE`] at the start.
     pub(super) last: u32,
+    /// The fewest ids that there were since it began.
+    pub(super) least: usize,
 }
 
 impl Path {
     /// A path that begins here; its tokens come after those that are there.
     pub(crate) fn new(ids: Vec<TokenId>, at: usize) -> Path {
-        Path { base: ids.len(), ids, at, last: NONE }
+        Path { base: ids.len(), least: ids.len(), ids, at, last: NONE }
     }
 
     /// Begins anew, at the start of a text.
@@ -79,6 +81,7 @@ impl Path {
 
     fn pop(&mut self, length: usize) {
         self.ids.pop();
+        self.least = self.least.min(self.ids.len());
         self.last = self.ids[self.base..].last().map_or(NONE, |id| id.get());
         self.at -= length;
     }
@@ -168,22 +171,21 @@ impl Finder<'_> {
             && !self.dead.has(end, token)
     }
 
-    /// Goes on until a token of `other`, which begins at `start`, ends where it ends itself, and takes over
-    /// what follows that token there; or goes on to where the other ends.
-    pub(super) fn join(&mut self, path: &mut Path, other: &Path, start: usize) {
-        let ids = &other.ids[other.base..];
-        let (mut next, mut at) = (0, start);
-        while path.at < other.at {
+    /// Goes on until a token of a part, which begins at `start`, ends where it ends itself, and gives the number of
+    /// the part's tokens up to there; or else goes on to where the part ends.
+    pub(super) fn join(&mut self, path: &mut Path, part: &Part, start: usize) -> Option<usize> {
+        let (mut ids, mut passed, mut at, mut last) = (part.ids(), 0, start, NONE);
+        while path.at < part.at {
             while at < path.at {
-                at += self.matches.length(ids[next].get());
-                next += 1;
+                last = ids.next().map_or(NONE, TokenId::get);
+                at += self.matches.length(last);
+                passed += 1;
             }
-            if at == path.at && next > 0 && ids[next - 1].get() == path.last {
-                path.ids.extend_from_slice(&ids[next..]);
-                (path.at, path.last) = (other.at, other.last);
-                return;
+            if at == path.at && passed > 0 && last == path.last {
+                return Some(passed);
             }
             self.go_on(path, path.at + 1);
         }
+        None
     }
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::count::PieceCounts;
 use crate::encode::tests::{decoded, text};
-use crate::encode::{EncodeConfig, Encoder, Method, reference};
+use crate::encode::{EncodeConfig, Encoder, Method, TokenIds, reference};
 use crate::observer::Silent;
 use crate::split::SplitPattern;
 use crate::train::{self, Merge, Merges, TieBreak, TrainConfig};
@@ -217,16 +217,18 @@ fn in_parts(vocabulary: &Vocabulary, text: &[u8], ends: &[usize]) -> Vec<TokenId
     let (matches, mut scratch) = (matches(vocabulary), Scratch::default());
     // What stands before a path is none of its own.
     let before = TokenId::new(7);
-    let mut path = Path::new(vec![before], 0);
+    let (mut joined, mut ids) = (Joined::new(), TokenIds::from_iter([before]));
     let mut start = 0;
     for &end in ends {
-        let mut part = Path::new(Vec::new(), start);
-        scratch.go_on(&matches, text, &mut part, end, &Silent).expect("nobody stops it");
-        scratch.join(&matches, text, &mut path, &part, start);
+        let mut path = Path::new(vec![before], start);
+        scratch.go_on(&matches, text, &mut path, end, &Silent).expect("nobody stops it");
+        let part = Part::new(&path, TokenIds::default());
+        joined.join(&mut ids, (&matches, &mut scratch), (text, start), part);
         start = end;
     }
-    assert_eq!(path.ids[0], before);
-    path.ids.split_off(1)
+    let mut ids = ids.into_wide();
+    assert_eq!(ids[0], before);
+    ids.split_off(1)
 }
 
 #[test]
