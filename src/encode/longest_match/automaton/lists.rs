@@ -1,6 +1,7 @@
 use std::ops::Range;
 
 use crate::index::HashIndex;
+use crate::pages;
 use crate::units::{amount, low32, place};
 
 /// Short lists, of which no two are equal, by their numbers.
@@ -44,6 +45,11 @@ impl<T: Item> Lists<T> {
     pub(super) fn range(&self, number: u32) -> Range<usize> {
         let start = number.checked_sub(1).map_or(0, |before| self.ends[place(before)]);
         place(start)..place(self.ends[place(number)])
+    }
+
+    /// Tells the processor that this item will be needed soon.
+    pub(super) fn fetch(&self, at: usize) {
+        pages::fetch(&self.items, at);
     }
 
     pub(super) fn item(&self, at: usize) -> T {

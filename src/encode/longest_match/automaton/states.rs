@@ -107,12 +107,15 @@ impl States {
         let child = Prefixes::byte(byte);
         let mut found = Found::new(prefixes.token(child), 1);
         let kept_off = self.kept_off[place(state)];
+        // Every other step has to look at what has been begun, which lies far away.
+        let list = self.all.range(state);
+        self.all.fetch(list.start);
         if self.first_bytes[place(kept_off)][usize::from(byte / 64)] >> (byte % 64) & 1 == 0 {
             // Whatever begins with the byte fits the last token, so that no other token goes on across this place:
             // there would be two encodings of what it makes.
             return (self.fresh(tokens, byte), found);
         }
-        let (mut next, list) = (mem::take(&mut self.next), self.all.range(state));
+        let mut next = mem::take(&mut self.next);
         for at in list.start..list.end - 1 {
             let begun = self.all.item(at);
             let Some(child) = prefixes.child(begun.prefix, byte) else { continue };
