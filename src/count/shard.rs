@@ -123,12 +123,12 @@ impl<'a> Shard<'a> {
 
     /// Writes the table as a sorted run, if there is a limit.
     fn spill(&mut self) -> Result<()> {
-        let Some((_, scratch)) = self.limit else { return Ok(()) };
+        let Some((most, scratch)) = self.limit else { return Ok(()) };
         let runs = match &mut self.runs {
             Some(runs) => runs,
             none => none.insert(Runs::create(scratch)?),
         };
-        self.table.spill(runs)
+        self.table.spill(runs, most)
     }
 
     fn run(&mut self, queue: &Mutex<Queue<'_>>, observer: &dyn Observer) -> Result<(), Failure> {

@@ -33,13 +33,18 @@ impl PieceTable {
         full && self.slots.used() > 0
     }
 
-    /// Writes the pieces as a run in order of their bytes, and forgets them.
-    pub(super) fn spill(&mut self, runs: &mut Runs) -> Result<()> {
+    /// Writes the pieces as a run in order of their bytes, and forgets them. Slots that alone take more than so many bytes
+    /// are given back.
+    pub(super) fn spill(&mut self, runs: &mut Runs, most_bytes: usize) -> Result<()> {
         let PieceTable { slots, log } = self;
         let entries = slots.sort(log).iter();
         runs.write(entries.map(|entry| (log.piece(entry.number), entry.count(), log.first(entry.number))))?;
-        slots.clear();
         log.clear();
+        if slots.bytes() > most_bytes && slots.all.len() > FIRST_SLOTS {
+            *slots = Slots::new(FIRST_SLOTS);
+        } else {
+            slots.clear();
+        }
         Ok(())
     }
 

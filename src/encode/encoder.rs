@@ -89,7 +89,7 @@ impl Encoder {
     }
 
     /// Says how much text is to be encoded, where that is known beforehand, by as many threads as the current rayon
-    /// pool has. What pays only with much text is then begun at once, or never. The ids are the same.
+    /// pool has. What pays only with much text is then begun at once. The ids are the same.
     #[must_use]
     pub fn expecting(self, text_bytes: ByteCount) -> Encoder {
         Encoder { expected: place64(text_bytes.0) / rayon::current_num_threads(), ..self }

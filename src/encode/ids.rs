@@ -66,7 +66,7 @@ impl TokenIds {
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.parts().iter().all(|part| part.len() == 0)
     }
 
     /// The ids in order.
@@ -178,9 +178,12 @@ impl TokenIds {
         some.skip(length - number).collect()
     }
 
-    /// Keeps the first so many.
-    pub(super) fn truncate(&mut self, length: usize) {
-        let mut more = self.len().saturating_sub(length);
+    /// Takes the last so many off.
+    ///
+    /// # Panics
+    /// There are not so many.
+    pub(super) fn take_back(&mut self, number: usize) {
+        let mut more = number;
         if let TokenIds::Joined(Parts(parts)) = self {
             while let [_, .., last] = &parts[..]
                 && last.len() <= more
@@ -313,7 +316,7 @@ mod tests {
         for length in 0..=6 {
             assert_eq!(joined.last_ids(6 - length), all[length..]);
             let mut first = joined.clone();
-            first.truncate(length);
+            first.take_back(6 - length);
             assert_eq!(first.into_wide(), all[..length]);
         }
     }

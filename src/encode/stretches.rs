@@ -7,7 +7,7 @@ use super::batch::TokenBatch;
 use super::batches::EncodeFacts;
 use super::encoder::Encoder;
 use super::ids::TokenIds;
-use super::longest_match::{Joined, Part, Scratch};
+use super::longest_match::{EncodedPart, Ending, Scratch};
 use super::worker::Worker;
 use crate::error::Result;
 use crate::source::Batch;
@@ -40,7 +40,7 @@ pub(super) enum Stretched {
     /// Between certain cuts.
     Ids(TokenIds),
     /// As if the text began where it does; the end may be past its own.
-    Part(Part),
+    Part(EncodedPart),
 }
 
 impl Stretch {
@@ -101,14 +101,15 @@ pub(super) fn cut(encoder: &Encoder, batch: Batch, stretch: usize) -> impl Itera
 pub(super) struct Joiner<'e> {
     encoder: &'e Encoder,
     scratch: Scratch,
-    joined: Joined,
+    /// Of the text so far.
     ids: TokenIds,
+    ending: Ending,
 }
 
 impl<'e> Joiner<'e> {
     pub(super) fn new(encoder: &'e Encoder) -> Joiner<'e> {
         let ids = encoder.config.bos.into_iter().collect();
-        Joiner { encoder, scratch: Scratch::default(), joined: Joined::new(), ids }
+        Joiner { encoder, scratch: Scratch::default(), ids, ending: Ending::new() }
     }
 
     /// Joins the next stretch of a document; gives the document when it was the last one.
@@ -123,7 +124,7 @@ impl<'e> Joiner<'e> {
             Stretched::Ids(next) => self.ids.join(next),
             Stretched::Part(part) => {
                 let matches = self.encoder.matches.as_ref().expect("parts are made of longest matches");
-                self.joined.join(&mut self.ids, (matches, &mut self.scratch), (text, start), part);
+                self.ending.join(&mut self.ids, (matches, &mut self.scratch), (text, start), part);
             }
         }
     }

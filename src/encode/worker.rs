@@ -57,7 +57,7 @@ pub(super) struct Memory {
     ends: Vec<u32>,
     /// Of one piece.
     tokens: Vec<TokenId>,
-    /// Of the last document that was not appended to others.
+    /// Of the last document that was not appended to others, or of a stretch of one.
     ids: Vec<TokenId>,
 }
 
@@ -241,7 +241,7 @@ impl<'e> Worker<'e> {
                 ids.clear();
                 let mut path = longest_match::Path::new(ids, range.start);
                 let outcome = self.memory.scratch.go_on(matches, text, &mut path, range.end, self.observer);
-                let part = longest_match::Part::new(&path, encoder.room(0));
+                let part = longest_match::EncodedPart::new(&path, encoder.room(0));
                 self.memory.ids = path.ids;
                 outcome.map(|()| Stretched::Part(part))
             }

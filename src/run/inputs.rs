@@ -61,7 +61,7 @@ impl Inputs {
 
     /// The documents of the sample, in order.
     pub(super) fn sampled(&self, read_by: ReadBy) -> Documents<'static> {
-        let threads = self.readers(read_by);
+        let threads = self.readers(&self.sources, read_by);
         if self.limits.iter().all(SampleConfig::is_everything) {
             return sample(source::in_order(self.sources.clone(), threads), &self.sample);
         }
@@ -73,13 +73,14 @@ impl Inputs {
 
     /// What is taken of one source, in order.
     pub(super) fn limited(&self, source: usize, read_by: ReadBy) -> Documents<'static> {
-        up_to(Arc::clone(&self.sources[source]), &self.limits[source], self.readers(read_by))
+        let threads = self.readers(&self.sources[source..=source], read_by);
+        up_to(Arc::clone(&self.sources[source]), &self.limits[source], threads)
     }
 
-    /// How many threads read ahead. A single one that takes documents does not read them too.
-    fn readers(&self, read_by: ReadBy) -> usize {
+    /// How many threads read these sources ahead. A single one that takes documents does not read them too.
+    fn readers(&self, sources: &[Arc<dyn Source>], read_by: ReadBy) -> usize {
         let by_takers = read_by == ReadBy::Takers && self.threads > 1;
-        if by_takers && self.sources.iter().all(|source| source.is_plain()) { 0 } else { self.threads }
+        if by_takers && sources.iter().all(|source| source.is_plain()) { 0 } else { self.threads }
     }
 
     /// All documents from those of a source's unit on, in order.

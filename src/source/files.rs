@@ -17,7 +17,7 @@ use super::{
 use crate::digest;
 use crate::error::{Error, Result};
 use crate::parallel::lock;
-use crate::units::{declared_sum, place64};
+use crate::units::{amount, declared_sum, place64};
 
 /// What every reader knows of the unit that it reads.
 #[derive(Clone, Debug)]
@@ -47,6 +47,9 @@ impl Reading {
         self.bad.met(Some(self.unit), error)
     }
 }
+
+/// Files of text that have fewer bytes, on average, may take longer to be opened than to be read.
+const PLAIN_BYTES: u64 = 1 << 20;
 
 /// How many footers are kept. A footer of a wide file of many row groups takes megabytes, so those of
 /// thousands of files are not; reading in order needs that of one file, or of two where units meet.
@@ -184,7 +187,8 @@ impl Source for Files {
         let plain = |file: &Listed| {
             file.format == Format::Text && file.compression == Compression::None && file.remote.is_none()
         };
-        self.files.iter().all(plain)
+        let bytes = self.units.iter().filter_map(|unit| unit.text_bytes).fold(0, u64::saturating_add);
+        self.files.iter().all(plain) && bytes / PLAIN_BYTES >= amount(self.files.len())
     }
 
     fn identity(&self, unit: usize) -> Result<Identity> {

@@ -140,7 +140,8 @@ pub trait Source: Send + Sync {
         0
     }
 
-    /// Whether reading it takes hardly longer than copying its text.
+    /// Whether reading it takes hardly longer than copying its text, so that nothing is won by reading several units at
+    /// once.
     fn is_plain(&self) -> bool {
         false
     }

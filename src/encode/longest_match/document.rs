@@ -3,7 +3,7 @@ use std::mem;
 use super::automaton::{Automaton, Tokens};
 use super::characters::Characters;
 use super::path::{DeadEnds, Finder, Path};
-use super::{Matches, NONE, Part};
+use super::{EncodedPart, Matches, NONE};
 use crate::error::Result;
 use crate::observer::Observer;
 use crate::units::TokenId;
@@ -166,7 +166,7 @@ impl Scratch {
         matches: &Matches,
         text: &[u8],
         path: &mut Path,
-        part: &Part,
+        part: &EncodedPart,
         start: usize,
     ) -> Option<usize> {
         self.dead.clear();

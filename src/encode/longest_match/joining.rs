@@ -12,7 +12,7 @@ const TAIL: usize = if cfg!(test) { 2 } else { 256 };
 
 /// A part of a text, encoded as if the text began where it does.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct EncodedPart {
     head: Vec<TokenId>,
     rest: TokenIds,
     /// Where the last token ends, which may be past the end of the part, and that token.
@@ -20,13 +20,13 @@ pub(crate) struct Part {
     last: u32,
 }
 
-impl Part {
+impl EncodedPart {
     /// Takes over what a path has found, but for what stood before it. `room` is for its tokens.
-    pub(crate) fn new(path: &Path, mut room: TokenIds) -> Part {
+    pub(crate) fn new(path: &Path, mut room: TokenIds) -> EncodedPart {
         let ids = &path.ids[path.base..];
         let (head, rest) = ids.split_at(ids.len().min(HEAD));
         room.extend_from_slice(rest);
-        Part { head: head.to_vec(), rest: room, at: path.at, last: path.last }
+        EncodedPart { head: head.to_vec(), rest: room, at: path.at, last: path.last }
     }
 
     pub(super) fn ids(&self) -> impl Iterator<Item = TokenId> {
@@ -36,17 +36,17 @@ impl Part {
 
 /// Where the encoding of a text so far ends, the parts of which are joined one after the other.
 #[derive(Debug)]
-pub(crate) struct Joined {
+pub(crate) struct Ending {
     at: usize,
     last: u32,
     /// How many tokens it has.
     tokens: usize,
 }
 
-impl Joined {
+impl Ending {
     /// The start of a text.
-    pub(crate) fn new() -> Joined {
-        Joined { at: 0, last: NONE, tokens: 0 }
+    pub(crate) fn new() -> Ending {
+        Ending { at: 0, last: NONE, tokens: 0 }
     }
 
     /// Appends the next part, which begins at `start`, to the ids of the text so far.
@@ -58,7 +58,7 @@ impl Joined {
         ids: &mut TokenIds,
         (matches, scratch): (&Matches, &mut Scratch),
         (text, start): (&[u8], usize),
-        part: Part,
+        part: EncodedPart,
     ) {
         let mut looked_at = TAIL.min(self.tokens);
         let (path, met) = loop {
@@ -71,7 +71,7 @@ impl Joined {
             }
             looked_at = looked_at.saturating_mul(TAIL).min(self.tokens);
         };
-        ids.truncate(ids.len() - (looked_at - path.least));
+        ids.take_back(looked_at - path.least);
         self.tokens -= looked_at - path.least;
         (self.at, self.last) = met.map_or((path.at, path.last), |_| (part.at, part.last));
         let (mut head, mut rest) = (path.ids, part.rest);

@@ -39,7 +39,7 @@ mod automaton;
 mod tests;
 
 pub(super) use document::Scratch;
-pub(super) use joining::{Joined, Part};
+pub(super) use joining::{EncodedPart, Ending};
 pub(super) use path::Path;
 pub(super) use together::Together;
 

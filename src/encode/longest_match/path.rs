@@ -1,6 +1,6 @@
 use rustc_hash::FxHashSet;
 
-use super::{Matches, NONE, Part};
+use super::{EncodedPart, Matches, NONE};
 use crate::units::TokenId;
 
 /// Places from which no tokens lead on, each with the token that ends there.
@@ -48,7 +48,7 @@ pub(crate) struct Path {
     pub(super) at: usize,
     /// The last token, [`NONE`] at the start.
     pub(super) last: u32,
-    /// The fewest ids that there were since it began.
+    /// The fewest ids that it has been gone back to, where it is to be joined.
     pub(super) least: usize,
 }
 
@@ -130,11 +130,12 @@ impl Finder<'_> {
             if candidate != NONE {
                 return path.push(candidate, self.matches.length(candidate));
             }
-            // The start is none: every text has an encoding.
+            // The start is none: every text has an encoding. If it is none of the text but only of what there is of a
+            // path, longer ones that did not fit what is missing before may fit nothing as well as this one did.
             let last = path.last;
             self.dead.add(path.at, last);
             path.pop(self.matches.length(last));
-            candidate = match self.may_be_run(path.at, last) {
+            candidate = match path.last == NONE || self.may_be_run(path.at, last) {
                 true => self.matches.longest(&self.text[path.at..]).0,
                 false => self.matches.shorter(last),
             };
@@ -173,7 +174,7 @@ impl Finder<'_> {
 
     /// Goes on until a token of a part, which begins at `start`, ends where it ends itself, and gives the number of
     /// the part's tokens up to there; or else goes on to where the part ends.
-    pub(super) fn join(&mut self, path: &mut Path, part: &Part, start: usize) -> Option<usize> {
+    pub(super) fn join(&mut self, path: &mut Path, part: &EncodedPart, start: usize) -> Option<usize> {
         let (mut ids, mut passed, mut at, mut last) = (part.ids(), 0, start, NONE);
         while path.at < part.at {
             while at < path.at {

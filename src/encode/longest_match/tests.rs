@@ -217,12 +217,12 @@ fn in_parts(vocabulary: &Vocabulary, text: &[u8], ends: &[usize]) -> Vec<TokenId
     let (matches, mut scratch) = (matches(vocabulary), Scratch::default());
     // What stands before a path is none of its own.
     let before = TokenId::new(7);
-    let (mut joined, mut ids) = (Joined::new(), TokenIds::from_iter([before]));
+    let (mut joined, mut ids) = (Ending::new(), TokenIds::from_iter([before]));
     let mut start = 0;
     for &end in ends {
         let mut path = Path::new(vec![before], start);
         scratch.go_on(&matches, text, &mut path, end, &Silent).expect("nobody stops it");
-        let part = Part::new(&path, TokenIds::default());
+        let part = EncodedPart::new(&path, TokenIds::default());
         joined.join(&mut ids, (&matches, &mut scratch), (text, start), part);
         start = end;
     }
@@ -231,12 +231,35 @@ fn in_parts(vocabulary: &Vocabulary, text: &[u8], ends: &[usize]) -> Vec<TokenId
     ids.split_off(1)
 }
 
+/// What each token is depends on what follows, up to the end of the text.
+#[test]
+fn more_tokens_than_were_looked_at_are_given_back() {
+    let letters = u32::from(b'a')..u32::from(b'z');
+    let pairs = letters.clone().rev().map(|letter| (letter, letter + 1));
+    // The pair that the letter after one begins.
+    let pair = |letter| 256 + u32::from(b'z') - 2 - letter;
+    let longer = letters.rev().skip(1).map(|letter| (letter, pair(letter)));
+    let vocabulary = vocabulary(pairs.chain(longer));
+    for length in 5..=26 {
+        let text = &b"abcdefghijklmnopqrstuvwxyz"[..length];
+        for ends in
+            (1..length).flat_map(|end| [vec![end, length], vec![end, (end + length).div_ceil(2), length]])
+        {
+            assert_eq!(
+                in_parts(&vocabulary, text, &ends),
+                reference::encode_piece(&vocabulary, text),
+                "{ends:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_run_that_began_in_another_part_is_gone_back_through() {
     let [a, b, c, d] = [b'a', b'b', b'c', b'd'].map(u32::from);
     let aa = 256;
     let vocabulary = vocabulary([(a, a), (b, aa), (c, d), (aa, c)]);
-    // The second part is `aa aa aa` by then, the last of a run before the longer `aac`. Joined it follows
+    // The second part is `aa aa aa` by then, the last of a run before the longer `aac`. Ending it follows
     // `baa`, and there is no run; yet to go on with `c`, `aac` must be tried.
     let text = b"baaaaaac";
     assert_eq!(in_parts(&vocabulary, text, &[1, 7, 8]), reference::encode_piece(&vocabulary, text));

@@ -3,10 +3,12 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
+type Read = fn(usize) -> Documents<'static>;
+
 /// A source whose units do as they are told.
 struct Scripted {
     units: Vec<Unit>,
-    read: fn(usize) -> Documents<'static>,
+    read: Read,
 }
 
 impl Source for Scripted {
@@ -23,7 +25,7 @@ impl Source for Scripted {
     }
 }
 
-fn scripted(units: usize, read: fn(usize) -> Documents<'static>) -> Arc<dyn Source> {
+fn scripted(units: usize, read: Read) -> Arc<dyn Source> {
     let unit = |_| Unit { name: "made up".to_owned(), range: Range::Whole, rows: None, text_bytes: None };
     Arc::new(Scripted { units: (0..units).map(unit).collect(), read })
 }
@@ -56,27 +58,35 @@ fn units_of_any_pace_come_in_order() {
 
 #[test]
 fn errors_and_panics_stand_at_their_place() {
-    let failing: [fn(usize) -> Documents<'static>; 2] = [
-        |unit| {
+    let failing: [(usize, Read); 3] = [
+        (13, |unit| {
             Box::new((0..3).map(move |row| match (unit, row) {
                 (4, 1) => Err(crate::Error::interrupted()),
                 _ => Ok(batch(unit, row, &["a"])),
             }))
-        },
-        |unit| {
+        }),
+        (13, |unit| {
             Box::new((0..3).map(move |row| {
                 assert!((unit, row) != (4, 1), "made to panic");
                 Ok(batch(unit, row, &["a"]))
             }))
-        },
+        }),
+        (12, |unit| {
+            assert!(unit != 4, "made to panic");
+            Box::new((0..3).map(move |row| Ok(batch(unit, row, &["a"]))))
+        }),
     ];
-    for read in failing {
-        let mut stream = in_order(vec![scripted(50, read)], 3);
-        assert_eq!(stream.by_ref().take_while(Result::is_ok).count(), 13);
-        assert!(stream.next().is_none(), "nothing follows an error");
+    for threads in [0, 3] {
+        for (before, read) in failing {
+            let mut stream = in_order(vec![scripted(50, read)], threads);
+            assert_eq!(stream.by_ref().take_while(Result::is_ok).count(), before);
+            assert!(stream.next().is_none(), "nothing follows an error");
+        }
+        for (_, read) in &failing[1..] {
+            let error = in_order(vec![scripted(50, *read)], threads).find_map(Result::err).expect("an error");
+            assert!(error.to_string().contains("made up"), "{error}");
+        }
     }
-    let panicked = in_order(vec![scripted(50, failing[1])], 3).find_map(Result::err).expect("an error");
-    assert!(panicked.to_string().contains("made up"));
 }
 
 #[test]

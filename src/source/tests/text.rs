@@ -294,3 +294,18 @@ fn wrong_requests_say_what_is_wrong() {
         assert!(message.contains(says), "{message}");
     }
 }
+
+#[test]
+fn large_plain_texts_are_known_as_such() {
+    let folder = tempfile::tempdir().unwrap();
+    let large = vec![b'a'; 1 << 20];
+    let is_plain = |name: &str, content: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, content).unwrap();
+        opened(&spec(&path), ReadConfig::default()).unwrap().is_plain()
+    };
+    assert!(is_plain("large.txt", &large));
+    assert!(!is_plain("small.txt", &large[1..]));
+    assert!(!is_plain("packed.txt.gz", &gzip(&large)));
+    assert!(!is_plain("large.jsonl", &large));
+}
