@@ -108,24 +108,42 @@ impl Key {
     #[inline]
     pub(super) fn compare(self, other: Key, log: &PieceLog) -> Ordering {
         if self.is_long() || other.is_long() {
-            let mut rooms = [[0; 16]; 2];
-            let [one, two] = &mut rooms;
-            return self.bytes(one, log).cmp(other.bytes(two, log));
+            return self.spelled(log).as_ref().cmp(other.spelled(log).as_ref());
         }
         // The zeros behind a piece come before any byte, and the length decides where it ends in zeros.
         let big_endian = |key: Key| (key.low.swap_bytes(), key.high.swap_bytes());
         big_endian(self).cmp(&big_endian(other))
     }
 
-    /// The bytes of the piece; those of a short one in `room`.
+    /// The piece itself. The log, far from here, is looked into for longer ones only.
     #[inline]
-    fn bytes<'a>(self, room: &'a mut [u8; 16], log: &'a PieceLog) -> &'a [u8] {
-        if let Some(number) = self.number() {
-            return log.piece(number);
+    pub(super) fn spelled(self, log: &PieceLog) -> Spelled<'_> {
+        match self.number() {
+            Some(number) => Spelled::Longer(log.piece(number)),
+            None => {
+                let mut bytes = [0; 16];
+                bytes[..8].copy_from_slice(&self.low.to_le_bytes());
+                bytes[8..].copy_from_slice(&self.high.to_le_bytes());
+                Spelled::Short(bytes)
+            }
         }
-        room[..8].copy_from_slice(&self.low.to_le_bytes());
-        room[8..].copy_from_slice(&self.high.to_le_bytes());
-        &room[..usize::from(room[15])]
+    }
+}
+
+/// The bytes of a piece.
+pub(super) enum Spelled<'a> {
+    /// With their number in the last place.
+    Short([u8; 16]),
+    Longer(&'a [u8]),
+}
+
+impl AsRef<[u8]> for Spelled<'_> {
+    #[inline]
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Spelled::Short(bytes) => &bytes[..usize::from(bytes[15])],
+            Spelled::Longer(bytes) => bytes,
+        }
     }
 }
 

@@ -42,7 +42,10 @@ impl Runs {
     }
 
     /// Writes pieces with their counts and first places as a run, in the order in which they are.
-    pub(super) fn write<'a>(&mut self, pieces: impl Iterator<Item = (&'a [u8], Count, u64)>) -> Result<()> {
+    pub(super) fn write<P: AsRef<[u8]>>(
+        &mut self,
+        pieces: impl Iterator<Item = (P, Count, u64)>,
+    ) -> Result<()> {
         let start = self.bytes();
         let written = write_pieces(&self.file, pieces);
         let length = written.map_err(|cause| write_error(&self.folder, cause))?;
@@ -71,9 +74,13 @@ fn write_error(folder: &Path, cause: io::Error) -> Error {
 }
 
 /// Gives the number of bytes.
-fn write_pieces<'a>(file: &File, pieces: impl Iterator<Item = (&'a [u8], Count, u64)>) -> io::Result<u64> {
+fn write_pieces<P: AsRef<[u8]>>(
+    file: &File,
+    pieces: impl Iterator<Item = (P, Count, u64)>,
+) -> io::Result<u64> {
     let (mut out, mut length) = (BufWriter::with_capacity(WRITTEN, file), 0);
     for (piece, count, first) in pieces {
+        let piece = piece.as_ref();
         for number in [amount(piece.len()), count.get(), first] {
             length += write_number(&mut out, number)?;
         }

@@ -10,7 +10,7 @@ use crate::units::{self, Count, place64};
 
 const FIRST_SLOTS: usize = 1 << 14;
 
-/// How many pieces are looked up together in such a table.
+/// How many pieces are looked up together in such a table, and how far ahead they are asked for.
 const AHEAD: usize = 64;
 
 /// Distinct pieces with their counts and the places where they first appeared.
@@ -37,8 +37,14 @@ impl PieceTable {
     /// are given back.
     pub(super) fn spill(&mut self, runs: &mut Runs, most_bytes: usize) -> Result<()> {
         let PieceTable { slots, log } = self;
-        let entries = slots.sort(log).iter();
-        runs.write(entries.map(|entry| (log.piece(entry.number), entry.count(), log.first(entry.number))))?;
+        let entries = slots.sort(log);
+        let record = |(at, entry): (usize, &Entry)| {
+            // Where pieces first appeared lies far apart in this order.
+            let later = &entries[(at + AHEAD).min(entries.len() - 1)];
+            fetch(&log.firsts, place64(later.number));
+            (entry.key.spelled(log), entry.count(), log.first(entry.number))
+        };
+        runs.write(entries.iter().enumerate().map(record))?;
         log.clear();
         if slots.bytes() > most_bytes && slots.all.len() > FIRST_SLOTS {
             *slots = Slots::new(FIRST_SLOTS);
