@@ -133,7 +133,7 @@ fn by_first(runs: Vec<Runs>, limit: &MemoryLimit, observer: &dyn Observer) -> Re
 #[derive(Default)]
 struct Waiting {
     log: PieceLog,
-    /// The count and the number of each, behind its first place, by which they are sorted.
+    /// The count and the number of each, behind its first place, so that sorting looks nowhere else.
     order: Vec<(u64, u64, Count)>,
 }
 

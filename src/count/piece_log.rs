@@ -1,3 +1,4 @@
+use super::pieces::nth;
 use crate::units::{amount, place64};
 
 /// So many bytes are reserved for each list. Where one grows by copying, what was copied stays in the allocator's
@@ -40,9 +41,7 @@ impl PieceLog {
     /// The piece of a number.
     #[inline]
     pub(super) fn piece(&self, number: u64) -> &[u8] {
-        let number = place64(number);
-        let start = if number == 0 { 0 } else { self.ends[number - 1] };
-        &self.bytes[start..self.ends[number]]
+        nth(&self.bytes, &self.ends, place64(number))
     }
 
     /// Where the piece of a number first appears.

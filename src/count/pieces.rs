@@ -53,14 +53,20 @@ impl PieceCounts {
 
     /// The sequence at a place in the order.
     pub(super) fn piece(&self, index: usize) -> &[u8] {
-        let start = if index == 0 { 0 } else { self.ends[index - 1] };
-        &self.bytes[start..self.ends[index]]
+        nth(&self.bytes, &self.ends, index)
     }
 
     /// The sequences with their counts, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], Count)> {
         self.counts.iter().enumerate().map(|(index, &count)| (self.piece(index), count))
     }
+}
+
+/// One of several sequences that are laid end to end, given where each ends.
+#[inline]
+pub(super) fn nth<'a>(bytes: &'a [u8], ends: &[usize], index: usize) -> &'a [u8] {
+    let start = if index == 0 { 0 } else { ends[index - 1] };
+    &bytes[start..ends[index]]
 }
 
 impl<'a> FromIterator<(&'a [u8], Count)> for PieceCounts {

@@ -71,9 +71,9 @@ impl Inputs {
         sample(Box::new(limited), &self.sample)
     }
 
-    /// What is taken of one source, in order.
-    pub(super) fn limited(&self, source: usize, read_by: ReadBy) -> Documents<'static> {
-        let threads = self.readers(&self.sources[source..=source], read_by);
+    /// What is taken of one source, in order, read by those that take it where the source is plain.
+    pub(super) fn limited(&self, source: usize) -> Documents<'static> {
+        let threads = self.readers(&self.sources[source..=source], ReadBy::Takers);
         up_to(Arc::clone(&self.sources[source]), &self.limits[source], threads)
     }
 

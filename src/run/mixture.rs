@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::inputs::{Inputs, ReadBy};
+use super::inputs::Inputs;
 use super::plan::{Plan, TrainPlan};
 use super::train::count_documents;
 use crate::count::{CorpusFacts, Counted, CountsFile, CountsInfo, WeightedFile, Written, sum_counts};
@@ -139,8 +139,7 @@ impl Kept {
         let left_out = inputs.incidents().count();
         observer.started(Stage::Count, inputs.bytes_of(number));
         let scratch = self.counts.parent().unwrap_or(Path::new("."));
-        let documents = inputs.limited(number, ReadBy::Takers);
-        let counts = count_documents(documents, Vec::new(), plan, train, scratch, observer)?;
+        let counts = count_documents(inputs.limited(number), Vec::new(), plan, train, scratch, observer)?;
         observer.finished(Stage::Count);
         let info = CountsInfo {
             pattern: train.split.clone(),
