@@ -50,7 +50,8 @@ impl Pending {
     /// before is replaced in one step.
     ///
     /// # Errors
-    /// Any of the three fails; nothing is left behind then.
+    /// Any of the three fails. Unless it was the last, nothing is left behind then, and the file that was there before
+    /// stays.
     pub fn commit(self) -> Result<()> {
         let Pending { file, path } = self;
         file.as_file().sync_all().map_err(|cause| Error::io("write", &path, cause))?;

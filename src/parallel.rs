@@ -17,7 +17,7 @@ use crate::error::Result;
 /// nothing after it is taken.
 ///
 /// # Panics
-/// Where `items`, `state` or `map` panics, unless an item before it gave an error.
+/// Where `items`, `state` or `map` panics, unless an item before it gave an error. Where the system has no more threads.
 pub fn ordered<T, S, R>(
     items: impl Iterator<Item = Result<T>> + Send,
     ahead: usize,

@@ -1,5 +1,7 @@
 //! The program from outside: what it prints, where, and with which code it ends.
 
+#[path = "cli/bad_input.rs"]
+mod bad_input;
 #[path = "cli/counts.rs"]
 mod counts;
 #[path = "cli/foreign.rs"]
@@ -80,13 +82,6 @@ fn a_missing_file_is_named() {
     refuses(&folder(), &train("missing.txt", &[]), 1, &["missing.txt"]);
 }
 
-#[test]
-fn a_text_named_parquet_is_damaged_input() {
-    let folder = folder();
-    write(&folder, "a.parquet", TEXT);
-    refuses(&folder, &train("a.parquet", &[]), 1, &["a.parquet"]);
-}
-
 /// A Parquet file with a string column `text` (null where `None`) and an integer column `id`.
 fn write_parquet(folder: &TempDir, name: &str, texts: &[Option<&str>]) {
     let ids = 0..i64::try_from(texts.len()).expect("few rows");
@@ -108,17 +103,6 @@ fn a_column_must_be_there_and_hold_text() {
     refuses(&folder, &train("a.parquet", &["--column", "id"]), 2, &["a.parquet", "id", "Int64"]);
     write_parquet(&folder, "null.parquet", &[None, None]);
     refuses(&folder, &train("null.parquet", &[]), 1, &["nothing to train on"]);
-}
-
-#[test]
-fn a_truncated_parquet_file_is_named() {
-    let folder = folder();
-    write_parquet(&folder, "a.parquet", &[Some("the cat the cat"); 1000]);
-    let whole = fs::read(folder.path().join("a.parquet")).expect("the file");
-    for kept in [0, 3, whole.len() / 2, whole.len() - 1] {
-        write(&folder, "cut.parquet", &whole[..kept]);
-        refuses(&folder, &train("cut.parquet", &[]), 1, &["cut.parquet"]);
-    }
 }
 
 #[test]
@@ -323,16 +307,6 @@ fn what_is_encoded_can_be_decoded_verified_and_timed() {
     for key in ["tokens", "load_s", "encode_s", "encode_cpu_s", "ids_sha256"] {
         assert!(!measured[key].is_null(), "{key} in {measured}");
     }
-}
-
-#[test]
-fn what_was_left_out_gives_a_code_of_its_own() {
-    let folder = folder();
-    write(&folder, "a.jsonl", "{\"text\": \"the cat the cat\"}\n{\"text\": 5\n{\"text\": \"the mat\"}\n");
-    refuses(&folder, &train("a.jsonl", &[]), 1, &["a.jsonl"]);
-    let output =
-        tokenmill(&folder).args(train("a.jsonl", &["--on-bad-input", "skip"])).output().expect("a run");
-    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

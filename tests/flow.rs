@@ -71,14 +71,10 @@ fn the_files_do_not_depend_on_threads_or_batches() {
             run(recipe, folder.path(), threads, batch_bytes, false).unwrap();
             let found = files(folder.path());
             assert!(found.contains_key("manifest.json") && found.contains_key("tokenizer/tokenizer.json"));
-            let same_units = first.is_none() || batch_bytes == 1 << 20;
             let first = first.get_or_insert_with(|| found.clone());
-            assert!(!same_units || first == &found, "{threads} threads");
             assert_eq!(first.keys().collect::<Vec<_>>(), found.keys().collect::<Vec<_>>());
             for (name, bytes) in &found {
-                // The manifest lists units, and how a generated source is cut into units follows from
-                // the portions it is read in.
-                assert!(first[name] == *bytes || name == "manifest.json", "{name} with {threads} threads");
+                assert!(first[name] == *bytes, "{name} with {threads} threads");
             }
         }
     }
@@ -108,6 +104,21 @@ fn another_job_is_replaced_only_when_asked() {
     let refused = run(&other, folder.path(), 2, 1 << 20, false).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Usage);
     assert!(refused.to_string().contains("the recipe changed"), "{refused}");
+    assert_eq!(before, files(folder.path()));
+    assert!(run(&other, folder.path(), 2, 1 << 20, true).unwrap().report.is_some());
+    assert_ne!(before, files(folder.path()));
+}
+
+#[test]
+fn what_another_job_has_begun_is_replaced_only_when_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    run(SPLIT, folder.path(), 2, 1 << 20, false).unwrap();
+    std::fs::remove_file(folder.path().join("manifest.json")).unwrap();
+    let before = files(folder.path());
+    let other = SPLIT.replace("900", "800");
+    let refused = run(&other, folder.path(), 2, 1 << 20, false).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Usage);
+    assert!(refused.to_string().contains("has begun: the recipe changed"), "{refused}");
     assert_eq!(before, files(folder.path()));
     assert!(run(&other, folder.path(), 2, 1 << 20, true).unwrap().report.is_some());
     assert_ne!(before, files(folder.path()));
@@ -182,11 +193,7 @@ fn packed_files_have_the_tokens_of_the_documents() {
             let other = tempfile::tempdir().unwrap();
             run(&packing(rule), other.path(), threads, batch_bytes, false).unwrap();
             let (first, found) = (files(folder.path()), files(other.path()));
-            // The manifest lists units, which follow from the portions that a generated source is read in.
-            let same = |name: &String| {
-                first[name] == found[name] || name == "manifest.json" && batch_bytes < 1 << 20
-            };
-            assert!(first.len() == found.len() && first.keys().all(same), "{rule} with {threads} threads");
+            assert!(first == found, "{rule} with {threads} threads");
         }
     }
 }

@@ -43,7 +43,9 @@ fn fill(store: &Bucket, home: &Path) {
         store.put(&format!("data/verse/{seed}.parquet"), fs::read(file).unwrap());
     }
     store.put("data/verse/.hidden.parquet", "no Parquet");
-    store.put("data/verse.txt", "one line\nanother line\n".repeat(50));
+    let text = "one line\nanother line\n".repeat(50);
+    fs::write(home.join("verse.txt"), &text).unwrap();
+    store.put("data/verse.txt", text);
     store.put("other.parquet", "no Parquet");
 }
 
@@ -83,7 +85,8 @@ fn objects_are_read_as_local_files_are() {
         }
         let asked = store.asked();
         assert!(asked.iter().all(|line| !line.contains("other") && !line.contains("hidden")), "{asked:?}");
-        trained(tokenmill(&store, home), &format!("{scheme}://{BUCKET}/data/verse.txt"), home);
+        let text = trained(tokenmill(&store, home), &format!("{scheme}://{BUCKET}/data/verse.txt"), home);
+        assert!(text == trained(tokenmill(&store, home), "verse.txt", home), "{scheme}");
     }
 }
 

@@ -107,5 +107,7 @@ fn failed(failure: &Failure, interrupt: &Interrupt) -> ExitCode {
 /// What to say after an interruption.
 fn resume() -> String {
     let command = session::command_line();
-    format!("interrupted; nothing unfinished is left. To resume, give the same command again:\n  {command}\n")
+    format!(
+        "interrupted; no half-written file stands under its name. To resume, give the same command again:\n  {command}\n"
+    )
 }

@@ -31,6 +31,7 @@ fn as_json(plan: &Plan, preview: &Preview) -> Value {
         Held::Nothing => ("nothing", None),
         Held::Done => ("done", None),
         Held::Other(changed) => ("other", Some(changed)),
+        Held::Begun(changed) => ("begun", changed),
     };
     json!({
         "sources": preview.sources.iter().map(source).collect::<Vec<_>>(),
@@ -55,7 +56,7 @@ fn write(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::Result<()>
             .map_or_else(|| "text not known yet".to_owned(), |bytes| format!("{bytes} bytes"));
         writeln!(out, "source   {}: {}, {rows}, {text}", source.uri, counted(source.units, "part"))?;
         if source.elsewhere.0 > 0 {
-            writeln!(out, "         {} of it are on the hub and not in its cache", source.elsewhere)?;
+            writeln!(out, "         {} of it are not on this machine", source.elsewhere)?;
         }
     }
     write_training(out, plan, preview)?;
@@ -71,6 +72,15 @@ fn write(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::Result<()>
             writeln!(
                 out,
                 "output   {folder}: holds the result of another run; {changed} changed. Replace it with --force"
+            )
+        }
+        Held::Begun(None) => {
+            writeln!(out, "output   {folder}: a part of the result is there; run goes on with it")
+        }
+        Held::Begun(Some(changed)) => {
+            writeln!(
+                out,
+                "output   {folder}: holds what another run has begun; {changed} changed. Replace it with --force"
             )
         }
     }

@@ -206,7 +206,7 @@ impl Running {
         said.push_str(&format!(", {}{}", rate(self.stage, done, seconds), memory()));
         match self.total {
             Some(total) if done >= total && total > 0 => said.push_str(", finishing"),
-            Some(total) if done > 0 => {
+            Some(total) if 0 < done && done < total => {
                 let left = seconds * float(total - done) / float(done);
                 said.push_str(&format!(", {} left", duration(left)));
             }

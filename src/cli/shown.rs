@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use tokenmill::report::is_invisible;
+
 /// So many things of a kind whose plural has an s more: `1 file`, `3 files`.
 pub(super) fn counted(number: u64, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
@@ -28,13 +30,6 @@ fn push_visible(shown: &mut String, c: char) {
         c if c.is_control() || is_invisible(c) => shown.extend(c.escape_unicode()),
         c => shown.push(c),
     }
-}
-
-/// Characters without an image of their own that can hide or turn what stands around them.
-fn is_invisible(c: char) -> bool {
-    matches!(c,
-        '\u{00AD}' | '\u{034F}' | '\u{061C}' | '\u{180E}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'
-        | '\u{2060}'..='\u{206F}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{E0000}'..='\u{E0FFF}')
 }
 
 #[cfg(test)]

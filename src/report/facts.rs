@@ -47,7 +47,7 @@ impl RunReport {
 pub struct RecipeFacts {
     /// The recipe's file as it was named; empty where flags took its place.
     pub name: String,
-    /// Its text, or the recipe that says the same as the flags.
+    /// Its text, or the command line where flags took its place.
     pub text: String,
     /// SHA-256 of what the recipe means, in hex: the hash that the output's metadata carries.
     pub sha256: String,

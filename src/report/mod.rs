@@ -20,7 +20,7 @@ pub use facts::{
 };
 pub use html::to_html;
 pub use json::to_json;
-pub use shown::ShownToken;
+pub use shown::{ShownToken, is_invisible};
 pub use tokens::tokens_to_html;
 
 use std::io::Write;
@@ -42,6 +42,17 @@ pub const HTML_NAME: &str = "report.html";
 pub fn write(folder: &Path, report: &RunReport) -> Result<()> {
     publish(&folder.join(JSON_NAME), &to_json(report))?;
     publish(&folder.join(HTML_NAME), &to_html(report))
+}
+
+/// Reads the report that was written into a folder.
+///
+/// # Errors
+/// There is none, or it is not a report of this version of the program.
+pub fn read(folder: &Path) -> Result<RunReport> {
+    let path = folder.join(JSON_NAME);
+    let failed = |cause| Error::io("read", &path, cause);
+    let text = std::fs::read(&path).map_err(failed)?;
+    serde_json::from_slice(&text).map_err(|cause| failed(cause.into()))
 }
 
 fn publish(path: &Path, content: &str) -> Result<()> {

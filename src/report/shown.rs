@@ -84,12 +84,16 @@ fn push_visible(out: &mut String, c: char) {
         ' ' => out.push('␣'),
         '\n' => out.push('⏎'),
         '\t' => out.push('⇥'),
+        '\\' => out.push_str(r"\\"),
         _ if c.is_control() || is_invisible(c) => out.extend(c.escape_unicode()),
         _ => out.push(c),
     }
 }
 
-/// Marks without width, and those that turn the direction of the text after them.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{AD}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}')
+/// Whether a character has no image of its own and can hide or turn what stands around it, as marks without width and
+/// those of the writing direction do. Control characters are not meant.
+pub fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{00AD}' | '\u{034F}' | '\u{061C}' | '\u{180E}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'
+        | '\u{2060}'..='\u{206F}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{E0000}'..='\u{E0FFF}')
 }

@@ -34,7 +34,8 @@ pub struct Compared {
 
 /// Encodes a plan's documents with several tokenizers and compares what comes of it.
 ///
-/// **Memory:** the tokenizers, two batches a thread, and some 10 MB for words.
+/// **Memory:** the tokenizers, two batches a thread, as a rule some 10 MB for words, and up to 10 more a thread where there
+/// are many words.
 ///
 /// # Errors
 /// A tokenizer or a document cannot be read, or the observer wants to stop.

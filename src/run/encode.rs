@@ -72,6 +72,7 @@ pub(super) fn encode(
     let (manifest, contents) = if everything {
         writer.finish(inputs.identities_now())
     } else {
+        inputs.check_unchanged()?;
         writer.finish(|_, _| Ok(inputs.as_one_identity(state)))
     }?;
     observer.finished(Stage::Encode);

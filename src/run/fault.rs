@@ -21,6 +21,8 @@ pub(super) enum Fault {
     ReadTwice,
     #[error("{} holds the result of another run: {changed} changed since", folder.display())]
     OtherJob { folder: PathBuf, changed: &'static str },
+    #[error("{} holds what another run has begun: {changed} changed since", folder.display())]
+    OtherBegun { folder: PathBuf, changed: &'static str },
     #[error("{} has no special token {token:?}", tokenizer.display())]
     NoSuchToken { tokenizer: PathBuf, token: String },
     #[error("no threads could be started")]

@@ -141,6 +141,15 @@ impl Inputs {
         move |source, unit| found[source][unit].take().unwrap_or_else(|| self.identity(source, unit))
     }
 
+    /// Looks whether all units are what they were when that was first asked.
+    ///
+    /// # Errors
+    /// One of them cannot be read, or is not.
+    pub(super) fn check_unchanged(&self) -> Result<()> {
+        let found = self.of_all_units(|source, unit| self.identity(source, unit));
+        found.into_iter().flatten().try_for_each(|found| found.map(|_| ()))
+    }
+
     /// What is found out of each unit, by source, on the threads of the current pool.
     fn of_all_units<R: Send>(&self, find: impl Fn(usize, usize) -> R + Sync) -> Vec<Vec<R>> {
         let of = |(number, source): (usize, &Arc<dyn Source>)| {
@@ -217,13 +226,8 @@ impl Inputs {
     }
 
     /// Whether a source can be read once only.
-    pub(super) fn read_once(&self) -> Result<bool> {
-        for source in &self.sources {
-            if !source.units().is_empty() && source.identity(0)? == Identity::Stream {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+    pub(super) fn read_once(&self) -> bool {
+        self.sources.iter().any(|source| source.is_stream())
     }
 
     /// The pass-through columns, which all sources must have alike.
@@ -282,7 +286,10 @@ mod tests {
         inputs.fingerprint().expect("identified");
         assert!(inputs.identities_now()(0, 0).is_ok());
         std::fs::write(&path, "another").expect("a file");
-        let error = inputs.identities_now()(0, 0).expect_err("it is not the same");
-        assert!(error.to_string().contains("a.txt changed"), "{error}");
+        let now = inputs.identities_now()(0, 0).map(|_| ());
+        for outcome in [now, inputs.check_unchanged()] {
+            let error = outcome.expect_err("it is not the same");
+            assert!(error.to_string().contains("a.txt changed"), "{error}");
+        }
     }
 }

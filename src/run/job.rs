@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::observer::{Observer, Silent};
 use crate::report::{self, RecipeFacts, RunReport};
-use crate::sink::{CARD, FORMAT_VERSION, Manifest, OutputFolder};
+use crate::sink::{self, CARD, FORMAT_VERSION, Manifest, OutputFolder};
 use crate::source::OpenContext;
 use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteOptions};
 
@@ -49,7 +49,7 @@ pub fn job(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) -> Resu
     super::with_threads(plan.threads, || {
         let job = Job::open(plan, options, context)?;
         match job.already_done()? {
-            Some(manifest) => Ok(Outcome { report: None, manifest: Some(manifest), skipped: 0 }),
+            Some((manifest, skipped)) => Ok(Outcome { report: None, manifest: Some(manifest), skipped }),
             None => job.run(),
         }
     })
@@ -108,7 +108,7 @@ impl<'a> Job<'a> {
     fn open(plan: &'a Plan, options: &'a JobOptions, context: &OpenContext<'a>) -> Result<Job<'a>> {
         let observer = context.observer;
         let inputs = Inputs::open(plan, context)?;
-        if plan.train.is_some() && plan.encode.is_some() && inputs.read_once()? {
+        if plan.train.is_some() && plan.encode.is_some() && inputs.read_once() {
             return Err(Error::new(ErrorKind::Usage, Fault::ReadTwice).with_help("save it to a file first"));
         }
         let path = plan.encode.as_ref().and_then(|encode| encode.tokenizer.as_ref());
@@ -119,18 +119,27 @@ impl<'a> Job<'a> {
         Ok(Job { plan, options, observer, inputs, given, folder, state })
     }
 
-    /// The manifest, if the folder holds this job's result, whole and undamaged.
+    /// The manifest, and how many rows or files were left out, if the folder holds this job's result, whole and undamaged.
     ///
     /// # Errors
-    /// It holds the result of another job, and that is not to be replaced.
-    fn already_done(&self) -> Result<Option<Manifest>> {
-        let Some(manifest) = Manifest::read(self.folder.path())? else { return Ok(None) };
-        if manifest.job == self.state.fingerprint() && !self.inputs.read_once()? {
+    /// It holds the result of another job, or what one has begun, and that is not to be replaced.
+    fn already_done(&self) -> Result<Option<(Manifest, u64)>> {
+        let changed = State::read(self.folder.path()).and_then(|held| self.state.difference(&held));
+        let folder = self.folder.path().to_owned();
+        let Some(manifest) = Manifest::read(self.folder.path())? else {
+            if let Some(changed) = changed
+                && sink::holds_data(&folder)?
+            {
+                self.replace(changed, Fault::OtherBegun { folder, changed })?;
+            }
+            return Ok(None);
+        };
+        if manifest.job == self.state.fingerprint() && !self.inputs.read_once() {
             return match manifest
                 .verify(self.folder.path(), self.observer)
                 .and_then(|()| self.the_rest_is_there())
             {
-                Ok(()) => Ok(Some(manifest)),
+                Ok(skipped) => Ok(Some((manifest, skipped))),
                 Err(error) if matches!(error.kind(), ErrorKind::Interrupted) => Err(error),
                 Err(damage) => {
                     self.observer.noted(&format!("{damage}; doing it again"));
@@ -138,32 +147,40 @@ impl<'a> Job<'a> {
                 }
             };
         }
-        let changed = State::read(self.folder.path())
-            .and_then(|held| self.state.difference(&held))
-            .unwrap_or("something");
+        let changed = changed.unwrap_or("something");
+        self.replace(changed, Fault::OtherJob { folder, changed })?;
+        Ok(None)
+    }
+
+    /// Says that what another job left will be replaced, if that is wanted.
+    ///
+    /// # Errors
+    /// It is not: the fault.
+    fn replace(&self, changed: &str, fault: Fault) -> Result<()> {
         if self.options.force {
             self.observer.noted(&format!("{changed} changed since the last run; doing it again"));
-            return Ok(None);
+            return Ok(());
         }
-        let fault = Fault::OtherJob { folder: self.folder.path().to_owned(), changed };
         Err(Error::new(ErrorKind::Usage, fault)
             .with_help("choose another output folder, or replace what is there with --force"))
     }
 
-    /// Looks for what the manifest does not list.
-    fn the_rest_is_there(&self) -> Result<()> {
+    /// Looks for what the manifest does not list. Says how many rows or files were left out.
+    fn the_rest_is_there(&self) -> Result<u64> {
         let card = self.plan.encode.as_ref().map(|_| CARD);
         let names = [report::JSON_NAME, report::HTML_NAME].into_iter().chain(card);
         names.map(|name| self.folder.path().join(name)).try_for_each(is_there)?;
-        let Some(train) = &self.plan.train else { return Ok(()) };
-        let mut folders = train.smaller.iter().map(|smaller| &smaller.output).chain([&train.output]);
-        folders.try_for_each(|folder| tokenizer_is_there(folder, &train.formats))
+        if let Some(train) = &self.plan.train {
+            let mut folders = train.smaller.iter().map(|smaller| &smaller.output).chain([&train.output]);
+            folders.try_for_each(|folder| tokenizer_is_there(folder, &train.formats))?;
+        }
+        Ok(report::read(self.folder.path())?.skipped_inputs)
     }
 
     fn run(&self) -> Result<Outcome> {
         // What another job wrote must not stand beside a tokenizer that it was not encoded with. Of the
         // same job that cannot be, unless its input was a stream, which nothing identifies.
-        if self.inputs.read_once()? || State::read(self.folder.path()).as_ref() != Some(&self.state) {
+        if self.inputs.read_once() || State::read(self.folder.path()).as_ref() != Some(&self.state) {
             self.folder.clear_data()?;
             learned::forget(&self.folder)?;
         }
@@ -173,6 +190,9 @@ impl<'a> Job<'a> {
         let learned = trained.as_ref().map(|trained| &trained.vocabulary);
         let vocabulary = self.given.as_ref().or(learned).expect("a plan trains or names a tokenizer");
         let encoded = self.encode(vocabulary, &mut costs)?;
+        if encoded.is_none() {
+            self.inputs.check_unchanged()?;
+        }
         let report = Deeds {
             plan: self.plan,
             recipe: &self.options.recipe,

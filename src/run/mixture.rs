@@ -22,7 +22,7 @@ use crate::units::amount;
 /// read again.
 pub(super) fn is_kept(plan: &Plan, train: &TrainPlan, inputs: &Inputs) -> Result<bool> {
     let split = train.split != SplitPattern::None;
-    Ok(plan.sources.len() > 1 && split && plan.sample.is_everything() && !inputs.read_once()?)
+    Ok(plan.sources.len() > 1 && split && plan.sample.is_everything() && !inputs.read_once())
 }
 
 /// Counts the pieces of each source that was not counted by an earlier run into the same folder, and sums the

@@ -2,7 +2,7 @@ use super::inputs::Inputs;
 use super::plan::{Documents, Plan};
 use super::state::State;
 use crate::error::Result;
-use crate::sink::{FilePlan, Manifest};
+use crate::sink::{self, FilePlan, Manifest};
 use crate::source::{OpenContext, SourceSpec, Unit};
 use crate::split::SplitPattern;
 use crate::train::memory_estimate;
@@ -44,7 +44,7 @@ pub struct SourcePreview {
     pub rows: Option<u64>,
     /// Bytes of text, where all units tell, exactly or closely.
     pub text_bytes: Option<u64>,
-    /// Bytes of files that are on the hub and not in its cache.
+    /// Bytes of files that are neither on this machine, as in the cache of the hub, nor generated.
     pub elsewhere: ByteCount,
 }
 
@@ -57,10 +57,12 @@ pub enum Held {
     Done,
     /// The result of another job; the text says what differs.
     Other(&'static str),
+    /// A part of a result, with which `run` goes on; or of that of another job, if something differs.
+    Begun(Option<&'static str>),
 }
 
 /// Says what a run would do, without doing it. Reads the tokenizer, and names and footers, also of files on
-/// the hub; the input itself only where the output folder holds a result and nothing less identifies the input.
+/// the hub; the input itself only where the output folder holds a result or a part of one, and nothing less identifies the input.
 ///
 /// # Errors
 /// A source cannot be opened, the tokenizer is missing or damaged, or the manifest is.
@@ -127,13 +129,18 @@ fn training_memory(plan: &Plan, text_bytes: Option<u64>, sources: &[SourcePrevie
 }
 
 fn held(plan: &Plan, inputs: &Inputs, tokenizer: Option<&Vocabulary>) -> Result<Held> {
-    let Some(manifest) = Manifest::read(&plan.output)? else { return Ok(Held::Nothing) };
-    if inputs.read_once()? {
+    let manifest = Manifest::read(&plan.output)?;
+    if manifest.is_none() && !sink::holds_data(&plan.output)? {
+        return Ok(Held::Nothing);
+    }
+    if manifest.is_some() && inputs.read_once() {
         return Ok(Held::Other("the input"));
     }
     let state = State::of(plan, inputs, tokenizer)?;
-    if manifest.job == state.fingerprint() {
-        return Ok(Held::Done);
-    }
-    Ok(Held::Other(State::read(&plan.output).and_then(|held| state.difference(&held)).unwrap_or("something")))
+    let changed = State::read(&plan.output).and_then(|held| state.difference(&held));
+    Ok(match manifest {
+        None => Held::Begun(changed),
+        Some(manifest) if manifest.job == state.fingerprint() => Held::Done,
+        Some(_) => Held::Other(changed.unwrap_or("something")),
+    })
 }

@@ -39,6 +39,9 @@ struct Job {
 
 impl Encoders {
     /// Starts this many threads, at least one.
+    ///
+    /// # Panics
+    /// The system has no more threads.
     pub fn start(threads: usize) -> Arc<Encoders> {
         let (jobs, queue) = unbounded::<Job>();
         let start = |_| {

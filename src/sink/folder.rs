@@ -12,6 +12,9 @@ use crate::files::TEMPORARY_PREFIX;
 /// The folder within an output folder for the lock, scratch files and state.
 pub const STATE_FOLDER: &str = ".tokenmill";
 
+/// In that folder, which row groups there are of a file that is not finished.
+const UNFINISHED_JOURNAL: &str = "unfinished.journal";
+
 /// The dataset card.
 pub(crate) const CARD: &str = "README.md";
 
@@ -90,7 +93,7 @@ impl OutputFolder {
 
     /// Which row groups it has.
     pub(super) fn unfinished_journal(&self) -> PathBuf {
-        self.state().join("unfinished.journal")
+        self.state().join(UNFINISHED_JOURNAL)
     }
 
     /// Which data files have been written to their end.
@@ -122,6 +125,16 @@ pub(super) fn data_files(folder: &Path) -> Result<Vec<PathBuf>> {
     files.retain(|path| path.extension().is_some_and(|extension| ours.contains(&extension)));
     files.sort();
     Ok(files)
+}
+
+/// Whether an output folder has data files, or a part of one that can be gone on with.
+///
+/// # Errors
+/// It cannot be read.
+pub fn holds_data(folder: &Path) -> Result<bool> {
+    let journal = folder.join(STATE_FOLDER).join(UNFINISHED_JOURNAL);
+    let begun = fs::metadata(journal).is_ok_and(|journal| journal.len() > 0);
+    Ok(begun || !data_files(folder)?.is_empty())
 }
 
 /// What lies in a folder; nothing if there is no such folder.

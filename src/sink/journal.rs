@@ -1,6 +1,6 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -74,11 +74,6 @@ impl Journal {
     /// The disk does not take them.
     pub fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|cause| Error::io("write", &self.path, cause))
-    }
-
-    /// Where it lies.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 }
 

@@ -10,9 +10,6 @@ use crate::source::Unit;
 /// The folder of the data files within an output folder.
 pub const DATA_FOLDER: &str = "data";
 
-/// Default of the bytes of text that go to one file: 1 GB.
-pub const DEFAULT_FILE_TEXT_BYTES: u64 = 1_000_000_000;
-
 /// Which documents go to which file; fixed before the first is encoded, and a function of the input
 /// alone, so that names are final from the start and a later run finds the same files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 use std::io::Write;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crossbeam_channel::Receiver;
@@ -208,11 +208,6 @@ impl<W: Write + Send> ShardWriter<W> {
             Some(log) => log.commit(self.file.written(), &metadata, &contents),
             None => Ok(()),
         }
-    }
-
-    /// The path that messages name.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Writes what is left and the footer, and gives back what was written to. A file without rows is

@@ -7,7 +7,7 @@ use arrow_schema::SchemaRef;
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 
 use super::fault::{Fault, guarded};
-use super::incidents::BadInput;
+use super::incidents::{BadInput, BadRows};
 use super::listing::{Compression, Listed};
 use super::parquet::Footer;
 use super::{
@@ -27,7 +27,7 @@ pub(super) struct Reading {
     /// The file, as messages name it.
     pub(super) name: String,
     pub(super) batch_bytes: u64,
-    pub(super) bad: BadInput,
+    pub(super) bad: BadRows,
 }
 
 impl Reading {
@@ -44,7 +44,7 @@ impl Reading {
 
     /// Notes bad input and goes on, or gives the error back.
     pub(super) fn bad(&self, error: Error) -> Result<()> {
-        self.bad.met(Some(self.unit), error)
+        self.bad.met(error)
     }
 }
 
@@ -107,15 +107,17 @@ impl Files {
             footers: Mutex::default(),
             bad,
         };
+        let bad = source.bad.begin(None);
         for (file, opened) in opened.into_iter().enumerate() {
             match opened.and_then(|opened| source.keep(file, opened)) {
                 Ok(units) => {
                     source.owners.extend(units.iter().map(|_| file));
                     source.units.extend(units);
                 }
-                Err(error) => source.bad.met(None, error)?,
+                Err(error) => bad.met(error)?,
             }
         }
+        source.bad.taken(None, source.bad.left_out(None));
         Ok(source)
     }
 
@@ -210,21 +212,25 @@ impl Source for Files {
             unit,
             name: self.files[file].name.clone(),
             batch_bytes: self.config.batch_bytes,
-            bad: self.bad.clone(),
+            bad: self.bad.begin(Some(unit)),
         };
-        self.bad.begin(Some(unit));
-        left_out(self.documents(file, self.units[unit].range, reading), unit, &self.bad)
+        let bad = reading.bad.clone();
+        left_out(self.documents(file, self.units[unit].range, reading), &bad)
+    }
+
+    fn left_out(&self, unit: usize) -> u64 {
+        self.bad.left_out(Some(unit))
+    }
+
+    fn taken(&self, unit: usize, left_out: u64) {
+        self.bad.taken(Some(unit), left_out);
     }
 }
 
 /// The documents of a unit: none if it cannot be read and such units are left out.
-fn left_out(
-    documents: Result<Documents<'static>>,
-    unit: usize,
-    bad: &BadInput,
-) -> Result<Documents<'static>> {
+fn left_out(documents: Result<Documents<'static>>, bad: &BadRows) -> Result<Documents<'static>> {
     documents.or_else(|error| {
-        bad.met(Some(unit), error)?;
+        bad.met(error)?;
         Ok(Box::new(std::iter::empty()))
     })
 }
@@ -237,14 +243,15 @@ fn first_footers((file, opened): (usize, Result<Opened>)) -> Result<Opened> {
 fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig) -> Result<Opened> {
     let Listed { path, name, format, compression, remote } = file;
     let unit = |range, rows, text_bytes| Unit { name: name.clone(), range, rows, text_bytes };
+    if matches!(format, Format::Jsonl | Format::Text) {
+        no_columns(spec, name, *format)?;
+    }
     match format {
         Format::Parquet => {
             let footer = Footer::read(file, spec)?;
             let groups = footer.groups(name)?.into_iter().zip(0..);
             let units = groups
-                .map(|(group, at)| {
-                    unit(Range::RowGroups(at, at + 1), Some(group.rows), Some(group.text_bytes))
-                })
+                .map(|(group, at)| unit(Range::RowGroups(at, at + 1), Some(group.rows), group.text_bytes))
                 .collect();
             let columns = (!spec.columns.is_empty()).then(|| footer.passed.clone());
             Ok(Opened { units, columns, footer: Some(footer) })
@@ -262,7 +269,6 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig) -> Result<Ope
             Ok(Opened { columns, ..Opened::plain(vec![unit(Range::Whole, None, None)]) })
         }
         Format::Jsonl | Format::Text => {
-            no_columns(spec, name, *format)?;
             let io = |cause| Error::io("read", path, cause);
             let file = std::fs::File::open(path).map_err(io)?;
             let bytes = file.metadata().map_err(io)?.len();
@@ -346,6 +352,10 @@ impl Source for Stream {
         &self.units
     }
 
+    fn is_stream(&self) -> bool {
+        true
+    }
+
     fn identity(&self, _unit: usize) -> Result<Identity> {
         Ok(Identity::Stream)
     }
@@ -362,9 +372,18 @@ impl Source for Stream {
             unit,
             name: self.units[unit].name.clone(),
             batch_bytes: self.batch_bytes,
-            bad: self.bad.clone(),
+            bad: self.bad.begin(Some(unit)),
         };
-        left_out(self.documents(reader, reading), unit, &self.bad)
+        let bad = reading.bad.clone();
+        left_out(self.documents(reader, reading), &bad)
+    }
+
+    fn left_out(&self, unit: usize) -> u64 {
+        self.bad.left_out(Some(unit))
+    }
+
+    fn taken(&self, unit: usize, left_out: u64) {
+        self.bad.taken(Some(unit), left_out);
     }
 }
 
@@ -399,5 +418,13 @@ impl Source for Identified {
 
     fn read(&self, unit: usize) -> Result<Documents<'static>> {
         self.files.read(unit)
+    }
+
+    fn left_out(&self, unit: usize) -> u64 {
+        self.files.left_out(unit)
+    }
+
+    fn taken(&self, unit: usize, left_out: u64) {
+        self.files.taken(unit, left_out);
     }
 }

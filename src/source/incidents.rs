@@ -21,9 +21,10 @@ pub struct Incident {
 }
 
 /// What a run left out. Shared by all its sources; a unit that is read again replaces what its last
-/// reading found, so that nothing is counted twice.
+/// reading found, so that nothing is counted twice. What was read ahead and not [taken](super::Source::taken)
+/// does not count.
 ///
-/// **Memory:** a few words for each unit with an incident, and [`LISTED_INCIDENTS`] messages.
+/// **Memory:** a few words for each unit that is read, unless bad input ends the run, and [`LISTED_INCIDENTS`] messages.
 #[derive(Debug, Default)]
 pub struct Incidents {
     found: Mutex<Found>,
@@ -34,14 +35,26 @@ type Key = (usize, Option<usize>);
 
 #[derive(Debug, Default)]
 struct Found {
-    counts: BTreeMap<Key, u64>,
+    units: BTreeMap<Key, Reading>,
     listed: BTreeMap<(Key, u64), String>,
+    /// How many readings were begun.
+    readings: u64,
+}
+
+/// The latest reading of a unit.
+#[derive(Debug)]
+struct Reading {
+    number: u64,
+    /// How many rows it has left out.
+    left_out: u64,
+    /// So many of them are before what was taken.
+    taken: u64,
 }
 
 impl Incidents {
     /// How many rows, row groups, and files were left out.
     pub fn count(&self) -> u64 {
-        self.found().counts.values().sum()
+        self.found().units.values().map(|reading| reading.taken).sum()
     }
 
     /// Those of sources with [`OnBadInput::Quarantine`], in document order.
@@ -51,42 +64,38 @@ impl Incidents {
             unit: key.1,
             problem: problem.clone(),
         };
-        self.found().listed.iter().map(incident).collect()
+        let found = self.found();
+        found.listed.iter().filter(|((key, number), _)| *number < found.taken(*key)).map(incident).collect()
     }
 
     /// How many rows a unit lacks, and what was wrong with them so far as it is listed.
     pub fn of_unit(&self, source: usize, unit: usize) -> (u64, Vec<String>) {
         let key = (source, Some(unit));
         let found = self.found();
-        let listed = found.listed.range((key, 0)..=(key, u64::MAX)).map(|(_, problem)| problem.clone());
-        (found.counts.get(&key).copied().unwrap_or(0), listed.collect())
+        let taken = found.taken(key);
+        let listed = found.listed.range((key, 0)..(key, taken)).map(|(_, problem)| problem.clone());
+        (taken, listed.collect())
     }
 
     /// Sets what an earlier run found in a unit.
     pub fn restore(&self, source: usize, unit: usize, count: u64, listed: &[String]) {
         let key = (source, Some(unit));
-        self.begin(key);
         let mut found = self.found();
-        if count > 0 {
-            found.counts.insert(key, count);
-        }
+        let number = found.begin(key);
+        found.units.insert(key, Reading { number, left_out: count, taken: count });
         for (number, problem) in (0..).zip(listed) {
             found.list((key, number), problem.clone());
         }
     }
 
-    fn begin(&self, key: Key) {
+    /// Adds a row to those that the reading of this number has left out, if it is still the latest.
+    fn add(&self, key: Key, reading: u64, problem: Option<String>) {
         let mut found = self.found();
-        if found.counts.remove(&key).is_some() {
-            found.listed.retain(|(listed, _), _| *listed != key);
-        }
-    }
-
-    fn add(&self, key: Key, problem: Option<String>) {
-        let mut found = self.found();
-        let count = found.counts.entry(key).or_default();
-        let number = *count;
-        *count += 1;
+        let Some(reading) = found.units.get_mut(&key).filter(|latest| latest.number == reading) else {
+            return;
+        };
+        let number = reading.left_out;
+        reading.left_out += 1;
         if let Some(problem) = problem {
             found.list((key, number), problem);
         }
@@ -98,6 +107,20 @@ impl Incidents {
 }
 
 impl Found {
+    /// Begins a reading and gives its number.
+    fn begin(&mut self, key: Key) -> u64 {
+        self.readings += 1;
+        let reading = Reading { number: self.readings, left_out: 0, taken: 0 };
+        if self.units.insert(key, reading).is_some_and(|before| before.left_out > 0) {
+            self.listed.retain(|(listed, _), _| *listed != key);
+        }
+        self.readings
+    }
+
+    fn taken(&self, key: Key) -> u64 {
+        self.units.get(&key).map_or(0, |reading| reading.taken)
+    }
+
     fn list(&mut self, place: (Key, u64), problem: String) {
         self.listed.insert(place, problem);
         if self.listed.len() > LISTED_INCIDENTS {
@@ -115,23 +138,49 @@ pub(super) struct BadInput {
     pub(super) incidents: Arc<Incidents>,
 }
 
+/// The bad input of one reading of a unit, or, if that is `None`, of what happens while the source is opened.
+#[derive(Clone, Debug)]
+pub(super) struct BadRows {
+    of: BadInput,
+    unit: Option<usize>,
+    reading: u64,
+}
+
 impl BadInput {
     /// A unit, or with `None` the source itself, is about to be read from its start.
-    pub(super) fn begin(&self, unit: Option<usize>) {
-        self.incidents.begin((self.source, unit));
+    pub(super) fn begin(&self, unit: Option<usize>) -> BadRows {
+        let reading = match self.policy {
+            OnBadInput::Fail => 0,
+            OnBadInput::Skip | OnBadInput::Quarantine => self.incidents.found().begin((self.source, unit)),
+        };
+        BadRows { of: self.clone(), unit, reading }
     }
 
+    /// How many rows the latest reading of a unit has left out so far.
+    pub(super) fn left_out(&self, unit: Option<usize>) -> u64 {
+        self.incidents.found().units.get(&(self.source, unit)).map_or(0, |reading| reading.left_out)
+    }
+
+    /// Of the rows that the latest reading of a unit has left out, so many count.
+    pub(super) fn taken(&self, unit: Option<usize>, left_out: u64) {
+        if let Some(reading) = self.incidents.found().units.get_mut(&(self.source, unit)) {
+            reading.taken = left_out.min(reading.left_out);
+        }
+    }
+}
+
+impl BadRows {
     /// Notes bad input and goes on, or gives the error back.
     ///
     /// A wrong request is not bad input: every other file would fail the same way.
-    pub(super) fn met(&self, unit: Option<usize>, error: Error) -> Result<()> {
-        let problem = match self.policy {
+    pub(super) fn met(&self, error: Error) -> Result<()> {
+        let problem = match self.of.policy {
             OnBadInput::Fail => return Err(error),
             _ if error.kind() != ErrorKind::Failed => return Err(error),
             OnBadInput::Skip => None,
             OnBadInput::Quarantine => Some(chain(&error)),
         };
-        self.incidents.add((self.source, unit), problem);
+        self.of.incidents.add((self.of.source, self.unit), self.reading, problem);
         Ok(())
     }
 }

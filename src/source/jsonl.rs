@@ -215,7 +215,8 @@ fn problem(error: &serde_json::Error) -> String {
     format!("{message} (column {})", error.column())
 }
 
-/// Reads an object and appends one of its fields to `into`; gives whether there was a text.
+/// Reads an object and appends one of its fields to `into`, which may be a field of an object in it (`a.b`); gives
+/// whether there was a text.
 struct FieldOf<'a> {
     column: &'a str,
     into: &'a mut Vec<u8>,
@@ -239,41 +240,89 @@ impl<'de> Visitor<'de> for FieldOf<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<bool, A::Error> {
         let at = self.into.len();
         let mut found = false;
-        while let Some(Is(is)) = map.next_key_seed(KeyIs(self.column))? {
-            if is {
+        while let Some(key) = map.next_key_seed(Key { of: self.column })? {
+            if key != Place::Elsewhere {
                 // The last of several fields of one name counts, as for most readers of JSON.
                 self.into.truncate(at);
-                found = map.next_value_seed(TextOrNull { column: self.column, into: self.into })?;
-            } else {
-                map.next_value::<IgnoredAny>()?;
+            }
+            match key {
+                Place::Here => {
+                    found = map.next_value_seed(TextOrNull { column: self.column, into: self.into })?;
+                }
+                Place::Inside(column) => {
+                    found = map.next_value_seed(Inside(FieldOf { column, into: self.into }))?;
+                }
+                Place::Elsewhere => {
+                    map.next_value::<IgnoredAny>()?;
+                }
             }
         }
         Ok(found)
     }
 }
 
-struct Is(bool);
+/// Where a column is, seen from a field.
+#[derive(PartialEq)]
+enum Place<'a> {
+    Here,
+    /// In the object that the field is, under this name.
+    Inside(&'a str),
+    Elsewhere,
+}
 
-/// Compares a key without keeping it.
-struct KeyIs<'a>(&'a str);
+/// Compares a key with the name of a column without keeping it.
+struct Key<'a> {
+    of: &'a str,
+}
 
-impl<'de> DeserializeSeed<'de> for KeyIs<'_> {
-    type Value = Is;
+impl<'de, 'a> DeserializeSeed<'de> for Key<'a> {
+    type Value = Place<'a>;
 
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Is, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Place<'a>, D::Error> {
         from.deserialize_str(self)
     }
 }
 
-impl Visitor<'_> for KeyIs<'_> {
-    type Value = Is;
+impl<'a> Visitor<'_> for Key<'a> {
+    type Value = Place<'a>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a key")
     }
 
-    fn visit_str<E>(self, key: &str) -> std::result::Result<Is, E> {
-        Ok(Is(key == self.0))
+    fn visit_str<E>(self, key: &str) -> std::result::Result<Place<'a>, E> {
+        Ok(match self.of.strip_prefix(key) {
+            Some("") => Place::Here,
+            Some(rest) => rest.strip_prefix('.').map_or(Place::Elsewhere, Place::Inside),
+            None => Place::Elsewhere,
+        })
+    }
+}
+
+/// An object in another, or null.
+struct Inside<'a>(FieldOf<'a>);
+
+impl<'de> DeserializeSeed<'de> for Inside<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<bool, D::Error> {
+        from.deserialize_option(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Inside<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object or null")
+    }
+
+    fn visit_none<E>(self) -> std::result::Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, from: D) -> std::result::Result<bool, D::Error> {
+        self.0.deserialize(from)
     }
 }
 

@@ -135,6 +135,11 @@ pub trait Source: Send + Sync {
         None
     }
 
+    /// Whether it can be read once only.
+    fn is_stream(&self) -> bool {
+        false
+    }
+
     /// Bytes of its files that are neither on this machine nor generated.
     fn bytes_elsewhere(&self) -> u64 {
         0
@@ -157,4 +162,13 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// The unit cannot be opened; later trouble is an item of the iterator.
     fn read(&self, unit: usize) -> Result<Documents<'static>>;
+
+    /// How many rows of a unit its latest reading has left out so far.
+    fn left_out(&self, _unit: usize) -> u64 {
+        0
+    }
+
+    /// Tells that what was read of a unit was taken up to where it had left out so many rows: these count as left out of
+    /// the run. [`in_order`] does that with what is taken of it.
+    fn taken(&self, _unit: usize, _left_out: u64) {}
 }

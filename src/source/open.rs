@@ -82,7 +82,6 @@ pub fn open(spec: &SourceSpec, source: usize, context: &OpenContext<'_>) -> Resu
     }
     let config = context.config;
     let bad = BadInput { policy: spec.on_bad_input, source, incidents: Arc::clone(&context.incidents) };
-    bad.begin(None);
     let uri = spec.uri.as_str();
     if uri == "-" {
         let reader = lock(&context.stdin).take();

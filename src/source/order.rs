@@ -116,10 +116,12 @@ struct State {
 
 #[derive(Default)]
 struct Waiting {
-    batches: VecDeque<Result<Batch>>,
+    /// With the number of rows of the unit that had been left out by then.
+    batches: VecDeque<(Result<Batch>, u64)>,
     /// Bytes of text in them.
     bytes: u64,
-    ended: bool,
+    /// How many rows of it were left out, once all of it is read.
+    ended: Option<u64>,
 }
 
 fn bytes_of(batch: &Result<Batch>) -> u64 {
@@ -174,7 +176,7 @@ impl Shared {
     ///
     /// The unit that is being taken has room whenever nothing of it waits, so it always gets on.
     fn give(&self, place: usize, batch: Result<Batch>) -> bool {
-        let bytes = bytes_of(&batch);
+        let (bytes, left_out) = (bytes_of(&batch), self.left_out(place));
         let mut state = self.state();
         loop {
             if state.stopped {
@@ -190,7 +192,7 @@ impl Shared {
             if has_room {
                 state.bytes += bytes;
                 state.units[at].bytes += bytes;
-                state.units[at].batches.push_back(batch);
+                state.units[at].batches.push_back((batch, left_out));
                 drop(state);
                 self.arrived.notify_one();
                 return true;
@@ -201,10 +203,11 @@ impl Shared {
     }
 
     fn end(&self, place: usize) {
+        let left_out = self.left_out(place);
         let mut state = self.state();
         let at = place - state.first;
         if let Some(unit) = state.units.get_mut(at) {
-            unit.ended = true;
+            unit.ended = Some(left_out);
         }
         drop(state);
         self.arrived.notify_one();
@@ -218,8 +221,9 @@ impl Shared {
                 return None;
             }
             let unit = state.units.front_mut();
-            let (batch, ended) = unit.map_or((None, false), |unit| (unit.batches.pop_front(), unit.ended));
-            if let Some(batch) = batch {
+            let (batch, ended) = unit.map_or((None, None), |unit| (unit.batches.pop_front(), unit.ended));
+            if let Some((batch, left_out)) = batch {
+                self.taken(state.first, left_out);
                 let bytes = bytes_of(&batch);
                 state.bytes -= bytes;
                 state.units[0].bytes -= bytes;
@@ -228,7 +232,8 @@ impl Shared {
                 self.room.notify_all();
                 return Some(batch);
             }
-            if ended {
+            if let Some(left_out) = ended {
+                self.taken(state.first, left_out);
                 state.units.pop_front();
                 state.first += 1;
                 self.room.notify_all();
@@ -240,6 +245,17 @@ impl Shared {
             }
             state = wait(&self.arrived, state);
         }
+    }
+
+    /// How many rows of the unit of a place have been left out so far.
+    fn left_out(&self, place: usize) -> u64 {
+        let (source, unit) = self.places[place];
+        self.sources[source].left_out(unit)
+    }
+
+    fn taken(&self, place: usize, left_out: u64) {
+        let (source, unit) = self.places[place];
+        self.sources[source].taken(unit, left_out);
     }
 
     /// How much of the unit that is being taken may wait, if so much may in all.
@@ -277,6 +293,8 @@ impl Unread {
                 let batch = catching(|| documents.next());
                 let batch =
                     batch.unwrap_or_else(|said| Some(Err(panicked(&*self.sources[*source], *unit, said))));
+                let source = &self.sources[*source];
+                source.taken(*unit, source.left_out(*unit));
                 if let Some(batch) = batch {
                     return batch.map(Some);
                 }

@@ -9,6 +9,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
+use parquet::basic::Encoding;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
@@ -45,7 +46,7 @@ pub(super) struct Footer {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
     pub(super) rows: u64,
-    pub(super) text_bytes: u64,
+    pub(super) text_bytes: Option<u64>,
 }
 
 impl Footer {
@@ -97,12 +98,27 @@ impl Footer {
     }
 }
 
-/// The bytes of a column's text: what its writer said, or else its pages without the length that stands
-/// before each value.
-fn text_bytes(column: &ColumnChunkMetaData, rows: u64) -> Option<u64> {
-    match column.unencoded_byte_array_data_bytes() {
-        Some(bytes) => u64::try_from(bytes).ok(),
-        None => Some(u64::try_from(column.uncompressed_size()).ok()?.saturating_sub(rows.saturating_mul(4))),
+/// The bytes of a column's text, where they are known: what its writer said, or else its pages without the length that
+/// stands before each value. `None` if the index contradicts itself.
+fn text_bytes(column: &ColumnChunkMetaData, rows: u64) -> Option<Option<u64>> {
+    let said = column.unencoded_byte_array_data_bytes();
+    let bytes = u64::try_from(said.unwrap_or(column.uncompressed_size())).ok()?;
+    Some(match said {
+        Some(_) => Some(bytes),
+        None => has_plain_pages(column).then(|| bytes.saturating_sub(rows.saturating_mul(4))),
+    })
+}
+
+/// Whether values stand in a column's pages as they are. Where dictionaries or differences are used, as many texts as
+/// one likes may take no room; writers that give up on a dictionary say that plain pages follow.
+fn has_plain_pages(column: &ColumnChunkMetaData) -> bool {
+    let is_short = |encoding| {
+        use Encoding::{DELTA_BYTE_ARRAY, DELTA_LENGTH_BYTE_ARRAY, PLAIN_DICTIONARY, RLE_DICTIONARY};
+        matches!(encoding, PLAIN_DICTIONARY | RLE_DICTIONARY | DELTA_BYTE_ARRAY | DELTA_LENGTH_BYTE_ARRAY)
+    };
+    match column.page_encoding_stats_mask() {
+        Some(pages) => pages.is_set(Encoding::PLAIN),
+        None => !column.encodings().any(is_short),
     }
 }
 
@@ -330,4 +346,42 @@ fn check_begin(input: &Input, file: &Listed) -> Result<()> {
 fn looks_like_text(head: &[u8]) -> bool {
     let valid = std::str::from_utf8(head).map_or_else(|error| error.valid_up_to(), str::len);
     !head.is_empty() && valid + 4 > head.len() && !head.contains(&0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parquet::basic::EncodingMask;
+    use parquet::schema::parser::parse_message_type;
+    use parquet::schema::types::SchemaDescriptor;
+
+    use super::*;
+
+    #[test]
+    fn text_that_dictionaries_may_shorten_is_not_known() {
+        use Encoding::{DELTA_BYTE_ARRAY, PLAIN, RLE, RLE_DICTIONARY};
+        let message = parse_message_type("message m { required binary text (STRING); }").expect("a schema");
+        let column = SchemaDescriptor::new(Arc::new(message)).column(0);
+        let bytes = |said, encodings: &[Encoding], data_pages: Option<&[Encoding]>| {
+            let mut chunk = ColumnChunkMetaData::builder(Arc::clone(&column))
+                .set_total_uncompressed_size(1_000)
+                .set_unencoded_byte_array_data_bytes(said)
+                .set_encodings(encodings.to_vec());
+            if let Some(pages) = data_pages {
+                chunk = chunk.set_page_encoding_stats_mask(EncodingMask::new_from_encodings(pages.iter()));
+            }
+            text_bytes(&chunk.build().expect("a column"), 100)
+        };
+        assert_eq!(bytes(None, &[PLAIN, RLE], None), Some(Some(600)));
+        assert_eq!(bytes(None, &[PLAIN, RLE, RLE_DICTIONARY], None), Some(None));
+        assert_eq!(bytes(None, &[PLAIN, RLE, RLE_DICTIONARY], Some(&[RLE_DICTIONARY])), Some(None));
+        assert_eq!(
+            bytes(None, &[PLAIN, RLE, RLE_DICTIONARY], Some(&[RLE_DICTIONARY, PLAIN])),
+            Some(Some(600))
+        );
+        assert_eq!(bytes(None, &[DELTA_BYTE_ARRAY], None), Some(None));
+        assert_eq!(bytes(Some(70_000), &[PLAIN, RLE, RLE_DICTIONARY], None), Some(Some(70_000)));
+        assert_eq!(bytes(Some(-1), &[PLAIN], None), None);
+    }
 }

@@ -5,7 +5,7 @@ use super::api::{Api, Entry};
 use super::cache::Cache;
 use super::download::download;
 use super::http::{Http, agent};
-use super::ranged::RemoteFile;
+use super::ranged::{RemoteFile, Version};
 use super::refusal::Server;
 use super::uri::{CONVERTED, Wanted};
 use super::{Fetched, HubFault, HubSettings, Streamed};
@@ -87,7 +87,7 @@ pub(super) fn stream(
             url: resolve(wanted, settings, &commit, &file.path),
             what: place.1.clone(),
             bytes: file.bytes,
-            etag: Some(etag),
+            version: Version::tagged(etag),
             server: Server::Hub,
         });
         ((place, identity), Some(remote))

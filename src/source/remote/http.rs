@@ -235,6 +235,15 @@ pub(super) fn first_and_total(headers: &HeaderMap) -> Option<(u64, u64)> {
     Some((span.split('-').next()?.parse().ok()?, total.parse().ok()?))
 }
 
+/// Whether an answer says that there is nothing to be had ranges of: the file is empty.
+pub(super) fn is_empty(head: &Head) -> bool {
+    match head.status {
+        StatusCode::RANGE_NOT_SATISFIABLE => text(&head.headers, "content-range") == Some("bytes */0"),
+        StatusCode::OK => text(&head.headers, "content-length") == Some("0"),
+        _ => false,
+    }
+}
+
 /// A header's text.
 pub(super) fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()

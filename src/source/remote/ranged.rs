@@ -4,7 +4,7 @@ use bytes::Bytes;
 use ureq::Agent;
 use ureq::http::StatusCode;
 
-use super::http::{Http, Span, first_and_total};
+use super::http::{Head, Http, Span, first_and_total, text};
 use super::refusal::{Server, Trouble};
 use super::web::without_ranges;
 use super::{HubFault, HubSettings};
@@ -23,9 +23,41 @@ pub(super) struct RemoteFile {
     /// The file as messages name it.
     pub(super) what: String,
     pub(super) bytes: u64,
-    /// The entity tag that it had when it was listed, if its server gives any.
-    pub(super) etag: Option<String>,
+    /// What it was when it was listed.
+    pub(super) version: Version,
     pub(super) server: Server,
+}
+
+/// By what a server tells one content of a file from another, as far as it says.
+#[derive(Clone, Default)]
+pub(super) struct Version {
+    etag: Option<String>,
+    last_modified: Option<String>,
+}
+
+impl Version {
+    pub(super) fn of(head: &Head) -> Version {
+        let last_modified = text(&head.headers, "last-modified").map(str::to_owned);
+        Version { etag: head.etag.clone(), last_modified }
+    }
+
+    /// With this entity tag.
+    pub(super) fn tagged(etag: String) -> Version {
+        Version { etag: Some(etag), ..Version::default() }
+    }
+
+    /// The entity tag, or else the time of the last change; empty if neither is known.
+    pub(super) fn name(&self) -> &str {
+        self.etag.as_deref().or(self.last_modified.as_deref()).unwrap_or_default()
+    }
+
+    /// Whether the content is certainly another. An answer may lack what another one had.
+    fn differs(&self, other: &Version) -> bool {
+        match (&self.etag, &other.etag, &self.last_modified, &other.last_modified) {
+            (Some(one), Some(other), ..) | (_, _, Some(one), Some(other)) => one != other,
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Debug for RemoteFile {
@@ -61,7 +93,7 @@ impl RemoteFile {
         let from = start + amount(got.len());
         let mut answer = http.get(&self.url, Span { from, to: Some(start + amount(length)) })?;
         let head = &answer.head;
-        let is_other = matches!((&head.etag, &self.etag), (Some(now), Some(listed)) if now != listed);
+        let is_other = Version::of(head).differs(&self.version);
         if head.status == StatusCode::OK && !is_other {
             return Err(Trouble::Final(without_ranges(&self.what)));
         }
@@ -76,5 +108,31 @@ impl RemoteFile {
         }
         let whole = got.len() == length;
         if whole { Ok(()) } else { Err(Trouble::passing("the connection ended in the middle of a range")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_differ_where_both_answers_say_so_in_one_way() {
+        let version = |etag: Option<&str>, last_modified: Option<&str>| Version {
+            etag: etag.map(str::to_owned),
+            last_modified: last_modified.map(str::to_owned),
+        };
+        let listed = version(Some("a"), Some("Monday"));
+        for (etag, last_modified, differs) in [
+            (Some("a"), Some("Tuesday"), false),
+            (Some("b"), Some("Monday"), true),
+            (None, Some("Monday"), false),
+            (None, Some("Tuesday"), true),
+            (None, None, false),
+        ] {
+            let now = version(etag, last_modified);
+            assert_eq!((now.differs(&listed), listed.differs(&now)), (differs, differs), "{etag:?}");
+        }
+        assert!(!version(None, Some("Monday")).differs(&version(Some("a"), None)));
+        assert_eq!([listed.name(), version(None, Some("Monday")).name()], ["a", "Monday"]);
     }
 }

@@ -2,8 +2,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::address::origin;
-use super::http::{Http, Span, agent, first_and_total, text};
-use super::ranged::RemoteFile;
+use super::http::{Http, Span, agent, first_and_total, is_empty};
+use super::ranged::{RemoteFile, Version};
 use super::refusal::Server;
 use super::{HubFault, HubSettings, Streamed};
 use crate::error::{Error, ErrorKind, Result};
@@ -17,30 +17,29 @@ pub(super) fn look(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Str
     let agent = agent(&settings.patience);
     let http = Http::new(agent.clone(), Server::Web, &settings, &**stop);
     let mut tries = http.tries(uri);
-    let (bytes, etag) = loop {
+    let head = loop {
         match http.get(uri, Span { from: 0, to: Some(1) }) {
-            Ok(answer) => {
-                let last_modified = || Some(text(&answer.head.headers, "last-modified")?.to_owned());
-                let etag = answer.head.etag.clone().or_else(last_modified).unwrap_or_default();
-                break first_and_total(&answer.head.headers).map(|(_, total)| (total, etag));
-            }
+            Ok(answer) => break answer.head,
             Err(trouble) => tries.failed(trouble)?,
         }
-    }
-    .ok_or_else(|| without_ranges(uri))?;
+    };
+    let total = first_and_total(&head.headers).map(|(_, total)| total);
+    let bytes = total.or(is_empty(&head).then_some(0)).ok_or_else(|| without_ranges(uri))?;
+    let version = Version::of(&head);
+    let identity = Identity::Web { bytes, etag: version.name().to_owned() };
     let remote: Arc<dyn Ranged> = Arc::new(RemoteFile {
         agent,
         stop: Arc::clone(stop),
         url: uri.to_owned(),
         what: uri.to_owned(),
         bytes,
-        etag: Some(etag.clone()).filter(|etag| !etag.is_empty()),
+        version,
         settings,
         server: Server::Web,
     });
     // What follows the path is no part of the name by which the format is known.
     let path = uri.split(['?', '#']).next().unwrap_or(uri);
-    Ok((((PathBuf::from(path), uri.to_owned()), Identity::Web { bytes, etag }), Some(remote)))
+    Ok((((PathBuf::from(path), uri.to_owned()), identity), Some(remote)))
 }
 
 pub(super) fn without_ranges(what: &str) -> Error {

@@ -141,12 +141,7 @@ fn bad_files_and_row_groups_are_left_out_and_listed() {
         let context = OpenContext::new(&Silent);
         let spec = SourceSpec { on_bad_input, ..spec(folder.path()) };
         let source = open(&spec, 0, &context).unwrap();
-        let mut rows = 0;
-        for unit in 0..source.units().len() {
-            for batch in source.read(unit).unwrap() {
-                rows += batch.unwrap().len();
-            }
-        }
+        let rows: usize = in_order(vec![source], 2).map(|batch| batch.unwrap().len()).sum();
         assert!((500..600).contains(&rows), "{rows} rows");
         assert_eq!(context.incidents.count(), 2);
         let listed = context.incidents.listed();
@@ -180,10 +175,36 @@ fn damaged_compression_keeps_what_came_before() {
             let context = OpenContext { config: SMALL, ..OpenContext::new(&Silent) };
             let skipping = SourceSpec { on_bad_input: OnBadInput::Skip, ..strict };
             let source = open(&skipping, 0, &context).unwrap();
-            let unit = source.read(0).unwrap().collect::<Result<Vec<Batch>>>().unwrap();
+            let unit = in_order(vec![source], 1).collect::<Result<Vec<Batch>>>().unwrap();
             assert!(unit.iter().map(Batch::len).sum::<usize>() > 1_000);
             assert!(!unit.last().expect("some batches").open);
             assert_eq!(context.incidents.count(), 1);
         }
+    }
+}
+
+#[test]
+fn what_is_read_ahead_and_not_taken_is_not_left_out() {
+    let folder = folder();
+    written(folder.path(), "a.jsonl", "{\"text\": \"good\"}\n".repeat(10));
+    written(folder.path(), "b.jsonl", "bad\n".repeat(100));
+    for threads in [0, 1, 4] {
+        let context = OpenContext::new(&Silent);
+        let spec = SourceSpec { on_bad_input: OnBadInput::Skip, ..spec(folder.path()) };
+        let source = open(&spec, 0, &context).unwrap();
+        let mut documents = in_order(vec![Arc::clone(&source)], threads);
+        assert_eq!(documents.next().expect("a batch").unwrap().len(), 10);
+        while threads > 0 && source.left_out(1) < 100 {
+            std::thread::yield_now();
+        }
+        assert_eq!(context.incidents.count(), 0, "{threads} threads");
+        assert!(documents.next().is_none());
+        assert_eq!(context.incidents.count(), 100);
+        drop(documents);
+        // A reading that is not over counts nothing for one that was begun after it.
+        let mut earlier = source.read(1).unwrap();
+        let later = in_order(vec![source], 1).count();
+        assert!(earlier.next().is_none());
+        assert_eq!((later, context.incidents.count()), (1, 100));
     }
 }

@@ -182,12 +182,35 @@ fn a_bad_line_is_named_by_its_number_in_the_file() {
             let context = OpenContext { config, ..OpenContext::new(&Silent) };
             let source = open(&spec, 0, &context).unwrap();
             for _ in 0..2 {
-                assert_eq!(documents(batches(&*source).unwrap().into_iter().map(Ok)).unwrap().len(), 18);
+                assert_eq!(documents(in_order(vec![Arc::clone(&source)], 2)).unwrap().len(), 18);
                 assert_eq!(context.incidents.count(), 1, "reading again counts nothing twice");
             }
             assert!(context.incidents.listed()[0].problem.contains("line 11"));
         }
     }
+}
+
+#[test]
+fn a_field_may_be_in_an_object() {
+    let cases = [
+        (r#"{"a": {"b": "x", "c": {}}}"#, Some("x")),
+        (r#"{"a.b": "x", "a": {"c": "y"}, "a": null}"#, None),
+        (r#"{"a": {"b": "y"}, "a.b": "x"}"#, Some("x")),
+        (r#"{"a": {"b": "y"}, "a": {"b": "x"}}"#, Some("x")),
+        (r#"{"a": {"b": null}}"#, None),
+        (r#"{"a": null, "b": "x"}"#, None),
+        (r#"{"ab": "x", "a.": "x", "a": {}}"#, None),
+        (r#"{"": {"a": {"b": "x"}}}"#, None),
+    ];
+    let folder = folder();
+    let lines: Vec<&str> = cases.iter().map(|(line, _)| *line).collect();
+    let path = written(folder.path(), "rows.jsonl", lines.join("\n"));
+    let nested = SourceSpec { column: Some("a.b".to_owned()), ..spec(&path) };
+    let expected: Texts = cases.iter().map(|(_, text)| text.map(|text| text.as_bytes().to_vec())).collect();
+    assert_eq!(read(&nested, SMALL).unwrap(), expected);
+    written(folder.path(), "rows.jsonl", r#"{"a": [{"b": "x"}]}"#);
+    let (_, message) = failure(read(&nested, SMALL));
+    assert!(message.contains("a JSON object") && message.contains("line 1"), "{message}");
 }
 
 #[test]

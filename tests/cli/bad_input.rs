@@ -1,0 +1,36 @@
+//! Input that cannot be read.
+
+use super::*;
+
+#[test]
+fn a_text_named_parquet_is_damaged_input() {
+    let folder = folder();
+    write(&folder, "a.parquet", TEXT);
+    refuses(&folder, &train("a.parquet", &[]), 1, &["a.parquet"]);
+}
+
+#[test]
+fn a_truncated_parquet_file_is_named() {
+    let folder = folder();
+    write_parquet(&folder, "a.parquet", &[Some("the cat the cat"); 1000]);
+    let whole = fs::read(folder.path().join("a.parquet")).expect("the file");
+    for kept in [0, 3, whole.len() / 2, whole.len() - 1] {
+        write(&folder, "cut.parquet", &whole[..kept]);
+        refuses(&folder, &train("cut.parquet", &[]), 1, &["cut.parquet"]);
+    }
+}
+
+#[test]
+fn what_was_left_out_gives_a_code_of_its_own() {
+    let folder = folder();
+    write(&folder, "a.jsonl", "{\"text\": \"the cat the cat\"}\n{\"text\": 5\n{\"text\": \"the mat\"}\n");
+    refuses(&folder, &train("a.jsonl", &[]), 1, &["a.jsonl"]);
+    let output =
+        tokenmill(&folder).args(train("a.jsonl", &["--on-bad-input", "skip"])).output().expect("a run");
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    let encode = ["encode", "a.jsonl", "-t", "out", "-o", "ids", "--on-bad-input", "skip"];
+    for time in ["first", "second"] {
+        let (code, said) = ended(&folder, &encode);
+        assert!(code == Some(3) && said.contains("left out"), "the {time} time: {said}");
+    }
+}
