@@ -106,7 +106,8 @@ impl Finder {
     /// A token that does not count still hides those that overlap with it; and one that takes the white space
     /// after it may reach into the next, which is found all the same.
     fn each(&self, text: &[u8], start: usize, take: &mut dyn FnMut(Found<'_>) -> Result<()>) -> Result<()> {
-        let mut done = 0;
+        // Where the white space ends that was looked at last: long runs of it are looked at once.
+        let (mut done, mut white) = (0, 0);
         for segment in self.search.segments(text) {
             let Segment::Special(which, found) = segment else { continue };
             let token = &self.tokens[which];
@@ -116,9 +117,17 @@ impl Finder {
             if token.special && self.policy == SpecialPolicy::Forbid {
                 return Err(forbidden(token, start + found.start));
             }
-            let (before, after) = (&text[..found.start], &text[found.end..]);
-            let left = if token.lstrip { done.max(white_start(before)) } else { found.start };
-            let right = if token.rstrip { found.end + white_end(after) } else { found.end };
+            let mut right = found.end;
+            if token.rstrip {
+                if white < found.end {
+                    white = found.end + white_end(&text[found.end..]);
+                }
+                right = white;
+            }
+            let left = match text.get(done..found.start) {
+                Some(before) if token.lstrip => done + white_start(before),
+                _ => found.start,
+            };
             if done < left {
                 take(Found::Text(done..left))?;
             }

@@ -1,5 +1,7 @@
 //! What regular expressions mean in Oniguruma, which Hugging Face's tokenizers use, and what here.
 
+use std::sync::LazyLock;
+
 use super::fault::Fault;
 use crate::error::{Error, Result};
 
@@ -7,8 +9,21 @@ use crate::error::{Error, Result};
 /// point there.
 const LINE_END: &str = "(?m:$)";
 
-/// Classes that do not hold the same characters in both.
-const CLASSES: [&str; 6] = [r"\w", r"\W", r"\b", r"\B", r"\R", r"\X"];
+/// Escapes that do not mean the same in both: classes, places, and what is a letter there.
+const ESCAPES: [&str; 8] = [r"\w", r"\W", r"\b", r"\B", r"\R", r"\X", r"\<", r"\>"];
+
+/// In a class: what is a range or two members there, and a difference of classes here.
+const DIFFERENCES: [&str; 2] = ["--", "~~"];
+
+/// What some characters are folded to where upper and lower case are alike, in lower case, and these characters: `ss`
+/// and `ß`. There one matches the other, here it does not.
+static FOLDED: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let folded =
+        |c: char| (c, c.to_lowercase().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect());
+    let longer =
+        ('\0'..=char::MAX).map(folded).filter(|(_, folded): &(char, String)| folded.chars().nth(1).is_some());
+    longer.flat_map(|(c, folded)| [c.to_string(), folded]).collect()
+});
 
 /// An expression of Oniguruma's as it is written here: `$`, which ends every line there, is spelled out.
 ///
@@ -55,10 +70,24 @@ enum Part<'a> {
 
 fn walk<'a>(text: &'a str, mut take: impl FnMut(Part<'a>) -> Result<()>) -> Result<()> {
     let mut class_depth = 0_usize;
+    let ignores_case = ignores_case(text);
+    // The characters just before, as far as each stands for itself.
+    let mut literal = String::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
+        if ignores_case {
+            literal.extend(first.to_lowercase());
+            if let Some(folded) = FOLDED.iter().find(|folded| literal.ends_with(&**folded)) {
+                take(Part::Different(folded))?;
+            }
+            if !first.is_alphanumeric() && !first.is_ascii_punctuation() || "()[]{}|?*+.^$\\".contains(first)
+            {
+                literal.clear();
+            }
+        }
         let (length, different) = match first {
-            '\\' => (escape(rest), CLASSES.iter().any(|class| rest.starts_with(class))),
+            '\\' => (escape(rest), is_another_escape(rest)),
+            '-' | '~' if class_depth > 0 && DIFFERENCES.iter().any(|two| rest.starts_with(two)) => (2, true),
             '[' if rest.starts_with("[:") && class_depth > 0 => (2, true),
             '[' => {
                 class_depth += 1;
@@ -72,14 +101,16 @@ fn walk<'a>(text: &'a str, mut take: impl FnMut(Part<'a>) -> Result<()>) -> Resu
             }
             _ if class_depth > 0 => (first.len_utf8(), false),
             '(' if rest.starts_with(LINE_END) => (LINE_END.len(), false),
-            '(' => (1, changes_the_point(rest)),
-            '}' if rest.starts_with("}+") => (2, true),
+            '(' if rest.starts_with("(?#") => (rest.find(')').map_or(rest.len(), |end| end + 1), false),
+            '(' if rest.starts_with("(?P") => (3, true),
+            '(' => (1, has_other_options(rest)),
+            '{' => repetition(rest),
             '^' | '$' => (1, true),
             _ => (first.len_utf8(), false),
         };
         let (part, after) = rest.split_at(length);
         take(if different {
-            Part::Different(if part == "(" { "(?m" } else { part })
+            Part::Different(if part == "(" { &rest[..rest.find([':', ')']).unwrap_or(1)] } else { part })
         } else {
             Part::Same(part)
         })?;
@@ -98,10 +129,53 @@ fn escape(rest: &str) -> usize {
     }
 }
 
-/// Whether a group sets the options `m` or `s`, which concern lines here and the point there.
-fn changes_the_point(rest: &str) -> bool {
-    let options = rest.strip_prefix("(?").unwrap_or_default();
-    let options = options.split([':', ')']).next().unwrap_or_default();
-    options.chars().all(|option| option.is_ascii_alphabetic() || option == '-')
-        && options.contains(['m', 's'])
+/// Whether an escape is one that both engines understand differently.
+fn is_another_escape(rest: &str) -> bool {
+    let is_property = |after: &str| !after.starts_with('{') || after[1..].starts_with("Is");
+    let is_byte = |after: &str| matches!(after.as_bytes(), [b'8'..=b'9' | b'a'..=b'f' | b'A'..=b'F', ..]);
+    let property = rest.strip_prefix(r"\p").or(rest.strip_prefix(r"\P"));
+    ESCAPES.iter().any(|escape| rest.starts_with(escape))
+        || property.is_some_and(is_property)
+        // From 80 on a byte of the text there, a character here.
+        || rest.strip_prefix(r"\x").is_some_and(is_byte)
+}
+
+/// The length of how often something may be repeated, and whether that is understood differently: what is possessive
+/// here repeats a repetition there, and with a single number what is lazy here may be left out there.
+fn repetition(rest: &str) -> (usize, bool) {
+    let Some(end) = rest.find('}') else { return (1, false) };
+    let (numbers, after) = (&rest[1..end], &rest[end + 1..]);
+    if !numbers.chars().all(|c| c.is_ascii_digit() || c == ',') {
+        return (1, false);
+    }
+    let different = match numbers.split_once(',') {
+        None => after.starts_with(['+', '?']),
+        Some((least, most)) => {
+            let number = |digits: &str| digits.parse::<u64>().ok();
+            let backwards = !most.is_empty() && number(most) < number(least);
+            least.is_empty() || backwards || after.starts_with('+')
+        }
+    };
+    // What stands there repeats it.
+    (if different && after.starts_with(['+', '?']) { end + 2 } else { end + 1 }, different)
+}
+
+/// The options that a group sets, if it does.
+fn options(rest: &str) -> Option<&str> {
+    let options = rest.strip_prefix("(?")?.split([':', ')']).next()?;
+    options.chars().all(|option| option.is_ascii_alphabetic() || option == '-').then_some(options)
+}
+
+/// Whether a group sets options that mean something else there or nothing: `m` and `s` concern lines here and the point
+/// there.
+fn has_other_options(rest: &str) -> bool {
+    options(rest).is_some_and(|options| !options.chars().all(|option| "ix-".contains(option)))
+}
+
+/// Whether upper and lower case are alike anywhere in an expression.
+fn ignores_case(text: &str) -> bool {
+    text.match_indices("(?").any(|(at, _)| {
+        options(&text[at..])
+            .is_some_and(|options| options.split('-').next().unwrap_or_default().contains('i'))
+    })
 }

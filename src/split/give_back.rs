@@ -25,12 +25,14 @@ impl GiveBack {
     /// The splitter of a pattern that is known to be right, or `None` if it has no such tail.
     pub(super) fn new(pattern: &str) -> Option<GiveBack> {
         let others = TAILS.iter().find_map(|tail| pattern.strip_suffix(tail))?;
-        // An escaped bar, or a comment that would swallow the group.
-        if others.is_empty() || others.ends_with('\\') || pattern.contains("(?x") {
+        // An escaped bar.
+        if others.is_empty() || others.ends_with('\\') {
             return None;
         }
         let regex = compile(&format!(r"{others}|(\s+)")).ok()?;
-        Some(GiveBack { regex, classes: Classes::get(), covers: false })
+        // A comment may swallow the group.
+        let is_there = compile(others).ok()?.captures_len() + 1 == regex.captures_len();
+        is_there.then(|| GiveBack { regex, classes: Classes::get(), covers: false })
     }
 
     /// The same, to which text that no match takes can be an error.

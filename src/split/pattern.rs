@@ -184,8 +184,11 @@ impl SplitPattern {
             SplitPattern::Custom(regex) => escaped(regex) == escaped(known),
             _ => false,
         };
-        let is =
-            |named: &Named| named.steps().len() == steps.len() && steps.iter().zip(named.steps()).all(same);
+        // The last one leaves nothing of a text out, the others would.
+        let covers = steps.iter().rev().skip(1).any(|step| step.covers);
+        let is = |named: &Named| {
+            !covers && named.steps().len() == steps.len() && steps.iter().zip(named.steps()).all(same)
+        };
         if let Some(named) = Named::ALL.into_iter().find(is) {
             return SplitPattern::Named(named);
         }

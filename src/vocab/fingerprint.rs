@@ -57,8 +57,13 @@ impl Vocabulary {
         if let SplitPattern::Steps(steps) = &self.split {
             number(hash, amount(steps.len()));
             for step in steps {
-                let name = matches!(step.pattern, SplitPattern::Named(_));
-                hash.update([u8::from(name), u8::from(step.covers)]);
+                let kind = match step.pattern {
+                    SplitPattern::Custom(_) => 0,
+                    SplitPattern::Named(_) => 1,
+                    SplitPattern::None => 2,
+                    SplitPattern::Steps(_) => 3,
+                };
+                hash.update([kind, u8::from(step.covers)]);
                 text(hash, step.pattern.to_string().as_bytes());
             }
         }

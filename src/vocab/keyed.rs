@@ -77,7 +77,8 @@ impl Keyed {
                     return Err(Fault::AddedId { text: key.clone(), added: token.id, listed: *id });
                 }
                 let is_byte = bytes.as_ref().is_some_and(|bytes| bytes.len() == 1);
-                if !is_byte && !merging.contains(id) && (token.special || !ignore_merges) {
+                let is_piece = ignore_merges && bytes.is_some() && !token.special;
+                if !is_byte && !merging.contains(id) && !is_piece {
                     continue;
                 }
             }

@@ -14,7 +14,7 @@
 //! | `model` | BPE with a token for every byte; `ignore_merges` | other models, `dropout`, `byte_fallback`, `fuse_unk`, `continuing_subword_prefix`, `end_of_word_suffix` |
 //! | `normalizer` | none, `NFC` | all others |
 //! | `pre_tokenizer` | `ByteLevel`, before it `Split` and `Digits` in any number | all others; `Split` whose behavior is neither `Isolated` nor `Removed` with `invert` |
-//! | `added_tokens` | all, with every flag | ids that tokenizers would not give |
+//! | `added_tokens` | all, with every flag | ids that tokenizers would not give; special ones with the bytes of another token |
 //! | `post_processor` | told and kept, but left out | what is no template of tokens around a text |
 //! | `decoder` | none, `ByteLevel` | all others |
 //! | `truncation`, `padding` | | any |
@@ -23,6 +23,9 @@
 //! for regular expressions, and what Oniguruma understands otherwise is translated or refused. `Removed` with
 //! `invert` drops what the expression does not match; here that is an error that names the place, and does not
 //! occur with the patterns that have a name.
+//!
+//! A file without `pre_tokenizer` whose decoder is `ByteLevel` is read as a tokenizer that does not split. Tokenizers itself does not
+//! turn text into the alphabet of bytes for such a file, and drops what its keys lack.
 //!
 //! **Added tokens** are found before the text is split: first those that are not `normalized`, in the text as
 //! it is, then the others between these, in normalized text. Whether *special* ones are found is for

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -141,9 +142,12 @@ fn last_steps(tokens: &Tokens, ids: &Ids<'_>) -> Option<Vec<RankedMerge>> {
 }
 
 fn every_cut(tokens: &Tokens, ids: &Ids<'_>) -> Vec<RankedMerge> {
+    // Where there are long tokens, only few lengths are those of two others.
+    let lengths: BTreeSet<usize> = tokens.iter().map(|(_, token)| token.len()).collect();
     let mut merges = Vec::new();
     for (result, token) in tokens {
-        for middle in 1..token.len() {
+        let others = lengths.range(..token.len());
+        for &middle in others.filter(|&&length| lengths.contains(&(token.len() - length))) {
             let (start, end) = token.split_at(middle);
             if let (Some(&left), Some(&right)) = (ids.get(start), ids.get(end)) {
                 merges.push(RankedMerge { left, right, result: *result, rank: result.get() });

@@ -213,7 +213,7 @@ fn pairs_once() -> std::sync::Arc<Vec<Pair>> {
 }
 
 #[test]
-fn long_runs_take_linear_time() {
+fn long_runs_of_all_kinds_come_to_an_end() {
     let letters: Vec<u8> = (0..1_000_000_u32)
         .map(|n| b'a' + (n.wrapping_mul(2_654_435_761) >> 24 & 15).to_le_bytes()[0])
         .collect();

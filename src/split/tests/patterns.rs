@@ -80,6 +80,21 @@ fn what_oniguruma_understands_otherwise_is_not_passed_on() {
         r"[[:punct:]]|.",
         r"(?m:.)",
         r"(?i-s:.)",
+        r"\<\|x\|\>|.",
+        r"\pL+|\PL",
+        r"\p{IsGreek}|.",
+        r"\p{N}{3}?|.",
+        r"a{3,1}|.",
+        r"a{,3}|.",
+        r"[+--]|.",
+        r"[a~~b]|.",
+        r"[\x80-\xFF]+|.",
+        r"(?i:ss)|.",
+        r"(?i)[ß]|.",
+        r"(?i:oﬃce)|.",
+        r"(?i:off)|.",
+        r"(?P<n>a)|.",
+        r"(?u:a)|.",
         Named::Cl100k.regex(),
     ] {
         let refused = SplitPattern::from_oniguruma(regex).expect_err(regex);
@@ -88,6 +103,14 @@ fn what_oniguruma_understands_otherwise_is_not_passed_on() {
     }
     for regex in
         [r"\$|[$^]+|\^\}+|.", r"(?>\p{N}{1,3})|\p{L}+|[^\p{L}]", r"[]^$]+|[^]$]", r"[:a]|(?i:m)|(?=s)."]
+            .into_iter()
+            .chain([
+                r"(?i:'(?:[sdmt]|ll|ve|re))|.",
+                r"ss|ß|ﬁ",
+                r"\p{N}{1,3}?|a{2}|a{2,}|a{x",
+                r"[a-]|[-~]|\x7F|\x{80}",
+                r"(?#^$)a|.",
+            ])
     {
         assert_eq!(SplitPattern::from_oniguruma(regex).ok(), Some(SplitPattern::Custom(regex.to_owned())));
     }
@@ -120,6 +143,13 @@ fn steps_are_those_of_a_known_pattern_or_cut_one_after_the_other() {
         let escaped = named.steps().iter().map(|step| step.replace('\r', r"\r").replace('\n', r"\n"));
         let escaped = escaped.map(|regex| step(&regex, false)).collect();
         assert_eq!(SplitPattern::from_steps(escaped), SplitPattern::Named(named));
+        steps[0].covers = true;
+        let first_drops = SplitPattern::from_steps(steps.clone());
+        assert!(
+            steps.len() == 1 || first_drops != SplitPattern::Named(named),
+            "the first step leaves something out"
+        );
+        steps[0].covers = false;
         steps.push(step(r"\p{L}", false));
         assert_eq!(SplitPattern::from_steps(steps.clone()), SplitPattern::Steps(steps));
     }

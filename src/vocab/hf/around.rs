@@ -110,7 +110,10 @@ pub(super) fn write(vocabulary: &Vocabulary) -> Option<Value> {
         return None;
     }
     let text = |id: &TokenId| String::from_utf8_lossy(vocabulary.bytes(*id).unwrap_or_default()).into_owned();
-    let special = |id| json!({ "SpecialToken": { "id": text(id), "type_id": 0 } });
+    // Bytes that are no text look alike.
+    let alike = |id: &TokenId| before.iter().chain(after).any(|other| other != id && text(other) == text(id));
+    let name = |id: &TokenId| if alike(id) { format!("{} {id}", text(id)) } else { text(id) };
+    let special = |id| json!({ "SpecialToken": { "id": name(id), "type_id": 0 } });
     let sequence = |name: &str, type_id| json!({ "Sequence": { "id": name, "type_id": type_id } });
     let framed = |name: &str, type_id: u32| -> Vec<Value> {
         let (before, after) = (before.iter().map(special), after.iter().map(special));
@@ -118,7 +121,7 @@ pub(super) fn write(vocabulary: &Vocabulary) -> Option<Value> {
     };
     let tokens = before.iter().chain(after);
     let tokens: serde_json::Map<String, Value> =
-        tokens.map(|id| (text(id), json!({ "id": text(id), "ids": [id], "tokens": [text(id)] }))).collect();
+        tokens.map(|id| (name(id), json!({ "id": name(id), "ids": [id], "tokens": [text(id)] }))).collect();
     let pair = [framed("A", 0), framed("B", 1)].concat();
     Some(
         json!({ "type": "TemplateProcessing", "single": framed("A", 0), "pair": pair, "special_tokens": tokens }),
