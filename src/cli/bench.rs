@@ -51,7 +51,8 @@ pub(super) fn bench(args: &BenchArgs, session: &Session<'_>) -> Result<Done, Fai
 
 fn measure(args: &BenchArgs, input: &Input, threads: usize, observer: &dyn Observer) -> Result<Measured> {
     let start = Instant::now();
-    let documents: Vec<Batch> = input.documents().collect::<Result<_>>()?;
+    let documents = input.documents().map(|batch| observer.checkpoint().and(batch));
+    let documents: Vec<Batch> = documents.collect::<Result<_>>()?;
     let read_s = start.elapsed().as_secs_f64();
     let text_bytes: u64 = documents.iter().map(Batch::text_bytes).sum();
 
@@ -62,7 +63,7 @@ fn measure(args: &BenchArgs, input: &Input, threads: usize, observer: &dyn Obser
 
     let count = documents.iter().map(|batch| amount(batch.len())).sum();
     let (start, used) = (Instant::now(), processor_time());
-    let encoded = encode(documents, &encoder, input)?;
+    let encoded = encode(documents, &encoder, input, observer)?;
     let (encode_s, encode_cpu_s) = (start.elapsed().as_secs_f64(), used.and_then(time_since));
     Ok(Measured {
         documents: count,
@@ -79,12 +80,26 @@ fn measure(args: &BenchArgs, input: &Input, threads: usize, observer: &dyn Obser
     })
 }
 
-/// Encodes and keeps the ids. Nobody is told how far it is, which would be measured too.
-fn encode(documents: Vec<Batch>, encoder: &Encoder, input: &Input) -> Result<Vec<TokenBatch>> {
+/// Says when to stop. Nobody is told how far the work is, which would be measured too.
+struct Quiet<'a>(&'a dyn Observer);
+
+impl Observer for Quiet<'_> {
+    fn stopping(&self) -> bool {
+        self.0.stopping()
+    }
+}
+
+/// Encodes and keeps the ids.
+fn encode(
+    documents: Vec<Batch>,
+    encoder: &Encoder,
+    input: &Input,
+    observer: &dyn Observer,
+) -> Result<Vec<TokenBatch>> {
     let mut encoded = Vec::new();
     let documents = Box::new(documents.into_iter().map(Ok));
     let name = |source, unit| input.name(source, unit);
-    encode_batches(documents, encoder, name, &tokenmill::observer::Silent, |batch| {
+    encode_batches(documents, encoder, name, &Quiet(observer), |batch| {
         encoded.push(batch);
         Ok(())
     })?;

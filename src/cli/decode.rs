@@ -48,8 +48,8 @@ fn verify(
     let plan = session.plan(flags::original(args, input))?;
     let input = Input::open(&plan, progress)?;
     let encoder = rows.encoder()?;
-    let mut original =
-        Original::of(&input, encoder.as_ref().map(|encoder| (encoder.worker(), &rows.vocabulary)));
+    let remaking = encoder.as_ref().map(|encoder| (encoder.worker(), &rows.vocabulary));
+    let mut original = Original::of(&input, rows.tell_nulls()?, remaking);
     let (mut count, mut text_bytes) = (0_u64, 0);
     rows.each(progress, &mut |text| {
         count += 1;
@@ -103,6 +103,12 @@ impl Rows<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether null rows can be told from empty ones in each of the files.
+    fn tell_nulls(&self) -> Result<bool> {
+        let mut readers = self.files.iter().map(|file| TokenReader::open(Path::new(file)));
+        readers.try_fold(true, |all, reader| Ok(all && reader?.tells_nulls()))
     }
 
     /// Hands the text of each row to `take`; `None` is a null row. The tokens that the files declare to
@@ -170,13 +176,19 @@ struct Original<'a> {
     documents: Documents<'static>,
     batch: Option<Batch>,
     row: usize,
+    /// Whether the rows tell null documents from empty ones.
+    tells_nulls: bool,
     /// What makes of a document what its tokens decode to, if that is something else.
     remaking: Option<(Worker<'a>, &'a Vocabulary)>,
 }
 
 impl<'a> Original<'a> {
-    fn of(input: &'a Input, remaking: Option<(Worker<'a>, &'a Vocabulary)>) -> Original<'a> {
-        Original { input, documents: input.documents(), batch: None, row: 0, remaking }
+    fn of(
+        input: &'a Input,
+        tells_nulls: bool,
+        remaking: Option<(Worker<'a>, &'a Vocabulary)>,
+    ) -> Original<'a> {
+        Original { input, documents: input.documents(), batch: None, row: 0, tells_nulls, remaking }
     }
 
     /// Goes to the next document, and says whether there is one.
@@ -198,6 +210,7 @@ impl<'a> Original<'a> {
         }
         let Some(batch) = &self.batch else { return Ok(()) };
         let document = batch.iter().nth(self.row).flatten();
+        let document = document.or((!self.tells_nulls).then_some(&[]));
         let mut remade = Vec::new();
         let document = match (&mut self.remaking, document) {
             (Some((worker, vocabulary)), Some(document)) => {

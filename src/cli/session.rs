@@ -73,7 +73,8 @@ impl<'a> Session<'a> {
         if skipped == 0 {
             return Done::Whole;
         }
-        self.say(&format!("{skipped} rows or files were left out"));
+        let were = if skipped == 1 { "row or file was" } else { "rows or files were" };
+        self.say(&format!("{skipped} {were} left out"));
         Done::Skipped
     }
 

@@ -35,7 +35,7 @@ pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()
         keys.special_tokens_at = first.then(|| Given::flag(SpecialTokensAt::Start));
     }
     let asked = keys.merges.as_ref().map(|merges| merges.value);
-    let sizes = keys.vocab_size.as_ref().and_then(|sizes| sizes.value.iter().map(|size| size.value).max());
+    let sizes = keys.vocab_size.as_ref().and_then(|sizes| sizes.value.iter().map(|size| size.value).min());
     let tokens = merges + amount(256 + vocabulary.specials().count());
     for (key, asked, held, what) in
         [("merges", asked, merges, "merges"), ("vocab_size", sizes, tokens, "tokens")]

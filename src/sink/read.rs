@@ -109,6 +109,11 @@ impl TokenReader {
         self.declaration.as_ref()
     }
 
+    /// Whether null rows can be told from empty ones in the first file; all files of a folder are of one format.
+    pub fn tells_nulls(&self) -> bool {
+        matches!(self.open, Some(Opened::Parquet(_)))
+    }
+
     fn advance(&mut self) -> Result<Option<TokenBatch>> {
         loop {
             if let Some(file) = &mut self.open

@@ -145,28 +145,61 @@ fn walk(folder: &Path, format: Option<Format>, files: &mut Vec<PathBuf>) -> Resu
 }
 
 fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
-    let options = glob::MatchOptions {
-        case_sensitive: true,
-        require_literal_separator: true,
-        require_literal_leading_dot: true,
-    };
-    let paths = glob::glob_with(pattern, options)
-        .map_err(|cause| Fault::Pattern { pattern: pattern.to_owned(), cause }.usage())?;
+    let wrong = |cause| Fault::Pattern { pattern: pattern.to_owned(), cause }.usage();
+    // As a whole first: a class does not end with a part of the path.
+    glob::Pattern::new(pattern).map_err(wrong)?;
+    let parts = pattern.split('/').filter(|part| !part.is_empty());
+    let parts: Vec<glob::Pattern> = parts.map(glob::Pattern::new).collect::<Result<_, _>>().map_err(wrong)?;
     let mut files = Vec::new();
-    for path in paths {
-        let path = path.map_err(|unreadable| {
-            let path = unreadable.path().to_path_buf();
-            Error::io("read", path, unreadable.into())
-        })?;
-        if may_be_file(&path) {
-            files.push(path);
-        }
-    }
+    expand(Path::new(if pattern.starts_with('/') { "/" } else { "" }), &parts, &mut files)?;
     if files.is_empty() {
         return Err(Fault::NoMatch { pattern: pattern.to_owned() }.failed());
     }
     sort(&mut files);
+    files.dedup();
     Ok(files)
+}
+
+/// Adds the files that match, below a folder. A name that is not UTF-8 is compared as it is shown.
+fn expand(below: &Path, parts: &[glob::Pattern], files: &mut Vec<PathBuf>) -> Result<()> {
+    const OPTIONS: glob::MatchOptions = glob::MatchOptions {
+        case_sensitive: true,
+        require_literal_separator: true,
+        require_literal_leading_dot: true,
+    };
+    let Some((part, rest)) = parts.split_first() else {
+        if may_be_file(below) {
+            files.push(below.to_path_buf());
+        }
+        return Ok(());
+    };
+    if !part.as_str().contains(['*', '?', '[']) {
+        let path = below.join(part.as_str());
+        return if fs::symlink_metadata(&path).is_ok() { expand(&path, rest, files) } else { Ok(()) };
+    }
+    let folder = if below.as_os_str().is_empty() { Path::new(".") } else { below };
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    let any_folders = part.as_str() == "**";
+    if any_folders && !rest.is_empty() {
+        expand(below, rest, files)?;
+    }
+    let io = |cause| Error::io("read", folder, cause);
+    for entry in fs::read_dir(folder).map_err(io)? {
+        let entry = entry.map_err(io)?;
+        if !part.matches_with(&entry.file_name().to_string_lossy(), OPTIONS) {
+            continue;
+        }
+        let path = below.join(entry.file_name());
+        // A link to a folder could lead back up.
+        if any_folders && entry.file_type().map_err(io)?.is_dir() {
+            expand(&path, parts, files)?;
+        } else if !any_folders || rest.is_empty() {
+            expand(&path, rest, files)?;
+        }
+    }
+    Ok(())
 }
 
 /// What cannot be told, as of a link that leads nowhere, counts: opening it says what is wrong, while left out

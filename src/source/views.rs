@@ -34,19 +34,22 @@ impl Chosen {
     /// # Errors
     /// A column is missing, or the text's holds no text.
     pub(super) fn find(file: &str, fields: &Fields, spec: &SourceSpec) -> Result<Chosen> {
-        let missing = |column: &str| {
+        let missing = |column: &str, help: &'static str| {
             let columns = fields.iter().map(|field| field.name().clone()).collect();
             let fault = Fault::NoColumn { file: file.to_owned(), column: column.to_owned(), columns };
-            fault.usage().with_help("name the column that holds the text, for instance `column = \"line\"`")
+            fault.usage().with_help(help)
         };
         let column = spec.text_column();
-        let (text, found) = descend(fields, column).ok_or_else(|| missing(column))?;
+        let no_text =
+            || missing(column, "name the column that holds the text, for instance `column = \"line\"`");
+        let (text, found) = descend(fields, column).ok_or_else(no_text)?;
         if !is_text(found) {
             let found = found.to_string();
             let fault = Fault::NotText { file: file.to_owned(), column: column.to_owned(), found };
             return Err(fault.usage().with_help("the text must be a string or binary column"));
         }
-        let named = |name: &String| fields.find(name).map(|(at, _)| at).ok_or_else(|| missing(name));
+        let not_passed = |name: &str| missing(name, "name columns of the input, or leave `columns` out");
+        let named = |name: &String| fields.find(name).map(|(at, _)| at).ok_or_else(|| not_passed(name));
         let pass = spec.columns.iter().map(named).collect::<Result<_>>()?;
         Ok(Chosen { text, pass })
     }

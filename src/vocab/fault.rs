@@ -169,8 +169,9 @@ impl Fault {
     fn help(&self) -> Option<&'static str> {
         Some(match self {
             Fault::NoSplit => {
-                "name the split pattern it was made for, for example gpt4 or none; cl100k_base.tiktoken and \
-                 OpenAI's other files are known by their names"
+                "name the split pattern it was made for, for example gpt4 or none, where there is `--split`; \
+                 elsewhere give what `convert --split gpt4 --to hf` makes of it. cl100k_base.tiktoken and OpenAI's \
+                 other files are known by their names"
             }
             Fault::OtherSplit => "leave out the split pattern: the file says it",
             Fault::UnknownFormat => {

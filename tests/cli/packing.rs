@@ -48,3 +48,19 @@ fn what_cannot_be_packed_is_named() {
     refused(&["--pack", "concat", "--length", "8", "--output-format", "bin"], &["--pack", "Parquet"]);
     refused(&["--pack", "concat", "--length", "8", "--columns", "id"], &["--columns", "packed rows"]);
 }
+
+#[test]
+fn null_documents_are_empty_ones_where_files_cannot_tell_them() {
+    let folder = trained();
+    write_parquet(&folder, "nulls.parquet", &[Some("the cat"), None, Some(""), Some("the mat")]);
+    for (format, differs) in [("parquet", true), ("bin", false), ("megatron", false)] {
+        let encode = ["encode", "nulls.parquet", "-t", "tokenizer", "-o", format, "--output-format", format];
+        assert_eq!(run(&folder, &encode).0, Some(0));
+        let compare = ["decode", format, "-t", "tokenizer", "--verify", "nulls.parquet"];
+        let (code, _, said) = run(&folder, &compare);
+        assert!(code == Some(0) && said.contains("4 documents"), "{format}: {said}");
+        write_parquet(&folder, "empty.parquet", &[Some("the cat"), Some(""), None, Some("the mat")]);
+        let compare = ["decode", format, "-t", "tokenizer", "--verify", "empty.parquet"];
+        assert_eq!(run(&folder, &compare).0, Some(if differs { 4 } else { 0 }), "{format}");
+    }
+}

@@ -263,6 +263,39 @@ fn folders_and_patterns_list_in_byte_order() {
     assert_eq!(all, texts(["a.txt", "a/Z.txt", "a/notes.md", "a/z.txt", "b.txt"]));
     assert_eq!(names(&root.join("**/[zb]*"), None), texts(["a/z.txt", "b.txt"]));
     assert_eq!(names(&root.join("a/notes.md"), None), texts(["a/notes.md"]));
+    for (pattern, found) in [
+        ("*", vec!["a.txt", "b.txt"]),
+        ("**", vec!["a.txt", "a/Z.txt", "a/notes.md", "a/z.txt", "b.txt"]),
+        ("**/**/*.md", vec!["a/notes.md"]),
+        ("?/*.txt", vec!["a/Z.txt", "a/z.txt"]),
+        ("a/../[!b].txt", vec!["a.txt"]),
+        (".[hg]*", vec![".hidden.txt"]),
+        ("none/*/x*", vec![]),
+        ("b.txt/*", vec![]),
+    ] {
+        let found_all = read(&spec(&root.join(pattern)), ReadConfig::default());
+        assert_eq!(found_all.unwrap_or_default(), texts(found), "{pattern}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn names_that_are_not_utf8_are_no_trouble() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let folder = folder();
+    written(folder.path(), "a.txt", "a");
+    for (name, text) in [(&b"b\xE9.txt"[..], "b"), (b"c\xE9.bak", "c"), (b"d\xE9/e.txt", "e")] {
+        let path = folder.path().join(OsStr::from_bytes(name));
+        std::fs::create_dir_all(path.parent().expect("a folder")).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    for (pattern, found) in
+        [("*.txt", vec!["a", "b"]), ("**/*.txt", vec!["a", "b", "e"]), ("", vec!["a", "b", "e"])]
+    {
+        assert_eq!(read(&spec(&folder.path().join(pattern)), SMALL).unwrap(), texts(found), "{pattern}");
+    }
 }
 
 #[cfg(unix)]
