@@ -74,8 +74,8 @@ impl Write for Pending {
 ///
 /// `write` fills a file with a temporary name in the folder of `path`; that is synced, renamed to
 /// `path`, and the folder is synced; then what `write` gave is given. A file that was there before is replaced
-/// in one step, where a link leads to it too; a link that leads nowhere is itself replaced. If `write` fails nothing is left behind; after a crash at most
-/// a file whose name begins with `.tmp-` is.
+/// in one step, where a link leads to it too; a link that leads nowhere is itself replaced. If `write` fails nothing
+/// is left behind; after a crash at most a file whose name begins with `.tmp-` is.
 ///
 /// # Errors
 /// Those of `write`, and any failure to create, sync or rename, with `path`.

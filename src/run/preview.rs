@@ -62,7 +62,8 @@ pub enum Held {
 }
 
 /// Says what a run would do, without doing it. Reads the tokenizer, and names and footers, also of files on
-/// the hub; the input itself only where the output folder holds a result or a part of one, and nothing less identifies the input.
+/// the hub; the input itself only where the output folder holds a result or a part of one, and nothing less identifies
+/// the input.
 ///
 /// # Errors
 /// A source cannot be opened, the tokenizer is missing or damaged, or the manifest is.
@@ -130,10 +131,10 @@ fn training_memory(plan: &Plan, text_bytes: Option<u64>, sources: &[SourcePrevie
 
 fn held(plan: &Plan, inputs: &Inputs, tokenizer: Option<&Vocabulary>) -> Result<Held> {
     let manifest = Manifest::read(&plan.output)?;
-    if manifest.is_none() && !sink::holds_data(&plan.output)? {
+    if manifest.is_none() && (inputs.read_once() || !sink::holds_data(&plan.output)?) {
         return Ok(Held::Nothing);
     }
-    if manifest.is_some() && inputs.read_once() {
+    if inputs.read_once() {
         return Ok(Held::Other("the input"));
     }
     let state = State::of(plan, inputs, tokenizer)?;

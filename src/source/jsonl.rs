@@ -6,7 +6,7 @@ use arrow_array::BinaryViewArray;
 use arrow_array::builder::make_view;
 use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
 use memchr::{memchr_iter, memrchr};
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::fault::Fault;
 use super::files::Reading;
@@ -241,20 +241,18 @@ impl<'de> Visitor<'de> for FieldOf<'_> {
         let at = self.into.len();
         let mut found = false;
         while let Some(key) = map.next_key_seed(Key { of: self.column })? {
-            if key != Place::Elsewhere {
-                // The last of several fields of one name counts, as for most readers of JSON.
-                self.into.truncate(at);
-            }
-            match key {
+            let before = self.into.len();
+            let now = match key {
                 Place::Here => {
-                    found = map.next_value_seed(TextOrNull { column: self.column, into: self.into })?;
+                    Some(map.next_value_seed(TextOrNull { column: self.column, into: self.into })?)
                 }
-                Place::Inside(column) => {
-                    found = map.next_value_seed(Inside(FieldOf { column, into: self.into }))?;
-                }
-                Place::Elsewhere => {
-                    map.next_value::<IgnoredAny>()?;
-                }
+                Place::Inside(column) => map.next_value_seed(Inside(FieldOf { column, into: self.into }))?,
+                Place::Elsewhere => map.next_value::<IgnoredAny>().map(|_| None)?,
+            };
+            if let Some(now) = now {
+                // The last of several fields of one name counts, as for most readers of JSON.
+                self.into.drain(at..before);
+                found = now;
             }
         }
         Ok(found)
@@ -262,7 +260,6 @@ impl<'de> Visitor<'de> for FieldOf<'_> {
 }
 
 /// Where a column is, seen from a field.
-#[derive(PartialEq)]
 enum Place<'a> {
     Here,
     /// In the object that the field is, under this name.
@@ -299,30 +296,55 @@ impl<'a> Visitor<'_> for Key<'a> {
     }
 }
 
-/// An object in another, or null.
+/// A value that may be an object with a field; what is none has it as little as an object without it.
 struct Inside<'a>(FieldOf<'a>);
 
 impl<'de> DeserializeSeed<'de> for Inside<'_> {
-    type Value = bool;
+    type Value = Option<bool>;
 
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<bool, D::Error> {
-        from.deserialize_option(self)
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Option<bool>, D::Error> {
+        from.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for Inside<'_> {
-    type Value = bool;
+    type Value = Option<bool>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON object or null")
+        f.write_str("a JSON value")
     }
 
-    fn visit_none<E>(self) -> std::result::Result<bool, E> {
-        Ok(false)
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> std::result::Result<Option<bool>, A::Error> {
+        self.0.visit_map(map).map(Some)
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, from: D) -> std::result::Result<bool, D::Error> {
-        self.0.deserialize(from)
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Option<bool>, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+
+    fn visit_unit<E>(self) -> std::result::Result<Option<bool>, E> {
+        Ok(None)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> std::result::Result<Option<bool>, E> {
+        Ok(None)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> std::result::Result<Option<bool>, E> {
+        Ok(None)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> std::result::Result<Option<bool>, E> {
+        Ok(None)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> std::result::Result<Option<bool>, E> {
+        Ok(None)
+    }
+
+    fn visit_str<E>(self, _: &str) -> std::result::Result<Option<bool>, E> {
+        Ok(None)
     }
 }
 
