@@ -97,16 +97,21 @@ fn destination(path: PathBuf) -> Result<PathBuf> {
     }
 }
 
-/// Checks that what stands at `path`, if anything does, may be replaced: it is empty, or of the kind that will be
-/// written there. A mistyped path shall not cost a corpus.
+/// Checks that a file can be made at `path`, and that what stands there, if anything does, may be replaced: it is empty,
+/// or of the kind that will be written there. A mistyped path shall cost neither a corpus nor the time to read one.
 ///
 /// # Errors
-/// It is something else ([`ErrorKind::Usage`]).
+/// It is something else ([`ErrorKind::Usage`]); it is a folder, or its folder is not there.
 pub fn check_replaced(path: &Path, kind: &'static str, is_of_kind: impl FnOnce(&Path) -> bool) -> Result<()> {
     match std::fs::metadata(path) {
         Ok(there) if there.is_file() && there.len() > 0 && !is_of_kind(path) => {
             let fault = NotReplaced { path: path.to_path_buf(), kind };
             Err(Error::new(ErrorKind::Usage, fault).with_help("name another file, or remove this one first"))
+        }
+        Ok(there) if there.is_dir() => Err(Error::io("write", path, io::ErrorKind::IsADirectory.into())),
+        Err(_) if path.file_name().is_none() || !folder_of(path).is_dir() => {
+            let missing = Error::io("write", path, io::ErrorKind::NotFound.into());
+            Err(missing.with_help("make its folder first, or name another file"))
         }
         _ => Ok(()),
     }

@@ -28,7 +28,7 @@ mod shell;
 use std::io::{Write, stderr};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 use args::{Cli, Command};
 use failure::Failure;
@@ -39,7 +39,10 @@ use surroundings::Style;
 /// Runs the program and gives the code with which it ends.
 pub(crate) fn main() -> ExitCode {
     allocator::keep_freed();
-    let cli = match Cli::try_parse() {
+    // So that `--seed -1` is a wrong seed and not an unknown flag.
+    let command = Cli::command().mut_subcommands(|command| command.allow_negative_numbers(true));
+    let parsed = command.try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(refusal) => {
             // Where nobody reads it, the code still tells.

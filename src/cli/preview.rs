@@ -90,7 +90,10 @@ fn write_training(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::R
     let Some(train) = &plan.train else { return Ok(()) };
     let memory = preview.training_memory.map_or_else(
         || "memory grows with the distinct pieces".to_owned(),
-        |bytes| format!("about {bytes} of memory at most"),
+        |bytes| {
+            let more = if bytes > plan.memory { ", more than the limit" } else { "" };
+            format!("about {bytes} of memory at most{more}")
+        },
     );
     writeln!(
         out,

@@ -83,3 +83,26 @@ fn where_nothing_is_encoded_that_is_told() {
     let said = encode("a.jsonl", &[]);
     assert!(!said.contains("null") && !said.contains("no documents"), "{said}");
 }
+
+#[test]
+fn what_cannot_be_written_is_told_before_anything_is_read() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    for (output, said) in
+        [("no/such/c.parquet", "make its folder first"), (".", "directory"), ("", "cannot write")]
+    {
+        let count = ["count", "a.txt", "-o", output];
+        let (code, message) = ended(&folder, &count);
+        assert!(code == Some(1) && message.contains(said), "{output}: {message}");
+        assert!(!message.contains("MB/s"), "counted before: {message}");
+    }
+}
+
+#[test]
+fn numbers_below_zero_are_wrong_values_of_the_flag_they_follow() {
+    let folder = folder();
+    for flag in ["--vocab-size", "--seed", "--threads"] {
+        refuses(&folder, &["train", "a.txt", "-o", "out", flag, "-1"], 2, &[flag, "'-1'"]);
+    }
+    refuses(&folder, &["encode", "a.txt", "-t", "t", "-o", "out", "--split-name", "all"], 2, &["\"all\""]);
+}

@@ -161,7 +161,8 @@ impl Check<'_> {
         let Some(given) = &output.split_name else { return DEFAULT_SPLIT_NAME.to_owned() };
         let word =
             |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        if !given.value.split('.').all(word) {
+        // `datasets` means all splits by "all".
+        if !given.value.split('.').all(word) || given.value == "all" {
             let problem = format!("cannot be {:?}", given.value);
             self.wrong(
                 "split_name",
