@@ -96,32 +96,23 @@ fn a_second_run_does_nothing_and_damage_is_repaired() {
 }
 
 #[test]
-fn another_job_is_replaced_only_when_asked() {
-    let folder = tempfile::tempdir().unwrap();
-    run(SPLIT, folder.path(), 2, 1 << 20, false).unwrap();
-    let before = files(folder.path());
-    let other = SPLIT.replace("900", "800");
-    let refused = run(&other, folder.path(), 2, 1 << 20, false).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Usage);
-    assert!(refused.to_string().contains("the recipe changed"), "{refused}");
-    assert_eq!(before, files(folder.path()));
-    assert!(run(&other, folder.path(), 2, 1 << 20, true).unwrap().report.is_some());
-    assert_ne!(before, files(folder.path()));
-}
-
-#[test]
-fn what_another_job_has_begun_is_replaced_only_when_asked() {
-    let folder = tempfile::tempdir().unwrap();
-    run(SPLIT, folder.path(), 2, 1 << 20, false).unwrap();
-    std::fs::remove_file(folder.path().join("manifest.json")).unwrap();
-    let before = files(folder.path());
-    let other = SPLIT.replace("900", "800");
-    let refused = run(&other, folder.path(), 2, 1 << 20, false).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Usage);
-    assert!(refused.to_string().contains("has begun: the recipe changed"), "{refused}");
-    assert_eq!(before, files(folder.path()));
-    assert!(run(&other, folder.path(), 2, 1 << 20, true).unwrap().report.is_some());
-    assert_ne!(before, files(folder.path()));
+fn what_another_job_made_or_began_is_replaced_only_when_asked() {
+    for (finished, says) in [(true, "result of another run"), (false, "has begun")] {
+        let folder = tempfile::tempdir().unwrap();
+        run(SPLIT, folder.path(), 2, 1 << 20, false).unwrap();
+        if !finished {
+            std::fs::remove_file(folder.path().join("manifest.json")).unwrap();
+        }
+        let before = files(folder.path());
+        let other = SPLIT.replace("900", "800");
+        let refused = run(&other, folder.path(), 2, 1 << 20, false).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Usage);
+        let told = refused.to_string();
+        assert!(told.contains(says) && told.contains("the recipe changed"), "{told}");
+        assert_eq!(before, files(folder.path()));
+        assert!(run(&other, folder.path(), 2, 1 << 20, true).unwrap().report.is_some());
+        assert_ne!(before, files(folder.path()));
+    }
 }
 
 #[test]

@@ -44,12 +44,12 @@ fn verify(
     session: &Session<'_>,
     progress: &Progress,
 ) -> Result<Done, Failure> {
-    rows.are_documents()?;
+    let tells_nulls = rows.are_documents()?;
     let plan = session.plan(flags::original(args, input))?;
     let input = Input::open(&plan, progress)?;
     let encoder = rows.encoder()?;
     let remaking = encoder.as_ref().map(|encoder| (encoder.worker(), &rows.vocabulary));
-    let mut original = Original::of(&input, rows.tell_nulls()?, remaking);
+    let mut original = Original::of(&input, tells_nulls, remaking);
     let (mut count, mut text_bytes) = (0_u64, 0);
     rows.each(progress, &mut |text| {
         count += 1;
@@ -92,23 +92,20 @@ impl Rows<'_> {
         Encoder::new(&self.vocabulary, EncodeConfig { special, ..EncodeConfig::default() }).map(Some)
     }
 
-    /// Fails where rows are packed: which documents they were cannot be told from them.
-    fn are_documents(&self) -> Result<()> {
+    /// Fails where rows are packed: which documents they were cannot be told from them. Says whether null documents can be
+    /// told from empty ones in all files.
+    fn are_documents(&self) -> Result<bool> {
+        let mut tells_nulls = true;
         for file in self.files {
             let reader = TokenReader::open(Path::new(file))?;
+            tells_nulls &= reader.tells_nulls();
             if reader.declaration().is_some_and(|declaration| declaration.pack.is_some()) {
                 return Err(Error::new(ErrorKind::Usage, Fault::Packed { file: file.clone() }).with_help(
                     "encode without packing to compare; `verify` compares packed files with their manifest",
                 ));
             }
         }
-        Ok(())
-    }
-
-    /// Whether null rows can be told from empty ones in each of the files.
-    fn tell_nulls(&self) -> Result<bool> {
-        let mut readers = self.files.iter().map(|file| TokenReader::open(Path::new(file)));
-        readers.try_fold(true, |all, reader| Ok(all && reader?.tells_nulls()))
+        Ok(tells_nulls)
     }
 
     /// Hands the text of each row to `take`; `None` is a null row. The tokens that the files declare to

@@ -20,9 +20,9 @@ use crate::units::amount;
 /// Whether the counts of each source can be kept for themselves, so that another mixture of the same sources needs
 /// no reading. They can where text is split, no sample is drawn from all sources together, and each source can be
 /// read again.
-pub(super) fn is_kept(plan: &Plan, train: &TrainPlan, inputs: &Inputs) -> Result<bool> {
+pub(super) fn is_kept(plan: &Plan, train: &TrainPlan, inputs: &Inputs) -> bool {
     let split = train.split != SplitPattern::None;
-    Ok(plan.sources.len() > 1 && split && plan.sample.is_everything() && !inputs.read_once())
+    plan.sources.len() > 1 && split && plan.sample.is_everything() && !inputs.read_once()
 }
 
 /// Counts the pieces of each source that was not counted by an earlier run into the same folder, and sums the

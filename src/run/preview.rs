@@ -131,11 +131,11 @@ fn training_memory(plan: &Plan, text_bytes: Option<u64>, sources: &[SourcePrevie
 
 fn held(plan: &Plan, inputs: &Inputs, tokenizer: Option<&Vocabulary>) -> Result<Held> {
     let manifest = Manifest::read(&plan.output)?;
-    if manifest.is_none() && (inputs.read_once() || !sink::holds_data(&plan.output)?) {
-        return Ok(Held::Nothing);
-    }
     if inputs.read_once() {
-        return Ok(Held::Other("the input"));
+        return Ok(manifest.map_or(Held::Nothing, |_| Held::Other("the input")));
+    }
+    if manifest.is_none() && !sink::holds_data(&plan.output)? {
+        return Ok(Held::Nothing);
     }
     let state = State::of(plan, inputs, tokenizer)?;
     let changed = State::read(&plan.output).and_then(|held| state.difference(&held));

@@ -43,7 +43,7 @@ pub(super) fn train(
     let Counted { pieces, facts } = costs.stage("count", || {
         let counted = match kept {
             _ if !plan.counts.is_empty() => counted::read(plan, train, observer)?,
-            Some(folder) if mixture::is_kept(plan, train, inputs)? => {
+            Some(folder) if mixture::is_kept(plan, train, inputs) => {
                 mixture::count(plan, train, inputs, folder, observer)?
             }
             _ => count(plan, train, inputs, observer)?,

@@ -53,7 +53,7 @@ enum Opened {
 
 impl Opened {
     fn open(number: usize, path: PathBuf) -> Result<Opened> {
-        if path.extension() == Some(OsStr::new("bin")) {
+        if is_flat(&path) {
             return Ok(Opened::Flat(FlatFileReader::open(number, path)?));
         }
         Ok(Opened::Parquet(Box::new(OpenFile::open(number, path)?)))
@@ -73,6 +73,11 @@ impl Opened {
             Opened::Flat(_) => Ok(of_all.cloned()),
         }
     }
+}
+
+/// Whether a file has nothing but ids.
+fn is_flat(path: &Path) -> bool {
+    path.extension() == Some(OsStr::new("bin"))
 }
 
 struct OpenFile {
@@ -109,9 +114,9 @@ impl TokenReader {
         self.declaration.as_ref()
     }
 
-    /// Whether null rows can be told from empty ones in the first file; all files of a folder are of one format.
+    /// Whether null rows can be told from empty ones in all files.
     pub fn tells_nulls(&self) -> bool {
-        matches!(self.open, Some(Opened::Parquet(_)))
+        !self.paths.iter().any(|path| is_flat(path))
     }
 
     fn advance(&mut self) -> Result<Option<TokenBatch>> {

@@ -80,8 +80,7 @@ fn walk<'a>(text: &'a str, mut take: impl FnMut(Part<'a>) -> Result<()>) -> Resu
             if let Some(folded) = FOLDED.iter().find(|folded| literal.ends_with(&**folded)) {
                 take(Part::Different(folded))?;
             }
-            if !first.is_alphanumeric() && !first.is_ascii_punctuation() || "()[]{}|?*+.^$\\".contains(first)
-            {
+            if "()[]{}|?*+.^$\\".contains(first) {
                 literal.clear();
             }
         }

@@ -93,6 +93,7 @@ fn what_oniguruma_understands_otherwise_is_not_passed_on() {
         r"(?i)[ß]|.",
         r"(?i:oﬃce)|.",
         r"(?i:off)|.",
+        "(?i:\u{3B9}\u{308}\u{301})|.",
         r"(?P<n>a)|.",
         r"(?u:a)|.",
         Named::Cl100k.regex(),
