@@ -248,6 +248,9 @@ fn write_files(
     }
     for &format in formats {
         vocab::write(vocabulary, format, folder, options)?;
+        if let Some(caution) = vocab::caution(vocabulary, format) {
+            observer.noted(&caution);
+        }
     }
     record.settings[FORMATS] = json!(held);
     record.write(folder).map(drop)

@@ -29,10 +29,8 @@ pub(super) enum Fault {
         u32::MAX
     )]
     TooLong { bytes: usize },
-    #[error(
-        "the pattern {pattern:?} leaves out text at byte {at}, which Hugging Face's tokenizers would drop"
-    )]
-    Gap { pattern: String, at: usize },
+    #[error("the pattern {pattern:?} leaves out {text:?}, which Hugging Face's tokenizers would drop")]
+    Gap { pattern: String, text: String },
     #[error("special token number {number} is empty")]
     EmptySpecial { number: usize },
     #[error("the special tokens are too many or too long to search for")]

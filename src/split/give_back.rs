@@ -50,7 +50,7 @@ impl GiveBack {
                 continue;
             }
             if found.start() > done {
-                self.unmatched(done)?;
+                self.unmatched(&text[done..found.start()])?;
                 take(found.start());
             }
             done = self.end(text, found.start(), found.end()).map_err(failed(at))?;
@@ -58,14 +58,14 @@ impl GiveBack {
             at = done;
         }
         if done < text.len() {
-            self.unmatched(done)?;
+            self.unmatched(&text[done..])?;
             take(text.len());
         }
         Ok(())
     }
 
-    fn unmatched(&self, at: usize) -> Result<()> {
-        if self.covers { Err(gap(&self.regex, at)) } else { Ok(()) }
+    fn unmatched(&self, text: &str) -> Result<()> {
+        if self.covers { Err(gap(&self.regex, text)) } else { Ok(()) }
     }
 
     /// Where a match ends when white space has given back its last character.

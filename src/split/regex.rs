@@ -74,7 +74,7 @@ fn cut(regexes: &[Regex], covers: bool, text: &str, base: usize, take: &mut dyn 
             return Ok(());
         }
         if covers && !matched {
-            return Err(gap(regex, base + start));
+            return Err(gap(regex, &text[start..end]));
         }
         cut(others, covers, &text[start..end], base + start, take)
     };
@@ -103,9 +103,10 @@ pub(super) fn backtracking(regex: &Regex, at: usize, cause: fancy_regex::Error) 
     Fault::Backtracking { pattern: regex.as_str().to_owned(), at, cause: Box::new(cause) }
 }
 
-/// The error of an expression that should match every text.
-pub(super) fn gap(regex: &Regex, at: usize) -> Error {
-    Fault::Gap { pattern: regex.as_str().to_owned(), at }.into()
+/// The error of an expression that should match every text, and did not match this.
+pub(super) fn gap(regex: &Regex, text: &str) -> Error {
+    const SHOWN: usize = 40;
+    Fault::Gap { pattern: regex.as_str().to_owned(), text: text.chars().take(SHOWN).collect() }.into()
 }
 
 /// Lets `pieces` cut the text as it reads with replacement characters, and maps the ends back.

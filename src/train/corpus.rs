@@ -5,7 +5,7 @@ use super::pairs::{NOT_KEPT, PairId};
 use super::scan::BETWEEN;
 use super::text::Text;
 use crate::count::PieceCounts;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::observer::Observer;
 use crate::pages;
 use crate::units::{Count, amount, low32, place, place64};
@@ -146,10 +146,7 @@ impl<W: Weight> Corpus<W> {
     fn with_room(tokens: usize, sequences: usize, kinds: usize) -> Result<Corpus<W>> {
         let positions = tokens + sequences + 1;
         if amount(positions) >= u64::from(u32::MAX) {
-            let fault = Fault::TooManyPositions { positions: amount(tokens) };
-            return Err(Error::new(ErrorKind::Memory, fault).with_help(
-                "train on a part of it ([sample] take, every or max_bytes), or choose a split pattern",
-            ));
+            return Err(Fault::too_many(positions));
         }
         let mut cells = pages::with_capacity(positions);
         cells.push(Cell { token: SEPARATOR, pair: NOT_KEPT });

@@ -1,10 +1,11 @@
 use crate::error::{Error, ErrorKind};
+use crate::units::amount;
 
 /// What can go wrong in training.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
     #[error(
-        "the text to train on is {positions} tokens long, more than the 2^32 that can be trained on at once"
+        "the text to train on takes {positions} places, one for each token and each end of a piece, where 2^32 can be numbered"
     )]
     TooManyPositions { positions: u64 },
     #[error("the number of tokens passes 64 bits at the sequence {piece}")]
@@ -12,6 +13,13 @@ pub(super) enum Fault {
 }
 
 impl Fault {
+    /// The text has more places than 32 bits can number.
+    pub(super) fn too_many(positions: usize) -> Error {
+        let fault = Fault::TooManyPositions { positions: amount(positions) };
+        Error::new(ErrorKind::Memory, fault)
+            .with_help("train on a part of it ([sample] take, every or max_bytes), or choose a split pattern")
+    }
+
     /// The count of tokens overflows when this sequence is added.
     pub(super) fn overflow(piece: &[u8]) -> Error {
         const SHOWN: usize = 60;

@@ -1,6 +1,6 @@
 use super::fault::Fault;
 use crate::count::PieceCounts;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::units::{Count, amount, low32, place};
 
 /// Stands before, between and after the sequences; no token has this id.
@@ -37,10 +37,7 @@ impl Text {
     pub(super) fn new(pieces: &PieceCounts) -> Result<Text> {
         let positions = pieces.bytes() + pieces.len() + 1;
         if amount(positions) >= u64::from(DEAD) {
-            let fault = Fault::TooManyPositions { positions: amount(pieces.bytes()) };
-            return Err(Error::new(ErrorKind::Memory, fault).with_help(
-                "train on a part of it ([sample] take, every or max_bytes), or choose a split pattern",
-            ));
+            return Err(Fault::too_many(positions));
         }
         let mut text = Text {
             tokens: Vec::with_capacity(positions),

@@ -183,6 +183,16 @@ pub fn write(
     Ok(paths)
 }
 
+/// What users of a format's files should know, if anything: with a custom pattern, text between matches is a piece
+/// here, and tiktoken and minbpe drop it.
+pub fn caution(vocabulary: &Vocabulary, format: Format) -> Option<String> {
+    let drops = matches!(format, Format::Tiktoken | Format::Minbpe);
+    let custom = matches!(vocabulary.split(), SplitPattern::Custom(_));
+    (drops && custom).then(|| {
+        format!("{format} drops text that the split pattern does not match, which is kept here: see that it matches everything")
+    })
+}
+
 /// Removes the files of a format from a folder, if it has any: those that [`write`] would replace.
 ///
 /// # Errors

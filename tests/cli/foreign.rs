@@ -49,3 +49,20 @@ fn a_tokenizer_that_changes_text_says_so_where_it_is_shown_and_compared() {
     let (facts, _) = run(&[&verify[..], &["--json"]].concat());
     assert!(facts.contains(r#""text_kept":false"#), "{facts}");
 }
+
+#[test]
+fn a_format_whose_programs_drop_what_the_pattern_does_not_match_is_written_with_a_word_of_it() {
+    let folder = folder();
+    write(&folder, "a.txt", "the cat, the hat\n");
+    let train = ["train", "a.txt", "-o", "words", "--vocab-size", "260", "--split-regex", "[a-z]+"];
+    tokenmill(&folder).args(train).assert().success();
+    for (format, warned) in [("tiktoken", true), ("minbpe", true), ("hf", false)] {
+        let output = tokenmill(&folder).args(["convert", "words", "--to", format, "-o", format]).output();
+        let said = String::from_utf8(output.expect("a run").stderr).expect("text");
+        assert_eq!(
+            said.contains("drops text that the split pattern does not match"),
+            warned,
+            "{format}: {said}"
+        );
+    }
+}

@@ -20,9 +20,6 @@ use words::{Line, Syllables, WORDS};
 /// Rows of a unit.
 const UNIT_ROWS: u64 = 1 << 18;
 
-/// Bytes of an average line, for estimates.
-const LINE_BYTES: u64 = 43;
-
 /// The words of a line of `demo:words`.
 const WORDS_IN_LINE: u64 = 6;
 
@@ -33,6 +30,16 @@ enum Kind {
     Verse,
     /// So many distinct words, each in its turn.
     Words { distinct: u64 },
+}
+
+impl Kind {
+    /// Bytes of an average line, for estimates.
+    const fn line_bytes(self) -> u64 {
+        match self {
+            Kind::Verse => 43,
+            Kind::Words { .. } => 86,
+        }
+    }
 }
 
 /// A generated source.
@@ -62,7 +69,7 @@ impl Demo {
         let starts = (0..lines).step_by(place64(UNIT_ROWS));
         let unit = |from: u64| {
             let to = lines.min(from + UNIT_ROWS);
-            let (rows, text_bytes) = (Some(to - from), Some((to - from) * LINE_BYTES));
+            let (rows, text_bytes) = (Some(to - from), Some((to - from) * kind.line_bytes()));
             Unit { name: spec.uri.clone(), range: Range::Rows(from, to), rows, text_bytes }
         };
         let units = starts.map(unit).collect();
@@ -71,7 +78,7 @@ impl Demo {
             kind,
             lines,
             seed,
-            batch_rows: (config.batch_bytes / LINE_BYTES).clamp(1, 1 << 16),
+            batch_rows: (config.batch_bytes / kind.line_bytes()).clamp(1, 1 << 16),
             source,
             columns: (!fields.is_empty()).then(|| Arc::new(Schema::new(fields))),
         };
@@ -90,7 +97,7 @@ impl Rows {
 
     fn batch(&self, writer: &mut Writer, unit: usize, first: u64, rows: u64) -> Result<Batch> {
         let from = unit_start(unit) + first;
-        let mut bytes = Vec::with_capacity(place64(rows * 64));
+        let mut bytes = Vec::with_capacity(place64(rows * self.kind.line_bytes() * 3 / 2));
         let mut views = Vec::with_capacity(place64(rows));
         for row in from..from + rows {
             let line = writer.line(self.kind, self.seed, row);
