@@ -124,6 +124,17 @@ struct NotReplaced {
     kind: &'static str,
 }
 
+/// Checks that files can be made in a folder, or the folder itself where it is missing, before long work for them begins.
+/// Leaves nothing behind.
+///
+/// # Errors
+/// They cannot.
+pub fn check_writable(folder: &Path) -> Result<()> {
+    let there = folder.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("."));
+    tempfile::tempfile_in(there).map_err(|cause| Error::io("create", folder, cause))?;
+    Ok(())
+}
+
 /// Takes a folder, which is made if it is not there, for this process alone, as long as the file that is given lives:
 /// what several processes write there at the same time does not mix. Waits for others; where folders cannot be
 /// locked, for none.
@@ -213,6 +224,18 @@ mod tests {
         let path = folder.path().join("missing").join("out.txt");
         let error = publish(&path, |_| Ok(())).expect_err("no such folder");
         assert!(error.to_string().contains("out.txt"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_noticed_and_one_that_can_is_not_made() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let new = folder.path().join("new/one");
+        check_writable(&new).expect("it can be made");
+        check_writable(folder.path()).expect("files can be made");
+        assert!(names(folder.path()).is_empty());
+        fs::write(folder.path().join("new"), "a file").expect("a file");
+        let error = check_writable(&new).expect_err("a file stands in the way").to_string();
+        assert!(error.contains("new/one"), "{error}");
     }
 
     #[cfg(unix)]

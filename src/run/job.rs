@@ -66,6 +66,7 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
     let settings = plan.train.as_ref().expect("a plan that trains");
     super::with_threads(plan.threads, || {
         let inputs = Inputs::open(plan, context)?;
+        files::check_writable(&settings.output)?;
         let mut costs = Costs::default();
         let trained = train(plan, settings, &inputs, None, &mut costs, context.observer)?;
         let _lock = files::lock_folder(&settings.output)?;
