@@ -11,7 +11,7 @@ pub(super) struct Carry<'a> {
     splitter: &'a dyn Splitter,
     specials: &'a SpecialFinder,
     text: Vec<u8>,
-    /// Up to here there is no cut.
+    /// Cuts before here are not looked for: there is none, or a later one does as well.
     searched: usize,
 }
 
@@ -58,15 +58,12 @@ impl<'a> Carry<'a> {
             let more = wanted.min(text.len());
             self.text.extend_from_slice(&text[joined..more]);
             (joined, wanted) = (more, wanted * 2);
-            match self.last_cut(&self.text, self.searched) {
-                None => self.searched = self.limit(self.text.len()),
-                Some(cut) if cut >= carried => {
-                    self.text.truncate(cut);
-                    return Some((self.end(), cut - carried));
-                }
-                // What was carried has a cut that could not be seen before; a later one is as good.
-                Some(_) => {}
+            // What was carried may have a cut that could not be seen before; it is of no more use.
+            if let Some(cut) = self.last_cut(&self.text, self.searched).filter(|&cut| cut >= carried) {
+                self.text.truncate(cut);
+                return Some((self.end(), cut - carried));
             }
+            self.searched = self.limit(self.text.len());
         }
         None
     }
@@ -86,7 +83,7 @@ impl<'a> Carry<'a> {
         length.saturating_sub(self.specials.longest())
     }
 
-    /// The last certain cut of a text that has none up to `searched`; never within a special token.
+    /// The last certain cut of a text from `searched` on; never within a special token.
     fn last_cut(&self, text: &[u8], searched: usize) -> Option<usize> {
         // Where the text ended then, a cut could not be seen.
         let before = |limit: usize| self.splitter.certain_cut(text, searched..=limit);
@@ -108,5 +105,53 @@ impl<'a> Carry<'a> {
             }
         }
         Some(cut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::RangeInclusive;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use super::*;
+    use crate::error::Result;
+
+    /// Cuts before spaces, and counts the places that it is asked about.
+    #[derive(Default)]
+    struct Spaces {
+        asked: AtomicUsize,
+    }
+
+    impl Splitter for Spaces {
+        fn piece_ends(&self, _text: &[u8], _ends: &mut Vec<u32>) -> Result<()> {
+            unreachable!("only cuts are asked for")
+        }
+
+        fn certain_cut(&self, text: &[u8], places: RangeInclusive<usize>) -> Option<usize> {
+            let (first, last) = places.into_inner();
+            let found = (first.max(1)..=last.min(text.len() - 1)).rev().find(|&at| text[at] == b' ');
+            self.asked.fetch_add(last.saturating_sub(found.unwrap_or(first)), Relaxed);
+            found
+        }
+    }
+
+    #[test]
+    fn each_place_is_looked_at_few_times_wherever_the_only_cut_is() {
+        const BATCH: usize = 4 << 10;
+        let specials = SpecialFinder::new(&["<|endoftext|>".to_owned()]).expect("a token");
+        for from_end in 1..=30 {
+            let splitter = Spaces::default();
+            let mut carry = Carry::new(&splitter, &specials);
+            let mut first = vec![b'a'; BATCH];
+            first[BATCH - from_end] = b' ';
+            let mut length = BATCH - carry.begin(&first);
+            for _ in 0..100 {
+                assert_eq!(carry.join(&[b'a'; BATCH]), None, "no cut in {from_end}");
+                length += BATCH;
+            }
+            assert_eq!(carry.end().len(), length);
+            let asked = splitter.asked.into_inner();
+            assert!(asked < 3 * 100 * BATCH, "{asked} places, with a space {from_end} before the first end");
+        }
     }
 }
