@@ -9,6 +9,10 @@ pub(super) enum Fault {
     NothingToTrainOn { whole: &'static str },
     #[error("training needs about {need} of memory, and the limit is {limit}")]
     TooLarge { need: ByteCount, limit: ByteCount },
+    #[error(
+        "the tokens learned have {bytes} together, for which about {need} of memory are needed, and the limit is {limit}"
+    )]
+    LongTokens { bytes: ByteCount, need: ByteCount, limit: ByteCount },
     #[error("{} was counted otherwise than the plan says", path.display())]
     OtherCounts { path: PathBuf },
     #[error("the sources differ in the columns to be passed through, or in their types")]

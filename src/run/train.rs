@@ -62,6 +62,7 @@ pub(super) fn train(
     check_memory(&pieces, train, plan.memory)?;
     let (distinct_pieces, distinct_bytes) = (amount(pieces.len()), amount(pieces.bytes()));
     let learned = costs.stage("train", || Ok((learn(pieces, train, observer)?, distinct_bytes)))?;
+    check_tokens(&learned, plan.memory)?;
     let vocabulary =
         Vocabulary::from_merges(&learned.merges, &train.specials, train.specials_at, train.split.clone())?;
     Ok(Trained { vocabulary, learned, corpus: facts, distinct_pieces })
@@ -171,6 +172,23 @@ fn check_memory(pieces: &PieceCounts, train: &TrainPlan, limit: ByteCount) -> Re
         memory_estimate(&train.config, amount(pieces.bytes()), amount(pieces.len()), weighted),
         limit,
     )
+}
+
+/// Tokens may each be longer than the one before by a byte, and then have far more bytes than the text: where pairs
+/// that occur once are merged in the order of the text, for one.
+fn check_tokens(learned: &Learned, limit: ByteCount) -> Result<()> {
+    /// Bytes of memory for each of a token, while its files are made.
+    const A_BYTE: u64 = 50;
+    /// What any tokenizer may have.
+    const USUAL: u64 = 4 << 20;
+    let bytes = learned.merges.token_bytes();
+    let need = bytes.saturating_mul(A_BYTE);
+    if bytes <= USUAL || need <= limit.0 {
+        return Ok(());
+    }
+    let fault = Fault::LongTokens { bytes: ByteCount(bytes), need: ByteCount(need), limit };
+    Err(Error::new(ErrorKind::Memory, fault)
+        .with_help("set --max-token-bytes ([train] max_token_bytes), learn fewer merges, or raise --memory"))
 }
 
 fn within_memory(need: ByteCount, limit: ByteCount) -> Result<()> {

@@ -26,7 +26,7 @@ pub fn extend_merges(
         return learn_merges(pieces, config, observer);
     }
     observer.started(Stage::Train, Some(amount(config.merges.max(base.len()))));
-    let replayed = replay(&pieces, base, config.history_every, observer)?;
+    let replayed = replay(&pieces, base, config, observer)?;
     let by_bytes = matches!(config.tie_break, TieBreak::BytesGreatest | TieBreak::BytesSmallest);
     if config.score == Score::Count && !by_bytes {
         drop(pieces);

@@ -7,7 +7,7 @@ use super::queue::{Queue, Rank};
 use super::replay::Replayed;
 use super::scan::{self, Scanned};
 use super::unique::Unique;
-use super::{HistoryPoint, Learned, Merge, Merges, Score, TieBreak, TrainConfig, scored};
+use super::{HistoryPoint, Learned, Merge, Score, TieBreak, TrainConfig, scored};
 use crate::count::PieceCounts;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
@@ -67,14 +67,16 @@ fn learn_after_scanning(
     order: ById,
     observer: &dyn Observer,
 ) -> Result<Learned> {
-    let Scanned { text, merges, history, tokens, exhausted } =
+    let Scanned { text, merges, history, tokens } =
         scan::learn_by_scanning(pieces, config, &order.byte_order, observer)?;
-    let config = if exhausted { &TrainConfig { merges: merges.len(), ..config.clone() } } else { config };
+    let Some(text) = text else {
+        observer.finished(Stage::Train);
+        return Ok(Learned::new(merges, history, tokens));
+    };
     let mut lengths = vec![1; 256];
     for merge in &merges {
         lengths.push(lengths[place(merge.left)] + lengths[place(merge.right)]);
     }
-    let text = if merges.len() < config.merges { text } else { Vec::new() };
     let corpus = Corpus::<Once>::of_tokens(text, tokens, lengths.len())?;
     Trainer { corpus, order, config: config.clone(), lengths, merges, history }.run(observer)
 }
@@ -163,18 +165,14 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
     /// Learns in rounds, each of which keeps the pairs above a threshold only: rare pairs are by far the
     /// most and are merged last, if at all, so they are looked up anew when nothing else is left.
     fn run(mut self, observer: &dyn Observer) -> Result<Learned> {
-        let least = self.config.min_frequency.get().max(1);
         for threshold in thresholds(self.corpus.tokens, &self.config) {
             self.learn_down_to(threshold, observer)?;
         }
-        if least == 1 {
+        if self.config.min_frequency <= Count::ONE {
             self.learn_unique(observer)?;
         }
-        if self.history.last().is_none_or(|last| last.merges != amount(self.merges.len())) {
-            self.record();
-        }
         observer.finished(Stage::Train);
-        Ok(Learned { merges: Merges::new(self.merges), history: self.history })
+        Ok(Learned::new(self.merges, self.history, self.corpus.tokens))
     }
 
     /// Merges until there are enough merges, or no pair occurs `threshold` times.
@@ -214,12 +212,12 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
             return Ok(());
         }
         let limit = self.config.merges - self.merges.len();
-        let (longest, every) = (self.longest(), self.config.history_every.max(1));
+        let longest = self.longest();
         let mut unique = Unique::new(&self.corpus, &byte_order, longest, &mut self.lengths);
         unique.merge(limit, observer, |left, right| {
             self.corpus.tokens -= 1;
             self.merges.push(Merge { left, right, count: Count::ONE });
-            if self.merges.len().is_multiple_of(every) {
+            if self.config.records_after(self.merges.len()) {
                 self.history
                     .push(HistoryPoint { merges: amount(self.merges.len()), tokens: self.corpus.tokens });
             }
@@ -248,7 +246,7 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
         });
         let position = apply(pair, token, &mut self.corpus, pairs, &self.lengths, keep, scratch);
         self.order.made(position, length);
-        if self.merges.len().is_multiple_of(self.config.history_every.max(1)) {
+        if self.config.records_after(self.merges.len()) {
             self.record();
         }
     }

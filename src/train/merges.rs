@@ -1,4 +1,4 @@
-use crate::units::Count;
+use crate::units::{Count, amount, place};
 
 /// One learned merge. The tokens are numbered as training numbers them: byte b is b, and merge k
 /// makes token 256 + k.
@@ -41,6 +41,15 @@ impl Merges {
         Merges(self.0[..self.0.len().min(most)].to_vec())
     }
 
+    /// How many bytes the tokens have together that they make; 2⁶⁴ - 1 if there are more.
+    pub fn token_bytes(&self) -> u64 {
+        let mut lengths = vec![1_u64; 256];
+        for merge in &self.0 {
+            lengths.push(lengths[place(merge.left)].saturating_add(lengths[place(merge.right)]));
+        }
+        lengths[256..].iter().fold(0, |sum, &length| sum.saturating_add(length))
+    }
+
     /// The merges in order.
     pub fn iter(&self) -> std::slice::Iter<'_, Merge> {
         self.0.iter()
@@ -70,6 +79,17 @@ pub struct HistoryPoint {
 pub struct Learned {
     /// The merges.
     pub merges: Merges,
-    /// Tokens in the corpus before the first merge, after every `history_every`, and at the end.
+    /// Tokens in the corpus before the first merge, where the settings want them to be told, and at the end.
     pub history: Vec<HistoryPoint>,
+}
+
+impl Learned {
+    /// With a last point of the history, at which the text has so many tokens.
+    pub(super) fn new(merges: Vec<Merge>, mut history: Vec<HistoryPoint>, tokens: u64) -> Learned {
+        let last = HistoryPoint { merges: amount(merges.len()), tokens };
+        if history.last().is_none_or(|before| before.merges != last.merges) {
+            history.push(last);
+        }
+        Learned { merges: Merges::new(merges), history }
+    }
 }

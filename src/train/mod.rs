@@ -78,6 +78,8 @@ pub struct TrainConfig {
     pub score: Score,
     /// A [`HistoryPoint`] is recorded after every so many merges (and at the start and the end).
     pub history_every: usize,
+    /// One is recorded after these numbers of merges too.
+    pub history_at: Vec<usize>,
 }
 
 /// Default of [`TrainConfig::min_frequency`]: a pair that occurs once compresses nothing.
@@ -93,7 +95,13 @@ impl TrainConfig {
             tie_break: TieBreak::default(),
             score: Score::default(),
             history_every: (merges / DEFAULT_HISTORY_POINTS).max(1),
+            history_at: Vec::new(),
         }
+    }
+
+    /// Whether a [`HistoryPoint`] is recorded after so many merges.
+    fn records_after(&self, merges: usize) -> bool {
+        merges.is_multiple_of(self.history_every.max(1)) || self.history_at.contains(&merges)
     }
 }
 

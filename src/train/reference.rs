@@ -37,7 +37,7 @@ pub fn extend_merges(pieces: &PieceCounts, base: &Merges, config: &TrainConfig) 
         for (sequence, _) in &mut sequences {
             *sequence = replace(sequence, (left, right), token);
         }
-        if merges.len() % config.history_every.max(1) == 0 {
+        if merges.len() % config.history_every.max(1) == 0 || config.history_at.contains(&merges.len()) {
             history.push(HistoryPoint { merges: amount(merges.len()), tokens: count_tokens(&sequences) });
         }
     }

@@ -1,7 +1,7 @@
 use rustc_hash::FxHashMap;
 
 use super::text::Text;
-use super::{HistoryPoint, Merge, Merges};
+use super::{HistoryPoint, Merge, Merges, TrainConfig};
 use crate::count::PieceCounts;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
@@ -13,7 +13,7 @@ pub(super) struct Replayed {
     pub(super) text: Text,
     /// The merges, with the counts that their pairs had here.
     pub(super) merges: Vec<Merge>,
-    /// Tokens before the first merge and after every `history_every`.
+    /// Tokens before the first merge and where the settings want one.
     pub(super) history: Vec<HistoryPoint>,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Replayed {
 pub(super) fn replay(
     pieces: &PieceCounts,
     base: &Merges,
-    history_every: usize,
+    config: &TrainConfig,
     observer: &dyn Observer,
 ) -> Result<Replayed> {
     let mut text = Text::new(pieces)?;
@@ -60,7 +60,7 @@ pub(super) fn replay(
             text.before(position).into_iter().for_each(|before| wait(&text, before, &numbers, &mut waiting));
             wait(&text, position, &numbers, &mut waiting);
         }
-        if merges.len().is_multiple_of(history_every.max(1)) {
+        if config.records_after(merges.len()) {
             history.push(HistoryPoint { merges: amount(merges.len()), tokens: text.total });
         }
         observer.advanced(Stage::Train, 1);

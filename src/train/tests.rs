@@ -13,7 +13,7 @@ use super::pairs::{Keep, Pairs};
 use super::{Score, TieBreak, TrainConfig, learn_merges, reference};
 use crate::count::PieceCounts;
 use crate::observer::Silent;
-use crate::units::Count;
+use crate::units::{Count, amount};
 
 const TIE_RULES: [TieBreak; 5] =
     [TieBreak::Ids, TieBreak::Hf, TieBreak::First, TieBreak::BytesGreatest, TieBreak::BytesSmallest];
@@ -53,16 +53,30 @@ fn config(
 ) -> impl Strategy<Value = TrainConfig> {
     let max_token_bytes = prop_oneof![Just(None), (1..6usize).prop_map(Some)];
     let tie_break = proptest::sample::select(TIE_RULES.as_slice());
-    (score, merges, tie_break, 0..4u64, max_token_bytes, 1..7usize).prop_map(
-        |(score, merges, tie_break, min_frequency, max_token_bytes, history_every)| TrainConfig {
-            min_frequency: Count::new(min_frequency),
-            max_token_bytes,
-            tie_break,
-            score,
-            history_every,
-            ..TrainConfig::new(merges)
+    let history = (1..7usize, vec(0..60usize, 0..3));
+    (score, merges, tie_break, 0..4u64, max_token_bytes, history).prop_map(
+        |(score, merges, tie_break, min_frequency, max_token_bytes, (history_every, history_at))| {
+            TrainConfig {
+                merges,
+                min_frequency: Count::new(min_frequency),
+                max_token_bytes,
+                tie_break,
+                score,
+                history_every,
+                history_at,
+            }
         },
     )
+}
+
+/// Hears of merges.
+#[derive(Default)]
+struct Heard(AtomicU64);
+
+impl crate::Observer for Heard {
+    fn advanced(&self, _stage: crate::Stage, merges: u64) {
+        self.0.fetch_add(merges, Ordering::Relaxed);
+    }
 }
 
 proptest! {
@@ -71,7 +85,9 @@ proptest! {
         pieces in pieces(),
         config in config(Just(Score::Count), 0..60usize),
     ) {
-        let learned = learn_merges(pieces.clone(), &config, &Silent).unwrap();
+        let heard = Heard::default();
+        let learned = learn_merges(pieces.clone(), &config, &heard).unwrap();
+        prop_assert_eq!(heard.0.into_inner(), amount(learned.merges.len()));
         prop_assert_eq!(learned, reference::learn_merges(&pieces, &config));
     }
 }

@@ -1,7 +1,7 @@
 use super::corpus::{Corpus, SEPARATOR, Weight};
 use crate::error::Result;
-use crate::observer::Observer;
-use crate::units::{low32, place};
+use crate::observer::{Observer, Stage};
+use crate::units::{amount, low32, place};
 
 /// The observer is asked whether to stop after so many merges, some milliseconds.
 const MERGES_A_CHECK: usize = 1 << 16;
@@ -136,6 +136,9 @@ impl<'a> Unique<'a> {
                 merged += 1;
                 made(left, right);
             });
+            if merged > 0 {
+                observer.advanced(Stage::Train, amount(merged));
+            }
             if (left_to_do - merged) / MERGES_A_CHECK != left_to_do / MERGES_A_CHECK {
                 observer.checkpoint()?;
             }

@@ -10,6 +10,23 @@ fn setting(folder: &TempDir, tokenizer: &str, name: &str) -> serde_json::Value {
 }
 
 #[test]
+fn tokens_too_long_for_the_memory_are_refused_before_they_are_written() {
+    let folder = folder();
+    // Once all pairs occur once, the first token of the text grows by a byte with each merge.
+    let letter = |n: u32| char::from(b'a' + (n.wrapping_mul(2_654_435_761) >> 24).to_le_bytes()[0] % 26);
+    let text: String = (0..20_000).map(|n: u32| letter(n * n)).collect();
+    write(&folder, "a.txt", &text);
+    let train = ["train", "a.txt", "-o", "out", "--split", "none", "--merges", "100000"];
+    let first = ["--tie-break", "first", "--min-frequency", "1", "--memory", "100MB"];
+    let refused = tokenmill(&folder).args(train).args(first).output().expect("a run");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(8), "{said}");
+    assert!(said.contains("--max-token-bytes"), "{said}");
+    assert!(!folder.path().join("out").exists());
+    tokenmill(&folder).args(train).args(first).args(["--max-token-bytes", "20"]).assert().success();
+}
+
+#[test]
 fn a_score_can_be_chosen_and_is_recorded() {
     let folder = folder();
     write(&folder, "a.txt", TEXT);

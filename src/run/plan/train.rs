@@ -32,6 +32,7 @@ impl Check<'_> {
         let max_token_bytes = self.at_least_one("max_token_bytes", &keys.max_token_bytes);
         let alone = matches!(recipe.origin, Origin::Flags(_));
         let folder = if alone { output.to_owned() } else { output.join(TOKENIZER_FOLDER) };
+        let smaller = smaller(keys, &folder);
         let plan = TrainPlan {
             split: self.split(keys),
             boundary: value_of(&keys.boundary).unwrap_or_default(),
@@ -42,12 +43,13 @@ impl Check<'_> {
                 tie_break: value_of(&keys.tie_break).unwrap_or_default(),
                 score: value_of(&keys.score).unwrap_or_default(),
                 history_every: place64(history_every.unwrap_or((merges / HISTORY_PARTS).max(1))),
+                history_at: smaller.iter().map(|smaller| smaller.merges).collect(),
             },
             specials,
             specials_at: value_of(&keys.special_tokens_at).unwrap_or_default(),
             formats: self.formats(keys),
             extend: recipe.extend.as_ref().map(PathBuf::from),
-            smaller: smaller(keys, &folder),
+            smaller,
             output: folder,
         };
         let counts_only = matches!(recipe.origin, Origin::Flags(Command::Count | Command::Verify));

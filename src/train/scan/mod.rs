@@ -38,16 +38,15 @@ pub(super) const BETWEEN: u16 = u16::MAX;
 /// The state after the merges that were learned by scanning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Scanned {
-    /// The tokens as training numbers them, each once, with [`BETWEEN`] between sequences.
-    pub(super) text: Vec<u16>,
+    /// The tokens as training numbers them, each once, with [`BETWEEN`] between sequences; `None` if there are enough merges
+    /// or no pair is left that may be merged.
+    pub(super) text: Option<Vec<u16>>,
     /// The merges so far, each with its exact count.
     pub(super) merges: Vec<Merge>,
     /// The history so far, as the list engine records it: at the start and after every so many merges.
     pub(super) history: Vec<HistoryPoint>,
     /// Tokens in the text, without what stands between sequences.
     pub(super) tokens: u64,
-    /// Whether no pair is left that may be merged; else there are enough merges, or lists are cheaper now.
-    pub(super) exhausted: bool,
 }
 
 /// How the work is cut up; what is learned does not depend on it, except where it ends.

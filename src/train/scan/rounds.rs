@@ -193,7 +193,7 @@ impl<'a> Rounds<'a> {
             merged -= self.counts.get(rule.made, rule.made) + self.counts.get(rule.made, rule.left);
         }
         self.in_text -= merged;
-        if self.merges.len().is_multiple_of(self.config.history_every.max(1)) {
+        if self.config.records_after(self.merges.len()) {
             self.record();
         }
     }
@@ -207,9 +207,12 @@ impl<'a> Rounds<'a> {
     }
 
     fn finish(self, exhausted: bool) -> Scanned {
-        let shared = self.rare.as_ref().map(|rare| (rare.code, rare.bytes()));
-        let text = numbered(&self.text, &self.numbers, shared);
-        Scanned { text, merges: self.merges, history: self.history, tokens: self.in_text, exhausted }
+        let goes_on = !exhausted && self.merges.len() < self.config.merges;
+        let text = goes_on.then(|| {
+            let shared = self.rare.as_ref().map(|rare| (rare.code, rare.bytes()));
+            numbered(&self.text, &self.numbers, shared)
+        });
+        Scanned { text, merges: self.merges, history: self.history, tokens: self.in_text }
     }
 }
 

@@ -17,7 +17,7 @@ use self::ties::{Tied, Ties};
 use super::replay::Replayed;
 use super::score::Measures;
 use super::text::Text;
-use super::{HistoryPoint, Learned, Merge, Merges, TrainConfig};
+use super::{HistoryPoint, Learned, Merge, TrainConfig};
 use crate::count::PieceCounts;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
@@ -117,16 +117,13 @@ impl<'a> Learner<'a> {
             observer.checkpoint()?;
             let Some(best) = self.best() else { break };
             self.merge(best);
-            if self.merges.len().is_multiple_of(self.config.history_every.max(1)) {
+            if self.config.records_after(self.merges.len()) {
                 self.record();
             }
             observer.advanced(Stage::Train, 1);
         }
-        if self.history.last().is_none_or(|last| last.merges != amount(self.merges.len())) {
-            self.record();
-        }
         observer.finished(Stage::Train);
-        Ok(Learned { merges: Merges::new(self.merges), history: self.history })
+        Ok(Learned::new(self.merges, self.history, self.text.total))
     }
 
     fn record(&mut self) {
