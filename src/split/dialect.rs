@@ -9,11 +9,26 @@ use crate::error::{Error, Result};
 /// point there.
 const LINE_END: &str = "(?m:$)";
 
-/// Escapes that do not mean the same in both: classes, places, and what is a letter there.
-const ESCAPES: [&str; 8] = [r"\w", r"\W", r"\b", r"\B", r"\R", r"\X", r"\<", r"\>"];
+/// Escapes that do not mean the same in both: classes, places, what is a letter there, and numbers.
+const ESCAPES: [&str; 11] = [r"\w", r"\W", r"\b", r"\B", r"\R", r"\X", r"\<", r"\>", r"\Z", r"\U", r"\u{"];
 
-/// In a class: what is a range or two members there, and a difference of classes here.
-const DIFFERENCES: [&str; 2] = ["--", "~~"];
+/// Places that can be repeated or stand in a look-behind here, and not there.
+const PLACES: [&str; 2] = [r"\A", r"\z"];
+
+/// In a class: what is a range or members there and a difference of classes here, or the other way round.
+const DIFFERENCES: [&str; 3] = ["--", "-[", "~~"];
+
+/// Classes that hold `ß` and its like.
+const FOLDED_CLASSES: [&str; 3] = [r"\D", r"\H", r"\S"];
+
+/// Properties that other characters have there.
+const PROPERTIES: [&str; 2] = ["graph", "print"];
+
+/// Properties of whose negations a class has all here, and any there.
+const NEGATED_PROPERTIES: [&str; 3] = ["alnum", "blank", "cntrl"];
+
+/// How groups begin that mean the same in both.
+const GROUPS: [&str; 6] = ["(?:", "(?=", "(?!", "(?>", "(?<=", "(?<!"];
 
 /// What some characters are folded to where upper and lower case are alike, in lower case, and these characters: `ss`
 /// and `ß`. There one matches the other, here it does not.
@@ -69,83 +84,279 @@ enum Part<'a> {
 }
 
 fn walk<'a>(text: &'a str, mut take: impl FnMut(Part<'a>) -> Result<()>) -> Result<()> {
-    let mut class_depth = 0_usize;
-    let ignores_case = ignores_case(text);
-    // The characters just before, as far as each stands for itself.
-    let mut literal = String::new();
+    let mut reader = Reader::new(text);
     let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        if ignores_case {
-            literal.extend(first.to_lowercase());
-            if let Some(folded) = FOLDED.iter().find(|folded| literal.ends_with(&**folded)) {
-                take(Part::Different(folded))?;
-            }
-            if "()[]{}|?*+.^$\\".contains(first) {
-                literal.clear();
-            }
-        }
-        let (length, different) = match first {
-            '\\' => (escape(rest), is_another_escape(rest)),
-            '-' | '~' if class_depth > 0 && DIFFERENCES.iter().any(|two| rest.starts_with(two)) => (2, true),
-            '[' if rest.starts_with("[:") && class_depth > 0 => (2, true),
-            '[' => {
-                class_depth += 1;
-                // A bracket that comes first is a member, not the end.
-                let negated = if rest[1..].starts_with('^') { 2 } else { 1 };
-                (negated + usize::from(rest[negated..].starts_with(']')), false)
-            }
-            ']' => {
-                class_depth = class_depth.saturating_sub(1);
-                (1, false)
-            }
-            _ if class_depth > 0 => (first.len_utf8(), false),
-            '(' if rest.starts_with(LINE_END) => (LINE_END.len(), false),
-            '(' if rest.starts_with("(?#") => (rest.find(')').map_or(rest.len(), |end| end + 1), false),
-            '(' if rest.starts_with("(?P") => (3, true),
-            '(' => (1, has_other_options(rest)),
-            '{' => repetition(rest),
-            '^' | '$' => (1, true),
-            _ => (first.len_utf8(), false),
-        };
+    while !rest.is_empty() {
+        let (length, different) = reader.read(rest);
         let (part, after) = rest.split_at(length);
-        take(if different {
-            Part::Different(if part == "(" { &rest[..rest.find([':', ')']).unwrap_or(1)] } else { part })
-        } else {
-            Part::Same(part)
-        })?;
+        take(if different { Part::Different(part) } else { Part::Same(part) })?;
+        if let Some(folded) = reader.folded(part) {
+            take(Part::Different(folded))?;
+        }
         rest = after;
     }
     Ok(())
 }
 
-/// The length of an escape, with the braces of `\p{L}` and `\x{2028}`: a `+` after them repeats a class.
-fn escape(rest: &str) -> usize {
-    let escaped = rest.chars().nth(1).map_or(0, char::len_utf8);
-    let after = &rest[1 + escaped..];
-    match after.starts_with('{').then(|| after.find('}')).flatten() {
-        Some(end) => 1 + escaped + end + 1,
-        None => 1 + escaped,
+/// What has been read of an expression, as far as what follows depends on it.
+struct Reader<'a> {
+    text: &'a str,
+    class_depth: usize,
+    /// The whole, and each group that is open.
+    scopes: Vec<Scope>,
+    /// How many groups have begun that are remembered.
+    groups: usize,
+    /// Whether groups have names: without one they are not remembered there, but here.
+    has_names: bool,
+    /// Whether a repetition stands just before.
+    repeated: bool,
+    /// The characters just before, as far as each stands for itself.
+    literal: String,
+}
+
+/// What holds in a group.
+#[derive(Clone, Copy, Default)]
+struct Scope {
+    /// Upper and lower case are alike.
+    ignores_case: bool,
+    /// It looks behind.
+    behind: bool,
+}
+
+impl<'a> Reader<'a> {
+    fn new(text: &'a str) -> Reader<'a> {
+        let has_names = (0..text.len()).any(|at| text.get(at..).is_some_and(|rest| name(rest).is_some()));
+        Reader {
+            text,
+            class_depth: 0,
+            scopes: vec![Scope::default()],
+            groups: 0,
+            has_names,
+            repeated: false,
+            literal: String::new(),
+        }
+    }
+
+    /// What holds here; a parenthesis too many is an error elsewhere.
+    fn scope(&self) -> Scope {
+        self.scopes.last().copied().unwrap_or_default()
+    }
+
+    /// The length of what comes next, and whether it is understood differently.
+    fn read(&mut self, rest: &str) -> (usize, bool) {
+        if self.class_depth > 0 {
+            return self.member(rest);
+        }
+        if let Some((length, different)) = repetition(rest) {
+            // What is possessive may take what stands after the place here, and not there.
+            let possessive = self.scope().behind && rest[..length].ends_with("+") && length > 1;
+            return (length, std::mem::replace(&mut self.repeated, true) || possessive || different);
+        }
+        self.repeated = false;
+        match rest.as_bytes()[0] {
+            b'\\' => (escape(rest), self.is_another_escape(rest)),
+            b'[' => self.class(rest),
+            b'(' => self.group(rest),
+            b')' => {
+                self.scopes.pop();
+                (1, false)
+            }
+            b'^' | b'$' => (1, true),
+            _ => (rest.chars().next().map_or(0, char::len_utf8), false),
+        }
+    }
+
+    /// The length of how a class begins, and whether it is understood differently: a bracket that comes first is a
+    /// member, not the end, and begins a range there.
+    fn class(&mut self, rest: &str) -> (usize, bool) {
+        self.class_depth += 1;
+        let negated = if rest[1..].starts_with('^') { 2 } else { 1 };
+        match rest[negated..].strip_prefix(']') {
+            Some(after) if after.starts_with('-') => (negated + "]-".len(), true),
+            Some(_) => (negated + 1, false),
+            None => (negated, false),
+        }
+    }
+
+    /// As [`Reader::read`], in a class.
+    fn member(&mut self, rest: &str) -> (usize, bool) {
+        let ignores_case = self.scope().ignores_case;
+        let first = rest.chars().next().map_or(0, char::len_utf8);
+        let second = rest[first..].chars().next();
+        match rest.as_bytes()[0] {
+            b'\\' => {
+                let folded = ignores_case && FOLDED_CLASSES.iter().any(|class| rest.starts_with(class));
+                (escape(rest), folded || self.is_another_escape(rest))
+            }
+            b'-' | b'~' if DIFFERENCES.iter().any(|two| rest.starts_with(two)) => (2, true),
+            // The range may hold what is folded to more than one character.
+            b'-' if ignores_case && second.is_some_and(|second| !second.is_ascii()) => (1, true),
+            b'[' if rest.starts_with("[:") => (2, true),
+            b'[' => {
+                let (length, different) = self.class(rest);
+                (length, different || ignores_case)
+            }
+            b']' => {
+                self.class_depth -= 1;
+                (1, false)
+            }
+            _ => (first, false),
+        }
+    }
+
+    /// The length of how a group begins, and whether it is understood differently.
+    fn group(&mut self, rest: &str) -> (usize, bool) {
+        let at_start = rest.len() == self.text.len();
+        let scope = self.scope();
+        if rest.starts_with(LINE_END) {
+            return (LINE_END.len(), false);
+        }
+        if rest.starts_with("(?#") {
+            // Elsewhere it may part here what belongs together there.
+            return (rest.find(')').map_or(rest.len(), |end| end + 1), !at_start || rest.contains('\\'));
+        }
+        if let Some(group) = GROUPS.iter().find(|group| rest.starts_with(**group)) {
+            self.scopes.push(Scope { behind: scope.behind || group.starts_with("(?<"), ..scope });
+            return (group.len(), scope.behind && *group != "(?:");
+        }
+        self.scopes.push(scope);
+        if let Some(name) = name(rest) {
+            self.groups += 1;
+            return ("(?<>".len() + name.len(), scope.behind || !is_word(name));
+        }
+        if let Some((condition, _)) = rest.strip_prefix("(?(").and_then(|after| after.split_once(')')) {
+            return ("(?()".len() + condition.len(), !self.is_a_group(condition));
+        }
+        if rest.starts_with("(?") {
+            return self.options(rest, at_start);
+        }
+        self.groups += 1;
+        (1, scope.behind || rest.starts_with("(*"))
+    }
+
+    /// As [`Reader::group`], of one that sets options: `m` and `s` concern lines here and the point there, and white
+    /// space is not the same with `x`. Without a colon they reach to the end of the group there, of the branch here.
+    fn options(&mut self, rest: &str, at_start: bool) -> (usize, bool) {
+        let end = rest.find([':', ')']).unwrap_or(rest.len() - 1);
+        let options = &rest["(?".len()..end];
+        let alone = rest[end..].starts_with(')');
+        if alone {
+            self.scopes.pop();
+        }
+        let (set, unset) = options.split_once('-').unwrap_or((options, ""));
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.ignores_case = (scope.ignores_case || set.contains('i')) && !unset.contains('i');
+        }
+        (end + 1, alone && !at_start || !options.chars().all(|option| "i-".contains(option)))
+    }
+
+    /// Whether a condition is that a group has been matched which has begun.
+    fn is_a_group(&self, condition: &str) -> bool {
+        let pointed = condition.strip_prefix('<').and_then(|after| after.strip_suffix('>'));
+        let quoted = || condition.strip_prefix('\'').and_then(|after| after.strip_suffix('\''));
+        let name = pointed.or_else(quoted);
+        let is_number = |number: usize| !self.has_names && (1..=self.groups).contains(&number);
+        name.is_some_and(is_word) || name.unwrap_or(condition).parse().is_ok_and(is_number)
+    }
+
+    /// Whether an escape is one that both engines understand differently.
+    fn is_another_escape(&self, rest: &str) -> bool {
+        let Scope { ignores_case, behind } = self.scope();
+        let is_refused = |place: &str| {
+            let after = rest.strip_prefix(place);
+            after.is_some_and(|after| behind || after.starts_with(['?', '*', '+', '{']))
+        };
+        ESCAPES.iter().any(|escape| rest.starts_with(escape))
+            || PLACES.iter().any(|place| is_refused(place))
+            || is_another_property(rest, ignores_case)
+            || is_another_code(rest, ignores_case)
+            || rest.strip_prefix(r"\g").is_some_and(|after| !after.starts_with(['<', '\'']))
+            || self.has_names && is_number_of_group(rest)
+            // Upper and lower case are not alike here.
+            || ignores_case && !rest.chars().nth(1).is_some_and(|escaped| escaped.is_ascii())
+    }
+
+    /// What a part completes of what is folded to several characters, or from them.
+    fn folded(&mut self, part: &str) -> Option<&'static str> {
+        let mut characters = part.chars();
+        match (characters.next(), characters.next()) {
+            _ if !self.scope().ignores_case => self.literal.clear(),
+            // There it is as if they were not there.
+            _ if part == ")" || part == "(?:" => {}
+            (Some(only), None) if !"([]|.?*+".contains(only) => self.literal.extend(only.to_lowercase()),
+            _ => self.literal.clear(),
+        }
+        FOLDED.iter().map(String::as_str).find(|folded| self.literal.ends_with(folded))
     }
 }
 
-/// Whether an escape is one that both engines understand differently.
-fn is_another_escape(rest: &str) -> bool {
-    let is_property = |after: &str| !after.starts_with('{') || after[1..].starts_with("Is");
-    let is_byte = |after: &str| matches!(after.as_bytes(), [b'8'..=b'9' | b'a'..=b'f' | b'A'..=b'F', ..]);
-    let property = rest.strip_prefix(r"\p").or(rest.strip_prefix(r"\P"));
-    ESCAPES.iter().any(|escape| rest.starts_with(escape))
-        || property.is_some_and(is_property)
-        // From 80 on a byte of the text there, a character here.
-        || rest.strip_prefix(r"\x").is_some_and(is_byte)
+/// The length of an escape, with the braces of `\p{L}` and `\x{2028}`: a `+` after them repeats a class.
+fn escape(rest: &str) -> usize {
+    let end = || rest.find('}').map(|end| end + 1);
+    let braced = [r"\p{", r"\P{", r"\x{"].iter().any(|escape| rest.starts_with(escape));
+    let plain = rest.chars().take(2).map(char::len_utf8).sum();
+    braced.then(end).flatten().unwrap_or(plain)
 }
 
-/// The length of how often something may be repeated, and whether that is understood differently: what is possessive
-/// here repeats a repetition there, and with a single number what is lazy here may be left out there.
-fn repetition(rest: &str) -> (usize, bool) {
-    let Some(end) = rest.find('}') else { return (1, false) };
+/// Whether an escape is of a class that only one engine knows, or that only one folds.
+fn is_another_property(rest: &str, ignores_case: bool) -> bool {
+    let Some(after) = rest.strip_prefix(r"\p").or(rest.strip_prefix(r"\P")) else { return false };
+    let Some((name, _)) = after.strip_prefix('{').and_then(|after| after.split_once('}')) else {
+        return true;
+    };
+    let letters: String = name.chars().filter(|c| c.is_alphanumeric()).collect();
+    let letters = letters.to_lowercase();
+    let negated = rest.starts_with(r"\P") || name.starts_with('^');
+    ignores_case
+        || name.contains(['=', ':'])
+        || letters.starts_with("is")
+        || PROPERTIES.contains(&&*letters)
+        || negated && NEGATED_PROPERTIES.contains(&&*letters)
+}
+
+/// Whether an escape has the number of a character that only one engine folds, or of a byte.
+fn is_another_code(rest: &str, ignores_case: bool) -> bool {
+    let braced = rest.strip_prefix(r"\x{").and_then(|after| after.split('}').next());
+    let plain = || rest.strip_prefix(r"\x").and_then(|after| after.get(..2));
+    let wide = || rest.strip_prefix(r"\u").and_then(|after| after.get(..4));
+    let Some(digits) = braced.or_else(plain).or_else(wide) else { return false };
+    let folds = |code: u8| !code.is_ascii() || code.is_ascii_alphabetic();
+    let code = u32::from_str_radix(digits, 16).ok().and_then(|code| u8::try_from(code).ok());
+    // From 80 on a byte of the text there, a character here.
+    let is_byte = braced.is_none() && rest.starts_with(r"\x") && code.is_none_or(|code| !code.is_ascii());
+    is_byte || ignores_case && code.is_none_or(folds)
+}
+
+/// Whether an escape refers to a group by its number.
+fn is_number_of_group(rest: &str) -> bool {
+    let reference = rest[1..].trim_start_matches(['k', 'g']).trim_start_matches(['<', '\'', '+', '-']);
+    reference.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// The name that a group gets, if it does.
+fn name(rest: &str) -> Option<&str> {
+    let pointed = rest.strip_prefix("(?<").and_then(|after| after.split_once('>'));
+    let quoted = || rest.strip_prefix("(?'").and_then(|after| after.split_once('\''));
+    let (name, _) = pointed.or_else(quoted)?;
+    (!name.starts_with(['=', '!'])).then_some(name)
+}
+
+fn is_word(name: &str) -> bool {
+    !name.starts_with(|c: char| c.is_numeric()) && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+/// The length of how often something may be repeated, if that comes next, and whether it is understood differently:
+/// what is possessive here repeats a repetition there, and with a single number what is lazy here may be left out
+/// there.
+fn repetition(rest: &str) -> Option<(usize, bool)> {
+    let manner = |after: &str| usize::from(after.starts_with(['?', '+']));
+    if rest.starts_with(['?', '*', '+']) {
+        return Some((1 + manner(&rest[1..]), false));
+    }
+    let end = rest.strip_prefix('{')?.find('}')? + 1;
     let (numbers, after) = (&rest[1..end], &rest[end + 1..]);
-    if !numbers.chars().all(|c| c.is_ascii_digit() || c == ',') {
-        return (1, false);
+    if numbers.is_empty() || !numbers.chars().all(|c| c.is_ascii_digit() || c == ',') {
+        return None;
     }
     let different = match numbers.split_once(',') {
         None => after.starts_with(['+', '?']),
@@ -155,26 +366,5 @@ fn repetition(rest: &str) -> (usize, bool) {
             least.is_empty() || backwards || after.starts_with('+')
         }
     };
-    // What stands there repeats it.
-    (if different && after.starts_with(['+', '?']) { end + 2 } else { end + 1 }, different)
-}
-
-/// The options that a group sets, if it does.
-fn options(rest: &str) -> Option<&str> {
-    let options = rest.strip_prefix("(?")?.split([':', ')']).next()?;
-    options.chars().all(|option| option.is_ascii_alphabetic() || option == '-').then_some(options)
-}
-
-/// Whether a group sets options that mean something else there or nothing: `m` and `s` concern lines here and the point
-/// there.
-fn has_other_options(rest: &str) -> bool {
-    options(rest).is_some_and(|options| !options.chars().all(|option| "ix-".contains(option)))
-}
-
-/// Whether upper and lower case are alike anywhere in an expression.
-fn ignores_case(text: &str) -> bool {
-    text.match_indices("(?").any(|(at, _)| {
-        options(&text[at..])
-            .is_some_and(|options| options.split('-').next().unwrap_or_default().contains('i'))
-    })
+    Some((end + 1 + manner(after), different))
 }
