@@ -12,11 +12,11 @@ const LINE_END: &str = "(?m:$)";
 /// Escapes that do not mean the same in both: classes, places, what is a letter there, and numbers.
 const ESCAPES: [&str; 11] = [r"\w", r"\W", r"\b", r"\B", r"\R", r"\X", r"\<", r"\>", r"\Z", r"\U", r"\u{"];
 
-/// Places that can be repeated or stand in a look-behind here, and not there.
+/// Places that can be repeated here, and not there.
 const PLACES: [&str; 2] = [r"\A", r"\z"];
 
-/// In a class: what is a range or members there and a difference of classes here, or the other way round.
-const DIFFERENCES: [&str; 3] = ["--", "-[", "~~"];
+/// In a class: what is a range, members or an error in one, and a difference of classes or members in the other.
+const DIFFERENCES: [&str; 7] = ["--", "-[", r"-\h", r"-\H", r"\h-", r"\H-", "~~"];
 
 /// Classes that hold `ß` and its like.
 const FOLDED_CLASSES: [&str; 3] = [r"\D", r"\H", r"\S"];
@@ -106,7 +106,7 @@ struct Reader<'a> {
     scopes: Vec<Scope>,
     /// How many groups have begun that are remembered.
     groups: usize,
-    /// Whether groups have names: without one they are not remembered there, but here.
+    /// Whether some groups have names: the others are then remembered here, and not there.
     has_names: bool,
     /// Whether a repetition stands just before.
     repeated: bool,
@@ -183,12 +183,14 @@ impl<'a> Reader<'a> {
         let ignores_case = self.scope().ignores_case;
         let first = rest.chars().next().map_or(0, char::len_utf8);
         let second = rest[first..].chars().next();
+        if let Some(difference) = DIFFERENCES.iter().find(|difference| rest.starts_with(**difference)) {
+            return (difference.len(), true);
+        }
         match rest.as_bytes()[0] {
             b'\\' => {
                 let folded = ignores_case && FOLDED_CLASSES.iter().any(|class| rest.starts_with(class));
                 (escape(rest), folded || self.is_another_escape(rest))
             }
-            b'-' | b'~' if DIFFERENCES.iter().any(|two| rest.starts_with(two)) => (2, true),
             // The range may hold what is folded to more than one character.
             b'-' if ignores_case && second.is_some_and(|second| !second.is_ascii()) => (1, true),
             b'[' if rest.starts_with("[:") => (2, true),
@@ -212,8 +214,9 @@ impl<'a> Reader<'a> {
             return (LINE_END.len(), false);
         }
         if rest.starts_with("(?#") {
+            let length = rest.find(')').map_or(rest.len(), |end| end + 1);
             // Elsewhere it may part here what belongs together there.
-            return (rest.find(')').map_or(rest.len(), |end| end + 1), !at_start || rest.contains('\\'));
+            return (length, !at_start || rest[..length].contains('\\'));
         }
         if let Some(group) = GROUPS.iter().find(|group| rest.starts_with(**group)) {
             self.scopes.push(Scope { behind: scope.behind || group.starts_with("(?<"), ..scope });
@@ -237,7 +240,7 @@ impl<'a> Reader<'a> {
     /// As [`Reader::group`], of one that sets options: `m` and `s` concern lines here and the point there, and white
     /// space is not the same with `x`. Without a colon they reach to the end of the group there, of the branch here.
     fn options(&mut self, rest: &str, at_start: bool) -> (usize, bool) {
-        let end = rest.find([':', ')']).unwrap_or(rest.len() - 1);
+        let Some(end) = rest.find([':', ')']) else { return (rest.len(), true) };
         let options = &rest["(?".len()..end];
         let alone = rest[end..].starts_with(')');
         if alone {
@@ -262,12 +265,12 @@ impl<'a> Reader<'a> {
     /// Whether an escape is one that both engines understand differently.
     fn is_another_escape(&self, rest: &str) -> bool {
         let Scope { ignores_case, behind } = self.scope();
-        let is_refused = |place: &str| {
-            let after = rest.strip_prefix(place);
-            after.is_some_and(|after| behind || after.starts_with(['?', '*', '+', '{']))
+        let is_repeated = |place: &str| {
+            rest.strip_prefix(place).is_some_and(|after| after.starts_with(['?', '*', '+', '{']))
         };
         ESCAPES.iter().any(|escape| rest.starts_with(escape))
-            || PLACES.iter().any(|place| is_refused(place))
+            || PLACES.iter().any(|place| is_repeated(place))
+            || behind && rest.starts_with(r"\z")
             || is_another_property(rest, ignores_case)
             || is_another_code(rest, ignores_case)
             || rest.strip_prefix(r"\g").is_some_and(|after| !after.starts_with(['<', '\'']))

@@ -127,6 +127,8 @@ fn what_oniguruma_understands_otherwise_is_not_passed_on() {
         r"[]-a]+",
         r"[^]-a]+|.",
         r"[*-[ß]]|.",
+        r"[+-\h]|.",
+        r"[\h-x]|.",
         r"\p{script=han}",
         r"\p{sc=Han}",
         r"\p{gc=L}",
@@ -144,6 +146,8 @@ fn what_oniguruma_understands_otherwise_is_not_passed_on() {
         r"(?<a>x)?(?(1)b|c)",
         r"(?(a)b|c)",
         r"(*F)|.",
+        "(?",
+        "(?é",
         r"(?~ab)c",
         r"(?<=b++)b",
         r"(?<=(?>b+))b",
@@ -165,6 +169,7 @@ fn what_oniguruma_understands_otherwise_is_not_passed_on() {
                 r"\p{N}{1,3}?|a{2}|a{2,}|a{x",
                 r"[a-]|[-~]|\x7F|\x{80}",
                 r"(?#^$)a|.",
+                r"(?#x)\s|.",
                 r"(?i)a|b",
                 r"a(?i:'s|'re)?|[\p{Lu}\p{Lt}]+|\u00DF|[À-ÿ]",
                 r"[\p{Han}]+|[\p{L}\p{M}&&[^\p{Han}]]++|\P{^N}",
@@ -172,7 +177,7 @@ fn what_oniguruma_understands_otherwise_is_not_passed_on() {
                 r"a{2}a{1,2}?|a++|a*?b",
                 r"(a)\1|(b)?(?(2)c|d)",
                 r"(?<a>x)\k<a>|(?<b>y)?(?(<b>)c|d)",
-                r"(?<!a|bc)d|(?<=\s)(?:e|f+)",
+                r"(?<!a|bc)d|(?<=\s)(?:e|f+)|(?<=\Ag)h",
             ])
     {
         assert_eq!(SplitPattern::from_oniguruma(regex).ok(), Some(SplitPattern::Custom(regex.to_owned())));
