@@ -380,6 +380,10 @@ fn a_recipe_is_done_once_and_known_to_be_done() {
         let (code, said) = run(&["run", "r.toml"]);
         assert!(code == Some(0) && said.contains("doing it again") && file.exists(), "{file:?}: {said}");
     }
+    let other = ["train", "a.txt", "-o", "out/tokenizer", "--merges", "3", "--split", "none", "-q"];
+    assert_eq!(ended(&folder, &other).0, Some(0));
+    let (code, said) = run(&["run", "r.toml"]);
+    assert!(code == Some(0) && said.contains("holds another tokenizer; doing it again"), "{said}");
     assert!(run(&["plan", "r.toml"]).1.contains("does nothing more"));
     let (code, said) = run(&["run", "r.toml"]);
     assert!(code == Some(0) && said.contains("nothing to do"), "{said}");

@@ -338,7 +338,7 @@ mod tests {
                         order.push(piece);
                     }
                 }
-                tables[*table].count(&text, &ends, Count::new(3), place).expect("small counts");
+                tables[*table].count(&text, 0, &ends, Count::new(3), place).expect("small counts");
                 place += amount(text.len());
             }
             let sum = fold(tables).expect("small counts");
@@ -353,7 +353,7 @@ mod tests {
     fn a_sum_that_passes_64_bits_names_the_piece() {
         let mut tables: Vec<PieceTable> = (0..3).map(|_| PieceTable::new()).collect();
         for (table, place) in tables.iter_mut().zip([0, 2, 4]) {
-            table.count(b"often", &[5], Count::new(u64::MAX / 2), 9 * place).expect("each by itself fits");
+            table.count(b"often", 0, &[5], Count::new(u64::MAX / 2), 9 * place).expect("each by itself fits");
         }
         let told = fold(tables).expect_err("three halves").to_string();
         assert!(told.contains("passes 2^64") && told.contains("often"), "{told}");

@@ -1,3 +1,4 @@
+use std::mem;
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -18,6 +19,9 @@ use crate::units::{Count, amount, place64};
 
 /// Text is split in windows of about this size, so that the places of its pieces stay in the cache.
 const WINDOW: usize = 8 << 10;
+
+/// After so many pieces it is asked again whether the table is full; more than a window mostly has.
+const PIECES_A_CHECK: usize = 4 << 10;
 
 /// What all threads have counted.
 pub(super) struct Counted {
@@ -180,12 +184,20 @@ impl<'a> Shard<'a> {
 
     /// Counts the first bytes of a text, whose end is a cut.
     fn count_window(&mut self, text: &[u8], length: usize, weight: Count, place: u64) -> Result<()> {
-        if self.limit.is_some_and(|(most, _)| self.table.is_full(most)) {
-            self.spill()?;
-        }
-        self.ends.clear();
+        let mut ends = mem::take(&mut self.ends);
+        ends.clear();
         self.facts.saw_text(&text[..length]);
-        self.splitter.piece_ends(&text[..length], &mut self.ends)?;
-        Ok(self.table.count(text, &self.ends, weight, place)?)
+        self.splitter.piece_ends(&text[..length], &mut ends)?;
+        let mut start = 0;
+        // Where a pattern has no certain cuts a window may be a whole document, and have any number of pieces.
+        for ends in ends.chunks(PIECES_A_CHECK) {
+            if self.limit.is_some_and(|(most, _)| self.table.is_full(most)) {
+                self.spill()?;
+            }
+            self.table.count(text, start, ends, weight, place)?;
+            start = ends.last().copied().unwrap_or(start);
+        }
+        self.ends = ends;
+        Ok(())
     }
 }

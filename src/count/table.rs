@@ -55,7 +55,7 @@ impl PieceTable {
     }
 
     /// Counts pieces of a text that stands at `place` in the corpus, each `weight` times. `ends` are where
-    /// they end; each begins where the one before ends, and the text may go on behind the last.
+    /// they end; the first begins at `start`, each other where the one before ends, and the text may go on behind the last.
     ///
     /// All that was counted before stands before it in the corpus.
     ///
@@ -64,11 +64,12 @@ impl PieceTable {
     pub(super) fn count(
         &mut self,
         text: &[u8],
+        start: u32,
         ends: &[u32],
         weight: Count,
         place: u64,
     ) -> Result<(), Fault> {
-        let mut text = Text { text, start: 0, weight, place };
+        let mut text = Text { text, start, weight, place };
         if self.slots.all.len() < FAR_SLOTS {
             return self.count_near(&mut text, ends);
         }

@@ -19,6 +19,8 @@ pub(super) enum Fault {
     ColumnsDiffer,
     #[error("{} is missing", path.display())]
     Missing { path: PathBuf },
+    #[error("{} holds another tokenizer", folder.display())]
+    OtherTokenizer { folder: PathBuf },
     #[error("{name} changed while it was read")]
     InputChanged { name: String },
     #[error("the run reads its input twice, and standard input or a pipe can be read only once")]

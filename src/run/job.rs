@@ -138,7 +138,7 @@ impl<'a> Job<'a> {
         if manifest.job == self.state.fingerprint() && !self.inputs.read_once() {
             return match manifest
                 .verify(self.folder.path(), self.observer)
-                .and_then(|()| self.the_rest_is_there())
+                .and_then(|()| self.the_rest_is_there(&manifest))
             {
                 Ok(skipped) => Ok(Some((manifest, skipped))),
                 Err(error) if matches!(error.kind(), ErrorKind::Interrupted) => Err(error),
@@ -167,13 +167,18 @@ impl<'a> Job<'a> {
     }
 
     /// Looks for what the manifest does not list. Says how many rows or files were left out.
-    fn the_rest_is_there(&self) -> Result<u64> {
+    fn the_rest_is_there(&self, manifest: &Manifest) -> Result<u64> {
         let card = self.plan.encode.as_ref().map(|_| CARD);
         let names = [report::JSON_NAME, report::HTML_NAME].into_iter().chain(card);
         names.map(|name| self.folder.path().join(name)).try_for_each(is_there)?;
         if let Some(train) = &self.plan.train {
             let mut folders = train.smaller.iter().map(|smaller| &smaller.output).chain([&train.output]);
             folders.try_for_each(|folder| tokenizer_is_there(folder, &train.formats))?;
+            let record = TrainingRecord::read(&train.output)?;
+            if record.is_none_or(|record| record.vocabulary != manifest.tokenizer) {
+                let folder = train.output.clone();
+                return Err(Error::new(ErrorKind::Failed, Fault::OtherTokenizer { folder }));
+            }
         }
         Ok(report::read(self.folder.path())?.skipped_inputs)
     }

@@ -15,6 +15,8 @@ const TAILS: [&str; 2] = [r"|\s+(?!\S)|\s+", r"|\s+(?!\S)|\s"];
 /// its last character is given back. What is left is mostly a regular language, which the engine
 /// matches in linear time, where the look-ahead would backtrack and fail on a million spaces.
 pub(super) struct GiveBack {
+    /// As it was given.
+    pattern: String,
     /// The other alternatives, and as the last group all white space.
     regex: Regex,
     classes: &'static Classes,
@@ -32,7 +34,12 @@ impl GiveBack {
         let regex = compile(&format!(r"{others}|(\s+)")).ok()?;
         // A comment may swallow the group.
         let is_there = compile(others).ok()?.captures_len() + 1 == regex.captures_len();
-        is_there.then(|| GiveBack { regex, classes: Classes::get(), covers: false })
+        is_there.then(|| GiveBack {
+            pattern: pattern.to_owned(),
+            regex,
+            classes: Classes::get(),
+            covers: false,
+        })
     }
 
     /// The same, to which text that no match takes can be an error.
@@ -42,7 +49,7 @@ impl GiveBack {
 
     fn pieces(&self, text: &str, take: &mut dyn FnMut(usize)) -> Result<()> {
         let (mut done, mut at) = (0, 0);
-        let failed = |at| move |cause| backtracking(&self.regex, at, cause);
+        let failed = |at| move |cause| backtracking(&self.pattern, at, cause);
         while let Some(found) = self.regex.find_from_pos(text, at).map_err(failed(at))? {
             if found.start() == found.end() {
                 let Some(skipped) = text[found.end()..].chars().next() else { break };
@@ -65,7 +72,7 @@ impl GiveBack {
     }
 
     fn unmatched(&self, text: &str) -> Result<()> {
-        if self.covers { Err(gap(&self.regex, text)) } else { Ok(()) }
+        if self.covers { Err(gap(&self.pattern, text)) } else { Ok(()) }
     }
 
     /// Where a match ends when white space has given back its last character.

@@ -74,12 +74,12 @@ fn cut(regexes: &[Regex], covers: bool, text: &str, base: usize, take: &mut dyn 
             return Ok(());
         }
         if covers && !matched {
-            return Err(gap(regex, &text[start..end]));
+            return Err(gap(regex.as_str(), &text[start..end]));
         }
         cut(others, covers, &text[start..end], base + start, take)
     };
     for found in regex.find_iter(text) {
-        let found = found.map_err(|cause| backtracking(regex, base, cause))?;
+        let found = found.map_err(|cause| backtracking(regex.as_str(), base, cause))?;
         // An expression can match empty text in the middle even if it does not match an empty text.
         if found.start() < found.end() {
             piece(found.start(), false)?;
@@ -99,14 +99,14 @@ impl Splitter for RegexSplitter {
     }
 }
 
-pub(super) fn backtracking(regex: &Regex, at: usize, cause: fancy_regex::Error) -> Fault {
-    Fault::Backtracking { pattern: regex.as_str().to_owned(), at, cause: Box::new(cause) }
+pub(super) fn backtracking(pattern: &str, at: usize, cause: fancy_regex::Error) -> Fault {
+    Fault::Backtracking { pattern: pattern.to_owned(), at, cause: Box::new(cause) }
 }
 
 /// The error of an expression that should match every text, and did not match this.
-pub(super) fn gap(regex: &Regex, text: &str) -> Error {
+pub(super) fn gap(pattern: &str, text: &str) -> Error {
     const SHOWN: usize = 40;
-    Fault::Gap { pattern: regex.as_str().to_owned(), text: text.chars().take(SHOWN).collect() }.into()
+    Fault::Gap { pattern: pattern.to_owned(), text: text.chars().take(SHOWN).collect() }.into()
 }
 
 /// Lets `pieces` cut the text as it reads with replacement characters, and maps the ends back.

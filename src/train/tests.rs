@@ -139,14 +139,14 @@ fn a_run_can_be_stopped() {
         }
     }
     #[derive(Default)]
-    struct StopAfterThree(AtomicU64);
+    struct StopAfterThree(Heard);
     impl crate::Observer for StopAfterThree {
-        fn advanced(&self, _stage: crate::Stage, merges: u64) {
-            self.0.fetch_add(merges, Ordering::Relaxed);
+        fn advanced(&self, stage: crate::Stage, merges: u64) {
+            self.0.advanced(stage, merges);
         }
 
         fn stopping(&self) -> bool {
-            self.0.load(Ordering::Relaxed) >= 3
+            self.0.0.load(Ordering::Relaxed) >= 3
         }
     }
     let text: Vec<u8> =
@@ -158,5 +158,5 @@ fn a_run_can_be_stopped() {
         let error = learn_merges(pieces.clone(), &TrainConfig::new(10_000), observer).unwrap_err();
         assert_eq!(error.kind(), crate::ErrorKind::Interrupted);
     }
-    assert_eq!(later.0.into_inner(), 3, "a merge can take long: after each a run can be stopped");
+    assert_eq!(later.0.0.into_inner(), 3, "a merge can take long: after each a run can be stopped");
 }

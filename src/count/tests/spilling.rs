@@ -64,6 +64,21 @@ fn a_limit_of_memory_changes_nothing() {
 }
 
 #[test]
+fn a_limit_holds_within_a_document_that_is_split_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (documents, limit) = (words(200_000, 150_000), 2_000_000);
+    let pattern = SplitPattern::Custom(r"\p{L}+|\p{N}+|\s+".to_owned());
+    let splitter = crate::split::splitter(&pattern).expect("a regular expression");
+    let counts = |config: &CountConfig| {
+        let parts = stream(batches(&documents, usize::MAX));
+        with_threads(1, || count_within_limit(parts, splitter.as_ref(), config, &Silent)).expect("counts")
+    };
+    let some = counts(&limited(limit, folder.path()));
+    assert!(some.spills() > 3, "{} spills of one document", some.spills());
+    assert_eq!(written(some, true), written(counts(&CountConfig::default()), true));
+}
+
+#[test]
 fn what_does_not_fit_goes_to_disk() {
     let folder = tempfile::tempdir().expect("a folder");
     let scratch = folder.path().join("made/when/needed");

@@ -73,3 +73,14 @@ fn words_are_as_many_as_asked_for() {
     assert_eq!(words("demo:words?distinct=60000&seed=3"), 60_000);
     assert_eq!(words("demo:words?distinct=100&lines=1000"), 100);
 }
+
+#[test]
+fn the_estimate_of_a_unit_is_about_its_text() {
+    for uri in ["demo:verse?lines=20_000", "demo:words?distinct=60_000"] {
+        let source = opened(&demo(uri), ReadConfig::default()).expect("generated");
+        let told: u64 = source.units().iter().filter_map(|unit| unit.text_bytes).sum();
+        let bytes: usize = lines(uri, ReadConfig::default()).iter().flatten().map(Vec::len).sum();
+        let share = crate::units::ratio(told, crate::units::amount(bytes));
+        assert!((0.95..1.05).contains(&share), "{uri}: {told} for {bytes}");
+    }
+}
