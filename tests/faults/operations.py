@@ -12,7 +12,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import jobs
-from scene import Scene
+from scene import Scene, Wrong
 
 # What happens to operations; those that are not named fail with EIO.
 ENOSPC, EIO, EMFILE, EACCES, KILL = "error=ENOSPC", "error=EIO", "error=EMFILE", "error=EACCES", "signal=KILL"
@@ -40,6 +40,7 @@ def check(setting):
     if not shutil.which("strace"):
         yield "SKIPPED, since there is no strace, which makes operations fail"
         return
+    happened = 0
     for job in jobs.small(setting):
         scenes = queue.SimpleQueue()
         for number in range(AT_ONCE):
@@ -47,14 +48,18 @@ def check(setting):
             scene.leave_alone()
         step = setting.given.step
         failed = of_job(scenes, list(operations(scene))[step // 2 :: step])
+        happened += failed.total()
         kinds = ", ".join(f"{call} {count}" for call, count in sorted(failed.items()))
         yield f"{job.name}: {failed.total()} failed or met a kill ({kinds})"
+    if not happened:
+        raise Wrong("strace made no operation fail, so that nothing was tried")
 
 
 def operations(scene):
     """What to try: a system call, what happens to it, and to the how manieth of a thread."""
     log = scene.folder / "strace.log"
-    scene.run("strace", "-f", "-o", log, "-e", "trace=%file,%desc,%net")
+    watched = scene.run("strace", "-f", "-o", log, "-e", "trace=%file,%desc,%net")
+    scene.must(watched.code == 0, "watched by strace, which may not be allowed to", watched)
     scene.clear()
     calls = Counter(re.findall(r"^(\d+) +(\w+)\(", log.read_text(errors="replace"), re.MULTILINE))
     most = Counter()
