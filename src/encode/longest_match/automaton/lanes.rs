@@ -1,6 +1,6 @@
 use std::{array, mem};
 
-use super::lines::{self, Lead, Line};
+use super::steps::{self, Base, Entry};
 use super::{Automaton, Found, Tokens};
 
 /// Text is gone through in windows of so many bytes.
@@ -15,15 +15,16 @@ const SHORTEST: usize = if cfg!(test) { 4 } else { 128 };
 /// How far one of several automata is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lane {
-    pub(super) lead: Lead,
-    /// Where the step stands that led here: the lead to it, and its byte. At the start it may be that of another step, which
-    /// does no harm, as only leads to one state are exchanged there.
-    pub(super) by: (Lead, u8),
+    /// Where the steps of its state are, or were.
+    pub(super) base: Base,
+    /// Where the step stands that led here: its state's base, and its byte. At the start it may be that of another step,
+    /// which does no harm, as only bases of one state are exchanged there.
+    pub(super) by: (Base, u8),
 }
 
 impl Lane {
-    pub(super) fn new(lead: Lead) -> Lane {
-        Lane { lead, by: (lead, 0) }
+    pub(super) fn new(base: Base) -> Lane {
+        Lane { base, by: (base, 0) }
     }
 }
 
@@ -73,7 +74,7 @@ impl Automaton {
             let met = text.iter().zip(found).any(|(&byte, found)| {
                 *found = self.step(tokens, &mut lane, byte);
                 self.step(tokens, &mut other, byte);
-                self.lines.state(lane.lead) == self.lines.state(other.lead)
+                self.steps.state(lane.base) == self.steps.state(other.base)
             });
             if met {
                 lane = end;
@@ -94,7 +95,7 @@ impl Automaton {
         let mut running: Vec<Running<'_>> = waiting.by_ref().take(LANES).collect();
         while running.len() == LANES {
             self.go_on_together(tokens, &mut running);
-            // The lead to it may have changed.
+            // It may have moved.
             let (lane, full) = (self.start(), self.is_full());
             running.retain_mut(|running| {
                 if running.text.is_empty() {
@@ -133,7 +134,7 @@ impl Automaton {
         let length = texts[0].len();
         let mut at = 0;
         loop {
-            at = known_steps(&self.lines.all, lanes, texts, &mut found, at);
+            at = known_steps(&self.steps.places, lanes, texts, &mut found, at);
             if at == length {
                 return;
             }
@@ -149,7 +150,7 @@ impl Automaton {
 /// to the end. No lane has to wait for another here.
 #[inline(never)]
 fn known_steps(
-    lines: &[Line],
+    places: &[Entry],
     lanes: &mut [Lane; LANES],
     texts: [&[u8]; LANES],
     found: &mut [&mut [Found]; LANES],
@@ -158,19 +159,19 @@ fn known_steps(
     let length = texts[0].len();
     let texts = texts.map(|text| &text[..length]);
     let found = found.each_mut().map(|found| &mut found[..length]);
-    let (mut leads, mut before) = (lanes.map(|lane| lane.lead), lanes.map(|lane| lane.by.0));
+    let (mut bases, mut before) = (lanes.map(|lane| lane.base), lanes.map(|lane| lane.by.0));
     let mut at = start;
     'known: while at < length {
-        let mut next = leads;
+        let mut next = bases;
         for lane in 0..LANES {
-            let Some(step) = lines::step(lines, leads[lane], texts[lane][at]) else { break 'known };
+            let Some(step) = steps::step(places, bases[lane], texts[lane][at]) else { break 'known };
             (found[lane][at], next[lane]) = (step.found, step.next);
         }
-        (before, leads) = (leads, next);
+        (before, bases) = (bases, next);
         at += 1;
     }
     if at > start {
-        *lanes = array::from_fn(|lane| Lane { lead: leads[lane], by: (before[lane], texts[lane][at - 1]) });
+        *lanes = array::from_fn(|lane| Lane { base: bases[lane], by: (before[lane], texts[lane][at - 1]) });
     }
     at
 }

@@ -8,7 +8,7 @@
 //!
 //! What follows depends on little of the text so far: on its last token, and on the tokens that have been begun,
 //! each with those ways to end it that fit what stands before it. That is a [state](states::States). Vocabularies
-//! turn out to have two to four of them a token, so that a table of [steps](lines::Lines) from state to state
+//! turn out to have two to four of them a token, so that a table of [steps](steps::Steps) from state to state
 //! by a byte is small, and each step is one look-up without a choice that the processor could guess wrong. That
 //! each byte waits for the step of the one before is hidden by going on [at several places](lanes) at once: in short
 //! texts together, and in parts of a long one, since automata that began at different places are soon in the same state.
@@ -19,7 +19,7 @@
 mod prefixes;
 mod lists;
 mod states;
-mod lines;
+mod steps;
 mod lanes;
 
 #[cfg(test)]
@@ -31,10 +31,10 @@ use super::path::Path;
 use super::{Matches, NONE};
 use crate::error::Result;
 use crate::observer::Observer;
-use crate::units::{TokenId, place};
+use crate::units::TokenId;
 use lanes::{Lane, WINDOW};
-use lines::{Lead, Lines, Step};
 use states::{START, States};
+use steps::{Base, Step, Steps};
 
 /// Room for the tokens of so many places is kept from text to text.
 const KEPT: usize = 1 << 20;
@@ -60,7 +60,7 @@ pub(super) struct Tokens<'a> {
 #[derive(Debug)]
 pub(super) struct Automaton {
     states: States,
-    lines: Lines,
+    steps: Steps,
     /// The token of each place behind the last certain one, with its length; of short texts of all places.
     tokens: Vec<Found>,
     /// Whether it ever was full.
@@ -88,9 +88,9 @@ impl Found {
 
 impl Automaton {
     pub(super) fn new(tokens: Tokens<'_>) -> Automaton {
-        let (states, mut lines) = (States::new(tokens), Lines::new());
-        lines.add_state();
-        Automaton { states, lines, tokens: Vec::new(), has_been_full: false }
+        let (states, mut steps) = (States::new(tokens), Steps::new());
+        steps.add_state();
+        Automaton { states, steps, tokens: Vec::new(), has_been_full: false }
     }
 
     /// Whether there was no room for more states or steps. Then it had better be made anew, if at all.
@@ -166,19 +166,19 @@ impl Automaton {
 
     /// Whether there should be no more states and steps.
     fn is_full(&mut self) -> bool {
-        self.has_been_full |= self.lines.are_full() || self.states.are_full();
-        self.lines.are_full() || self.states.are_full()
+        self.has_been_full |= self.steps.are_full() || self.states.are_full();
+        self.steps.are_full() || self.states.are_full()
     }
 
     /// Where a text begins.
     fn start(&self) -> Lane {
-        Lane::new(self.lines.lead(START))
+        Lane::new(self.steps.base(START))
     }
 
     /// How many of the places left have only tokens before them that no byte more can change: where the encodings
     /// meet of all the texts from which it can go on.
     fn certain(&self, tokens: Tokens<'_>, lane: Lane) -> usize {
-        let begun = self.states.begun(tokens.prefixes, self.lines.state(lane.lead));
+        let begun = self.states.begun(tokens.prefixes, self.steps.state(lane.base));
         let mut ends: Vec<usize> = begun.map(|bytes| self.tokens.len() - bytes).collect();
         ends.sort_unstable();
         while let [.., before, last] = ends[..] {
@@ -202,35 +202,35 @@ impl Automaton {
 
     /// Goes on by a byte, whether the step is known or not, and gives the token of the next place.
     fn step(&mut self, tokens: Tokens<'_>, lane: &mut Lane, byte: u8) -> Found {
-        let (lead, step) = match self.lines.step(lane.lead, byte) {
-            Some(step) => (lane.lead, step),
+        let (base, step) = match self.steps.step(lane.base, byte) {
+            Some(step) => (lane.base, step),
             None => self.look_up(tokens, *lane, byte),
         };
-        *lane = Lane { lead: step.next, by: (lead, byte) };
+        *lane = Lane { base: step.next, by: (base, byte) };
         step.found
     }
 
-    /// The step by a byte of a state to which this lane's lead is an old one, or that has none by this byte; and where
-    /// the state's steps are now.
+    /// The step by a byte of a state that has moved from where this lane looks, or has none by this byte; and where the
+    /// state's steps are now.
     #[cold]
-    fn look_up(&mut self, tokens: Tokens<'_>, lane: Lane, byte: u8) -> (Lead, Step) {
-        let state = self.lines.state(lane.lead);
-        let known = self.lines.step(self.lines.lead(state), byte);
+    fn look_up(&mut self, tokens: Tokens<'_>, lane: Lane, byte: u8) -> (Base, Step) {
+        let state = self.steps.state(lane.base);
+        let known = self.steps.step(self.steps.base(state), byte);
         let step = known.unwrap_or_else(|| self.learn(tokens, state, byte));
-        let lead = self.lines.lead(state);
-        if lead != lane.lead {
-            self.lines.redirect(lane.by, lane.lead, lead);
+        let base = self.steps.base(state);
+        if base != lane.base {
+            self.steps.redirect(lane.by, lane.base, base);
         }
-        (lead, step)
+        (base, step)
     }
 
     fn learn(&mut self, tokens: Tokens<'_>, state: u32, byte: u8) -> Step {
         let (next, found) = self.states.follow(tokens, state, byte);
-        while self.lines.states() < self.states.len() {
-            self.lines.add_state();
+        while self.steps.states() < self.states.len() {
+            self.steps.add_state();
         }
-        let step = Step { next: self.lines.lead(next), found };
-        self.lines.put(state, byte, step);
+        let step = Step { next: self.steps.base(next), found };
+        self.steps.put(state, byte, step);
         step
     }
 }
@@ -243,14 +243,4 @@ fn read_off(found: &[Found], matches: &Matches, ids: &mut Vec<TokenId>) {
         at -= found[at - 1].length(matches);
     }
     ids[first..].reverse();
-}
-
-/// Which of eight bytes, from the low end of a word, is the first that equals this one; 8 if none does.
-#[inline(always)]
-fn first_of(bytes: u64, byte: u8) -> usize {
-    const LOW: u64 = u64::from_le_bytes([1; 8]);
-    const HIGH: u64 = LOW << 7;
-    let unlike = bytes ^ (LOW * u64::from(byte));
-    let equal = unlike.wrapping_sub(LOW) & !unlike & HIGH;
-    place(equal.trailing_zeros() / 8)
 }

@@ -2,7 +2,6 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use super::first_of;
 use crate::encode::longest_match::NONE;
 use crate::encode::longest_match::follow::Misfits;
 use crate::units::{low32, place};
@@ -153,4 +152,14 @@ fn intervals(mut numbers: Vec<u32>) -> Vec<Misfits> {
     numbers.sort_unstable();
     let intervals = numbers.chunk_by(|one, other| one + 1 == *other);
     intervals.map(|numbers| (numbers[0], numbers[0] + low32(numbers.len()))).collect()
+}
+
+/// Which of eight bytes, from the low end of a word, is the first that equals this one; 8 if none does.
+#[inline(always)]
+pub(super) fn first_of(bytes: u64, byte: u8) -> usize {
+    const LOW: u64 = u64::from_le_bytes([1; 8]);
+    const HIGH: u64 = LOW << 7;
+    let unlike = bytes ^ (LOW * u64::from(byte));
+    let equal = unlike.wrapping_sub(LOW) & !unlike & HIGH;
+    place(equal.trailing_zeros() / 8)
 }

@@ -84,45 +84,52 @@ proptest! {
     fn a_byte_is_found_where_it_first_stands(bytes in any::<[u8; 8]>(), few in vec(0..3u8, 8), byte in any::<u8>()) {
         for (bytes, byte) in [(bytes, byte), (few.try_into().expect("eight"), byte % 3)] {
             let first = bytes.iter().position(|&other| other == byte).unwrap_or(8);
-            prop_assert_eq!(first_of(u64::from_le_bytes(bytes), byte), first);
+            prop_assert_eq!(prefixes::first_of(u64::from_le_bytes(bytes), byte), first);
         }
     }
 
-    /// All bytes of some states and few of others, in any order; leads from before stay good for what they had.
+    /// All bytes of some states and few of others, in any order; bases from before stay good for what they had until
+    /// other states take the places.
     #[test]
     fn steps_that_were_put_are_found(order in Just((0..=u8::MAX).collect::<Vec<u8>>()).prop_shuffle(), few in 0..256usize) {
-        let mut lines = Lines::new();
-        (0..3).for_each(|_| lines.add_state());
-        let step = |state: u32, byte: u8, lines: &Lines| Step {
-            next: lines.lead((state + u32::from(byte)) % 3),
+        let mut steps = Steps::new();
+        (0..3).for_each(|_| steps.add_state());
+        let step = |state: u32, byte: u8, steps: &Steps| Step {
+            next: steps.base((state + u32::from(byte)) % 3),
             found: Found::new(state, usize::from(byte)),
         };
-        let first = lines.lead(0);
+        let first = steps.base(0);
         for (nth, &byte) in order.iter().enumerate() {
             let states = if nth < few { 0..3 } else { 1..2 };
             for state in states {
-                let before = lines.lead(state);
-                prop_assert!(lines.step(before, byte).is_none());
-                lines.put(state, byte, step(state, byte, &lines));
+                let before = steps.base(state);
+                prop_assert!(steps.step(before, byte).is_none());
+                steps.put(state, byte, step(state, byte, &steps));
                 let known = order[..nth].iter().filter(|_| nth < few || state == 1);
                 for &byte in known {
-                    let found = lines.step(lines.lead(state), byte).expect("was put").found;
+                    let found = steps.step(steps.base(state), byte).expect("was put").found;
                     prop_assert_eq!(found, Found::new(state, usize::from(byte)));
-                    if let Some(step) = lines.step(before, byte) {
+                    if let Some(step) = steps.step(before, byte) {
                         prop_assert_eq!(step.found, found);
                     }
                 }
-                prop_assert_eq!(lines.state(before), state);
-                prop_assert_eq!(lines.state(lines.lead(state)), state);
+                prop_assert_eq!(steps.state(before), state);
+                prop_assert_eq!(steps.state(steps.base(state)), state);
             }
         }
-        prop_assert!(few == 0 || first != lines.lead(0));
-        let by = (lines.lead(1), order[0]);
-        let (old, new) = (lines.step(by.0, by.1).expect("is there").next, lines.lead(2));
-        for (old, now) in [(lines.lead(1), old), (old, new)] {
-            lines.redirect(by, old, new);
-            prop_assert_eq!(lines.step(by.0, by.1).expect("is there").next, now);
+        prop_assert!(!steps.are_full());
+        prop_assert!(few == 0 || first != steps.base(0));
+        let by = (steps.base(1), order[0]);
+        let (old, new) = (steps.step(by.0, by.1).expect("is there").next, steps.base(2));
+        for (old, now) in [(steps.base(1), old), (old, new)] {
+            steps.redirect(by, old, new);
+            prop_assert_eq!(steps.step(by.0, by.1).expect("is there").next, now);
         }
+    }
+
+    #[test]
+    fn bytes_are_found_at_their_exclusive_or(bytes in proptest::collection::btree_set(any::<u8>(), 0..256), by in any::<u8>()) {
+        prop_assert!(steps::exclusive_or(&bytes, by).eq(&bytes.iter().map(|byte| byte ^ by).collect()));
     }
 }
 
@@ -153,7 +160,7 @@ fn a_full_automaton_ends_a_path_and_is_begun_anew_for_short_texts() {
     let (matches, whole) = (matches(&vocabulary), reference::encode_piece(&vocabulary, &text));
     let mut full = automaton(&matches);
     let path = path(&mut full, &matches, &text, 0, text.len());
-    assert!(full.has_been_full() && path.at < text.len(), "{} lines", full.lines.all.len());
+    assert!(full.has_been_full() && path.at < text.len(), "{} places", full.steps.places.len());
     assert!(whole.starts_with(&path.ids[1..]));
 
     let (texts, mut automaton): (Vec<&[u8]>, _) = (text.chunks(100).collect(), automaton(&matches));

@@ -1,0 +1,315 @@
+use std::array;
+#[cfg(test)]
+use std::collections::BTreeSet;
+
+use super::Found;
+use crate::pages;
+use crate::units::{low32, place};
+
+/// With so many places, 32 MiB, there is no room for more steps.
+const MOST: usize = if cfg!(test) { 1 << 13 } else { 1 << 22 };
+
+/// Places in a block. A state's steps are all in the block of its base.
+const BLOCK: usize = 256;
+
+/// So many places of a block are left for what the states that are there learn later.
+const LEFT: u32 = 128;
+
+/// A step from a state to the next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub(super) next: Base,
+    /// The last token of the text up to there.
+    pub(super) found: Found,
+}
+
+/// Where the steps of a state are: the one by a byte at this place, exclusive-or the byte. As long as it has none,
+/// [`NO_STEPS`] and the number of the state. Below 2²⁴.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Base(pub(super) u32);
+
+/// As a place this is past all that there are.
+const NO_STEPS: u32 = 1 << 23;
+
+impl Base {
+    /// Of a state as long as it has no steps.
+    pub(super) fn without_steps(state: u32) -> Base {
+        Base(NO_STEPS | state)
+    }
+
+    #[inline(always)]
+    fn place(self, byte: u8) -> usize {
+        place(self.0 ^ u32::from(byte))
+    }
+}
+
+/// What stands at a place: in the low 8 bits the byte by which a base leads there, above it the base of the next
+/// state, and in the high half the token. No two states ever have the same base, so that the byte tells whose step it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry(u64);
+
+impl Entry {
+    /// No step: the byte by which the first base of a block, which no state has, leads to this place.
+    fn none(at: usize) -> Entry {
+        Entry(u64::from(low32(at % BLOCK)))
+    }
+
+    fn new(byte: u8, step: Step) -> Entry {
+        Entry(u64::from(byte) | u64::from(step.next.0) << 8 | u64::from(step.found.0) << 32)
+    }
+
+    #[inline(always)]
+    fn is_by(self, byte: u8) -> bool {
+        self.0.to_le_bytes()[0] == byte
+    }
+
+    #[inline(always)]
+    fn step(self) -> Step {
+        let [_, a, b, c, d, e, f, g] = self.0.to_le_bytes();
+        Step { next: Base(u32::from_le_bytes([a, b, c, 0])), found: Found(u32::from_le_bytes([d, e, f, g])) }
+    }
+}
+
+/// The step by this byte, if it stands where a base leads.
+#[inline(always)]
+pub(super) fn step(places: &[Entry], base: Base, byte: u8) -> Option<Step> {
+    let entry = places.get(base.place(byte))?;
+    entry.is_by(byte).then(|| entry.step())
+}
+
+/// The steps of all states: a double array (Aoe, *An Efficient Digital Search Algorithm by Using a
+/// Double-Array Structure*, 1989).
+///
+/// A state that finds a place taken moves. What it leaves stays until another state takes the place, for the bases that
+/// other steps have; these are [redirected](Steps::redirect) when a step is missing where they lead.
+#[derive(Debug)]
+pub(super) struct Steps {
+    pub(super) places: Vec<Entry>,
+    blocks: Vec<Block>,
+    /// The state that each base is or was of, or [`NOBODY`].
+    owners: Vec<u32>,
+    homes: Vec<Home>,
+    /// Whether a step had no place.
+    full: bool,
+}
+
+/// Where a state's steps are.
+#[derive(Clone, Copy, Debug)]
+struct Home {
+    base: Base,
+    /// By which bytes it has steps.
+    bytes: Bytes,
+}
+
+/// The owner of bases that no state has had.
+const NOBODY: u32 = u32::MAX;
+
+/// What there is to take in a block, as places within it.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    free: Bytes,
+    /// Bases that no state has had.
+    unused: Bytes,
+}
+
+impl Default for Block {
+    fn default() -> Block {
+        let free = Bytes([u64::MAX; 4]);
+        let mut unused = free;
+        // By this one [no step](Entry::none) is told.
+        unused.remove(0);
+        Block { free, unused }
+    }
+}
+
+impl Block {
+    /// A base that no state has had, with free places for these bytes.
+    fn base_for(&self, bytes: Bytes) -> Option<u8> {
+        let mut suiting = self.unused;
+        for byte in bytes.iter() {
+            suiting = suiting.and(self.free.xor(byte));
+            if suiting.is_empty() {
+                return None;
+            }
+        }
+        suiting.iter().next()
+    }
+}
+
+/// In a word, the bits whose numbers lack a given bit.
+const LOW: [u64; 6] = [
+    0x5555_5555_5555_5555,
+    0x3333_3333_3333_3333,
+    0x0F0F_0F0F_0F0F_0F0F,
+    0x00FF_00FF_00FF_00FF,
+    0x0000_FFFF_0000_FFFF,
+    0x0000_0000_FFFF_FFFF,
+];
+
+/// A set of bytes, or of the places of a block.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bytes([u64; 4]);
+
+impl Bytes {
+    fn has(&self, byte: u8) -> bool {
+        self.0[usize::from(byte / 64)] >> (byte % 64) & 1 == 1
+    }
+
+    fn add(&mut self, byte: u8) {
+        self.0[usize::from(byte / 64)] |= 1 << (byte % 64);
+    }
+
+    fn remove(&mut self, byte: u8) {
+        self.0[usize::from(byte / 64)] &= !(1 << (byte % 64));
+    }
+
+    fn len(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
+    fn iter(self) -> impl Iterator<Item = u8> {
+        let bits = |word: u64| {
+            let rest = |word: u64| Some(word).filter(|&word| word != 0);
+            let words = std::iter::successors(rest(word), move |&word| rest(word & (word - 1)));
+            words.map(|word| u8::try_from(word.trailing_zeros()).expect("below 64"))
+        };
+        (0..4).zip(self.0).flat_map(move |(nth, word)| bits(word).map(move |bit| 64 * nth + bit))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0 == [0; 4]
+    }
+
+    fn and(&self, other: Bytes) -> Bytes {
+        Bytes(array::from_fn(|nth| self.0[nth] & other.0[nth]))
+    }
+
+    /// Those of which the exclusive-or with this byte is in the set.
+    fn xor(&self, byte: u8) -> Bytes {
+        let mut words: [u64; 4] = array::from_fn(|nth| self.0[nth ^ usize::from(byte / 64)]);
+        for (nth, low) in LOW.into_iter().enumerate() {
+            if byte >> nth & 1 == 1 {
+                words = words.map(|word| word >> (1 << nth) & low | (word & low) << (1 << nth));
+            }
+        }
+        Bytes(words)
+    }
+}
+
+impl Steps {
+    pub(super) fn new() -> Steps {
+        Steps {
+            places: pages::with_capacity(MOST),
+            blocks: Vec::new(),
+            owners: Vec::new(),
+            homes: Vec::new(),
+            full: false,
+        }
+    }
+
+    /// Whether there was no room for a step.
+    pub(super) fn are_full(&self) -> bool {
+        self.full
+    }
+
+    /// Adds the next state, without any step.
+    pub(super) fn add_state(&mut self) {
+        let base = Base::without_steps(low32(self.homes.len()));
+        self.homes.push(Home { base, bytes: Bytes::default() });
+    }
+
+    /// How many states there are.
+    pub(super) fn states(&self) -> usize {
+        self.homes.len()
+    }
+
+    /// The state that has or had a base.
+    pub(super) fn state(&self, base: Base) -> u32 {
+        if base.0 < NO_STEPS { self.owners[place(base.0)] } else { base.0 & !NO_STEPS }
+    }
+
+    /// Where the steps of a state are now.
+    pub(super) fn base(&self, state: u32) -> Base {
+        self.homes[place(state)].base
+    }
+
+    /// The step by this byte, if it stands where a base leads.
+    #[inline(always)]
+    pub(super) fn step(&self, base: Base, byte: u8) -> Option<Step> {
+        step(&self.places, base, byte)
+    }
+
+    /// Gives the step that stands there the new base, if it has the old one.
+    pub(super) fn redirect(&mut self, (base, byte): (Base, u8), old: Base, new: Base) {
+        if let Some(step) = self.step(base, byte).filter(|step| step.next == old) {
+            self.places[base.place(byte)] = Entry::new(byte, Step { next: new, ..step });
+        }
+    }
+
+    /// Adds a step that is not there, unless there is no room for it: then it has to be worked out again.
+    pub(super) fn put(&mut self, state: u32, byte: u8, step: Step) {
+        let at = self.base(state).place(byte);
+        let free = self.blocks.get(at / BLOCK).is_some_and(|block| block.free.has(within_block(at)));
+        if free || self.make_room(state, byte) {
+            let Home { base, bytes } = &mut self.homes[place(state)];
+            bytes.add(byte);
+            let at = base.place(byte);
+            self.places[at] = Entry::new(byte, step);
+            self.blocks[at / BLOCK].free.remove(within_block(at));
+        } else {
+            self.full = true;
+        }
+    }
+
+    /// Moves a state to where there is room for a step by one more byte; `false` if there is none.
+    fn make_room(&mut self, state: u32, byte: u8) -> bool {
+        let Home { base: before, bytes } = self.homes[place(state)];
+        let mut wanted = bytes;
+        wanted.add(byte);
+        let Some(base) = self.base_for(wanted) else { return false };
+        for byte in bytes.iter() {
+            let (from, to) = (before.place(byte), base.place(byte));
+            self.places[to] = self.places[from];
+            self.blocks[to / BLOCK].free.remove(within_block(to));
+            self.blocks[from / BLOCK].free.add(within_block(from));
+        }
+        let at = place(base.0);
+        self.owners[at] = state;
+        self.blocks[at / BLOCK].unused.remove(within_block(at));
+        self.homes[place(state)].base = base;
+        true
+    }
+
+    /// A base that no state has or had, with free places for these bytes.
+    fn base_for(&mut self, bytes: Bytes) -> Option<Base> {
+        let in_last =
+            self.blocks.last().filter(|last| last.free.len() > LEFT).and_then(|last| last.base_for(bytes));
+        let base = in_last.or_else(|| self.add_block()?.base_for(bytes))?;
+        Some(Base(low32(self.places.len() - BLOCK) + u32::from(base)))
+    }
+
+    /// Adds a block, unless there is no more room.
+    fn add_block(&mut self) -> Option<&Block> {
+        let start = self.places.len();
+        if start + BLOCK > MOST {
+            return None;
+        }
+        self.places.extend((start..start + BLOCK).map(Entry::none));
+        self.owners.resize(start + BLOCK, NOBODY);
+        self.blocks.push(Block::default());
+        self.blocks.last()
+    }
+}
+
+/// Where a place is within its block.
+fn within_block(at: usize) -> u8 {
+    u8::try_from(at % BLOCK).expect("a block has 256 places")
+}
+
+/// A set of bytes, each exclusive-or another byte.
+#[cfg(test)]
+pub(super) fn exclusive_or(bytes: &BTreeSet<u8>, by: u8) -> BTreeSet<u8> {
+    let mut set = Bytes::default();
+    bytes.iter().for_each(|&byte| set.add(byte));
+    set.xor(by).iter().collect()
+}
