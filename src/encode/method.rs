@@ -9,7 +9,8 @@ use crate::vocab::Checks;
 #[serde(tag = "method", rename_all = "kebab-case")]
 pub enum Method {
     /// By the longest token that fits the one before, which is fast, and exact where the shortcuts of
-    /// trained vocabularies hold. Ids of 2²⁴ and more are too large for it.
+    /// trained vocabularies hold. Vocabularies with ids of 2²⁴ and more are merged all the same, and such as
+    /// were made up so that it takes too long to prepare them.
     LongestMatches,
     /// By carrying out merges with a heap, which is right for any vocabulary.
     Merges {

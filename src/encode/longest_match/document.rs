@@ -1,6 +1,6 @@
 use std::mem;
 
-use super::automaton::{Automaton, Tokens};
+use super::automaton::Automaton;
 use super::characters::Characters;
 use super::path::{DeadEnds, Finder, Path};
 use super::{EncodedPart, Matches, NONE};
@@ -103,15 +103,14 @@ impl Scratch {
         end: usize,
         observer: &dyn Observer,
     ) -> Result<()> {
-        let Some(prefixes) = &matches.prefixes else { return Ok(()) };
+        let Some(tokens) = matches.for_whole_texts() else { return Ok(()) };
         self.seen = self.seen.saturating_add(end - path.at);
         let worth = matches.tokens.len().saturating_pow(3) >> WORTH_BITS;
         let some = self.seen.max(self.expected);
         if self.automaton.is_none() && some < worth.saturating_mul(1 << self.filled.min(32)) {
             return Ok(());
         }
-        let tokens = Tokens { matches, prefixes };
-        let automaton = self.automaton.get_or_insert_with(|| Automaton::new(tokens));
+        let automaton = self.automaton.get_or_insert_with(Automaton::new);
         let outcome = automaton.go_on(tokens, text, path, end, observer);
         self.drop_if_full();
         outcome
@@ -134,8 +133,8 @@ impl Scratch {
     pub(crate) fn encode_together(&mut self, matches: &Matches, texts: &[&[u8]]) {
         self.together.clear();
         self.ends.clear();
-        if let (Some(automaton), Some(prefixes)) = (&mut self.automaton, &matches.prefixes) {
-            automaton.encode(Tokens { matches, prefixes }, texts, &mut self.together, &mut self.ends);
+        if let (Some(automaton), Some(tokens)) = (&mut self.automaton, matches.for_whole_texts()) {
+            automaton.encode(tokens, texts, &mut self.together, &mut self.ends);
             return self.drop_if_full();
         }
         // It was full, and dropped, with a longer text that came after these.

@@ -1,6 +1,7 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
+use super::lists::Lists;
 use crate::units::{amount, low32, place};
 use crate::vocab::{RankedMerge, Vocabulary};
 
@@ -12,6 +13,11 @@ const ZIPF_SHIFT: u64 = 500;
 
 /// The frequency of a token in a unit that leaves differences between rare ones to see.
 const MOST_FREQUENT: u64 = 1 << 32;
+
+/// So many intervals of tokens that do not fit are looked at for each token, and so many more: eight times as many as vocabularies
+/// that were learned have.
+const PATIENCE: usize = 256;
+const LEAST_PATIENCE: usize = 1 << 20;
 
 /// Classes of bytes.
 const CLASSES: usize = 64;
@@ -35,7 +41,7 @@ pub(super) struct Followers {
     blocks: [u64; BLOCKS / 64],
     /// One bit a class of bytes, clear if no token that begins with one of them fits.
     classes: u64,
-    /// Where the intervals of those that do not fit stand among those of all tokens.
+    /// Where the intervals of those that do not fit stand among those of all sets.
     misfits: Range<u32>,
 }
 
@@ -55,12 +61,12 @@ impl Followers {
         self.classes >> (usize::from(class) % CLASSES) & 1 == 1
     }
 
-    /// Where the intervals of those that do not fit stand among those of all tokens.
+    /// Where the intervals of those that do not fit stand among those of all sets.
     pub(super) fn misfits(&self) -> Range<usize> {
         place(self.misfits.start)..place(self.misfits.end)
     }
 
-    /// Whether the token with this number fits, by the intervals of all tokens.
+    /// Whether the token with this number fits, by the intervals of all sets.
     pub(super) fn fits(&self, all: &[Misfits], number: u32) -> bool {
         let misfits = &all[self.misfits()];
         let next = misfits.partition_point(|misfits| misfits.1 <= number);
@@ -153,13 +159,12 @@ impl Order {
         self.blocks[place(self.number(token))]
     }
 
-    /// What fits after a token; the intervals of what does not are put after those of other tokens.
-    pub(super) fn followers(&self, token: u32, all: &mut Vec<Misfits>) -> Followers {
-        let start = all.len();
-        all.extend(self.misfits(token));
+    /// What fits after a token, given the set of what does not among all sets.
+    pub(super) fn followers(&self, set: u32, sets: &Lists<Misfits>) -> Followers {
+        let Range { start, end } = sets.range(set);
         let mut followers =
-            Followers { classes: u64::MAX, misfits: low32(start)..low32(all.len()), ..Followers::default() };
-        for &(first, end) in &all[start..] {
+            Followers { classes: u64::MAX, misfits: low32(start)..low32(end), ..Followers::default() };
+        for &(first, end) in sets.get(set) {
             for block in self.blocks[place(first)]..=self.blocks[place(end - 1)] {
                 followers.blocks[usize::from(block / 64)] |= 1 << (block % 64);
             }
@@ -170,8 +175,23 @@ impl Order {
         followers
     }
 
-    /// The intervals of tokens that do not fit after this one, in order and apart.
-    fn misfits(&self, token: u32) -> Vec<Misfits> {
+    /// The set of the tokens that do not fit after each, by id; those that are no tokens have the first, which is empty.
+    /// `None` if that takes too long: of made up vocabularies each token can keep off as many intervals as there are
+    /// tokens.
+    pub(super) fn sets_after(&self) -> Option<(Vec<u32>, Lists<Misfits>)> {
+        let mut sets = Lists::new(&[]);
+        let mut patience = LEAST_PATIENCE + PATIENCE * self.ends.len();
+        let set_after = |token: usize| {
+            let misfits = self.misfits(low32(token), &mut patience)?;
+            Some(sets.number(&misfits))
+        };
+        let sets_after = (0..self.ends.len()).map(set_after).collect::<Option<_>>()?;
+        Some((sets_after, sets))
+    }
+
+    /// The intervals of tokens that do not fit after this one, in order and apart; `None` if there are more than
+    /// `patience` before they are put together.
+    fn misfits(&self, token: u32, patience: &mut usize) -> Option<Vec<Misfits>> {
         let mut misfits: Vec<Misfits> = Vec::new();
         // From the token itself, which nothing takes up, to its last byte.
         let mut at_border = Some((token, u32::MAX));
@@ -179,7 +199,9 @@ impl Order {
             let merges = self.kept_off[place(left)].iter().take_while(|(rank, _)| *rank < until);
             misfits.extend(merges.map(|(_, misfits)| misfits));
             at_border = self.ends[place(left)];
+            *patience = patience.checked_sub(1)?;
         }
+        *patience = patience.checked_sub(misfits.len())?;
         misfits.sort_unstable();
         misfits.dedup_by(|next, last| {
             let together = next.0 <= last.1;
@@ -188,7 +210,7 @@ impl Order {
             }
             together
         });
-        misfits
+        Some(misfits)
     }
 
     /// The rank of a merge, and the tokens that it keeps from fitting after its left part.

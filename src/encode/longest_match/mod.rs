@@ -27,6 +27,7 @@
 //! [`automaton`] learns from.
 
 mod longest;
+mod lists;
 mod follow;
 mod path;
 mod document;
@@ -46,7 +47,7 @@ pub(super) use together::Together;
 use crate::pages;
 use crate::units::{low32, place};
 use crate::vocab::Vocabulary;
-use automaton::Prefixes;
+use automaton::{After, Prefixes, Tokens};
 use characters::Borders;
 use follow::{Followers, Misfits, Order};
 use longest::Longest;
@@ -60,7 +61,7 @@ const MISFITS_A_LINE: usize = 8;
 /// What encoding by longest matches needs of a vocabulary, shared by all threads.
 ///
 /// **Memory:** 0.6 MB, and for each token 70 bytes, 8 for each byte that it does not share with the start
-/// of another, and 80 to 210 for what does not fit after it; for whole texts 17 more for each such byte, and 12 for each token.
+/// of another, and 30 to 80 for what does not fit after it; for whole texts 17 more for each such byte, and 30 for each token.
 #[derive(Debug)]
 pub(super) struct Matches {
     longest: Longest,
@@ -69,8 +70,15 @@ pub(super) struct Matches {
     /// The class of each byte, by which [`Followers`] knows them.
     classes: [u8; 256],
     borders: Borders,
-    /// For texts that are not split: the tokens as an [`automaton`] needs them.
-    prefixes: Option<Prefixes>,
+    /// For texts that are not split.
+    whole: Option<WholeTexts>,
+}
+
+/// The tokens as an [`automaton`] needs them.
+#[derive(Debug)]
+struct WholeTexts {
+    prefixes: Prefixes,
+    after: After,
 }
 
 /// What is looked up of a token, in one cache line.
@@ -88,30 +96,40 @@ struct Token {
 }
 
 impl Matches {
-    /// Prepares a vocabulary for which the shortcuts hold, for pieces or for whole texts; `None` if it is too large.
+    /// Prepares a vocabulary for which the shortcuts hold, for pieces or for whole texts; `None` if it is too large,
+    /// or made up so that preparing it would take too long.
     pub(super) fn new(vocabulary: &Vocabulary, whole_texts: bool) -> Option<Matches> {
         let (longest, shorter) = Longest::new(vocabulary)?;
         let order = Order::new(vocabulary);
         let unused = Token { followers: Followers::default(), number: 0, block: 0, length: 0, shorter: NONE };
-        let prefixes = whole_texts.then(|| Prefixes::new(vocabulary, |token| order.number(token)));
-        let (mut tokens, mut misfits) = (vec![unused; shorter.len()], Vec::new());
+        let (sets_after, sets) = order.sets_after()?;
+        let mut tokens = vec![unused; shorter.len()];
         for (id, bytes) in vocabulary.ordinary() {
             tokens[id.index()] = Token {
-                followers: order.followers(id.get(), &mut misfits),
+                followers: order.followers(sets_after[id.index()], &sets),
                 number: order.number(id.get()),
                 block: order.block(id.get()),
                 length: low32(bytes.len()),
                 shorter: shorter[id.index()],
             };
         }
+        let prefixes = whole_texts.then(|| Prefixes::new(vocabulary, |token| order.number(token)));
+        let prefixes = prefixes.filter(|prefixes| prefixes.longest() <= automaton::LONGEST);
+        let after = |prefixes: &Prefixes| After::new(prefixes, sets_after, &sets);
         Some(Matches {
             longest,
             tokens: tokens.into(),
-            misfits: misfits.into(),
+            whole: prefixes.map(|prefixes| WholeTexts { after: after(&prefixes), prefixes }),
+            misfits: sets.into_items().into(),
             classes: order.classes(),
             borders: Borders::new(vocabulary),
-            prefixes: prefixes.filter(|prefixes| prefixes.longest() <= automaton::LONGEST),
         })
+    }
+
+    /// What an [`automaton`] is made of.
+    fn for_whole_texts(&self) -> Option<Tokens<'_>> {
+        let WholeTexts { prefixes, after } = self.whole.as_ref()?;
+        Some(Tokens { matches: self, prefixes, after })
     }
 
     fn length(&self, token: u32) -> usize {
@@ -122,11 +140,6 @@ impl Matches {
     fn fit(&self, left: u32, right: u32) -> bool {
         let (left, right) = (&self.tokens[place(left)], &self.tokens[place(right)]);
         left.followers.fits(&self.misfits, right.number)
-    }
-
-    /// The numbers of the tokens that do not fit after this one: intervals, in order and apart.
-    fn misfits_after(&self, token: u32) -> &[Misfits] {
-        &self.misfits[self.tokens[place(token)].followers.misfits()]
     }
 
     /// Whether the two certainly fit, at a glance.

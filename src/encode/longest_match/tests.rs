@@ -111,6 +111,23 @@ fn longest(vocabulary: &Vocabulary, text: &[u8]) -> (usize, u32) {
     begins.map(|(id, bytes)| (bytes.len(), id.get())).max().expect("every byte is a token")
 }
 
+/// Each of 3 025 tokens that end with one byte keeps off as many that begin with pairs of others.
+#[test]
+fn vocabularies_that_take_too_long_to_prepare_are_merged() {
+    let end = 200;
+    let pairs = (0..55).flat_map(|one| (0..55).map(move |other| (one, other)));
+    let numbers = 256..256 + 55 * 55;
+    let ahead = numbers.clone().map(|pair| (end, pair));
+    let behind = numbers.map(|pair| (pair, end));
+    let vocabulary = vocabulary(pairs.chain(ahead).chain(behind));
+    assert_eq!(Method::of(&crate::vocab::check(&vocabulary)), Method::LongestMatches);
+    assert!(Matches::new(&vocabulary, true).is_none());
+    let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("valid");
+    let text = [1, 2, 200, 3, 4, 200, 200, 54, 54, 55, 54];
+    let ids = encoder.worker().encode(&text).expect("any bytes encode").to_vec();
+    assert_eq!(ids, reference::encode_piece(&vocabulary, &text));
+}
+
 proptest! {
     #[test]
     fn learned_vocabularies_are_encoded_by_longest_matches((vocabulary, texts) in with_texts()) {

@@ -17,7 +17,7 @@
 //! automaton, and build all of one that tells right token sequences from wrong ones.
 
 mod prefixes;
-mod lists;
+mod after;
 mod states;
 mod steps;
 mod lanes;
@@ -25,13 +25,16 @@ mod lanes;
 #[cfg(test)]
 mod tests;
 
+pub(super) use after::After;
 pub(super) use prefixes::Prefixes;
 
+use super::follow::Misfits;
 use super::path::Path;
 use super::{Matches, NONE};
 use crate::error::Result;
 use crate::observer::Observer;
 use crate::units::TokenId;
+use after::NO_MISFITS;
 use lanes::{Lane, WINDOW};
 use states::{START, States};
 use steps::{Base, Step, Steps};
@@ -50,12 +53,20 @@ pub(super) const LONGEST: usize = 1 << 12;
 pub(super) struct Tokens<'a> {
     pub(super) matches: &'a Matches,
     pub(super) prefixes: &'a Prefixes,
+    pub(super) after: &'a After,
+}
+
+impl<'a> Tokens<'a> {
+    /// The tokens of a set among those after a token.
+    fn misfits(self, set: u32) -> &'a [Misfits] {
+        &self.matches.misfits[self.after.misfits(set)]
+    }
 }
 
 /// The automaton of a vocabulary, as far as the texts of one thread have needed it.
 ///
-/// **Memory:** up to 36 MiB for steps and 50 MiB for states, and what one window adds to them, at worst 64 MiB; 8 192 tokens
-/// need 8 MiB as a rule. 4 bytes for each byte of short texts, or for each place of a long one whose token may still
+/// **Memory:** up to 50 MiB for steps and 90 MiB for states, and what one window adds to the latter, at worst 64 MiB; 8 192 tokens
+/// need 12 MiB as a rule. 4 bytes for each byte of short texts, or for each place of a long one whose token may still
 /// change, as a rule few. 2 MiB with the first step.
 #[derive(Debug)]
 pub(super) struct Automaton {
@@ -87,8 +98,8 @@ impl Found {
 }
 
 impl Automaton {
-    pub(super) fn new(tokens: Tokens<'_>) -> Automaton {
-        let (states, mut steps) = (States::new(tokens), Steps::new());
+    pub(super) fn new() -> Automaton {
+        let (states, mut steps) = (States::new(), Steps::new());
         steps.add_state();
         Automaton { states, steps, tokens: Vec::new(), has_been_full: false }
     }
@@ -152,7 +163,7 @@ impl Automaton {
             if left.is_empty() {
                 break;
             }
-            *self = Automaton { has_been_full: true, ..Automaton::new(tokens) };
+            *self = Automaton { has_been_full: true, ..Automaton::new() };
         }
         let mut rest = &found[..];
         for text in texts {

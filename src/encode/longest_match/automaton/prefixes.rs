@@ -3,7 +3,6 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use crate::encode::longest_match::NONE;
-use crate::encode::longest_match::follow::Misfits;
 use crate::units::{low32, place};
 use crate::vocab::Vocabulary;
 
@@ -15,7 +14,7 @@ const MANY: usize = 64;
 
 /// The prefixes of all tokens: a trie, the shorter ones first, those of one length by their bytes.
 ///
-/// **Memory:** 17 bytes for each prefix, 4 for each token, and up to 8 for each that large prefixes begin.
+/// **Memory:** 17 bytes for each prefix, 4 for each token, and 4 for each that large prefixes begin.
 #[derive(Debug)]
 pub(in crate::encode::longest_match) struct Prefixes {
     /// The children of each come behind those of the one before. One more at the end.
@@ -26,8 +25,8 @@ pub(in crate::encode::longest_match) struct Prefixes {
     lengths: Vec<u32>,
     /// The number of each token as a follower, in order of the tokens' bytes.
     numbers: Vec<u32>,
-    /// The same, as intervals, of those that are longer than a large prefix.
-    intervals: FxHashMap<u32, Vec<Misfits>>,
+    /// The same of those that are longer than a large prefix, in order.
+    longer: FxHashMap<u32, Vec<u32>>,
 }
 
 #[derive(Debug)]
@@ -57,7 +56,7 @@ impl Prefixes {
             last: vec![0],
             lengths: Vec::new(),
             numbers: tokens.iter().map(|&(_, token)| number(token)).collect(),
-            intervals: FxHashMap::default(),
+            longer: FxHashMap::default(),
         };
         let mut level = vec![Range { start: 0, end: tokens.len() }];
         while !level.is_empty() {
@@ -84,7 +83,9 @@ impl Prefixes {
             let longer = low32(start)..low32(end);
             self.all.push(Prefix { children: low32(self.last.len()), token, longer });
             if end - start > MANY {
-                self.intervals.insert(prefix, intervals(self.numbers[start..end].to_vec()));
+                let mut numbers = self.numbers[start..end].to_vec();
+                numbers.sort_unstable();
+                self.longer.insert(prefix, numbers);
             }
             for begun in tokens[start..end].chunk_by(|one, other| one.0[length] == other.0[length]) {
                 self.last.push(begun[0].0[length]);
@@ -132,9 +133,9 @@ impl Prefixes {
         self.longer(prefix).len() > MANY
     }
 
-    /// The numbers as followers of the longer tokens, if the prefix is large: intervals, in order and apart.
-    pub(super) fn intervals(&self, prefix: u32) -> Option<&[Misfits]> {
-        self.is_large(prefix).then(|| &*self.intervals[&prefix])
+    /// The numbers as followers of the longer tokens, in order, if the prefix is large.
+    pub(super) fn numbers_of_longer(&self, prefix: u32) -> Option<&[u32]> {
+        self.is_large(prefix).then(|| &*self.longer[&prefix])
     }
 
     /// How many bytes the longest token has. So many tokens at most are begun at a time.
@@ -146,12 +147,6 @@ impl Prefixes {
     pub(super) fn length(&self, prefix: u32) -> usize {
         self.lengths.partition_point(|&first| first <= prefix) - 1
     }
-}
-
-fn intervals(mut numbers: Vec<u32>) -> Vec<Misfits> {
-    numbers.sort_unstable();
-    let intervals = numbers.chunk_by(|one, other| one + 1 == *other);
-    intervals.map(|numbers| (numbers[0], numbers[0] + low32(numbers.len()))).collect()
 }
 
 /// Which of eight bytes, from the low end of a word, is the first that equals this one; 8 if none does.

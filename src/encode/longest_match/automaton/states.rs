@@ -1,10 +1,10 @@
 use std::mem;
 
-use super::lists::{Item, Lists};
 use super::prefixes::{Prefixes, ROOT};
-use super::{Found, Tokens};
+use super::{Found, NO_MISFITS, Tokens};
 use crate::encode::longest_match::NONE;
 use crate::encode::longest_match::follow::Misfits;
+use crate::encode::longest_match::lists::{Item, Lists};
 use crate::units::{low32, place, place64};
 
 /// The state at the start of a text.
@@ -13,7 +13,7 @@ pub(super) const START: u32 = 0;
 /// With so many items in lists, 32 MiB, there should be no more states.
 const MOST_ITEMS: usize = 1 << 21;
 
-/// The set of no tokens, among those after tokens and among the others.
+/// The set of no tokens.
 const EMPTY: u64 = 0;
 
 /// All states that texts have come by.
@@ -25,18 +25,10 @@ pub(super) struct States {
     all: Lists<Begun>,
     /// What the last item of each state keeps off: most steps need to know no more.
     kept_off: Vec<u32>,
-    /// The sets of tokens that do not fit after a token.
-    after: Lists<Misfits>,
-    /// Other sets of tokens.
+    /// Sets of tokens that are not just those [after](super::After) a token.
     sets: Lists<Misfits>,
-    /// The set after each token, or [`NONE`] until it is asked for.
-    after_tokens: Vec<u32>,
-    /// Of each set after a token a bit for each byte, set if it has tokens that begin with it.
-    first_bytes: Vec<[u64; 4]>,
     /// For each byte the state where nothing else has been begun and all may follow, or [`NONE`] until it is asked for.
     fresh: [u32; 256],
-    /// The numbers as followers of the tokens that begin with each byte, and the byte, in order.
-    begun_by: Vec<(Misfits, u8)>,
     next: Vec<Begun>,
     common: Vec<Misfits>,
 }
@@ -57,31 +49,13 @@ impl Item for Begun {
     }
 }
 
-impl Item for Misfits {
-    fn bits(self) -> u64 {
-        u64::from(self.0) << 32 | u64::from(self.1)
-    }
-}
-
 impl States {
-    pub(super) fn new(tokens: Tokens<'_>) -> States {
-        let begun_by = |byte: u8| {
-            let longer = tokens.prefixes.longer(Prefixes::byte(byte));
-            // The byte itself has the first number of them.
-            let first = tokens.prefixes.number(longer.start - 1);
-            ((first, first + 1 + low32(longer.len())), byte)
-        };
-        let mut begun_by: Vec<_> = (0..=u8::MAX).map(begun_by).collect();
-        begun_by.sort_unstable();
+    pub(super) fn new() -> States {
         States {
-            all: Lists::new(&[Begun { prefix: ROOT, misfits: EMPTY }]),
-            kept_off: vec![0],
-            after: Lists::new(&[]),
+            all: Lists::new(&[Begun { prefix: ROOT, misfits: u64::from(NO_MISFITS) }]),
+            kept_off: vec![NO_MISFITS],
             sets: Lists::new(&[]),
-            after_tokens: vec![NONE; tokens.matches.tokens.len()],
-            first_bytes: vec![[0; 4]],
             fresh: [NONE; 256],
-            begun_by,
             next: Vec::new(),
             common: Vec::new(),
         }
@@ -93,7 +67,7 @@ impl States {
 
     /// Whether there should be no more.
     pub(super) fn are_full(&self) -> bool {
-        self.all.items() + self.after.items() + self.sets.items() >= MOST_ITEMS
+        self.all.items() + self.sets.items() >= MOST_ITEMS
     }
 
     /// How many bytes there are of each token begun; none of the last.
@@ -110,7 +84,7 @@ impl States {
         // Every other step has to look at what has been begun, which lies far away.
         let list = self.all.range(state);
         self.all.fetch(list.start);
-        if self.first_bytes[place(kept_off)][usize::from(byte / 64)] >> (byte % 64) & 1 == 0 {
+        if !tokens.after.has_first(kept_off, byte) {
             // Whatever begins with the byte fits the last token, so that no other token goes on across this place:
             // there would be two encodings of what it makes.
             return (self.fresh(tokens, byte), found);
@@ -120,12 +94,12 @@ impl States {
             let begun = self.all.item(at);
             let Some(child) = prefixes.child(begun.prefix, byte) else { continue };
             let token = prefixes.token(child);
-            if token != NONE && self.fits(prefixes, begun, child) {
+            if token != NONE && self.fits(tokens, begun, child) {
                 found = Found::new(token, prefixes.length(child));
             }
-            next.extend(self.narrowed(prefixes, begun, child));
+            next.extend(self.narrowed(tokens, begun, child));
         }
-        next.extend(self.narrowed(prefixes, Begun { prefix: ROOT, misfits: u64::from(kept_off) }, child));
+        next.extend(self.narrowed(tokens, Begun { prefix: ROOT, misfits: u64::from(kept_off) }, child));
         let state = self.number(tokens, &mut next, found.token());
         next.clear();
         self.next = next;
@@ -134,7 +108,7 @@ impl States {
 
     /// The state of what has been begun before the end of a text, and its last token.
     fn number(&mut self, tokens: Tokens<'_>, begun: &mut Vec<Begun>, token: u32) -> u32 {
-        let kept_off = self.after(tokens, token);
+        let kept_off = tokens.after.set(token);
         begun.push(Begun { prefix: ROOT, misfits: u64::from(kept_off) });
         let state = self.all.number(begun);
         if place(state) == self.kept_off.len() {
@@ -158,9 +132,10 @@ impl States {
     }
 
     /// Whether the token of a child fits the token before it.
-    fn fits(&self, prefixes: &Prefixes, begun: Begun, child: u32) -> bool {
+    fn fits(&self, tokens: Tokens<'_>, begun: Begun, child: u32) -> bool {
+        let prefixes = tokens.prefixes;
         let token = prefixes.longer(child).start - 1;
-        let misfit = match self.misfits(prefixes, begun) {
+        let misfit = match self.misfits(tokens, begun) {
             Some(misfits) => contains(misfits, prefixes.number(token)),
             None => begun.misfits >> (token - prefixes.longer(begun.prefix).start) & 1 == 1,
         };
@@ -168,13 +143,17 @@ impl States {
     }
 
     /// The tokens kept off, if the prefix is large.
-    fn misfits(&self, prefixes: &Prefixes, begun: Begun) -> Option<&[Misfits]> {
-        let sets = if begun.prefix == ROOT { &self.after } else { &self.sets };
-        prefixes.is_large(begun.prefix).then(|| sets.get(low32(place64(begun.misfits))))
+    fn misfits<'a>(&'a self, tokens: Tokens<'a>, begun: Begun) -> Option<&'a [Misfits]> {
+        let set = || low32(place64(begun.misfits));
+        match begun.prefix {
+            ROOT => Some(tokens.misfits(set())),
+            prefix => tokens.prefixes.is_large(prefix).then(|| self.sets.get(set())),
+        }
     }
 
     /// What is left of tokens begun once a child of their prefix is there; `None` if nothing longer fits.
-    fn narrowed(&mut self, prefixes: &Prefixes, begun: Begun, child: u32) -> Option<Begun> {
+    fn narrowed(&mut self, tokens: Tokens<'_>, begun: Begun, child: u32) -> Option<Begun> {
+        let prefixes = tokens.prefixes;
         let longer = prefixes.longer(child);
         if longer.is_empty() {
             return None;
@@ -182,13 +161,12 @@ impl States {
         if begun.misfits == EMPTY {
             return Some(Begun { prefix: child, misfits: EMPTY });
         }
-        if let Some(longer) = prefixes.intervals(child) {
-            return self
-                .narrowed_set(prefixes, begun, longer)
-                .map(|misfits| Begun { prefix: child, misfits });
+        if let Some(longer) = prefixes.numbers_of_longer(child) {
+            let set = self.narrowed_set(tokens, begun, longer)?;
+            return Some(Begun { prefix: child, misfits: u64::from(set) });
         }
         let all = u64::MAX >> (64 - longer.len());
-        let misfits = match self.misfits(prefixes, begun) {
+        let misfits = match self.misfits(tokens, begun) {
             Some(misfits) => {
                 let bit = |token| u64::from(contains(misfits, prefixes.number(token)));
                 longer.rev().fold(0, |bits, token| bits << 1 | bit(token))
@@ -198,44 +176,16 @@ impl States {
         (misfits != all).then_some(Begun { prefix: child, misfits })
     }
 
-    /// The set of those tokens kept off that are among `longer`; `None` if these are all.
-    fn narrowed_set(&mut self, prefixes: &Prefixes, begun: Begun, longer: &[Misfits]) -> Option<u64> {
+    /// The set of those tokens kept off that are among the longer ones, given their numbers in order; `None` if these
+    /// are all.
+    fn narrowed_set(&mut self, tokens: Tokens<'_>, begun: Begun, longer: &[u32]) -> Option<u32> {
         let mut common = mem::take(&mut self.common);
         common.clear();
-        if let Some(misfits) = self.misfits(prefixes, begun) {
-            intersect(longer, misfits, &mut common);
-        }
-        let set = (common != longer).then(|| u64::from(self.sets.number(&common)));
+        among(longer, self.misfits(tokens, begun).unwrap_or_default(), &mut common);
+        let all = (longer[0], longer[longer.len() - 1] + 1);
+        let set = (common != [all]).then(|| self.sets.number(&common));
         self.common = common;
         set
-    }
-
-    /// The set of the tokens that do not fit after a token.
-    fn after(&mut self, tokens: Tokens<'_>, token: u32) -> u32 {
-        let known = self.after_tokens[place(token)];
-        if known != NONE {
-            return known;
-        }
-        let misfits = tokens.matches.misfits_after(token);
-        let set = self.after.number(misfits);
-        self.after_tokens[place(token)] = set;
-        if place(set) == self.first_bytes.len() {
-            self.first_bytes.push(self.first_bytes(misfits));
-        }
-        set
-    }
-
-    /// A bit for each byte that a token of a set begins with.
-    fn first_bytes(&self, mut set: &[Misfits]) -> [u64; 4] {
-        let mut bytes = [0; 4];
-        for &((first, end), byte) in &self.begun_by {
-            while let Some((_, rest)) = set.split_first().filter(|(misfits, _)| misfits.1 <= first) {
-                set = rest;
-            }
-            let some = set.first().is_some_and(|misfits| misfits.0 < end);
-            bytes[usize::from(byte / 64)] |= u64::from(some) << (byte % 64);
-        }
-        bytes
     }
 }
 
@@ -244,11 +194,23 @@ fn contains(set: &[Misfits], number: u32) -> bool {
     set.get(next).is_some_and(|misfits| misfits.0 <= number)
 }
 
-/// Appends what two sets have in common.
-fn intersect(one: &[Misfits], mut other: &[Misfits], common: &mut Vec<Misfits>) {
-    for &(first, end) in one {
-        other = &other[other.partition_point(|misfits| misfits.1 <= first)..];
-        let inside = other.iter().take_while(|misfits| misfits.0 < end);
-        common.extend(inside.map(|misfits| (first.max(misfits.0), end.min(misfits.1))));
+/// Appends those of some numbers, which are in order, that are in a set: intervals from the first to the last of such as
+/// have none between them that is not. What is no such number may be in them, too, so that there are few.
+fn among(mut numbers: &[u32], set: &[Misfits], among: &mut Vec<Misfits>) {
+    let (least, most) = (numbers[0], numbers[numbers.len() - 1]);
+    let from = set.partition_point(|misfits| misfits.1 <= least);
+    let mut apart = true;
+    for &(first, end) in set[from..].iter().take_while(|misfits| misfits.0 <= most) {
+        let before = numbers.partition_point(|&number| number < first);
+        apart |= before > 0;
+        numbers = &numbers[before..];
+        let (inside, rest) = numbers.split_at(numbers.partition_point(|&number| number < end));
+        let [first, ..] = *inside else { continue };
+        let end = inside[inside.len() - 1] + 1;
+        match among.last_mut().filter(|_| !apart) {
+            Some(last) => last.1 = end,
+            None => among.push((first, end)),
+        }
+        (numbers, apart) = (rest, false);
     }
 }

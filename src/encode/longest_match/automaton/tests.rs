@@ -12,14 +12,10 @@ use crate::vocab::Vocabulary;
 fn path(automaton: &mut Automaton, matches: &Matches, text: &[u8], start: usize, end: usize) -> Path {
     // What stands before a path is none of its own.
     let mut path = Path::new(vec![TokenId::new(7)], start);
-    let tokens = Tokens { matches, prefixes: matches.prefixes.as_ref().expect("for whole texts") };
+    let tokens = matches.for_whole_texts().expect("short tokens");
     automaton.go_on(tokens, text, &mut path, end, &Silent).expect("nobody stops it");
     assert_eq!(path.ids[0], TokenId::new(7));
     path
-}
-
-fn automaton(matches: &Matches) -> Automaton {
-    Automaton::new(Tokens { matches, prefixes: matches.prefixes.as_ref().expect("for whole texts") })
 }
 
 proptest! {
@@ -27,7 +23,7 @@ proptest! {
     #[test]
     fn whole_texts_are_encoded_exactly((vocabulary, texts) in with_texts()) {
         let matches = matches(&vocabulary);
-        let mut automaton = automaton(&matches);
+        let mut automaton = Automaton::new();
         for text in [&texts.concat()].into_iter().chain(&texts) {
             let path = path(&mut automaton, &matches, text, 0, text.len());
             let whole = reference::encode_piece(&vocabulary, text);
@@ -46,7 +42,7 @@ proptest! {
         cuts in vec(any::<prop::sample::Index>(), 3),
     ) {
         let matches = matches(&vocabulary);
-        let mut automaton = automaton(&matches);
+        let mut automaton = Automaton::new();
         let text = texts.concat();
         for cut in cuts {
             let end = cut.index(text.len().max(1));
@@ -66,8 +62,8 @@ proptest! {
     #[test]
     fn short_texts_are_encoded_together((vocabulary, texts) in with_texts(), cuts in vec(1..40usize, 1..4)) {
         let matches = matches(&vocabulary);
-        let mut automaton = automaton(&matches);
-        let tokens = Tokens { matches: &matches, prefixes: matches.prefixes.as_ref().expect("for whole texts") };
+        let mut automaton = Automaton::new();
+        let tokens = matches.for_whole_texts().expect("short tokens");
         for cut in cuts {
             let texts: Vec<&[u8]> = texts.iter().flat_map(|text| text.chunks(cut)).collect();
             let (mut ids, mut ends) = (Vec::new(), Vec::new());
@@ -140,7 +136,7 @@ fn long_runs_are_encoded_exactly() {
     let doubled = (256..264).map(|token| (token, token));
     let vocabulary = vocabulary([(a, a)].into_iter().chain(doubled));
     let matches = matches(&vocabulary);
-    let mut automaton = automaton(&matches);
+    let mut automaton = Automaton::new();
     for length in [1, 255, 256, 2047, 2048, 2049, 20_000] {
         let text = &vec![b'a'; length];
         let path = path(&mut automaton, &matches, text, 0, length);
@@ -158,13 +154,13 @@ fn many_steps() -> (Vocabulary, Vec<u8>) {
 fn a_full_automaton_ends_a_path_and_is_begun_anew_for_short_texts() {
     let (vocabulary, text) = many_steps();
     let (matches, whole) = (matches(&vocabulary), reference::encode_piece(&vocabulary, &text));
-    let mut full = automaton(&matches);
+    let mut full = Automaton::new();
     let path = path(&mut full, &matches, &text, 0, text.len());
     assert!(full.has_been_full() && path.at < text.len(), "{} places", full.steps.places.len());
     assert!(whole.starts_with(&path.ids[1..]));
 
-    let (texts, mut automaton): (Vec<&[u8]>, _) = (text.chunks(100).collect(), automaton(&matches));
-    let tokens = Tokens { matches: &matches, prefixes: matches.prefixes.as_ref().expect("for whole texts") };
+    let (texts, mut automaton): (Vec<&[u8]>, _) = (text.chunks(100).collect(), Automaton::new());
+    let tokens = matches.for_whole_texts().expect("short tokens");
     let (mut ids, mut ends) = (Vec::new(), Vec::new());
     automaton.encode(tokens, &texts, &mut ids, &mut ends);
     assert!(automaton.has_been_full());

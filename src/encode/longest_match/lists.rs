@@ -1,5 +1,6 @@
 use std::ops::Range;
 
+use super::follow::Misfits;
 use crate::index::HashIndex;
 use crate::pages;
 use crate::units::{amount, low32, place};
@@ -17,6 +18,12 @@ pub(super) struct Lists<T> {
 pub(super) trait Item: Copy + Eq {
     /// A hash of it, or all of it.
     fn bits(self) -> u64;
+}
+
+impl Item for Misfits {
+    fn bits(self) -> u64 {
+        u64::from(self.0) << 32 | u64::from(self.1)
+    }
 }
 
 impl<T: Item> Lists<T> {
@@ -54,6 +61,11 @@ impl<T: Item> Lists<T> {
 
     pub(super) fn item(&self, at: usize) -> T {
         self.items[at]
+    }
+
+    /// The items of all lists, one list behind the other.
+    pub(super) fn into_items(self) -> Vec<T> {
+        self.items
     }
 
     /// The number of a list, which may be new.

@@ -1,0 +1,81 @@
+use std::ops::Range;
+
+use super::Prefixes;
+use crate::encode::longest_match::follow::Misfits;
+use crate::encode::longest_match::lists::Lists;
+use crate::units::{low32, place};
+
+/// The set of no tokens.
+pub(super) const NO_MISFITS: u32 = 0;
+
+/// The sets of tokens that do not fit after a token, a few for each four tokens.
+///
+/// **Memory:** 4 bytes for each token, 40 for each set.
+#[derive(Debug)]
+pub(in crate::encode::longest_match) struct After {
+    /// The number of the set after each token.
+    sets: Vec<u32>,
+    all: Vec<Set>,
+}
+
+#[derive(Debug)]
+struct Set {
+    /// Where its intervals stand among those of all sets.
+    misfits: Range<u32>,
+    /// A bit for each byte, set if it has tokens that begin with it.
+    first_bytes: [u64; 4],
+}
+
+impl After {
+    /// Given the number of the set after each token.
+    pub(in crate::encode::longest_match) fn new(
+        prefixes: &Prefixes,
+        sets: Vec<u32>,
+        all: &Lists<Misfits>,
+    ) -> After {
+        let begun_by = |byte: u8| {
+            let longer = prefixes.longer(Prefixes::byte(byte));
+            // The byte itself has the first number of them.
+            let first = prefixes.number(longer.start - 1);
+            ((first, first + 1 + low32(longer.len())), byte)
+        };
+        let mut begun_by: Vec<_> = (0..=u8::MAX).map(begun_by).collect();
+        begun_by.sort_unstable();
+        let set = |number: usize| {
+            let Range { start, end } = all.range(low32(number));
+            let first_bytes = first_bytes(&begun_by, all.get(low32(number)));
+            Set { misfits: low32(start)..low32(end), first_bytes }
+        };
+        After { sets, all: (0..all.len()).map(set).collect() }
+    }
+
+    /// The set after a token.
+    pub(super) fn set(&self, token: u32) -> u32 {
+        self.sets[place(token)]
+    }
+
+    /// Where the intervals of a set stand among those of all sets.
+    pub(super) fn misfits(&self, set: u32) -> Range<usize> {
+        let Range { start, end } = self.all[place(set)].misfits;
+        place(start)..place(end)
+    }
+
+    /// Whether a set has a token that begins with this byte.
+    pub(super) fn has_first(&self, set: u32, byte: u8) -> bool {
+        self.all[place(set)].first_bytes[usize::from(byte / 64)] >> (byte % 64) & 1 == 1
+    }
+}
+
+/// A bit for each byte that a token of a set begins with. `begun_by` has the numbers of the tokens that begin with each
+/// byte, in order.
+fn first_bytes(begun_by: &[(Misfits, u8)], mut set: &[Misfits]) -> [u64; 4] {
+    let mut bytes = [0; 4];
+    for &((first, end), byte) in begun_by {
+        while let Some((_, rest)) = set.split_first().filter(|(misfits, _)| misfits.1 <= first) {
+            set = rest;
+        }
+        let some = set.first().is_some_and(|misfits| misfits.0 < end);
+        bytes[usize::from(byte / 64)] |= u64::from(some) << (byte % 64);
+    }
+    bytes
+}
