@@ -17,8 +17,8 @@ const SHORTEST: usize = if cfg!(test) { 4 } else { 128 };
 pub(super) struct Lane {
     /// Where the steps of its state are, or were.
     pub(super) base: Base,
-    /// Where the step stands that led here: its state's base, and its byte. At the start it may be that of another step,
-    /// which does no harm, as only bases of one state are exchanged there.
+    /// Where the step stands that led here: its state's base, and the code that it is by. At the start it may be that of
+    /// another step, which does no harm, as only bases of one state are exchanged there.
     pub(super) by: (Base, u8),
 }
 
@@ -134,7 +134,7 @@ impl Automaton {
         let length = texts[0].len();
         let mut at = 0;
         loop {
-            at = known_steps(&self.steps.places, lanes, texts, &mut found, at);
+            at = known_steps(&self.steps.places, tokens.prefixes.codes(), lanes, texts, &mut found, at);
             if at == length {
                 return;
             }
@@ -151,6 +151,7 @@ impl Automaton {
 #[inline(never)]
 fn known_steps(
     places: &[Entry],
+    codes: &[u8; 256],
     lanes: &mut [Lane; LANES],
     texts: [&[u8]; LANES],
     found: &mut [&mut [Found]; LANES],
@@ -164,14 +165,19 @@ fn known_steps(
     'known: while at < length {
         let mut next = bases;
         for lane in 0..LANES {
-            let Some(step) = steps::step(places, bases[lane], texts[lane][at]) else { break 'known };
+            let Some(step) = steps::step(places, bases[lane], codes[usize::from(texts[lane][at])]) else {
+                break 'known;
+            };
             (found[lane][at], next[lane]) = (step.found, step.next);
         }
         (before, bases) = (bases, next);
         at += 1;
     }
     if at > start {
-        *lanes = array::from_fn(|lane| Lane { base: bases[lane], by: (before[lane], texts[lane][at - 1]) });
+        *lanes = array::from_fn(|lane| Lane {
+            base: bases[lane],
+            by: (before[lane], codes[usize::from(texts[lane][at - 1])]),
+        });
     }
     at
 }

@@ -213,11 +213,12 @@ impl Automaton {
 
     /// Goes on by a byte, whether the step is known or not, and gives the token of the next place.
     fn step(&mut self, tokens: Tokens<'_>, lane: &mut Lane, byte: u8) -> Found {
-        let (base, step) = match self.steps.step(lane.base, byte) {
+        let code = tokens.prefixes.code(byte);
+        let (base, step) = match self.steps.step(lane.base, code) {
             Some(step) => (lane.base, step),
             None => self.look_up(tokens, *lane, byte),
         };
-        *lane = Lane { base: step.next, by: (base, byte) };
+        *lane = Lane { base: step.next, by: (base, code) };
         step.found
     }
 
@@ -226,7 +227,7 @@ impl Automaton {
     #[cold]
     fn look_up(&mut self, tokens: Tokens<'_>, lane: Lane, byte: u8) -> (Base, Step) {
         let state = self.steps.state(lane.base);
-        let known = self.steps.step(self.steps.base(state), byte);
+        let known = self.steps.step(self.steps.base(state), tokens.prefixes.code(byte));
         let step = known.unwrap_or_else(|| self.learn(tokens, state, byte));
         let base = self.steps.base(state);
         if base != lane.base {
@@ -241,7 +242,7 @@ impl Automaton {
             self.steps.add_state();
         }
         let step = Step { next: self.steps.base(next), found };
-        self.steps.put(state, byte, step);
+        self.steps.put(state, tokens.prefixes.code(byte), step);
         step
     }
 }

@@ -1,3 +1,4 @@
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
@@ -21,6 +22,7 @@ pub(in crate::encode::longest_match) struct Prefixes {
     all: Vec<Prefix>,
     /// The last byte of each, and eight more at the end.
     last: Vec<u8>,
+    codes: [u8; 256],
     /// The first prefix of each length.
     lengths: Vec<u32>,
     /// The number of each token as a follower, in order of the tokens' bytes.
@@ -54,6 +56,7 @@ impl Prefixes {
         let mut prefixes = Prefixes {
             all: Vec::new(),
             last: vec![0],
+            codes: codes(&tokens),
             lengths: Vec::new(),
             numbers: tokens.iter().map(|&(_, token)| number(token)).collect(),
             longer: FxHashMap::default(),
@@ -94,6 +97,16 @@ impl Prefixes {
             }
         }
         next
+    }
+
+    /// A number for each byte, small ones for those that most tokens have: the steps that are taken most often are
+    /// then beside each other.
+    pub(super) fn codes(&self) -> &[u8; 256] {
+        &self.codes
+    }
+
+    pub(super) fn code(&self, byte: u8) -> u8 {
+        self.codes[usize::from(byte)]
     }
 
     /// This byte as a prefix.
@@ -147,6 +160,21 @@ impl Prefixes {
     pub(super) fn length(&self, prefix: u32) -> usize {
         self.lengths.partition_point(|&first| first <= prefix) - 1
     }
+}
+
+/// The place of each byte in order of how often tokens have it.
+fn codes(tokens: &[Spelled<'_>]) -> [u8; 256] {
+    let mut frequency = [0_u32; 256];
+    for &byte in tokens.iter().flat_map(|(bytes, _)| *bytes) {
+        frequency[usize::from(byte)] += 1;
+    }
+    let mut bytes: Vec<u8> = (0..=u8::MAX).collect();
+    bytes.sort_by_key(|&byte| Reverse(frequency[usize::from(byte)]));
+    let mut codes = [0; 256];
+    for (code, byte) in (0..=u8::MAX).zip(bytes) {
+        codes[usize::from(byte)] = code;
+    }
+    codes
 }
 
 /// Which of eight bytes, from the low end of a word, is the first that equals this one; 8 if none does.

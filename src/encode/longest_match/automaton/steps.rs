@@ -13,7 +13,7 @@ const MOST: usize = if cfg!(test) { 1 << 13 } else { 1 << 22 };
 const BLOCK: usize = 256;
 
 /// So many places of a block are left for what the states that are there learn later.
-const LEFT: u32 = 128;
+const LEFT: u32 = 64;
 
 /// A step from a state to the next.
 #[derive(Clone, Copy, Debug)]
@@ -23,44 +23,39 @@ pub(super) struct Step {
     pub(super) found: Found,
 }
 
-/// Where the steps of a state are: the one by a byte at this place, exclusive-or the byte. As long as it has none,
+/// Where the steps of a state are: the one by a code at this place, exclusive-or the code. As long as it has none,
 /// [`NO_STEPS`] and the number of the state. Below 2²⁴.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Base(pub(super) u32);
+pub(super) struct Base(u32);
 
 /// As a place this is past all that there are.
 const NO_STEPS: u32 = 1 << 23;
 
 impl Base {
-    /// Of a state as long as it has no steps.
-    pub(super) fn without_steps(state: u32) -> Base {
-        Base(NO_STEPS | state)
-    }
-
     #[inline(always)]
-    fn place(self, byte: u8) -> usize {
-        place(self.0 ^ u32::from(byte))
+    fn place(self, code: u8) -> usize {
+        place(self.0 ^ u32::from(code))
     }
 }
 
-/// What stands at a place: in the low 8 bits the byte by which a base leads there, above it the base of the next
-/// state, and in the high half the token. No two states ever have the same base, so that the byte tells whose step it is.
+/// What stands at a place: in the low 8 bits the code by which a base leads there, above it the base of the next
+/// state, and in the high half the token. No two states ever have the same base, so that the code tells whose step it is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry(u64);
 
 impl Entry {
-    /// No step: the byte by which the first base of a block, which no state has, leads to this place.
+    /// No step: the code by which the first base of a block, which no state has, leads to this place.
     fn none(at: usize) -> Entry {
         Entry(u64::from(low32(at % BLOCK)))
     }
 
-    fn new(byte: u8, step: Step) -> Entry {
-        Entry(u64::from(byte) | u64::from(step.next.0) << 8 | u64::from(step.found.0) << 32)
+    fn new(code: u8, step: Step) -> Entry {
+        Entry(u64::from(code) | u64::from(step.next.0) << 8 | u64::from(step.found.0) << 32)
     }
 
     #[inline(always)]
-    fn is_by(self, byte: u8) -> bool {
-        self.0.to_le_bytes()[0] == byte
+    fn is_by(self, code: u8) -> bool {
+        self.0.to_le_bytes()[0] == code
     }
 
     #[inline(always)]
@@ -70,15 +65,15 @@ impl Entry {
     }
 }
 
-/// The step by this byte, if it stands where a base leads.
+/// The step by this code, if it stands where a base leads.
 #[inline(always)]
-pub(super) fn step(places: &[Entry], base: Base, byte: u8) -> Option<Step> {
-    let entry = places.get(base.place(byte))?;
-    entry.is_by(byte).then(|| entry.step())
+pub(super) fn step(places: &[Entry], base: Base, code: u8) -> Option<Step> {
+    let entry = places.get(base.place(code))?;
+    entry.is_by(code).then(|| entry.step())
 }
 
-/// The steps of all states: a double array (Aoe, *An Efficient Digital Search Algorithm by Using a
-/// Double-Array Structure*, 1989).
+/// The steps of all states, each by the [code](super::Prefixes::codes) of a byte: a double array (Aoe, *An Efficient
+/// Digital Search Algorithm by Using a Double-Array Structure*, 1989).
 ///
 /// A state that finds a place taken moves. What it leaves stays until another state takes the place, for the bases that
 /// other steps have; these are [redirected](Steps::redirect) when a step is missing where they lead.
@@ -97,8 +92,8 @@ pub(super) struct Steps {
 #[derive(Clone, Copy, Debug)]
 struct Home {
     base: Base,
-    /// By which bytes it has steps.
-    bytes: Bytes,
+    /// By which codes it has steps.
+    codes: Codes,
 }
 
 /// The owner of bases that no state has had.
@@ -107,14 +102,14 @@ const NOBODY: u32 = u32::MAX;
 /// What there is to take in a block, as places within it.
 #[derive(Clone, Copy, Debug)]
 struct Block {
-    free: Bytes,
+    free: Codes,
     /// Bases that no state has had.
-    unused: Bytes,
+    unused: Codes,
 }
 
 impl Default for Block {
     fn default() -> Block {
-        let free = Bytes([u64::MAX; 4]);
+        let free = Codes([u64::MAX; 4]);
         let mut unused = free;
         // By this one [no step](Entry::none) is told.
         unused.remove(0);
@@ -123,11 +118,11 @@ impl Default for Block {
 }
 
 impl Block {
-    /// A base that no state has had, with free places for these bytes.
-    fn base_for(&self, bytes: Bytes) -> Option<u8> {
+    /// A base that no state has had, with free places for these codes.
+    fn base_for(&self, codes: Codes) -> Option<u8> {
         let mut suiting = self.unused;
-        for byte in bytes.iter() {
-            suiting = suiting.and(self.free.xor(byte));
+        for code in codes.iter() {
+            suiting = suiting.and(self.free.xor(code));
             if suiting.is_empty() {
                 return None;
             }
@@ -146,21 +141,21 @@ const LOW: [u64; 6] = [
     0x0000_0000_FFFF_FFFF,
 ];
 
-/// A set of bytes, or of the places of a block.
+/// A set of codes, or of the places of a block.
 #[derive(Clone, Copy, Debug, Default)]
-struct Bytes([u64; 4]);
+struct Codes([u64; 4]);
 
-impl Bytes {
-    fn has(&self, byte: u8) -> bool {
-        self.0[usize::from(byte / 64)] >> (byte % 64) & 1 == 1
+impl Codes {
+    fn has(&self, code: u8) -> bool {
+        self.0[usize::from(code / 64)] >> (code % 64) & 1 == 1
     }
 
-    fn add(&mut self, byte: u8) {
-        self.0[usize::from(byte / 64)] |= 1 << (byte % 64);
+    fn add(&mut self, code: u8) {
+        self.0[usize::from(code / 64)] |= 1 << (code % 64);
     }
 
-    fn remove(&mut self, byte: u8) {
-        self.0[usize::from(byte / 64)] &= !(1 << (byte % 64));
+    fn remove(&mut self, code: u8) {
+        self.0[usize::from(code / 64)] &= !(1 << (code % 64));
     }
 
     fn len(&self) -> u32 {
@@ -180,19 +175,19 @@ impl Bytes {
         self.0 == [0; 4]
     }
 
-    fn and(&self, other: Bytes) -> Bytes {
-        Bytes(array::from_fn(|nth| self.0[nth] & other.0[nth]))
+    fn and(&self, other: Codes) -> Codes {
+        Codes(array::from_fn(|nth| self.0[nth] & other.0[nth]))
     }
 
-    /// Those of which the exclusive-or with this byte is in the set.
-    fn xor(&self, byte: u8) -> Bytes {
-        let mut words: [u64; 4] = array::from_fn(|nth| self.0[nth ^ usize::from(byte / 64)]);
+    /// Those of which the exclusive-or with this code is in the set.
+    fn xor(&self, code: u8) -> Codes {
+        let mut words: [u64; 4] = array::from_fn(|nth| self.0[nth ^ usize::from(code / 64)]);
         for (nth, low) in LOW.into_iter().enumerate() {
-            if byte >> nth & 1 == 1 {
+            if code >> nth & 1 == 1 {
                 words = words.map(|word| word >> (1 << nth) & low | (word & low) << (1 << nth));
             }
         }
-        Bytes(words)
+        Codes(words)
     }
 }
 
@@ -214,8 +209,8 @@ impl Steps {
 
     /// Adds the next state, without any step.
     pub(super) fn add_state(&mut self) {
-        let base = Base::without_steps(low32(self.homes.len()));
-        self.homes.push(Home { base, bytes: Bytes::default() });
+        let base = Base(NO_STEPS | low32(self.homes.len()));
+        self.homes.push(Home { base, codes: Codes::default() });
     }
 
     /// How many states there are.
@@ -233,42 +228,42 @@ impl Steps {
         self.homes[place(state)].base
     }
 
-    /// The step by this byte, if it stands where a base leads.
+    /// The step by this code, if it stands where a base leads.
     #[inline(always)]
-    pub(super) fn step(&self, base: Base, byte: u8) -> Option<Step> {
-        step(&self.places, base, byte)
+    pub(super) fn step(&self, base: Base, code: u8) -> Option<Step> {
+        step(&self.places, base, code)
     }
 
     /// Gives the step that stands there the new base, if it has the old one.
-    pub(super) fn redirect(&mut self, (base, byte): (Base, u8), old: Base, new: Base) {
-        if let Some(step) = self.step(base, byte).filter(|step| step.next == old) {
-            self.places[base.place(byte)] = Entry::new(byte, Step { next: new, ..step });
+    pub(super) fn redirect(&mut self, (base, code): (Base, u8), old: Base, new: Base) {
+        if let Some(step) = self.step(base, code).filter(|step| step.next == old) {
+            self.places[base.place(code)] = Entry::new(code, Step { next: new, ..step });
         }
     }
 
     /// Adds a step that is not there, unless there is no room for it: then it has to be worked out again.
-    pub(super) fn put(&mut self, state: u32, byte: u8, step: Step) {
-        let at = self.base(state).place(byte);
+    pub(super) fn put(&mut self, state: u32, code: u8, step: Step) {
+        let at = self.base(state).place(code);
         let free = self.blocks.get(at / BLOCK).is_some_and(|block| block.free.has(within_block(at)));
-        if free || self.make_room(state, byte) {
-            let Home { base, bytes } = &mut self.homes[place(state)];
-            bytes.add(byte);
-            let at = base.place(byte);
-            self.places[at] = Entry::new(byte, step);
+        if free || self.make_room(state, code) {
+            let Home { base, codes } = &mut self.homes[place(state)];
+            codes.add(code);
+            let at = base.place(code);
+            self.places[at] = Entry::new(code, step);
             self.blocks[at / BLOCK].free.remove(within_block(at));
         } else {
             self.full = true;
         }
     }
 
-    /// Moves a state to where there is room for a step by one more byte; `false` if there is none.
-    fn make_room(&mut self, state: u32, byte: u8) -> bool {
-        let Home { base: before, bytes } = self.homes[place(state)];
-        let mut wanted = bytes;
-        wanted.add(byte);
+    /// Moves a state to where there is room for a step by one more code; `false` if there is none.
+    fn make_room(&mut self, state: u32, code: u8) -> bool {
+        let Home { base: before, codes } = self.homes[place(state)];
+        let mut wanted = codes;
+        wanted.add(code);
         let Some(base) = self.base_for(wanted) else { return false };
-        for byte in bytes.iter() {
-            let (from, to) = (before.place(byte), base.place(byte));
+        for code in codes.iter() {
+            let (from, to) = (before.place(code), base.place(code));
             self.places[to] = self.places[from];
             self.blocks[to / BLOCK].free.remove(within_block(to));
             self.blocks[from / BLOCK].free.add(within_block(from));
@@ -280,11 +275,11 @@ impl Steps {
         true
     }
 
-    /// A base that no state has or had, with free places for these bytes.
-    fn base_for(&mut self, bytes: Bytes) -> Option<Base> {
+    /// A base that no state has or had, with free places for these codes.
+    fn base_for(&mut self, codes: Codes) -> Option<Base> {
         let in_last =
-            self.blocks.last().filter(|last| last.free.len() > LEFT).and_then(|last| last.base_for(bytes));
-        let base = in_last.or_else(|| self.add_block()?.base_for(bytes))?;
+            self.blocks.last().filter(|last| last.free.len() > LEFT).and_then(|last| last.base_for(codes));
+        let base = in_last.or_else(|| self.add_block()?.base_for(codes))?;
         Some(Base(low32(self.places.len() - BLOCK) + u32::from(base)))
     }
 
@@ -306,10 +301,10 @@ fn within_block(at: usize) -> u8 {
     u8::try_from(at % BLOCK).expect("a block has 256 places")
 }
 
-/// A set of bytes, each exclusive-or another byte.
+/// A set of codes, each exclusive-or another code.
 #[cfg(test)]
-pub(super) fn exclusive_or(bytes: &BTreeSet<u8>, by: u8) -> BTreeSet<u8> {
-    let mut set = Bytes::default();
-    bytes.iter().for_each(|&byte| set.add(byte));
+pub(super) fn exclusive_or(codes: &BTreeSet<u8>, by: u8) -> BTreeSet<u8> {
+    let mut set = Codes::default();
+    codes.iter().for_each(|&code| set.add(code));
     set.xor(by).iter().collect()
 }
