@@ -1,4 +1,28 @@
 //! Knows the order of the stages: from a recipe to a plan, from a plan to a tokenizer and token ids.
+//!
+//! ```
+//! use tokenmill::observer::Silent;
+//! use tokenmill::run::{JobOptions, Surroundings, job, plan, recipe};
+//! use tokenmill::source::OpenContext;
+//! use tokenmill::units::ByteCount;
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let dir = folder.path().join("out");
+//! let text = format!(
+//!     r#"
+//!     source = {{ uri = "demo:verse?lines=500", column = "line" }}
+//!     train = {{ split = "gpt4", vocab_size = 400 }}
+//!     encode = {{ eos = false }}
+//!     output = {{ dir = {dir:?} }}
+//!     "#
+//! );
+//! let recipe = recipe::read("verse.toml", &text)?;
+//! let surroundings = Surroundings { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
+//! let plan = plan(&recipe, &surroundings)?;
+//! let outcome = job(&plan, &JobOptions::default(), &OpenContext::new(&Silent))?;
+//! assert!(outcome.manifest.is_some() && dir.join("tokenizer/tokenizer.json").is_file());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod recipe;
 pub mod plan;

@@ -22,6 +22,7 @@ mod cuts;
 mod blocks;
 mod plain;
 mod demo;
+mod texts;
 mod remote;
 mod order;
 mod whole;
@@ -35,6 +36,7 @@ pub use open::{DEFAULT_BATCH_BYTES, DEFAULT_RANGE_BYTES, OpenContext, ReadConfig
 pub use order::{in_order, in_order_from};
 pub use remote::{HubSettings, Patience, StoreSettings};
 pub use spec::{DocumentRule, Format, NotFormat, SourceSpec};
+pub use texts::texts;
 pub use whole::{LONGEST_DOCUMENT, whole_documents};
 
 use crate::error::Result;

@@ -369,3 +369,19 @@ fn large_plain_texts_are_known_as_such() {
     assert!(!is_plain("packed.txt.gz", &gzip(&large)));
     assert!(!is_plain("large.jsonl", &large));
 }
+
+proptest! {
+    /// Short ones, empty ones, and such as fill a batch.
+    #[test]
+    fn texts_in_memory_come_whole_and_in_order(lengths in prop::collection::vec(prop_oneof![0..20usize, Just(3 << 20)], 0..12)) {
+        let held: Vec<Vec<u8>> = lengths.iter().zip(b'a'..).map(|(&length, letter)| vec![letter; length]).collect();
+        let batches = crate::source::texts(&held).collect::<Result<Vec<Batch>>>().expect("short enough");
+        prop_assert!(batches.iter().all(|batch| !batch.is_empty() && batch.text_bytes() < 7 << 20));
+        let mut row = 0;
+        for batch in &batches {
+            prop_assert_eq!(batch.first_row, row);
+            row += crate::units::amount(batch.len());
+        }
+        prop_assert!(documents(batches.into_iter().map(Ok)).expect("whole") == texts(&held));
+    }
+}
