@@ -7,6 +7,7 @@
 #![expect(unsafe_code, reason = "advice to the kernel and to the processor takes pointers")]
 
 use std::mem::MaybeUninit;
+use std::sync::atomic::AtomicU64;
 
 /// From this size on, memory is asked for in large pages.
 const LARGE: usize = 4 << 20;
@@ -31,6 +32,16 @@ pub(crate) fn populated<T: Clone>(value: T, length: usize) -> Vec<T> {
     populate(&mut vector, length);
     vector.resize(length, value);
     vector
+}
+
+/// `length` zeros that threads share, in large pages if that is much memory, which is not touched yet.
+pub(crate) fn atomics(length: usize) -> Box<[AtomicU64]> {
+    let mut zeros = Box::new_zeroed_slice(length);
+    if size_of_val(&*zeros) >= LARGE {
+        tell(&mut zeros, Advice::Large);
+    }
+    // SAFETY: all bits zero is an atomic number.
+    unsafe { zeros.assume_init() }
 }
 
 /// What the kernel is told of memory. Other systems than Linux are told nothing.
@@ -58,7 +69,7 @@ pub(crate) fn populate<T>(vector: &mut Vec<T>, items: usize) {
     }
 }
 
-/// Gives advice about the whole pages of a vector's spare room.
+/// Gives advice about the whole pages of room that was not touched yet.
 fn tell<T>(spare: &mut [MaybeUninit<T>], advice: Advice) {
     #[cfg(target_os = "linux")]
     {
@@ -71,7 +82,7 @@ fn tell<T>(spare: &mut [MaybeUninit<T>], advice: Advice) {
             Advice::Large => libc::MADV_HUGEPAGE,
             Advice::Populate => libc::MADV_POPULATE_WRITE,
         };
-        // SAFETY: the pages lie within the vector's own spare room, and neither advice changes what they hold
+        // SAFETY: the pages lie within the caller's own room, and neither advice changes what they hold
         // or whether they can be read and written. Refusal does no harm.
         let _ = unsafe { libc::madvise(start.add(skipped).cast(), length, advice) };
     }
@@ -92,7 +103,9 @@ pub(crate) fn fetch<T>(items: &[T], at: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::{LARGE, advise, fetch, filled, populate, populated, with_capacity};
+    use std::sync::atomic::Ordering;
+
+    use super::{LARGE, advise, atomics, fetch, filled, populate, populated, with_capacity};
 
     #[test]
     fn vectors_hold_what_plain_ones_hold() {
@@ -106,6 +119,7 @@ mod tests {
         assert!(vector.iter().copied().eq(0..10));
         assert_eq!(filled(7_u8, 2 * LARGE), vec![7; 2 * LARGE]);
         assert_eq!(populated(7_u8, 10_000), vec![7; 10_000]);
+        assert!(atomics(length).iter().all(|zero| zero.load(Ordering::Relaxed) == 0));
         fetch(&vector, 9);
         fetch(&vector, 10);
     }

@@ -1,6 +1,7 @@
 use std::mem;
+use std::sync::Arc;
 
-use super::automaton::Automaton;
+use super::automaton::{Automaton, Tail, Walk};
 use super::characters::Characters;
 use super::path::{DeadEnds, Finder, Path};
 use super::{EncodedPart, Matches, NONE};
@@ -22,13 +23,14 @@ const SHORT: usize = 4 << 10;
 /// The scratch memory of one thread, for one vocabulary.
 ///
 /// **Memory:** 0.5 MiB once there were pieces to be taken apart into characters; while hard text is encoded up to 40
-/// bytes for each of 262 144 places; an [`Automaton`] once there was much text without a split, and up to 4 bytes for each
-/// byte of the short texts that are encoded together, 1 MiB at most.
+/// bytes for each of 262 144 places; a share of an [`Automaton`] once there was much text without a split, and up to 4
+/// bytes for each byte of the short texts that are encoded together, 1 MiB at most.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     dead: DeadEnds,
     pub(super) characters: Characters,
-    automaton: Option<Automaton>,
+    automaton: Option<Arc<Automaton>>,
+    tail: Tail,
     /// Bytes of whole texts since it was full, or since the first, less those that were taken apart into characters.
     seen: usize,
     /// Bytes of whole texts that there will be, as far as that is known; 0 once it was full.
@@ -110,16 +112,17 @@ impl Scratch {
         if self.automaton.is_none() && some < worth.saturating_mul(1 << self.filled.min(32)) {
             return Ok(());
         }
-        let automaton = self.automaton.get_or_insert_with(Automaton::new);
-        let outcome = automaton.go_on(tokens, text, path, end, observer);
-        self.drop_if_full();
+        let automaton = self.automaton.get_or_insert_with(|| matches.automata.get());
+        let outcome = Walk { automaton, tokens, tail: &mut self.tail }.go_on(text, path, end, observer);
+        self.drop_if_full(matches);
         outcome
     }
 
     /// Does without the automaton until there was twice as much text, if what it needs for these texts does not fit.
-    fn drop_if_full(&mut self) {
-        if self.automaton.as_ref().is_some_and(Automaton::has_been_full) {
-            (self.automaton, self.seen, self.expected) = (None, 0, 0);
+    fn drop_if_full(&mut self, matches: &Matches) {
+        if let Some(full) = self.automaton.take_if(|automaton| automaton.is_full()) {
+            matches.automata.forget(&full);
+            (self.seen, self.expected) = (0, 0);
             self.filled += 1;
         }
     }
@@ -133,12 +136,13 @@ impl Scratch {
     pub(crate) fn encode_together(&mut self, matches: &Matches, texts: &[&[u8]]) {
         self.together.clear();
         self.ends.clear();
-        if let (Some(automaton), Some(tokens)) = (&mut self.automaton, matches.for_whole_texts()) {
-            automaton.encode(tokens, texts, &mut self.together, &mut self.ends);
-            return self.drop_if_full();
+        if let (Some(automaton), Some(tokens)) = (&self.automaton, matches.for_whole_texts()) {
+            let mut walk = Walk { automaton, tokens, tail: &mut self.tail };
+            walk.encode(texts, &mut self.together, &mut self.ends);
+            self.drop_if_full(matches);
         }
-        // It was full, and dropped, with a longer text that came after these.
-        for text in texts {
+        // It was full before all were encoded, or when a longer text came after these.
+        for text in &texts[self.ends.len()..] {
             let mut path = Path::new(mem::take(&mut self.together), 0);
             self.go_on_in(matches, text, &mut path);
             self.together = path.ids;

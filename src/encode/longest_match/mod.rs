@@ -47,7 +47,7 @@ pub(super) use together::Together;
 use crate::pages;
 use crate::units::{low32, place};
 use crate::vocab::Vocabulary;
-use automaton::{After, Prefixes, Tokens};
+use automaton::{After, Automata, Prefixes, Tokens};
 use characters::Borders;
 use follow::{Followers, Misfits, Order};
 use longest::Longest;
@@ -72,6 +72,8 @@ pub(super) struct Matches {
     borders: Borders,
     /// For texts that are not split.
     whole: Option<WholeTexts>,
+    /// For the same: what threads have learned of it.
+    automata: Automata,
 }
 
 /// The tokens as an [`automaton`] needs them.
@@ -123,6 +125,7 @@ impl Matches {
             misfits: sets.into_items().into(),
             classes: order.classes(),
             borders: Borders::new(vocabulary),
+            automata: Automata::default(),
         })
     }
 

@@ -1,7 +1,7 @@
 use std::{array, mem};
 
-use super::steps::{self, Base, Entry};
-use super::{Automaton, Found, Tokens};
+use super::steps::{Base, Places};
+use super::{Found, Walk};
 
 /// Text is gone through in windows of so many bytes.
 pub(super) const WINDOW: usize = if cfg!(test) { 256 } else { 16 << 10 };
@@ -35,46 +35,46 @@ struct Running<'a> {
     found: &'a mut [Found],
 }
 
-impl Automaton {
+impl Walk<'_> {
     /// Goes on to the end of a window, and puts the tokens of its places behind the others.
-    pub(super) fn window(&mut self, tokens: Tokens<'_>, lane: &mut Lane, window: &[u8]) {
-        let first = self.tokens.len();
-        let mut found = mem::take(&mut self.tokens);
+    pub(super) fn window(&mut self, lane: &mut Lane, window: &[u8]) {
+        let mut found = mem::take(&mut self.tail.0);
+        let first = found.len();
         found.resize(first + window.len(), Found::default());
-        *lane = self.part(tokens, *lane, window, &mut found[first..]);
-        self.tokens = found;
+        *lane = self.part(*lane, window, &mut found[first..]);
+        self.tail.0 = found;
     }
 
     /// Goes through a part of a text.
-    fn part(&mut self, tokens: Tokens<'_>, mut lane: Lane, text: &[u8], found: &mut [Found]) -> Lane {
+    fn part(&mut self, mut lane: Lane, text: &[u8], found: &mut [Found]) -> Lane {
         let length = text.len() / LANES;
         let even = if length < SHORTEST { 0 } else { length * LANES };
         let ((text, rest), (found, rest_found)) = (text.split_at(even), found.split_at_mut(even));
         if even > 0 {
-            lane = self.lanes(tokens, lane, text, found);
+            lane = self.lanes(lane, text, found);
         }
         for (&byte, found) in rest.iter().zip(rest_found) {
-            *found = self.step(tokens, &mut lane, byte);
+            *found = self.automaton.step(self.tokens, &mut lane, byte);
         }
         lane
     }
 
     /// Goes through the parts of a text at once, all but the first as if the text began there, and then again through
     /// the beginning of each with what the part before it ends with, until both are in the same state.
-    fn lanes(&mut self, tokens: Tokens<'_>, first: Lane, text: &[u8], found: &mut [Found]) -> Lane {
+    fn lanes(&mut self, first: Lane, text: &[u8], found: &mut [Found]) -> Lane {
         let length = text.len() / LANES;
         let texts: [&[u8]; LANES] = array::from_fn(|nth| &text[nth * length..][..length]);
-        let mut lanes = [self.start(); LANES];
+        let mut lanes = [self.automaton.start(); LANES];
         lanes[0] = first;
         let mut parts = found.chunks_mut(length);
-        self.all_lanes(tokens, &mut lanes, texts, array::from_fn(|_| parts.next().unwrap_or_default()));
+        self.all_lanes(&mut lanes, texts, array::from_fn(|_| parts.next().unwrap_or_default()));
         let (mut lane, parts) = (lanes[0], texts.into_iter().zip(found.chunks_mut(length)));
         for ((text, found), end) in parts.zip(lanes).skip(1) {
-            let mut other = self.start();
+            let mut other = self.automaton.start();
             let met = text.iter().zip(found).any(|(&byte, found)| {
-                *found = self.step(tokens, &mut lane, byte);
-                self.step(tokens, &mut other, byte);
-                self.steps.state(lane.base) == self.steps.state(other.base)
+                *found = self.automaton.step(self.tokens, &mut lane, byte);
+                self.automaton.step(self.tokens, &mut other, byte);
+                lane.base == other.base
             });
             if met {
                 lane = end;
@@ -85,8 +85,8 @@ impl Automaton {
 
     /// Goes through whole texts, none of them empty, as many at once as there are lanes, and takes them and the room for their
     /// tokens off; not all if it is full.
-    pub(super) fn texts(&mut self, tokens: Tokens<'_>, texts: &mut &[&[u8]], room: &mut &mut [Found]) {
-        let lane = self.start();
+    pub(super) fn texts(&mut self, texts: &mut &[&[u8]], room: &mut &mut [Found]) {
+        let lane = self.automaton.start();
         let mut waiting = std::iter::from_fn(|| {
             let text = *texts.split_off_first()?;
             let found = room.split_off_mut(..text.len()).expect("there is room for all");
@@ -94,9 +94,9 @@ impl Automaton {
         });
         let mut running: Vec<Running<'_>> = waiting.by_ref().take(LANES).collect();
         while running.len() == LANES {
-            self.go_on_together(tokens, &mut running);
+            self.go_on_together(&mut running);
             // It may have moved.
-            let (lane, full) = (self.start(), self.is_full());
+            let (lane, full) = (self.automaton.start(), self.automaton.is_full());
             running.retain_mut(|running| {
                 if running.text.is_empty() {
                     let next = if full { None } else { waiting.next() };
@@ -107,17 +107,17 @@ impl Automaton {
             });
         }
         for Running { lane, text, found } in running {
-            self.part(tokens, lane, text, found);
+            self.part(lane, text, found);
         }
     }
 
     /// Goes on in as many texts as there are lanes, as far as the one that ends first.
-    fn go_on_together(&mut self, tokens: Tokens<'_>, running: &mut [Running<'_>]) {
+    fn go_on_together(&mut self, running: &mut [Running<'_>]) {
         let length = running.iter().map(|running| running.text.len()).min().unwrap_or_default();
         let mut lanes = array::from_fn(|nth| running[nth].lane);
         let texts = array::from_fn(|nth| &running[nth].text[..length]);
         let found = array::from_fn(|nth| running[nth].found.split_off_mut(..length).unwrap_or_default());
-        self.all_lanes(tokens, &mut lanes, texts, found);
+        self.all_lanes(&mut lanes, texts, found);
         for (running, lane) in running.iter_mut().zip(lanes) {
             (running.lane, running.text) = (lane, &running.text[length..]);
         }
@@ -126,7 +126,6 @@ impl Automaton {
     /// Goes on in texts of the same length.
     fn all_lanes(
         &mut self,
-        tokens: Tokens<'_>,
         lanes: &mut [Lane; LANES],
         texts: [&[u8]; LANES],
         mut found: [&mut [Found]; LANES],
@@ -134,12 +133,19 @@ impl Automaton {
         let length = texts[0].len();
         let mut at = 0;
         loop {
-            at = known_steps(&self.steps.places, tokens.prefixes.codes(), lanes, texts, &mut found, at);
+            at = known_steps(
+                &self.automaton.places,
+                self.tokens.prefixes.codes(),
+                lanes,
+                texts,
+                &mut found,
+                at,
+            );
             if at == length {
                 return;
             }
             for ((lane, text), found) in lanes.iter_mut().zip(texts).zip(&mut found) {
-                found[at] = self.step(tokens, lane, text[at]);
+                found[at] = self.automaton.step(self.tokens, lane, text[at]);
             }
             at += 1;
         }
@@ -150,7 +156,7 @@ impl Automaton {
 /// to the end. No lane has to wait for another here.
 #[inline(never)]
 fn known_steps(
-    places: &[Entry],
+    places: &Places,
     codes: &[u8; 256],
     lanes: &mut [Lane; LANES],
     texts: [&[u8]; LANES],
@@ -165,7 +171,7 @@ fn known_steps(
     'known: while at < length {
         let mut next = bases;
         for lane in 0..LANES {
-            let Some(step) = steps::step(places, bases[lane], codes[usize::from(texts[lane][at])]) else {
+            let Some(step) = places.step(bases[lane], codes[usize::from(texts[lane][at])]) else {
                 break 'known;
             };
             (found[lane][at], next[lane]) = (step.found, step.next);

@@ -8,10 +8,13 @@
 //!
 //! What follows depends on little of the text so far: on its last token, and on the tokens that have been begun,
 //! each with those ways to end it that fit what stands before it. That is a [state](states::States). Vocabularies
-//! turn out to have two to four of them a token, so that a table of [steps](steps::Steps) from state to state
+//! turn out to have two to four of them a token, so that a table of [steps](steps::Places) from state to state
 //! by a byte is small, and each step is one look-up without a choice that the processor could guess wrong. That
 //! each byte waits for the step of the one before is hidden by going on [at several places](lanes) at once: in short
 //! texts together, and in parts of a long one, since automata that began at different places are soon in the same state.
+//!
+//! Two threads share an automaton, so that a step, which takes a hundred times as long to work out as to go, is learned
+//! once for both. They read steps without waiting for each other; one that misses a step works it out under a lock.
 //!
 //! Berglund, Martens and van der Merwe, *Constructing a BPE Tokenization DFA* (2024), show that there is such an
 //! automaton, and build all of one that tells right token sequences from wrong ones.
@@ -28,19 +31,20 @@ mod tests;
 pub(super) use after::After;
 pub(super) use prefixes::Prefixes;
 
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
 use super::follow::Misfits;
 use super::path::Path;
 use super::{Matches, NONE};
 use crate::error::Result;
 use crate::observer::Observer;
+use crate::parallel::lock;
 use crate::units::TokenId;
 use after::NO_MISFITS;
 use lanes::{Lane, WINDOW};
 use states::{START, States};
-use steps::{Base, Step, Steps};
-
-/// Room for the tokens of so many places is kept from text to text.
-const KEPT: usize = 1 << 20;
+use steps::{Base, Places, Step, Steps};
 
 /// A window is so short that not more tokens can be begun in all its states, of 16 bytes each.
 const MOST_BEGUN: usize = 1 << 22;
@@ -63,19 +67,50 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// The automaton of a vocabulary, as far as the texts of one thread have needed it.
+/// The automaton of a vocabulary, as far as texts have needed it.
 ///
-/// **Memory:** up to 50 MiB for steps and 90 MiB for states, and what one window adds to the latter, at worst 64 MiB; 8 192 tokens
-/// need 12 MiB as a rule. 4 bytes for each byte of short texts, or for each place of a long one whose token may still
-/// change, as a rule few. 2 MiB with the first step.
+/// **Memory:** up to 50 MiB for steps and 90 MiB for states, and what one window adds to the latter, at worst 64 MiB; 8 192
+/// tokens need 12 MiB as a rule, and the first step 2 MiB.
 #[derive(Debug)]
 pub(super) struct Automaton {
+    places: Places,
+    learned: Mutex<Learned>,
+    /// Where the steps of the first state are, or were.
+    start: AtomicU32,
+    full: AtomicBool,
+}
+
+/// What steps are worked out from.
+#[derive(Debug)]
+struct Learned {
     states: States,
     steps: Steps,
-    /// The token of each place behind the last certain one, with its length; of short texts of all places.
-    tokens: Vec<Found>,
-    /// Whether it ever was full.
-    has_been_full: bool,
+}
+
+/// So many threads share an automaton. With more of them, some would often wait for what another learns.
+const SHARING: usize = 2;
+
+/// The automata of all threads that are not full.
+#[derive(Debug, Default)]
+pub(super) struct Automata(Mutex<Vec<Arc<Automaton>>>);
+
+impl Automata {
+    /// An automaton that few threads have, which may be a new one.
+    pub(super) fn get(&self) -> Arc<Automaton> {
+        let mut all = lock(&self.0);
+        // One of the references to each is that of this list.
+        if let Some(known) = all.iter().find(|automaton| Arc::strong_count(automaton) <= SHARING) {
+            return Arc::clone(known);
+        }
+        let new = Arc::new(Automaton::new());
+        all.push(Arc::clone(&new));
+        new
+    }
+
+    /// Drops an automaton as soon as no thread has it.
+    pub(super) fn forget(&self, full: &Arc<Automaton>) {
+        lock(&self.0).retain(|automaton| !Arc::ptr_eq(automaton, full));
+    }
 }
 
 /// A token, and in the low 8 bits how many bytes it has, 0 for 256 and more.
@@ -98,123 +133,32 @@ impl Found {
 }
 
 impl Automaton {
-    pub(super) fn new() -> Automaton {
+    fn new() -> Automaton {
         let (states, mut steps) = (States::new(), Steps::new());
         steps.add_state();
-        Automaton { states, steps, tokens: Vec::new(), has_been_full: false }
-    }
-
-    /// Whether there was no room for more states or steps. Then it had better be made anew, if at all.
-    pub(super) fn has_been_full(&self) -> bool {
-        self.has_been_full
-    }
-
-    /// Goes on with a path that has just begun: to the end of the text, or else as far as the tokens before `end`
-    /// are certain. Less far if it is full.
-    ///
-    /// # Errors
-    /// The observer wants to stop.
-    pub(super) fn go_on(
-        &mut self,
-        tokens: Tokens<'_>,
-        text: &[u8],
-        path: &mut Path,
-        end: usize,
-        observer: &dyn Observer,
-    ) -> Result<()> {
-        self.tokens.clear();
-        let window = WINDOW.min(MOST_BEGUN / tokens.prefixes.longest());
-        let mut lane = self.start();
-        let mut patience = 0;
-        for window in text[path.at..end].chunks(window) {
-            observer.checkpoint()?;
-            self.window(tokens, &mut lane, window);
-            // Looking for the certain places anew where there were hardly any would take too long.
-            if self.tokens.len() > patience {
-                let certain = self.certain(tokens, lane);
-                self.move_to(path, tokens.matches, certain);
-                patience = 2 * self.tokens.len();
-            }
-            if self.is_full() {
-                break;
-            }
+        Automaton {
+            places: Places::new(),
+            start: AtomicU32::new(steps.base(START).0),
+            learned: Mutex::new(Learned { states, steps }),
+            full: AtomicBool::new(false),
         }
-        let at_end = path.at + self.tokens.len() == text.len();
-        let certain = if at_end { self.tokens.len() } else { self.certain(tokens, lane) };
-        self.move_to(path, tokens.matches, certain);
-        self.tokens.shrink_to(KEPT);
-        Ok(())
     }
 
-    /// Appends the tokens of some texts to `ids`, and where those of each end to `ends`.
-    pub(super) fn encode(
-        &mut self,
-        tokens: Tokens<'_>,
-        texts: &[&[u8]],
-        ids: &mut Vec<TokenId>,
-        ends: &mut Vec<usize>,
-    ) {
-        let mut found = std::mem::take(&mut self.tokens);
-        found.clear();
-        found.resize(texts.iter().map(|text| text.len()).sum(), Found::default());
-        let (mut left, mut room) = (texts, &mut found[..]);
-        loop {
-            self.texts(tokens, &mut left, &mut room);
-            if left.is_empty() {
-                break;
-            }
-            *self = Automaton { has_been_full: true, ..Automaton::new() };
-        }
-        let mut rest = &found[..];
-        for text in texts {
-            let own = rest.split_off(..text.len()).expect("there is room for all");
-            read_off(own, tokens.matches, ids);
-            ends.push(ids.len());
-        }
-        self.tokens = found;
-        self.tokens.shrink_to(KEPT);
-    }
-
-    /// Whether there should be no more states and steps.
-    fn is_full(&mut self) -> bool {
-        self.has_been_full |= self.steps.are_full() || self.states.are_full();
-        self.steps.are_full() || self.states.are_full()
+    /// Whether there was no room for more states or steps. It still works, but had better be made anew, if at all.
+    pub(super) fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
     }
 
     /// Where a text begins.
     fn start(&self) -> Lane {
-        Lane::new(self.steps.base(START))
-    }
-
-    /// How many of the places left have only tokens before them that no byte more can change: where the encodings
-    /// meet of all the texts from which it can go on.
-    fn certain(&self, tokens: Tokens<'_>, lane: Lane) -> usize {
-        let begun = self.states.begun(tokens.prefixes, self.steps.state(lane.base));
-        let mut ends: Vec<usize> = begun.map(|bytes| self.tokens.len() - bytes).collect();
-        ends.sort_unstable();
-        while let [.., before, last] = ends[..] {
-            ends.pop();
-            if before != last {
-                let before = last - self.tokens[last - 1].length(tokens.matches);
-                let at = ends.partition_point(|&end| end < before);
-                ends.insert(at, before);
-            }
-        }
-        ends[0]
-    }
-
-    /// Puts the encoding of the text up to one of the places left into a path, and forgets those before it.
-    fn move_to(&mut self, path: &mut Path, matches: &Matches, end: usize) {
-        read_off(&self.tokens[..end], matches, &mut path.ids);
-        path.at += end;
-        path.last = path.ids[path.base..].last().map_or(NONE, |id| id.get());
-        self.tokens.drain(..end);
+        // As with places: what was written before must be seen.
+        Lane::new(Base(self.start.load(Ordering::Acquire)))
     }
 
     /// Goes on by a byte, whether the step is known or not, and gives the token of the next place.
-    fn step(&mut self, tokens: Tokens<'_>, lane: &mut Lane, byte: u8) -> Found {
+    fn step(&self, tokens: Tokens<'_>, lane: &mut Lane, byte: u8) -> Found {
         let code = tokens.prefixes.code(byte);
-        let (base, step) = match self.steps.step(lane.base, code) {
+        let (base, step) = match self.places.step(lane.base, code) {
             Some(step) => (lane.base, step),
             None => self.look_up(tokens, *lane, byte),
         };
@@ -225,25 +169,149 @@ impl Automaton {
     /// The step by a byte of a state that has moved from where this lane looks, or has none by this byte; and where the
     /// state's steps are now.
     #[cold]
-    fn look_up(&mut self, tokens: Tokens<'_>, lane: Lane, byte: u8) -> (Base, Step) {
-        let state = self.steps.state(lane.base);
-        let known = self.steps.step(self.steps.base(state), tokens.prefixes.code(byte));
-        let step = known.unwrap_or_else(|| self.learn(tokens, state, byte));
-        let base = self.steps.base(state);
+    fn look_up(&self, tokens: Tokens<'_>, lane: Lane, byte: u8) -> (Base, Step) {
+        let mut learned = self.learned();
+        let state = learned.steps.state(lane.base);
+        let known = self.places.step(learned.steps.base(state), tokens.prefixes.code(byte));
+        let step = known.unwrap_or_else(|| learned.learn(tokens, &self.places, state, byte));
+        let base = learned.steps.base(state);
         if base != lane.base {
-            self.steps.redirect(lane.by, lane.base, base);
+            learned.steps.redirect(&self.places, lane.by, lane.base, base);
+        }
+        if state == START {
+            self.start.store(base.0, Ordering::Release);
+        }
+        if learned.is_full() {
+            self.full.store(true, Ordering::Relaxed);
         }
         (base, step)
     }
 
-    fn learn(&mut self, tokens: Tokens<'_>, state: u32, byte: u8) -> Step {
+    /// What a thread that panicked has left may be wrong.
+    fn learned(&self) -> MutexGuard<'_, Learned> {
+        self.learned.lock().expect("no thread panicked while it learned a step")
+    }
+
+    /// How many bytes there are of each token that has been begun where a lane is.
+    fn begun(&self, prefixes: &Prefixes, lane: Lane) -> Vec<usize> {
+        let Learned { states, steps } = &*self.learned();
+        states.begun(prefixes, steps.state(lane.base)).collect()
+    }
+}
+
+impl Learned {
+    fn is_full(&self) -> bool {
+        self.steps.are_full() || self.states.are_full()
+    }
+
+    fn learn(&mut self, tokens: Tokens<'_>, places: &Places, state: u32, byte: u8) -> Step {
         let (next, found) = self.states.follow(tokens, state, byte);
         while self.steps.states() < self.states.len() {
             self.steps.add_state();
         }
         let step = Step { next: self.steps.base(next), found };
-        self.steps.put(state, tokens.prefixes.code(byte), step);
+        self.steps.put(places, state, tokens.prefixes.code(byte), step);
         step
+    }
+}
+
+/// What a thread finds by an automaton.
+pub(super) struct Walk<'a> {
+    pub(super) automaton: &'a Automaton,
+    pub(super) tokens: Tokens<'a>,
+    pub(super) tail: &'a mut Tail,
+}
+
+/// The token of each place behind the last certain one; of short texts of all places.
+///
+/// **Memory:** 4 bytes for each byte of short texts, or for each place of a long one whose token may still change, as a
+/// rule few.
+#[derive(Debug, Default)]
+pub(super) struct Tail(Vec<Found>);
+
+/// Room for so many places is kept from text to text.
+const KEPT: usize = 1 << 20;
+
+impl Walk<'_> {
+    /// Goes on with a path that has just begun: to the end of the text, or else as far as the tokens before `end`
+    /// are certain. Less far if the automaton is full.
+    ///
+    /// # Errors
+    /// The observer wants to stop.
+    pub(super) fn go_on(
+        &mut self,
+        text: &[u8],
+        path: &mut Path,
+        end: usize,
+        observer: &dyn Observer,
+    ) -> Result<()> {
+        self.tail.0.clear();
+        let window = WINDOW.min(MOST_BEGUN / self.tokens.prefixes.longest());
+        let mut lane = self.automaton.start();
+        let mut patience = 0;
+        for window in text[path.at..end].chunks(window) {
+            observer.checkpoint()?;
+            self.window(&mut lane, window);
+            // Looking for the certain places anew where there were hardly any would take too long.
+            if self.tail.0.len() > patience {
+                let certain = self.certain(lane);
+                self.move_to(path, certain);
+                patience = 2 * self.tail.0.len();
+            }
+            if self.automaton.is_full() {
+                break;
+            }
+        }
+        let left = self.tail.0.len();
+        let certain = if path.at + left == text.len() { left } else { self.certain(lane) };
+        self.move_to(path, certain);
+        self.tail.0.shrink_to(KEPT);
+        Ok(())
+    }
+
+    /// Appends the tokens of some texts to `ids`, and where those of each end to `ends`; not of all if the automaton is
+    /// full.
+    pub(super) fn encode(&mut self, texts: &[&[u8]], ids: &mut Vec<TokenId>, ends: &mut Vec<usize>) {
+        let mut found = std::mem::take(&mut self.tail.0);
+        found.clear();
+        found.resize(texts.iter().map(|text| text.len()).sum(), Found::default());
+        let (mut left, mut room) = (texts, &mut found[..]);
+        self.texts(&mut left, &mut room);
+        let mut rest = &found[..];
+        for text in &texts[..texts.len() - left.len()] {
+            let own = rest.split_off(..text.len()).expect("there is room for all");
+            read_off(own, self.tokens.matches, ids);
+            ends.push(ids.len());
+        }
+        self.tail.0 = found;
+        self.tail.0.shrink_to(KEPT);
+    }
+
+    /// How many of the places left have only tokens before them that no byte more can change: where the encodings
+    /// meet of all the texts from which it can go on.
+    fn certain(&self, lane: Lane) -> usize {
+        let found = &self.tail.0;
+        let begun = self.automaton.begun(self.tokens.prefixes, lane);
+        let mut ends: Vec<usize> = begun.into_iter().map(|bytes| found.len() - bytes).collect();
+        ends.sort_unstable();
+        while let [.., before, last] = ends[..] {
+            ends.pop();
+            if before != last {
+                let before = last - found[last - 1].length(self.tokens.matches);
+                let at = ends.partition_point(|&end| end < before);
+                ends.insert(at, before);
+            }
+        }
+        ends[0]
+    }
+
+    /// Puts the encoding of the text up to one of the places left into a path, and forgets those before it.
+    fn move_to(&mut self, path: &mut Path, end: usize) {
+        let found = &mut self.tail.0;
+        read_off(&found[..end], self.tokens.matches, &mut path.ids);
+        path.at += end;
+        path.last = path.ids[path.base..].last().map_or(NONE, |id| id.get());
+        found.drain(..end);
     }
 }
 

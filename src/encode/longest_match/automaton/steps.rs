@@ -1,6 +1,7 @@
 use std::array;
 #[cfg(test)]
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Found;
 use crate::pages;
@@ -26,7 +27,7 @@ pub(super) struct Step {
 /// Where the steps of a state are: the one by a code at this place, exclusive-or the code. As long as it has none,
 /// [`NO_STEPS`] and the number of the state. Below 2²⁴.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Base(u32);
+pub(super) struct Base(pub(super) u32);
 
 /// As a place this is past all that there are.
 const NO_STEPS: u32 = 1 << 23;
@@ -41,7 +42,7 @@ impl Base {
 /// What stands at a place: in the low 8 bits the code by which a base leads there, above it the base of the next
 /// state, and in the high half the token. No two states ever have the same base, so that the code tells whose step it is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry(u64);
+struct Entry(u64);
 
 impl Entry {
     /// No step: the code by which the first base of a block, which no state has, leads to this place.
@@ -65,21 +66,43 @@ impl Entry {
     }
 }
 
-/// The step by this code, if it stands where a base leads.
-#[inline(always)]
-pub(super) fn step(places: &[Entry], base: Base, code: u8) -> Option<Step> {
-    let entry = places.get(base.place(code))?;
-    entry.is_by(code).then(|| entry.step())
+/// Where all steps stand, which threads read while one of them learns another.
+///
+/// What has stood at a place stays right: a base never becomes another state's. So it does no harm to see what was there
+/// before.
+#[derive(Debug)]
+pub(super) struct Places(Box<[AtomicU64]>);
+
+impl Places {
+    pub(super) fn new() -> Places {
+        Places(pages::atomics(MOST))
+    }
+
+    /// The step by this code, if it stands where a base leads.
+    #[inline(always)]
+    pub(super) fn step(&self, base: Base, code: u8) -> Option<Step> {
+        // Who has learned of a base must see what was written before it was told: a zero would be taken for a step.
+        let entry = Entry(self.0.get(base.place(code))?.load(Ordering::Acquire));
+        entry.is_by(code).then(|| entry.step())
+    }
+
+    fn copy(&self, from: usize, to: usize) {
+        self.set(to, Entry(self.0[from].load(Ordering::Relaxed)));
+    }
+
+    fn set(&self, at: usize, entry: Entry) {
+        self.0[at].store(entry.0, Ordering::Release);
+    }
 }
 
-/// The steps of all states, each by the [code](super::Prefixes::codes) of a byte: a double array (Aoe, *An Efficient
+/// Which [places](Places) the steps of all states take, each by the [code](super::Prefixes::codes) of a byte: a double
+/// array (Aoe, *An Efficient
 /// Digital Search Algorithm by Using a Double-Array Structure*, 1989).
 ///
 /// A state that finds a place taken moves. What it leaves stays until another state takes the place, for the bases that
 /// other steps have; these are [redirected](Steps::redirect) when a step is missing where they lead.
 #[derive(Debug)]
 pub(super) struct Steps {
-    pub(super) places: Vec<Entry>,
     blocks: Vec<Block>,
     /// The state that each base is or was of, or [`NOBODY`].
     owners: Vec<u32>,
@@ -193,13 +216,7 @@ impl Codes {
 
 impl Steps {
     pub(super) fn new() -> Steps {
-        Steps {
-            places: pages::with_capacity(MOST),
-            blocks: Vec::new(),
-            owners: Vec::new(),
-            homes: Vec::new(),
-            full: false,
-        }
+        Steps { blocks: Vec::new(), owners: Vec::new(), homes: Vec::new(), full: false }
     }
 
     /// Whether there was no room for a step.
@@ -228,28 +245,22 @@ impl Steps {
         self.homes[place(state)].base
     }
 
-    /// The step by this code, if it stands where a base leads.
-    #[inline(always)]
-    pub(super) fn step(&self, base: Base, code: u8) -> Option<Step> {
-        step(&self.places, base, code)
-    }
-
     /// Gives the step that stands there the new base, if it has the old one.
-    pub(super) fn redirect(&mut self, (base, code): (Base, u8), old: Base, new: Base) {
-        if let Some(step) = self.step(base, code).filter(|step| step.next == old) {
-            self.places[base.place(code)] = Entry::new(code, Step { next: new, ..step });
+    pub(super) fn redirect(&self, places: &Places, (base, code): (Base, u8), old: Base, new: Base) {
+        if let Some(step) = places.step(base, code).filter(|step| step.next == old) {
+            places.set(base.place(code), Entry::new(code, Step { next: new, ..step }));
         }
     }
 
     /// Adds a step that is not there, unless there is no room for it: then it has to be worked out again.
-    pub(super) fn put(&mut self, state: u32, code: u8, step: Step) {
+    pub(super) fn put(&mut self, places: &Places, state: u32, code: u8, step: Step) {
         let at = self.base(state).place(code);
         let free = self.blocks.get(at / BLOCK).is_some_and(|block| block.free.has(within_block(at)));
-        if free || self.make_room(state, code) {
+        if free || self.make_room(places, state, code) {
             let Home { base, codes } = &mut self.homes[place(state)];
             codes.add(code);
             let at = base.place(code);
-            self.places[at] = Entry::new(code, step);
+            places.set(at, Entry::new(code, step));
             self.blocks[at / BLOCK].free.remove(within_block(at));
         } else {
             self.full = true;
@@ -257,14 +268,14 @@ impl Steps {
     }
 
     /// Moves a state to where there is room for a step by one more code; `false` if there is none.
-    fn make_room(&mut self, state: u32, code: u8) -> bool {
+    fn make_room(&mut self, places: &Places, state: u32, code: u8) -> bool {
         let Home { base: before, codes } = self.homes[place(state)];
         let mut wanted = codes;
         wanted.add(code);
-        let Some(base) = self.base_for(wanted) else { return false };
+        let Some(base) = self.base_for(places, wanted) else { return false };
         for code in codes.iter() {
             let (from, to) = (before.place(code), base.place(code));
-            self.places[to] = self.places[from];
+            places.copy(from, to);
             self.blocks[to / BLOCK].free.remove(within_block(to));
             self.blocks[from / BLOCK].free.add(within_block(from));
         }
@@ -276,20 +287,20 @@ impl Steps {
     }
 
     /// A base that no state has or had, with free places for these codes.
-    fn base_for(&mut self, codes: Codes) -> Option<Base> {
+    fn base_for(&mut self, places: &Places, codes: Codes) -> Option<Base> {
         let in_last =
             self.blocks.last().filter(|last| last.free.len() > LEFT).and_then(|last| last.base_for(codes));
-        let base = in_last.or_else(|| self.add_block()?.base_for(codes))?;
-        Some(Base(low32(self.places.len() - BLOCK) + u32::from(base)))
+        let base = in_last.or_else(|| self.add_block(places)?.base_for(codes))?;
+        Some(Base(low32(self.owners.len() - BLOCK) + u32::from(base)))
     }
 
     /// Adds a block, unless there is no more room.
-    fn add_block(&mut self) -> Option<&Block> {
-        let start = self.places.len();
+    fn add_block(&mut self, places: &Places) -> Option<&Block> {
+        let start = self.owners.len();
         if start + BLOCK > MOST {
             return None;
         }
-        self.places.extend((start..start + BLOCK).map(Entry::none));
+        (start..start + BLOCK).for_each(|at| places.set(at, Entry::none(at)));
         self.owners.resize(start + BLOCK, NOBODY);
         self.blocks.push(Block::default());
         self.blocks.last()

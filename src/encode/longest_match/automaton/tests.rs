@@ -8,12 +8,16 @@ use crate::encode::reference;
 use crate::observer::Silent;
 use crate::vocab::Vocabulary;
 
+fn walk<'a>(automaton: &'a Automaton, matches: &'a Matches, tail: &'a mut Tail) -> Walk<'a> {
+    Walk { automaton, tokens: matches.for_whole_texts().expect("short tokens"), tail }
+}
+
 /// Goes on through a text with an automaton up to `end`, and gives the path.
-fn path(automaton: &mut Automaton, matches: &Matches, text: &[u8], start: usize, end: usize) -> Path {
+fn path(automaton: &Automaton, matches: &Matches, text: &[u8], start: usize, end: usize) -> Path {
     // What stands before a path is none of its own.
     let mut path = Path::new(vec![TokenId::new(7)], start);
-    let tokens = matches.for_whole_texts().expect("short tokens");
-    automaton.go_on(tokens, text, &mut path, end, &Silent).expect("nobody stops it");
+    let mut tail = Tail::default();
+    walk(automaton, matches, &mut tail).go_on(text, &mut path, end, &Silent).expect("nobody stops it");
     assert_eq!(path.ids[0], TokenId::new(7));
     path
 }
@@ -23,13 +27,13 @@ proptest! {
     #[test]
     fn whole_texts_are_encoded_exactly((vocabulary, texts) in with_texts()) {
         let matches = matches(&vocabulary);
-        let mut automaton = Automaton::new();
+        let automaton = Automaton::new();
         for text in [&texts.concat()].into_iter().chain(&texts) {
-            let path = path(&mut automaton, &matches, text, 0, text.len());
+            let path = path(&automaton, &matches, text, 0, text.len());
             let whole = reference::encode_piece(&vocabulary, text);
             prop_assert!(whole.starts_with(&path.ids[1..]));
             prop_assert_eq!(path.last, path.ids[1..].last().map_or(NONE, |id| id.get()));
-            if automaton.has_been_full() {
+            if automaton.is_full() {
                 break;
             }
             prop_assert_eq!((path.at, path.ids.len()), (text.len(), 1 + whole.len()));
@@ -42,12 +46,12 @@ proptest! {
         cuts in vec(any::<prop::sample::Index>(), 3),
     ) {
         let matches = matches(&vocabulary);
-        let mut automaton = Automaton::new();
+        let automaton = Automaton::new();
         let text = texts.concat();
         for cut in cuts {
             let end = cut.index(text.len().max(1));
             let start = cut.index(end + 1);
-            let path = path(&mut automaton, &matches, &text, start, end);
+            let path = path(&automaton, &matches, &text, start, end);
             // What follows may be anything.
             for after in [&text[end..], b"", b"a", b"ab c"] {
                 let whole = reference::encode_piece(&vocabulary, &[&text[start..end], after].concat());
@@ -62,12 +66,12 @@ proptest! {
     #[test]
     fn short_texts_are_encoded_together((vocabulary, texts) in with_texts(), cuts in vec(1..40usize, 1..4)) {
         let matches = matches(&vocabulary);
-        let mut automaton = Automaton::new();
-        let tokens = matches.for_whole_texts().expect("short tokens");
+        let automaton = Automaton::new();
+        let mut tail = Tail::default();
         for cut in cuts {
             let texts: Vec<&[u8]> = texts.iter().flat_map(|text| text.chunks(cut)).collect();
             let (mut ids, mut ends) = (Vec::new(), Vec::new());
-            automaton.encode(tokens, &texts, &mut ids, &mut ends);
+            walk(&automaton, &matches, &mut tail).encode(&texts, &mut ids, &mut ends);
             prop_assert_eq!(ends.len(), texts.len());
             let starts = [0].into_iter().chain(ends.iter().copied());
             for ((text, start), &end) in texts.iter().zip(starts).zip(&ends) {
@@ -88,7 +92,7 @@ proptest! {
     /// other states take the places.
     #[test]
     fn steps_that_were_put_are_found(order in Just((0..=u8::MAX).collect::<Vec<u8>>()).prop_shuffle(), few in 0..256usize) {
-        let mut steps = Steps::new();
+        let (places, mut steps) = (Places::new(), Steps::new());
         (0..3).for_each(|_| steps.add_state());
         let step = |state: u32, byte: u8, steps: &Steps| Step {
             next: steps.base((state + u32::from(byte)) % 3),
@@ -99,13 +103,13 @@ proptest! {
             let states = if nth < few { 0..3 } else { 1..2 };
             for state in states {
                 let before = steps.base(state);
-                prop_assert!(steps.step(before, byte).is_none());
-                steps.put(state, byte, step(state, byte, &steps));
+                prop_assert!(places.step(before, byte).is_none());
+                steps.put(&places, state, byte, step(state, byte, &steps));
                 let known = order[..nth].iter().filter(|_| nth < few || state == 1);
                 for &byte in known {
-                    let found = steps.step(steps.base(state), byte).expect("was put").found;
+                    let found = places.step(steps.base(state), byte).expect("was put").found;
                     prop_assert_eq!(found, Found::new(state, usize::from(byte)));
-                    if let Some(step) = steps.step(before, byte) {
+                    if let Some(step) = places.step(before, byte) {
                         prop_assert_eq!(step.found, found);
                     }
                 }
@@ -116,10 +120,10 @@ proptest! {
         prop_assert!(!steps.are_full());
         prop_assert!(few == 0 || first != steps.base(0));
         let by = (steps.base(1), order[0]);
-        let (old, new) = (steps.step(by.0, by.1).expect("is there").next, steps.base(2));
+        let (old, new) = (places.step(by.0, by.1).expect("is there").next, steps.base(2));
         for (old, now) in [(steps.base(1), old), (old, new)] {
-            steps.redirect(by, old, new);
-            prop_assert_eq!(steps.step(by.0, by.1).expect("is there").next, now);
+            steps.redirect(&places, by, old, new);
+            prop_assert_eq!(places.step(by.0, by.1).expect("is there").next, now);
         }
     }
 
@@ -136,10 +140,10 @@ fn long_runs_are_encoded_exactly() {
     let doubled = (256..264).map(|token| (token, token));
     let vocabulary = vocabulary([(a, a)].into_iter().chain(doubled));
     let matches = matches(&vocabulary);
-    let mut automaton = Automaton::new();
+    let automaton = Automaton::new();
     for length in [1, 255, 256, 2047, 2048, 2049, 20_000] {
         let text = &vec![b'a'; length];
-        let path = path(&mut automaton, &matches, text, 0, length);
+        let path = path(&automaton, &matches, text, 0, length);
         assert!(path.ids[1..] == reference::encode_piece(&vocabulary, text), "{length} bytes");
     }
 }
@@ -151,22 +155,54 @@ fn many_steps() -> (Vocabulary, Vec<u8>) {
 }
 
 #[test]
-fn a_full_automaton_ends_a_path_and_is_begun_anew_for_short_texts() {
+fn a_full_automaton_ends_a_path_and_leaves_short_texts_out() {
     let (vocabulary, text) = many_steps();
     let (matches, whole) = (matches(&vocabulary), reference::encode_piece(&vocabulary, &text));
-    let mut full = Automaton::new();
-    let path = path(&mut full, &matches, &text, 0, text.len());
-    assert!(full.has_been_full() && path.at < text.len(), "{} places", full.steps.places.len());
+    let full = Automaton::new();
+    let path = path(&full, &matches, &text, 0, text.len());
+    assert!(full.is_full() && path.at < text.len());
     assert!(whole.starts_with(&path.ids[1..]));
 
-    let (texts, mut automaton): (Vec<&[u8]>, _) = (text.chunks(100).collect(), Automaton::new());
-    let tokens = matches.for_whole_texts().expect("short tokens");
+    let (texts, automaton, mut tail): (Vec<&[u8]>, _, _) =
+        (text.chunks(100).collect(), Automaton::new(), Tail::default());
     let (mut ids, mut ends) = (Vec::new(), Vec::new());
-    automaton.encode(tokens, &texts, &mut ids, &mut ends);
-    assert!(automaton.has_been_full());
-    let parts: Vec<TokenId> =
-        texts.iter().flat_map(|text| reference::encode_piece(&vocabulary, text)).collect();
-    assert_eq!((ids, ends.len()), (parts, texts.len()));
+    walk(&automaton, &matches, &mut tail).encode(&texts, &mut ids, &mut ends);
+    assert!(automaton.is_full() && !ends.is_empty() && ends.len() < texts.len());
+    let encoded = texts[..ends.len()].iter();
+    let parts: Vec<TokenId> = encoded.flat_map(|text| reference::encode_piece(&vocabulary, text)).collect();
+    assert_eq!((ids.len(), ids), (ends[ends.len() - 1], parts));
+}
+
+/// Eight threads at a time learn the same, and different, steps.
+#[test]
+fn threads_that_share_an_automaton_encode_exactly() {
+    let (vocabulary, text) = many_steps();
+    let vocabulary = &vocabulary;
+    let matches = &matches(vocabulary);
+    for part in text.chunks(3000) {
+        let automaton = &Automaton::new();
+        std::thread::scope(|scope| {
+            for begin in 0..8 {
+                scope.spawn(move || {
+                    let text = [&part[100 * begin..], part].concat();
+                    let path = path(automaton, matches, &text, 0, text.len());
+                    assert!(reference::encode_piece(vocabulary, &text).starts_with(&path.ids[1..]));
+                    assert!(path.at == text.len() || automaton.is_full());
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn two_threads_share_an_automaton_until_it_is_full() {
+    let automata = Automata::default();
+    let [one, other, third] = [automata.get(), automata.get(), automata.get()];
+    assert!(Arc::ptr_eq(&one, &other) && !Arc::ptr_eq(&one, &third));
+    drop(other);
+    assert!(Arc::ptr_eq(&one, &automata.get()));
+    automata.forget(&one);
+    assert!(!Arc::ptr_eq(&one, &automata.get()));
 }
 
 #[test]
