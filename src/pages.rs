@@ -4,7 +4,10 @@
 //! address translation with pages of 4 KiB. Linux gives pages of 2 MiB where it is asked to before memory
 //! is first touched. Everywhere, these functions do what their plain counterparts do: only the time differs.
 
-#![expect(unsafe_code, reason = "advice to the kernel and to the processor takes pointers")]
+#![expect(
+    unsafe_code,
+    reason = "advice to the kernel and to the processor takes pointers, and zeros are claimed to be numbers"
+)]
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicU64;

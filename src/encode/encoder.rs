@@ -20,7 +20,8 @@ use crate::vocab::{self, Vocabulary};
 ///
 /// **Memory:** 1 MB, and up to 64 bytes a merge and about 320 a token; with
 /// [`ignore_merges`](Vocabulary::ignore_merges), unless pieces are encoded by longest matches, besides the bytes of all
-/// tokens and 40 more for each.
+/// tokens and 40 more for each. Where much text is not split, what two workers each have learned of it, up to 140 MiB, is
+/// kept for later ones.
 pub struct Encoder {
     pub(super) pairs: Pairs,
     pub(super) byte_ids: [TokenId; 256],

@@ -1,8 +1,9 @@
-use arrow_array::builder::{ArrayBuilder, BinaryViewBuilder};
+use arrow_array::Array;
+use arrow_array::builder::BinaryViewBuilder;
 
 use super::fault::Fault;
 use super::open::DEFAULT_BATCH_BYTES;
-use super::{Batch, Documents};
+use super::{Batch, Documents, LONGEST_DOCUMENT};
 use crate::error::Result;
 use crate::units::{amount, place64};
 
@@ -14,7 +15,7 @@ const VIEW: usize = 16;
 /// **Memory:** a batch: about 4 MB of text, or one text that is larger.
 ///
 /// # Errors
-/// A text has 4 GiB or more: that is an item of the iterator.
+/// A text has more than [`LONGEST_DOCUMENT`] bytes: that is the last item of the iterator.
 ///
 /// # Examples
 /// ```
@@ -38,30 +39,40 @@ const VIEW: usize = 16;
 /// ```
 pub fn texts<'a, T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T, IntoIter: Send + 'a>) -> Documents<'a> {
     let mut texts = texts.into_iter().fuse();
-    let mut row = 0;
+    let (mut row, mut failed, mut ended) = (0, None, false);
     Box::new(std::iter::from_fn(move || {
-        let batch = batch(&mut texts, row)?;
-        row += batch.as_ref().map_or(0, |batch| amount(batch.len()));
-        Some(batch)
+        if ended {
+            return None;
+        }
+        let mut documents = BinaryViewBuilder::new();
+        failed = failed.take().or_else(|| fill(&mut documents, &mut texts).err());
+        let documents = documents.finish();
+        if documents.is_empty() {
+            ended = true;
+            return failed.take().map(Err);
+        }
+        let (source, unit, first_row, columns, continued, open) = (0, 0, row, None, false, false);
+        row += amount(documents.len());
+        Some(Ok(Batch { source, unit, first_row, documents, columns, continued, open }))
     }))
 }
 
-/// The next texts, the first of them in this row; `None` if there are no more.
-fn batch<T: AsRef<[u8]>>(texts: &mut impl Iterator<Item = T>, first_row: u64) -> Option<Result<Batch>> {
-    let (mut documents, mut room) = (BinaryViewBuilder::new(), place64(DEFAULT_BATCH_BYTES));
+/// Adds texts until there are enough for a batch, or no more.
+fn fill<T: AsRef<[u8]>>(
+    documents: &mut BinaryViewBuilder,
+    texts: &mut impl Iterator<Item = T>,
+) -> Result<()> {
+    let mut room = place64(DEFAULT_BATCH_BYTES);
     for text in texts {
         let text = text.as_ref();
-        if let Err(cause) = documents.try_append_value(text) {
-            let row = first_row + amount(documents.len());
-            return Some(Err(Fault::damaged("texts in memory", format!("row {row}"), cause)));
+        if amount(text.len()) > LONGEST_DOCUMENT {
+            return Err(Fault::TooLong { limit: LONGEST_DOCUMENT }.failed());
         }
+        documents.append_value(text);
         room = room.saturating_sub(text.len() + VIEW);
         if room == 0 {
             break;
         }
     }
-    let documents = documents.finish();
-    let (source, unit, columns, continued, open) = (0, 0, None, false, false);
-    let batch = Batch { source, unit, first_row, documents, columns, continued, open };
-    (!batch.is_empty()).then_some(Ok(batch))
+    Ok(())
 }

@@ -17,20 +17,22 @@ const WINDOW: usize = 1 << 18;
 /// each takes, as memory is farther away, and the less is saved by knowing it.
 const WORTH_BITS: u32 = if cfg!(test) { 18 } else { 19 };
 
-/// Whole texts of at most so many bytes are encoded together.
+/// Whole texts of at most so many bytes are encoded together, if no token is very long.
 const SHORT: usize = 4 << 10;
 
 /// The scratch memory of one thread, for one vocabulary.
 ///
 /// **Memory:** 0.5 MiB once there were pieces to be taken apart into characters; while hard text is encoded up to 40
 /// bytes for each of 262 144 places; a share of an [`Automaton`] once there was much text without a split, and up to 4
-/// bytes for each byte of the short texts that are encoded together, 1 MiB at most.
+/// bytes for each byte of the short texts that are encoded together, 4 MiB at most.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     dead: DeadEnds,
     pub(super) characters: Characters,
     automaton: Option<Arc<Automaton>>,
     tail: Tail,
+    /// Whole texts of at most so many bytes are encoded together, as long as there is an automaton.
+    short: usize,
     /// Bytes of whole texts since it was full, or since the first, less those that were taken apart into characters.
     seen: usize,
     /// Bytes of whole texts that there will be, as far as that is known; 0 once it was full.
@@ -113,6 +115,7 @@ impl Scratch {
             return Ok(());
         }
         let automaton = self.automaton.get_or_insert_with(|| matches.automata.get());
+        self.short = SHORT.min(tokens.short());
         let outcome = Walk { automaton, tokens, tail: &mut self.tail }.go_on(text, path, end, observer);
         self.drop_if_full(matches);
         outcome
@@ -129,7 +132,7 @@ impl Scratch {
 
     /// Whether a whole text had better be [encoded together](Scratch::encode_together) with others.
     pub(crate) fn is_for_together(&self, text: &[u8]) -> bool {
-        self.automaton.is_some() && text.len() <= SHORT
+        self.automaton.is_some() && text.len() <= self.short
     }
 
     /// Encodes whole texts, none of them empty and none long.

@@ -8,7 +8,7 @@ use crate::units::{low32, place};
 /// The set of no tokens.
 pub(super) const NO_MISFITS: u32 = 0;
 
-/// The sets of tokens that do not fit after a token, a few for each four tokens.
+/// The sets of tokens that do not fit after a token: a third as many as tokens, as a rule.
 ///
 /// **Memory:** 4 bytes for each token, 40 for each set.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use super::{Found, Walk};
 pub(super) const WINDOW: usize = if cfg!(test) { 256 } else { 16 << 10 };
 
 /// At so many places of a window at once.
-const LANES: usize = 8;
+pub(super) const LANES: usize = 8;
 
 /// Fewer bytes are not worth a lane: from its start on some are gone through three times.
 const SHORTEST: usize = if cfg!(test) { 4 } else { 128 };
@@ -95,7 +95,7 @@ impl Walk<'_> {
         let mut running: Vec<Running<'_>> = waiting.by_ref().take(LANES).collect();
         while running.len() == LANES {
             self.go_on_together(&mut running);
-            // It may have moved.
+            // The first state may have moved.
             let (lane, full) = (self.automaton.start(), self.automaton.is_full());
             running.retain_mut(|running| {
                 if running.text.is_empty() {

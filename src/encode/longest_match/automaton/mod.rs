@@ -42,11 +42,12 @@ use crate::observer::Observer;
 use crate::parallel::lock;
 use crate::units::TokenId;
 use after::NO_MISFITS;
-use lanes::{Lane, WINDOW};
+use lanes::{LANES, Lane, WINDOW};
 use states::{START, States};
 use steps::{Base, Places, Step, Steps};
 
-/// A window is so short that not more tokens can be begun in all its states, of 16 bytes each.
+/// What is gone through before it is looked whether the automaton is full is so short that not more tokens can be begun in
+/// all its states, of 16 bytes each; but in the states of a lane's beginning once more.
 const MOST_BEGUN: usize = 1 << 22;
 
 /// Longer tokens than these would make windows too short.
@@ -61,6 +62,11 @@ pub(super) struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
+    /// Texts of so many bytes are short enough to be gone through together.
+    pub(super) fn short(self) -> usize {
+        MOST_BEGUN / self.prefixes.longest() / LANES
+    }
+
     /// The tokens of a set among those after a token.
     fn misfits(self, set: u32) -> &'a [Misfits] {
         &self.matches.misfits[self.after.misfits(set)]
@@ -69,8 +75,9 @@ impl<'a> Tokens<'a> {
 
 /// The automaton of a vocabulary, as far as texts have needed it.
 ///
-/// **Memory:** up to 50 MiB for steps and 90 MiB for states, and what one window adds to the latter, at worst 64 MiB; 8 192
-/// tokens need 12 MiB as a rule, and the first step 2 MiB.
+/// **Memory:** up to 50 MiB for steps and 90 MiB for states, and what is come by until it is seen that it is full: of a
+/// made up vocabulary of long tokens at worst some 120 MiB for each thread. 8 192 tokens need 12 MiB as a rule, and the
+/// first step 2 MiB.
 #[derive(Debug)]
 pub(super) struct Automaton {
     places: Places,
@@ -87,10 +94,10 @@ struct Learned {
     steps: Steps,
 }
 
-/// So many threads share an automaton. With more of them, some would often wait for what another learns.
+/// So many threads share an automaton. More might often wait for what another learns.
 const SHARING: usize = 2;
 
-/// The automata of all threads that are not full.
+/// The automata that threads have, and such as they had and that others may take up.
 #[derive(Debug, Default)]
 pub(super) struct Automata(Mutex<Vec<Arc<Automaton>>>);
 
@@ -98,6 +105,7 @@ impl Automata {
     /// An automaton that few threads have, which may be a new one.
     pub(super) fn get(&self) -> Arc<Automaton> {
         let mut all = lock(&self.0);
+        all.retain(|automaton| !automaton.is_full() && !automaton.learned.is_poisoned());
         // One of the references to each is that of this list.
         if let Some(known) = all.iter().find(|automaton| Arc::strong_count(automaton) <= SHARING) {
             return Arc::clone(known);
@@ -107,7 +115,7 @@ impl Automata {
         new
     }
 
-    /// Drops an automaton as soon as no thread has it.
+    /// Leaves an automaton to the threads that have it.
     pub(super) fn forget(&self, full: &Arc<Automaton>) {
         lock(&self.0).retain(|automaton| !Arc::ptr_eq(automaton, full));
     }

@@ -99,7 +99,7 @@ impl Prefixes {
         next
     }
 
-    /// A number for each byte, small ones for those that most tokens have: the steps that are taken most often are
+    /// A number for each byte, small ones for those that stand in tokens most often: the steps that are taken most often are
     /// then beside each other.
     pub(super) fn codes(&self) -> &[u8; 256] {
         &self.codes
@@ -162,7 +162,7 @@ impl Prefixes {
     }
 }
 
-/// The place of each byte in order of how often tokens have it.
+/// The place of each byte in order of how often it stands in tokens.
 fn codes(tokens: &[Spelled<'_>]) -> [u8; 256] {
     let mut frequency = [0_u32; 256];
     for &byte in tokens.iter().flat_map(|(bytes, _)| *bytes) {

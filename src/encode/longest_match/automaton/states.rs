@@ -196,7 +196,7 @@ fn contains(set: &[Misfits], number: u32) -> bool {
 
 /// Appends those of some numbers, which are in order, that are in a set: intervals from the first to the last of such as
 /// have none between them that is not. What is no such number may be in them, too, so that there are few.
-fn among(mut numbers: &[u32], set: &[Misfits], among: &mut Vec<Misfits>) {
+fn among(mut numbers: &[u32], set: &[Misfits], found: &mut Vec<Misfits>) {
     let (least, most) = (numbers[0], numbers[numbers.len() - 1]);
     let from = set.partition_point(|misfits| misfits.1 <= least);
     let mut apart = true;
@@ -207,9 +207,9 @@ fn among(mut numbers: &[u32], set: &[Misfits], among: &mut Vec<Misfits>) {
         let (inside, rest) = numbers.split_at(numbers.partition_point(|&number| number < end));
         let [first, ..] = *inside else { continue };
         let end = inside[inside.len() - 1] + 1;
-        match among.last_mut().filter(|_| !apart) {
+        match found.last_mut().filter(|_| !apart) {
             Some(last) => last.1 = end,
-            None => among.push((first, end)),
+            None => found.push((first, end)),
         }
         (numbers, apart) = (rest, false);
     }

@@ -96,15 +96,14 @@ impl Places {
 }
 
 /// Which [places](Places) the steps of all states take, each by the [code](super::Prefixes::codes) of a byte: a double
-/// array (Aoe, *An Efficient
-/// Digital Search Algorithm by Using a Double-Array Structure*, 1989).
+/// array (Aoe, *An Efficient Digital Search Algorithm by Using a Double-Array Structure*, 1989).
 ///
 /// A state that finds a place taken moves. What it leaves stays until another state takes the place, for the bases that
 /// other steps have; these are [redirected](Steps::redirect) when a step is missing where they lead.
 #[derive(Debug)]
 pub(super) struct Steps {
     blocks: Vec<Block>,
-    /// The state that each base is or was of, or [`NOBODY`].
+    /// The state that each base is or was of.
     owners: Vec<u32>,
     homes: Vec<Home>,
     /// Whether a step had no place.
@@ -118,9 +117,6 @@ struct Home {
     /// By which codes it has steps.
     codes: Codes,
 }
-
-/// The owner of bases that no state has had.
-const NOBODY: u32 = u32::MAX;
 
 /// What there is to take in a block, as places within it.
 #[derive(Clone, Copy, Debug)]
@@ -226,6 +222,7 @@ impl Steps {
 
     /// Adds the next state, without any step.
     pub(super) fn add_state(&mut self) {
+        debug_assert!(self.homes.len() < place(NO_STEPS), "the automaton is full long before");
         let base = Base(NO_STEPS | low32(self.homes.len()));
         self.homes.push(Home { base, codes: Codes::default() });
     }
@@ -301,7 +298,7 @@ impl Steps {
             return None;
         }
         (start..start + BLOCK).for_each(|at| places.set(at, Entry::none(at)));
-        self.owners.resize(start + BLOCK, NOBODY);
+        self.owners.resize(start + BLOCK, u32::MAX);
         self.blocks.push(Block::default());
         self.blocks.last()
     }
