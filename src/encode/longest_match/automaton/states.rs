@@ -189,14 +189,14 @@ impl States {
     }
 }
 
-fn contains(set: &[Misfits], number: u32) -> bool {
+pub(super) fn contains(set: &[Misfits], number: u32) -> bool {
     let next = set.partition_point(|misfits| misfits.1 <= number);
     set.get(next).is_some_and(|misfits| misfits.0 <= number)
 }
 
 /// Appends those of some numbers, which are in order, that are in a set: intervals from the first to the last of such as
 /// have none between them that is not. What is no such number may be in them, too, so that there are few.
-fn among(mut numbers: &[u32], set: &[Misfits], found: &mut Vec<Misfits>) {
+pub(super) fn among(mut numbers: &[u32], set: &[Misfits], found: &mut Vec<Misfits>) {
     let (least, most) = (numbers[0], numbers[numbers.len() - 1]);
     let from = set.partition_point(|misfits| misfits.1 <= least);
     let mut apart = true;

@@ -1,4 +1,6 @@
-use proptest::collection::vec;
+use std::collections::BTreeSet;
+
+use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
 use super::*;
@@ -80,6 +82,37 @@ proptest! {
         }
     }
 
+    /// Whatever else is in a set, and by way of more numbers or at once.
+    #[test]
+    fn sets_among_numbers_are_told_by_what_they_have_of_them(
+        numbers in btree_set(0..60_u32, 1..40),
+        set in btree_set(0..60_u32, 0..60),
+        others in btree_set(0..60_u32, 0..60),
+        fewer in vec(any::<bool>(), 40),
+    ) {
+        let intervals = |set: &BTreeSet<u32>| {
+            let set: Vec<u32> = set.iter().copied().collect();
+            let apart = set.chunk_by(|one, next| one + 1 == *next);
+            apart.map(|numbers| (numbers[0], numbers[numbers.len() - 1] + 1)).collect::<Vec<Misfits>>()
+        };
+        let among = |numbers: &[u32], set: &[Misfits]| {
+            let mut found = Vec::new();
+            states::among(numbers, set, &mut found);
+            found
+        };
+        let all: Vec<u32> = numbers.iter().copied().collect();
+        let found = among(&all, &intervals(&set));
+        for &number in &numbers {
+            prop_assert_eq!(states::contains(&found, number), set.contains(&number));
+        }
+        let same = |number: &u32| if numbers.contains(number) { set.contains(number) } else { others.contains(number) };
+        prop_assert_eq!(&among(&all, &intervals(&(0..60).filter(same).collect())), &found);
+        let fewer: Vec<u32> = all.iter().zip(fewer).filter_map(|(&number, is_there)| is_there.then_some(number)).collect();
+        if !fewer.is_empty() {
+            prop_assert_eq!(among(&fewer, &found), among(&fewer, &intervals(&set)));
+        }
+    }
+
     #[test]
     fn a_byte_is_found_where_it_first_stands(bytes in any::<[u8; 8]>(), few in vec(0..3u8, 8), byte in any::<u8>()) {
         for (bytes, byte) in [(bytes, byte), (few.try_into().expect("eight"), byte % 3)] {
@@ -133,7 +166,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_are_found_at_their_exclusive_or(bytes in proptest::collection::btree_set(any::<u8>(), 0..256), by in any::<u8>()) {
+    fn bytes_are_found_at_their_exclusive_or(bytes in btree_set(any::<u8>(), 0..256), by in any::<u8>()) {
         prop_assert!(steps::exclusive_or(&bytes, by).eq(&bytes.iter().map(|byte| byte ^ by).collect()));
     }
 }
