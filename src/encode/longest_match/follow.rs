@@ -14,8 +14,8 @@ const ZIPF_SHIFT: u64 = 500;
 /// The frequency of a token in a unit that leaves differences between rare ones to see.
 const MOST_FREQUENT: u64 = 1 << 32;
 
-/// So many intervals of tokens that do not fit are looked at for each token, and so many more: eight times as many as vocabularies
-/// that were learned have.
+/// So many intervals of tokens that do not fit are looked at for each token, and so many more: eight times as many as
+/// vocabularies that were learned have.
 const PATIENCE: usize = 256;
 const LEAST_PATIENCE: usize = 1 << 20;
 
