@@ -224,7 +224,8 @@ impl<'e> Worker<'e> {
         if text.is_empty() {
             return Ok(());
         }
-        if self.memory.scratch.is_for_together(text) {
+        let matches = self.encoder.matches.as_ref();
+        if matches.is_some_and(|matches| self.memory.scratch.is_for_together(matches, text)) {
             draft.leave(text);
             return Ok(());
         }

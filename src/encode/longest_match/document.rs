@@ -1,7 +1,8 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::automaton::{Automaton, Tail, Walk};
+use super::abreast::Abreast;
+use super::automaton::{Automaton, Tail, Tokens, Walk};
 use super::characters::Characters;
 use super::path::{DeadEnds, Finder, Path};
 use super::{EncodedPart, Matches, NONE};
@@ -13,9 +14,9 @@ use crate::units::TokenId;
 const WINDOW: usize = 1 << 18;
 
 /// The cube of the number of tokens, without so many of its low bits, is how many bytes of whole texts are worth an automaton:
-/// 1 MiB for 8 192 tokens, 64 MiB for 32 768. The more tokens there are, the more steps are to be learned, the longer
+/// 2 MiB for 8 192 tokens, 128 MiB for 32 768. The more tokens there are, the more steps are to be learned, the longer
 /// each takes, as memory is farther away, and the less is saved by knowing it.
-const WORTH_BITS: u32 = if cfg!(test) { 18 } else { 19 };
+const WORTH_BITS: u32 = 18;
 
 /// Whole texts of at most so many bytes are encoded together, if no token is very long.
 const SHORT: usize = 4 << 10;
@@ -23,14 +24,15 @@ const SHORT: usize = 4 << 10;
 /// The scratch memory of one thread, for one vocabulary.
 ///
 /// **Memory:** 0.5 MiB once there were pieces to be taken apart into characters; while hard text is encoded up to 40
-/// bytes for each of 262 144 places; a share of an [`Automaton`] once there was much text without a split, and up to 4
-/// bytes for each byte of the short texts that are encoded together, 4 MiB at most.
+/// bytes for each of 262 144 places; a share of an [`Automaton`] once there was much text without a split, and up to 5
+/// bytes for each byte of the texts that are encoded together, 5 MiB at most.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     dead: DeadEnds,
     pub(super) characters: Characters,
     automaton: Option<Arc<Automaton>>,
     tail: Tail,
+    abreast: Abreast,
     /// Whole texts of at most so many bytes are encoded together, as long as there is an automaton.
     short: usize,
     /// Bytes of whole texts since it was full, or since the first, less those that were taken apart into characters.
@@ -89,7 +91,11 @@ impl Scratch {
         loop {
             self.dead.clear();
             let window = (path.at + WINDOW).min(end);
-            Finder { matches, text, dead: &mut self.dead }.go_on(path, window);
+            let mut finder = Finder { matches, text, dead: &mut self.dead };
+            match matches.go_abreast() {
+                true => self.abreast.go_on(&mut finder, path, window),
+                false => finder.go_on(path, window),
+            }
             if path.at >= end {
                 return Ok(());
             }
@@ -107,18 +113,30 @@ impl Scratch {
         end: usize,
         observer: &dyn Observer,
     ) -> Result<()> {
-        let Some(tokens) = matches.for_whole_texts() else { return Ok(()) };
-        self.seen = self.seen.saturating_add(end - path.at);
-        let worth = matches.tokens.len().saturating_pow(3) >> WORTH_BITS;
-        let some = self.seen.max(self.expected);
-        if self.automaton.is_none() && some < worth.saturating_mul(1 << self.filled.min(32)) {
-            return Ok(());
-        }
-        let automaton = self.automaton.get_or_insert_with(|| matches.automata.get());
-        self.short = SHORT.min(tokens.short());
+        let Some((automaton, tokens)) = self.automaton(matches, end - path.at) else { return Ok(()) };
+        let automaton = &*automaton;
         let outcome = Walk { automaton, tokens, tail: &mut self.tail }.go_on(text, path, end, observer);
         self.drop_if_full(matches);
         outcome
+    }
+
+    /// The automaton, if it is worth having one, given so many bytes more of whole texts.
+    fn automaton<'m>(&mut self, matches: &'m Matches, bytes: usize) -> Option<(Arc<Automaton>, Tokens<'m>)> {
+        let tokens = matches.for_whole_texts()?;
+        self.seen = self.seen.saturating_add(bytes);
+        let worth = matches.tokens.len().saturating_pow(3) >> WORTH_BITS;
+        let worth = worth.saturating_mul(1 << self.filled.min(32));
+        if self.automaton.is_none() && self.seen.max(self.expected) < worth {
+            return None;
+        }
+        self.short = SHORT.min(tokens.short());
+        let automaton = self.automaton.get_or_insert_with(|| matches.automata.get());
+        Some((Arc::clone(automaton), tokens))
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_automaton(&self) -> bool {
+        self.automaton.is_some()
     }
 
     /// Does without the automaton until there was twice as much text, if what it needs for these texts does not fit.
@@ -131,24 +149,34 @@ impl Scratch {
     }
 
     /// Whether a whole text had better be [encoded together](Scratch::encode_together) with others.
-    pub(crate) fn is_for_together(&self, text: &[u8]) -> bool {
-        self.automaton.is_some() && text.len() <= self.short
+    pub(crate) fn is_for_together(&self, matches: &Matches, text: &[u8]) -> bool {
+        match self.automaton {
+            Some(_) => text.len() <= self.short,
+            None => text.len() <= SHORT && matches.go_abreast() && !matches.by_characters(text),
+        }
     }
 
     /// Encodes whole texts, none of them empty and none long.
     pub(crate) fn encode_together(&mut self, matches: &Matches, texts: &[&[u8]]) {
         self.together.clear();
         self.ends.clear();
-        if let (Some(automaton), Some(tokens)) = (&self.automaton, matches.for_whole_texts()) {
-            let mut walk = Walk { automaton, tokens, tail: &mut self.tail };
+        let bytes = texts.iter().map(|text| text.len()).sum();
+        if let Some((automaton, tokens)) = self.automaton(matches, bytes) {
+            let mut walk = Walk { automaton: &automaton, tokens, tail: &mut self.tail };
             walk.encode(texts, &mut self.together, &mut self.ends);
             self.drop_if_full(matches);
         }
-        // It was full before all were encoded, or when a longer text came after these.
-        for text in &texts[self.ends.len()..] {
-            let mut path = Path::new(mem::take(&mut self.together), 0);
-            self.go_on_in(matches, text, &mut path);
-            self.together = path.ids;
+        // There is none, or it was full before all were encoded.
+        let rest = &texts[self.ends.len()..];
+        self.abreast.encode(matches, rest);
+        for (nth, text) in rest.iter().enumerate() {
+            if let Some(ids) = self.abreast.ids(nth) {
+                self.together.extend_from_slice(ids);
+            } else {
+                let mut path = Path::new(mem::take(&mut self.together), 0);
+                self.go_on_in(matches, text, &mut path);
+                self.together = path.ids;
+            }
             self.ends.push(self.together.len());
         }
     }
@@ -176,6 +204,6 @@ impl Scratch {
         start: usize,
     ) -> Option<usize> {
         self.dead.clear();
-        Finder { matches, text, dead: &mut self.dead }.join(path, part, start)
+        Finder { matches, text, dead: &mut self.dead }.join(path, part.ids(), start, part.at)
     }
 }

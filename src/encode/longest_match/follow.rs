@@ -2,17 +2,8 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use super::lists::Lists;
-use crate::units::{amount, low32, place};
+use crate::units::{low32, place};
 use crate::vocab::{RankedMerge, Vocabulary};
-
-/// Bits for blocks of tokens.
-const BLOCKS: usize = 256;
-
-/// By Zipf's law, shifted as Mandelbrot did, the token of rank r is as frequent as 1 / (r + this).
-const ZIPF_SHIFT: u64 = 500;
-
-/// The frequency of a token in a unit that leaves differences between rare ones to see.
-const MOST_FREQUENT: u64 = 1 << 32;
 
 /// So many intervals of tokens that do not fit are looked at for each token, and so many more: eight times as many as
 /// vocabularies that were learned have.
@@ -22,57 +13,8 @@ const LEAST_PATIENCE: usize = 1 << 20;
 /// Classes of bytes.
 const CLASSES: usize = 64;
 
-/// Which tokens fit after a given one.
-///
-/// While two tokens that stand beside each other are made, the tokens at the border between them are, on
-/// the left, the left one's last byte, then what that is merged into, and so on up to the left token
-/// itself; on the right likewise, from the first byte on. The two do not fit exactly if at some time the two
-/// tokens at the border have a merge of that time: the first such merge is carried out in the encoding of
-/// both, as until then all went as it goes alone. A token is at the border until the merge that takes it
-/// up. At the very time of that merge it is still there for one that crosses if it is the right one (all
-/// three are then equal, and the merge goes from left to right), but not if it is the left one.
-///
-/// So each merge that has at its left a token from the end of the given one, and a lower rank than what
-/// takes that up, keeps from fitting what begins with its right part and takes that up at its own rank or
-/// later. [`Order`] numbers tokens so that these stand together: what does not fit is a few intervals.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Followers {
-    /// One bit a [block](Order::block) of tokens, set if there may be one in it that does not fit.
-    blocks: [u64; BLOCKS / 64],
-    /// One bit a class of bytes, clear if no token that begins with one of them fits.
-    classes: u64,
-    /// Where the intervals of those that do not fit stand among those of all sets.
-    misfits: Range<u32>,
-}
-
 /// The numbers of tokens that do not fit: the first, and the first after them.
 pub(super) type Misfits = (u32, u32);
-
-impl Followers {
-    /// Whether all tokens of that block fit, at a glance.
-    #[inline]
-    pub(super) fn all_fit(&self, block: u8) -> bool {
-        self.blocks[usize::from(block / 64)] >> (block % 64) & 1 == 0
-    }
-
-    /// Whether any token may fit that begins with a byte of this class.
-    #[inline]
-    pub(super) fn some_fits(&self, class: u8) -> bool {
-        self.classes >> (usize::from(class) % CLASSES) & 1 == 1
-    }
-
-    /// Where the intervals of those that do not fit stand among those of all sets.
-    pub(super) fn misfits(&self) -> Range<usize> {
-        place(self.misfits.start)..place(self.misfits.end)
-    }
-
-    /// Whether the token with this number fits, by the intervals of all sets.
-    pub(super) fn fits(&self, all: &[Misfits], number: u32) -> bool {
-        let misfits = &all[self.misfits()];
-        let next = misfits.partition_point(|misfits| misfits.1 <= number);
-        misfits.get(next).is_none_or(|misfits| number < misfits.0)
-    }
-}
 
 /// The tokens numbered so that those that begin with a part and take it up at a given rank or later stand
 /// together: depth first by their left parts, of those with the same left part the later ones first.
@@ -91,8 +33,6 @@ pub(super) struct Order {
     class: [u8; 256],
     /// Where the tokens stand that begin with the bytes of each class.
     classes: Vec<Range<u32>>,
-    /// The block of each number.
-    blocks: Vec<u8>,
 }
 
 impl Order {
@@ -111,37 +51,11 @@ impl Order {
             ends,
             class: [0; 256],
             classes: Vec::new(),
-            blocks: Vec::new(),
         };
         order.number_all(vocabulary);
         let kept_off = |merges: &Vec<RankedMerge>| merges.iter().map(|merge| order.kept_off(merge)).collect();
         order.kept_off = order.merges.iter().map(kept_off).collect();
-        order.blocks = order.cut_into_blocks(vocabulary);
         order
-    }
-
-    /// The block of each number: consecutive ones, few where much depends on which it is. One half of the blocks
-    /// is shared out by how often what merges keep off begins or ends there, the other by how frequent the
-    /// tokens are likely to be, after Zipf's law.
-    fn cut_into_blocks(&self, vocabulary: &Vocabulary) -> Vec<u8> {
-        const HALF: u64 = amount(BLOCKS / 2);
-        let numbers = 256 + vocabulary.merges().len();
-        let (mut borders, mut frequency) = (vec![0; numbers + 1], vec![0; numbers]);
-        for (_, (first, end)) in self.kept_off.iter().flatten() {
-            borders[place(*first)] += 1;
-            borders[place(*end)] += 1;
-        }
-        for (id, _) in vocabulary.ordinary() {
-            let rank = self.ends[id.index()].map_or(0, |(_, rank)| rank);
-            frequency[place(self.number(id.get()))] = MOST_FREQUENT / (u64::from(rank) + ZIPF_SHIFT);
-        }
-        let shares = |weights: &[u64]| -> Vec<u64> {
-            let total = weights.iter().sum::<u64>().max(1);
-            let before = weights.iter().scan(0, |sum, weight| Some(std::mem::replace(sum, *sum + weight)));
-            before.map(|before| before * HALF / total).collect()
-        };
-        let both = shares(&borders).into_iter().zip(shares(&frequency));
-        both.map(|(one, other)| u8::try_from(one + other).expect("two halves")).collect()
     }
 
     /// The class of each byte.
@@ -154,23 +68,18 @@ impl Order {
         self.number[place(token)]
     }
 
-    /// The block of a token, of which there are 256.
-    pub(super) fn block(&self, token: u32) -> u8 {
-        self.blocks[place(self.number(token))]
+    /// How many numbers there are.
+    pub(super) fn numbers(&self) -> usize {
+        self.classes.last().map_or(0, |last| place(last.end))
     }
 
-    /// What fits after a token, given the set of what does not among all sets.
-    pub(super) fn followers(&self, set: u32, sets: &Lists<Misfits>) -> Followers {
-        let Range { start, end } = sets.range(set);
-        let mut followers =
-            Followers { classes: u64::MAX, misfits: low32(start)..low32(end), ..Followers::default() };
-        for &(first, end) in sets.get(set) {
-            for block in self.blocks[place(first)]..=self.blocks[place(end - 1)] {
-                followers.blocks[usize::from(block / 64)] |= 1 << (block % 64);
-            }
+    /// One bit a class of bytes, clear if no token that begins with one of them fits, given those that do not.
+    pub(super) fn followers(&self, misfits: &[Misfits]) -> u64 {
+        let mut followers = u64::MAX;
+        for &(first, end) in misfits {
             let from = self.classes.partition_point(|class| class.start < first);
             let inside = self.classes.iter().enumerate().skip(from).take_while(|(_, class)| class.end <= end);
-            inside.for_each(|(class, _)| followers.classes &= !(1 << class));
+            inside.for_each(|(class, _)| followers &= !(1 << class));
         }
         followers
     }

@@ -1,3 +1,5 @@
+use std::hint::select_unpredictable;
+
 use super::NONE;
 use crate::pages;
 use crate::units::{low32, place};
@@ -19,10 +21,12 @@ pub(super) struct Longest {
     /// By the first two bytes, the first one lowest.
     two: Box<[Node; 1 << 16]>,
     nodes: Box<[Node]>,
+    /// How many bytes the longest token has.
+    most_bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Node {
+pub(super) struct Node {
     /// Where the children are, and in the low 8 bits the byte that leads here.
     base: u32,
     /// The longest token that is a prefix of what leads here, and in the low 8 bits how many bytes it has,
@@ -58,6 +62,23 @@ impl Longest {
             }
         }
         node.found()
+    }
+
+    /// How many bytes the longest token has.
+    pub(super) fn most_bytes(&self) -> usize {
+        self.most_bytes
+    }
+
+    /// The node of two bytes.
+    #[inline(always)]
+    pub(super) fn second(&self, first: u8, second: u8) -> Node {
+        self.two[usize::from(u16::from_le_bytes([first, second]))]
+    }
+
+    /// What may be the child of a node by this byte.
+    #[inline(always)]
+    pub(super) fn child(&self, node: Node, byte: u8) -> Node {
+        self.nodes[node.child(byte)]
     }
 
     /// Asks for what [`walk`](Longest::walk) reads.
@@ -99,14 +120,27 @@ impl Node {
     }
 
     /// Whether this byte leads here.
-    #[inline]
-    fn is_by(self, byte: u8) -> bool {
+    #[inline(always)]
+    pub(super) fn is_by(self, byte: u8) -> bool {
         self.base & 0xff == u32::from(byte)
+    }
+
+    /// The child, if it is one, else this node without children: where a walk is or ends.
+    #[inline(always)]
+    pub(super) fn or(self, child: Node, is_child: bool) -> Node {
+        let base = select_unpredictable(is_child, child.base, 0);
+        Node { base, token: select_unpredictable(is_child, child.token, self.token) }
+    }
+
+    /// Zero if it has none.
+    #[inline(always)]
+    pub(super) fn children(self) -> u32 {
+        self.base >> 8
     }
 
     /// The longest token on the way here, and how many bytes it has, 0 for 256 and more.
     #[inline]
-    fn found(self) -> (u32, u32) {
+    pub(super) fn found(self) -> (u32, u32) {
         (self.token >> 8, self.token & 0xff)
     }
 }
@@ -214,7 +248,8 @@ impl Trie {
         }
         array.close();
         let (one, two) = self.roots(&nodes);
-        Some(Longest { one, two, nodes: array.nodes.into() })
+        let most_bytes = self.prefixes.iter().map(|prefix| prefix.length).max().unwrap_or_default();
+        Some(Longest { one, two, nodes: array.nodes.into(), most_bytes })
     }
 
     /// The nodes by the first byte and by the first two.

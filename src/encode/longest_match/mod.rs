@@ -23,17 +23,19 @@
 //!
 //! What merges make of the bytes around a place is a token. So where none spans the border between two characters, what
 //! stands before and behind it is encoded each on its own: new pieces of other scripts than the Latin are taken apart
-//! so, and a character that then stands alone is looked up. Where there is much text without a split, all this is what an
-//! [`automaton`] learns from.
+//! so, and a character that then stands alone is looked up. Texts without a split are gone through [abreast], and where
+//! there is much of that, all this is what an [`automaton`] learns from.
 
 mod longest;
 mod lists;
 mod follow;
+mod fit;
 mod path;
 mod document;
 mod joining;
 mod characters;
 mod together;
+mod abreast;
 mod automaton;
 
 #[cfg(test)]
@@ -49,25 +51,23 @@ use crate::units::{low32, place};
 use crate::vocab::Vocabulary;
 use automaton::{After, Automata, Prefixes, Tokens};
 use characters::Borders;
-use follow::{Followers, Misfits, Order};
+use fit::Fitting;
+use follow::{Misfits, Order};
 use longest::Longest;
 
 /// No token: what stands before a text, and what comes after the shortest.
 const NONE: u32 = u32::MAX;
 
-/// Intervals in a line of the processor's cache.
-const MISFITS_A_LINE: usize = 8;
-
 /// What encoding by longest matches needs of a vocabulary, shared by all threads.
 ///
-/// **Memory:** 0.6 MB, and for each token 70 bytes, 8 for each byte that it does not share with the start
-/// of another, and 30 to 80 for what does not fit after it; for whole texts 17 more for each such byte, and 30 for each token.
+/// **Memory:** 0.6 MB, and for each token 32 bytes, 8 for each byte that it does not share with the start
+/// of another, and 70 to 100 for what fits after it; for whole texts 17 more for each such byte, and 60 to 110 for each token.
 #[derive(Debug)]
 pub(super) struct Matches {
     longest: Longest,
     tokens: Box<[Token]>,
-    misfits: Box<[Misfits]>,
-    /// The class of each byte, by which [`Followers`] knows them.
+    fitting: Fitting,
+    /// The class of each byte, by which [tokens](Token::followers) know them.
     classes: [u8; 256],
     borders: Borders,
     /// For texts that are not split.
@@ -81,20 +81,30 @@ pub(super) struct Matches {
 struct WholeTexts {
     prefixes: Prefixes,
     after: After,
+    /// The tokens of all sets of those that do not fit.
+    misfits: Box<[Misfits]>,
 }
 
-/// What is looked up of a token, in one cache line.
+/// What is looked up of a token, two in a line of the processor's cache.
 #[derive(Clone, Debug)]
-#[repr(align(64))]
+#[repr(align(32))]
 struct Token {
-    followers: Followers,
-    /// Its number as a follower.
-    number: u32,
-    /// The block of that number.
-    block: u8,
+    /// One bit a [class](Order::classes) of bytes, clear if no token that begins with one of them fits after it.
+    followers: u64,
+    /// Where its row begins, in which the tokens stand that fit after it, and its column.
+    row: u32,
+    column: u32,
     length: u32,
     /// The longest token that is a proper prefix of it, or [`NONE`].
     shorter: u32,
+}
+
+impl Token {
+    /// Whether any token may follow that begins with a byte of this class.
+    #[inline]
+    fn can_precede(&self, class: u8) -> bool {
+        self.followers >> (u32::from(class) % u64::BITS) & 1 == 1
+    }
 }
 
 impl Matches {
@@ -103,26 +113,31 @@ impl Matches {
     pub(super) fn new(vocabulary: &Vocabulary, whole_texts: bool) -> Option<Matches> {
         let (longest, shorter) = Longest::new(vocabulary)?;
         let order = Order::new(vocabulary);
-        let unused = Token { followers: Followers::default(), number: 0, block: 0, length: 0, shorter: NONE };
         let (sets_after, sets) = order.sets_after()?;
+        let (fitting, columns) = Fitting::new(&sets, order.numbers())?;
+        let unused = Token { followers: 0, row: 0, column: 0, length: 0, shorter: NONE };
         let mut tokens = vec![unused; shorter.len()];
         for (id, bytes) in vocabulary.ordinary() {
+            let set = sets_after[id.index()];
             tokens[id.index()] = Token {
-                followers: order.followers(sets_after[id.index()], &sets),
-                number: order.number(id.get()),
-                block: order.block(id.get()),
+                followers: order.followers(sets.get(set)),
+                row: Fitting::row(set, &columns),
+                column: columns[place(order.number(id.get()))],
                 length: low32(bytes.len()),
                 shorter: shorter[id.index()],
             };
         }
         let prefixes = whole_texts.then(|| Prefixes::new(vocabulary, |token| order.number(token)));
         let prefixes = prefixes.filter(|prefixes| prefixes.longest() <= automaton::LONGEST);
-        let after = |prefixes: &Prefixes| After::new(prefixes, sets_after, &sets);
+        let whole = prefixes.map(|prefixes| {
+            let after = After::new(&prefixes, sets_after, &sets);
+            WholeTexts { prefixes, after, misfits: sets.into_items().into() }
+        });
         Some(Matches {
             longest,
             tokens: tokens.into(),
-            whole: prefixes.map(|prefixes| WholeTexts { after: after(&prefixes), prefixes }),
-            misfits: sets.into_items().into(),
+            fitting,
+            whole,
             classes: order.classes(),
             borders: Borders::new(vocabulary),
             automata: Automata::default(),
@@ -131,31 +146,29 @@ impl Matches {
 
     /// What an [`automaton`] is made of.
     fn for_whole_texts(&self) -> Option<Tokens<'_>> {
-        let WholeTexts { prefixes, after } = self.whole.as_ref()?;
-        Some(Tokens { matches: self, prefixes, after })
+        let WholeTexts { prefixes, after, misfits } = self.whole.as_ref()?;
+        Some(Tokens { matches: self, prefixes, after, misfits })
     }
 
     fn length(&self, token: u32) -> usize {
         place(self.tokens[place(token)].length)
     }
 
-    /// Whether the bytes of these two together encode to the two.
-    fn fit(&self, left: u32, right: u32) -> bool {
-        let (left, right) = (&self.tokens[place(left)], &self.tokens[place(right)]);
-        left.followers.fits(&self.misfits, right.number)
+    /// Whether texts can be encoded side by side: each needs as much room behind it as the longest token has.
+    fn go_abreast(&self) -> bool {
+        self.longest.most_bytes() <= automaton::LONGEST
     }
 
-    /// Whether the two certainly fit, at a glance.
+    /// Whether the bytes of these two together encode to the two.
     #[inline]
-    fn surely_fit(&self, left: u32, right: u32) -> bool {
-        let (left, right) = (&self.tokens[place(left)], &self.tokens[place(right)]);
-        left.followers.all_fit(right.block)
+    fn fit(&self, left: u32, right: u32) -> bool {
+        self.fitting.fits(self.tokens[place(left)].row, self.tokens[place(right)].column)
     }
 
     /// Whether any token may follow that begins with this byte.
     #[inline]
     fn can_follow(&self, token: u32, byte: u8) -> bool {
-        self.tokens[place(token)].followers.some_fits(self.classes[usize::from(byte)])
+        self.tokens[place(token)].can_precede(self.classes[usize::from(byte)])
     }
 
     /// The longest token that is a proper prefix of this one, or [`NONE`].
@@ -183,10 +196,8 @@ impl Matches {
         pages::fetch(&self.tokens, place(token));
     }
 
-    /// Asks for what tells for certain whether others fit after a token.
-    fn fetch_misfits(&self, token: u32) {
-        for at in self.tokens[place(token)].followers.misfits().step_by(MISFITS_A_LINE) {
-            pages::fetch(&self.misfits, at);
-        }
+    /// Asks for what tells whether one fits after the other.
+    fn fetch_fit(&self, left: u32, right: u32) {
+        self.fitting.fetch(self.tokens[place(left)].row, self.tokens[place(right)].column);
     }
 }

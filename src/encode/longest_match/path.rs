@@ -1,7 +1,10 @@
 use rustc_hash::FxHashSet;
 
-use super::{EncodedPart, Matches, NONE};
+use super::{Matches, NONE};
 use crate::units::TokenId;
+
+/// A token of so many bytes may stand in a run of a shorter one, which [`step`](Finder::step) tries first.
+const LONG: usize = 16;
 
 /// Places from which no tokens lead on, each with the token that ends there.
 #[derive(Debug, Default)]
@@ -71,6 +74,13 @@ impl Path {
         self.at += length;
     }
 
+    /// Goes on by some tokens, the last of which ends here.
+    pub(super) fn extend(&mut self, ids: &[TokenId], end: usize) {
+        self.ids.extend_from_slice(ids);
+        self.last = self.ids[self.base..].last().map_or(NONE, |id| id.get());
+        self.at = end;
+    }
+
     /// The last token if it stands twice in a row.
     fn repeated(&self) -> Option<u32> {
         match self.ids[self.base..] {
@@ -106,8 +116,8 @@ impl Finder<'_> {
     pub(super) fn plain_step(&self, path: &mut Path, longest: u32, length: usize) -> bool {
         let leads_on =
             self.text.get(path.at + length).is_none_or(|&next| self.matches.can_follow(longest, next));
-        let fits = path.last == NONE || self.matches.surely_fit(path.last, longest);
-        let plain = leads_on & fits & (path.at >= self.dead.furthest);
+        let fits = path.last == NONE || self.matches.fit(path.last, longest);
+        let plain = leads_on & fits & (length < LONG) & (path.at >= self.dead.furthest);
         if plain {
             path.push(longest, length);
         }
@@ -162,21 +172,23 @@ impl Finder<'_> {
     /// Whether a token fits, and nothing is known that it ends in a dead end.
     fn leads_on(&self, path: &Path, token: u32) -> bool {
         let end = path.at + self.matches.length(token);
-        let fits = || {
-            path.last == NONE
-                || self.matches.surely_fit(path.last, token)
-                || self.matches.fit(path.last, token)
-        };
+        let fits = || path.last == NONE || self.matches.fit(path.last, token);
         self.text.get(end).is_none_or(|&byte| self.matches.can_follow(token, byte))
             && fits()
             && !self.dead.has(end, token)
     }
 
-    /// Goes on until a token of a part, which begins at `start`, ends where it ends itself, and gives the number of
-    /// the part's tokens up to there; or else goes on to where the part ends.
-    pub(super) fn join(&mut self, path: &mut Path, part: &EncodedPart, start: usize) -> Option<usize> {
-        let (mut ids, mut passed, mut at, mut last) = (part.ids(), 0, start, NONE);
-        while path.at < part.at {
+    /// Goes on until one of the tokens of a part, which stands from `start` to `end`, ends where it ends itself, and gives the
+    /// number of the part's tokens up to there; or else goes on to where the part ends.
+    pub(super) fn join(
+        &mut self,
+        path: &mut Path,
+        mut ids: impl Iterator<Item = TokenId>,
+        start: usize,
+        end: usize,
+    ) -> Option<usize> {
+        let (mut passed, mut at, mut last) = (0, start, NONE);
+        while path.at < end {
             while at < path.at {
                 last = ids.next().map_or(NONE, TokenId::get);
                 at += self.matches.length(last);

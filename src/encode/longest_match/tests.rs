@@ -1,6 +1,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::abreast::Abreast;
+use super::path::{DeadEnds, Finder};
 use super::*;
 use crate::count::PieceCounts;
 use crate::encode::tests::{decoded, text};
@@ -214,10 +216,41 @@ proptest! {
         let ids: Vec<u32> = vocabulary.tokens().map(|(id, _)| id.get()).filter(|id| id % 7 == 0 || *id > 255).collect();
         for (&left, &right) in ids.iter().flat_map(|left| ids.iter().map(move |right| (left, right))) {
             let first = vocabulary.bytes(TokenId::new(right)).expect("in use")[0];
-            let fit = matches.fit(left, right);
-            prop_assert!(fit || !matches.surely_fit(left, right), "{} {}", left, right);
-            prop_assert!(!fit || matches.can_follow(left, first), "{} {}", left, right);
+            prop_assert!(!matches.fit(left, right) || matches.can_follow(left, first), "{} {}", left, right);
         }
+    }
+
+    /// More texts than are gone through at once, and fewer, each of its own length.
+    #[test]
+    fn texts_are_encoded_abreast_as_each_alone((vocabulary, texts) in with_texts(), cuts in vec(1..40usize, 1..4)) {
+        let matches = matches(&vocabulary);
+        let mut abreast = Abreast::default();
+        for cut in cuts {
+            let texts: Vec<&[u8]> = texts.iter().flat_map(|text| text.chunks(cut)).collect();
+            abreast.encode(&matches, &texts);
+            for (nth, text) in texts.iter().enumerate() {
+                let whole = reference::encode_piece(&vocabulary, text);
+                prop_assert!(abreast.ids(nth).is_none_or(|ids| ids == whole));
+            }
+        }
+    }
+
+    #[test]
+    fn a_path_goes_on_by_parts_abreast(
+        (vocabulary, texts) in with_texts(),
+        begun in any::<prop::sample::Index>(),
+        end in any::<prop::sample::Index>(),
+    ) {
+        let (matches, mut abreast, mut dead) = (matches(&vocabulary), Abreast::default(), DeadEnds::default());
+        let text = texts.concat().repeat(4);
+        let mut finder = Finder { matches: &matches, text: &text, dead: &mut dead };
+        // What stands before a path is none of its own.
+        let mut path = Path::new(vec![TokenId::new(7)], 0);
+        finder.go_on(&mut path, begun.index(text.len() + 1).min(40));
+        abreast.go_on(&mut finder, &mut path, end.index(text.len() + 1));
+        let so_far = reference::encode_piece(&vocabulary, &text[..path.at]);
+        prop_assert_eq!(&path.ids[1..], &so_far[..]);
+        prop_assert_eq!(path.last, so_far.last().map_or(NONE, |id| id.get()));
     }
 
     #[test]
@@ -297,7 +330,7 @@ fn an_automaton_begins_at_once_if_much_text_is_expected() {
     for (expected, begins) in [(0, false), (1 << 20, true)] {
         let (mut scratch, mut ids) = (Scratch::expecting(expected), Vec::new());
         scratch.encode(&matches, text, &mut ids, &Silent).expect("nobody stops it");
-        assert_eq!(scratch.is_for_together(text), begins);
+        assert_eq!(scratch.has_automaton(), begins);
         assert_eq!(ids, reference::encode_piece(&vocabulary, text));
     }
 }

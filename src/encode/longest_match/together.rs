@@ -83,6 +83,12 @@ impl Together {
         for &piece in &self.open {
             matches.fetch(progress[piece].walk.found().0);
         }
+        for &piece in &self.open {
+            let Progress { path, walk, .. } = &progress[piece];
+            if path.last != NONE {
+                matches.fetch_fit(path.last, walk.found().0);
+            }
+        }
     }
 
     /// Takes the token that was found for each open piece, or what else fits.
@@ -101,9 +107,10 @@ impl Together {
                 continue;
             }
             hard.push(piece);
-            matches.fetch(matches.shorter(longest));
-            if path.last != NONE {
-                matches.fetch_misfits(path.last);
+            let shorter = matches.shorter(longest);
+            matches.fetch(shorter);
+            if path.last != NONE && shorter != NONE {
+                matches.fetch_fit(path.last, shorter);
             }
         }
         open.truncate(kept);

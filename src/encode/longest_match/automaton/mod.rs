@@ -59,6 +59,7 @@ pub(super) struct Tokens<'a> {
     pub(super) matches: &'a Matches,
     pub(super) prefixes: &'a Prefixes,
     pub(super) after: &'a After,
+    pub(super) misfits: &'a [Misfits],
 }
 
 impl<'a> Tokens<'a> {
@@ -69,7 +70,7 @@ impl<'a> Tokens<'a> {
 
     /// The tokens of a set among those after a token.
     fn misfits(self, set: u32) -> &'a [Misfits] {
-        &self.matches.misfits[self.after.misfits(set)]
+        &self.misfits[self.after.misfits(set)]
     }
 }
 

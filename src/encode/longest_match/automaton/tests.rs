@@ -249,10 +249,10 @@ fn short_texts_that_a_full_automaton_leaves_are_encoded_without_it() {
     let matches = matches(&vocabulary);
     let mut scratch = Scratch::expecting(1 << 20);
     scratch.encode(&matches, b"first", &mut Vec::new(), &Silent).expect("nobody stops it");
-    assert!(scratch.is_for_together(b"short"));
+    assert!(scratch.has_automaton());
     let texts: Vec<&[u8]> = text.chunks(100).collect();
     scratch.encode_together(&matches, &texts);
-    assert!(!scratch.is_for_together(b"short"));
+    assert!(!scratch.has_automaton());
     for (number, text) in texts.iter().enumerate() {
         assert_eq!(scratch.ids(number), reference::encode_piece(&vocabulary, text));
     }
@@ -269,7 +269,7 @@ fn texts_that_fill_it_are_encoded_without_it() {
         assert_eq!(ids, whole);
     }
     // Begun with the first text, and again when there was twice as much.
-    assert!(!scratch.is_for_together(b"short"));
+    assert!(!scratch.has_automaton());
     // Short texts may have been put aside before a long one that fills it.
     let texts: Vec<&[u8]> = text.chunks(100).collect();
     scratch.encode_together(&matches, &texts);
