@@ -1,3 +1,4 @@
+use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::slice::from_ref;
@@ -28,6 +29,12 @@ pub struct MemoryLimit {
 pub struct Counts {
     pub(super) pieces: Pieces,
     pub(super) facts: FactFinder,
+}
+
+impl fmt::Debug for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counts").finish_non_exhaustive()
+    }
 }
 
 /// Counted pieces, wherever they are.

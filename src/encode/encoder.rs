@@ -1,4 +1,5 @@
 use rustc_hash::FxHashMap;
+use std::fmt;
 
 use super::cache::Seed;
 use super::config::EncodeConfig;
@@ -40,6 +41,15 @@ pub struct Encoder {
     id_limit: usize,
     /// Bytes of text that each worker will encode, as far as that is known.
     pub(super) expected: usize,
+}
+
+impl fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Encoder")
+            .field("config", &self.config)
+            .field("id_limit", &self.id_limit)
+            .finish_non_exhaustive()
+    }
 }
 
 /// So many tokens, those of the lowest ids, are in a large cache from the start on.

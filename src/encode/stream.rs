@@ -1,3 +1,4 @@
+use std::fmt;
 use std::str::from_utf8;
 use std::sync::Arc;
 
@@ -34,6 +35,12 @@ pub struct DecodeStream {
     /// Bytes of which it is open what they mean: at most the begin of a character, between calls.
     open: Vec<u8>,
     text: String,
+}
+
+impl fmt::Debug for DecodeStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DecodeStream").field("open", &self.open).finish_non_exhaustive()
+    }
 }
 
 impl DecodeStream {

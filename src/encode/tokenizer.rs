@@ -1,3 +1,4 @@
+use std::fmt;
 use std::iter::successors;
 use std::ops::Range;
 use std::path::Path;
@@ -54,6 +55,12 @@ const CHUNK: usize = 256;
 /// a [`Worker`], which is kept for later calls.
 #[derive(Clone)]
 pub struct Tokenizer(Arc<Inner>);
+
+impl fmt::Debug for Tokenizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokenizer").field("encoder", &self.0.encoder).finish_non_exhaustive()
+    }
+}
 
 struct Inner {
     vocabulary: Arc<Vocabulary>,

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::ops::Range;
 
 use super::cache::{self, Cache, Lookup, NOT_SHORT};
@@ -43,6 +44,12 @@ pub struct Worker<'e> {
     observer: &'e dyn Observer,
     memory: Memory,
     specials: u64,
+}
+
+impl fmt::Debug for Worker<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").field("specials", &self.specials).finish_non_exhaustive()
+    }
 }
 
 /// A worker's memory without the worker: pieces met before, and scratch.

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::ops::Range;
@@ -73,6 +74,17 @@ pub struct DatasetWriter<'a> {
     current: Option<Current>,
     /// What was noted while there was no file.
     remarks: Vec<Value>,
+}
+
+impl fmt::Debug for DatasetWriter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DatasetWriter")
+            .field("config", &self.config)
+            .field("key", &self.key)
+            .field("number", &self.number)
+            .field("skip", &self.skip)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The file that is being written.

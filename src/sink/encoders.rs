@@ -1,3 +1,4 @@
+use std::fmt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -27,6 +28,12 @@ pub(super) enum EncodedGroup {
 pub struct Encoders {
     jobs: Option<Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Encoders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Encoders").field("threads", &self.threads).finish_non_exhaustive()
+    }
 }
 
 struct Job {

@@ -1,4 +1,5 @@
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -44,6 +45,16 @@ pub struct TokenReader {
     next: usize,
     open: Option<Opened>,
     declaration: Option<Declaration>,
+}
+
+impl fmt::Debug for TokenReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokenReader")
+            .field("paths", &self.paths)
+            .field("next", &self.next)
+            .field("declaration", &self.declaration)
+            .finish_non_exhaustive()
+    }
 }
 
 enum Opened {

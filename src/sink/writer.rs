@@ -1,4 +1,5 @@
 use std::collections::VecDeque;
+use std::fmt;
 use std::io::Write;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -95,6 +96,15 @@ pub struct ShardWriter<W: Write + Send> {
     contents: Contents,
     /// Where row groups are noted once they are written.
     log: Option<GroupLog>,
+}
+
+impl<W: Write + Send> fmt::Debug for ShardWriter<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShardWriter")
+            .field("path", &self.path)
+            .field("contents", &self.contents)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What a finished file holds.

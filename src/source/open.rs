@@ -1,3 +1,4 @@
+use std::fmt;
 use std::io::Read;
 use std::sync::{Arc, Mutex};
 
@@ -50,6 +51,16 @@ pub struct OpenContext<'a> {
     pub observer: &'a dyn Observer,
     /// Can stop reading what is not downloaded but streamed.
     pub stop: Stop,
+}
+
+impl fmt::Debug for OpenContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenContext")
+            .field("config", &self.config)
+            .field("hub", &self.hub)
+            .field("stores", &self.stores)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'a> OpenContext<'a> {

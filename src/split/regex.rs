@@ -15,6 +15,7 @@ use crate::units::low32;
 ///
 /// Time is linear for expressions without look-around. Others backtrack: a search that takes more
 /// than a thousand million steps back, or remembers more than a million places, is an error.
+#[derive(Debug)]
 pub struct RegexSplitter {
     regexes: Vec<Regex>,
     covers: bool,

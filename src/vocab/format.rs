@@ -193,7 +193,7 @@ pub fn caution(vocabulary: &Vocabulary, format: Format) -> Option<String> {
     })
 }
 
-/// Removes the files of a format from a folder, if it has any: those that [`write`] would replace.
+/// Removes the files of a format from a folder, if it has any: those that [`write()`] would replace.
 ///
 /// # Errors
 /// A file cannot be removed.

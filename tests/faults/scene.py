@@ -168,9 +168,10 @@ class Scene:
         self.must(not left, f"{what}: {', '.join(left)} are left", ended)
 
     def names_something(self, said):
-        """Whether a message says of which input, output or other thing it speaks."""
+        """Whether an error says of which input, output or other thing it speaks."""
+        errors = "\n".join(line for line in said.splitlines() if line.startswith("error:"))
         names = [path.name for path in self.folder.iterdir()] + NAMES
-        return any(re.search(rf"(?<!\w){re.escape(name)}", said) for name in names)
+        return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", errors) for name in names)
 
     def must(self, right, what, ended=None):
         if not right:

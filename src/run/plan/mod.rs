@@ -11,6 +11,7 @@ mod train;
 pub use check::plan;
 pub use encode::{DEFAULT_FILE_TEXT_BYTES, DEFAULT_SPLIT_NAME};
 
+use std::fmt;
 use std::path::PathBuf;
 
 use crate::count::Boundary;
@@ -121,6 +122,15 @@ pub struct Surroundings<'a> {
     pub threads: usize,
     /// Default limit of memory.
     pub memory: ByteCount,
+}
+
+impl fmt::Debug for Surroundings<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Surroundings")
+            .field("threads", &self.threads)
+            .field("memory", &self.memory)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Which documents are encoded.

@@ -2,7 +2,7 @@
 //!
 //! Takes unweighted sequences, gives the text as tokens and the [merges](Scanned::merges) so far, for the
 //! list engine to go on from. The text stands in place as one-byte codes (two bytes once these run out);
-//! a dense table has the count of every pair; a round merges an exact [batch](batch) of pairs in one pass
+//! a dense table has the count of every pair; a round merges an exact [batch] of pairs in one pass
 //! over the text, which closes the gaps and tallies the neighbours of what it merged while they are in
 //! cache. On a long text the first lists would have nearly as many entries as the text has bytes; after
 //! some hundred merges they are a small part of that.

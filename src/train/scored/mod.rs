@@ -1,4 +1,4 @@
-//! Learns merges by any [`Score`].
+//! Learns merges by any [`Score`](super::Score).
 //!
 //! Where the score looks at the counts of tokens, merging a pair raises the scores of other pairs, so
 //! the best pair cannot be found by looking again at what was best before. After each step the pairs
