@@ -23,6 +23,9 @@ const WINDOW: usize = 8 << 10;
 /// After so many pieces it is asked again whether the table is full; more than a window mostly has.
 const PIECES_A_CHECK: usize = 4 << 10;
 
+/// With less memory than this a table would be written out after every few windows of text.
+const LEAST_SHARE: usize = if cfg!(test) { 1 } else { 2 << 20 };
+
 /// What all threads have counted.
 pub(super) struct Counted {
     /// The tables, one a thread; empty where there are runs.
@@ -32,8 +35,8 @@ pub(super) struct Counted {
     pub(super) facts: FactFinder,
 }
 
-/// Counts all parts on as many threads as the current rayon pool has. If one of their tables passes its
-/// share of the limit, all that was counted goes to disk.
+/// Counts all parts on as many threads as the current rayon pool has, if the limit of memory is enough for
+/// so many. If one of their tables passes its share of the limit, all that was counted goes to disk.
 ///
 /// The threads are not the pool's own, because they wait for each other while one of them reads.
 pub(super) fn count<'a>(
@@ -42,7 +45,7 @@ pub(super) fn count<'a>(
     config: &'a CountConfig,
     observer: &dyn Observer,
 ) -> Result<Counted> {
-    let threads = rayon::current_num_threads();
+    let threads = threads(config.limit.as_ref());
     let queue = Mutex::new(Queue { parts, taken: 0 });
     let work = || {
         let mut shard = Shard::new(splitter, config, threads);
@@ -73,6 +76,12 @@ pub(super) fn count<'a>(
     }
     let (tables, runs): (Vec<_>, Vec<_>) = shards.into_iter().map(|shard| (shard.table, shard.runs)).unzip();
     Ok(Counted { tables, runs: runs.into_iter().flatten().collect(), facts })
+}
+
+/// How many threads count: as many as the current rayon pool has, unless little memory is left for each.
+fn threads(limit: Option<&MemoryLimit>) -> usize {
+    let most = limit.map_or(usize::MAX, |limit| place64(limit.tables.0) / LEAST_SHARE);
+    rayon::current_num_threads().min(most).max(1)
 }
 
 /// Hands parts to threads, in order, until there are no more or one of them could not be had.

@@ -1,5 +1,6 @@
-use rustc_hash::FxHashMap;
 use std::fmt;
+
+use rustc_hash::FxHashMap;
 
 use super::cache::Seed;
 use super::config::EncodeConfig;
@@ -7,7 +8,7 @@ use super::fault::Fault;
 use super::ids::TokenIds;
 use super::long;
 use super::longest_match::Matches;
-use super::method::Method;
+use super::method::{Method, TOO_MUCH};
 use super::pairs::Pairs;
 use super::prepare::Preparation;
 use super::worker::Worker;
@@ -28,7 +29,8 @@ pub struct Encoder {
     pub(super) byte_ids: [TokenId; 256],
     /// `None` where a document is one piece.
     pub(super) splitter: Option<Box<dyn Splitter>>,
-    /// For pieces, if the vocabulary allows longest matches.
+    method: Method,
+    /// For pieces, if they are encoded by longest matches.
     pub(super) matches: Option<Matches>,
     /// Pieces that are tokens, if there are pieces and the vocabulary allows longest matches.
     pub(super) seeds: Box<[Seed]>,
@@ -47,6 +49,7 @@ impl fmt::Debug for Encoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Encoder")
             .field("config", &self.config)
+            .field("method", &self.method)
             .field("id_limit", &self.id_limit)
             .finish_non_exhaustive()
     }
@@ -78,8 +81,12 @@ impl Encoder {
         splitter: Option<Box<dyn Splitter>>,
     ) -> Result<Encoder> {
         check(vocabulary, &config)?;
-        let longest_matches = Method::of(&vocab::check(vocabulary)) == Method::LongestMatches;
-        let matches = if longest_matches { Matches::new(vocabulary, splitter.is_none()) } else { None };
+        let mut method = Method::of(&vocab::check(vocabulary));
+        let mut matches = None;
+        if method == Method::LongestMatches {
+            matches = Matches::new(vocabulary, splitter.is_none());
+            method = matches.as_ref().map_or(TOO_MUCH, |_| method);
+        }
         let whole = vocabulary.ignore_merges() && matches.is_none();
         // With longest matches each token is what its bytes encode to.
         let seeded = matches.is_some() && splitter.is_some();
@@ -89,6 +96,7 @@ impl Encoder {
             pairs: Pairs::new(vocabulary),
             byte_ids: *vocabulary.byte_ids(),
             splitter,
+            method,
             matches,
             seeds,
             whole: whole.then(|| tokens_by_bytes(vocabulary)),
@@ -119,6 +127,11 @@ impl Encoder {
     /// Makes a worker that asks, in the midst of long documents too, whether to stop.
     pub fn observed_worker<'a>(&'a self, observer: &'a dyn Observer) -> Worker<'a> {
         Worker::new(self, observer)
+    }
+
+    /// How pieces are encoded, and texts that are not split.
+    pub fn method(&self) -> Method {
+        self.method
     }
 
     /// How documents become token ids.

@@ -9,8 +9,7 @@ use crate::vocab::Checks;
 #[serde(tag = "method", rename_all = "kebab-case")]
 pub enum Method {
     /// By the longest token that fits the one before, which is fast, and exact where the shortcuts of
-    /// trained vocabularies hold. Vocabularies with ids of 2²⁴ and more are merged all the same, and such as
-    /// were made up so that it takes too long to prepare them.
+    /// trained vocabularies hold.
     LongestMatches,
     /// By carrying out merges with a heap, which is right for any vocabulary.
     Merges {
@@ -20,7 +19,8 @@ pub enum Method {
 }
 
 impl Method {
-    /// The one for a vocabulary of which this is true.
+    /// The one that a vocabulary allows of which this is true. What an encoder does its
+    /// [`method`](super::Encoder::method) tells.
     pub fn of(checks: &Checks) -> Method {
         let obstacles = [
             (checks.not_self_encoding > 0, "some tokens do not encode to themselves"),
@@ -34,6 +34,10 @@ impl Method {
         }
     }
 }
+
+/// Of vocabularies with ids of 2²⁴ and more, of about a million tokens, and such as were made up.
+pub(super) const TOO_MUCH: Method =
+    Method::Merges { because: "to prepare it for longest matches takes too much time or memory" };
 
 impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,6 +7,16 @@ use crate::units::{ByteCount, amount};
 /// A text that does not shrink as prose does when its most frequent pairs are merged may take up to twice
 /// as much.
 pub fn memory_estimate(config: &TrainConfig, bytes: u64, sequences: u64, weighted: bool) -> ByteCount {
+    /// What is kept of each merge: the list of them, its counts, and the token in the files while they are made.
+    const A_MERGE: u64 = 250;
+    // Each merge takes away as many positions as its pair occurs in sequences that count once.
+    let taken_away = if weighted { 1 } else { config.min_frequency.get().max(1) };
+    let merges = amount(config.merges).min(bytes / taken_away);
+    let learning = learning_estimate(config, bytes, sequences, weighted);
+    ByteCount(learning.0.saturating_add(merges.saturating_mul(A_MERGE)))
+}
+
+fn learning_estimate(config: &TrainConfig, bytes: u64, sequences: u64, weighted: bool) -> ByteCount {
     let positions = bytes.saturating_add(sequences).saturating_add(1);
     let a_position = match config.score {
         Score::Count if !weighted && scan::keeps_lists_short(config, bytes) => {
@@ -46,13 +56,14 @@ fn scanning(config: &TrainConfig, positions: u64) -> ByteCount {
 mod tests {
     use super::*;
     use crate::train::TieBreak;
+    use crate::units::Count;
 
     #[test]
     fn scanning_takes_half_as_much_as_lists() {
         let few = TrainConfig::new(256);
         let many = TrainConfig::new(32_000);
         let lists = TrainConfig { tie_break: TieBreak::First, ..many.clone() };
-        let need = |config, weighted| memory_estimate(config, 300_000_000, 1, weighted).0;
+        let need = |config, weighted| learning_estimate(config, 300_000_000, 1, weighted).0;
         assert_eq!(need(&few, false), 4 * 300_000_002);
         assert_eq!(need(&many, false), 2 * need(&few, false));
         assert!(need(&lists, false) > 2 * need(&many, false));
@@ -60,5 +71,21 @@ mod tests {
         assert_eq!(short(&many), short(&lists), "lists are made soon");
         assert!(need(&many, true) > need(&lists, false));
         assert_eq!(memory_estimate(&many, u64::MAX, 1, true).0, u64::MAX);
+    }
+
+    #[test]
+    fn many_merges_need_memory_of_their_own() {
+        let merges = |merges, min_frequency| {
+            let min_frequency = Count::new(min_frequency);
+            TrainConfig { min_frequency, ..TrainConfig::new(merges) }
+        };
+        let more = |config: &TrainConfig| {
+            memory_estimate(config, 8_000_000, 1, false).0 - learning_estimate(config, 8_000_000, 1, false).0
+        };
+        assert_eq!(more(&merges(1000, 2)), 250_000);
+        // There cannot be more than the text has room for.
+        assert_eq!(more(&merges(1 << 40, 1)), 8_000_000 * 250);
+        assert_eq!(more(&merges(1 << 40, 0)), 8_000_000 * 250);
+        assert_eq!(more(&merges(1 << 40, 4)), 2_000_000 * 250);
     }
 }

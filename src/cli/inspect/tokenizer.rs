@@ -3,7 +3,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tokenmill::encode::Method;
+use tokenmill::encode::{EncodeConfig, Encoder, Method};
 use tokenmill::vocab::{Around, Checks, TextRules, TrainingRecord, Vocabulary, check, load};
 use tokenmill::{Result, TokenId};
 
@@ -14,7 +14,11 @@ use crate::cli::shown::visible;
 
 pub(super) fn inspect(path: &Path, args: &InspectArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let vocabulary = load(path, &args.split.options(), &session.progress())?;
-    let facts = Facts { checks: check(&vocabulary), counts: counts(path, &vocabulary)?, vocabulary };
+    let (checks, counts) = (check(&vocabulary), counts(path, &vocabulary)?);
+    // A vocabulary that cannot be encoded with can still be looked at.
+    let encoder = Encoder::new(&vocabulary, EncodeConfig::default());
+    let method = encoder.map_or_else(|_| Method::of(&checks), |encoder| encoder.method());
+    let facts = Facts { vocabulary, checks, method, counts };
     if session.json() {
         session.print_json(&facts.as_json())?;
     } else {
@@ -37,6 +41,7 @@ fn counts(path: &Path, vocabulary: &Vocabulary) -> Result<Option<Vec<u64>>> {
 struct Facts {
     vocabulary: Vocabulary,
     checks: Checks,
+    method: Method,
     counts: Option<Vec<u64>>,
 }
 
@@ -72,7 +77,7 @@ impl Facts {
             "added_tokens": vocabulary.added(),
             "checks": self.checks,
             "shortcuts_hold": self.checks.shortcuts_hold(),
-            "encoding": Method::of(&self.checks),
+            "encoding": self.method,
             "merges": merges,
         })
     }
@@ -171,7 +176,7 @@ impl Facts {
         writeln!(out, "  merges build on earlier ones only       {}", said(checks.rank_order))?;
         writeln!(out, "  ids follow the order of the merges      {}", said(checks.ids_in_rank_order))?;
         writeln!(out, "  exact shortcuts for encoding hold       {}", said(checks.shortcuts_hold()))?;
-        writeln!(out, "  pieces are encoded by                   {}", Method::of(checks))
+        writeln!(out, "  pieces are encoded by                   {}", self.method)
     }
 
     fn write_merges(&self, out: &mut impl Write, most: usize) -> io::Result<()> {

@@ -125,6 +125,7 @@ fn vocabularies_that_take_too_long_to_prepare_are_merged() {
     assert_eq!(Method::of(&crate::vocab::check(&vocabulary)), Method::LongestMatches);
     assert!(Matches::new(&vocabulary, true).is_none());
     let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("valid");
+    assert!(matches!(encoder.method(), Method::Merges { .. }));
     let text = [1, 2, 200, 3, 4, 200, 200, 54, 54, 55, 54];
     let ids = encoder.worker().encode(&text).expect("any bytes encode").to_vec();
     assert_eq!(ids, reference::encode_piece(&vocabulary, &text));
