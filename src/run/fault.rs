@@ -31,6 +31,8 @@ pub(super) enum Fault {
     OtherBegun { folder: PathBuf, changed: &'static str },
     #[error("{} has no special token {token:?}", tokenizer.display())]
     NoSuchToken { tokenizer: PathBuf, token: String },
+    #[error("{name} is input, and lies among the results in {}", folder.display())]
+    AmongResults { name: String, folder: PathBuf },
     #[error("no threads could be started")]
     NoThreads {
         #[source]

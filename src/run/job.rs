@@ -1,3 +1,4 @@
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::costs::Costs;
@@ -14,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::observer::{Observer, Silent};
 use crate::report::{self, RecipeFacts, RunReport};
-use crate::sink::{self, CARD, FORMAT_VERSION, Manifest, OutputFolder};
+use crate::sink::{self, CARD, DATA_FOLDER, FORMAT_VERSION, Manifest, OutputFolder};
 use crate::source::OpenContext;
 use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteOptions};
 
@@ -88,9 +89,23 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
 
 /// Finds what can be wrong with the request before the output folder is made.
 fn check_before_writing(plan: &Plan, inputs: &Inputs, given: Option<&Vocabulary>) -> Result<()> {
+    check_apart(&plan.output, inputs)?;
     let Some(encode) = &plan.encode else { return Ok(()) };
     inputs.columns()?;
     given.map_or(Ok(()), |vocabulary| added_tokens(encode, vocabulary).map(|_| ()))
+}
+
+/// Finds input that lies where results go: it would be replaced by them, or taken for one of them.
+fn check_apart(output: &Path, inputs: &Inputs) -> Result<()> {
+    let Ok(data) = fs::canonicalize(output.join(DATA_FOLDER)) else { return Ok(()) };
+    let within = |name: &String| fs::canonicalize(name).is_ok_and(|path| path.starts_with(&data));
+    match inputs.units().into_iter().flatten().map(|unit| unit.name).find(within) {
+        Some(name) => {
+            let fault = Fault::AmongResults { name, folder: output.to_owned() };
+            Err(Error::new(ErrorKind::Usage, fault).with_help("choose another folder for the results"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// A job whose inputs and output folder are open.

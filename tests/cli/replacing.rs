@@ -29,6 +29,18 @@ fn only_files_of_their_own_kind_are_replaced() {
 }
 
 #[test]
+fn input_among_results_is_refused() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    assert_eq!(ended(&folder, &["train", "a.txt", "-o", "learned", "--merges", "3"]).0, Some(0));
+    let encode = |input| ["encode", input, "-t", "learned", "-o", "made", "--force"];
+    assert_eq!(ended(&folder, &encode("a.txt")).0, Some(0));
+    write(&folder, "made/data/b.txt", TEXT);
+    refuses(&folder, &encode("made/data/b.txt"), 2, &["made/data/b.txt is input", "another folder"]);
+    assert!(folder.path().join("made/data/b.txt").exists());
+}
+
+#[test]
 fn a_folder_has_one_tokenizer() {
     const MADE: [&str; 4] = ["tokenizer.json", "tokenizer.tiktoken", "tokenizer.model", "tokenizer.vocab"];
     let folder = folder();

@@ -55,6 +55,7 @@ impl Check<'_> {
             recipe_hash: String::new(),
         };
         self.standard_input_once(recipe);
+        self.weights_count(recipe);
         let uris: Vec<&str> =
             recipe.sources.iter().filter_map(|source| Some(source.uri.as_ref()?.value.as_str())).collect();
         plan.recipe_hash = hash::recipe_hash(&plan, &uris);
@@ -109,6 +110,15 @@ impl Check<'_> {
             stream: value_of(&keys.stream).unwrap_or_default(),
             on_bad_input: value_of(&keys.on_bad_input).unwrap_or_default(),
             columns: Vec::new(),
+        }
+    }
+
+    /// Weights multiply counts: where nothing is counted they do nothing.
+    fn weights_count(&mut self, recipe: &Recipe) {
+        let counted = recipe.train.is_some();
+        for weight in recipe.sources.iter().filter_map(|source| source.weight.as_ref()).filter(|_| !counted) {
+            let help = "leave it out: each document is taken once";
+            self.wrong("weight", weight, "multiplies counts, and nothing is counted", help);
         }
     }
 
