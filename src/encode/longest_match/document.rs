@@ -33,8 +33,6 @@ pub(crate) struct Scratch {
     automaton: Option<Arc<Automaton>>,
     tail: Tail,
     abreast: Abreast,
-    /// Whole texts of at most so many bytes are encoded together, as long as there is an automaton.
-    short: usize,
     /// Bytes of whole texts since it was full, or since the first, less those that were taken apart into characters.
     seen: usize,
     /// Bytes of whole texts that there will be, as far as that is known; 0 once it was full.
@@ -129,7 +127,6 @@ impl Scratch {
         if self.automaton.is_none() && self.seen.max(self.expected) < worth {
             return None;
         }
-        self.short = SHORT.min(tokens.short());
         let automaton = self.automaton.get_or_insert_with(|| matches.automata.get());
         Some((Arc::clone(automaton), tokens))
     }
@@ -150,10 +147,8 @@ impl Scratch {
 
     /// Whether a whole text had better be [encoded together](Scratch::encode_together) with others.
     pub(crate) fn is_for_together(&self, matches: &Matches, text: &[u8]) -> bool {
-        match self.automaton {
-            Some(_) => text.len() <= self.short,
-            None => text.len() <= SHORT && matches.go_abreast() && !matches.by_characters(text),
-        }
+        let by_longest_matches = || matches.go_abreast() && !matches.by_characters(text);
+        text.len() <= SHORT && (self.automaton.is_some() || by_longest_matches())
     }
 
     /// Encodes whole texts, none of them empty and none long.

@@ -30,9 +30,19 @@ impl Lane {
 
 /// What is left of a text that is gone through, and the room for the tokens of its places.
 struct Running<'a> {
+    /// Which of the texts it is.
+    nth: usize,
     lane: Lane,
     text: &'a [u8],
     found: &'a mut [Found],
+}
+
+impl<'a> Running<'a> {
+    /// Takes so many of the next bytes off, and the room for their tokens.
+    fn take(&mut self, length: usize) -> (&'a [u8], &'a mut [Found]) {
+        let text = self.text.split_off(..length).expect("it is as long");
+        (text, self.found.split_off_mut(..length).expect("there is room for all"))
+    }
 }
 
 impl Walk<'_> {
@@ -83,44 +93,47 @@ impl Walk<'_> {
         lane
     }
 
-    /// Goes through whole texts, none of them empty, as many at once as there are lanes, and takes them and the room for their
-    /// tokens off; not all if it is full.
-    pub(super) fn texts(&mut self, texts: &mut &[&[u8]], room: &mut &mut [Found]) {
-        let lane = self.automaton.start();
-        let mut waiting = std::iter::from_fn(|| {
-            let text = *texts.split_off_first()?;
+    /// Goes through whole texts, none of them empty, as many at once as there are lanes, with room for the tokens of all.
+    /// Gives how many of the first ones it has gone through: not all if the automaton is full.
+    pub(super) fn texts(&mut self, texts: &[&[u8]], mut room: &mut [Found]) -> usize {
+        let mut waiting = texts.iter().enumerate().map(|(nth, text)| {
             let found = room.split_off_mut(..text.len()).expect("there is room for all");
-            Some(Running { lane, text, found })
+            Running { nth, lane: self.automaton.start(), text, found }
         });
-        let mut running: Vec<Running<'_>> = waiting.by_ref().take(LANES).collect();
-        while running.len() == LANES {
+        let mut running: Vec<Running<'_>> = Vec::with_capacity(LANES);
+        loop {
+            let room = LANES - running.len();
+            running.extend(waiting.by_ref().take(room));
+            if running.is_empty() {
+                return texts.len();
+            }
             self.go_on_together(&mut running);
-            // The first state may have moved.
-            let (lane, full) = (self.automaton.start(), self.automaton.is_full());
-            running.retain_mut(|running| {
-                if running.text.is_empty() {
-                    let next = if full { None } else { waiting.next() };
-                    let Some(next) = next else { return false };
-                    *running = Running { lane, ..next };
-                }
-                true
-            });
-        }
-        for Running { lane, text, found } in running {
-            self.part(lane, text, found);
+            running.retain(|running| !running.text.is_empty());
+            if self.automaton.is_full() {
+                let next = waiting.next().map(|waiting| waiting.nth);
+                return running.iter().map(|running| running.nth).chain(next).min().unwrap_or(texts.len());
+            }
         }
     }
 
-    /// Goes on in as many texts as there are lanes, as far as the one that ends first.
+    /// Goes on in some texts: together, as far as the one that ends first, if there is one for each lane. Not far, lest the
+    /// automaton gets full meanwhile.
     fn go_on_together(&mut self, running: &mut [Running<'_>]) {
-        let length = running.iter().map(|running| running.text.len()).min().unwrap_or_default();
-        let mut lanes = array::from_fn(|nth| running[nth].lane);
-        let texts = array::from_fn(|nth| &running[nth].text[..length]);
-        let found = array::from_fn(|nth| running[nth].found.split_off_mut(..length).unwrap_or_default());
-        self.all_lanes(&mut lanes, texts, found);
-        for (running, lane) in running.iter_mut().zip(lanes) {
-            (running.lane, running.text) = (lane, &running.text[length..]);
-        }
+        let most = self.tokens.bytes_at_a_time();
+        let Some(running) = running.first_chunk_mut::<LANES>() else {
+            for running in running {
+                let length = running.text.len().min(most);
+                let (text, found) = running.take(length);
+                running.lane = self.part(running.lane, text, found);
+            }
+            return;
+        };
+        let length = running.iter().map(|running| running.text.len()).min().unwrap_or_default().min(most);
+        let mut lanes = running.each_ref().map(|running| running.lane);
+        let mut found = running.each_mut().map(|running| running.take(length));
+        let texts = found.each_ref().map(|(text, _)| *text);
+        self.all_lanes(&mut lanes, texts, found.each_mut().map(|(_, found)| &mut **found));
+        running.iter_mut().zip(lanes).for_each(|(running, lane)| running.lane = lane);
     }
 
     /// Goes on in texts of the same length.

@@ -63,8 +63,8 @@ pub(super) struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
-    /// Texts of so many bytes are short enough to be gone through together.
-    pub(super) fn short(self) -> usize {
+    /// So many bytes are gone through at each place before it is looked whether the automaton is full.
+    fn bytes_at_a_time(self) -> usize {
         MOST_BEGUN / self.prefixes.longest() / LANES
     }
 
@@ -284,10 +284,9 @@ impl Walk<'_> {
         let mut found = std::mem::take(&mut self.tail.0);
         found.clear();
         found.resize(texts.iter().map(|text| text.len()).sum(), Found::default());
-        let (mut left, mut room) = (texts, &mut found[..]);
-        self.texts(&mut left, &mut room);
+        let done = self.texts(texts, &mut found);
         let mut rest = &found[..];
-        for text in &texts[..texts.len() - left.len()] {
+        for text in &texts[..done] {
             let own = rest.split_off(..text.len()).expect("there is room for all");
             read_off(own, self.tokens.matches, ids);
             ends.push(ids.len());
