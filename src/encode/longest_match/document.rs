@@ -2,7 +2,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::abreast::Abreast;
-use super::automaton::{Automaton, Tail, Tokens, Walk};
+use super::automaton::{Automaton, Tail, Walk};
 use super::characters::Characters;
 use super::path::{DeadEnds, Finder, Path};
 use super::{EncodedPart, Matches, NONE};
@@ -111,15 +111,14 @@ impl Scratch {
         end: usize,
         observer: &dyn Observer,
     ) -> Result<()> {
-        let Some((automaton, tokens)) = self.automaton(matches, end - path.at) else { return Ok(()) };
-        let automaton = &*automaton;
-        let outcome = Walk { automaton, tokens, tail: &mut self.tail }.go_on(text, path, end, observer);
+        let Some(mut walk) = self.walk(matches, end - path.at) else { return Ok(()) };
+        let outcome = walk.go_on(text, path, end, observer);
         self.drop_if_full(matches);
         outcome
     }
 
-    /// The automaton, if it is worth having one, given so many bytes more of whole texts.
-    fn automaton<'m>(&mut self, matches: &'m Matches, bytes: usize) -> Option<(Arc<Automaton>, Tokens<'m>)> {
+    /// The automaton ready to go, if it is worth having one, given so many bytes more of whole texts.
+    fn walk<'a>(&'a mut self, matches: &'a Matches, bytes: usize) -> Option<Walk<'a>> {
         let tokens = matches.for_whole_texts()?;
         self.seen = self.seen.saturating_add(bytes);
         let worth = matches.tokens.len().saturating_pow(3) >> WORTH_BITS;
@@ -128,7 +127,7 @@ impl Scratch {
             return None;
         }
         let automaton = self.automaton.get_or_insert_with(|| matches.automata.get());
-        Some((Arc::clone(automaton), tokens))
+        Some(Walk { automaton, tokens, tail: &mut self.tail })
     }
 
     #[cfg(test)]
@@ -156,11 +155,12 @@ impl Scratch {
         self.together.clear();
         self.ends.clear();
         let bytes = texts.iter().map(|text| text.len()).sum();
-        if let Some((automaton, tokens)) = self.automaton(matches, bytes) {
-            let mut walk = Walk { automaton: &automaton, tokens, tail: &mut self.tail };
-            walk.encode(texts, &mut self.together, &mut self.ends);
+        let (mut ids, mut ends) = (mem::take(&mut self.together), mem::take(&mut self.ends));
+        if let Some(mut walk) = self.walk(matches, bytes) {
+            walk.encode(texts, &mut ids, &mut ends);
             self.drop_if_full(matches);
         }
+        (self.together, self.ends) = (ids, ends);
         // There is none, or it was full before all were encoded.
         let rest = &texts[self.ends.len()..];
         self.abreast.encode(matches, rest);
