@@ -16,8 +16,20 @@ const CLASSES: usize = 64;
 /// The numbers of tokens that do not fit: the first, and the first after them.
 pub(super) type Misfits = (u32, u32);
 
-/// The tokens numbered so that those that begin with a part and take it up at a given rank or later stand
-/// together: depth first by their left parts, of those with the same left part the later ones first.
+/// Which tokens fit after a given one.
+///
+/// While two tokens that stand beside each other are made, the tokens at the border between them are, on
+/// the left, the left one's last byte, then what that is merged into, and so on up to the left token
+/// itself; on the right likewise, from the first byte on. The two do not fit exactly if at some time the two
+/// tokens at the border have a merge of that time: the first such merge is carried out in the encoding of
+/// both, as until then all went as it goes alone. A token is at the border until the merge that takes it
+/// up. At the very time of that merge it is still there for one that crosses if it is the right one (all
+/// three are then equal, and the merge goes from left to right), but not if it is the left one.
+///
+/// So each merge that has at its left a token from the end of the given one, and a lower rank than what
+/// takes that up, keeps from fitting what begins with its right part and takes that up at its own rank or
+/// later. Tokens are numbered so that these stand together, and what does not fit is a few intervals: depth first by their
+/// left parts, of those with the same left part the later ones first.
 pub(super) struct Order {
     /// The number of each token.
     number: Vec<u32>,
