@@ -24,7 +24,7 @@ const WINDOW: usize = 8 << 10;
 const PIECES_A_CHECK: usize = 4 << 10;
 
 /// With less memory than this a table would be written out after every few windows of text.
-const LEAST_SHARE: usize = if cfg!(test) { 1 } else { 2 << 20 };
+const LEAST_SHARE: usize = if cfg!(test) { 0 } else { 2 << 20 };
 
 /// What all threads have counted.
 pub(super) struct Counted {
@@ -80,7 +80,8 @@ pub(super) fn count<'a>(
 
 /// How many threads count: as many as the current rayon pool has, unless little memory is left for each.
 fn threads(limit: Option<&MemoryLimit>) -> usize {
-    let most = limit.map_or(usize::MAX, |limit| place64(limit.tables.0) / LEAST_SHARE);
+    let shares = limit.and_then(|limit| place64(limit.tables.0).checked_div(LEAST_SHARE));
+    let most = shares.unwrap_or(usize::MAX);
     rayon::current_num_threads().min(most).max(1)
 }
 

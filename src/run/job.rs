@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::observer::{Observer, Silent};
 use crate::report::{self, RecipeFacts, RunReport};
-use crate::sink::{self, CARD, DATA_FOLDER, FORMAT_VERSION, Manifest, OutputFolder};
+use crate::sink::{self, CARD, FORMAT_VERSION, Manifest, OutputFolder};
 use crate::source::OpenContext;
 use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteOptions};
 
@@ -95,11 +96,16 @@ fn check_before_writing(plan: &Plan, inputs: &Inputs, given: Option<&Vocabulary>
     given.map_or(Ok(()), |vocabulary| added_tokens(encode, vocabulary).map(|_| ()))
 }
 
-/// Finds input that lies where results go: it would be replaced by them, or taken for one of them.
+/// Finds input that is one of the data files that an earlier job left where results go: it would be removed.
 fn check_apart(output: &Path, inputs: &Inputs) -> Result<()> {
-    let Ok(data) = fs::canonicalize(output.join(DATA_FOLDER)) else { return Ok(()) };
-    let within = |name: &String| fs::canonicalize(name).is_ok_and(|path| path.starts_with(&data));
-    match inputs.units().into_iter().flatten().map(|unit| unit.name).find(within) {
+    let results = sink::data_files(output)?;
+    let results: BTreeSet<PathBuf> = results.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
+    if results.is_empty() {
+        return Ok(());
+    }
+    let names: BTreeSet<String> = inputs.units().into_iter().flatten().map(|unit| unit.name).collect();
+    let is_result = |name: &String| fs::canonicalize(name).is_ok_and(|path| results.contains(&path));
+    match names.into_iter().find(is_result) {
         Some(name) => {
             let fault = Fault::AmongResults { name, folder: output.to_owned() };
             Err(Error::new(ErrorKind::Usage, fault).with_help("choose another folder for the results"))

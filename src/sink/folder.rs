@@ -119,7 +119,7 @@ impl OutputFolder {
 }
 
 /// The data files of an output and what goes beside them, by name.
-pub(super) fn data_files(folder: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn data_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = entries(&folder.join(DATA_FOLDER))?;
     let ours = ["parquet", "bin", "idx"].map(OsStr::new);
     files.retain(|path| path.extension().is_some_and(|extension| ours.contains(&extension)));

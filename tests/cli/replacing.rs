@@ -35,9 +35,16 @@ fn input_among_results_is_refused() {
     assert_eq!(ended(&folder, &["train", "a.txt", "-o", "learned", "--merges", "3"]).0, Some(0));
     let encode = |input| ["encode", input, "-t", "learned", "-o", "made", "--force"];
     assert_eq!(ended(&folder, &encode("a.txt")).0, Some(0));
+    write(&folder, "made/data/b.bin", TEXT);
+    let arguments = [&encode("made/data/b.bin")[..], &["--format", "text"]].concat();
+    refuses(&folder, &arguments, 2, &["made/data/b.bin is input", "another folder"]);
+    assert!(folder.path().join("made/data/b.bin").exists());
+    // What is none of the results stays in any case.
     write(&folder, "made/data/b.txt", TEXT);
-    refuses(&folder, &encode("made/data/b.txt"), 2, &["made/data/b.txt is input", "another folder"]);
-    assert!(folder.path().join("made/data/b.txt").exists());
+    assert_eq!(ended(&folder, &encode("made/data/b.txt")).0, Some(0));
+    assert!(
+        folder.path().join("made/data/b.txt").exists() && !folder.path().join("made/data/b.bin").exists()
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ import jobs
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 # The most seconds that an interrupted run may take to end.
 SOON = 5
-# In its first seconds, as long as a busy machine takes to start it, the program may not listen yet.
+# For so many seconds, as long as a busy machine takes to start it, the program may not listen yet.
 STARTED = 0.3
 
 

@@ -12,7 +12,8 @@ const LANES: usize = 6;
 const PART: usize = if cfg!(test) { 64 } else { 4 << 10 };
 const SHORTEST: usize = if cfg!(test) { 8 } else { 512 };
 
-/// Of a text that needs more candidates for its tokens than this, and four more a token, one remembers too little here.
+/// A text that needs more candidates for its tokens than this, and four more a token, is better off alone: it may be a run,
+/// in which [`Finder`] tries another order, and the others need not wait.
 const PATIENCE: u32 = if cfg!(test) { 16 } else { 1 << 8 };
 
 /// Encodes several texts at once, or parts of a long one.
@@ -45,8 +46,6 @@ struct Run {
     next: usize,
     /// The row of its last token.
     row: u32,
-    /// A bit for each place from here on, set if no tokens lead on from there.
-    dead: u64,
     patience: u32,
 }
 
@@ -55,14 +54,14 @@ const START: u32 = 0;
 
 impl Run {
     fn new(nth: usize, start: usize, stop: usize, end: usize) -> Run {
-        Run { nth, at: start, stop, end, first: start, next: start, row: START, dead: 0, patience: PATIENCE }
+        Run { nth, at: start, stop, end, first: start, next: start, row: START, patience: PATIENCE }
     }
 
     fn is_done(&self) -> bool {
         self.at >= self.stop
     }
 
-    /// Whether it has to be encoded with a better memory.
+    /// Whether it has to be encoded alone.
     fn has_given_up(&self) -> bool {
         self.patience == 0
     }
@@ -71,6 +70,9 @@ impl Run {
 impl Abreast {
     /// Encodes whole texts, none of them empty.
     pub(super) fn encode(&mut self, matches: &Matches, texts: &[&[u8]]) {
+        if texts.is_empty() {
+            return;
+        }
         self.runs.clear();
         self.text.clear();
         for (nth, text) in texts.iter().enumerate() {
@@ -195,6 +197,9 @@ impl Matches {
     }
 
     /// Goes on by one token, the longest that fits; where none does, back first.
+    ///
+    /// Tokens that fit pairwise are the encoding of their bytes, so that each place is come by in one way only. From where it
+    /// had to go back it never comes again: candidates are tried from the longest on, each once.
     #[inline(always)]
     fn go_on(&self, run: &mut Run, longest: u32, text: &[u8], ids: &mut [TokenId]) {
         let mut candidate = longest;
@@ -203,28 +208,24 @@ impl Matches {
                 let token = &self.tokens[place(candidate)];
                 let end = run.at + place(token.length);
                 let leads_on = end == run.end || token.can_precede(self.classes[usize::from(text[end])]);
-                let dead = run.dead.unbounded_shr(token.length) & 1 == 1;
-                if leads_on && !dead && self.fitting.fits(run.row, token.column) {
+                if leads_on && self.fitting.fits(run.row, token.column) {
                     ids[run.next] = TokenId::new(candidate);
                     run.next += 1;
                     run.at = end;
                     run.row = token.row;
-                    run.dead = run.dead.unbounded_shr(token.length);
                     run.patience = (run.patience + 4).min(PATIENCE);
                     return;
                 }
                 candidate = token.shorter;
-                run.patience = run.patience.saturating_sub(1);
+                run.patience -= 1;
+                if run.has_given_up() {
+                    return;
+                }
             }
-            // The start is none of those places: every text has an encoding. Farther than 64 places nothing is remembered.
-            let last = ids[run.first..run.next].last().map(|last| &self.tokens[last.index()]);
-            let Some(last) = last.filter(|last| last.length < u64::BITS && run.patience > 0) else {
-                run.patience = 0;
-                return;
-            };
+            // There is one before: every text has an encoding, so that some token leads on from its start.
             run.next -= 1;
+            let last = &self.tokens[ids[run.next].index()];
             run.at -= place(last.length);
-            run.dead = (run.dead | 1) << last.length;
             let before = ids[run.first..run.next].last();
             run.row = before.map_or(START, |before| self.tokens[before.index()].row);
             candidate = last.shorter;

@@ -7,8 +7,10 @@ use crate::units::{low32, place};
 const GROUP: u32 = 4096;
 const WORD: u32 = u64::BITS;
 
-/// More groups than these, 256 MiB, are too much memory: those of about a million tokens.
+/// More groups or words than these, 256 MiB each, are too much memory: groups of about a million tokens, and words of made up
+/// vocabularies only.
 const MOST_GROUPS: usize = 1 << 24;
+const MOST_WORDS: usize = 1 << 25;
 
 /// Which tokens fit after which: a matrix of bits, looked up by a row and a column.
 ///
@@ -66,11 +68,11 @@ impl Fitting {
                 let list = words.number(&row.words);
                 groups.push(Group { kept: row.kept, first: low32(words.range(list).start) });
             }
+            if words.items() > MOST_WORDS {
+                return None;
+            }
         }
-        let mut words = words.into_items();
-        // One that is read, but not looked at.
-        words.push(0);
-        Some((Fitting { groups: groups.into(), words: words.into() }, columns))
+        Some((Fitting { groups: groups.into(), words: words.into_items().into() }, columns))
     }
 
     /// Where the row of a set begins.

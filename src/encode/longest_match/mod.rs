@@ -91,7 +91,7 @@ struct WholeTexts {
 struct Token {
     /// One bit a [class](Order::classes) of bytes, clear if no token that begins with one of them fits after it.
     followers: u64,
-    /// Where its row begins, in which the tokens stand that fit after it, and its column.
+    /// Where its row begins, in which the tokens are set that do not fit after it, and its column.
     row: u32,
     column: u32,
     length: u32,
@@ -154,7 +154,7 @@ impl Matches {
         place(self.tokens[place(token)].length)
     }
 
-    /// Whether texts can be encoded side by side: each needs as much room behind it as the longest token has.
+    /// Whether texts are encoded side by side: behind them room is needed for the longest token.
     fn go_abreast(&self) -> bool {
         self.longest.most_bytes() <= automaton::LONGEST
     }
