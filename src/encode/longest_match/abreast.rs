@@ -110,7 +110,7 @@ impl Abreast {
 
     /// Goes on with a path through as many parts of this length as are gone through at once, each as if the text began
     /// there; unless one is too hard.
-    fn parts(&mut self, finder: &mut Finder<'_>, path: &mut Path, length: usize) -> bool {
+    pub(super) fn parts(&mut self, finder: &mut Finder<'_>, path: &mut Path, length: usize) -> bool {
         let (matches, start) = (finder.matches, path.at);
         // Of what is behind the parts the last token in them may need as much as the longest has, and a byte more.
         let seen = start + length * LANES + matches.longest.most_bytes() + 1;

@@ -250,7 +250,9 @@ proptest! {
         // What stands before a path is none of its own.
         let mut path = Path::new(vec![TokenId::new(7)], 0);
         finder.go_on(&mut path, begun.index(text.len() + 1).min(40));
-        abreast.go_on(&mut finder, &mut path, end.index(text.len() + 1));
+        let end = end.index(text.len() + 1);
+        abreast.go_on(&mut finder, &mut path, end);
+        prop_assert!(path.at >= end);
         let so_far = reference::encode_piece(&vocabulary, &text[..path.at]);
         prop_assert_eq!(&path.ids[1..], &so_far[..]);
         prop_assert_eq!(path.last, so_far.last().map_or(NONE, |id| id.get()));
@@ -262,6 +264,21 @@ proptest! {
             let ends: Vec<usize> = (length..text.len()).step_by(length).chain([text.len()]).collect();
             prop_assert_eq!(in_parts(&vocabulary, text, &ends), reference::encode_piece(&vocabulary, text));
         }
+    }
+}
+
+/// Nothing of it needs to be gone through alone.
+#[test]
+fn an_easy_text_goes_on_by_parts() {
+    let vocabulary = vocabulary([(97, 98), (256, 97)]);
+    let (matches, mut abreast, mut dead) = (matches(&vocabulary), Abreast::default(), DeadEnds::default());
+    let text = b"abab cab ".repeat(30);
+    let mut finder = Finder { matches: &matches, text: &text, dead: &mut dead };
+    let mut path = Path::new(Vec::new(), 0);
+    for windows in 1..=2 {
+        assert!(abreast.parts(&mut finder, &mut path, 20));
+        assert!(path.at >= windows * 6 * 20);
+        assert_eq!(path.ids, reference::encode_piece(&vocabulary, &text[..path.at]));
     }
 }
 
