@@ -275,12 +275,20 @@ fn what_is_encoded_can_be_decoded_verified_and_timed() {
 
     let verify = ["decode", "ids", "-t", "tokenizer", "--verify"];
     assert_eq!(run(&[&verify[..], &["a.txt", "--documents", "line"]].concat()).0, Some(0));
-    for (name, text) in [("changed", TEXT.replace("sat", "set")), ("longer", format!("{TEXT}more\n"))] {
+    let changed = "row 0 decodes to something else than changed: row 0, from byte 9 on";
+    let longer = "there are 3 rows, but the input goes on with longer: row 3";
+    let shorter = "the input ends before row 2";
+    let first_two = TEXT.split_inclusive('\n').filter(|line| *line != "\n").take(2).collect();
+    for (name, text, place) in [
+        ("changed", TEXT.replace("sat", "set"), changed),
+        ("longer", format!("{TEXT}more\n"), longer),
+        ("shorter", first_two, shorter),
+    ] {
         write(&folder, name, text);
         let (code, _, said) =
             run(&[&verify[..], &[name, "--documents", "line", "--format", "text"]].concat());
         assert_eq!(code, Some(4), "{said}");
-        assert!(said.contains("row"), "{said}");
+        assert!(said.contains(place), "{said}");
     }
 
     assert_eq!(run(&["verify", "ids"]).0, Some(0));

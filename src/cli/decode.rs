@@ -52,9 +52,10 @@ fn verify(
     let mut original = Original::of(&input, tells_nulls, remaking);
     let (mut count, mut text_bytes) = (0_u64, 0);
     rows.each(progress, &mut |text| {
-        count += 1;
         text_bytes += amount(text.map_or(0, <[u8]>::len));
-        original.compare(count, text)
+        original.compare(count, text)?;
+        count += 1;
+        Ok(())
     })?;
     original.end(count)?;
     if session.json() {
@@ -200,7 +201,7 @@ impl<'a> Original<'a> {
         Ok(true)
     }
 
-    /// Compares the next document with the text of a row, counted from 1.
+    /// Compares the next document with the text of a row.
     fn compare(&mut self, row: u64, text: Option<&[u8]>) -> Result<()> {
         if !self.advance()? {
             return Err(mismatch(Fault::MoreRows { row }));

@@ -43,9 +43,9 @@ impl Input {
         unit.map_or_else(String::new, |unit| unit.name.clone())
     }
 
-    /// A document of a batch as messages name it; rows count from 1.
+    /// A document of a batch as messages name it.
     pub(super) fn place(&self, batch: &Batch, row: usize) -> String {
-        format!("{}: row {}", self.name(batch.source, batch.unit), batch.first_row + amount(row) + 1)
+        format!("{}: row {}", self.name(batch.source, batch.unit), batch.first_row + amount(row))
     }
 
     /// How many rows or files were left out while reading.
