@@ -29,12 +29,15 @@ const BATCH_BYTES: usize = 16 << 20;
 /// Writes a counts file: Parquet with the columns `piece` and `count`, by the bytes of the pieces, or, if
 /// `info.ordered`, in order of first appearance with the column `first`, which numbers them from 0.
 ///
+/// Equal pieces become one with the sum of their counts. If it is ordered they must be distinct: they are not compared,
+/// and [`read_counts`](super::read_counts) would refuse the file.
+///
 /// The bytes depend on the arguments alone. `path` is for messages.
 ///
 /// **Memory:** 8 bytes for each piece, some 20 MB, and what a million pieces take compressed.
 ///
 /// # Errors
-/// The pattern is none, a piece is longer than 2 GiB, or writing fails.
+/// The pattern is none, a piece is longer than 2 GiB or comes more than 2⁶⁴ times, or writing fails.
 pub fn write_counts(
     out: impl Write + Send,
     path: &Path,
@@ -48,7 +51,12 @@ pub fn write_counts(
     }
     let mut order: Vec<usize> = (0..pieces.len()).collect();
     order.par_sort_unstable_by_key(|index| pieces.piece(*index));
-    order.into_iter().try_for_each(|index| writer.push(pieces.piece(index), pieces.counts[index]))?;
+    for same in order.chunk_by(|one, other| pieces.piece(*one) == pieces.piece(*other)) {
+        let piece = pieces.piece(same[0]);
+        let add = |sum: Count, index: &usize| sum.checked_add(pieces.counts[*index]);
+        let count = same.iter().try_fold(Count::ZERO, add);
+        writer.push(piece, count.ok_or_else(|| Fault::Overflow { piece: piece.to_vec() })?)?;
+    }
     writer.end()
 }
 

@@ -2,7 +2,7 @@ use crate::units::Count;
 
 /// Distinct byte sequences with how often each occurs: what training learns from.
 ///
-/// In order of first appearance in the corpus, each sequence once, none empty, all counts above zero.
+/// In order of first appearance in the corpus, none empty, all counts above zero, and as it is counted each once.
 ///
 /// **Memory:** the bytes of the distinct sequences plus 16 bytes for each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,9 +18,13 @@ impl PieceCounts {
         PieceCounts::default()
     }
 
-    /// Appends a sequence that is not there yet and appears after all that are.
+    /// Appends a sequence that appears after all that are there, unless it is empty or never occurs.
+    ///
+    /// One that is there already counts as more of the same.
     pub fn push(&mut self, piece: &[u8], count: Count) {
-        debug_assert!(!piece.is_empty() && count > Count::ZERO);
+        if piece.is_empty() || count == Count::ZERO {
+            return;
+        }
         self.bytes.extend_from_slice(piece);
         self.ends.push(self.bytes.len());
         self.counts.push(count);

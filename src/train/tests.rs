@@ -34,15 +34,17 @@ fn sequence() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Distinct sequences in order of first appearance, weighted or not.
+/// Sequences in order of first appearance, weighted or not: distinct ones, or such as a program may bring, with empty and
+/// equal ones and some that never occur.
 fn pieces() -> impl Strategy<Value = PieceCounts> {
-    let weight = prop_oneof![Just(1u64), 1..5u64, Just(70_000), 1..200_000u64, Just(3_000_000_000)];
-    let weighted = vec((sequence(), weight), 0..12);
-    let unweighted = vec((sequence(), Just(1u64)), 0..12);
-    prop_oneof![weighted, unweighted].prop_map(|sequences| {
+    let weight = prop_oneof![Just(1u64), 0..5u64, Just(70_000), 1..200_000u64, Just(3_000_000_000)];
+    let any_sequence = || prop_oneof![20 => sequence(), 1 => Just(Vec::new())];
+    let weighted = vec((any_sequence(), weight), 0..12);
+    let unweighted = vec((any_sequence(), Just(1u64)), 0..12);
+    (prop_oneof![weighted, unweighted], any::<bool>()).prop_map(|(sequences, distinct)| {
         let mut seen = std::collections::HashSet::new();
-        let distinct = sequences.iter().filter(|(sequence, _)| seen.insert(sequence));
-        distinct.map(|(sequence, weight)| (&**sequence, Count::new(*weight))).collect()
+        let kept = |(sequence, _): &&(Vec<u8>, u64)| !distinct || seen.insert(sequence.clone());
+        sequences.iter().filter(kept).map(|(sequence, weight)| (&**sequence, Count::new(*weight))).collect()
     })
 }
 

@@ -4,6 +4,7 @@ use std::{fs, io};
 use proptest::prelude::*;
 
 use super::*;
+use crate::count::counts_writer::CountsWriter;
 use crate::error::ErrorKind;
 use crate::split::Named;
 
@@ -51,6 +52,16 @@ fn what_is_written_is_read() {
 }
 
 #[test]
+fn equal_pieces_are_written_once() {
+    let counted = pieces(&[("b", 1), ("a", 2), ("", 3), ("b", 4), ("c", 0), ("b", 5)]);
+    let read = read_bytes(&written(&counted, &info(false))).expect("a right file");
+    assert_eq!(read.pieces, pieces(&[("a", 2), ("b", 10)]));
+    let often = pieces(&[("b", u64::MAX), ("b", 1)]);
+    let error = write_counts(Vec::new(), "x".as_ref(), &often, &info(false)).expect_err("too often");
+    assert!(error.to_string().contains(r#""b" passes 2^64"#), "{error}");
+}
+
+#[test]
 fn many_rows_keep_their_order() {
     let names: Vec<String> = (0..150_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_string()).collect();
     let counted: PieceCounts = names.iter().map(|name| (name.as_bytes(), Count::ONE)).collect();
@@ -60,9 +71,14 @@ fn many_rows_keep_their_order() {
 
 #[test]
 fn wrong_counts_are_refused() {
-    for entries in [&[("a", 1), ("a", 2)][..], &[("b", 1), ("a", 1), ("b", 1)]] {
+    for entries in [["a", "a", "b"], ["b", "a", "b"]] {
         for ordered in [true, false] {
-            let error = read_bytes(&written(&pieces(entries), &info(ordered))).expect_err("twice the same");
+            let (mut file, info) = (Vec::new(), info(ordered));
+            let writer = CountsWriter::begin(&mut file, "counts.parquet".as_ref(), &info);
+            let mut writer = writer.expect("memory takes everything");
+            entries.iter().for_each(|piece| writer.push(piece.as_bytes(), Count::ONE).expect("as before"));
+            writer.end().expect("as before");
+            let error = read_bytes(&file).expect_err("twice the same");
             assert!(error.to_string().contains("row"), "{error}");
         }
     }
