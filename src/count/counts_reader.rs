@@ -13,6 +13,7 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 
+use super::checksum::{self, Checksum};
 use super::counts_file::{CountsInfo, KEY, schema};
 use super::fault::{Fault, io_error};
 use super::merge::PieceReader;
@@ -41,6 +42,9 @@ pub(super) struct CountsReader {
     last: Vec<u8>,
     /// How many rows the file should have.
     declared: u64,
+    checksum: Checksum,
+    /// What it should be, if the file says so.
+    declared_checksum: Option<String>,
 }
 
 /// Rows of a counts file.
@@ -73,7 +77,10 @@ impl CountsReader {
         let rows = builder.metadata().row_groups().iter().map(|group| group.num_rows());
         // No number of rows is negative, and none that is passes for one.
         let declared = rows.fold(0_u64, |sum, rows| sum.saturating_add(rows.try_into().unwrap_or(u64::MAX)));
-        let info = info(builder.metadata().file_metadata().key_value_metadata(), path)?;
+        let metadata = builder.metadata().file_metadata().key_value_metadata();
+        let (text, info) = info(metadata, path)?;
+        let checksum = Checksum::new(text);
+        let declared_checksum = value(metadata, checksum::KEY).map(str::to_owned);
         let found = builder.schema().fields().iter().map(|field| (field.name(), field.data_type()));
         let expected = schema(info.ordered);
         if !found.eq(expected.fields().iter().map(|field| (field.name(), field.data_type()))) {
@@ -83,7 +90,19 @@ impl CountsReader {
         }
         let batches = with_long_offsets(&builder, file).map_err(failed)?;
         let (path, batch, last) = (path.to_path_buf(), Batch::empty(), Vec::new());
-        Ok(CountsReader { path, info, batches, batch, read: 0, before: 0, last, declared })
+        let (read, before) = Default::default();
+        Ok(CountsReader {
+            path,
+            info,
+            batches,
+            batch,
+            read,
+            before,
+            last,
+            declared,
+            checksum,
+            declared_checksum,
+        })
     }
 
     /// What the file says of itself.
@@ -106,7 +125,7 @@ impl CountsReader {
         (self.batch, self.read) = (Batch::empty(), 0);
         let Some(batch) = decoded(&self.path, || Ok(self.batches.next()))? else {
             if self.before == self.declared {
-                return Ok(false);
+                return self.check().map(|()| false);
             }
             let problem = format!("it has {} rows where its index says {}", self.before, self.declared);
             return Err(parquet_error(&self.path, ParquetError::General(problem)));
@@ -122,6 +141,17 @@ impl CountsReader {
             firsts: self.info.ordered.then(|| batch.column(2).as_primitive::<UInt64Type>().clone()),
         };
         Ok(true)
+    }
+
+    /// Whether all rows are what was written.
+    fn check(&self) -> Result<()> {
+        let checksum = self.checksum.get();
+        match &self.declared_checksum {
+            Some(declared) if *declared != checksum => {
+                Err(Fault::Checksum { path: self.path.clone() }.into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What is wrong with a row, if anything.
@@ -157,6 +187,7 @@ impl PieceReader for CountsReader {
         if let Some(problem) = self.problem(self.read) {
             return Err(self.wrong(self.read, problem));
         }
+        self.checksum.add(self.batch.pieces.value(self.read), Count::new(self.batch.counts.value(self.read)));
         self.read += 1;
         Ok(true)
     }
@@ -196,14 +227,18 @@ fn with_long_offsets(
     builder.with_batch_size(ROWS).build()
 }
 
-fn info(metadata: Option<&Vec<KeyValue>>, path: &Path) -> Result<CountsInfo> {
-    let entry = metadata.into_iter().flatten().find(|entry| entry.key == KEY);
-    let Some(text) = entry.and_then(|entry| entry.value.as_deref()) else {
+/// What the file says of itself, as it stands there and as it is read.
+fn info<'m>(metadata: Option<&'m Vec<KeyValue>>, path: &Path) -> Result<(&'m str, CountsInfo)> {
+    let Some(text) = value(metadata, KEY) else {
         let problem = "it does not say what was counted";
         return Err(Fault::NotCounts { path: path.to_path_buf(), problem }.into());
     };
     let wrong = |cause| Fault::Metadata { path: path.to_path_buf(), key: KEY, cause };
-    Ok(serde_json::from_str(text).map_err(wrong)?)
+    Ok((text, serde_json::from_str(text).map_err(wrong)?))
+}
+
+fn value<'m>(metadata: Option<&'m Vec<KeyValue>>, key: &str) -> Option<&'m str> {
+    metadata.into_iter().flatten().find(|entry| entry.key == key)?.value.as_deref()
 }
 
 /// Calls the Parquet reader, which panics on some malformed files.

@@ -14,6 +14,7 @@ use parquet::file::properties::WriterProperties;
 use rayon::slice::ParallelSliceMut;
 
 use super::PieceCounts;
+use super::checksum::{self, Checksum};
 use super::counts_file::{CountsInfo, KEY, schema};
 use super::fault::{Fault, io_error};
 use crate::error::{Error, Result};
@@ -32,7 +33,7 @@ const BATCH_BYTES: usize = 16 << 20;
 /// Equal pieces become one with the sum of their counts. If it is ordered they must be distinct: they are not compared,
 /// and [`read_counts`](super::read_counts) would refuse the file.
 ///
-/// The bytes depend on the arguments alone. `path` is for messages.
+/// Its metadata have a checksum, which reading compares. The bytes depend on the arguments alone. `path` is for messages.
 ///
 /// **Memory:** 8 bytes for each piece, some 20 MB, and what a million pieces take compressed.
 ///
@@ -72,6 +73,7 @@ pub(super) struct CountsWriter<'a, W: Write + Send> {
     pieces: BinaryBuilder,
     counts: Vec<u64>,
     bytes: usize,
+    checksum: Checksum,
 }
 
 impl<'a, W: Write + Send> CountsWriter<'a, W> {
@@ -80,7 +82,8 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
             return Err(Fault::Unsplit.into());
         }
         let schema = Arc::new(schema(info.ordered));
-        let writer = ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties(info)));
+        let text = serde_json::to_string(info).expect("names and numbers are JSON");
+        let writer = ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties(text.clone())));
         Ok(CountsWriter {
             path,
             writer: writer.map_err(|cause| write_error(path, cause))?,
@@ -90,6 +93,7 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
             pieces: BinaryBuilder::new(),
             counts: Vec::new(),
             bytes: 0,
+            checksum: Checksum::new(&text),
         })
     }
 
@@ -100,6 +104,7 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
         if self.counts.len() == ROWS || self.bytes + piece.len() > BATCH_BYTES {
             self.write()?;
         }
+        self.checksum.add(piece, count);
         self.pieces.append_value(piece);
         self.counts.push(count.get());
         self.bytes += piece.len();
@@ -109,6 +114,8 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
     /// Writes the rest and the footer.
     pub(super) fn end(mut self) -> Result<()> {
         self.write()?;
+        let checksum = KeyValue::new(checksum::KEY.to_owned(), self.checksum.get());
+        self.writer.append_key_value_metadata(checksum);
         self.writer.close().map_err(|cause| write_error(self.path, cause))?;
         Ok(())
     }
@@ -130,8 +137,7 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
     }
 }
 
-fn properties(info: &CountsInfo) -> WriterProperties {
-    let info = serde_json::to_string(info).expect("names and numbers are JSON");
+fn properties(info: String) -> WriterProperties {
     WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_dictionary_enabled(false)

@@ -35,6 +35,8 @@ pub(super) enum Fault {
     OtherCounts { first: PathBuf, path: PathBuf, what: &'static str, one: String, two: String },
     #[error("{} is damaged: {problem} in row {row}", path.display())]
     Row { path: PathBuf, row: u64, problem: &'static str },
+    #[error("{} is damaged: its counts or pieces are not those that were written", path.display())]
+    Checksum { path: PathBuf },
     #[error("{} is damaged or not Parquet", path.display())]
     Parquet {
         path: PathBuf,
@@ -94,9 +96,11 @@ impl From<Fault> for Error {
             }
             Fault::Write { .. } => return Error::new(ErrorKind::Failed, fault),
             Fault::NotCounts { .. } => (ErrorKind::Failed, "give a file that `tokenmill count` wrote"),
-            Fault::Row { .. } | Fault::Parquet { .. } | Fault::Data { .. } | Fault::Metadata { .. } => {
-                (ErrorKind::Failed, "count the corpus again")
-            }
+            Fault::Row { .. }
+            | Fault::Checksum { .. }
+            | Fault::Parquet { .. }
+            | Fault::Data { .. }
+            | Fault::Metadata { .. } => (ErrorKind::Failed, "count the corpus again"),
         };
         Error::new(kind, fault).with_help(help)
     }

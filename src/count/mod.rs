@@ -18,6 +18,7 @@ mod runs;
 mod merge;
 mod counts;
 mod gather;
+mod checksum;
 mod counts_reader;
 mod counts_file;
 mod counts_writer;
