@@ -37,7 +37,7 @@ impl Method {
 
 /// Of vocabularies with ids of 2²⁴ and more, of about a million tokens, and such as were made up.
 pub(super) const TOO_MUCH: Method =
-    Method::Merges { because: "to prepare it for longest matches takes too much time or memory" };
+    Method::Merges { because: "longest matches take too much time or memory" };
 
 impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,6 +8,9 @@ use crate::vocab::Vocabulary;
 /// Token ids and places in the double array stay below this, so that a byte has room beside them.
 pub(super) const LIMIT: usize = 1 << 24;
 
+/// Where more bytes than these are looked at for each byte of a text, other ways are faster.
+const MOST_LOOKED_AT: usize = 64;
+
 /// Finds the longest token that a text begins with.
 ///
 /// A trie. The first two bytes are looked up at once; below stands a double array, in which the child of a
@@ -36,12 +39,15 @@ pub(super) struct Node {
 
 impl Longest {
     /// Also gives the longest token that is a proper prefix of each token, by id. `None` where ids or
-    /// places reach [`LIMIT`].
+    /// places reach [`LIMIT`], or [looking takes too long](Trie::is_slow).
     pub(super) fn new(vocabulary: &Vocabulary) -> Option<(Longest, Vec<u32>)> {
         if vocabulary.id_limit() > LIMIT {
             return None;
         }
         let trie = Trie::new(vocabulary);
+        if trie.is_slow() {
+            return None;
+        }
         let longest = trie.placed()?;
         Some((longest, trie.shorter(vocabulary.id_limit())))
     }
@@ -201,11 +207,51 @@ impl Trie {
         trie
     }
 
+    /// Whether there is a text of which far more is looked at than it has bytes, again and again for each of short tokens:
+    /// the beginnings of long tokens, of which nothing but short ones are tokens. Such vocabularies are made up. One has
+    /// `ab`, `aab`, and so on; in a run of `a`, each is the beginning of the longest.
+    fn is_slow(&self) -> bool {
+        let long = |prefix: &&Prefix| prefix.token_length == prefix.length && prefix.length > MOST_LOOKED_AT;
+        self.prefixes.iter().filter(long).any(|prefix| {
+            let text = self.spelled(prefix.parent);
+            let (mut at, mut looked_at) = (0, 0);
+            while at < text.len() && looked_at <= MOST_LOOKED_AT * text.len() {
+                let (token, length) = self.walk(&text[at..]);
+                at += self.prefixes[token].token_length;
+                looked_at += length;
+            }
+            at < text.len()
+        })
+    }
+
+    /// The bytes of a prefix.
+    fn spelled(&self, prefix: usize) -> Vec<u8> {
+        let parents = |&prefix: &usize| Some(self.prefixes[prefix].parent);
+        let on_the_way = std::iter::successors(Some(prefix), parents).take_while(|&prefix| prefix > 0);
+        let mut bytes: Vec<u8> = on_the_way.map(|prefix| self.prefixes[prefix].byte).collect();
+        bytes.reverse();
+        bytes
+    }
+
+    /// The longest prefix that a text begins with, and how many bytes it has.
+    fn walk(&self, text: &[u8]) -> (usize, usize) {
+        let (mut prefix, mut length) = (0, 0);
+        while let Some(child) = text.get(length).and_then(|&byte| self.known(prefix, byte)) {
+            (prefix, length) = (child, length + 1);
+        }
+        (prefix, length)
+    }
+
+    /// The number of a prefix with a byte more, if there is one.
+    fn known(&self, parent: usize, byte: u8) -> Option<usize> {
+        let known = self.prefixes[parent].children.iter().find(|child| child.0 == byte)?;
+        Some(place(known.1))
+    }
+
     /// The number of a prefix with a byte more, which may be new.
     fn child(&mut self, parent: usize, byte: u8) -> usize {
-        let known = self.prefixes[parent].children.iter().find(|child| child.0 == byte);
-        if let Some(&(_, child)) = known {
-            return place(child);
+        if let Some(child) = self.known(parent, byte) {
+            return child;
         }
         let child = self.prefixes.len();
         let length = self.prefixes[parent].length + 1;

@@ -131,6 +131,19 @@ fn vocabularies_that_take_too_long_to_prepare_are_merged() {
     assert_eq!(ids, reference::encode_piece(&vocabulary, &text));
 }
 
+/// Of tokens that go on after a run of one byte, and of ever longer runs, which are found at once.
+#[test]
+fn vocabularies_for_which_too_much_is_looked_at_are_merged() {
+    let ends_of_runs =
+        |most: u32| vocabulary((0..most).map(|number| (0, if number == 0 { 1 } else { 255 + number })));
+    assert!(Matches::new(&ends_of_runs(100), false).is_some());
+    let slow = ends_of_runs(400);
+    assert_eq!(Method::of(&crate::vocab::check(&slow)), Method::LongestMatches);
+    assert!(Matches::new(&slow, false).is_none());
+    let runs = vocabulary((0..400).map(|number| (0, if number == 0 { 0 } else { 255 + number })));
+    assert!(Matches::new(&runs, false).is_some());
+}
+
 proptest! {
     #[test]
     fn learned_vocabularies_are_encoded_by_longest_matches((vocabulary, texts) in with_texts()) {
