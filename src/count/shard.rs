@@ -45,7 +45,7 @@ pub(super) fn count<'a>(
     config: &'a CountConfig,
     observer: &dyn Observer,
 ) -> Result<Counted> {
-    let threads = threads(config.limit.as_ref());
+    let threads = threads(config.limit.as_ref(), LEAST_SHARE);
     let queue = Mutex::new(Queue { parts, taken: 0 });
     let work = || {
         let mut shard = Shard::new(splitter, config, threads);
@@ -78,9 +78,9 @@ pub(super) fn count<'a>(
     Ok(Counted { tables, runs: runs.into_iter().flatten().collect(), facts })
 }
 
-/// How many threads count: as many as the current rayon pool has, unless little memory is left for each.
-fn threads(limit: Option<&MemoryLimit>) -> usize {
-    let shares = limit.and_then(|limit| place64(limit.tables.0).checked_div(LEAST_SHARE));
+/// How many threads count: as many as the current rayon pool has, unless less memory than `least` is left for each.
+fn threads(limit: Option<&MemoryLimit>, least: usize) -> usize {
+    let shares = limit.and_then(|limit| place64(limit.tables.0).checked_div(least));
     let most = shares.unwrap_or(usize::MAX);
     rayon::current_num_threads().min(most).max(1)
 }
@@ -209,5 +209,25 @@ impl<'a> Shard<'a> {
         }
         self.ends = ends;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::units::ByteCount;
+
+    #[test]
+    fn as_many_threads_count_as_have_their_share() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(4).build().expect("four threads");
+        let limited = |tables, least| {
+            let limit = MemoryLimit { tables: ByteCount(tables), scratch: PathBuf::new() };
+            pool.install(|| threads(Some(&limit), least))
+        };
+        assert_eq!([0, 9, 10, 25, 1000].map(|tables| limited(tables, 10)), [1, 1, 1, 2, 4]);
+        assert_eq!(limited(0, 0), 4);
+        assert_eq!(pool.install(|| threads(None, 10)), 4);
     }
 }
