@@ -31,6 +31,7 @@ mod tests;
 pub(super) use after::After;
 pub(super) use prefixes::Prefixes;
 
+use std::hint;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -94,6 +95,9 @@ struct Learned {
     states: States,
     steps: Steps,
 }
+
+/// So many times a thread tries to learn before it sleeps: the other may have been put off while it learned.
+const TRIES: u32 = 1 << 10;
 
 /// So many threads share an automaton. More might often wait for what another learns.
 const SHARING: usize = 2;
@@ -197,7 +201,16 @@ impl Automaton {
     }
 
     /// What a thread that panicked has left may be wrong.
+    ///
+    /// A step is learned within a microsecond, and where one is missing others mostly are: to sleep and to be woken, which a
+    /// mutex makes threads do after some hundred nanoseconds, takes far longer.
     fn learned(&self) -> MutexGuard<'_, Learned> {
+        for _ in 0..TRIES {
+            if let Ok(learned) = self.learned.try_lock() {
+                return learned;
+            }
+            hint::spin_loop();
+        }
         self.learned.lock().expect("no thread panicked while it learned a step")
     }
 
