@@ -90,14 +90,13 @@ impl CountsReader {
         }
         let batches = with_long_offsets(&builder, file).map_err(failed)?;
         let (path, batch, last) = (path.to_path_buf(), Batch::empty(), Vec::new());
-        let (read, before) = Default::default();
         Ok(CountsReader {
             path,
             info,
             batches,
             batch,
-            read,
-            before,
+            read: 0,
+            before: 0,
             last,
             declared,
             checksum,
