@@ -126,7 +126,7 @@ impl Scratch {
         if self.automaton.is_none() && self.seen.max(self.expected) < worth {
             return None;
         }
-        let automaton = self.automaton.get_or_insert_with(|| matches.automata.get());
+        let automaton = self.automaton.get_or_insert_with(|| matches.automata.get(tokens));
         Some(Walk { automaton, tokens, tail: &mut self.tail })
     }
 

@@ -14,7 +14,8 @@
 //! texts together, and in parts of a long one, since automata that began at different places are soon in the same state.
 //!
 //! Two threads share an automaton, so that a step, which takes a hundred times as long to work out as to go, is learned
-//! once for both. They read steps without waiting for each other; one that misses a step works it out under a lock.
+//! once for both. They read steps without waiting for each other; one that misses a step works it out under a lock. For most
+//! that are missing it need not: where all that begins with a byte fits the last token nothing else matters.
 //!
 //! Berglund, Martens and van der Merwe, *Constructing a BPE Tokenization DFA* (2024), show that there is such an
 //! automaton, and build all of one that tells right token sequences from wrong ones.
@@ -31,8 +32,9 @@ mod tests;
 pub(super) use after::After;
 pub(super) use prefixes::Prefixes;
 
+use std::array;
 use std::hint;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::follow::Misfits;
@@ -41,7 +43,7 @@ use super::{Matches, NONE};
 use crate::error::Result;
 use crate::observer::Observer;
 use crate::parallel::lock;
-use crate::units::TokenId;
+use crate::units::{TokenId, low32};
 use after::NO_MISFITS;
 use lanes::{LANES, Lane, WINDOW};
 use states::{START, States};
@@ -66,7 +68,7 @@ pub(super) struct Tokens<'a> {
 impl<'a> Tokens<'a> {
     /// So many bytes are gone through at each place before it is looked whether the automaton is full.
     fn bytes_at_a_time(self) -> usize {
-        MOST_BEGUN / self.prefixes.longest() / LANES
+        (MOST_BEGUN / self.prefixes.longest() / LANES).min(WINDOW)
     }
 
     /// The tokens of a set among those after a token.
@@ -78,14 +80,14 @@ impl<'a> Tokens<'a> {
 /// The automaton of a vocabulary, as far as texts have needed it.
 ///
 /// **Memory:** up to 50 MiB for steps and 90 MiB for states, and what is come by until it is seen that it is full: of a
-/// made up vocabulary of long tokens at worst some 120 MiB for each thread. 8 192 tokens need 12 MiB as a rule, and the
-/// first step 2 MiB.
+/// made up vocabulary of long tokens at worst some 120 MiB for each thread. 8 192 tokens need 14 MiB as a rule, and the
+/// first step 6 MiB.
 #[derive(Debug)]
 pub(super) struct Automaton {
     places: Places,
+    /// For each byte the state where nothing else has been begun and all may follow.
+    fresh: [u32; 256],
     learned: Mutex<Learned>,
-    /// Where the steps of the first state are, or were.
-    start: AtomicU32,
     full: AtomicBool,
 }
 
@@ -108,14 +110,14 @@ pub(super) struct Automata(Mutex<Vec<Arc<Automaton>>>);
 
 impl Automata {
     /// An automaton that few threads have, which may be a new one.
-    pub(super) fn get(&self) -> Arc<Automaton> {
+    pub(super) fn get(&self, tokens: Tokens<'_>) -> Arc<Automaton> {
         let mut all = lock(&self.0);
         all.retain(|automaton| !automaton.is_full() && !automaton.learned.is_poisoned());
         // One of the references to each is that of this list.
         if let Some(known) = all.iter().find(|automaton| Arc::strong_count(automaton) <= SHARING) {
             return Arc::clone(known);
         }
-        let new = Arc::new(Automaton::new());
+        let new = Arc::new(Automaton::new(tokens));
         all.push(Arc::clone(&new));
         new
     }
@@ -146,15 +148,12 @@ impl Found {
 }
 
 impl Automaton {
-    fn new() -> Automaton {
-        let (states, mut steps) = (States::new(), Steps::new());
-        steps.add_state();
-        Automaton {
-            places: Places::new(),
-            start: AtomicU32::new(steps.base(START).0),
-            learned: Mutex::new(Learned { states, steps }),
-            full: AtomicBool::new(false),
-        }
+    fn new(tokens: Tokens<'_>) -> Automaton {
+        let places = Places::new();
+        let mut learned = Learned { states: States::new(), steps: Steps::new() };
+        let fresh = array::from_fn(|byte| learned.states.fresh(tokens, low32(byte).to_le_bytes()[0]));
+        learned.add_states(&places);
+        Automaton { places, fresh, learned: Mutex::new(learned), full: AtomicBool::new(false) }
     }
 
     /// Whether there was no room for more states or steps. It still works, but had better be made anew, if at all.
@@ -164,8 +163,7 @@ impl Automaton {
 
     /// Where a text begins.
     fn start(&self) -> Lane {
-        // As with places: what was written before must be seen.
-        Lane::new(Base(self.start.load(Ordering::Acquire)))
+        Lane::new(self.places.home(START).base)
     }
 
     /// Goes on by a byte, whether the step is known or not, and gives the token of the next place.
@@ -183,21 +181,59 @@ impl Automaton {
     /// state's steps are now.
     #[cold]
     fn look_up(&self, tokens: Tokens<'_>, lane: Lane, byte: u8) -> (Base, Step) {
-        let mut learned = self.learned();
-        let state = learned.steps.state(lane.base);
-        let known = self.places.step(learned.steps.base(state), tokens.prefixes.code(byte));
-        let step = known.unwrap_or_else(|| learned.learn(tokens, &self.places, state, byte));
-        let base = learned.steps.base(state);
+        let state = self.places.state(lane.base);
+        let home = self.places.home(state);
+        let known = self.places.step(home.base, tokens.prefixes.code(byte));
+        let step = known.unwrap_or_else(|| self.missing(tokens, state, home.kept_off, byte));
+        let base = self.places.home(state).base;
         if base != lane.base {
-            learned.steps.redirect(&self.places, lane.by, lane.base, base);
+            self.places.redirect(lane.by, lane.base, base);
         }
-        if state == START {
-            self.start.store(base.0, Ordering::Release);
+        (base, step)
+    }
+
+    /// A step that is missing.
+    fn missing(&self, tokens: Tokens<'_>, state: u32, kept_off: u32, byte: u8) -> Step {
+        let code = tokens.prefixes.code(byte);
+        let learned = self.learned.try_lock().ok();
+        if let Some(learned) = &learned {
+            // Every other step has to look at what has been begun, which lies far away.
+            learned.states.fetch(state);
         }
+        if tokens.after.has_first(kept_off, byte) {
+            let mut learned = learned.unwrap_or_else(|| self.learned());
+            return self
+                .learn(&mut learned, code, state, |states| states.follow(tokens, state, kept_off, byte));
+        }
+        // Whatever begins with the byte fits the last token, so that no other token goes on across this place: there
+        // would be two encodings of what it makes. So no thread has to wait for another.
+        let next = self.fresh[usize::from(byte)];
+        let found = Found::new(tokens.prefixes.token(Prefixes::byte(byte)), 1);
+        match learned {
+            Some(mut learned) => self.learn(&mut learned, code, state, |_| (next, found)),
+            None => Step { next: self.places.home(next).base, found },
+        }
+    }
+
+    /// Adds the step by a code to what has been learned, unless another thread has done so meanwhile.
+    fn learn(
+        &self,
+        learned: &mut Learned,
+        code: u8,
+        state: u32,
+        step: impl FnOnce(&mut States) -> (u32, Found),
+    ) -> Step {
+        if let Some(step) = self.places.step(self.places.home(state).base, code) {
+            return step;
+        }
+        let (next, found) = step(&mut learned.states);
+        learned.add_states(&self.places);
+        let step = Step { next: self.places.home(next).base, found };
+        learned.steps.put(&self.places, state, code, step);
         if learned.is_full() {
             self.full.store(true, Ordering::Relaxed);
         }
-        (base, step)
+        step
     }
 
     /// What a thread that panicked has left may be wrong.
@@ -216,8 +252,7 @@ impl Automaton {
 
     /// How many bytes there are of each token that has been begun where a lane is.
     fn begun(&self, prefixes: &Prefixes, lane: Lane) -> Vec<usize> {
-        let Learned { states, steps } = &*self.learned();
-        states.begun(prefixes, steps.state(lane.base)).collect()
+        self.learned().states.begun(prefixes, self.places.state(lane.base)).collect()
     }
 }
 
@@ -226,14 +261,11 @@ impl Learned {
         self.steps.are_full() || self.states.are_full()
     }
 
-    fn learn(&mut self, tokens: Tokens<'_>, places: &Places, state: u32, byte: u8) -> Step {
-        let (next, found) = self.states.follow(tokens, state, byte);
-        while self.steps.states() < self.states.len() {
-            self.steps.add_state();
+    /// Gives new states their homes.
+    fn add_states(&mut self, places: &Places) {
+        for state in self.steps.states()..self.states.len() {
+            self.steps.add_state(places, self.states.kept_off(low32(state)));
         }
-        let step = Step { next: self.steps.base(next), found };
-        self.steps.put(places, state, tokens.prefixes.code(byte), step);
-        step
     }
 }
 

@@ -5,7 +5,7 @@ use super::{Found, NO_MISFITS, Tokens};
 use crate::encode::longest_match::NONE;
 use crate::encode::longest_match::follow::Misfits;
 use crate::encode::longest_match::lists::{Item, Lists};
-use crate::units::{low32, place, place64};
+use crate::units::{low32, place64};
 
 /// The state at the start of a text.
 pub(super) const START: u32 = 0;
@@ -23,12 +23,8 @@ const EMPTY: u64 = 0;
 #[derive(Debug)]
 pub(super) struct States {
     all: Lists<Begun>,
-    /// What the last item of each state keeps off: most steps need to know no more.
-    kept_off: Vec<u32>,
     /// Sets of tokens that are not just those [after](super::After) a token.
     sets: Lists<Misfits>,
-    /// For each byte the state where nothing else has been begun and all may follow, or [`NONE`] until it is asked for.
-    fresh: [u32; 256],
     next: Vec<Begun>,
     common: Vec<Misfits>,
 }
@@ -53,9 +49,7 @@ impl States {
     pub(super) fn new() -> States {
         States {
             all: Lists::new(&[Begun { prefix: ROOT, misfits: u64::from(NO_MISFITS) }]),
-            kept_off: vec![NO_MISFITS],
             sets: Lists::new(&[]),
-            fresh: [NONE; 256],
             next: Vec::new(),
             common: Vec::new(),
         }
@@ -75,21 +69,14 @@ impl States {
         self.all.get(state).iter().map(|begun| prefixes.length(begun.prefix))
     }
 
-    /// The state after one more byte, and the last token of the text up to there.
-    pub(super) fn follow(&mut self, tokens: Tokens<'_>, state: u32, byte: u8) -> (u32, Found) {
+    /// The state after one more byte, and the last token of the text up to there. Given is what the last token before it
+    /// keeps off.
+    pub(super) fn follow(&mut self, tokens: Tokens<'_>, state: u32, kept_off: u32, byte: u8) -> (u32, Found) {
         let prefixes = tokens.prefixes;
         let child = Prefixes::byte(byte);
         let mut found = Found::new(prefixes.token(child), 1);
-        let kept_off = self.kept_off[place(state)];
-        // Every other step has to look at what has been begun, which lies far away.
-        let list = self.all.range(state);
-        self.all.fetch(list.start);
-        if !tokens.after.has_first(kept_off, byte) {
-            // Whatever begins with the byte fits the last token, so that no other token goes on across this place:
-            // there would be two encodings of what it makes.
-            return (self.fresh(tokens, byte), found);
-        }
         let mut next = mem::take(&mut self.next);
+        let list = self.all.range(state);
         for at in list.start..list.end - 1 {
             let begun = self.all.item(at);
             let Some(child) = prefixes.child(begun.prefix, byte) else { continue };
@@ -108,27 +95,26 @@ impl States {
 
     /// The state of what has been begun before the end of a text, and its last token.
     fn number(&mut self, tokens: Tokens<'_>, begun: &mut Vec<Begun>, token: u32) -> u32 {
-        let kept_off = tokens.after.set(token);
-        begun.push(Begun { prefix: ROOT, misfits: u64::from(kept_off) });
-        let state = self.all.number(begun);
-        if place(state) == self.kept_off.len() {
-            self.kept_off.push(kept_off);
-        }
-        state
+        begun.push(Begun { prefix: ROOT, misfits: u64::from(tokens.after.set(token)) });
+        self.all.number(begun)
+    }
+
+    /// Asks for what has been begun in a state.
+    pub(super) fn fetch(&self, state: u32) {
+        self.all.fetch(self.all.range(state).start);
+    }
+
+    /// What the last token of a state keeps off.
+    pub(super) fn kept_off(&self, state: u32) -> u32 {
+        self.all.get(state).last().map_or(NO_MISFITS, |begun| low32(place64(begun.misfits)))
     }
 
     /// The state in which this byte has been begun, and nothing else, and all may follow that begins with it.
-    fn fresh(&mut self, tokens: Tokens<'_>, byte: u8) -> u32 {
-        let known = self.fresh[usize::from(byte)];
-        if known != NONE {
-            return known;
-        }
+    pub(super) fn fresh(&mut self, tokens: Tokens<'_>, byte: u8) -> u32 {
         let prefix = Prefixes::byte(byte);
         let longer = !tokens.prefixes.longer(prefix).is_empty();
         let mut begun = Vec::from_iter(longer.then_some(Begun { prefix, misfits: EMPTY }));
-        let state = self.number(tokens, &mut begun, tokens.prefixes.token(prefix));
-        self.fresh[usize::from(byte)] = state;
-        state
+        self.number(tokens, &mut begun, tokens.prefixes.token(prefix))
     }
 
     /// Whether the token of a child fits the token before it.

@@ -1,14 +1,17 @@
 use std::array;
 #[cfg(test)]
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::Found;
 use crate::pages;
-use crate::units::{low32, place};
+use crate::units::{low32, place, place64};
 
 /// With so many places, 32 MiB, there is no room for more steps.
 const MOST: usize = if cfg!(test) { 1 << 13 } else { 1 << 22 };
+
+/// There are never so many states: what they are made of, an item each at least, is bounded, and looked at often enough.
+const MOST_STATES: usize = if cfg!(test) { 1 << 15 } else { 1 << 22 };
 
 /// Places in a block. A state's steps are all in the block of its base.
 const BLOCK: usize = 256;
@@ -66,32 +69,82 @@ impl Entry {
     }
 }
 
-/// Where all steps stand, which threads read while one of them learns another.
+/// What is known of a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Home {
+    /// Where its steps are now.
+    pub(super) base: Base,
+    /// The number of the set of tokens that do not fit its last one.
+    pub(super) kept_off: u32,
+}
+
+/// All steps and states, which threads read while one of them learns another.
 ///
 /// What has stood at a place stays right: a base never becomes another state's. So it does no harm to see what was there
 /// before.
 #[derive(Debug)]
-pub(super) struct Places(Box<[AtomicU64]>);
+pub(super) struct Places {
+    steps: Box<[AtomicU64]>,
+    /// The state that each base is or was of.
+    owners: Box<[AtomicU32]>,
+    homes: Box<[AtomicU64]>,
+}
 
 impl Places {
     pub(super) fn new() -> Places {
-        Places(pages::atomics(MOST))
+        Places {
+            steps: pages::atomics(MOST),
+            owners: pages::atomics(MOST),
+            homes: pages::atomics(MOST_STATES),
+        }
     }
 
     /// The step by this code, if it stands where a base leads.
     #[inline(always)]
     pub(super) fn step(&self, base: Base, code: u8) -> Option<Step> {
         // Who has learned of a base must see what was written before it was told: a zero would be taken for a step.
-        let entry = Entry(self.0.get(base.place(code))?.load(Ordering::Acquire));
+        let entry = Entry(self.steps.get(base.place(code))?.load(Ordering::Acquire));
         entry.is_by(code).then(|| entry.step())
     }
 
+    /// The state that has or had a base.
+    pub(super) fn state(&self, base: Base) -> u32 {
+        match base.0 {
+            base if base < NO_STEPS => self.owners[place(base)].load(Ordering::Relaxed),
+            none => none & !NO_STEPS,
+        }
+    }
+
+    /// What is known of a state.
+    pub(super) fn home(&self, state: u32) -> Home {
+        let home = self.homes[place(state)].load(Ordering::Acquire);
+        Home { base: Base(low32(place64(home >> 32))), kept_off: low32(place64(home & u64::from(u32::MAX))) }
+    }
+
+    /// Gives the step that stands there the new base, if it has the old one.
+    pub(super) fn redirect(&self, (base, code): (Base, u8), old: Base, new: Base) {
+        if let Some(step) = self.step(base, code).filter(|step| step.next == old) {
+            let [old, new] = [step, Step { next: new, ..step }].map(|step| Entry::new(code, step).0);
+            // Unless another step stands there by now.
+            let _ =
+                self.steps[base.place(code)].compare_exchange(old, new, Ordering::Release, Ordering::Relaxed);
+        }
+    }
+
     fn copy(&self, from: usize, to: usize) {
-        self.set(to, Entry(self.0[from].load(Ordering::Relaxed)));
+        self.set(to, Entry(self.steps[from].load(Ordering::Relaxed)));
     }
 
     fn set(&self, at: usize, entry: Entry) {
-        self.0[at].store(entry.0, Ordering::Release);
+        self.steps[at].store(entry.0, Ordering::Release);
+    }
+
+    fn move_in(&self, state: u32, Home { base, kept_off }: Home) {
+        if base.0 < NO_STEPS {
+            self.owners[place(base.0)].store(state, Ordering::Relaxed);
+        }
+        let home = u64::from(base.0) << 32 | u64::from(kept_off);
+        self.homes[place(state)].store(home, Ordering::Release);
     }
 }
 
@@ -99,23 +152,14 @@ impl Places {
 /// array (Aoe, *An Efficient Digital Search Algorithm by Using a Double-Array Structure*, 1989).
 ///
 /// A state that finds a place taken moves. What it leaves stays until another state takes the place, for the bases that
-/// other steps have; these are [redirected](Steps::redirect) when a step is missing where they lead.
+/// other steps have; these are [redirected](Places::redirect) when a step is missing where they lead.
 #[derive(Debug)]
 pub(super) struct Steps {
     blocks: Vec<Block>,
-    /// The state that each base is or was of.
-    owners: Vec<u32>,
-    homes: Vec<Home>,
+    /// By which codes each state has steps.
+    codes: Vec<Codes>,
     /// Whether a step had no place.
     full: bool,
-}
-
-/// Where a state's steps are.
-#[derive(Clone, Copy, Debug)]
-struct Home {
-    base: Base,
-    /// By which codes it has steps.
-    codes: Codes,
 }
 
 /// What there is to take in a block, as places within it.
@@ -212,7 +256,7 @@ impl Codes {
 
 impl Steps {
     pub(super) fn new() -> Steps {
-        Steps { blocks: Vec::new(), owners: Vec::new(), homes: Vec::new(), full: false }
+        Steps { blocks: Vec::new(), codes: Vec::new(), full: false }
     }
 
     /// Whether there was no room for a step.
@@ -221,42 +265,24 @@ impl Steps {
     }
 
     /// Adds the next state, without any step.
-    pub(super) fn add_state(&mut self) {
-        debug_assert!(self.homes.len() < place(NO_STEPS), "the automaton is full long before");
-        let base = Base(NO_STEPS | low32(self.homes.len()));
-        self.homes.push(Home { base, codes: Codes::default() });
+    pub(super) fn add_state(&mut self, places: &Places, kept_off: u32) {
+        let state = low32(self.codes.len());
+        self.codes.push(Codes::default());
+        places.move_in(state, Home { base: Base(NO_STEPS | state), kept_off });
     }
 
     /// How many states there are.
     pub(super) fn states(&self) -> usize {
-        self.homes.len()
-    }
-
-    /// The state that has or had a base.
-    pub(super) fn state(&self, base: Base) -> u32 {
-        if base.0 < NO_STEPS { self.owners[place(base.0)] } else { base.0 & !NO_STEPS }
-    }
-
-    /// Where the steps of a state are now.
-    pub(super) fn base(&self, state: u32) -> Base {
-        self.homes[place(state)].base
-    }
-
-    /// Gives the step that stands there the new base, if it has the old one.
-    pub(super) fn redirect(&self, places: &Places, (base, code): (Base, u8), old: Base, new: Base) {
-        if let Some(step) = places.step(base, code).filter(|step| step.next == old) {
-            places.set(base.place(code), Entry::new(code, Step { next: new, ..step }));
-        }
+        self.codes.len()
     }
 
     /// Adds a step that is not there, unless there is no room for it: then it has to be worked out again.
     pub(super) fn put(&mut self, places: &Places, state: u32, code: u8, step: Step) {
-        let at = self.base(state).place(code);
+        let at = places.home(state).base.place(code);
         let free = self.blocks.get(at / BLOCK).is_some_and(|block| block.free.has(within_block(at)));
         if free || self.make_room(places, state, code) {
-            let Home { base, codes } = &mut self.homes[place(state)];
-            codes.add(code);
-            let at = base.place(code);
+            self.codes[place(state)].add(code);
+            let at = places.home(state).base.place(code);
             places.set(at, Entry::new(code, step));
             self.blocks[at / BLOCK].free.remove(within_block(at));
         } else {
@@ -266,20 +292,19 @@ impl Steps {
 
     /// Moves a state to where there is room for a step by one more code; `false` if there is none.
     fn make_room(&mut self, places: &Places, state: u32, code: u8) -> bool {
-        let Home { base: before, codes } = self.homes[place(state)];
+        let (before, codes) = (places.home(state), self.codes[place(state)]);
         let mut wanted = codes;
         wanted.add(code);
         let Some(base) = self.base_for(places, wanted) else { return false };
         for code in codes.iter() {
-            let (from, to) = (before.place(code), base.place(code));
+            let (from, to) = (before.base.place(code), base.place(code));
             places.copy(from, to);
             self.blocks[to / BLOCK].free.remove(within_block(to));
             self.blocks[from / BLOCK].free.add(within_block(from));
         }
         let at = place(base.0);
-        self.owners[at] = state;
         self.blocks[at / BLOCK].unused.remove(within_block(at));
-        self.homes[place(state)].base = base;
+        places.move_in(state, Home { base, ..before });
         true
     }
 
@@ -288,17 +313,16 @@ impl Steps {
         let in_last =
             self.blocks.last().filter(|last| last.free.len() > LEFT).and_then(|last| last.base_for(codes));
         let base = in_last.or_else(|| self.add_block(places)?.base_for(codes))?;
-        Some(Base(low32(self.owners.len() - BLOCK) + u32::from(base)))
+        Some(Base(low32((self.blocks.len() - 1) * BLOCK) + u32::from(base)))
     }
 
     /// Adds a block, unless there is no more room.
     fn add_block(&mut self, places: &Places) -> Option<&Block> {
-        let start = self.owners.len();
+        let start = self.blocks.len() * BLOCK;
         if start + BLOCK > MOST {
             return None;
         }
         (start..start + BLOCK).for_each(|at| places.set(at, Entry::none(at)));
-        self.owners.resize(start + BLOCK, u32::MAX);
         self.blocks.push(Block::default());
         self.blocks.last()
     }

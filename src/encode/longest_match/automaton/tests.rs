@@ -10,6 +10,10 @@ use crate::encode::reference;
 use crate::observer::Silent;
 use crate::vocab::Vocabulary;
 
+fn automaton(matches: &Matches) -> Automaton {
+    Automaton::new(matches.for_whole_texts().expect("short tokens"))
+}
+
 fn walk<'a>(automaton: &'a Automaton, matches: &'a Matches, tail: &'a mut Tail) -> Walk<'a> {
     Walk { automaton, tokens: matches.for_whole_texts().expect("short tokens"), tail }
 }
@@ -29,7 +33,7 @@ proptest! {
     #[test]
     fn whole_texts_are_encoded_exactly((vocabulary, texts) in with_texts()) {
         let matches = matches(&vocabulary);
-        let automaton = Automaton::new();
+        let automaton = automaton(&matches);
         for text in [&texts.concat()].into_iter().chain(&texts) {
             let path = path(&automaton, &matches, text, 0, text.len());
             let whole = reference::encode_piece(&vocabulary, text);
@@ -48,7 +52,7 @@ proptest! {
         cuts in vec(any::<prop::sample::Index>(), 3),
     ) {
         let matches = matches(&vocabulary);
-        let automaton = Automaton::new();
+        let automaton = automaton(&matches);
         let text = texts.concat();
         for cut in cuts {
             let end = cut.index(text.len().max(1));
@@ -68,7 +72,7 @@ proptest! {
     #[test]
     fn short_texts_are_encoded_together((vocabulary, texts) in with_texts(), cuts in vec(1..40usize, 1..4)) {
         let matches = matches(&vocabulary);
-        let automaton = Automaton::new();
+        let automaton = automaton(&matches);
         let mut tail = Tail::default();
         for cut in cuts {
             let texts: Vec<&[u8]> = texts.iter().flat_map(|text| text.chunks(cut)).collect();
@@ -126,41 +130,43 @@ proptest! {
     #[test]
     fn steps_that_were_put_are_found(order in Just((0..=u8::MAX).collect::<Vec<u8>>()).prop_shuffle(), few in 0..256usize) {
         let (places, mut steps) = (Places::new(), Steps::new());
-        (0..3).for_each(|_| steps.add_state());
-        let step = |state: u32, byte: u8, steps: &Steps| Step {
-            next: steps.base((state + u32::from(byte)) % 3),
+        (0..3).for_each(|set| steps.add_state(&places, 7 * set));
+        let base = |state: u32| places.home(state).base;
+        let step = |state: u32, byte: u8| Step {
+            next: base((state + u32::from(byte)) % 3),
             found: Found::new(state, usize::from(byte)),
         };
         let (mut first, mut stale) = (None, 0);
         for (nth, &byte) in order.iter().enumerate() {
             let states = if nth < few { 0..3 } else { 1..2 };
             for state in states {
-                let before = steps.base(state);
+                let before = base(state);
                 prop_assert!(places.step(before, byte).is_none());
-                steps.put(&places, state, byte, step(state, byte, &steps));
+                steps.put(&places, state, byte, step(state, byte));
                 let known = order[..nth].iter().filter(|_| nth < few || state == 1);
                 for &byte in known {
-                    let found = places.step(steps.base(state), byte).expect("was put").found;
+                    let found = places.step(base(state), byte).expect("was put").found;
                     prop_assert_eq!(found, Found::new(state, usize::from(byte)));
-                    if let Some(step) = places.step(before, byte).filter(|_| before != steps.base(state)) {
+                    if let Some(step) = places.step(before, byte).filter(|_| before != base(state)) {
                         prop_assert_eq!(step.found, found);
                         stale += 1;
                     }
                 }
                 if state == 1 {
-                    first.get_or_insert(steps.base(1));
+                    first.get_or_insert(base(1));
                 }
-                prop_assert_eq!(steps.state(before), state);
-                prop_assert_eq!(steps.state(steps.base(state)), state);
+                prop_assert_eq!(places.state(before), state);
+                prop_assert_eq!(places.state(base(state)), state);
+                prop_assert_eq!(places.home(state).kept_off, 7 * state);
             }
         }
         prop_assert!(!steps.are_full());
         // The one that gets all must move if others are in its block, and leaves steps where it was.
-        prop_assert!(few == 0 || first != Some(steps.base(1)) && stale > 0);
-        let by = (steps.base(1), order[0]);
-        let (old, new) = (places.step(by.0, by.1).expect("is there").next, steps.base(2));
-        for (old, now) in [(steps.base(1), old), (old, new)] {
-            steps.redirect(&places, by, old, new);
+        prop_assert!(few == 0 || first != Some(base(1)) && stale > 0);
+        let by = (base(1), order[0]);
+        let (old, new) = (places.step(by.0, by.1).expect("is there").next, base(2));
+        for (old, now) in [(base(1), old), (old, new)] {
+            places.redirect(by, old, new);
             prop_assert_eq!(places.step(by.0, by.1).expect("is there").next, now);
         }
     }
@@ -178,7 +184,7 @@ fn long_runs_are_encoded_exactly() {
     let doubled = (256..264).map(|token| (token, token));
     let vocabulary = vocabulary([(a, a)].into_iter().chain(doubled));
     let matches = matches(&vocabulary);
-    let automaton = Automaton::new();
+    let automaton = automaton(&matches);
     for length in [1, 255, 256, 2047, 2048, 2049, 20_000] {
         let text = &vec![b'a'; length];
         let path = path(&automaton, &matches, text, 0, length);
@@ -196,13 +202,13 @@ fn many_steps() -> (Vocabulary, Vec<u8>) {
 fn a_full_automaton_ends_a_path_and_leaves_short_texts_out() {
     let (vocabulary, text) = many_steps();
     let (matches, whole) = (matches(&vocabulary), reference::encode_piece(&vocabulary, &text));
-    let full = Automaton::new();
+    let full = automaton(&matches);
     let path = path(&full, &matches, &text, 0, text.len());
     assert!(full.is_full() && path.at < text.len());
     assert!(whole.starts_with(&path.ids[1..]));
 
     let (texts, automaton, mut tail): (Vec<&[u8]>, _, _) =
-        (text.chunks(100).collect(), Automaton::new(), Tail::default());
+        (text.chunks(100).collect(), automaton(&matches), Tail::default());
     let (mut ids, mut ends) = (Vec::new(), Vec::new());
     walk(&automaton, &matches, &mut tail).encode(&texts, &mut ids, &mut ends);
     assert!(automaton.is_full() && !ends.is_empty() && ends.len() < texts.len());
@@ -218,7 +224,7 @@ fn threads_that_share_an_automaton_encode_exactly() {
     let vocabulary = &vocabulary;
     let matches = &matches(vocabulary);
     for part in text.chunks(3000) {
-        let automaton = &Automaton::new();
+        let automaton = &automaton(matches);
         std::thread::scope(|scope| {
             for begin in 0..8 {
                 scope.spawn(move || {
@@ -232,15 +238,29 @@ fn threads_that_share_an_automaton_encode_exactly() {
     }
 }
 
+/// Where no tokens are longer than a byte, each byte leads to a state where nothing else matters.
+#[test]
+fn no_thread_waits_for_another_that_learns_where_it_need_not() {
+    let matches = matches(&vocabulary([]));
+    let (automaton, tokens) = (automaton(&matches), matches.for_whole_texts().expect("short tokens"));
+    let _learning = automaton.learned();
+    let mut lane = automaton.start();
+    for byte in (0..=u8::MAX).chain(0..=u8::MAX) {
+        assert_eq!(automaton.step(tokens, &mut lane, byte), Found::new(byte.into(), 1));
+        assert!(automaton.places.step(lane.base, tokens.prefixes.code(byte)).is_none());
+    }
+}
+
 #[test]
 fn two_threads_share_an_automaton_until_it_is_full() {
-    let automata = Automata::default();
-    let [one, other, third] = [automata.get(), automata.get(), automata.get()];
+    let matches = matches(&vocabulary([]));
+    let (automata, tokens) = (Automata::default(), matches.for_whole_texts().expect("short tokens"));
+    let [one, other, third] = [automata.get(tokens), automata.get(tokens), automata.get(tokens)];
     assert!(Arc::ptr_eq(&one, &other) && !Arc::ptr_eq(&one, &third));
     drop(other);
-    assert!(Arc::ptr_eq(&one, &automata.get()));
+    assert!(Arc::ptr_eq(&one, &automata.get(tokens)));
     automata.forget(&one);
-    assert!(!Arc::ptr_eq(&one, &automata.get()));
+    assert!(!Arc::ptr_eq(&one, &automata.get(tokens)));
 }
 
 #[test]
