@@ -1,5 +1,6 @@
 use std::cmp::Reverse;
 use std::iter::once;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rayon::prelude::*;
@@ -20,6 +21,9 @@ const RANGE: usize = if cfg!(test) { 8 } else { 4 << 10 };
 /// About how many entries are brought into the result at a time.
 const SHARE: usize = SAMPLED * 16;
 
+/// Of so many pieces of a table one tells about where they first appear.
+const NEAR: usize = if cfg!(test) { 2 } else { 64 };
+
 /// One of so many entries is looked at to find places that divide the text into shares.
 const SAMPLED: usize = if cfg!(test) { 4 } else { 1 << 10 };
 
@@ -38,31 +42,37 @@ pub(super) fn fold(mut tables: Vec<PieceTable>) -> Result<PieceCounts> {
 
 fn sum(mut tables: Vec<PieceTable>) -> Result<PieceCounts> {
     tables.sort_unstable_by_key(|table| Reverse(table.slots.used()));
-    let totals: Vec<Totals> = tables.par_iter().map(|table| Totals::new(table.slots.used())).collect();
-    unite(&tables, &totals)?;
+    let sums: Vec<Sums> = tables.par_iter().map(Sums::new).collect();
+    unite(&tables, &sums)?;
     let logs: Vec<PieceLog> = tables.into_iter().map(|table| table.log).collect();
-    Ok(merged(logs.iter().zip(&totals).map(|(log, totals)| List::all(log, totals)).collect()))
+    Ok(merged(logs.iter().zip(&sums).map(|(log, sums)| List::all(log, &sums.totals)).collect()))
 }
 
-/// How often the pieces of a table occur in all of them, by their numbers; zero where the entry of another table counts.
-/// Each is read and written by the one thread that sums the hashes among which the piece's is.
-struct Totals(Vec<AtomicU64>);
+/// What is needed of a table while it is summed with others.
+struct Sums {
+    /// How often its pieces occur in all of them, by their numbers; zero where the entry of another table counts. Each is
+    /// read and written by the one thread that sums the hashes among which the piece's is.
+    totals: Vec<AtomicU64>,
+    /// Where the first of every [`NEAR`] pieces first appears.
+    nearly: Vec<u64>,
+}
 
-impl Totals {
-    fn new(length: usize) -> Totals {
+impl Sums {
+    fn new(table: &PieceTable) -> Sums {
+        let length = table.slots.used();
         let mut totals = Vec::with_capacity(length);
         pages::populate(&mut totals, length);
         totals.resize_with(length, AtomicU64::default);
-        Totals(totals)
+        Sums { totals, nearly: table.log.firsts.iter().step_by(NEAR).copied().collect() }
     }
 }
 
 /// Finds the totals. Each range of hashes is summed by one thread.
-fn unite(tables: &[PieceTable], totals: &[Totals]) -> Result<()> {
+fn unite(tables: &[PieceTable], sums: &[Sums]) -> Result<()> {
     let entries: usize = tables.iter().map(|table| table.slots.used()).sum();
     let divisible = tables.iter().map(|table| table.slots.bits()).min().unwrap_or(0);
     let bits = (entries / RANGE).max(1).ilog2().min(divisible);
-    let tables: Vec<Table<'_>> = tables.iter().zip(totals).map(|(of, totals)| Table { of, totals }).collect();
+    let tables: Vec<Table<'_>> = tables.iter().zip(sums).map(|(of, sums)| Table { of, sums }).collect();
     let [largest, others @ .., last] = &tables[..] else { return Ok(()) };
     Ok((0..1 << bits).into_par_iter().try_for_each_init(
         || Seen::new(*largest),
@@ -77,11 +87,11 @@ fn unite(tables: &[PieceTable], totals: &[Totals]) -> Result<()> {
     )?)
 }
 
-/// A table with its totals.
+/// A table that is summed.
 #[derive(Clone, Copy)]
 struct Table<'a> {
     of: &'a PieceTable,
-    totals: &'a Totals,
+    sums: &'a Sums,
 }
 
 /// One of a table's entries.
@@ -103,16 +113,30 @@ impl Located<'_> {
         self.entry.key.same(&self.table.of.log, other.entry.key, &other.table.of.log)
     }
 
+    /// Whether its piece appears in its table before that of another entry does in the other's. Where they appear is far
+    /// from here, and is looked up only if that is not plain from what is known of pieces near to them.
+    fn precedes(self, other: Located<'_>) -> bool {
+        let (own, others) = (self.nearly(), other.nearly());
+        own.end <= others.start || others.end > own.start && self.first() < other.first()
+    }
+
+    /// About where the piece first appears.
+    fn nearly(self) -> Range<u64> {
+        let nearly = &self.table.sums.nearly;
+        let nth = place64(self.entry.number) / NEAR;
+        nearly[nth]..nearly.get(nth + 1).copied().unwrap_or(u64::MAX)
+    }
+
     fn first(self) -> u64 {
         self.table.of.log.first(self.entry.number)
     }
 
     fn total(self) -> Count {
-        Count::new(self.table.totals.0[place64(self.entry.number)].load(Relaxed))
+        Count::new(self.table.sums.totals[place64(self.entry.number)].load(Relaxed))
     }
 
     fn set_total(self, total: Count) {
-        self.table.totals.0[place64(self.entry.number)].store(total.get(), Relaxed);
+        self.table.sums.totals[place64(self.entry.number)].store(total.get(), Relaxed);
     }
 }
 
@@ -146,7 +170,7 @@ impl<'a> Seen<'a> {
                 total = sum.ok_or_else(|| Fault::Overflow {
                     piece: table.of.log.piece(new.entry.number).to_vec(),
                 })?;
-                if known.first() < new.first() {
+                if known.precedes(new) {
                     known.set_total(total);
                     continue;
                 }
@@ -196,7 +220,7 @@ struct List<'a> {
 }
 
 impl<'a> List<'a> {
-    fn all(PieceLog { bytes, ends, firsts }: &'a PieceLog, Totals(totals): &'a Totals) -> List<'a> {
+    fn all(PieceLog { bytes, ends, firsts }: &'a PieceLog, totals: &'a [AtomicU64]) -> List<'a> {
         List { firsts, ends, totals, start: 0, bytes }
     }
 
