@@ -35,7 +35,7 @@ pub(super) use prefixes::Prefixes;
 use std::array;
 use std::hint;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use super::follow::Misfits;
 use super::path::Path;
@@ -66,7 +66,8 @@ pub(super) struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
-    /// So many bytes are gone through at each place before it is looked whether the automaton is full.
+    /// So many bytes are gone through at each place before it is looked whether the automaton is full: no more than a window
+    /// of a long text has, lest there be [too many states](steps::MOST_STATES) by then.
     fn bytes_at_a_time(self) -> usize {
         (MOST_BEGUN / self.prefixes.longest() / LANES).min(WINDOW)
     }
@@ -100,6 +101,8 @@ struct Learned {
 
 /// So many times a thread tries to learn before it sleeps: the other may have been put off while it learned.
 const TRIES: u32 = 1 << 10;
+
+const NO_PANIC: &str = "no thread panicked while it learned a step";
 
 /// So many threads share an automaton. More might often wait for what another learns.
 const SHARING: usize = 2;
@@ -195,7 +198,7 @@ impl Automaton {
     /// A step that is missing.
     fn missing(&self, tokens: Tokens<'_>, state: u32, kept_off: u32, byte: u8) -> Step {
         let code = tokens.prefixes.code(byte);
-        let learned = self.learned.try_lock().ok();
+        let learned = self.try_learned();
         if let Some(learned) = &learned {
             // Every other step has to look at what has been begun, which lies far away.
             learned.states.fetch(state);
@@ -215,7 +218,7 @@ impl Automaton {
         }
     }
 
-    /// Adds the step by a code to what has been learned, unless another thread has done so meanwhile.
+    /// Adds the step by a code to what has been learned, if there is room, unless another thread has done so meanwhile.
     fn learn(
         &self,
         learned: &mut Learned,
@@ -242,12 +245,20 @@ impl Automaton {
     /// mutex makes threads do after some hundred nanoseconds, takes far longer.
     fn learned(&self) -> MutexGuard<'_, Learned> {
         for _ in 0..TRIES {
-            if let Ok(learned) = self.learned.try_lock() {
+            if let Some(learned) = self.try_learned() {
                 return learned;
             }
             hint::spin_loop();
         }
-        self.learned.lock().expect("no thread panicked while it learned a step")
+        self.learned.lock().expect(NO_PANIC)
+    }
+
+    /// The same, unless another thread is learning.
+    fn try_learned(&self) -> Option<MutexGuard<'_, Learned>> {
+        match self.learned.try_lock() {
+            Err(TryLockError::WouldBlock) => None,
+            learned => Some(learned.expect(NO_PANIC)),
+        }
     }
 
     /// How many bytes there are of each token that has been begun where a lane is.

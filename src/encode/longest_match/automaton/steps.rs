@@ -10,8 +10,9 @@ use crate::units::{low32, place, place64};
 /// With so many places, 32 MiB, there is no room for more steps.
 const MOST: usize = if cfg!(test) { 1 << 13 } else { 1 << 22 };
 
-/// There are never so many states: what they are made of, an item each at least, is bounded, and looked at often enough.
-const MOST_STATES: usize = if cfg!(test) { 1 << 15 } else { 1 << 22 };
+/// There are never so many states: there should be no more than two million items, of which each has one at least, and two
+/// threads take less than a million steps more before they look whether there are.
+pub(super) const MOST_STATES: usize = if cfg!(test) { 1 << 15 } else { 1 << 22 };
 
 /// Places in a block. A state's steps are all in the block of its base.
 const BLOCK: usize = 256;
@@ -81,7 +82,7 @@ pub(super) struct Home {
 /// All steps and states, which threads read while one of them learns another.
 ///
 /// What has stood at a place stays right: a base never becomes another state's. So it does no harm to see what was there
-/// before.
+/// before, once anything was: whoever learns of a base or a state sees all that was written before it was told.
 #[derive(Debug)]
 pub(super) struct Places {
     steps: Box<[AtomicU64]>,
@@ -102,7 +103,7 @@ impl Places {
     /// The step by this code, if it stands where a base leads.
     #[inline(always)]
     pub(super) fn step(&self, base: Base, code: u8) -> Option<Step> {
-        // Who has learned of a base must see what was written before it was told: a zero would be taken for a step.
+        // A zero that is seen before anything was written would be taken for a step.
         let entry = Entry(self.steps.get(base.place(code))?.load(Ordering::Acquire));
         entry.is_by(code).then(|| entry.step())
     }
@@ -125,12 +126,14 @@ impl Places {
     pub(super) fn redirect(&self, (base, code): (Base, u8), old: Base, new: Base) {
         if let Some(step) = self.step(base, code).filter(|step| step.next == old) {
             let [old, new] = [step, Step { next: new, ..step }].map(|step| Entry::new(code, step).0);
-            // Unless another step stands there by now.
+            // Unless something else stands there by now.
             let _ =
                 self.steps[base.place(code)].compare_exchange(old, new, Ordering::Release, Ordering::Relaxed);
         }
     }
 
+    /// Only while learning. The base that another thread may just have redirected the step to was made in learning, too, so
+    /// that this one knows of it.
     fn copy(&self, from: usize, to: usize) {
         self.set(to, Entry(self.steps[from].load(Ordering::Relaxed)));
     }

@@ -238,17 +238,51 @@ fn threads_that_share_an_automaton_encode_exactly() {
     }
 }
 
-/// Where no tokens are longer than a byte, each byte leads to a state where nothing else matters.
+/// Each byte leads from the start to a state of its own, in which the byte twice has been begun.
 #[test]
-fn no_thread_waits_for_another_that_learns_where_it_need_not() {
-    let matches = matches(&vocabulary([]));
+fn no_thread_waits_for_another_that_learns_where_only_the_byte_matters() {
+    let (vocabulary, _) = many_steps();
+    let matches = matches(&vocabulary);
     let (automaton, tokens) = (automaton(&matches), matches.for_whole_texts().expect("short tokens"));
-    let _learning = automaton.learned();
-    let mut lane = automaton.start();
-    for byte in (0..=u8::MAX).chain(0..=u8::MAX) {
+    for byte in 0..=u8::MAX {
+        let mut lane = automaton.start();
+        let learning = automaton.learned();
         assert_eq!(automaton.step(tokens, &mut lane, byte), Found::new(byte.into(), 1));
-        assert!(automaton.places.step(lane.base, tokens.prefixes.code(byte)).is_none());
+        drop(learning);
+        let twice = reference::encode_piece(&vocabulary, &[byte, byte]);
+        assert_eq!([TokenId::new(automaton.step(tokens, &mut lane, byte).token())], twice[..]);
     }
+}
+
+/// All steps of a state, and then again from where they were in the meantime.
+#[test]
+fn no_thread_waits_for_another_that_learns_where_a_state_has_moved() {
+    let (vocabulary, _) = many_steps();
+    let matches = matches(&vocabulary);
+    let (automaton, tokens) = (automaton(&matches), matches.for_whole_texts().expect("short tokens"));
+    let after = |first: u8| {
+        let mut lane = automaton.start();
+        automaton.step(tokens, &mut lane, first);
+        lane
+    };
+    let step = |mut lane: Lane, byte: u8| automaton.step(tokens, &mut lane, byte);
+    let (mut lanes, mut steps) = (Vec::new(), Vec::new());
+    for byte in 0..=u8::MAX {
+        lanes.push(after(b'x'));
+        steps.push((byte, step(after(b'x'), byte)));
+        // The step of another state, for which it has to be learned, takes a place.
+        step(after(byte), byte);
+    }
+    let _learning = automaton.learned();
+    let mut moved = 0;
+    for lane in lanes {
+        for &(byte, found) in &steps {
+            let is_there = automaton.places.step(lane.base, tokens.prefixes.code(byte)).is_some();
+            moved += usize::from(byte == b'x' && !is_there);
+            assert_eq!(step(lane, byte), found);
+        }
+    }
+    assert!(moved > 0);
 }
 
 #[test]
