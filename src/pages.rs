@@ -10,7 +10,7 @@
 )]
 
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::AtomicU64;
 
 /// From this size on, memory is asked for in large pages.
 const LARGE: usize = 4 << 20;
@@ -37,24 +37,13 @@ pub(crate) fn populated<T: Clone>(value: T, length: usize) -> Vec<T> {
     vector
 }
 
-/// Numbers that threads share, of which zero is all bits zero.
-///
-/// # Safety
-/// All bits zero must be one of them.
-pub(crate) unsafe trait Atomic {}
-
-// SAFETY: all bits zero is the number zero.
-unsafe impl Atomic for AtomicU32 {}
-// SAFETY: as above.
-unsafe impl Atomic for AtomicU64 {}
-
 /// `length` zeros that threads share, in large pages if that is much memory, which is not touched yet.
-pub(crate) fn atomics<T: Atomic>(length: usize) -> Box<[T]> {
+pub(crate) fn atomics(length: usize) -> Box<[AtomicU64]> {
     let mut zeros = Box::new_zeroed_slice(length);
     if size_of_val(&*zeros) >= LARGE {
         tell(&mut zeros, Advice::Large);
     }
-    // SAFETY: all bits zero is such a number.
+    // SAFETY: all bits zero is an atomic number.
     unsafe { zeros.assume_init() }
 }
 
@@ -117,7 +106,7 @@ pub(crate) fn fetch<T>(items: &[T], at: usize) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::Ordering;
 
     use super::{LARGE, advise, atomics, fetch, filled, populate, populated, with_capacity};
 
@@ -133,7 +122,7 @@ mod tests {
         assert!(vector.iter().copied().eq(0..10));
         assert_eq!(filled(7_u8, 2 * LARGE), vec![7; 2 * LARGE]);
         assert_eq!(populated(7_u8, 10_000), vec![7; 10_000]);
-        assert!(atomics::<AtomicU64>(length).iter().all(|zero| zero.load(Ordering::Relaxed) == 0));
+        assert!(atomics(length).iter().all(|zero| zero.load(Ordering::Relaxed) == 0));
         fetch(&vector, 9);
         fetch(&vector, 10);
     }

@@ -39,7 +39,7 @@ const KEPT_IDS: usize = 1 << 20;
 /// cuts), and what the longest result of [`encode`](Worker::encode) took. While a long piece is encoded, 8
 /// bytes for each of its tokens, and where it is merged 7 bytes for each of its bytes (12 at worst); up to 52 MiB
 /// of that are kept for the next. Of texts that are not split 5 MiB for short ones, with their tokens; and where
-/// there is much, every two workers share an automaton of up to 140 MiB.
+/// there is much, every two workers share an automaton of up to 160 MiB.
 pub struct Worker<'e> {
     encoder: &'e Encoder,
     observer: &'e dyn Observer,

@@ -80,7 +80,7 @@ impl<'a> Tokens<'a> {
 
 /// The automaton of a vocabulary, as far as texts have needed it.
 ///
-/// **Memory:** up to 50 MiB for steps and 90 MiB for states, and what is come by until it is seen that it is full: of a
+/// **Memory:** up to 66 MiB for steps and 90 MiB for states, and what is come by until it is seen that it is full: of a
 /// made up vocabulary of long tokens at worst some 120 MiB for each thread. 8 192 tokens need 14 MiB as a rule, and the
 /// first step 6 MiB.
 #[derive(Debug)]
@@ -205,8 +205,7 @@ impl Automaton {
         }
         if tokens.after.has_first(kept_off, byte) {
             let mut learned = learned.unwrap_or_else(|| self.learned());
-            return self
-                .learn(&mut learned, code, state, |states| states.follow(tokens, state, kept_off, byte));
+            return self.learn(&mut learned, code, state, |states| states.follow(tokens, state, byte));
         }
         // Whatever begins with the byte fits the last token, so that no other token goes on across this place: there
         // would be two encodings of what it makes. So no thread has to wait for another.

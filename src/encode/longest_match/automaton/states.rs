@@ -69,15 +69,15 @@ impl States {
         self.all.get(state).iter().map(|begun| prefixes.length(begun.prefix))
     }
 
-    /// The state after one more byte, and the last token of the text up to there. Given is what the last token before it
-    /// keeps off.
-    pub(super) fn follow(&mut self, tokens: Tokens<'_>, state: u32, kept_off: u32, byte: u8) -> (u32, Found) {
+    /// The state after one more byte, and the last token of the text up to there.
+    pub(super) fn follow(&mut self, tokens: Tokens<'_>, state: u32, byte: u8) -> (u32, Found) {
         let prefixes = tokens.prefixes;
         let child = Prefixes::byte(byte);
         let mut found = Found::new(prefixes.token(child), 1);
         let mut next = mem::take(&mut self.next);
         let list = self.all.range(state);
-        for at in list.start..list.end - 1 {
+        let last = list.end - 1;
+        for at in list.start..last {
             let begun = self.all.item(at);
             let Some(child) = prefixes.child(begun.prefix, byte) else { continue };
             let token = prefixes.token(child);
@@ -86,7 +86,7 @@ impl States {
             }
             next.extend(self.narrowed(tokens, begun, child));
         }
-        next.extend(self.narrowed(tokens, Begun { prefix: ROOT, misfits: u64::from(kept_off) }, child));
+        next.extend(self.narrowed(tokens, self.all.item(last), child));
         let state = self.number(tokens, &mut next, found.token());
         next.clear();
         self.next = next;

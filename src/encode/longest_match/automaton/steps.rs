@@ -1,7 +1,7 @@
 use std::array;
 #[cfg(test)]
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Found;
 use crate::pages;
@@ -86,8 +86,9 @@ pub(super) struct Home {
 #[derive(Debug)]
 pub(super) struct Places {
     steps: Box<[AtomicU64]>,
-    /// The state that each base is or was of.
-    owners: Box<[AtomicU32]>,
+    /// The state that each base is or was of. In half as many bytes they would be too few for an allocator to map, which
+    /// then clears them all.
+    owners: Box<[AtomicU64]>,
     homes: Box<[AtomicU64]>,
 }
 
@@ -111,7 +112,7 @@ impl Places {
     /// The state that has or had a base.
     pub(super) fn state(&self, base: Base) -> u32 {
         match base.0 {
-            base if base < NO_STEPS => self.owners[place(base)].load(Ordering::Relaxed),
+            base if base < NO_STEPS => low32(place64(self.owners[place(base)].load(Ordering::Relaxed))),
             none => none & !NO_STEPS,
         }
     }
@@ -144,7 +145,7 @@ impl Places {
 
     fn move_in(&self, state: u32, Home { base, kept_off }: Home) {
         if base.0 < NO_STEPS {
-            self.owners[place(base.0)].store(state, Ordering::Relaxed);
+            self.owners[place(base.0)].store(state.into(), Ordering::Relaxed);
         }
         let home = u64::from(base.0) << 32 | u64::from(kept_off);
         self.homes[place(state)].store(home, Ordering::Release);
