@@ -13,10 +13,10 @@ use crate::units::TokenId;
 /// The observer is asked whether to stop after so many bytes.
 const WINDOW: usize = 1 << 18;
 
-/// The cube of the number of tokens, without so many of its low bits, is how many bytes of whole texts are worth an automaton:
-/// 2 MiB for 8 192 tokens, 128 MiB for 32 768. The more tokens there are, the more steps are to be learned, the longer
-/// each takes, as memory is farther away, and the less is saved by knowing it.
-const WORTH_BITS: u32 = 18;
+/// The fourth power of the number of tokens, without so many of its low bits, is how many bytes of whole texts are worth an
+/// automaton: 16 MiB for 8 192 tokens, 4 GiB for 32 768. The more tokens there are, the more steps are to be learned, the
+/// longer each takes, as memory is farther away, and the less is saved by knowing it.
+const WORTH_BITS: u32 = 28;
 
 /// Whole texts of at most so many bytes are encoded together, if no token is very long.
 const SHORT: usize = 4 << 10;
@@ -121,7 +121,7 @@ impl Scratch {
     fn walk<'a>(&'a mut self, matches: &'a Matches, bytes: usize) -> Option<Walk<'a>> {
         let tokens = matches.for_whole_texts()?;
         self.seen = self.seen.saturating_add(bytes);
-        let worth = matches.tokens.len().saturating_pow(3) >> WORTH_BITS;
+        let worth = matches.tokens.len().saturating_pow(4) >> WORTH_BITS;
         let worth = worth.saturating_mul(1 << self.filled.min(32));
         if self.automaton.is_none() && self.seen.max(self.expected) < worth {
             return None;
