@@ -29,9 +29,9 @@ pub(crate) fn filled<T: Clone>(value: T, length: usize) -> Vec<T> {
     vector
 }
 
-/// `length` equal items, whose memory is asked for at once.
+/// `length` equal items, whose memory is asked for at once, in large pages if it is much.
 pub(crate) fn populated<T: Clone>(value: T, length: usize) -> Vec<T> {
-    let mut vector = Vec::with_capacity(length);
+    let mut vector = with_capacity(length);
     populate(&mut vector, length);
     vector.resize(length, value);
     vector
