@@ -1,16 +1,15 @@
 use std::cmp::Ordering;
 
+use super::hasher::Hasher;
 use super::piece_log::PieceLog;
-use crate::split::{SHORT, ShortPiece, halves};
-use crate::units::{Count, amount};
+use crate::split::{SHORT, ShortPiece};
+use crate::units::Count;
 
 /// What the last byte of a longer piece's key is; of a short one's it is the length.
 const LONG: u64 = 0xFF;
 
 /// Bits below the last byte of a key's higher half: of a longer piece's, its number.
 const NUMBER_BITS: u32 = 56;
-
-const MULTIPLIERS: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xD6E8_FEB8_6659_FD93];
 
 /// Sixteen bytes that stand for a piece. A short one's are its bytes, zeros, and its length; a longer
 /// one's are its hash and its number in a [`PieceLog`]. All zero is no piece.
@@ -44,9 +43,9 @@ impl Key {
     }
 
     /// The key of a piece; that of a longer one without its number, which makes it no key of a table.
-    pub(super) fn new(piece: &[u8]) -> Key {
+    pub(super) fn new(piece: &[u8], hasher: Hasher) -> Key {
         if piece.len() > SHORT {
-            return Key { low: hash_of_bytes(piece), high: u64::MAX };
+            return Key { low: hasher.bytes(piece), high: u64::MAX };
         }
         Key::from(ShortPiece::new(piece))
     }
@@ -72,16 +71,16 @@ impl Key {
         self.is_long().then_some(self.high & ((1 << NUMBER_BITS) - 1))
     }
 
-    /// The hash, of which tables take the high bits. Multiplying brings every bit of the key into those.
+    /// The hash, of which tables take the high bits.
     #[inline(always)]
-    pub(super) fn hash(self) -> u64 {
-        if self.is_long() { self.low } else { self.hash_of_short() }
+    pub(super) fn hash(self, hasher: Hasher) -> u64 {
+        if self.is_long() { self.low } else { self.hash_of_short(hasher) }
     }
 
     /// The same for a key that is known to be a short piece's.
     #[inline(always)]
-    pub(super) fn hash_of_short(self) -> u64 {
-        ShortPiece { low: self.low, high: self.high }.hash()
+    pub(super) fn hash_of_short(self, hasher: Hasher) -> u64 {
+        hasher.halves([self.low, self.high])
     }
 
     /// Whether this is the key of the piece of the bytes given, whose key is `other`; the number in that does not count.
@@ -164,28 +163,4 @@ impl Entry {
         self.count = sum;
         true
     }
-}
-
-/// Both halves of the product, so that every bit of the result depends on every bit of the factors.
-#[inline(always)]
-fn product(one: u64, other: u64) -> u64 {
-    let [low, high] = halves(&(u128::from(one) * u128::from(other)).to_le_bytes());
-    low ^ high
-}
-
-/// The hash of bytes of any length.
-#[inline]
-pub(super) fn hash_of_bytes(bytes: &[u8]) -> u64 {
-    let take = |hash: u64, chunk: &[u8; 16]| {
-        let [low, high] = halves(chunk);
-        product(low ^ hash, high ^ MULTIPLIERS[0])
-    };
-    let (chunks, rest) = bytes.as_chunks();
-    let hash = chunks.iter().fold(amount(bytes.len()) ^ MULTIPLIERS[1], take);
-    let last = bytes.last_chunk().copied().unwrap_or_else(|| {
-        let mut last = [0; 16];
-        last[..rest.len()].copy_from_slice(rest);
-        last
-    });
-    take(hash, &last)
 }
