@@ -24,6 +24,7 @@ pub mod files;
 pub mod panics;
 pub(crate) mod declared;
 pub(crate) mod digest;
+pub(crate) mod hashing;
 pub(crate) mod index;
 pub(crate) mod pages;
 #[cfg(test)]

@@ -120,6 +120,13 @@ pub const fn low32(length: usize) -> u32 {
     length as u32
 }
 
+/// Sixteen bytes as two numbers, the first byte lowest.
+#[inline(always)]
+pub(crate) fn halves(bytes: &[u8; 16]) -> [u64; 2] {
+    let (halves, _) = bytes.as_chunks();
+    [u64::from_le_bytes(halves[0]), u64::from_le_bytes(halves[1])]
+}
+
 /// An amount as a float, for ratios that people read; exact up to 2⁵³.
 pub const fn float(amount: u64) -> f64 {
     amount as f64

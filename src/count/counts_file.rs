@@ -4,10 +4,10 @@ use arrow_schema::{DataType, Field, Schema};
 
 use super::counts_reader::CountsReader;
 use super::fault::Fault;
-use super::hasher::Hasher;
 use super::merge::PieceReader;
 use super::{Boundary, PieceCounts};
 use crate::error::Result;
+use crate::hashing::Hashing;
 use crate::index::HashIndex;
 use crate::split::SplitPattern;
 use crate::units::amount;
@@ -67,7 +67,7 @@ pub fn read_counts(path: &Path) -> Result<CountsFile> {
     while reader.advance()? {
         if reader.info().ordered {
             // In order of bytes, the reader has seen that it is no other than those before.
-            let (hash, before) = (Hasher::of_process().bytes(reader.piece()), pieces.len());
+            let (hash, before) = (Hashing::of_process().bytes(reader.piece()), pieces.len());
             if index.find(hash, |number| pieces.piece(number - 1) == reader.piece()).is_some() {
                 let (path, problem) = (path.to_path_buf(), "the piece stands there already");
                 return Err(Fault::Row { path, row: amount(before), problem }.into());

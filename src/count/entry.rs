@@ -1,7 +1,7 @@
 use std::cmp::Ordering;
 
-use super::hasher::Hasher;
 use super::piece_log::PieceLog;
+use crate::hashing::Hashing;
 use crate::split::{SHORT, ShortPiece};
 use crate::units::Count;
 
@@ -43,9 +43,9 @@ impl Key {
     }
 
     /// The key of a piece; that of a longer one without its number, which makes it no key of a table.
-    pub(super) fn new(piece: &[u8], hasher: Hasher) -> Key {
+    pub(super) fn new(piece: &[u8], hashing: Hashing) -> Key {
         if piece.len() > SHORT {
-            return Key { low: hasher.bytes(piece), high: u64::MAX };
+            return Key { low: hashing.bytes(piece), high: u64::MAX };
         }
         Key::from(ShortPiece::new(piece))
     }
@@ -73,14 +73,14 @@ impl Key {
 
     /// The hash, of which tables take the high bits.
     #[inline(always)]
-    pub(super) fn hash(self, hasher: Hasher) -> u64 {
-        if self.is_long() { self.low } else { self.hash_of_short(hasher) }
+    pub(super) fn hash(self, hashing: Hashing) -> u64 {
+        if self.is_long() { self.low } else { self.hash_of_short(hashing) }
     }
 
     /// The same for a key that is known to be a short piece's.
     #[inline(always)]
-    pub(super) fn hash_of_short(self, hasher: Hasher) -> u64 {
-        hasher.halves([self.low, self.high])
+    pub(super) fn hash_of_short(self, hashing: Hashing) -> u64 {
+        hashing.halves([self.low, self.high])
     }
 
     /// Whether this is the key of the piece of the bytes given, whose key is `other`; the number in that does not count.

@@ -2,9 +2,9 @@ use std::ops::Range;
 
 use super::facts::FactFinder;
 use super::fault::Fault;
-use super::hasher::Hasher;
 use super::{Boundary, CountConfig, Counted, PieceCounts};
 use crate::error::Result;
+use crate::hashing::Hashing;
 use crate::index::HashIndex;
 use crate::observer::{Observer, Stage};
 use crate::source::{Batch, Documents};
@@ -100,7 +100,7 @@ impl<'a> Gatherer<'a> {
             return Ok(range.start);
         }
         let piece = &self.pieces.bytes[range.clone()];
-        let hash = Hasher::of_process().bytes(piece);
+        let hash = Hashing::of_process().bytes(piece);
         if let Some(number) = self.index.find(hash, |number| self.pieces.piece(number - 1) == piece) {
             let count = &mut self.pieces.counts[number - 1];
             *count = count

@@ -9,7 +9,6 @@ mod histogram;
 mod carry;
 mod parts;
 mod piece_log;
-mod hasher;
 mod entry;
 mod slots;
 mod table;

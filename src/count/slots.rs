@@ -1,8 +1,8 @@
 use std::mem;
 
 use super::entry::{Entry, Key};
-use super::hasher::Hasher;
 use super::piece_log::PieceLog;
+use crate::hashing::Hashing;
 use crate::pages;
 use crate::units::{Count, amount, place64};
 
@@ -23,7 +23,7 @@ pub(super) struct Slots {
     /// How many bits of a hash name no slot.
     pub(super) shift: u32,
     used: usize,
-    pub(super) hasher: Hasher,
+    pub(super) hashing: Hashing,
 }
 
 impl Slots {
@@ -35,7 +35,7 @@ impl Slots {
             pages::advise(&mut all);
         }
         all.resize_with(length, Entry::default);
-        Slots { all, shift: u64::BITS - length.trailing_zeros(), used: 0, hasher: Hasher::of_process() }
+        Slots { all, shift: u64::BITS - length.trailing_zeros(), used: 0, hashing: Hashing::of_process() }
     }
 
     /// How many entries there are.
@@ -136,7 +136,7 @@ impl Slots {
             if entry.key.is_none() {
                 continue;
             }
-            let home = self.home(entry.key.hash(self.hasher));
+            let home = self.home(entry.key.hash(self.hashing));
             let free = self.all[home..].iter().position(|slot| slot.key.is_none());
             match free {
                 Some(behind) if home >= at => self.all[home + behind] = entry,
@@ -148,7 +148,7 @@ impl Slots {
 
     /// Puts an entry that is not there into the first free slot from its home on.
     fn insert(&mut self, entry: Entry) {
-        let slot = self.find(entry.key.hash(self.hasher), |_| false);
+        let slot = self.find(entry.key.hash(self.hashing), |_| false);
         self.all[slot] = entry;
     }
 
@@ -160,7 +160,7 @@ impl Slots {
         let entries = slots.take_while(move |(at, slot)| *at < width || !slot.key.is_none());
         let entries = entries
             .filter(|(_, slot)| !slot.key.is_none())
-            .map(|(_, entry)| (entry.key.hash(self.hasher), entry));
+            .map(|(_, entry)| (entry.key.hash(self.hashing), entry));
         entries.filter(move |(hash, _)| hash.checked_shr(u64::BITS - bits).unwrap_or(0) == amount(range))
     }
 
@@ -192,8 +192,8 @@ mod tests {
     use super::*;
 
     fn slot_of(slots: &Slots, piece: &[u8]) -> usize {
-        let key = Key::new(piece, slots.hasher);
-        slots.find(key.hash(slots.hasher), |found| found == key)
+        let key = Key::new(piece, slots.hashing);
+        slots.find(key.hash(slots.hashing), |found| found == key)
     }
 
     proptest! {
@@ -208,7 +208,7 @@ mod tests {
             for piece in &pieces {
                 let slot = slot_of(&slots, piece);
                 let number = log.push(piece, 0);
-                slots.put(slot, Entry::new(Key::new(piece, slots.hasher), Count::new(number + 1), number));
+                slots.put(slot, Entry::new(Key::new(piece, slots.hashing), Count::new(number + 1), number));
             }
             prop_assert_eq!(slots.used(), pieces.len());
             prop_assert!(slots.used() * 4 <= slots.all.len() * 3);
@@ -223,7 +223,7 @@ mod tests {
                 let mut found = vec![0; pieces.len()];
                 for range in 0..1 << bits {
                     for (hash, entry) in slots.range(range, bits) {
-                        prop_assert_eq!(hash, entry.key.hash(slots.hasher));
+                        prop_assert_eq!(hash, entry.key.hash(slots.hashing));
                         prop_assert_eq!(hash.checked_shr(64 - bits).unwrap_or(0), amount(range));
                         found[place64(entry.number)] += 1;
                     }

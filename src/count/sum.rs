@@ -8,10 +8,10 @@ use super::counts_file::{CountsFile, CountsInfo, read_counts, read_counts_info};
 use super::counts_reader::CountsReader;
 use super::counts_writer::CountsWriter;
 use super::fault::Fault;
-use super::hasher::Hasher;
 use super::merge::{Order, PieceReader, merge};
 use super::{Boundary, PieceCounts, write_counts};
 use crate::error::Result;
+use crate::hashing::Hashing;
 use crate::index::HashIndex;
 use crate::observer::Observer;
 use crate::units::{Count, amount};
@@ -138,7 +138,7 @@ pub fn check_same(first: &CountsInfo, first_path: &Path, other: &CountsInfo, pat
 /// Adds the counts of pieces that are there, and puts the others behind them.
 fn append(sum: &mut PieceCounts, index: &mut HashIndex, file: &WeightedFile) -> Result<()> {
     for (piece, count) in read_counts(&file.path)?.pieces.iter() {
-        let (hash, count) = (Hasher::of_process().bytes(piece), multiplied(piece, count, file.weight)?);
+        let (hash, count) = (Hashing::of_process().bytes(piece), multiplied(piece, count, file.weight)?);
         match index.find(hash, |number| sum.piece(number - 1) == piece) {
             Some(number) => {
                 let total = sum.counts[number - 1].checked_add(count);

@@ -1,10 +1,10 @@
 use super::entry::{Entry, Key};
 use super::fault::Fault;
-use super::hasher::Hasher;
 use super::piece_log::PieceLog;
 use super::runs::Runs;
 use super::slots::{FAR_SLOTS, Slots};
 use crate::error::Result;
+use crate::hashing::Hashing;
 use crate::pages::fetch;
 use crate::split::SHORT;
 use crate::units::{self, Count, place64};
@@ -70,7 +70,7 @@ impl PieceTable {
         weight: Count,
         place: u64,
     ) -> Result<(), Fault> {
-        let mut text = Text { text, start, weight, place, hasher: self.slots.hasher };
+        let mut text = Text { text, start, weight, place, hashing: self.slots.hashing };
         if self.slots.all.len() < FAR_SLOTS {
             return self.count_near(&mut text, ends);
         }
@@ -83,14 +83,14 @@ impl PieceTable {
         let mut rest = ends.iter();
         loop {
             let (shift, slots) = (self.slots.shift, &mut self.slots.all[..]);
-            let Text { text: bytes, mut start, weight, hasher, .. } = *text;
+            let Text { text: bytes, mut start, weight, hashing, .. } = *text;
             let missed = rest.by_ref().find(|&&end| {
                 let length = units::place(end - start);
                 if length > SHORT {
                     return true;
                 }
                 let key = Key::of_short(bytes, units::place(start), length);
-                let slot = &mut slots[place64(key.hash_of_short(hasher) >> shift)];
+                let slot = &mut slots[place64(key.hash_of_short(hashing) >> shift)];
                 let known = slot.key == key && slot.add(weight);
                 start = if known { end } else { start };
                 !known
@@ -165,7 +165,7 @@ struct Text<'t> {
     weight: Count,
     /// Where the text stands in the corpus.
     place: u64,
-    hasher: Hasher,
+    hashing: Hashing,
 }
 
 impl Text<'_> {
@@ -175,9 +175,9 @@ impl Text<'_> {
         let (start, end) = (units::place(start), units::place(end));
         if end - start <= SHORT {
             let key = Key::of_short(self.text, start, end - start);
-            return (key, key.hash_of_short(self.hasher));
+            return (key, key.hash_of_short(self.hashing));
         }
-        let key = Key::new(&self.text[start..end], self.hasher);
-        (key, key.hash(self.hasher))
+        let key = Key::new(&self.text[start..end], self.hashing);
+        (key, key.hash(self.hashing))
     }
 }

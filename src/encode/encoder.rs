@@ -1,7 +1,5 @@
 use std::fmt;
 
-use rustc_hash::FxHashMap;
-
 use super::cache::Seed;
 use super::config::EncodeConfig;
 use super::fault::Fault;
@@ -13,6 +11,7 @@ use super::pairs::Pairs;
 use super::prepare::Preparation;
 use super::worker::Worker;
 use crate::error::{Error, ErrorKind, Result};
+use crate::hashing::Map;
 use crate::observer::{Observer, Silent};
 use crate::split::{self, SplitPattern, Splitter};
 use crate::units::{ByteCount, TokenId, place64};
@@ -35,7 +34,7 @@ pub struct Encoder {
     /// Pieces that are tokens, if there are pieces and the vocabulary allows longest matches.
     pub(super) seeds: Box<[Seed]>,
     /// Tokens by their bytes, if a piece that is a token stays whole though merges may not make it.
-    pub(super) whole: Option<FxHashMap<Box<[u8]>, TokenId>>,
+    pub(super) whole: Option<Map<Box<[u8]>, TokenId>>,
     /// What happens to a text first, if anything.
     pub(super) preparation: Option<Preparation>,
     pub(super) config: EncodeConfig,
@@ -155,8 +154,8 @@ fn check(vocabulary: &Vocabulary, config: &EncodeConfig) -> Result<()> {
 }
 
 /// Tokens that text is merged into, by their bytes; of equal ones the lowest id.
-fn tokens_by_bytes(vocabulary: &Vocabulary) -> FxHashMap<Box<[u8]>, TokenId> {
-    let mut whole = FxHashMap::default();
+fn tokens_by_bytes(vocabulary: &Vocabulary) -> Map<Box<[u8]>, TokenId> {
+    let mut whole = Map::default();
     for (id, bytes) in vocabulary.ordinary() {
         whole.entry(bytes.into()).or_insert(id);
     }

@@ -1,7 +1,5 @@
 use std::path::{Path, PathBuf};
 
-use rustc_hash::FxHashMap;
-
 use super::encode::shown;
 use super::inputs::{Inputs, ReadBy};
 use super::plan::Plan;
@@ -9,6 +7,7 @@ use super::scripts;
 use crate::count::characters;
 use crate::encode::{EncodeConfig, Encoder, Worker};
 use crate::error::Result;
+use crate::hashing::Map;
 use crate::observer::{Observer, Stage};
 use crate::parallel;
 use crate::report::{ComparedText, ComparedTokenizer, ComparedWord, Comparison};
@@ -85,7 +84,7 @@ struct Part {
     scripts: Vec<ComparedText>,
     /// Which tokens occur, by tokenizer and id.
     used: Vec<Vec<bool>>,
-    words: FxHashMap<Box<[u8]>, u64>,
+    words: Map<Box<[u8]>, u64>,
 }
 
 impl Part {
@@ -94,7 +93,7 @@ impl Part {
             source: batch.source,
             scripts: vec![ComparedText::default(); scripts::names().count()],
             used: known.iter().map(|known| vec![false; known.vocabulary.id_limit()]).collect(),
-            words: FxHashMap::default(),
+            words: Map::default(),
         };
         for text in batch.iter().flatten() {
             part.add(text, workers)?;
@@ -138,7 +137,7 @@ impl Part {
 }
 
 /// Counts a word that is there, or for which there is room.
-fn count_word(words: &mut FxHashMap<Box<[u8]>, u64>, word: &[u8], count: u64) {
+fn count_word(words: &mut Map<Box<[u8]>, u64>, word: &[u8], count: u64) {
     if let Some(sum) = words.get_mut(word) {
         *sum += count;
     } else if words.len() < WORDS {
@@ -151,7 +150,7 @@ struct Tally {
     sources: Vec<ComparedText>,
     scripts: Vec<ComparedText>,
     used: Vec<Vec<bool>>,
-    words: FxHashMap<Box<[u8]>, u64>,
+    words: Map<Box<[u8]>, u64>,
 }
 
 impl Tally {
@@ -161,7 +160,7 @@ impl Tally {
             sources: vec![none.clone(); sources],
             scripts: vec![none; scripts::names().count()],
             used: known.iter().map(|known| vec![false; known.vocabulary.id_limit()]).collect(),
-            words: FxHashMap::default(),
+            words: Map::default(),
         }
     }
 
@@ -213,7 +212,7 @@ impl Known {
 }
 
 /// The words whose tokens differ most in number between two tokenizers, all occurrences taken together.
-fn different(words: FxHashMap<Box<[u8]>, u64>, known: &[Known]) -> Result<Vec<ComparedWord>> {
+fn different(words: Map<Box<[u8]>, u64>, known: &[Known]) -> Result<Vec<ComparedWord>> {
     let mut workers: Vec<Worker<'_>> = known.iter().map(|known| known.encoder.worker()).collect();
     let mut found = Vec::new();
     for (word, count) in words {

@@ -19,7 +19,7 @@ mod fault;
 pub(crate) use classes::ranges as class_ranges;
 pub use pattern::{Named, NotPattern, SplitPattern};
 pub use scanner::Instructions;
-pub(crate) use short::{SHORT, ShortPiece, halves};
+pub(crate) use short::{SHORT, ShortPiece};
 pub use special::{Segment, Segments, SpecialFinder};
 pub use steps::SplitStep;
 

@@ -1,4 +1,4 @@
-use crate::units::amount;
+use crate::units::{amount, halves};
 
 /// Longest piece that is its own [`ShortPiece`]; almost all are.
 pub(crate) const SHORT: usize = 15;
@@ -62,13 +62,6 @@ impl ShortPiece {
     pub(crate) fn hash(self) -> u64 {
         (self.low ^ self.high.wrapping_mul(MULTIPLIERS[1])).wrapping_mul(MULTIPLIERS[0])
     }
-}
-
-/// Sixteen bytes as two numbers, the first byte lowest.
-#[inline(always)]
-pub(crate) fn halves(bytes: &[u8; 16]) -> [u64; 2] {
-    let (halves, _) = bytes.as_chunks();
-    [u64::from_le_bytes(halves[0]), u64::from_le_bytes(halves[1])]
 }
 
 #[cfg(test)]

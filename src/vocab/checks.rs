@@ -1,9 +1,10 @@
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::merging::Merging;
 use super::{RankedMerge, Vocabulary};
+use crate::hashing::Set;
 use crate::units::TokenId;
 
 /// What is true of a vocabulary beyond its invariants. All of it holds for vocabularies learned here;
@@ -39,7 +40,7 @@ impl Checks {
 pub fn check(vocabulary: &Vocabulary) -> Checks {
     let makers = makers(vocabulary);
     let results: Vec<TokenId> = vocabulary.merges.iter().map(|merge| merge.result).collect();
-    let (mut unmade, mut unique, mut seen) = (0, true, FxHashSet::default());
+    let (mut unmade, mut unique, mut seen) = (0, true, Set::default());
     for (id, bytes) in vocabulary.ordinary() {
         unmade += usize::from(bytes.len() > 1 && makers[id.index()].merges == 0);
         unique &= seen.insert(bytes);

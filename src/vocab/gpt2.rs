@@ -9,6 +9,7 @@ use super::keyed::{Entries, Keyed};
 use super::{AddedToken, Vocabulary, alphabet, checks};
 use crate::error::Result;
 use crate::files::folder_of;
+use crate::hashing::Set;
 use crate::split::{Named, SplitPattern};
 
 /// The file with the tokens' ids.
@@ -47,8 +48,7 @@ fn pairs(text: &str) -> Result<Vec<(String, String)>, Fault> {
 }
 
 fn specials(keyed: &Keyed) -> Vec<AddedToken> {
-    let made: FxHashSet<String> =
-        keyed.merges.iter().map(|(left, right)| [&**left, right].concat()).collect();
+    let made: Set<String> = keyed.merges.iter().map(|(left, right)| [&**left, right].concat()).collect();
     let is_byte = |key: &str| alphabet::read(key).is_some_and(|bytes| bytes.len() == 1);
     let unmade = keyed.entries.0.iter().filter(|(key, _)| !made.contains(key) && !is_byte(key));
     unmade.map(|(text, id)| AddedToken::special(*id, text)).collect()

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
@@ -11,6 +11,7 @@ use serde::ser::{Serialize, Serializer};
 use super::alphabet;
 use super::fault::{Fault, Limit};
 use super::{AddedToken, RankedMerge, Vocabulary, VocabularyParts};
+use crate::hashing::Map;
 use crate::split::SplitPattern;
 use crate::units::{TokenId, low32};
 
@@ -68,7 +69,7 @@ impl Keyed {
         if !added.is_empty() {
             merging.extend(merges.iter().flat_map(|merge| [merge.left, merge.right, merge.result]));
         }
-        let texts: FxHashMap<&str, &AddedToken> = added.iter().map(|token| (&*token.text, token)).collect();
+        let texts: Map<&str, &AddedToken> = added.iter().map(|token| (&*token.text, token)).collect();
         let mut tokens = Vec::with_capacity(self.entries.0.len());
         for (key, id) in &self.entries.0 {
             let bytes = alphabet::read(key);
@@ -88,7 +89,7 @@ impl Keyed {
         Ok(VocabularyParts { tokens, added, merges, split, ignore_merges, ..VocabularyParts::default() })
     }
 
-    fn ranked(&self, ids: &FxHashMap<&str, TokenId>) -> Result<Vec<RankedMerge>, Fault> {
+    fn ranked(&self, ids: &Map<&str, TokenId>) -> Result<Vec<RankedMerge>, Fault> {
         let mut merges = Vec::with_capacity(self.merges.len());
         for (index, (left, right)) in self.merges.iter().enumerate() {
             let id = |key: &str| {
@@ -106,8 +107,8 @@ impl Keyed {
     }
 
     /// The ids of the keys.
-    pub(super) fn ids(&self) -> Result<FxHashMap<&str, TokenId>, Fault> {
-        let mut ids = FxHashMap::default();
+    pub(super) fn ids(&self) -> Result<Map<&str, TokenId>, Fault> {
+        let mut ids = Map::default();
         for (key, id) in &self.entries.0 {
             if ids.insert(&**key, *id).is_some() {
                 return Err(Fault::KeyTwice(key.clone()));
@@ -123,7 +124,7 @@ impl Keyed {
         let apart =
             |id: TokenId| vocabulary.added_token(id).filter(|_| vocabulary.apart.binary_search(&id).is_ok());
         let mut entries = Vec::new();
-        let mut seen = FxHashMap::default();
+        let mut seen = Map::default();
         for (id, bytes) in vocabulary.tokens() {
             let added = apart(id);
             if vocabulary.ignore_merges && added.is_some_and(|added| !added.special) {

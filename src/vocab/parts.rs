@@ -1,9 +1,10 @@
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
 use super::{AddedToken, Around, RankedMerge, TextRules, Vocabulary, alphabet};
 use crate::error::{Error, ErrorKind, Result};
+use crate::hashing::Map;
 use crate::split::SplitPattern;
 use crate::train::Merges;
 use crate::units::{TokenId, low32, place};
@@ -114,7 +115,7 @@ impl VocabularyParts {
 }
 
 fn check_texts(added: &[AddedToken], ordinary: &[(TokenId, Box<[u8]>)]) -> Result<(), Fault> {
-    let mut texts = FxHashMap::default();
+    let mut texts = Map::default();
     for token in added {
         if token.text.is_empty() {
             return Err(Fault::AddedEmpty);

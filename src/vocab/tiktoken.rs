@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
-use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::fault::{Fault, Limit};
@@ -14,6 +13,7 @@ use super::keyed::Entries;
 use super::merging::Merging;
 use super::{AddedToken, RankedMerge, Vocabulary, VocabularyParts, check};
 use crate::error::{Error, Result};
+use crate::hashing::Map;
 use crate::split::{Named, SplitPattern};
 use crate::units::TokenId;
 
@@ -108,7 +108,7 @@ fn ranks(text: &str) -> Result<Tokens, Fault> {
 /// itself, the last step of each is the only one that matters and looking up changes nothing, so the
 /// usual list of merges says the same. Otherwise every way to cut a token in two is a merge.
 fn parts(tokens: Tokens, added: Vec<AddedToken>, split: SplitPattern) -> Result<VocabularyParts, Fault> {
-    let mut ids = FxHashMap::default();
+    let mut ids = Map::default();
     for (id, bytes) in &tokens {
         if ids.insert(&**bytes, *id).is_some() {
             return Err(Fault::KeyTwice(String::from_utf8_lossy(bytes).into_owned()));
@@ -121,7 +121,7 @@ fn parts(tokens: Tokens, added: Vec<AddedToken>, split: SplitPattern) -> Result<
     Ok(VocabularyParts { tokens, added, merges, split, ignore_merges, ..VocabularyParts::default() })
 }
 
-type Ids<'a> = FxHashMap<&'a [u8], TokenId>;
+type Ids<'a> = Map<&'a [u8], TokenId>;
 
 /// For each token the two that are left of its bytes when only lower ranks are merged; `None` if for
 /// some token it is not two.
@@ -179,7 +179,7 @@ fn limits(vocabulary: &Vocabulary) -> Result<(), Limit> {
     if let Some(foreign) = vocabulary.foreign() {
         return Err(Limit::Foreign(foreign));
     }
-    let mut ids = FxHashMap::default();
+    let mut ids = Map::default();
     for (id, bytes) in vocabulary.ordinary() {
         if let Some(first) = ids.insert(bytes, id) {
             return Err(Limit::EqualBytes { first, second: id });

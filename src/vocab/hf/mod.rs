@@ -7,7 +7,6 @@ mod write;
 
 use std::path::Path;
 
-use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -20,6 +19,7 @@ use super::format::{LoadOptions, read_bytes};
 use super::keyed::Keyed;
 use super::{AddedToken, TextRules, Vocabulary};
 use crate::error::Result;
+use crate::hashing::Map;
 use crate::observer::Observer;
 use crate::split::SplitPattern;
 use crate::units::TokenId;
@@ -126,7 +126,7 @@ fn added(listed: Vec<Added>, nfc: bool) -> Vec<AddedToken> {
 }
 
 /// The first added token that tokenizers would give another id than the file.
-fn misnumbered(added: &[AddedToken], ids: &FxHashMap<&str, TokenId>) -> Option<Fault> {
+fn misnumbered(added: &[AddedToken], ids: &Map<&str, TokenId>) -> Option<Fault> {
     let mut numbers = added.iter().zip(counted(added, ids));
     let (token, counted) = numbers.find(|(token, counted)| token.id != *counted)?;
     Some(Fault::AddedNumber { text: token.text.clone(), added: token.id, counted })

@@ -1,10 +1,10 @@
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::{Value, json};
 
 use super::around;
 use crate::error::Result;
+use crate::hashing::Map;
 use crate::split::{Named, SplitPattern};
 use crate::units::{TokenId, low32};
 use crate::vocab::fault::{Fault, Foreign, Limit};
@@ -107,7 +107,7 @@ fn numbered(vocabulary: &Vocabulary, keyed: &Keyed) -> Result<(), Limit> {
 
 /// The ids that tokenizers gives to added tokens, in the order in which they are listed: that of the key,
 /// or else the next after all so far.
-pub(super) fn counted(added: &[AddedToken], ids: &FxHashMap<&str, TokenId>) -> Vec<TokenId> {
+pub(super) fn counted(added: &[AddedToken], ids: &Map<&str, TokenId>) -> Vec<TokenId> {
     let mut next = low32(ids.len());
     let count = |token: &AddedToken| {
         let id = ids.get(&*token.text).copied().unwrap_or(TokenId::new(next));
