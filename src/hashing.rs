@@ -17,12 +17,14 @@ pub(crate) type Map<K, V> = HashMap<K, V, Hashing>;
 /// A set of what comes from outside, likewise.
 pub(crate) type Set<K> = HashSet<K, Hashing>;
 
-static OF_PROCESS: LazyLock<Hashing> = LazyLock::new(|| {
-    let random = RandomState::new();
-    Hashing([random.hash_one(0), random.hash_one(1)])
-});
+static OF_PROCESS: LazyLock<Hashing> = LazyLock::new(Hashing::drawn);
 
 impl Hashing {
+    fn drawn() -> Hashing {
+        let random = RandomState::new();
+        Hashing([random.hash_one(0), random.hash_one(1)])
+    }
+
     /// The one of this process: hashes of several tables are compared.
     pub(crate) fn of_process() -> Hashing {
         *OF_PROCESS
@@ -115,7 +117,7 @@ mod tests {
     /// Of 4 096 keys in as many places no more than 32 are in one. There might be by chance, but hardly within the age of the
     /// universe.
     fn are_spread(keys: impl Iterator<Item = [u64; 2]>) -> bool {
-        let hashing = Hashing::of_process();
+        let hashing = Hashing::drawn();
         let mut places = vec![0; 1 << 12];
         keys.take(1 << 12).for_each(|key| places[place64(hashing.halves(key) >> 52)] += 1);
         places.into_iter().all(|keys| keys <= 32)
@@ -137,16 +139,26 @@ mod tests {
     }
 
     #[test]
+    fn hashes_are_others_whenever_numbers_are_drawn() {
+        let hashes = || [7; 70].map(|byte: u8| Hashing::drawn().bytes(&[byte]));
+        assert_eq!(hashes().into_iter().chain(hashes()).collect::<HashSet<u64>>().len(), 140);
+        assert_eq!(Hashing::of_process().bytes(b"piece"), Hashing::of_process().bytes(b"piece"));
+    }
+
+    /// By both ways: that of tables and that of maps.
+    #[test]
     fn hashes_depend_on_all_bytes_and_the_length() {
-        let hashing = Hashing::of_process();
+        let hashing = Hashing::drawn();
+        let both = |bytes: &[u8]| [hashing.bytes(bytes), hashing.hash_one(bytes)];
+        let apart = |one: [u64; 2], other: [u64; 2]| one[0] != other[0] && one[1] != other[1];
         let bytes = [7; 70];
         for length in 1..bytes.len() {
-            let hash = hashing.bytes(&bytes[..length]);
-            assert_ne!(hash, hashing.bytes(&bytes[..length + 1]), "{length} bytes and one more");
+            let hashes = both(&bytes[..length]);
+            assert!(apart(hashes, both(&bytes[..length + 1])), "{length} bytes and one more");
             for at in 0..length {
                 let mut other = bytes;
                 other[at] = 8;
-                assert_ne!(hash, hashing.bytes(&other[..length]), "byte {at} of {length}");
+                assert!(apart(hashes, both(&other[..length])), "byte {at} of {length}");
             }
         }
     }

@@ -23,6 +23,7 @@ pub(super) struct Slots {
     /// How many bits of a hash name no slot.
     pub(super) shift: u32,
     used: usize,
+    /// At hand for loops that hash.
     pub(super) hashing: Hashing,
 }
 

@@ -2,7 +2,6 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
 
-use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
@@ -12,6 +11,7 @@ use super::read::row_count;
 use super::schema::{Declaration, FORMAT_VERSION};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
+use crate::hashing::Set;
 use crate::observer::{Observer, Stage};
 use crate::source::{Identity, Range};
 use crate::units::amount;
@@ -166,7 +166,7 @@ impl Manifest {
         for file in &self.files {
             file.verify(folder, observer)?;
         }
-        let listed: FxHashSet<PathBuf> =
+        let listed: Set<PathBuf> =
             self.files.iter().flat_map(OutputFile::names).map(|name| folder.join(name)).collect();
         if let Some(path) = data_files(folder)?.into_iter().find(|path| !listed.contains(path)) {
             return Err(mismatch(Fault::FileUnlisted { path })
@@ -275,7 +275,7 @@ impl Manifest {
         if !self.files.iter().flat_map(OutputFile::names).all(|name| inside(name)) {
             return Some("names a file outside the folder");
         }
-        let mut names = FxHashSet::default();
+        let mut names = Set::default();
         if !self.files.iter().flat_map(OutputFile::names).all(|name| names.insert(name)) {
             return Some("names a file twice");
         }
