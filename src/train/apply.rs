@@ -1,5 +1,5 @@
 use super::corpus::{Cell, Corpus, SEPARATOR, Weight, fetch_around};
-use super::pairs::{AHEAD, Keep, NOT_KEPT, Occurrence, PairId, Pairs};
+use super::pairs::{AHEAD, NOT_KEPT, Occurrence, PairId, Pairs};
 use super::rooms::Place;
 use crate::units::{low32, place};
 
@@ -96,7 +96,7 @@ impl Side {
 }
 
 /// Replaces every occurrence of `pair` by `token`, left to right without overlap, and brings the pairs
-/// up to date. The corpus knows the token's span already. New pairs that `keep` wants are listed in
+/// up to date. The corpus knows the token's span already. New pairs that are kept are listed in
 /// `scratch.born`.
 ///
 /// Returns where it was merged first.
@@ -106,7 +106,6 @@ pub(super) fn apply<W: Weight + Default>(
     corpus: &mut Corpus<W>,
     pairs: &mut Pairs<W>,
     lengths: &[u32],
-    keep: Keep,
     scratch: &mut Scratch<W>,
 ) -> usize {
     scratch.left.begin(lengths.len());
@@ -115,9 +114,10 @@ pub(super) fn apply<W: Weight + Default>(
     pairs.free_rooms(pair);
     scratch.born.clear();
     let length = place(lengths[place(token)]);
-    let fits = |other: u32| place(lengths[place(other)]) + length <= keep.longest;
-    settle(&mut scratch.left, |left| (left, token), pairs, keep, fits, &mut scratch.born);
-    settle(&mut scratch.right, |right| (token, right), pairs, keep, fits, &mut scratch.born);
+    let longest = pairs.keep.longest;
+    let fits = |other: u32| place(lengths[place(other)]) + length <= longest;
+    settle(&mut scratch.left, |left| (left, token), pairs, fits, &mut scratch.born);
+    settle(&mut scratch.right, |right| (token, right), pairs, fits, &mut scratch.born);
     // In a run of one token it is also among the pairs whose counts were lowered.
     pairs.ends(pair);
     if !scratch.born.is_empty() {
@@ -251,15 +251,14 @@ fn settle<W: Weight + Default>(
     side: &mut Side,
     with_new: impl Fn(u32) -> (u32, u32),
     pairs: &mut Pairs<W>,
-    keep: Keep,
     fits: impl Fn(u32) -> bool,
     born: &mut Vec<PairId>,
 ) {
-    let bin = pairs.bin();
+    let (bin, threshold) = (pairs.bin(), pairs.keep.threshold);
     for tally in &mut side.tallies {
         pairs.lower(tally.ended, tally.count);
         tally.next = bin;
-        if tally.count >= keep.threshold && fits(tally.token) {
+        if tally.count >= threshold && fits(tally.token) {
             let (left, right) = with_new(tally.token);
             (tally.born, tally.next) = pairs.add(left, right, tally.count, tally.occurrences);
             born.push(tally.born);

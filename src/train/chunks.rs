@@ -20,6 +20,7 @@ pub(super) fn find_in_chunks<W: Weight + Default>(
     corpus: &mut Corpus<W>,
     lengths: &[u32],
     keep: Keep,
+    merges: usize,
     observer: &dyn Observer,
 ) -> Result<Pairs<W>> {
     let (tokens, size) = (lengths.len(), corpus.cells.len().div_ceil(CHUNKS));
@@ -31,7 +32,7 @@ pub(super) fn find_in_chunks<W: Weight + Default>(
         starts.map(|start| tally(chunk(start), tokens)).collect::<Vec<_>>()
     };
     observer.checkpoint()?;
-    let Kept { mut pairs, ids, rooms } = keep_pairs(&tables, lengths, keep);
+    let Kept { mut pairs, ids, rooms } = keep_pairs(&tables, lengths, keep, merges);
     drop(tables);
     let firsts = corpus.cells.iter().step_by(size).map(|cell| cell.token);
     let nexts: Vec<u32> = firsts.skip(1).chain([SEPARATOR]).collect();
@@ -60,25 +61,34 @@ struct Rooms {
     length: u32,
 }
 
-fn keep_pairs<W: Weight + Default>(tables: &[Vec<u32>], lengths: &[u32], keep: Keep) -> Kept<W> {
+fn keep_pairs<W: Weight + Default>(
+    tables: &[Vec<u32>],
+    lengths: &[u32],
+    keep: Keep,
+    merges: usize,
+) -> Kept<W> {
     let tokens = lengths.len();
-    let mut pairs = Pairs::with_room(0);
+    let counts = |at: usize| tables.iter().map(move |table| table[at]);
+    let count = |at: usize| -> u64 { counts(at).map(u64::from).sum() };
+    let length = |at: usize| place(lengths[at / tokens]) + place(lengths[at % tokens]);
+    let all = 0..tokens * tokens;
+    let wanted = all.clone().filter(|&at| keep.wants(count(at), length(at)));
+    let keep = keep.for_merges(merges, wanted.map(count).collect::<Vec<_>>().into_iter());
+    let mut pairs = Pairs::with_room(keep, 0);
     let mut rooms: Vec<Rooms> = tables.iter().map(|_| Rooms { starts: vec![0], length: 0 }).collect();
-    let mut keep_pair = |left: usize, right: usize| {
-        let counts = tables.iter().map(|table| table[left * tokens + right]);
-        let count = counts.clone().map(u64::from).sum();
-        if count < keep.threshold || place(lengths[left]) + place(lengths[right]) > keep.longest {
+    let mut keep_pair = |at: usize| {
+        if !keep.wants(count(at), length(at)) {
             return NOT_KEPT;
         }
-        let in_blocks = rooms.iter_mut().zip(0..).zip(counts).map(|((rooms, block), length)| {
+        let in_blocks = rooms.iter_mut().zip(0..).zip(counts(at)).map(|((rooms, block), length)| {
             let start = rooms.length;
             rooms.starts.push(start);
             rooms.length += length;
             Room { block, start, length }
         });
-        pairs.add_in_blocks((low32(left), low32(right)), count, in_blocks)
+        pairs.add_in_blocks((low32(at / tokens), low32(at % tokens)), count(at), in_blocks)
     };
-    let ids = (0..tokens * tokens).map(|at| keep_pair(at / tokens, at % tokens)).collect();
+    let ids = all.map(&mut keep_pair).collect();
     Kept { pairs, ids, rooms }
 }
 

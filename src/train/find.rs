@@ -18,7 +18,8 @@ const LARGE: usize = 1 << 22;
 /// There up to so many tokens, more than scanning leaves.
 const DENSE_IN_CHUNKS: usize = 1280;
 
-/// Finds the pairs of the text as it stands that are worth keeping, and names them at their positions.
+/// Finds the pairs of the text as it stands that are worth keeping for so many merges, and names them at their
+/// positions.
 ///
 /// `lengths` has the bytes of each token.
 ///
@@ -28,15 +29,16 @@ pub(super) fn find<W: Weight + Default>(
     corpus: &mut Corpus<W>,
     lengths: &[u32],
     keep: Keep,
+    merges: usize,
     observer: &dyn Observer,
 ) -> Result<Pairs<W>> {
     if W::ONCE && lengths.len() <= DENSE_IN_CHUNKS && corpus.cells.len() >= LARGE && corpus.is_dense() {
-        find_in_chunks(corpus, lengths, keep, observer)
+        find_in_chunks(corpus, lengths, keep, merges, observer)
     } else if lengths.len() <= DENSE {
         let mut tallies = Square::new(lengths.len());
-        find_with(corpus, &mut tallies, lengths, keep, observer)
+        find_with(corpus, &mut tallies, lengths, keep, merges, observer)
     } else {
-        find_with(corpus, &mut Hashed::default(), lengths, keep, observer)
+        find_with(corpus, &mut Hashed::default(), lengths, keep, merges, observer)
     }
 }
 
@@ -45,6 +47,7 @@ fn find_with<W: Weight + Default>(
     tallies: &mut impl Tallies,
     lengths: &[u32],
     keep: Keep,
+    merges: usize,
     observer: &dyn Observer,
 ) -> Result<Pairs<W>> {
     corpus.for_each_pair(observer, |pair| {
@@ -53,7 +56,7 @@ fn find_with<W: Weight + Default>(
         tally.occurrences += 1;
         *pair.pair = number;
     })?;
-    let (mut pairs, mut places) = kept(tallies, lengths, keep);
+    let (mut pairs, mut places) = kept(tallies, lengths, keep, merges);
     corpus.for_each_pair(observer, |pair| {
         let id = tallies.id(*pair.pair);
         *pair.pair = id;
@@ -69,20 +72,22 @@ fn kept<W: Weight + Default>(
     tallies: &mut impl Tallies,
     lengths: &[u32],
     keep: Keep,
+    merges: usize,
 ) -> (Pairs<W>, Vec<Place>) {
-    let fits =
-        |left: u32, right: u32| place(lengths[place(left)]) + place(lengths[place(right)]) <= keep.longest;
-    let wanted = |tally: &Tally, left, right| tally.count >= keep.threshold && fits(left, right);
-    let mut room = 0;
+    let length = |left: u32, right: u32| place(lengths[place(left)]) + place(lengths[place(right)]);
+    let mut wanted = Vec::new();
     tallies.for_each(|left, right, tally| {
-        if wanted(tally, left, right) {
-            room += place(tally.occurrences);
+        if keep.wants(tally.count, length(left, right)) {
+            wanted.push(*tally);
         }
     });
-    let (mut pairs, mut places) = (Pairs::with_room(room), vec![Place::default()]);
+    let keep = keep.for_merges(merges, wanted.iter().map(|tally| tally.count));
+    wanted.retain(|tally| tally.count >= keep.threshold);
+    let room = wanted.iter().map(|tally| place(tally.occurrences)).sum();
+    let (mut pairs, mut places) = (Pairs::with_room(keep, room), vec![Place::default()]);
     tallies.for_each(|left, right, tally| {
         tally.id = NOT_KEPT;
-        if wanted(tally, left, right) {
+        if keep.wants(tally.count, length(left, right)) {
             let first;
             (tally.id, first) = pairs.add(left, right, tally.count, tally.occurrences);
             places.push(first);

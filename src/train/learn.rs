@@ -165,8 +165,14 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
     /// Learns in rounds, each of which keeps the pairs above a threshold only: rare pairs are by far the
     /// most and are merged last, if at all, so they are looked up anew when nothing else is left.
     fn run(mut self, observer: &dyn Observer) -> Result<Learned> {
-        for threshold in thresholds(self.corpus.tokens, &self.config) {
-            self.learn_down_to(threshold, observer)?;
+        let last = self.config.min_frequency.get().max(2);
+        let mut threshold = first_threshold(self.corpus.tokens, &self.config);
+        loop {
+            threshold = self.learn_down_to(threshold.max(last), observer)?;
+            if self.is_done() || threshold == last {
+                break;
+            }
+            threshold /= THRESHOLD_STEP;
         }
         if self.config.min_frequency <= Count::ONE {
             self.learn_unique(observer)?;
@@ -175,13 +181,15 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
         Ok(Learned::new(self.merges, self.history, self.corpus.tokens))
     }
 
-    /// Merges until there are enough merges, or no pair occurs `threshold` times.
-    fn learn_down_to(&mut self, threshold: u64, observer: &dyn Observer) -> Result<()> {
+    /// Merges until there are enough merges, or no pair occurs so often as is told, `threshold` times or more.
+    fn learn_down_to(&mut self, threshold: u64, observer: &dyn Observer) -> Result<u64> {
         if self.is_done() {
-            return Ok(());
+            return Ok(threshold);
         }
         let keep = Keep { threshold, longest: self.longest() };
-        let mut pairs = find(&mut self.corpus, &self.lengths, keep, observer)?;
+        let merges = self.config.merges - self.merges.len();
+        let mut pairs = find(&mut self.corpus, &self.lengths, keep, merges, observer)?;
+        let threshold = pairs.keep.threshold;
         let mut queue = Queue::new(threshold);
         let mut scratch = Scratch::default();
         for id in pairs.ids() {
@@ -191,7 +199,7 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
             let view = View { pairs: &pairs, corpus: &self.corpus, order: &self.order };
             let Some(pair) = queue.pop(&view) else { break };
             pairs.fetch(std::array::from_fn(|after| queue.upcoming(after)), &self.corpus);
-            self.merge(pair, keep, &mut pairs, &mut scratch);
+            self.merge(pair, &mut pairs, &mut scratch);
             let view = View { pairs: &pairs, corpus: &self.corpus, order: &self.order };
             for &born in &scratch.born {
                 queue.push(born, &view);
@@ -200,13 +208,13 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
             observer.advanced(Stage::Train, 1);
             observer.checkpoint()?;
         }
-        Ok(())
+        Ok(threshold)
     }
 
     /// Merges the pairs that occur once, after all others.
     fn learn_unique(&mut self, observer: &dyn Observer) -> Result<()> {
         let Some(byte_order) = self.order.byte_order().copied() else {
-            return self.learn_down_to(1, observer);
+            return self.learn_down_to(1, observer).map(drop);
         };
         if self.is_done() {
             return Ok(());
@@ -232,7 +240,7 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
         self.config.max_token_bytes.unwrap_or(usize::MAX)
     }
 
-    fn merge(&mut self, pair: PairId, keep: Keep, pairs: &mut Pairs<W>, scratch: &mut Scratch<W>) {
+    fn merge(&mut self, pair: PairId, pairs: &mut Pairs<W>, scratch: &mut Scratch<W>) {
         let parts = pairs.pair(pair);
         let (left, right) = (place(parts.left), place(parts.right));
         let token = low32(self.lengths.len());
@@ -244,7 +252,7 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
             right: parts.right,
             count: Count::new(pairs.count(pair)),
         });
-        let position = apply(pair, token, &mut self.corpus, pairs, &self.lengths, keep, scratch);
+        let position = apply(pair, token, &mut self.corpus, pairs, &self.lengths, scratch);
         self.order.made(position, length);
         if self.config.records_after(self.merges.len()) {
             self.record();
@@ -256,13 +264,10 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
     }
 }
 
-/// The thresholds of the rounds, descending, down to 2 or the least frequency that is asked for.
-fn thresholds(tokens: u64, config: &TrainConfig) -> Vec<u64> {
-    let last = config.min_frequency.get().max(2);
-    // Where pairs are as unevenly frequent as in any text, the last one merged occurs several times as often.
-    let first = tokens / amount(config.merges).max(1) / FIRST_SHARE;
-    let steps = std::iter::successors(Some(first), |threshold| Some(threshold / THRESHOLD_STEP));
-    steps.take_while(|threshold| *threshold > last).chain([last]).collect()
+/// The least threshold of the first round. Where pairs are as unevenly frequent as in any text, the last one merged
+/// occurs several times as often.
+fn first_threshold(tokens: u64, config: &TrainConfig) -> u64 {
+    tokens / amount(config.merges).max(1) / FIRST_SHARE
 }
 
 /// A share of the mean of tokens a merge; pairs below it are not kept in the first round.

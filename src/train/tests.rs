@@ -113,15 +113,23 @@ proptest! {
         sequences in vec(sequence(), 1..12),
         threshold in 1..4u64,
         longest in 1..4usize,
+        merges in 0..40usize,
     ) {
         let pieces: PieceCounts = sequences.iter().map(|sequence| (&**sequence, Count::ONE)).collect();
         let (lengths, keep) = ([1; 256], Keep { threshold, longest });
         let mut corpus = Corpus::<Once>::new(&pieces).unwrap();
-        let pairs = find(&mut corpus, &lengths, keep, &Silent).unwrap();
+        let pairs = find(&mut corpus, &lengths, keep, merges, &Silent).unwrap();
         let mut chunked = Corpus::<Once>::new(&pieces).unwrap();
-        let in_chunks = find_in_chunks(&mut chunked, &lengths, keep, &Silent).unwrap();
+        let in_chunks = find_in_chunks(&mut chunked, &lengths, keep, merges, &Silent).unwrap();
         prop_assert_eq!(found(&corpus, &pairs), found(&chunked, &in_chunks));
     }
+}
+
+#[test]
+fn pairs_far_rarer_than_the_last_to_be_merged_are_not_kept_at_first() {
+    let keep = Keep { threshold: 2, longest: 9 };
+    let threshold = |merges| keep.for_merges(merges, [4, 100, 8, 20].into_iter()).threshold;
+    assert_eq!([0, 1, 2, 3, 4, 5].map(threshold), [2, 25, 5, 2, 2, 2]);
 }
 
 #[test]
