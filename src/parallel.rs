@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -45,6 +46,39 @@ where
         }
         Ok(())
     })
+}
+
+/// Runs work that is cut up again and again into tasks of less time than it takes to wake a thread, in a pool whose other
+/// threads look for such tasks all the time. The work is told how many threads the pool has: as many as the current one.
+///
+/// The pool is of its own, so that a thread that waits for tasks is given no others, which might in turn wait for it.
+pub(crate) fn attended<R: Send>(work: impl FnOnce(usize) -> R + Send) -> R {
+    let threads = rayon::current_num_threads();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let Some(pool) = pool.ok().filter(|_| threads > 1) else { return work(1) };
+    let ended = &AtomicBool::new(false);
+    pool.scope(|scope| {
+        let worker = rayon::current_thread_index();
+        let look = move |_: &rayon::Scope<'_>| {
+            while !ended.load(Relaxed) && rayon::current_thread_index() != worker {
+                if rayon::yield_now() != Some(rayon::Yield::Executed) {
+                    thread::yield_now();
+                }
+            }
+        };
+        (1..threads).for_each(|_| scope.spawn(look));
+        let _end = End(ended);
+        work(threads)
+    })
+}
+
+/// Tells that something has ended once it is dropped, be it by a panic.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
 }
 
 /// What came of an item: a result, or a panic.

@@ -1,20 +1,78 @@
+use rayon::prelude::*;
+
 use super::corpus::{Cell, Corpus, SEPARATOR, Weight, fetch_around};
-use super::pairs::{AHEAD, NOT_KEPT, Occurrence, PairId, Pairs};
+use super::pairs::{AHEAD, NOT_KEPT, PairId, Pairs};
+use super::parts::{Cut, Stretch, cuts, stretches};
 use super::rooms::Place;
+use super::store::{Occurrence, Store};
 use crate::units::{low32, place};
 
 /// What a merge step needs besides the corpus and its pairs; kept from step to step.
 pub(super) struct Scratch<W> {
-    sites: Vec<Site<W>>,
-    left: Side,
-    right: Side,
+    /// One for each part of the text that is merged by itself.
+    parts: Vec<Part<W>>,
+    /// How many parts there are at most.
+    pub(super) most_parts: usize,
     /// The pairs that came to be in the last step.
     pub(super) born: Vec<PairId>,
 }
 
 impl<W> Default for Scratch<W> {
     fn default() -> Scratch<W> {
-        Scratch { sites: Vec::new(), left: Side::default(), right: Side::default(), born: Vec::new() }
+        Scratch { parts: vec![Part::default()], most_parts: 1, born: Vec::new() }
+    }
+}
+
+/// What comes of a step in a part of the text.
+struct Part<W> {
+    sites: Vec<Site<W>>,
+    left: Side,
+    right: Side,
+    /// The weight of all merged.
+    merged: u64,
+    between: Between,
+}
+
+impl<W> Default for Part<W> {
+    fn default() -> Part<W> {
+        Part {
+            sites: Vec::new(),
+            left: Side::default(),
+            right: Side::default(),
+            merged: 0,
+            between: Between::default(),
+        }
+    }
+}
+
+impl<W> Part<W> {
+    /// Makes room for tokens below `limit`.
+    fn begin(&mut self, limit: usize) {
+        self.sites.clear();
+        self.left.begin(limit);
+        self.right.begin(limit);
+        (self.merged, self.between) = (0, Between::default());
+    }
+}
+
+impl<W: Weight + Default> Part<W> {
+    /// Names the new pairs at their positions, and lists those that are kept; the others go to the bin.
+    fn write<const WHOLE: bool>(&mut self, stretch: Stretch<'_>, spans: &[u32], store: &mut Store<W>) {
+        let Stretch { start, cells, .. } = stretch;
+        let start = if WHOLE { 0 } else { start };
+        let Part { sites, left, right, .. } = self;
+        for &Site { position, left: before, right: after, weight } in &*sites {
+            let at = place(position) - start;
+            if let Some(tally) = left.tallies.get_mut(place(before)) {
+                let span = spans[place(tally.token)];
+                cells[at - place(span)].pair = tally.born;
+                store.write(tally.next_place(), Occurrence { position: position - span, weight });
+            }
+            if let Some(tally) = right.tallies.get_mut(place(after)) {
+                cells[at].pair = tally.born;
+                store.write(tally.next_place(), Occurrence { position, weight });
+            }
+        }
     }
 }
 
@@ -35,6 +93,8 @@ struct Side {
     tallies: Vec<Tally>,
     /// Where each token's tally stands, if the tally there is of this token.
     by_token: Vec<u32>,
+    /// Where those of the first part's tallies stand here, or [`NO_TALLY`].
+    of_first: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -52,6 +112,11 @@ struct Tally {
 }
 
 impl Tally {
+    /// The new pair is kept: makes room for its occurrences here.
+    fn keep<W: Weight + Default>(&mut self, born: PairId, pairs: &mut Pairs<W>, store: usize) {
+        (self.born, self.next) = (born, pairs.make_room(store, self.occurrences));
+    }
+
     /// Where the next occurrence goes. Without a branch: as many new pairs are kept as are not, in no order.
     fn next_place(&mut self) -> Place {
         let next = self.next;
@@ -86,6 +151,30 @@ impl Side {
         tally.ended
     }
 
+    /// Adds the tallies of another part, of whose occurrences none are here.
+    fn unite(&mut self, other: &mut Side) {
+        other.of_first.clear();
+        for (number, tally) in (0..).zip(&other.tallies) {
+            let at = &mut self.by_token[place(tally.token)];
+            match self.tallies.get_mut(place(*at)) {
+                Some(known) if known.token == tally.token => known.count += tally.count,
+                _ => {
+                    *at = low32(self.tallies.len());
+                    self.tallies.push(Tally { occurrences: 0, ..*tally });
+                }
+            }
+            let length = other.of_first.len().max(place(*at) + 1);
+            other.of_first.resize(length, NO_TALLY);
+            other.of_first[place(*at)] = number;
+        }
+    }
+
+    /// The tally of the same token as one of the first part, if there is any.
+    fn same(&mut self, number: usize) -> Option<&mut Tally> {
+        let own = self.of_first.get(number)?;
+        self.tallies.get_mut(place(*own)).filter(|tally| tally.occurrences > 0)
+    }
+
     /// Makes room for tokens below `limit`.
     fn begin(&mut self, limit: usize) {
         self.tallies.clear();
@@ -108,22 +197,32 @@ pub(super) fn apply<W: Weight + Default>(
     lengths: &[u32],
     scratch: &mut Scratch<W>,
 ) -> usize {
-    scratch.left.begin(lengths.len());
-    scratch.right.begin(lengths.len());
-    replace(pair, token, corpus, pairs, scratch);
+    let Scratch { parts, most_parts, born } = scratch;
+    let cuts = cuts(pair, corpus, pairs, *most_parts);
+    let number = cuts.len() + 1;
+    if pairs.stores.len() < number {
+        pairs.stores.resize_with(number, Store::default);
+    }
+    if parts.len() < number {
+        parts.resize_with(number, Part::default);
+    }
+    let parts = &mut parts[..number];
+    parts.iter_mut().for_each(|part| part.begin(lengths.len()));
+    replace(pair, token, corpus, pairs, &cuts, parts);
     pairs.free_rooms(pair);
-    scratch.born.clear();
+    born.clear();
     let length = place(lengths[place(token)]);
     let longest = pairs.keep.longest;
     let fits = |other: u32| place(lengths[place(other)]) + length <= longest;
-    settle(&mut scratch.left, |left| (left, token), pairs, fits, &mut scratch.born);
-    settle(&mut scratch.right, |right| (token, right), pairs, fits, &mut scratch.born);
+    settle(parts, |part| &mut part.left, |left| (left, token), pairs, fits, born);
+    settle(parts, |part| &mut part.right, |right| (token, right), pairs, fits, born);
     // In a run of one token it is also among the pairs whose counts were lowered.
     pairs.ends(pair);
-    if !scratch.born.is_empty() {
-        write(corpus, pairs, scratch);
+    if !born.is_empty() {
+        write(corpus, pairs, &cuts, parts);
     }
-    place(scratch.sites[0].position)
+    let first = parts.iter().find_map(|part| part.sites.first());
+    place(first.expect("a pair that is merged occurs").position)
 }
 
 /// So many occurrences are looked at together: few enough that their cells stay in the processor's nearest cache.
@@ -136,43 +235,64 @@ fn replace<W: Weight + Default>(
     token: u32,
     corpus: &mut Corpus<W>,
     pairs: &mut Pairs<W>,
-    scratch: &mut Scratch<W>,
+    cuts: &[Cut],
+    parts: &mut [Part<W>],
 ) {
-    scratch.sites.clear();
-    let mut step = Step {
-        token,
-        left_span: place(corpus.spans[place(pairs.pair(pair).left)]),
-        span: place(corpus.spans[place(token)]),
-        cells: &mut corpus.cells,
-        spans: &corpus.spans,
-        sites: &mut scratch.sites,
-        left: &mut scratch.left,
-        right: &mut scratch.right,
-        merged: 0,
-        between: Between::default(),
-    };
-    let mut room = [Occurrence::default(); BATCH];
-    for occurrences in pairs.occurrences(pair) {
-        for start in (0..occurrences.len()).step_by(BATCH) {
-            for occurrence in step.live(pair, occurrences, start, &mut room) {
-                // In a run of one token each merge ends the pair that begins within it.
-                if step.cells[place(occurrence.position)].pair == pair {
-                    step.merge(*occurrence, occurrence.weight.value(&corpus.heavy));
-                }
-            }
+    let Corpus { cells, spans, heavy, tokens, .. } = corpus;
+    let (spans, left) = (&spans[..], pairs.pair(pair).left);
+    let (left_span, span) = (place(spans[place(left)]), place(spans[place(token)]));
+    let step = Step { pair, token, left_span, span, spans, heavy, pairs };
+    match &mut *parts {
+        [only] => step.replace::<true>(only, Stretch::whole(cells)),
+        parts => {
+            let stretches: Vec<Stretch<'_>> = stretches(cells, cuts).collect();
+            let parts = parts.par_iter_mut().zip(stretches);
+            parts.for_each(|(part, stretch)| step.replace::<false>(part, stretch));
         }
     }
-    corpus.tokens -= step.merged;
-    pairs.lower(step.between.pair, step.between.weight);
+    for part in &*parts {
+        *tokens -= part.merged;
+        pairs.lower(part.between.pair, part.between.weight);
+    }
+    if let [first, others @ ..] = parts {
+        for other in others {
+            first.left.unite(&mut other.left);
+            first.right.unite(&mut other.right);
+        }
+    }
 }
 
-/// A merge step on its way through the occurrences.
+/// What all parts of the text know of a merge step.
 struct Step<'a, W> {
+    pair: PairId,
     token: u32,
     left_span: usize,
     span: usize,
-    cells: &'a mut [Cell],
     spans: &'a [u32],
+    heavy: &'a [u64],
+    pairs: &'a Pairs<W>,
+}
+
+impl<W: Weight + Default> Step<'_, W> {
+    /// Merges the occurrences in a part, which may be the `WHOLE` text.
+    fn replace<const WHOLE: bool>(&self, part: &mut Part<W>, stretch: Stretch<'_>) {
+        let Part { sites, left, right, .. } = part;
+        let Stretch { start, cells, occurrences } = stretch;
+        let (merged, between) = (0, Between::default());
+        let mut walk = Walk::<W, WHOLE> { step: self, start, cells, sites, left, right, merged, between };
+        for occurrences in self.pairs.listed_in(self.pair, occurrences) {
+            walk.merge_all(occurrences);
+        }
+        (part.merged, part.between) = (walk.merged, walk.between);
+    }
+}
+
+/// A merge step on its way through the occurrences in a part of the text.
+struct Walk<'a, W, const WHOLE: bool> {
+    step: &'a Step<'a, W>,
+    /// Where the cells begin.
+    start: usize,
+    cells: &'a mut [Cell],
     sites: &'a mut Vec<Site<W>>,
     left: &'a mut Side,
     right: &'a mut Side,
@@ -188,13 +308,30 @@ struct Between {
     weight: u64,
 }
 
-impl<W: Weight> Step<'_, W> {
+impl<W: Weight + Default, const WHOLE: bool> Walk<'_, W, WHOLE> {
+    fn merge_all(&mut self, occurrences: &[Occurrence<W>]) {
+        let mut room = [Occurrence::default(); BATCH];
+        for start in (0..occurrences.len()).step_by(BATCH) {
+            for occurrence in self.live(occurrences, start, &mut room) {
+                // In a run of one token each merge ends the pair that begins within it.
+                if self.cells[self.place(*occurrence)].pair == self.step.pair {
+                    self.merge(*occurrence, occurrence.weight.value(self.step.heavy));
+                }
+            }
+        }
+    }
+
+    /// Where an occurrence stands among the cells.
+    #[inline(always)]
+    fn place(&self, occurrence: Occurrence<W>) -> usize {
+        place(occurrence.position) - if WHOLE { 0 } else { self.start }
+    }
+
     /// Those of the next [`BATCH`] occurrences from `start` on that are live now. Found without a branch, because about
     /// as many are live as are not, in no order.
     #[inline]
     fn live<'r>(
         &self,
-        pair: PairId,
         occurrences: &[Occurrence<W>],
         start: usize,
         room: &'r mut [Occurrence<W>; BATCH],
@@ -202,32 +339,33 @@ impl<W: Weight> Step<'_, W> {
         let mut live = 0;
         for (number, occurrence) in (start..).zip(&occurrences[start..]).take(BATCH) {
             if let Some(later) = occurrences.get(number + AHEAD) {
-                fetch_around(self.cells, later.position, self.span);
+                fetch_around(self.cells, self.place(*later), self.step.span);
             }
             room[live] = *occurrence;
-            live += usize::from(self.cells[place(occurrence.position)].pair == pair);
+            live += usize::from(self.cells[self.place(*occurrence)].pair == self.step.pair);
         }
         &room[..live]
     }
 
     #[inline]
     fn merge(&mut self, occurrence: Occurrence<W>, weight: u64) {
-        let position = place(occurrence.position);
-        let ended = self.end_pair(position + self.left_span);
-        self.cells[position] = Cell { token: self.token, pair: NOT_KEPT };
-        self.cells[position + self.span - 1].token = self.token;
+        let position = self.place(occurrence);
+        let ended = self.end_pair(position + self.step.left_span);
+        self.cells[position] = Cell { token: self.step.token, pair: NOT_KEPT };
+        self.cells[position + self.step.span - 1].token = self.step.token;
         self.merged += weight;
         let before = self.cells[position - 1].token;
-        let after = self.cells[position + self.span].token;
+        let after = self.cells[position + self.step.span].token;
         let mut left = NO_TALLY;
-        if before == self.token {
+        if before == self.step.token {
             self.join(weight);
         } else if before != SEPARATOR {
-            let ended = self.end_pair(position - place(self.spans[place(before)]));
+            let ended = self.end_pair(position - place(self.step.spans[place(before)]));
             left = self.left.add(before, weight, ended);
         }
         let right = if after == SEPARATOR { NO_TALLY } else { self.right.add(after, weight, ended) };
-        self.sites.push(Site { position: occurrence.position, left, right, weight: occurrence.weight });
+        let Occurrence { position, weight } = occurrence;
+        self.sites.push(Site { position, left, right, weight });
     }
 
     /// Ends the pair that begins at a position.
@@ -242,44 +380,54 @@ impl<W: Weight> Step<'_, W> {
         let first = self.sites.last_mut().expect("the token before was made in this step");
         self.between.pair = self.right.remove(first.right, weight);
         self.between.weight += weight;
-        first.right = self.right.add(self.token, weight, NOT_KEPT);
+        first.right = self.right.add(self.step.token, weight, NOT_KEPT);
     }
 }
 
 /// Lowers the counts of the pairs that ended at one side, and keeps the new ones that are worth it.
 fn settle<W: Weight + Default>(
-    side: &mut Side,
+    parts: &mut [Part<W>],
+    side: impl Fn(&mut Part<W>) -> &mut Side,
     with_new: impl Fn(u32) -> (u32, u32),
     pairs: &mut Pairs<W>,
     fits: impl Fn(u32) -> bool,
     born: &mut Vec<PairId>,
 ) {
-    let (bin, threshold) = (pairs.bin(), pairs.keep.threshold);
-    for tally in &mut side.tallies {
+    let Some((first, others)) = parts.split_first_mut() else { return };
+    let threshold = pairs.keep.threshold;
+    for (number, tally) in side(first).tallies.iter_mut().enumerate() {
         pairs.lower(tally.ended, tally.count);
-        tally.next = bin;
-        if tally.count >= threshold && fits(tally.token) {
-            let (left, right) = with_new(tally.token);
-            (tally.born, tally.next) = pairs.add(left, right, tally.count, tally.occurrences);
-            born.push(tally.born);
+        if tally.count < threshold || !fits(tally.token) {
+            continue;
+        }
+        let (left, right) = with_new(tally.token);
+        let id = pairs.add(left, right, tally.count);
+        born.push(id);
+        if tally.occurrences > 0 {
+            tally.keep(id, pairs, 0);
+        }
+        for (store, other) in (1..).zip(&mut *others) {
+            if let Some(tally) = side(other).same(number) {
+                tally.keep(id, pairs, store);
+            }
         }
     }
 }
 
 /// Names the new pairs at their positions, and lists those that are kept; the others go to the bin.
-fn write<W: Weight + Default>(corpus: &mut Corpus<W>, pairs: &mut Pairs<W>, scratch: &mut Scratch<W>) {
-    let Scratch { sites, left, right, .. } = scratch;
-    let (cells, spans) = (&mut corpus.cells[..], &corpus.spans[..]);
-    for site in sites {
-        let position = place(site.position);
-        if let Some(tally) = left.tallies.get_mut(place(site.left)) {
-            let start = position - place(spans[place(tally.token)]);
-            cells[start].pair = tally.born;
-            pairs.write(tally.next_place(), start, site.weight);
-        }
-        if let Some(tally) = right.tallies.get_mut(place(site.right)) {
-            cells[position].pair = tally.born;
-            pairs.write(tally.next_place(), position, site.weight);
+fn write<W: Weight + Default>(
+    corpus: &mut Corpus<W>,
+    pairs: &mut Pairs<W>,
+    cuts: &[Cut],
+    parts: &mut [Part<W>],
+) {
+    let Corpus { cells, spans, .. } = corpus;
+    match &mut *parts {
+        [only] => only.write::<true>(Stretch::whole(cells), spans, &mut pairs.stores[0]),
+        parts => {
+            let stretches: Vec<Stretch<'_>> = stretches(cells, cuts).collect();
+            let parts = parts.par_iter_mut().zip(stretches).zip(&mut pairs.stores);
+            parts.for_each(|((part, stretch), store)| part.write::<false>(stretch, spans, store));
         }
     }
 }

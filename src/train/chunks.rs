@@ -1,8 +1,9 @@
 use rayon::prelude::*;
 
 use super::corpus::{Cell, Corpus, SEPARATOR, Weight};
-use super::pairs::{Keep, NOT_KEPT, Occurrence, PairId, Pairs};
+use super::pairs::{Keep, NOT_KEPT, PairId, Pairs};
 use super::rooms::Room;
+use super::store::{Occurrence, Store};
 use crate::error::Result;
 use crate::observer::Observer;
 use crate::pages;
@@ -39,9 +40,11 @@ pub(super) fn find_in_chunks<W: Weight + Default>(
     let chunks = corpus.cells.par_chunks_mut(size).zip(nexts).zip(rooms).enumerate();
     let blocks = chunks.map(|(number, ((cells, next), rooms))| {
         let chunk = Chunk { cells, next, position: number * size };
-        chunk.name(&ids, tokens, rooms)
+        (rooms.store, rooms.block, chunk.name(&ids, tokens, rooms))
     });
-    pairs.set_blocks(blocks.collect());
+    for (store, number, block) in blocks.collect::<Vec<_>>() {
+        pairs.stores[store].fill(number, block);
+    }
     observer.checkpoint()?;
     Ok(pairs)
 }
@@ -56,6 +59,8 @@ struct Kept<W> {
 
 /// Where in a chunk's block the occurrences of each pair go, by the pair's name.
 struct Rooms {
+    store: usize,
+    block: u32,
     starts: Vec<u32>,
     /// How many occurrences the block has in all.
     length: u32,
@@ -75,18 +80,26 @@ fn keep_pairs<W: Weight + Default>(
     let wanted = all.clone().filter(|&at| keep.wants(count(at), length(at)));
     let keep = keep.for_merges(merges, wanted.map(count).collect::<Vec<_>>().into_iter());
     let mut pairs = Pairs::with_room(keep, 0);
-    let mut rooms: Vec<Rooms> = tables.iter().map(|_| Rooms { starts: vec![0], length: 0 }).collect();
+    let stores = rayon::current_num_threads().min(CHUNKS);
+    pairs.stores.resize_with(stores, Store::default);
+    let mut rooms: Vec<Rooms> = (0..tables.len())
+        .map(|chunk| {
+            let store = chunk * stores / CHUNKS;
+            Rooms { store, block: pairs.stores[store].push(Vec::new()), starts: vec![0], length: 0 }
+        })
+        .collect();
     let mut keep_pair = |at: usize| {
         if !keep.wants(count(at), length(at)) {
             return NOT_KEPT;
         }
-        let in_blocks = rooms.iter_mut().zip(0..).zip(counts(at)).map(|((rooms, block), length)| {
-            let start = rooms.length;
+        let id = pairs.add(low32(at / tokens), low32(at % tokens), count(at));
+        for (rooms, length) in rooms.iter_mut().zip(counts(at)) {
+            let Rooms { store, block, length: start, .. } = *rooms;
             rooms.starts.push(start);
             rooms.length += length;
-            Room { block, start, length }
-        });
-        pairs.add_in_blocks((low32(at / tokens), low32(at % tokens)), count(at), in_blocks)
+            pairs.add_room(Room { store: low32(store), block, start, length });
+        }
+        id
     };
     let ids = all.map(&mut keep_pair).collect();
     Kept { pairs, ids, rooms }
@@ -115,7 +128,7 @@ struct Chunk<'a> {
 impl Chunk<'_> {
     /// Names the pairs that begin in the chunk, and lists their occurrences.
     fn name<W: Weight + Default>(self, ids: &[PairId], tokens: usize, rooms: Rooms) -> Vec<Occurrence<W>> {
-        let Rooms { starts: mut ends, length } = rooms;
+        let Rooms { starts: mut ends, length, .. } = rooms;
         let mut block = pages::filled(Occurrence::default(), place(length));
         for at in 0..self.cells.len() {
             let right = self.cells.get(at + 1).map_or(self.next, |cell| cell.token);

@@ -16,6 +16,9 @@ pub(super) const SEPARATOR: u32 = u32::MAX;
 /// The observer is asked whether to stop after so many positions, some tens of milliseconds.
 const POSITIONS_A_CHECK: usize = 1 << 22;
 
+/// So many positions are worth the making of threads.
+const LARGE: usize = if cfg!(test) { 50 } else { 1 << 22 };
+
 /// What stands at a position: the token that begins or ends there, and the pair that begins there. They
 /// lie side by side because whoever needs one mostly needs the other.
 #[derive(Clone, Copy)]
@@ -26,11 +29,11 @@ pub(super) struct Cell {
 
 /// Fetches the cells that merging a pair reads: where it begins, what comes before that, and after its span.
 #[inline]
-pub(super) fn fetch_around(cells: &[Cell], position: u32, span: usize) {
+pub(super) fn fetch_around(cells: &[Cell], position: usize, span: usize) {
     // The token before begins a few positions earlier: in the same line of the cache or the one before.
     const BEFORE: usize = 4;
-    pages::fetch(cells, place(position).saturating_sub(BEFORE));
-    pages::fetch(cells, place(position) + span);
+    pages::fetch(cells, position.saturating_sub(BEFORE));
+    pages::fetch(cells, position + span);
 }
 
 /// The weighted sequences laid end to end, with a separator around every sequence.
@@ -184,6 +187,11 @@ impl<W: Weight> Corpus<W> {
             position += if token == SEPARATOR { 1 } else { place(self.spans[place(token)]) };
         }
         tokens
+    }
+
+    /// Whether it is worth the making of threads.
+    pub(super) fn is_large(&self) -> bool {
+        self.cells.len() >= LARGE
     }
 
     /// Whether every token spans one position.

@@ -4,6 +4,7 @@ use super::chunks::find_in_chunks;
 use super::corpus::{Corpus, Weight};
 use super::pairs::{Keep, NOT_KEPT, PairId, Pairs};
 use super::rooms::Place;
+use super::store::Occurrence;
 use crate::error::Result;
 use crate::observer::Observer;
 use crate::pages;
@@ -11,9 +12,6 @@ use crate::units::{low32, place};
 
 /// Up to so many tokens pairs are counted in a square table, of 4 MB at most; above, in a hash table.
 const DENSE: usize = 512;
-
-/// From so many positions on, all threads look for pairs.
-const LARGE: usize = 1 << 22;
 
 /// There up to so many tokens, more than scanning leaves.
 const DENSE_IN_CHUNKS: usize = 1280;
@@ -32,7 +30,7 @@ pub(super) fn find<W: Weight + Default>(
     merges: usize,
     observer: &dyn Observer,
 ) -> Result<Pairs<W>> {
-    if W::ONCE && lengths.len() <= DENSE_IN_CHUNKS && corpus.cells.len() >= LARGE && corpus.is_dense() {
+    if W::ONCE && lengths.len() <= DENSE_IN_CHUNKS && corpus.is_large() && corpus.is_dense() {
         find_in_chunks(corpus, lengths, keep, merges, observer)
     } else if lengths.len() <= DENSE {
         let mut tallies = Square::new(lengths.len());
@@ -57,11 +55,13 @@ fn find_with<W: Weight + Default>(
         *pair.pair = number;
     })?;
     let (mut pairs, mut places) = kept(tallies, lengths, keep, merges);
+    let store = &mut pairs.stores[0];
     corpus.for_each_pair(observer, |pair| {
         let id = tallies.id(*pair.pair);
         *pair.pair = id;
         if id != NOT_KEPT {
-            pairs.write(places[place(id)].next(), pair.position, pair.weight);
+            let occurrence = Occurrence { position: low32(pair.position), weight: pair.weight };
+            store.write(places[place(id)].next(), occurrence);
         }
     })?;
     Ok(pairs)
@@ -88,9 +88,8 @@ fn kept<W: Weight + Default>(
     tallies.for_each(|left, right, tally| {
         tally.id = NOT_KEPT;
         if keep.wants(tally.count, length(left, right)) {
-            let first;
-            (tally.id, first) = pairs.add(left, right, tally.count, tally.occurrences);
-            places.push(first);
+            tally.id = pairs.add(left, right, tally.count);
+            places.push(pairs.make_room(0, tally.occurrences));
         }
     });
     (pairs, places)

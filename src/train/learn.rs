@@ -3,6 +3,7 @@ use super::corpus::{Corpus, Once, Weight, Weighted, bytes_by_position};
 use super::find::find;
 use super::order::{ByBytes, ByFirstPosition, ById, Order, Reversed};
 use super::pairs::{AT_FIRST, Keep, PairId, Pairs};
+use super::parts::is_long;
 use super::queue::{Queue, Rank};
 use super::replay::Replayed;
 use super::scan::{self, Scanned};
@@ -11,6 +12,7 @@ use super::{HistoryPoint, Learned, Merge, Score, TieBreak, TrainConfig, scored};
 use crate::count::PieceCounts;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
+use crate::parallel::attended;
 use crate::units::{Count, amount, low32, place};
 
 /// Learns merges from weighted sequences, by [`TrainConfig`].
@@ -129,6 +131,13 @@ struct Trainer<W, O> {
     history: Vec<HistoryPoint>,
 }
 
+/// The pairs that are kept, from one threshold to the next.
+struct Round<W, K> {
+    pairs: Pairs<W>,
+    queue: Queue<K>,
+    scratch: Scratch<W>,
+}
+
 /// Counts and keys as the queue wants them.
 struct View<'a, W, O> {
     pairs: &'a Pairs<W>,
@@ -188,19 +197,37 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
         }
         let keep = Keep { threshold, longest: self.longest() };
         let merges = self.config.merges - self.merges.len();
-        let mut pairs = find(&mut self.corpus, &self.lengths, keep, merges, observer)?;
+        let pairs = find(&mut self.corpus, &self.lengths, keep, merges, observer)?;
         let threshold = pairs.keep.threshold;
         let mut queue = Queue::new(threshold);
-        let mut scratch = Scratch::default();
         for id in pairs.ids() {
             queue.push(id, &View { pairs: &pairs, corpus: &self.corpus, order: &self.order });
         }
-        while !self.is_done() {
-            let view = View { pairs: &pairs, corpus: &self.corpus, order: &self.order };
+        let mut round = Round { pairs, queue, scratch: Scratch::default() };
+        if self.corpus.is_large() {
+            attended(|threads| self.merge_all(&mut round, threads, observer))?;
+        }
+        self.merge_all(&mut round, 1, observer)?;
+        Ok(threshold)
+    }
+
+    /// Merges until there are enough merges or no pairs left; on several threads only as long as there are long steps.
+    fn merge_all(
+        &mut self,
+        round: &mut Round<W, O::Key>,
+        threads: usize,
+        observer: &dyn Observer,
+    ) -> Result<()> {
+        let Round { pairs, queue, scratch } = round;
+        scratch.most_parts = threads;
+        let mut short_steps = 0;
+        while !self.is_done() && (threads == 1 || short_steps < SHORT_STEPS) {
+            let view = View { pairs, corpus: &self.corpus, order: &self.order };
             let Some(pair) = queue.pop(&view) else { break };
             pairs.fetch(std::array::from_fn(|after| queue.upcoming(after)), &self.corpus);
-            self.merge(pair, &mut pairs, &mut scratch);
-            let view = View { pairs: &pairs, corpus: &self.corpus, order: &self.order };
+            short_steps = if is_long(pair, pairs) { 0 } else { short_steps + 1 };
+            self.merge(pair, pairs, scratch);
+            let view = View { pairs, corpus: &self.corpus, order: &self.order };
             for &born in &scratch.born {
                 queue.push(born, &view);
             }
@@ -208,7 +235,7 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
             observer.advanced(Stage::Train, 1);
             observer.checkpoint()?;
         }
-        Ok(threshold)
+        Ok(())
     }
 
     /// Merges the pairs that occur once, after all others.
@@ -272,6 +299,9 @@ fn first_threshold(tokens: u64, config: &TrainConfig) -> u64 {
 
 /// A share of the mean of tokens a merge; pairs below it are not kept in the first round.
 const FIRST_SHARE: u64 = 256;
+
+/// After so many short steps threads that wait for parts of long ones are let go.
+const SHORT_STEPS: usize = 1 << 6;
 
 /// By how much the threshold falls from round to round.
 const THRESHOLD_STEP: u64 = 16;

@@ -24,6 +24,8 @@ mod scan;
 pub mod reference;
 mod replay;
 mod rooms;
+mod store;
+mod parts;
 mod score;
 mod scored;
 mod text;

@@ -5,9 +5,9 @@ use super::pairs::{Pair, PairId, Pairs};
 use crate::units::place;
 
 /// A tie rule: orders pairs of equal count by a key, of which the least is merged first.
-pub(super) trait Order {
+pub(super) trait Order: Send {
     /// What pairs are ordered by.
-    type Key: Ord + Copy;
+    type Key: Ord + Copy + Send;
 
     /// The key of a pair that occurs. It stays the same until the pair's count changes.
     fn key<W: Weight + Default>(&self, id: PairId, pairs: &Pairs<W>, cells: &[Cell]) -> Self::Key;

@@ -1,5 +1,8 @@
+use std::ops::Range;
+
 use super::corpus::{Cell, Corpus, SEPARATOR, Weight, fetch_around};
-use super::rooms::{FreeRooms, Place, Room};
+use super::rooms::{Place, Room};
+use super::store::{Occurrence, Store};
 use crate::pages;
 use crate::units::{low32, place};
 
@@ -55,13 +58,6 @@ pub(super) struct Pair {
     rooms: u32,
 }
 
-/// Where a pair occurs, and how much that counts.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Occurrence<W> {
-    pub(super) position: u32,
-    pub(super) weight: W,
-}
-
 /// The pairs worth keeping, their counts, and where they occur.
 ///
 /// After the step that creates the newer of its two tokens a pair's count only falls, because an
@@ -82,21 +78,11 @@ pub(super) struct Pairs<W> {
     pairs: Vec<Pair>,
     counts: Vec<u64>,
     rooms: Vec<Room>,
-    /// Blocks never grow, so that what was written is not moved.
-    blocks: Vec<Vec<Occurrence<W>>>,
-    /// A place that is written to and never read.
-    bin: Place,
-    free: FreeRooms,
+    pub(super) stores: Vec<Store<W>>,
 }
 
 /// Room for so many pairs, or merges, costs nothing until it is used, and growing up to it would.
 pub(super) const AT_FIRST: usize = 1 << 16;
-
-/// Occurrences in the first block that is made for pairs that are born; the next are larger.
-const FIRST_BLOCK: usize = 1 << 12;
-
-/// Occurrences in the blocks that are made later.
-const LAST_BLOCK: usize = 1 << 21;
 
 impl<W: Weight + Default> Pairs<W> {
     /// No pair at all but the one that stands for those not kept, with room for so many occurrences.
@@ -106,66 +92,34 @@ impl<W: Weight + Default> Pairs<W> {
             pairs: Vec::with_capacity(AT_FIRST),
             counts: Vec::with_capacity(AT_FIRST),
             rooms: Vec::with_capacity(AT_FIRST),
-            blocks: vec![vec![Occurrence::default()], pages::with_capacity(occurrences)],
-            bin: Place::default(),
-            free: FreeRooms::default(),
+            stores: vec![Store::default()],
         };
-        pairs.add_in_blocks((SEPARATOR, SEPARATOR), 0, []);
+        pairs.stores[0].push(pages::with_capacity(occurrences));
+        pairs.add(SEPARATOR, SEPARATOR, 0);
         pairs
     }
 
-    /// Adds a pair whose occurrences will stand in several blocks, in the order of the rooms there.
-    pub(super) fn add_in_blocks(
-        &mut self,
-        (left, right): (u32, u32),
-        count: u64,
-        rooms: impl IntoIterator<Item = Room>,
-    ) -> PairId {
+    /// Adds a pair, whose occurrences have no room yet.
+    pub(super) fn add(&mut self, left: u32, right: u32, count: u64) -> PairId {
         let id = low32(self.pairs.len());
-        let first = self.rooms.len();
-        self.rooms.extend(rooms);
-        let rooms = low32(self.rooms.len() - first);
-        self.pairs.push(Pair { left, right, first_room: low32(first), rooms });
+        self.pairs.push(Pair { left, right, first_room: low32(self.rooms.len()), rooms: 0 });
         self.counts.push(count);
         id
     }
 
-    /// Gives the blocks that the rooms so far are in.
-    pub(super) fn set_blocks(&mut self, blocks: Vec<Vec<Occurrence<W>>>) {
-        self.blocks = blocks;
-        self.bin = Place { block: low32(self.blocks.len()), index: 0 };
-        self.blocks.push(vec![Occurrence::default()]);
-    }
-
-    /// Adds a pair with room for its occurrences, and tells the place of the first.
-    pub(super) fn add(&mut self, left: u32, right: u32, count: u64, occurrences: u32) -> (PairId, Place) {
-        let room = self.free.take(occurrences).unwrap_or_else(|| self.new_room(occurrences));
-        (self.add_in_blocks((left, right), count, [room]), Place::first_of(room))
-    }
-
-    /// A place for all occurrences of pairs that are not kept.
-    pub(super) fn bin(&self) -> Place {
-        self.bin
-    }
-
-    fn new_room(&mut self, occurrences: u32) -> Room {
-        let length = place(occurrences);
-        let mut block = self.blocks.len() - 1;
-        if self.blocks[block].len() + length > self.blocks[block].capacity() {
-            // One of the blocks is the bin's.
-            let doubled = (FIRST_BLOCK << (block - 1).min(16)).min(LAST_BLOCK);
-            self.blocks.push(pages::with_capacity(doubled.max(length)));
-            block += 1;
+    /// Gives the pair that was added last a room, behind those that it has.
+    pub(super) fn add_room(&mut self, room: Room) {
+        self.rooms.push(room);
+        if let Some(last) = self.pairs.last_mut() {
+            last.rooms += 1;
         }
-        let start = self.blocks[block].len();
-        self.blocks[block].resize(start + length, Occurrence::default());
-        Room { block: low32(block), start: low32(start), length: occurrences }
     }
 
-    /// Writes one occurrence of a pair into the room that [`add`](Self::add) made.
-    #[inline]
-    pub(super) fn write(&mut self, to: Place, position: usize, weight: W) {
-        self.blocks[place(to.block)][place(to.index)] = Occurrence { position: low32(position), weight };
+    /// Gives it room for so many occurrences in a store, and tells the place of the first.
+    pub(super) fn make_room(&mut self, store: usize, occurrences: u32) -> Place {
+        let room = self.stores[store].room(store, occurrences);
+        self.add_room(room);
+        Place::first_of(room)
     }
 
     #[inline]
@@ -202,16 +156,41 @@ impl<W: Weight + Default> Pairs<W> {
     pub(super) fn free_rooms(&mut self, id: PairId) {
         let Pair { first_room, rooms, .. } = self.pairs[place(id)];
         for room in &self.rooms[place(first_room)..][..place(rooms)] {
-            self.free.put(*room);
+            self.stores[place(room.store)].free(*room);
         }
+    }
+
+    /// How many occurrences the list of a pair has.
+    pub(super) fn listed(&self, id: PairId) -> usize {
+        self.rooms_of(id).iter().map(|room| place(room.length)).sum()
     }
 
     /// Where a pair occurred when it was born, ascending, in stretches.
     #[inline]
     pub(super) fn occurrences(&self, id: PairId) -> impl Iterator<Item = &[Occurrence<W>]> {
+        self.rooms_of(id).iter().map(|room| self.stores[place(room.store)].list(*room))
+    }
+
+    /// Those of the occurrences whose numbers are in a range.
+    #[inline]
+    pub(super) fn listed_in(
+        &self,
+        id: PairId,
+        range: Range<usize>,
+    ) -> impl Iterator<Item = &[Occurrence<W>]> {
+        let mut before = 0;
+        self.occurrences(id).map(move |list| {
+            let within = |number: usize| number.saturating_sub(before).min(list.len());
+            let part = within(range.start)..within(range.end);
+            before += list.len();
+            &list[part]
+        })
+    }
+
+    #[inline]
+    fn rooms_of(&self, id: PairId) -> &[Room] {
         let Pair { first_room, rooms, .. } = self.pairs[place(id)];
-        let rooms = &self.rooms[place(first_room)..][..place(rooms)];
-        rooms.iter().map(|room| &self.blocks[place(room.block)][place(room.start)..][..place(room.length)])
+        &self.rooms[place(first_room)..][..place(rooms)]
     }
 
     /// Fetches what merging upcoming pairs will read, the nearest pair first: of each one more link of the chain
@@ -228,15 +207,14 @@ impl<W: Weight + Default> Pairs<W> {
             pages::fetch(&self.rooms, place(self.pair(id).first_room));
         }
         if let Some(id) = list_of {
-            let Room { block, start, .. } = self.rooms[place(self.pair(id).first_room)];
-            // A line of the processor's cache has eight or more.
-            (0..AHEAD).step_by(8).for_each(|at| pages::fetch(&self.blocks[place(block)], place(start) + at));
+            let room = self.rooms[place(self.pair(id).first_room)];
+            self.stores[place(room.store)].fetch(room, AHEAD);
         }
         if let Some(id) = cells_of {
             let Pair { left, right, .. } = self.pair(id);
             let span = place(spans[place(left)] + spans[place(right)]);
             let first = self.occurrences(id).flatten().take(AHEAD);
-            first.for_each(|occurrence| fetch_around(cells, occurrence.position, span));
+            first.for_each(|occurrence| fetch_around(cells, place(occurrence.position), span));
         }
     }
 

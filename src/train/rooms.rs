@@ -3,12 +3,14 @@ use crate::units::place;
 /// A range of one of the blocks that hold occurrences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Room {
+    /// Which of the stores it is in.
+    pub(super) store: u32,
     pub(super) block: u32,
     pub(super) start: u32,
     pub(super) length: u32,
 }
 
-/// A place for one occurrence.
+/// A place for one occurrence in a store.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Place {
     pub(super) block: u32,
@@ -81,10 +83,10 @@ mod tests {
     fn a_room_is_cut_off_a_longer_one() {
         let mut free = FreeRooms::default();
         assert_eq!(free.take(1), None);
-        free.put(Room { block: 3, start: 10, length: 9 });
+        free.put(Room { store: 1, block: 3, start: 10, length: 9 });
         assert_eq!(free.take(9), None, "it could be found among shorter ones only by looking at each");
-        assert_eq!(free.take(5), Some(Room { block: 3, start: 10, length: 5 }));
-        assert_eq!(free.take(2), Some(Room { block: 3, start: 15, length: 2 }));
+        assert_eq!(free.take(5), Some(Room { store: 1, block: 3, start: 10, length: 5 }));
+        assert_eq!(free.take(2), Some(Room { store: 1, block: 3, start: 15, length: 2 }));
         assert_eq!(free.take(1), None, "two places are not worth it");
     }
 
@@ -94,7 +96,7 @@ mod tests {
             let mut free = FreeRooms::default();
             let mut start = 0;
             for &length in &lengths {
-                free.put(Room { block: 0, start, length });
+                free.put(Room { store: 0, block: 0, start, length });
                 start += length;
             }
             let mut taken: Vec<Room> = wanted.iter().filter_map(|&length| free.take(length)).collect();

@@ -109,6 +109,23 @@ fn found(corpus: &Corpus<Once>, pairs: &Pairs<Once>) -> (Vec<FoundPair>, Vec<u32
 
 proptest! {
     #[test]
+    fn parts_that_threads_merge_side_by_side_meet_exactly(
+        sequences in vec((sequence(), 1..4u64), 1..40),
+        tie_break in proptest::sample::select(TIE_RULES.as_slice()),
+    ) {
+        let weighted = |(sequence, weight): &(Vec<u8>, u64)| (sequence.clone(), Count::new(*weight));
+        let sequences: Vec<_> = sequences.iter().map(weighted).collect();
+        let pieces: PieceCounts = sequences.iter().map(|(sequence, count)| (&**sequence, *count)).collect();
+        let config = TrainConfig { tie_break, ..TrainConfig::new(40) };
+        let learned = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| learn_merges(pieces.clone(), &config, &Silent).unwrap())
+        };
+        prop_assert_eq!(&learned(3), &reference::learn_merges(&pieces, &config));
+        prop_assert_eq!(learned(3), learned(1));
+    }
+
+    #[test]
     fn chunks_find_the_pairs_that_one_walk_finds(
         sequences in vec(sequence(), 1..12),
         threshold in 1..4u64,
