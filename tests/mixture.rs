@@ -2,10 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use tokenmill::run::{JobOptions, Outcome, Surroundings, job, plan, recipe};
 use tokenmill::source::OpenContext;
 use tokenmill::units::ByteCount;
@@ -89,6 +92,56 @@ fn another_mixture_of_the_same_sources_needs_no_counting() {
         assert_eq!(run(&sources, &TRAIN.replace("80", merges), &kept).1, 0, "{extension}");
         assert_eq!(run(&sources, &TRAIN.replace("80", &format!("{merges}1")), &kept).1, 2);
     }
+}
+
+/// A Parquet file whose footer tells nothing of what is in it.
+fn write_untold(path: &Path, word: &str) {
+    let texts: Vec<String> = (0..500).map(|n| format!("{word} {n:04}")).collect();
+    let texts: ArrayRef = Arc::new(StringArray::from(texts));
+    let batch = RecordBatch::try_from_iter([("text", texts)]).unwrap();
+    let properties = WriterProperties::builder()
+        .set_dictionary_enabled(false)
+        .set_statistics_enabled(EnabledStatistics::None)
+        .build();
+    let mut writer =
+        ArrowWriter::try_new(File::create(path).unwrap(), batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
+#[test]
+fn files_that_nothing_but_their_names_tell_apart_are_counted_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (one, two) = (path("1.parquet"), path("2.parquet"));
+    write_untold(&one, "alpha");
+    write_untold(&two, "gamma");
+    let sources = [(one.as_path(), ""), (two.as_path(), "")];
+    assert_eq!(run(&sources, TRAIN, &path("both")).1, 0);
+    let both = String::from_utf8(tokenizer(&path("both"))).unwrap();
+    assert!(both.contains("alpha") && both.contains("gamma"), "{both}");
+}
+
+#[test]
+fn another_value_of_a_variable_is_another_job() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let recipe = format!(
+        "[[source]]\nuri = \"demo:verse?lines=300&seed=${{SEED}}\"\n{TRAIN}[output]\ndir = {out:?}\n"
+    );
+    let recipe = recipe::read("r.toml", &recipe).unwrap();
+    let learned = |seed: &'static str, force| {
+        let variable = move |_: &str| Some(seed.to_owned());
+        let surroundings = Surroundings { variable: &variable, threads: 2, memory: ByteCount(1 << 30) };
+        let options = JobOptions { force, ..JobOptions::default() };
+        job(&plan(&recipe, &surroundings).unwrap(), &options, &OpenContext::new(&Heard::default()))
+    };
+    assert!(learned("1", false).unwrap().report.is_some());
+    assert!(learned("1", false).unwrap().report.is_none(), "it is done");
+    let first = tokenizer(&out);
+    assert!(learned("2", false).is_err(), "another input, without being forced");
+    assert!(learned("2", true).unwrap().report.is_some());
+    assert!(tokenizer(&out) != first);
 }
 
 #[test]

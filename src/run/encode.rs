@@ -125,7 +125,11 @@ impl Work<'_> {
             false => inputs.sampled(ReadBy::Readers),
         };
         let documents = stretch(whole_documents(all), from.row, documents);
-        let name = |source, unit| inputs.unit_name(source, unit);
+        // Of a sample no row is known to be of a file.
+        let name = |source, unit| match everything {
+            true => inputs.unit_name(source, unit),
+            false => "the sample".to_owned(),
+        };
         let mut position = from.row;
         encode_batches(documents, encoder, name, observer, |batch| {
             let remarks = self.findings.hear(

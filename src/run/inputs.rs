@@ -21,6 +21,8 @@ pub(super) const TAKE_MORE: &str =
 /// The sources of a run, listed and ready to be read as often as the run needs.
 pub(super) struct Inputs {
     sources: Vec<Arc<dyn Source>>,
+    /// Where each source is.
+    uris: Vec<String>,
     /// What is taken of each source, and then of all.
     limits: Vec<SampleConfig>,
     sample: SampleConfig,
@@ -51,6 +53,7 @@ impl Inputs {
         let incidents = Arc::clone(&context.incidents);
         Ok(Inputs {
             sources,
+            uris: plan.sources.iter().map(|spec| spec.uri.clone()).collect(),
             limits: plan.limits.clone(),
             sample: plan.sample,
             threads: plan.threads,
@@ -216,10 +219,13 @@ impl Inputs {
     /// Fingerprint of what all units hold, in hex.
     pub(super) fn fingerprint(&self) -> Result<String> {
         let mut digest = Sha256::new();
-        for (source, identities) in self.sources.iter().zip(self.identities()?) {
+        for ((source, uri), identities) in self.sources.iter().zip(&self.uris).zip(self.identities()?) {
             digest.update(amount(source.units().len()).to_le_bytes());
             for (unit, identity) in source.units().iter().zip(identities) {
                 digest.update(serde_json::to_vec(&(unit.range, identity)).expect("plain data"));
+            }
+            if identities.iter().any(Identity::is_told_by_name) {
+                digest.update(uri);
             }
         }
         Ok(hex(&digest.finalize()))

@@ -13,7 +13,6 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::observer::{Observer, Stage};
 use crate::sink::Journal;
-use crate::source::Identity;
 use crate::split::SplitPattern;
 use crate::units::amount;
 
@@ -105,8 +104,8 @@ impl Kept {
         let key = json!({
             "version": env!("CARGO_PKG_VERSION"),
             "units": units,
-            // What is generated is known by its name alone.
-            "uri": units.iter().any(|(_, identity)| *identity == Identity::Generated).then_some(&spec.uri),
+            // Files that are different can have equal identities.
+            "uri": spec.uri,
             "column": spec.column,
             "format": spec.format,
             "documents": spec.documents,

@@ -83,6 +83,17 @@ pub enum Identity {
     Stream,
 }
 
+impl Identity {
+    /// Whether nothing but the name of the source tells one from another.
+    pub(crate) fn is_told_by_name(&self) -> bool {
+        match self {
+            Identity::Generated => true,
+            Identity::Web { etag, .. } => etag.is_empty(),
+            _ => false,
+        }
+    }
+}
+
 /// Which part of a file a unit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

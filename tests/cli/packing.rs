@@ -50,6 +50,21 @@ fn what_cannot_be_packed_is_named() {
 }
 
 #[test]
+fn rows_of_a_sample_are_not_named_as_rows_of_a_file() {
+    let folder = trained();
+    write(&folder, "a.txt", "a\nb\nc\n");
+    write(&folder, "b.txt", "d\n<end>\n");
+    let encode = |more: &[&str]| {
+        let given = ["encode", "a.txt", "b.txt", "-t", "tokenizer", "--documents", "line", "-o", "out"];
+        run(&folder, &[&given[..], &["--special", "forbid"], more].concat())
+    };
+    let (code, _, told) = encode(&[]);
+    assert!(code == Some(1) && told.contains("b.txt: row 1"), "{told}");
+    let (code, _, told) = encode(&["--skip", "1"]);
+    assert!(code == Some(1) && told.contains("the sample: row 3"), "{told}");
+}
+
+#[test]
 fn null_documents_are_empty_ones_where_files_cannot_tell_them() {
     let folder = trained();
     write_parquet(&folder, "nulls.parquet", &[Some("the cat"), None, Some(""), Some("the mat")]);
