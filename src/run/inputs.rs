@@ -283,6 +283,7 @@ mod tests {
         let source = source::open(&spec, 0, &OpenContext::new(&Silent)).expect("a source");
         let inputs = Inputs {
             sources: vec![source],
+            uris: vec![spec.uri],
             limits: vec![SampleConfig::default()],
             sample: SampleConfig::default(),
             threads: 1,

@@ -51,14 +51,15 @@ impl GiveBack {
         let (mut done, mut at) = (0, 0);
         let failed = |at| move |cause| backtracking(&self.pattern, at, cause);
         while let Some(found) = self.regex.find_from_pos(text, at).map_err(failed(at))? {
+            if found.start() > done {
+                self.unmatched(&text[done..found.start()])?;
+                take(found.start());
+                done = found.start();
+            }
             if found.start() == found.end() {
                 let Some(skipped) = text[found.end()..].chars().next() else { break };
                 at = found.end() + skipped.len_utf8();
                 continue;
-            }
-            if found.start() > done {
-                self.unmatched(&text[done..found.start()])?;
-                take(found.start());
             }
             done = self.end(text, found.start(), found.end()).map_err(failed(at))?;
             take(done);

@@ -81,11 +81,10 @@ fn cut(regexes: &[Regex], covers: bool, text: &str, base: usize, take: &mut dyn 
     };
     for found in regex.find_iter(text) {
         let found = found.map_err(|cause| backtracking(regex.as_str(), base, cause))?;
-        // An expression can match empty text in the middle even if it does not match an empty text.
-        if found.start() < found.end() {
-            piece(found.start(), false)?;
-            piece(found.end(), true)?;
-        }
+        // An expression that matches at a place, and nothing of the text, cuts it there, as it does in Hugging Face's
+        // tokenizers.
+        piece(found.start(), false)?;
+        piece(found.end(), true)?;
     }
     piece(text.len(), false)
 }

@@ -69,6 +69,10 @@ pub(super) enum Fault {
     Several(Vec<String>),
     #[error("the tokens have more than {limit} bytes together")]
     TokensTooLong { limit: usize },
+    #[error(
+        "tokens that no merge makes are there, and so many long ones that it takes too long to find what makes them"
+    )]
+    TooManyCuts,
 
     #[error("{format} cannot hold this vocabulary: {limit}")]
     CannotHold { format: Format, limit: Limit },

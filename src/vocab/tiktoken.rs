@@ -116,12 +116,15 @@ fn parts(tokens: Tokens, added: Vec<AddedToken>, split: SplitPattern) -> Result<
     }
     let (merges, ignore_merges) = match last_steps(&tokens, &ids) {
         Some(merges) => (merges, false),
-        None => (every_cut(&tokens, &ids), true),
+        None => (every_cut(&tokens, &ids)?, true),
     };
     Ok(VocabularyParts { tokens, added, merges, split, ignore_merges, ..VocabularyParts::default() })
 }
 
 type Ids<'a> = Map<&'a [u8], TokenId>;
+
+/// Some seconds' worth of bytes. All cuts of the tokens of Llama 3 have a hundredth of them.
+const MOST_LOOKED_AT: usize = 1 << 31;
 
 /// For each token the two that are left of its bytes when only lower ranks are merged; `None` if for
 /// some token it is not two.
@@ -141,12 +144,21 @@ fn last_steps(tokens: &Tokens, ids: &Ids<'_>) -> Option<Vec<RankedMerge>> {
     longer.map_init(Merging::default, last_step).collect()
 }
 
-fn every_cut(tokens: &Tokens, ids: &Ids<'_>) -> Vec<RankedMerge> {
+/// All ways to cut each token in two.
+///
+/// # Errors
+/// More than [`MOST_LOOKED_AT`] bytes would be looked at.
+fn every_cut(tokens: &Tokens, ids: &Ids<'_>) -> Result<Vec<RankedMerge>, Fault> {
     // Where there are long tokens, only few lengths are those of two others.
     let lengths: BTreeSet<usize> = tokens.iter().map(|(_, token)| token.len()).collect();
     let mut merges = Vec::new();
+    let mut looked_at = 0;
     for (result, token) in tokens {
         let others = lengths.range(..token.len());
+        looked_at += others.clone().count() * token.len();
+        if looked_at > MOST_LOOKED_AT {
+            return Err(Fault::TooManyCuts);
+        }
         for &middle in others.filter(|&&length| lengths.contains(&(token.len() - length))) {
             let (start, end) = token.split_at(middle);
             if let (Some(&left), Some(&right)) = (ids.get(start), ids.get(end)) {
@@ -154,7 +166,7 @@ fn every_cut(tokens: &Tokens, ids: &Ids<'_>) -> Vec<RankedMerge> {
             }
         }
     }
-    merges
+    Ok(merges)
 }
 
 pub(super) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<Rendered> {
@@ -191,7 +203,7 @@ fn limits(vocabulary: &Vocabulary) -> Result<(), Limit> {
     }
     let tokens: Tokens = vocabulary.ordinary().map(|(id, bytes)| (id, Box::from(bytes))).collect();
     let ranked = VocabularyParts {
-        merges: every_cut(&tokens, &ids),
+        merges: every_cut(&tokens, &ids).map_err(|_| Limit::NotByIds)?,
         tokens,
         added: vocabulary.added.clone(),
         split: vocabulary.split.clone(),

@@ -274,10 +274,14 @@ fn recipes_hold_a_name_or_a_regex() {
 
 #[test]
 fn a_custom_pattern_cuts_matches_and_what_is_between_them() {
-    let cases: [(&str, &str, &[&str]); 4] = [
+    let cases: [(&str, &str, &[&str]); 7] = [
         (r"\d+", "ab12c", &["ab", "12", "c"]),
         (r"\d+", "12", &["12"]),
-        (r"(?=b)|c", "abc", &["ab", "c"]),
+        // A match of no text cuts where it stands: all as Hugging Face's tokenizers 0.23 do.
+        (r"(?=b)|c", "abc", &["a", "b", "c"]),
+        (r"(?<= )", "ab cd ab", &["ab ", "cd ", "ab"]),
+        (r"(?=(?:\d{3})+(?!\d))", "12345678, 123", &["12", "345", "678, ", "123"]),
+        (r"(?=e)|\s+(?!\S)|\s+", "bee  e", &["b", "e", "e", " ", " ", "e"]),
         (r"\w+(?=!)", "ab! cd", &["ab", "! cd"]),
     ];
     for (regex, text, expected) in cases {
