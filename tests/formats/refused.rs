@@ -1,8 +1,10 @@
 use std::fs;
 use std::path::Path;
 
+use base64::prelude::{BASE64_STANDARD as STANDARD, Engine};
 use serde::Deserialize;
 use tokenmill::observer::Silent;
+use tokenmill::split::SplitPattern;
 use tokenmill::vocab::{
     AddedToken, Format, LoadOptions, RankedMerge, SpecialTokensAt, Vocabulary, VocabularyParts, WriteOptions,
     load, write,
@@ -101,6 +103,20 @@ fn a_file_cut_short_anywhere_is_an_error_or_a_smaller_tokenizer() {
         }
         fs::write(&path, &whole).expect("written");
     }
+}
+
+#[test]
+fn ranks_that_are_cut_in_too_many_ways_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("x.tiktoken");
+    // No merge makes the last: so all cuts of all are merges.
+    let tokens = (0..=255).map(|byte| vec![byte]).chain((2..2_000).map(|length| vec![b'a'; length]));
+    let line = |(rank, token): (usize, Vec<u8>)| format!("{} {rank}\n", STANDARD.encode(token));
+    let text: String = tokens.chain([b"bcd".to_vec()]).enumerate().map(line).collect();
+    fs::write(&path, text).expect("written");
+    let options = LoadOptions { split: Some(SplitPattern::None), ..LoadOptions::default() };
+    let refused = load(&path, &options, &Silent).expect_err("too much work").to_string();
+    assert!(refused.contains("x.tiktoken") && refused.contains("too long"), "{refused}");
 }
 
 #[test]
