@@ -116,13 +116,15 @@ impl<R: Read> InStream<R> {
 /// The head of the next message of a stream, and its body; `None` at the end.
 fn read_message(from: &mut impl Read) -> Result<Option<(Vec<u8>, Buffer)>, ArrowError> {
     let mut length = [0; 4];
-    match from.read_exact(&mut length) {
-        // A stream may end without a mark.
+    let (first, rest) = length.split_at_mut(1);
+    match from.read_exact(first) {
+        // A stream may end without a mark, but only where a message would begin.
         Err(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         read => read?,
     }
+    fill(from, rest)?;
     if length == CONTINUATION {
-        from.read_exact(&mut length)?;
+        fill(from, &mut length)?;
     }
     let head = match u64::try_from(i32::from_le_bytes(length)).map_err(wrong)? {
         0 => return Ok(None),
@@ -132,6 +134,14 @@ fn read_message(from: &mut impl Read) -> Result<Option<(Vec<u8>, Buffer)>, Arrow
     let body = exactly(from, u64::try_from(message.bodyLength()).map_err(wrong)?)?;
     check_sizes(&message, &body)?;
     Ok(Some((head, body.into())))
+}
+
+/// Reads as many bytes as there is room for.
+fn fill(from: &mut impl Read, room: &mut [u8]) -> Result<(), ArrowError> {
+    from.read_exact(room).map_err(|cause| match cause.kind() {
+        io::ErrorKind::UnexpectedEof => wrong("it is cut off"),
+        _ => cause.into(),
+    })
 }
 
 /// So many bytes, for which room is made as they come.

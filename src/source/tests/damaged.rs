@@ -36,6 +36,40 @@ fn a_cut_file_is_an_error_at_every_length() {
     }
 }
 
+/// A stream that is cut between two messages has an end like any other.
+#[test]
+fn cut_arrow_data_is_an_error_at_every_length_but_between_messages() {
+    use arrow_ipc::writer::{FileWriter, StreamWriter};
+
+    let table = table();
+    let mut file = FileWriter::try_new(Vec::new(), &table.schema()).unwrap();
+    let mut stream = StreamWriter::try_new(Vec::new(), &table.schema()).unwrap();
+    let mut ends = vec![(stream.get_ref().len(), 0)];
+    for at in [0, 100, 200] {
+        file.write(&table.slice(at, 100)).unwrap();
+        stream.write(&table.slice(at, 100)).unwrap();
+        ends.push((stream.get_ref().len(), at + 100));
+    }
+    let folder = folder();
+    let (file, stream) = (file.into_inner().unwrap(), stream.into_inner().unwrap());
+    for (bytes, ends) in [(file, Vec::new()), (stream, ends)] {
+        let near = ends.iter().flat_map(|(end, _)| end - 9..end + 9).chain(bytes.len() - 20..bytes.len());
+        let lengths = (0..bytes.len()).step_by((bytes.len() / 200).max(1)).chain(near);
+        for length in lengths.filter(|length| *length < bytes.len()) {
+            let path = written(folder.path(), "cut.arrow", &bytes[..length]);
+            let outcome = read(&spec(&path), ReadConfig::default());
+            if let Some((_, rows)) = ends.iter().find(|(end, _)| *end == length) {
+                assert_eq!(outcome.unwrap().len(), *rows, "{length} bytes");
+                continue;
+            }
+            assert!(outcome.is_err(), "{length} bytes are read as if they were all");
+            let (kind, message) = failure(outcome);
+            assert_eq!(kind, ErrorKind::Failed, "{length} bytes");
+            assert!(message.contains("cut.arrow"), "{message}");
+        }
+    }
+}
+
 #[test]
 fn a_text_named_parquet_is_told_to_look_like_text() {
     let folder = folder();
