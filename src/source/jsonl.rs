@@ -192,7 +192,7 @@ impl Texts {
         match found {
             Ok(found) => {
                 self.views.push(make_view(&self.bytes[at..], 0, low32(at)));
-                self.valid.push(found);
+                self.valid.push(found.unwrap_or(false));
                 Ok(())
             }
             Err(error) => {
@@ -216,30 +216,30 @@ fn problem(error: &serde_json::Error) -> String {
 }
 
 /// Reads an object and appends one of its fields to `into`, which may be a field of an object in it (`a.b`); gives
-/// whether there was a text.
+/// whether there was a text, and `None` where there was no such field.
 struct FieldOf<'a> {
     column: &'a str,
     into: &'a mut Vec<u8>,
 }
 
 impl<'de> DeserializeSeed<'de> for FieldOf<'_> {
-    type Value = bool;
+    type Value = Option<bool>;
 
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<bool, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Option<bool>, D::Error> {
         from.deserialize_map(self)
     }
 }
 
 impl<'de> Visitor<'de> for FieldOf<'_> {
-    type Value = bool;
+    type Value = Option<bool>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<bool, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Option<bool>, A::Error> {
         let at = self.into.len();
-        let mut found = false;
+        let mut found = None;
         while let Some(key) = map.next_key_seed(Key { of: self.column })? {
             let before = self.into.len();
             let now = match key {
@@ -249,7 +249,7 @@ impl<'de> Visitor<'de> for FieldOf<'_> {
                 Place::Inside(column) => map.next_value_seed(Inside(FieldOf { column, into: self.into }))?,
                 Place::Elsewhere => map.next_value::<IgnoredAny>().map(|_| None)?,
             };
-            if let Some(now) = now {
+            if now.is_some() {
                 // The last of several fields of one name counts, as for most readers of JSON.
                 self.into.drain(at..before);
                 found = now;
@@ -315,7 +315,7 @@ impl<'de> Visitor<'de> for Inside<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> std::result::Result<Option<bool>, A::Error> {
-        self.0.visit_map(map).map(Some)
+        self.0.visit_map(map)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Option<bool>, A::Error> {

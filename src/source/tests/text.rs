@@ -194,7 +194,10 @@ fn a_bad_line_is_named_by_its_number_in_the_file() {
 fn a_field_may_be_in_an_object() {
     let cases = [
         (r#"{"a": {"b": "x", "c": {}}}"#, Some("x")),
-        (r#"{"a.b": "x", "a": {"c": "y"}, "a": null}"#, None),
+        (r#"{"a.b": "x", "a": {"c": "y"}, "a": null}"#, Some("x")),
+        (r#"{"a": {"b": "x"}, "a": {"c": {"b": "y"}}}"#, Some("x")),
+        (r#"{"a.b": "x", "a": {"b": null}}"#, None),
+        (r#"{"a": {"b": "x"}, "a.b": null}"#, None),
         (
             r#"{"a.b": "x", "a": null, "a": [{"b": "y"}], "a": -5, "a": 0.5, "a": 7, "a": true, "a": "z"}"#,
             Some("x"),
