@@ -28,15 +28,15 @@ fn value_bytes(array: &dyn Array) -> Vec<u64> {
         DataType::LargeBinary => spans(array.as_binary::<i64>().value_offsets()),
         DataType::List(_) => {
             let list = array.as_list::<i32>();
-            within(list.value_offsets(), &value_bytes(list.values()))
+            within(list.value_offsets(), list.values())
         }
         DataType::LargeList(_) => {
             let list = array.as_list::<i64>();
-            within(list.value_offsets(), &value_bytes(list.values()))
+            within(list.value_offsets(), list.values())
         }
         DataType::Map(..) => {
             let map = array.as_map();
-            within(map.value_offsets(), &value_bytes(map.entries()))
+            within(map.value_offsets(), map.entries())
         }
         DataType::FixedSizeList(_, length) => {
             let length = usize::try_from(*length).unwrap_or(0);
@@ -68,7 +68,12 @@ fn spans<O: OffsetSizeTrait>(offsets: &[O]) -> Vec<u64> {
 
 /// Sums the bytes of the items of each list. An empty list is not free, or a column of empty ones
 /// would never fill a row group.
-fn within<O: OffsetSizeTrait>(offsets: &[O], items: &[u64]) -> Vec<u64> {
-    let list = |ends: &[O]| items[ends[0].as_usize()..ends[1].as_usize()].iter().sum::<u64>();
+///
+/// A slice of lists still has the items of all of them: only those between its offsets are looked at.
+fn within<O: OffsetSizeTrait>(offsets: &[O], items: &dyn Array) -> Vec<u64> {
+    let [first, .., last] = offsets else { return Vec::new() };
+    let (first, last) = (first.as_usize(), last.as_usize());
+    let items = value_bytes(&items.slice(first, last - first));
+    let list = |ends: &[O]| items[ends[0].as_usize() - first..ends[1].as_usize() - first].iter().sum::<u64>();
     offsets.windows(2).map(|ends| list(ends) + 4).collect()
 }

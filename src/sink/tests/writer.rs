@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use arrow_array::builder::{ListBuilder, StringBuilder};
+use arrow_array::builder::{FixedSizeListBuilder, LargeListBuilder, ListBuilder, MapBuilder, StringBuilder};
 use arrow_array::types::Int8Type;
 use arrow_array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch, StringViewArray};
 use bytes::Bytes;
@@ -110,6 +110,45 @@ fn row_bytes_are_those_of_the_values_alone() {
     let expected = [4 + 5 + 8, 8, 4, 4 + 1 + 8];
     assert_eq!(row_bytes(&columns), expected);
     assert_eq!(row_bytes(&columns.slice(2, 2)), expected[2..]);
+}
+
+/// Lists of lists, large lists, lists of one length and maps. That there are many, cut row by row, would take minutes if
+/// each slice looked at the items of all.
+#[test]
+fn row_bytes_of_slices_are_those_of_the_whole() {
+    let rows = 20_000;
+    let mut lists = ListBuilder::new(ListBuilder::new(StringBuilder::new()));
+    let mut large = LargeListBuilder::new(StringBuilder::new());
+    let mut fixed = FixedSizeListBuilder::new(StringBuilder::new(), 2);
+    let mut maps = MapBuilder::new(None, StringBuilder::new(), StringBuilder::new());
+    for row in 0..rows {
+        let word = "word".repeat(row % 5);
+        for _ in 0..row % 40 {
+            lists.values().append_value([Some(&word), None]);
+            large.values().append_value(&word);
+            maps.keys().append_value("a key");
+            maps.values().append_value(&word);
+        }
+        lists.append(row % 7 > 0);
+        large.append(row % 11 > 0);
+        maps.append(row % 13 > 0).expect("as many keys as values");
+        fixed.values().append_value(&word);
+        fixed.values().append_null();
+        fixed.append(row % 3 > 0);
+    }
+    let columns: [(_, ArrayRef); 4] = [
+        ("lists", Arc::new(lists.finish())),
+        ("large", Arc::new(large.finish())),
+        ("fixed", Arc::new(fixed.finish())),
+        ("maps", Arc::new(maps.finish())),
+    ];
+    let columns = RecordBatch::try_from_iter(columns).expect("four columns");
+    let whole = row_bytes(&columns);
+    for length in [1, 7, rows - 1] {
+        let starts = (0..rows).step_by(length);
+        let parts = starts.flat_map(|at| row_bytes(&columns.slice(at, length.min(rows - at))));
+        assert!(parts.eq(whole.iter().copied()), "slices of {length} rows");
+    }
 }
 
 #[test]
