@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 use std::io::Read;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{BinaryViewArray, RecordBatch};
 use arrow_schema::SchemaRef;
@@ -8,6 +8,7 @@ use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIter
 
 use super::fault::{Fault, guarded};
 use super::incidents::{BadInput, BadRows};
+use super::jsonl::LinesBefore;
 use super::listing::{Compression, Listed};
 use super::parquet::Footer;
 use super::{
@@ -65,6 +66,8 @@ pub(super) struct Files {
     owners: Vec<usize>,
     columns: Option<SchemaRef>,
     footers: Mutex<VecDeque<(usize, Footer)>>,
+    /// Numbers of lines of each file.
+    lines: Vec<Arc<LinesBefore>>,
     bad: BadInput,
 }
 
@@ -100,6 +103,7 @@ impl Files {
         let mut source = Files {
             spec: spec.clone(),
             config,
+            lines: files.iter().map(|_| Arc::default()).collect(),
             files,
             units: Vec::new(),
             owners: Vec::new(),
@@ -168,7 +172,7 @@ impl Files {
             }
             Format::Arrow => Box::new(arrow::read(arrow::open(path)?, &self.spec, reading)?),
             Format::Jsonl => {
-                let start = jsonl::Start::of(path, range, *compression);
+                let start = jsonl::Start::of(path, range, *compression, &self.lines[file]);
                 Box::new(jsonl::Rows::new(text()?, self.spec.text_column(), start, reading))
             }
             Format::Text => Box::new(plain::Pieces::new(text()?, &self.spec.documents, reading)),

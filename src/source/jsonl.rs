@@ -1,6 +1,8 @@
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use arrow_array::BinaryViewArray;
 use arrow_array::builder::make_view;
@@ -13,6 +15,7 @@ use super::files::Reading;
 use super::listing::Compression;
 use super::{Batch, Range, content};
 use crate::error::{Error, Result};
+use crate::parallel::lock;
 use crate::units::{amount, low32, place64};
 
 /// What some programs put before the first line, and is no JSON.
@@ -24,13 +27,16 @@ const LONGEST_LINE: usize = (1 << 31) - 1;
 /// Where a unit begins in its file, to number its lines if that is ever asked for.
 pub(super) enum Start {
     Beginning,
-    At { path: PathBuf, byte: u64 },
+    At { path: PathBuf, byte: u64, lines: Arc<LinesBefore> },
 }
 
 impl Start {
-    pub(super) fn of(path: &Path, range: Range, compression: Compression) -> Start {
+    /// The unit is of a file of whose lines those before some places are known.
+    pub(super) fn of(path: &Path, range: Range, compression: Compression, lines: &Arc<LinesBefore>) -> Start {
         match (range, compression) {
-            (Range::Bytes(byte, _), Compression::None) => Start::At { path: path.to_path_buf(), byte },
+            (Range::Bytes(byte, _), Compression::None) => {
+                Start::At { path: path.to_path_buf(), byte, lines: Arc::clone(lines) }
+            }
             _ => Start::Beginning,
         }
     }
@@ -39,18 +45,35 @@ impl Start {
         matches!(self, Start::Beginning | Start::At { byte: 0, .. })
     }
 
-    /// Lines before the unit. Reads the file up to there.
+    /// Lines before the unit.
     fn lines_before(&self) -> io::Result<u64> {
-        let Start::At { path, byte } = self else { return Ok(0) };
-        let mut before = content::raw(path, Range::Bytes(0, *byte))?;
+        match self {
+            Start::Beginning => Ok(0),
+            Start::At { path, byte, lines } => lines.count(path, *byte),
+        }
+    }
+}
+
+/// How many lines of a file are before the bytes for which that was asked: all units together count each line once.
+#[derive(Debug, Default)]
+pub(super) struct LinesBefore(Mutex<BTreeMap<u64, u64>>);
+
+impl LinesBefore {
+    /// Reads the file from the last such byte on. Who asks meanwhile waits, to go on from there.
+    fn count(&self, path: &Path, byte: u64) -> io::Result<u64> {
+        let mut known = lock(&self.0);
+        let (from, mut lines) =
+            known.range(..=byte).next_back().map_or((0, 0), |(&from, &lines)| (from, lines));
+        let mut between = content::raw(path, Range::Bytes(from, byte))?;
         let mut block = vec![0; 1 << 16];
-        let mut lines = 0;
         loop {
-            match before.read(&mut block)? {
-                0 => return Ok(lines),
+            match between.read(&mut block)? {
+                0 => break,
                 read => lines += amount(memchr_iter(b'\n', &block[..read]).count()),
             }
         }
+        known.insert(byte, lines);
+        Ok(lines)
     }
 }
 

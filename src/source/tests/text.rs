@@ -190,6 +190,33 @@ fn a_bad_line_is_named_by_its_number_in_the_file() {
     }
 }
 
+/// A unit does not read again what was read to number the lines of those before it.
+#[test]
+fn lines_are_counted_once_to_number_those_of_all_units() {
+    let folder = folder();
+    let bad = |lines: usize| "bad\n".repeat(lines);
+    let path = written(folder.path(), "rows.jsonl", bad(40));
+    let spec = SourceSpec { on_bad_input: OnBadInput::Quarantine, ..spec(&path) };
+    let context = OpenContext { config: SMALL, ..OpenContext::new(&Silent) };
+    let source = open(&spec, 0, &context).unwrap();
+    let units = source.units().len();
+    assert!(units > 5, "{units} units");
+    for unit in 0..units {
+        assert_eq!(source.read(unit).unwrap().count(), 0);
+        source.taken(unit, source.left_out(unit));
+        if let Range::Bytes(from, _) = source.units()[unit].range {
+            // What lies before is no longer lines.
+            let before = "x".repeat(crate::units::place64(from));
+            fs::write(&path, before.clone() + &bad(40)[before.len()..]).unwrap();
+        }
+    }
+    let listed = context.incidents.listed();
+    assert_eq!(listed.len(), 40);
+    for (incident, line) in listed.iter().zip(1..) {
+        assert!(incident.problem.contains(&format!("line {line}:")), "{incident:?}");
+    }
+}
+
 #[test]
 fn a_field_may_be_in_an_object() {
     let cases = [
