@@ -46,7 +46,7 @@ pub(super) fn bench(args: &BenchArgs, session: &Session<'_>) -> Result<Done, Fai
     } else {
         print(|out| measured.write(out))?;
     }
-    Ok(session.done(input.skipped()))
+    Ok(session.done(input.skipped(session)))
 }
 
 fn measure(args: &BenchArgs, input: &Input, threads: usize, observer: &dyn Observer) -> Result<Measured> {

@@ -69,7 +69,7 @@ fn verify(
         Some(_) => "identical with what the tokenizer makes of the texts, which it does not keep as they are",
     };
     session.say(&format!("{identical}: {}, {}", counted(count, "document"), counted(text_bytes, "byte")));
-    Ok(session.done(input.skipped()))
+    Ok(session.done(input.skipped(session)))
 }
 
 /// The rows of files of token ids.

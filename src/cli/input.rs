@@ -9,6 +9,7 @@ use tokenmill::source::{Batch, Documents, Incidents, Source, in_order, open, who
 use tokenmill::units::amount;
 
 use super::progress::Progress;
+use super::session::Session;
 use super::surroundings::open_context;
 
 /// Opened sources.
@@ -48,8 +49,11 @@ impl Input {
         format!("{}: row {}", self.name(batch.source, batch.unit), batch.first_row + amount(row))
     }
 
-    /// How many rows or files were left out while reading.
-    pub(super) fn skipped(&self) -> u64 {
+    /// How many rows or files were left out while reading. Tells of the first.
+    pub(super) fn skipped(&self, session: &Session<'_>) -> u64 {
+        if let Some(first) = self.incidents.first() {
+            session.say(&format!("the first that was left out: {first}"));
+        }
         self.incidents.count()
     }
 }

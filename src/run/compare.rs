@@ -59,7 +59,7 @@ pub fn compare(plan: &Plan, tokenizers: &[PathBuf], context: &OpenContext<'_>) -
         )?;
         context.observer.finished(Stage::Encode);
         let comparison = tally.finish(plan, &known)?;
-        Ok(Compared { comparison, skipped: inputs.incidents().count() })
+        Ok(Compared { comparison, skipped: inputs.skipped(context.observer) })
     })
 }
 

@@ -9,6 +9,7 @@ use super::plan::Plan;
 use super::state::State;
 use crate::digest::hex;
 use crate::error::{Error, ErrorKind, Result};
+use crate::observer::Observer;
 use crate::sample::{SampleConfig, sample};
 use crate::sink::Input;
 use crate::source::{self, Documents, Identity, Incidents, OpenContext, Range, Source, Unit};
@@ -251,6 +252,14 @@ impl Inputs {
             }
         }
         Ok(first.map(|schema| schema.fields().to_vec()).unwrap_or_default())
+    }
+
+    /// How many rows or files had to be left out. Tells of the first.
+    pub(super) fn skipped(&self, observer: &dyn Observer) -> u64 {
+        if let Some(first) = self.incidents.first() {
+            observer.noted(&format!("the first that was left out: {first}"));
+        }
+        self.incidents.count()
     }
 
     /// What had to be left out.

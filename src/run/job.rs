@@ -84,7 +84,8 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
         }
         .report()?;
         report::write(&settings.output, &report)?;
-        Ok(Outcome { skipped: report.skipped_inputs, report: Some(report), manifest: None })
+        let skipped = inputs.skipped(context.observer);
+        Ok(Outcome { skipped, report: Some(report), manifest: None })
     })
 }
 
@@ -235,7 +236,8 @@ impl<'a> Job<'a> {
             encoded.map_or_else(|| self.manifest_of_tokenizer(vocabulary), |encoded| encoded.manifest);
         manifest.inputs = self.inputs.listed()?;
         manifest.write(self.folder.path())?;
-        Ok(Outcome { skipped: report.skipped_inputs, report: Some(report), manifest: Some(manifest) })
+        let skipped = self.inputs.skipped(self.observer);
+        Ok(Outcome { skipped, report: Some(report), manifest: Some(manifest) })
     }
 
     /// Learns a tokenizer, if the plan says so, and writes it.

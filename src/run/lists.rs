@@ -114,7 +114,7 @@ pub fn verify_list(plan: &Plan, vocabulary: &Vocabulary, context: &OpenContext<'
                 .with_help("verify on a part of it (--take, --every or --max-bytes), or raise --memory"));
         }
         let deviation = verify_merges(&pieces, &merges, &settings.config, context.observer)?;
-        let (text_bytes, skipped) = (facts.text_bytes, inputs.incidents().count());
+        let (text_bytes, skipped) = (facts.text_bytes, inputs.skipped(context.observer));
         Ok(Verification { merges: merges.len(), deviation, text_bytes, skipped })
     })
 }

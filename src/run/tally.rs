@@ -57,7 +57,7 @@ pub fn count_only(plan: &Plan, path: &Path, ordered: bool, context: &OpenContext
             piece_bytes: written.piece_bytes,
             corpus: written.facts,
             spills,
-            skipped: inputs.incidents().count(),
+            skipped: inputs.skipped(context.observer),
         })
     })
 }

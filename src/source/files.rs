@@ -47,6 +47,11 @@ impl Reading {
     pub(super) fn bad(&self, error: Error) -> Result<()> {
         self.bad.met(error)
     }
+
+    /// The same of bad input that so many rows are lost by.
+    pub(super) fn lost(&self, error: Error, rows: u64) -> Result<()> {
+        self.bad.lost(error, rows)
+    }
 }
 
 /// Files of text that have fewer bytes, on average, may take longer to be opened than to be read.
@@ -219,7 +224,8 @@ impl Source for Files {
             bad: self.bad.begin(Some(unit)),
         };
         let bad = reading.bad.clone();
-        left_out(self.documents(file, self.units[unit].range, reading), &bad)
+        let Unit { range, rows, .. } = self.units[unit];
+        left_out(self.documents(file, range, reading), &bad, rows)
     }
 
     fn left_out(&self, unit: usize) -> u64 {
@@ -231,10 +237,15 @@ impl Source for Files {
     }
 }
 
-/// The documents of a unit: none if it cannot be read and such units are left out.
-fn left_out(documents: Result<Documents<'static>>, bad: &BadRows) -> Result<Documents<'static>> {
+/// The documents of a unit: none if it cannot be read and such units are left out, with all their rows where it is known
+/// how many these are.
+fn left_out(
+    documents: Result<Documents<'static>>,
+    bad: &BadRows,
+    rows: Option<u64>,
+) -> Result<Documents<'static>> {
     documents.or_else(|error| {
-        bad.met(error)?;
+        bad.lost(error, rows.unwrap_or(1))?;
         Ok(Box::new(std::iter::empty()))
     })
 }
@@ -379,7 +390,7 @@ impl Source for Stream {
             bad: self.bad.begin(Some(unit)),
         };
         let bad = reading.bad.clone();
-        left_out(self.documents(reader, reading), &bad)
+        left_out(self.documents(reader, reading), &bad, None)
     }
 
     fn left_out(&self, unit: usize) -> u64 {

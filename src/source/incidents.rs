@@ -24,7 +24,8 @@ pub struct Incident {
 /// reading found, so that nothing is counted twice. What was read ahead and not [taken](super::Source::taken)
 /// does not count.
 ///
-/// **Memory:** a few words for each unit that is read, unless bad input ends the run, and [`LISTED_INCIDENTS`] messages.
+/// **Memory:** a few words for each unit that is read, unless bad input ends the run, a message for each that lacks
+/// something, and [`LISTED_INCIDENTS`] messages.
 #[derive(Debug, Default)]
 pub struct Incidents {
     found: Mutex<Found>,
@@ -49,12 +50,20 @@ struct Reading {
     left_out: u64,
     /// So many of them are before what was taken.
     taken: u64,
+    /// What was wrong with the first of them, if it was not an earlier run that met it.
+    first: Option<String>,
 }
 
 impl Incidents {
-    /// How many rows, row groups, and files were left out.
+    /// How many rows were left out, and files of which nothing could be read.
     pub fn count(&self) -> u64 {
-        self.found().units.values().map(|reading| reading.taken).sum()
+        self.found().units.values().map(|reading| reading.taken).fold(0, u64::saturating_add)
+    }
+
+    /// What was wrong with the first thing that was left out, in document order, so far as this run has met it.
+    pub fn first(&self) -> Option<String> {
+        let found = self.found();
+        found.units.values().filter(|reading| reading.taken > 0).find_map(|reading| reading.first.clone())
     }
 
     /// Those of sources with [`OnBadInput::Quarantine`], in document order.
@@ -82,22 +91,26 @@ impl Incidents {
         let key = (source, Some(unit));
         let mut found = self.found();
         let number = found.begin(key);
-        found.units.insert(key, Reading { number, left_out: count, taken: count });
+        let first = listed.first().cloned();
+        found.units.insert(key, Reading { number, left_out: count, taken: count, first });
         for (number, problem) in (0..).zip(listed) {
             found.list((key, number), problem.clone());
         }
     }
 
-    /// Adds a row to those that the reading of this number has left out, if it is still the latest.
-    fn add(&self, key: Key, reading: u64, problem: Option<String>) {
+    /// Adds rows to those that the reading of this number has left out, if it is still the latest.
+    fn add(&self, key: Key, reading: u64, lost: &Lost, listed: bool) {
         let mut found = self.found();
         let Some(reading) = found.units.get_mut(&key).filter(|latest| latest.number == reading) else {
             return;
         };
         let number = reading.left_out;
-        reading.left_out += 1;
-        if let Some(problem) = problem {
-            found.list((key, number), problem);
+        reading.left_out = number.saturating_add(lost.rows);
+        if reading.first.is_none() {
+            reading.first = Some(lost.problem());
+        }
+        if listed {
+            found.list((key, number), lost.problem());
         }
     }
 
@@ -110,7 +123,7 @@ impl Found {
     /// Begins a reading and gives its number.
     fn begin(&mut self, key: Key) -> u64 {
         self.readings += 1;
-        let reading = Reading { number: self.readings, left_out: 0, taken: 0 };
+        let reading = Reading { number: self.readings, left_out: 0, taken: 0, first: None };
         if self.units.insert(key, reading).is_some_and(|before| before.left_out > 0) {
             self.listed.retain(|(listed, _), _| *listed != key);
         }
@@ -174,14 +187,31 @@ impl BadRows {
     ///
     /// A wrong request is not bad input: every other file would fail the same way.
     pub(super) fn met(&self, error: Error) -> Result<()> {
-        let problem = match self.of.policy {
-            OnBadInput::Fail => return Err(error),
-            _ if error.kind() != ErrorKind::Failed => return Err(error),
-            OnBadInput::Skip => None,
-            OnBadInput::Quarantine => Some(chain(&error)),
-        };
-        self.of.incidents.add((self.of.source, self.unit), self.reading, problem);
+        self.lost(error, 1)
+    }
+
+    /// The same of an error that so many rows are lost by.
+    pub(super) fn lost(&self, error: Error, rows: u64) -> Result<()> {
+        if self.of.policy == OnBadInput::Fail || error.kind() != ErrorKind::Failed {
+            return Err(error);
+        }
+        let listed = self.of.policy == OnBadInput::Quarantine;
+        let lost = Lost { error, rows: rows.max(1) };
+        self.of.incidents.add((self.of.source, self.unit), self.reading, &lost, listed);
         Ok(())
+    }
+}
+
+/// Rows that cannot be read, and why.
+struct Lost {
+    error: Error,
+    rows: u64,
+}
+
+impl Lost {
+    fn problem(&self) -> String {
+        let chain = chain(&self.error);
+        if self.rows == 1 { chain } else { format!("{chain}; {} rows are lost by it", self.rows) }
     }
 }
 

@@ -283,7 +283,8 @@ impl Iterator for RowGroup {
                 Ok(Some(batch)) => self.ready = split(batch, self.reading.batch_bytes),
                 Err(error) => {
                     self.reader = None;
-                    return self.reading.bad(error).err().map(Err);
+                    let lost = self.rows.saturating_sub(self.row);
+                    return self.reading.lost(error, lost).err().map(Err);
                 }
             }
         }

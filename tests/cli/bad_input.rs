@@ -31,6 +31,8 @@ fn what_was_left_out_gives_a_code_of_its_own() {
     let encode = ["encode", "a.jsonl", "-t", "out", "-o", "ids", "--on-bad-input", "skip"];
     for time in ["first", "second"] {
         let (code, said) = ended(&folder, &encode);
-        assert!(code == Some(3) && said.contains("left out"), "the {time} time: {said}");
+        assert!(code == Some(3) && said.contains("1 row or file was left out"), "the {time} time: {said}");
+        // The report keeps of what is skipped how much it is.
+        assert_eq!(said.contains("a.jsonl: line 2"), time == "first", "the {time} time: {said}");
     }
 }

@@ -177,13 +177,19 @@ fn bad_files_and_row_groups_are_left_out_and_listed() {
         let source = open(&spec, 0, &context).unwrap();
         let rows: usize = in_order(vec![source], 2).map(|batch| batch.unwrap().len()).sum();
         assert!((500..600).contains(&rows), "{rows} rows");
-        assert_eq!(context.incidents.count(), 2);
+        // A file, and the rows of the group that were not given out before it was found to be damaged.
+        assert_eq!(context.incidents.count(), 1 + 600 - crate::units::amount(rows));
+        assert!(context.incidents.first().is_some_and(|first| first.contains("b.parquet")));
         let listed = context.incidents.listed();
         if on_bad_input == OnBadInput::Skip {
             assert!(listed.is_empty());
         } else {
             assert!(listed[0].problem.contains("b.parquet"), "{listed:?}");
             assert!(listed[1].problem.contains("a.parquet: row group 1"), "{listed:?}");
+            assert!(
+                listed[1].problem.ends_with(&format!("; {} rows are lost by it", 600 - rows)),
+                "{listed:?}"
+            );
         }
     }
     let (kind, message) = failure(read(&spec(&folder.path().join("a.parquet")), ReadConfig::default()));
