@@ -116,16 +116,19 @@ impl Rows<'_> {
         for file in self.files {
             let reader = TokenReader::open(Path::new(file))?;
             let declaration = reader.declaration().cloned();
+            let mut row = 0_u64;
             self.same_tokenizer(file, declaration.as_ref())?;
             for batch in reader {
                 observer.checkpoint()?;
                 for ids in batch?.iter() {
+                    row += 1;
                     let Some(ids) = ids else {
                         take(None)?;
                         continue;
                     };
                     text.clear();
-                    self.vocabulary.decode(document(&ids, declaration.as_ref()), &mut text)?;
+                    let decoded = self.vocabulary.decode(document(&ids, declaration.as_ref()), &mut text);
+                    decoded.map_err(|cause| not_decoded(file, row - 1, cause))?;
                     take(Some(&text))?;
                 }
             }
@@ -238,6 +241,13 @@ impl<'a> Original<'a> {
     }
 }
 
+/// Why the ids of a row stand for no text.
+fn not_decoded(file: &str, row: u64, cause: Error) -> Error {
+    let fault = Fault::NotDecoded { file: file.to_owned(), row, cause: Box::new(cause) };
+    Error::new(ErrorKind::Failed, fault)
+        .with_help("name the tokenizer that encoded it; `run` keeps it in the folder `tokenizer`")
+}
+
 fn mismatch(fault: Fault) -> Error {
     let error = Error::new(ErrorKind::Mismatch, fault);
     error.with_help("name the same input, and the same flags for documents and sampling, as for encoding")
@@ -249,6 +259,13 @@ enum Fault {
     OtherTokenizer { file: String, declared: String, given: String },
     #[error("{file} is packed: its rows are not documents, and cannot be compared with them")]
     Packed { file: String },
+    #[error("{file}: row {row} cannot be decoded")]
+    NotDecoded {
+        file: String,
+        row: u64,
+        #[source]
+        cause: Box<Error>,
+    },
     #[error("row {row} decodes to something else than {place}, from byte {at} on")]
     Differs { row: u64, place: String, at: usize },
     #[error("the input ends before row {row}")]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokenmill::Result;
 use tokenmill::run::Plan;
 use tokenmill::sample::{SampleConfig, sample};
-use tokenmill::source::{Batch, Documents, Incidents, Source, in_order, open, whole_documents};
+use tokenmill::source::{Batch, Documents, Incidents, Source, in_order, open, whole_documents_of};
 use tokenmill::units::amount;
 
 use super::progress::Progress;
@@ -35,13 +35,14 @@ impl Input {
 
     /// The sampled documents in order, whole.
     pub(super) fn documents(&self) -> Documents<'static> {
-        whole_documents(sample(in_order(self.sources.clone(), self.threads), &self.sample))
+        let read = in_order(self.sources.clone(), self.threads);
+        let sources = self.sources.clone();
+        sample(whole_documents_of(read, move |source, unit| unit_name(&sources, source, unit)), &self.sample)
     }
 
     /// The name of a unit.
     pub(super) fn name(&self, source: usize, unit: usize) -> String {
-        let unit = self.sources.get(source).and_then(|source| source.units().get(unit));
-        unit.map_or_else(String::new, |unit| unit.name.clone())
+        unit_name(&self.sources, source, unit)
     }
 
     /// A document of a batch as messages name it.
@@ -56,4 +57,9 @@ impl Input {
         }
         self.incidents.count()
     }
+}
+
+fn unit_name(sources: &[Arc<dyn Source>], source: usize, unit: usize) -> String {
+    let unit = sources.get(source).and_then(|source| source.units().get(unit));
+    unit.map_or_else(String::new, |unit| unit.name.clone())
 }

@@ -11,7 +11,7 @@ use crate::hashing::Map;
 use crate::observer::{Observer, Stage};
 use crate::parallel;
 use crate::report::{ComparedText, ComparedTokenizer, ComparedWord, Comparison};
-use crate::source::{Batch, OpenContext, whole_documents};
+use crate::source::{Batch, OpenContext};
 use crate::units::amount;
 use crate::vocab::{LoadOptions, Vocabulary, load};
 
@@ -46,7 +46,7 @@ pub fn compare(plan: &Plan, tokenizers: &[PathBuf], context: &OpenContext<'_>) -
         let mut tally = Tally::new(&known, plan.sources.len());
         context.observer.started(Stage::Encode, inputs.sampled_bytes());
         parallel::ordered(
-            whole_documents(inputs.sampled(ReadBy::Readers)),
+            inputs.whole(inputs.sampled(ReadBy::Readers)),
             2 * plan.threads,
             || known.iter().map(|known| known.encoder.observed_worker(context.observer)).collect::<Vec<_>>(),
             |workers, batch| Part::of(&batch, workers, &known),

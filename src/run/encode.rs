@@ -15,7 +15,6 @@ use crate::sink::{
     Contents, DatasetConfig, DatasetWriter, Declaration, DeclaredToken, FilePlan, Manifest, OutputFolder,
     Reused, Span,
 };
-use crate::source::whole_documents;
 use crate::units::{ByteCount, TokenId, amount};
 use crate::vocab::Vocabulary;
 
@@ -124,7 +123,7 @@ impl Work<'_> {
             true => inputs.all_from(from.source, from.unit),
             false => inputs.sampled(ReadBy::Readers),
         };
-        let documents = stretch(whole_documents(all), from.row, documents);
+        let documents = stretch(inputs.whole(all), from.row, documents);
         // Of a sample no row is known to be of a file.
         let name = |source, unit| match everything {
             true => inputs.unit_name(source, unit),

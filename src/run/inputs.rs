@@ -67,7 +67,11 @@ impl Inputs {
     pub(super) fn sampled(&self, read_by: ReadBy) -> Documents<'static> {
         let threads = self.readers(&self.sources, read_by);
         if self.limits.iter().all(SampleConfig::is_everything) {
-            return sample(source::in_order(self.sources.clone(), threads), &self.sample);
+            let documents = source::in_order(self.sources.clone(), threads);
+            return match self.sample.is_everything() {
+                true => documents,
+                false => sample(self.whole(documents), &self.sample),
+            };
         }
         let limits = self.limits.clone();
         let limited = self.sources.clone().into_iter().zip(limits);
@@ -79,6 +83,12 @@ impl Inputs {
     pub(super) fn limited(&self, source: usize) -> Documents<'static> {
         let threads = self.readers(&self.sources[source..=source], ReadBy::Takers);
         up_to(Arc::clone(&self.sources[source]), &self.limits[source], threads)
+    }
+
+    /// Documents of the sources, made whole.
+    pub(super) fn whole(&self, documents: Documents<'static>) -> Documents<'static> {
+        let sources = self.sources.clone();
+        source::whole_documents_of(documents, move |source, unit| unit_name(&sources, source, unit))
     }
 
     /// How many threads read these sources ahead. A single one that takes documents does not read them too.
@@ -130,8 +140,7 @@ impl Inputs {
 
     /// A unit's name, for messages.
     pub(super) fn unit_name(&self, source: usize, unit: usize) -> String {
-        let unit = self.sources.get(source).and_then(|source| source.units().get(unit));
-        unit.map_or_else(|| "the sample".to_owned(), |unit| unit.name.clone())
+        unit_name(&self.sources, source, unit)
     }
 
     /// What identifies the content of each unit, by source and unit, after it was read. For most, content is hashed,
@@ -270,7 +279,18 @@ impl Inputs {
 
 /// A source's documents up to its limit, in order.
 fn up_to(source: Arc<dyn Source>, limit: &SampleConfig, threads: usize) -> Documents<'static> {
-    sample(source::in_order(vec![source], threads), limit)
+    let documents = source::in_order(vec![Arc::clone(&source)], threads);
+    if limit.is_everything() {
+        return documents;
+    }
+    let name = move |_, unit| unit_name(&[Arc::clone(&source)], 0, unit);
+    sample(source::whole_documents_of(documents, name), limit)
+}
+
+/// A unit's name, for messages.
+fn unit_name(sources: &[Arc<dyn Source>], source: usize, unit: usize) -> String {
+    let unit = sources.get(source).and_then(|source| source.units().get(unit));
+    unit.map_or_else(|| "the sample".to_owned(), |unit| unit.name.clone())
 }
 
 fn types(schema: &SchemaRef) -> impl Iterator<Item = (&String, &arrow_schema::DataType)> {

@@ -54,8 +54,8 @@ pub(super) enum Fault {
     EmptySeparator,
     #[error("{uri}: {problem}")]
     Demo { uri: String, problem: String },
-    #[error("a document is longer than {limit} bytes")]
-    TooLong { limit: u64 },
+    #[error("{file}: row {row}: a document is longer than {limit} bytes")]
+    TooLong { file: String, row: u64, limit: u64 },
 }
 
 impl Fault {

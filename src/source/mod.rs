@@ -37,7 +37,7 @@ pub use order::{in_order, in_order_from};
 pub use remote::{HubSettings, Patience, StoreSettings};
 pub use spec::{DocumentRule, Format, NotFormat, SourceSpec};
 pub use texts::texts;
-pub use whole::{LONGEST_DOCUMENT, whole_documents};
+pub use whole::{LONGEST_DOCUMENT, whole_documents, whole_documents_of};
 
 use crate::error::Result;
 

@@ -1,5 +1,5 @@
 use arrow_array::Array;
-use arrow_array::builder::BinaryViewBuilder;
+use arrow_array::builder::{ArrayBuilder, BinaryViewBuilder};
 
 use super::fault::Fault;
 use super::open::DEFAULT_BATCH_BYTES;
@@ -45,7 +45,7 @@ pub fn texts<'a, T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T, IntoIter: Se
             return None;
         }
         let mut documents = BinaryViewBuilder::new();
-        failed = failed.take().or_else(|| fill(&mut documents, &mut texts).err());
+        failed = failed.take().or_else(|| fill(&mut documents, &mut texts, row).err());
         let documents = documents.finish();
         if documents.is_empty() {
             ended = true;
@@ -57,16 +57,19 @@ pub fn texts<'a, T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T, IntoIter: Se
     }))
 }
 
-/// Adds texts until there are enough for a batch, or no more.
+/// Adds texts, of which the first has this number, until there are enough for a batch, or no more.
 fn fill<T: AsRef<[u8]>>(
     documents: &mut BinaryViewBuilder,
     texts: &mut impl Iterator<Item = T>,
+    first_row: u64,
 ) -> Result<()> {
     let mut room = place64(DEFAULT_BATCH_BYTES);
     for text in texts {
         let text = text.as_ref();
         if amount(text.len()) > LONGEST_DOCUMENT {
-            return Err(Fault::TooLong { limit: LONGEST_DOCUMENT }.failed());
+            let row = first_row + amount(documents.len());
+            let error = Fault::TooLong { file: "a text".to_owned(), row, limit: LONGEST_DOCUMENT }.failed();
+            return Err(error.with_help("cut it into several"));
         }
         documents.append_value(text);
         room = room.saturating_sub(text.len() + VIEW);

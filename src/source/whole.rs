@@ -14,13 +14,24 @@ pub const LONGEST_DOCUMENT: u64 = (1 << 31) - 1;
 ///
 /// **Memory:** the longest document beside a batch.
 ///
-/// **Errors:** those of `documents`, and a document of more than [`LONGEST_DOCUMENT`] bytes.
+/// **Errors:** those of `documents`, and a document of more than [`LONGEST_DOCUMENT`] bytes, whose source and unit are named
+/// by their numbers.
 pub fn whole_documents(documents: Documents<'_>) -> Documents<'_> {
-    Box::new(Whole { documents, begun: None, next: None, longest: LONGEST_DOCUMENT, failed: false })
+    whole_documents_of(documents, |source, unit| format!("source {source}, unit {unit}"))
+}
+
+/// The same, where a function of source and unit tells the name of the file.
+pub fn whole_documents_of<'a>(
+    documents: Documents<'a>,
+    name: impl Fn(usize, usize) -> String + Send + 'a,
+) -> Documents<'a> {
+    let (name, longest) = (Box::new(name), LONGEST_DOCUMENT);
+    Box::new(Whole { documents, name, begun: None, next: None, longest, failed: false })
 }
 
 struct Whole<'a> {
     documents: Documents<'a>,
+    name: Box<dyn Fn(usize, usize) -> String + Send + 'a>,
     begun: Option<Begun>,
     /// What was read together with the last part of a document, and comes after it.
     next: Option<Batch>,
@@ -38,15 +49,13 @@ struct Begun {
 }
 
 impl Begun {
-    fn add(&mut self, part: &[u8], longest: u64) -> Result<()> {
-        if amount(self.bytes.len() + part.len()) > longest {
-            let error = Fault::TooLong { limit: longest }.failed();
-            return Err(error.with_help(
-                "cut the text into documents, for instance with `documents = \"line\"` or \"paragraph\"",
-            ));
+    /// Adds a part, unless the document gets too long by it; says whether it was added.
+    fn add(&mut self, part: &[u8], longest: u64) -> bool {
+        let fits = amount(self.bytes.len() + part.len()) <= longest;
+        if fits {
+            self.bytes.extend_from_slice(part);
         }
-        self.bytes.extend_from_slice(part);
-        Ok(())
+        fits
     }
 
     fn end(self) -> Result<Batch> {
@@ -66,6 +75,15 @@ impl Begun {
 }
 
 impl Whole<'_> {
+    fn too_long(&self, document: &Begun) -> Error {
+        let file = (self.name)(document.source, document.unit);
+        let error = Fault::TooLong { file, row: document.row, limit: self.longest }.failed();
+        error.with_help(
+            "cut the text into documents: --documents line or paragraph, or --separator (in a recipe \
+             `documents = \"line\"`)",
+        )
+    }
+
     /// Takes a batch in; gives out what is whole, if anything is.
     fn take(&mut self, batch: Batch) -> Result<Option<Batch>> {
         let Some(mut begun) = self.begun.take() else {
@@ -75,7 +93,9 @@ impl Whole<'_> {
             self.begun = Some(begun);
             return Ok(None);
         }
-        begun.add(batch.documents.value(0), self.longest)?;
+        if !begun.add(batch.documents.value(0), self.longest) {
+            return Err(self.too_long(&begun));
+        }
         if batch.open && batch.len() == 1 {
             self.begun = Some(begun);
             return Ok(None);
@@ -100,7 +120,9 @@ impl Whole<'_> {
             bytes: Vec::new(),
             columns: part.columns,
         };
-        begun.add(part.documents.value(0), self.longest)?;
+        if !begun.add(part.documents.value(0), self.longest) {
+            return Err(self.too_long(&begun));
+        }
         self.begun = Some(begun);
         Ok((last > 0).then(|| Batch { open: false, ..batch.slice(0, last) }))
     }
@@ -125,5 +147,35 @@ impl Iterator for Whole<'_> {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_that_is_too_long_is_named() {
+        let batch = |first_row, texts: &[&str], open| {
+            let documents = BinaryViewArray::from_iter_values(texts);
+            Ok(Batch {
+                source: 1,
+                unit: 2,
+                first_row,
+                documents,
+                columns: None,
+                continued: first_row > 0,
+                open,
+            })
+        };
+        let parts = [batch(0, &["a", "begun"], true), batch(1, &["more"], true), batch(1, &["end"], false)];
+        let name = Box::new(|source, unit| format!("file {source}.{unit}"));
+        let documents = Box::new(parts.into_iter());
+        let whole = Whole { documents, name, begun: None, next: None, longest: 10, failed: false };
+        let outcome: Vec<_> = whole.collect();
+        assert_eq!(outcome.len(), 2);
+        let error = outcome[1].as_ref().expect_err("12 bytes");
+        assert_eq!(error.to_string(), "file 1.2: row 1: a document is longer than 10 bytes");
+        assert!(error.help().is_some_and(|help| help.contains("--documents line")));
     }
 }

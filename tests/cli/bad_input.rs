@@ -36,3 +36,26 @@ fn what_was_left_out_gives_a_code_of_its_own() {
         assert_eq!(said.contains("a.jsonl: line 2"), time == "first", "the {time} time: {said}");
     }
 }
+
+#[test]
+fn ids_of_another_vocabulary_are_named_by_file_and_row() {
+    let folder = folder();
+    write(&folder, "a.txt", "the cat\nthe mat\n");
+    assert_eq!(ended(&folder, &train("a.txt", &["--documents", "line"])).0, Some(0));
+    let encode =
+        ["encode", "a.txt", "-t", "out", "-o", "ids", "--documents", "line", "--output-format", "bin"];
+    assert_eq!(ended(&folder, &encode).0, Some(0));
+    let files = fs::read_dir(folder.path().join("ids/data")).expect("the output");
+    let mut files = files.map(|file| file.expect("a file").path());
+    let path = files.find(|path| path.extension().is_some_and(|extension| extension == "bin"));
+    let path = path.expect("a file of ids");
+    let mut bytes = fs::read(&path).expect("the ids");
+    let last = bytes.len() - 2;
+    bytes[last..].fill(0xFF);
+    fs::write(&path, bytes).expect("other ids");
+    let (code, said) = ended(&folder, &["decode", "ids", "-t", "out"]);
+    assert_eq!(code, Some(1), "{said}");
+    for part in ["ids: row 1", "65535", "name the tokenizer"] {
+        assert!(said.contains(part), "{said}");
+    }
+}
