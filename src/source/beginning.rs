@@ -95,11 +95,27 @@ impl Beginning {
 /// Checks that a file begins as its name says, and gives it back.
 ///
 /// # Errors
-/// It is something else than text, or than text that is compressed so; or it cannot be read.
+/// It is something else than text, or than text that is compressed so, also text that is not compressed; or it cannot be
+/// read.
 pub(super) fn check<R: Read>(from: R, file: &str, named: Compression) -> Result<Begun<R>> {
     let (known, from) = Beginning::read(from, file)?;
     match known {
         Some(known) if known.compression != Some(named) => Err(known.of_file(file)),
+        None if named != Compression::None && is_text(from.get_ref().0.get_ref()) => {
+            let fault = Fault::NotCompressed { file: file.to_owned() };
+            Err(fault.failed().with_help("give it a name without that ending, or compress it"))
+        }
         _ => Ok(from),
     }
+}
+
+/// Whether a file with these first bytes can only be text. What begins in another way may be damaged.
+fn is_text(first: &[u8]) -> bool {
+    looks_like_text(first) && !first.iter().any(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace())
+}
+
+/// Whether these first bytes of a file are UTF-8, but for a character that is cut at the end, without NUL.
+pub(super) fn looks_like_text(head: &[u8]) -> bool {
+    let valid = std::str::from_utf8(head).map_or_else(|error| error.valid_up_to(), str::len);
+    !head.is_empty() && valid + 4 > head.len() && !head.contains(&0)
 }

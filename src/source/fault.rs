@@ -24,6 +24,8 @@ pub(super) enum Fault {
     Line { file: String, line: u64, problem: String },
     #[error("{file} is no text: it is {what}")]
     IsNoText { file: String, what: &'static str },
+    #[error("{file} is text that is not compressed, as its name says it is")]
+    NotCompressed { file: String },
     #[error("{file} is not a Parquet file: it does not begin with PAR1")]
     NotParquet { file: String },
     #[error("{file} is cut off: the index at the end of a Parquet file is missing")]

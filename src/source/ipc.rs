@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, Read, Seek, SeekFrom};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
@@ -19,6 +19,9 @@ const RESERVED: u64 = 64 << 20;
 
 /// What stands before a message in today's form of the formats.
 const CONTINUATION: [u8; 4] = [0xFF; 4];
+
+/// What a file of the format begins with that had the name Feather before Arrow's own file format took it over.
+const FEATHER_1: &[u8] = b"FEA1";
 
 /// The record batches of a file, by its footer.
 pub(super) struct InFile {
@@ -83,8 +86,14 @@ pub(super) struct InStream<R> {
     dictionaries: HashMap<i64, ArrayRef>,
 }
 
-impl<R: Read> InStream<R> {
+impl<R: BufRead> InStream<R> {
     pub(super) fn open(mut from: R) -> Result<InStream<R>, ArrowError> {
+        if from.fill_buf()?.starts_with(FEATHER_1) {
+            return Err(wrong(
+                "it is Feather V1, which is not Arrow data; rewrite it as Feather V2, in Python with \
+                 `pyarrow.feather.write_feather(pyarrow.feather.read_table(old), new, version=2)`",
+            ));
+        }
         let (head, _) = read_message(&mut from)?.ok_or_else(|| wrong("it is empty"))?;
         let schema = root_as_message(&head).map_err(wrong)?.header_as_schema();
         let schema = schema.ok_or_else(|| wrong("it does not begin with a schema"))?;

@@ -13,6 +13,7 @@ use parquet::basic::Encoding;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
+use super::beginning::looks_like_text;
 use super::fault::{Fault, guarded};
 use super::files::Reading;
 use super::listing::Listed;
@@ -341,12 +342,6 @@ fn check_begin(input: &Input, file: &Listed) -> Result<()> {
     } else {
         error
     })
-}
-
-/// Whether these first bytes of a file are UTF-8, but for a character that is cut at the end, without NUL.
-fn looks_like_text(head: &[u8]) -> bool {
-    let valid = std::str::from_utf8(head).map_or_else(|error| error.valid_up_to(), str::len);
-    !head.is_empty() && valid + 4 > head.len() && !head.contains(&0)
 }
 
 #[cfg(test)]

@@ -71,6 +71,19 @@ fn cut_arrow_data_is_an_error_at_every_length_but_between_messages() {
 }
 
 #[test]
+fn feather_of_the_first_version_is_told() {
+    let folder = folder();
+    let path = written(folder.path(), "old.feather", b"FEA1\0\0\0\0 some columns FEA1");
+    let spec = SourceSpec { on_bad_input: OnBadInput::Quarantine, ..spec(&path) };
+    let context = OpenContext::new(&Silent);
+    assert!(open(&spec, 0, &context).unwrap().units().is_empty());
+    let problem = context.incidents.first().expect("a file that is left out");
+    for said in ["old.feather", "Feather V1", "version=2"] {
+        assert!(problem.contains(said), "{problem}");
+    }
+}
+
+#[test]
 fn a_text_named_parquet_is_told_to_look_like_text() {
     let folder = folder();
     let path = written(folder.path(), "page.parquet", "Only some lines of text, schön.\n");

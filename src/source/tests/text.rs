@@ -154,6 +154,13 @@ fn what_is_no_text_is_told_by_its_beginning() {
             SourceSpec { on_bad_input: OnBadInput::Skip, documents: DocumentRule::Line, ..spec(&path) };
         assert_eq!(read(&skipped, SMALL).unwrap(), Texts::new(), "no part of it is read");
     }
+    for name in ["plain.txt.gz", "plain.jsonl.zst", "short.gz"] {
+        let path = written(folder.path(), name, &"{\"text\": \"schön\"}\n"[..name.len()]);
+        let (kind, message) = failure(opened(&spec(&path), SMALL));
+        assert_eq!(kind, ErrorKind::Failed);
+        assert!(message.contains(name) && message.contains("not compressed"), "{message}");
+        assert!(message.contains("a name without that ending"), "{message}");
+    }
     for text in ["PAR1", "ARROW1", "BZh", "BZh9", "BZh91AY&S", "PK", "("] {
         let path = written(folder.path(), "text", text);
         assert_eq!(read(&spec(&path), ReadConfig::default()).unwrap(), texts([text]));
