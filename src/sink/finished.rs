@@ -11,6 +11,7 @@ use super::journal::Journal;
 use super::manifest::OutputFile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
+use crate::hashing::Set;
 use crate::observer::{Observer, Stage};
 
 /// A data file that was written to its end.
@@ -126,6 +127,12 @@ impl FinishedFiles {
     pub(super) fn into_records(self) -> Vec<FileRecord> {
         self.records
     }
+}
+
+/// The names of all files that a journal notes, of whatever job: what this program wrote, or was about to name.
+pub(super) fn noted(journal: &Path) -> Result<Set<String>> {
+    let records = Journal::said::<FileRecord>(journal)?;
+    Ok(records.iter().flat_map(|record| record.file.names()).cloned().collect())
 }
 
 /// A run can end after a file was noted and before it got its name.

@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::fault::Fault;
+use super::finished;
 use super::manifest::{MANIFEST, Manifest};
 use super::plan::DATA_FOLDER;
 use crate::error::{Error, ErrorKind, Result};
@@ -31,9 +32,9 @@ impl OutputFolder {
     /// files that a killed run left.
     ///
     /// # Errors
-    /// The folder cannot be made or written, another process holds it, or it holds a dataset card,
-    /// manifest or data files that are not this program's ([`ErrorKind::Usage`]): those would be
-    /// overwritten, or read as part of the output.
+    /// The folder cannot be made or written, another process holds it, its manifest cannot be read, or it holds
+    /// a dataset card, manifest or data files that are not this program's ([`ErrorKind::Usage`]): those would be
+    /// overwritten, removed, or read as part of the output.
     pub fn open(path: impl Into<PathBuf>) -> Result<OutputFolder> {
         let path = path.into();
         let state = path.join(STATE_FOLDER);
@@ -43,6 +44,7 @@ impl OutputFolder {
         fs::create_dir_all(&state).map_err(|cause| Error::io("create", &state, cause))?;
         let lock = lock(&path, &state.join("lock"))?;
         let folder = OutputFolder { path, _lock: lock };
+        folder.refuse_unknown_data()?;
         folder.remove_unfinished()?;
         Ok(folder)
     }
@@ -78,8 +80,7 @@ impl OutputFolder {
     /// Removes data files but those to be kept, by their paths below the folder.
     pub(super) fn remove_data(&self, keep: impl Fn(&str) -> bool) -> Result<()> {
         for path in data_files(&self.path)? {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if !keep(&format!("{DATA_FOLDER}/{name}")) {
+            if !keep(&data_name(&path)) {
                 remove(&path)?;
             }
         }
@@ -99,6 +100,28 @@ impl OutputFolder {
     /// Which data files have been written to their end.
     pub(super) fn finished_journal(&self) -> PathBuf {
         self.state().join("finished.journal")
+    }
+
+    /// Finds a data file that neither the manifest lists nor a run has noted: it is somebody else's, and would be
+    /// removed with what is left of earlier outputs.
+    fn refuse_unknown_data(&self) -> Result<()> {
+        let mut known = finished::noted(&self.finished_journal())?;
+        for file in Manifest::read(&self.path)?.into_iter().flat_map(|manifest| manifest.files) {
+            known.extend(file.names().cloned());
+        }
+        // The index of a file gets its name before the file is noted.
+        let draft = self.unfinished().exists();
+        let is_early_index = |path: &Path| draft && is_index(path) && !path.with_extension("bin").exists();
+        for path in data_files(&self.path)? {
+            let name = data_name(&path);
+            if !known.contains(&name) && !is_early_index(&path) {
+                let fault = Fault::ForeignFolder { folder: self.path.clone(), name };
+                return Err(
+                    Error::new(ErrorKind::Usage, fault).with_help("move it away, or choose another folder")
+                );
+            }
+        }
+        Ok(())
     }
 
     fn remove_unfinished(&self) -> Result<()> {
@@ -125,6 +148,15 @@ pub(crate) fn data_files(folder: &Path) -> Result<Vec<PathBuf>> {
     files.retain(|path| path.extension().is_some_and(|extension| ours.contains(&extension)));
     files.sort();
     Ok(files)
+}
+
+/// A data file's path below its output folder.
+fn data_name(path: &Path) -> String {
+    format!("{DATA_FOLDER}/{}", path.file_name().unwrap_or_default().to_string_lossy())
+}
+
+fn is_index(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "idx")
 }
 
 /// Whether an output folder has data files, or a part of one that can be gone on with.

@@ -1,6 +1,6 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,6 +11,9 @@ use crate::units::amount;
 
 /// No more of a journal is read: one of a terabyte of text has some tens of megabytes.
 const MAX_JOURNAL_BYTES: u64 = 1 << 30;
+
+/// A SHA-256 in hex.
+const HASH_CHARS: usize = 64;
 
 /// Records on disk that a later run can trust.
 ///
@@ -42,6 +45,20 @@ impl Journal {
         let (records, length, last) = records(&text, sha256(key.as_bytes()));
         cut(&mut file, length).map_err(|cause| Error::io("write", &path, cause))?;
         Ok((Journal { file, path, last }, records))
+    }
+
+    /// The records at `path` that can be read, whatever key they were written for and whether or not they hold: a trace
+    /// of what was done, not to be relied on for more. None if there is no journal.
+    pub(super) fn said<R: DeserializeOwned>(path: &Path) -> Result<Vec<R>> {
+        let mut text = Vec::new();
+        match File::open(path) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            opened => opened.and_then(|file| file.take(MAX_JOURNAL_BYTES).read_to_end(&mut text)),
+        }
+        .map_err(|cause| Error::io("read", path, cause))?;
+        let lines = text.split(|&byte| byte == b'\n');
+        let json = lines.filter_map(|line| line.split_at_checked(HASH_CHARS).map(|(_, json)| json));
+        Ok(json.filter_map(|json| serde_json::from_slice(json).ok()).collect())
     }
 
     /// Makes an empty journal in the place of the one that may be at `path`.
@@ -85,7 +102,8 @@ fn link(last: &str, json: &[u8]) -> String {
 fn records<R: DeserializeOwned>(text: &[u8], key: String) -> (Vec<R>, u64, String) {
     let (mut records, mut length, mut last) = (Vec::new(), 0, key);
     for line in text.split_inclusive(|&byte| byte == b'\n') {
-        let Some((hash, json)) = line.strip_suffix(b"\n").and_then(|line| line.split_at_checked(64)) else {
+        let Some((hash, json)) = line.strip_suffix(b"\n").and_then(|line| line.split_at_checked(HASH_CHARS))
+        else {
             break;
         };
         let json = json.strip_prefix(b" ").unwrap_or_default();

@@ -38,13 +38,42 @@ fn input_among_results_is_refused() {
     write(&folder, "made/data/b.bin", TEXT);
     let arguments = [&encode("made/data/b.bin")[..], &["--format", "text"]].concat();
     refuses(&folder, &arguments, 2, &["made/data/b.bin is input", "another folder"]);
-    assert!(folder.path().join("made/data/b.bin").exists());
-    // What is none of the results stays in any case.
+    fs::remove_file(folder.path().join("made/data/b.bin")).expect("it stays");
+    // What readers do not take for results stays in any case.
     write(&folder, "made/data/b.txt", TEXT);
     assert_eq!(ended(&folder, &encode("made/data/b.txt")).0, Some(0));
-    assert!(
-        folder.path().join("made/data/b.txt").exists() && !folder.path().join("made/data/b.bin").exists()
-    );
+    assert!(folder.path().join("made/data/b.txt").exists());
+}
+
+/// Whatever is asked for, and whatever it is a copy of.
+#[test]
+fn a_data_file_that_was_put_beside_the_results_stays() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    assert_eq!(ended(&folder, &["train", "a.txt", "-o", "learned", "--merges", "3"]).0, Some(0));
+    let encode = ["encode", "a.txt", "-t", "learned", "-o", "made"];
+    assert_eq!(ended(&folder, &encode).0, Some(0));
+    let at = |name: &str| folder.path().join("made").join(name);
+    let (ours, put) = (at("data/train-00000-of-00001.parquet"), at("data/test-00000-of-00001.parquet"));
+    fs::copy(&ours, &put).expect("a copy");
+    let refused = |more: &[&str]| {
+        let before = files(&at(""));
+        let said = ["made holds data/test-00000-of-00001.parquet", "did not write", "move it away"];
+        refuses(&folder, &[&encode, more].concat(), 2, &said);
+        assert_eq!(files(&at("")), before, "{more:?}");
+    };
+    refused(&[]);
+    refused(&["--force", "--documents", "line"]);
+    fs::write(&ours, "damaged").expect("a file");
+    refused(&[]);
+    // Without the manifest, what was noted when it was written is known.
+    fs::remove_file(at("manifest.json")).expect("a manifest");
+    refused(&[]);
+    fs::remove_file(&put).expect("moved away");
+    assert_eq!(ended(&folder, &encode).0, Some(0));
+    let another = [&encode[..], &["--force", "--split-name", "other"]].concat();
+    assert_eq!(ended(&folder, &another).0, Some(0));
+    assert!(!ours.exists() && at("data/other-00000-of-00001.parquet").exists());
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn what_a_killed_run_left_is_removed() {
     let folder = tempfile::tempdir().expect("a folder");
     drop(OutputFolder::open(folder.path()).expect("a first run"));
     let unfinished = ["data/.tmp-abc", ".tmp-def", "tokenizer/.tmp-ghi", "tokenizer/vocab-300/.tmp-jkl"];
-    let others = ["data/train-00000.parquet", "notes.txt", "mine/.tmp-mno"];
+    let others = ["data/notes.txt", "notes.txt", "mine/.tmp-mno"];
     for name in unfinished.iter().chain(&others) {
         let path = folder.path().join(name);
         fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
@@ -42,6 +42,21 @@ fn files_of_others_are_not_overwritten() {
         assert!(error.to_string().contains(name), "{error}");
         assert!(!folder.path().join(".tokenmill").exists());
     }
+}
+
+/// As a run leaves it that is killed before the file that the index belongs to has its name.
+#[test]
+fn an_index_without_its_file_is_known_while_that_is_unfinished() {
+    let folder = tempfile::tempdir().expect("a folder");
+    drop(OutputFolder::open(folder.path()).expect("a first run"));
+    fs::create_dir(folder.path().join("data")).expect("a folder");
+    let index = folder.path().join("data/train-00000.idx");
+    fs::write(&index, "x").expect("a file");
+    let error = OutputFolder::open(folder.path()).expect_err("nothing is unfinished");
+    assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("train-00000.idx"), "{error}");
+    fs::write(folder.path().join(".tokenmill/unfinished"), "").expect("a file");
+    OutputFolder::open(folder.path()).expect("it is the next file's");
+    assert!(index.exists());
 }
 
 #[cfg(unix)]
