@@ -1,3 +1,5 @@
+use std::fs;
+use std::io;
 use std::path::Path;
 
 use serde_json::json;
@@ -7,7 +9,7 @@ use super::counted;
 use super::fault::Fault;
 use super::inputs::{Inputs, ReadBy, TAKE_MORE};
 use super::mixture;
-use super::plan::{Plan, SmallerPlan, TrainPlan};
+use super::plan::{Plan, SMALLER_FOLDER, SmallerPlan, TrainPlan};
 use crate::count::{
     self, Boundary, CorpusFacts, CountConfig, Counted, Counts, MemoryLimit, PieceCounts, gather_documents,
 };
@@ -230,6 +232,7 @@ pub(super) fn write_tokenizer(
         counts: trained.learned.merges.iter().map(|merge| merge.count.get()).collect(),
         history: trained.learned.history.clone(),
     };
+    remove_smaller(train, options, observer)?;
     for smaller in &train.smaller {
         let merges = trained.learned.merges.first(smaller.merges);
         let vocabulary =
@@ -238,6 +241,42 @@ pub(super) fn write_tokenizer(
         write_files(&vocabulary, record, &train.formats, &smaller.output, options, observer)?;
     }
     write_files(&trained.vocabulary, record, &train.formats, &train.output, options, observer)
+}
+
+/// Removes the smaller tokenizers, known by their records, that an earlier training left and this one does not write
+/// again. Their folders go too, if nothing else lies in them.
+fn remove_smaller(train: &TrainPlan, options: &WriteOptions, observer: &dyn Observer) -> Result<()> {
+    let cannot = |cause| Error::io("read", &train.output, cause);
+    let entries = match fs::read_dir(&train.output) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(cannot)?,
+    };
+    for entry in entries {
+        let entry = entry.map_err(cannot)?;
+        let (name, folder) = (entry.file_name(), entry.path());
+        let size = name.to_str().and_then(|name| name.strip_prefix(SMALLER_FOLDER));
+        let is_smaller = size.is_some_and(|size| size.parse::<u64>().is_ok()) && !folder.is_symlink();
+        if !is_smaller || train.smaller.iter().any(|smaller| smaller.output == folder) {
+            continue;
+        }
+        let Ok(Some(record)) = TrainingRecord::read(&folder) else { continue };
+        let path = folder.display();
+        observer.noted(&format!("{path} held a smaller tokenizer of an earlier training, which is removed"));
+        formats_of(&record).into_iter().try_for_each(|format| vocab::remove(format, &folder, options))?;
+        TrainingRecord::remove(&folder)?;
+        match fs::remove_dir(&folder) {
+            Err(cause) if cause.kind() != io::ErrorKind::DirectoryNotEmpty => {
+                return Err(Error::io("remove", folder, cause));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The formats that a record says to lie beside it.
+fn formats_of(record: &TrainingRecord) -> Vec<Format> {
+    serde_json::from_value(record.settings[FORMATS].clone()).unwrap_or_default()
 }
 
 /// Writes a tokenizer and its record into a folder. What stands there of another tokenizer, by its record, is removed.
@@ -249,13 +288,11 @@ fn write_files(
     options: &WriteOptions,
     observer: &dyn Observer,
 ) -> Result<()> {
-    std::fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
+    fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
     let mut held = formats.to_vec();
     // A record that cannot be read is about to be replaced too.
     if let Ok(Some(before)) = TrainingRecord::read(folder) {
-        let others =
-            serde_json::from_value::<Vec<Format>>(before.settings[FORMATS].clone()).unwrap_or_default();
-        let others = others.into_iter().filter(|other| !formats.contains(other));
+        let others = formats_of(&before).into_iter().filter(|other| !formats.contains(other));
         if before.vocabulary == record.vocabulary {
             held.extend(others);
         } else {

@@ -48,6 +48,15 @@ impl TrainingRecord {
         Ok(path)
     }
 
+    /// Removes the record of a folder.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub(crate) fn remove(folder: &Path) -> Result<()> {
+        let path = TrainingRecord::path(folder);
+        std::fs::remove_file(&path).map_err(|cause| Error::io("remove", path, cause))
+    }
+
     /// Reads the record of a folder; `None` if it has none.
     ///
     /// # Errors

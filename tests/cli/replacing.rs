@@ -95,6 +95,28 @@ fn a_folder_has_one_tokenizer() {
     assert!(folder.path().join("made/merges.txt").exists(), "it is none of the other tokenizer's");
 }
 
+#[test]
+fn smaller_tokenizers_of_an_earlier_training_do_not_stay() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let train = |sizes, formats| {
+        let arguments = ["train", "a.txt", "-o", "made", "--vocab-size", sizes, "--formats", formats];
+        let (code, said) = ended(&folder, &arguments);
+        assert_eq!(code, Some(0), "{said}");
+        said.contains("a smaller tokenizer of an earlier training")
+    };
+    let there = |name: &str| folder.path().join("made").join(name).exists();
+    assert!(!train("258,260,262,266", "hf,minbpe"));
+    write(&folder, "made/vocab-260/notes.txt", "mine");
+    fs::create_dir(folder.path().join("made/vocab-300")).expect("a folder");
+    write(&folder, "made/vocab-300/tokenizer.json", "not trained here");
+    assert!(train("262,266", "hf"));
+    assert!(there("tokenizer.json") && there("vocab-262/tokenizer.json") && !there("vocab-258"));
+    assert_eq!(files(&folder.path().join("made/vocab-260")).len(), 1);
+    assert!(there("vocab-260/notes.txt") && there("vocab-300/tokenizer.json"), "none of the training's");
+    assert!(train("266", "hf") && !there("vocab-262"));
+}
+
 #[cfg(unix)]
 #[test]
 fn links_are_followed_and_pipes_stay() {

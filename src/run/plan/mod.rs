@@ -8,6 +8,8 @@ mod hash;
 mod path;
 mod train;
 
+pub(super) use train::SMALLER_FOLDER;
+
 pub use check::plan;
 pub use encode::{DEFAULT_FILE_TEXT_BYTES, DEFAULT_SPLIT_NAME};
 

@@ -19,7 +19,7 @@ const MOST_TOKENS: u64 = 1 << 31;
 const HISTORY_PARTS: u64 = 200;
 
 /// What the name of the folder of a smaller vocabulary begins with, before its size.
-const SMALLER_FOLDER: &str = "vocab-";
+pub(in crate::run) const SMALLER_FOLDER: &str = "vocab-";
 
 /// Name of the tokenizer's folder in the output of a whole run.
 const TOKENIZER_FOLDER: &str = "tokenizer";
