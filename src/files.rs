@@ -97,11 +97,12 @@ fn destination(path: PathBuf) -> Result<PathBuf> {
     }
 }
 
-/// Checks that a file can be made at `path`, and that what stands there, if anything does, may be replaced: it is empty,
+/// Checks that a file can be made at `path` or, if it is a link, where it leads to, and that what stands there, if anything does, may be replaced: it is empty,
 /// or of the kind that will be written there. A mistyped path shall cost neither a corpus nor the time to read one.
 ///
 /// # Errors
-/// It is something else ([`ErrorKind::Usage`]); it is a folder, or its folder is not there.
+/// It is something else ([`ErrorKind::Usage`]); it is a folder, a device or a pipe; its folder is not there, or cannot be
+/// written.
 pub fn check_replaced(path: &Path, kind: &'static str, is_of_kind: impl FnOnce(&Path) -> bool) -> Result<()> {
     match std::fs::metadata(path) {
         Ok(there) if there.is_file() && there.len() > 0 && !is_of_kind(path) => {
@@ -113,7 +114,7 @@ pub fn check_replaced(path: &Path, kind: &'static str, is_of_kind: impl FnOnce(&
             let missing = Error::io("write", path, io::ErrorKind::NotFound.into());
             Err(missing.with_help("make its folder first, or name another file"))
         }
-        _ => Ok(()),
+        _ => check_writable(folder_of(&destination(path.to_path_buf())?)),
     }
 }
 
@@ -131,8 +132,12 @@ struct NotReplaced {
 /// They cannot.
 pub fn check_writable(folder: &Path) -> Result<()> {
     let there = folder.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("."));
-    tempfile::tempfile_in(there).map_err(|cause| Error::io("create", folder, cause))?;
-    Ok(())
+    let action = if folder.is_dir() { "write in" } else { "create" };
+    match tempfile::tempfile_in(there) {
+        // With words of its own it tells of a temporary file, whose name nobody knows.
+        Err(cause) if cause.raw_os_error().is_none() => Err(Error::io(action, folder, cause.kind().into())),
+        made => made.map(drop).map_err(|cause| Error::io(action, folder, cause)),
+    }
 }
 
 /// Takes a folder, which is made if it is not there, for this process alone, as long as the file that is given lives:

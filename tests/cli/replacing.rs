@@ -158,6 +158,18 @@ fn where_nothing_is_encoded_that_is_told() {
 fn what_cannot_be_written_is_told_before_anything_is_read() {
     let folder = folder();
     write(&folder, "a.txt", TEXT);
+    #[cfg(target_os = "linux")]
+    {
+        // Nobody can make a file there.
+        assert_eq!(ended(&folder, &["train", "a.txt", "-o", "made", "--merges", "3"]).0, Some(0));
+        let count = ["count", "a.txt", "-o", "/proc/c.parquet"];
+        let compare = ["compare", "made", "--on", "a.txt", "--html", "/proc/c.html"];
+        for command in [&count[..], &compare] {
+            refuses(&folder, command, 1, &["cannot write in /proc:"]);
+            let (_, message) = ended(&folder, command);
+            assert!(!message.contains("MB/s") && !message.contains(".tmp"), "{message}");
+        }
+    }
     for (output, said) in
         [("no/such/c.parquet", "make its folder first"), (".", "directory"), ("", "cannot write")]
     {
