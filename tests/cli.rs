@@ -273,6 +273,18 @@ fn what_is_encoded_can_be_decoded_verified_and_timed() {
     assert_eq!(decoded.0, Some(0), "{}", decoded.2);
     assert_eq!(decoded.1, TEXT.replace("\n\n", "\n").as_bytes());
 
+    // Flags of the input that rows are compared with would do nothing.
+    for flag in
+        [["--take", "1"], ["--skip", "1"], ["--column", "text"], ["--documents", "line"], ["--seed", "1"]]
+    {
+        refuses(
+            &folder,
+            &[&["decode", "ids", "-t", "tokenizer"], &flag[..]].concat(),
+            2,
+            &["--verify <INPUT>"],
+        );
+    }
+
     let verify = ["decode", "ids", "-t", "tokenizer", "--verify"];
     assert_eq!(run(&[&verify[..], &["a.txt", "--documents", "line"]].concat()).0, Some(0));
     let changed = "row 0 decodes to something else than changed: row 0, from byte 9 on";

@@ -172,7 +172,12 @@ pub(in crate::cli) struct EncodeArgs {
     pub(in crate::cli) force: bool,
 }
 
+// What is read, and how, concerns the input of `--verify` alone: without it those flags would do nothing.
 #[derive(Args, Debug)]
+#[command(
+    mut_group("SourceFlags", |flags| flags.requires("verify")),
+    mut_group("SampleFlags", |flags| flags.requires("verify"))
+)]
 pub(in crate::cli) struct DecodeArgs {
     /// Files of token ids, or an output folder
     #[arg(required = true, value_name = "FILE")]
