@@ -96,6 +96,23 @@ fn a_second_run_does_nothing_and_damage_is_repaired() {
 }
 
 #[test]
+fn a_changed_tokenizer_file_is_written_again() {
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let sizes = SPLIT.replace("900", "[700, 900]");
+    run(&sizes, folder.path(), 2, 1 << 20, false).unwrap();
+    run(&sizes.replace("seed=7", "seed=8"), other.path(), 2, 1 << 20, false).unwrap();
+    let before = files(folder.path());
+    for name in ["tokenizer.json", "tokenizer.tiktoken", "tokenizer.model", "vocab-700/tokenizer.json"] {
+        let at = |folder: &Path| folder.join("tokenizer").join(name);
+        // A tokenizer in itself, but not the one that was learned.
+        std::fs::copy(at(other.path()), at(folder.path())).unwrap();
+        let report = run(&sizes, folder.path(), 2, 1 << 20, false).unwrap().report;
+        assert!(report.is_some(), "{name}");
+        assert!(before == files(folder.path()), "{name}");
+    }
+}
+
+#[test]
 fn what_another_job_made_or_began_is_replaced_only_when_asked() {
     for (finished, says) in [(true, "result of another run"), (false, "has begun")] {
         let folder = tempfile::tempdir().unwrap();

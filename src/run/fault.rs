@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use crate::units::ByteCount;
+use crate::vocab::Format;
 
 /// What can go wrong in the order of things.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +22,8 @@ pub(super) enum Fault {
     Missing { path: PathBuf },
     #[error("{} holds another tokenizer", folder.display())]
     OtherTokenizer { folder: PathBuf },
+    #[error("the {format} files in {} do not hold the tokenizer that training.json is of", folder.display())]
+    OtherFile { folder: PathBuf, format: Format },
     #[error("{name} changed while it was read")]
     InputChanged { name: String },
     #[error("the run reads its input twice, and standard input or a pipe can be read only once")]

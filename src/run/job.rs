@@ -316,17 +316,28 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Looks for the files of a tokenizer in each of its formats, and for how it was learned.
+/// Looks for the files of a tokenizer in each of its formats, and for how it was learned. They must hold the tokenizer
+/// that the record is of.
 fn tokenizer_is_there(folder: &Path, formats: &[Format]) -> Result<()> {
+    let learned = TrainingRecord::read(folder)?;
+    let learned = learned.ok_or_else(|| missing(TrainingRecord::path(folder)))?.vocabulary;
     for &format in formats {
         let options = LoadOptions { format: Some(format), ..LoadOptions::default() };
         let vocabulary = vocab::load(folder, &options, &Silent)?;
+        if vocabulary.fingerprint() != learned {
+            let fault = Fault::OtherFile { folder: folder.to_owned(), format };
+            return Err(Error::new(ErrorKind::Failed, fault));
+        }
         let files = vocab::render(&vocabulary, format, &WriteOptions::default())?;
         files.into_iter().map(|(name, _)| folder.join(name)).try_for_each(is_there)?;
     }
-    is_there(TrainingRecord::path(folder))
+    Ok(())
 }
 
 fn is_there(path: PathBuf) -> Result<()> {
-    if path.is_file() { Ok(()) } else { Err(Error::new(ErrorKind::Failed, Fault::Missing { path })) }
+    if path.is_file() { Ok(()) } else { Err(missing(path)) }
+}
+
+fn missing(path: PathBuf) -> Error {
+    Error::new(ErrorKind::Failed, Fault::Missing { path })
 }
