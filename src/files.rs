@@ -97,8 +97,9 @@ fn destination(path: PathBuf) -> Result<PathBuf> {
     }
 }
 
-/// Checks that a file can be made at `path` or, if it is a link, where it leads to, and that what stands there, if anything does, may be replaced: it is empty,
-/// or of the kind that will be written there. A mistyped path shall cost neither a corpus nor the time to read one.
+/// Checks that a file can be made at `path` or, if it is a link, where it leads to, and that what stands there, if
+/// anything does, may be replaced: it is empty, or of the kind that will be written there. A mistyped path shall cost
+/// neither a corpus nor the time to read one.
 ///
 /// # Errors
 /// It is something else ([`ErrorKind::Usage`]); it is a folder, a device or a pipe; its folder is not there, or cannot be
