@@ -263,6 +263,7 @@ fn replace<W: Weight + Default>(
 }
 
 /// What all parts of the text know of a merge step.
+#[derive(Clone, Copy)]
 struct Step<'a, W> {
     pair: PairId,
     token: u32,
@@ -279,7 +280,7 @@ impl<W: Weight + Default> Step<'_, W> {
         let Part { sites, left, right, .. } = part;
         let Stretch { start, cells, occurrences } = stretch;
         let (merged, between) = (0, Between::default());
-        let mut walk = Walk::<W, WHOLE> { step: self, start, cells, sites, left, right, merged, between };
+        let mut walk = Walk::<W, WHOLE> { step: *self, start, cells, sites, left, right, merged, between };
         for occurrences in self.pairs.listed_in(self.pair, occurrences) {
             walk.merge_all(occurrences);
         }
@@ -289,7 +290,8 @@ impl<W: Weight + Default> Step<'_, W> {
 
 /// A merge step on its way through the occurrences in a part of the text.
 struct Walk<'a, W, const WHOLE: bool> {
-    step: &'a Step<'a, W>,
+    /// A copy, which no write to what is changed can be taken to change.
+    step: Step<'a, W>,
     /// Where the cells begin.
     start: usize,
     cells: &'a mut [Cell],

@@ -221,11 +221,11 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
         let Round { pairs, queue, scratch } = round;
         scratch.most_parts = threads;
         let mut short_steps = 0;
-        while !self.is_done() && (threads == 1 || short_steps < SHORT_STEPS) {
+        while !self.is_done() && short_steps < SHORT_STEPS {
             let view = View { pairs, corpus: &self.corpus, order: &self.order };
             let Some(pair) = queue.pop(&view) else { break };
             pairs.fetch(std::array::from_fn(|after| queue.upcoming(after)), &self.corpus);
-            short_steps = if is_long(pair, pairs) { 0 } else { short_steps + 1 };
+            short_steps = if threads == 1 || is_long(pair, pairs) { 0 } else { short_steps + 1 };
             self.merge(pair, pairs, scratch);
             let view = View { pairs, corpus: &self.corpus, order: &self.order };
             for &born in &scratch.born {

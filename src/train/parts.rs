@@ -50,8 +50,11 @@ pub(super) fn cuts<W: Weight + Default>(
     pairs: &Pairs<W>,
     most: usize,
 ) -> Vec<Cut> {
-    let listed = pairs.listed(pair);
     let mut cuts: Vec<Cut> = Vec::new();
+    if most == 1 {
+        return cuts;
+    }
+    let listed = pairs.listed(pair);
     let parts = most.min(listed / LEAST);
     for part in 1..parts {
         let first = cuts.last().map_or(0, |cut| cut.occurrences).max(listed * part / parts);
