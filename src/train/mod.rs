@@ -1,7 +1,7 @@
 //! Learns merges from weighted byte sequences.
 //!
-//! Takes [`PieceCounts`](crate::count::PieceCounts), gives [`Merges`]. Knows nothing of files, text,
-//! patterns or the number of threads.
+//! Takes [`PieceCounts`](crate::count::PieceCounts), gives [`Merges`]. Knows nothing of files, text
+//! or patterns; what it gives depends on no number of threads.
 //!
 //! [`learn_merges`] is the fast way, [`mod@reference`] the obvious one. Counts of pairs are sums over
 //! sequences of weight × adjacent positions; positions overlap (`aaaa` has the pair (a, a) three

@@ -10,6 +10,7 @@ use super::chunks::find_in_chunks;
 use super::corpus::{Corpus, Once};
 use super::find::find;
 use super::pairs::{Keep, Pairs};
+use super::parts::cuts;
 use super::{Score, TieBreak, TrainConfig, learn_merges, reference};
 use crate::count::PieceCounts;
 use crate::observer::Silent;
@@ -140,6 +141,20 @@ proptest! {
         let in_chunks = find_in_chunks(&mut chunked, &lengths, keep, merges, &Silent).unwrap();
         prop_assert_eq!(found(&corpus, &pairs), found(&chunked, &in_chunks));
     }
+}
+
+#[test]
+fn a_long_text_is_cut_between_neighbours_that_do_not_meet() {
+    let cut = |text: &str, most| {
+        let pieces: PieceCounts = [(text.as_bytes(), Count::ONE)].into_iter().collect();
+        let mut corpus = Corpus::<Once>::new(&pieces).unwrap();
+        let keep = Keep { threshold: 2, longest: 9 };
+        let pairs = find(&mut corpus, &[1; 256], keep, 0, &Silent).unwrap();
+        let is_ab = |id: &u32| (pairs.pair(*id).left, pairs.pair(*id).right) == (97, 98);
+        cuts(pairs.ids().find(is_ab).unwrap(), &corpus, &pairs, most).len()
+    };
+    assert_eq!([1, 2, 3].map(|most| cut(&"abxyz".repeat(20), most)), [0, 1, 2]);
+    assert_eq!(cut(&"abx".repeat(20), 3), 0, "one letter is the neighbour of both");
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn parts(tokens: Tokens, added: Vec<AddedToken>, split: SplitPattern) -> Result<
 
 type Ids<'a> = Map<&'a [u8], TokenId>;
 
-/// Some seconds' worth of bytes. All cuts of the tokens of Llama 3 have a hundredth of them.
+/// Some seconds' worth of bytes.
 const MOST_LOOKED_AT: usize = 1 << 31;
 
 /// For each token the two that are left of its bytes when only lower ranks are merged; `None` if for
