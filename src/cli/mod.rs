@@ -111,6 +111,6 @@ fn failed(failure: &Failure, interrupt: &Interrupt) -> ExitCode {
 fn resume() -> String {
     let command = session::command_line();
     format!(
-        "interrupted; no half-written file stands under its name. To resume, give the same command again:\n  {command}\n"
+        "interrupted; no half-written file stands under its name. The same command does what is left to do:\n  {command}\n"
     )
 }

@@ -7,6 +7,8 @@ use crate::panics::catching;
 pub(super) enum Fault {
     #[error("{file} has no column {column:?}; its columns are {}", columns.join(", "))]
     NoColumn { file: String, column: String, columns: Vec<String> },
+    #[error("the first lines of {file} have no field {column:?}; the fields of the first are {}", fields.join(", "))]
+    NoField { file: String, column: String, fields: Vec<String> },
     #[error("column {column:?} of {file} holds {found}, not text")]
     NotText { file: String, column: String, found: String },
     #[error("column {column:?} of {file} holds {found}, but {expected} in the first file")]

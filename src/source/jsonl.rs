@@ -9,12 +9,13 @@ use arrow_array::builder::make_view;
 use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
 use memchr::{memchr_iter, memrchr};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
 
 use super::fault::Fault;
 use super::files::Reading;
 use super::listing::Compression;
 use super::{Batch, Range, content};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::parallel::lock;
 use crate::units::{amount, low32, place64};
 
@@ -78,7 +79,8 @@ impl LinesBefore {
 }
 
 /// The documents of JSONL: a field of the object on each line, null where the field is null or missing.
-/// Lines of white space are no documents.
+/// Lines of white space are no documents. That none of the first lines of a file has the field is an error, since its
+/// name is hardly the right one.
 ///
 /// **Memory:** two blocks, or two lines where one is longer.
 pub(super) struct Rows {
@@ -152,6 +154,15 @@ impl Rows {
         Fault::Line { file: self.reading.name.clone(), line, problem }.failed()
     }
 
+    /// What is wrong if none of the first lines has the field.
+    fn no_field(&self, lines: &[u8]) -> Error {
+        let objects = lines.split(|&byte| byte == b'\n');
+        let first = objects.filter_map(|line| serde_json::from_slice::<Map<String, Value>>(line).ok()).next();
+        let fields = first.into_iter().flatten().map(|(field, _)| field).collect();
+        let fault = Fault::NoField { file: self.reading.name.clone(), column: self.column.clone(), fields };
+        fault.usage().with_help("name the field that holds the text, for instance `column = \"content\"`")
+    }
+
     fn rows(&mut self) -> Result<Batch> {
         let length = self.fill()?;
         let rest = self.block.split_off(length);
@@ -170,6 +181,9 @@ impl Rows {
             }
         }
         let first_row = self.row;
+        if first_row == 0 && self.start.is_of_file() && texts.lack_field() {
+            return Err(self.no_field(&block));
+        }
         self.row += amount(texts.views.len());
         let documents =
             texts.finish().map_err(|cause| Fault::damaged(&self.reading.name, "its text", cause))?;
@@ -189,7 +203,9 @@ impl Iterator for Rows {
                 Ok(batch) => return Some(Ok(batch)),
                 Err(error) => {
                     self.ended = true;
-                    return self.reading.bad(error).err().map(Err);
+                    // What is asked for is wrong for all lines, so that leaving some out would not help.
+                    let wrong = error.kind() == ErrorKind::Usage;
+                    return if wrong { Some(Err(error)) } else { self.reading.bad(error).err().map(Err) };
                 }
             }
         }
@@ -203,9 +219,16 @@ struct Texts {
     bytes: Vec<u8>,
     views: Vec<u128>,
     valid: Vec<bool>,
+    /// Whether any line had the field.
+    field_met: bool,
 }
 
 impl Texts {
+    /// Whether there are rows, but none with the field.
+    fn lack_field(&self) -> bool {
+        !self.views.is_empty() && !self.field_met
+    }
+
     /// Appends the text of a line, or says what is wrong with the line.
     fn add(&mut self, line: &[u8], column: &str) -> std::result::Result<(), String> {
         let at = self.bytes.len();
@@ -216,6 +239,7 @@ impl Texts {
             Ok(found) => {
                 self.views.push(make_view(&self.bytes[at..], 0, low32(at)));
                 self.valid.push(found.unwrap_or(false));
+                self.field_met |= found.is_some();
                 Ok(())
             }
             Err(error) => {

@@ -145,5 +145,8 @@ fn open_identified(
     let (files, remotes): (Vec<_>, Vec<_>) = found.into_iter().unzip();
     let (places, identities): (Vec<_>, Vec<_>) = files.into_iter().unzip();
     let listed = listing::named(&spec.uri, places, remotes, spec.format)?;
+    // What is streamed is one unit a file, and stays one where the cache has the file.
+    let range_bytes = if spec.stream { u64::MAX } else { config.range_bytes };
+    let config = ReadConfig { range_bytes, ..config };
     Ok(Arc::new(Identified { files: Files::open(spec, listed, config, bad)?, identities }))
 }

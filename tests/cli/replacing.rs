@@ -147,7 +147,11 @@ fn where_nothing_is_encoded_that_is_told() {
         assert_eq!(code, Some(0), "{said}");
         said
     };
-    assert!(encode("a.jsonl", &["--column", "txt"]).contains("all documents are null"));
+    write(&folder, "nulls.jsonl", "{\"text\": null}\n{\"txt\": \"the mat\"}\n");
+    assert!(encode("nulls.jsonl", &[]).contains("all documents are null"));
+    let wrong = ["encode", "a.jsonl", "-t", "made", "-o", "ids", "--force", "--column", "txt"];
+    let (code, said) = ended(&folder, &wrong);
+    assert!(code == Some(2) && said.contains("have no field \"txt\""), "{said}");
     assert!(encode("a.jsonl", &["--max-bytes", "6"]).contains("the sample has no documents: take more"));
     assert!(encode("none.jsonl", &[]).contains("there are no documents: check"));
     let said = encode("a.jsonl", &[]);

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -98,9 +99,13 @@ impl Cache {
             below(&root, "", &mut paths);
             paths.retain(|path| wanted.wants(path));
             paths.sort();
-            if let Some(path) = paths.iter().find(|path| !self.has(&commit, path)) {
-                // A link to what somebody has removed. Without it rows would be missing, and nobody would know.
-                return Err(self.lacks(self.fetched(&commit, path).0.1));
+            // Without a file rows would be missing, and nobody would know: one that somebody has removed, to which
+            // there is still a link, or one that was not downloaded.
+            let numbered: BTreeSet<Numbered<'_>> =
+                paths.iter().filter_map(|path| Numbered::of(path)).collect();
+            let numbered = numbered.into_iter().flat_map(Numbered::paths).filter(|path| wanted.wants(path));
+            if let Some(path) = paths.iter().cloned().chain(numbered).find(|path| !self.has(&commit, path)) {
+                return Err(self.lacks(self.fetched(&commit, &path).0.1));
             }
             if !paths.is_empty() {
                 return Ok(paths.iter().map(|path| self.fetched(&commit, path)).collect());
@@ -112,6 +117,35 @@ impl Cache {
     fn lacks(&self, uri: String) -> Error {
         let fault = HubFault::NotCached { uri, cache: self.folder.clone() };
         fault.with(ErrorKind::Network).with_help("run once with the network, without HF_HUB_OFFLINE")
+    }
+}
+
+/// What files are called that say how many of them there are: `train-00001-of-00007.parquet`.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Numbered<'a> {
+    start: &'a str,
+    files: &'a str,
+    rest: &'a str,
+}
+
+/// More digits than these are no number of files.
+const MOST_DIGITS: usize = 6;
+
+impl Numbered<'_> {
+    fn of(path: &str) -> Option<Numbered<'_>> {
+        let (before, after) = path.rsplit_once("-of-")?;
+        let (start, number) = before.rsplit_once('-')?;
+        let (files, rest) = after.split_at_checked(number.len())?;
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let numbered = (1..=MOST_DIGITS).contains(&number.len()) && digits(number) && digits(files);
+        numbered.then_some(Numbered { start, files, rest })
+    }
+
+    /// The paths of all of them.
+    fn paths(self) -> impl Iterator<Item = String> {
+        let Numbered { start, files, rest } = self;
+        let (number, digits) = (files.parse().unwrap_or(0_u32), files.len());
+        (0..number).map(move |file| format!("{start}-{file:0digits$}-of-{files}{rest}"))
     }
 }
 
@@ -162,6 +196,26 @@ pub(super) fn inside(path: &str) -> bool {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_may_say_how_many_there_are() {
+        let all = |path| Numbered::of(path).map(|numbered| numbered.paths().collect::<Vec<_>>());
+        let expected = ["a/t-00000-of-00002.x", "a/t-00001-of-00002.x"].map(str::to_owned).to_vec();
+        assert_eq!(all("a/t-00001-of-00002.x"), Some(expected));
+        assert_eq!(all("t-7-of-1"), Some(vec!["t-0-of-1".to_owned()]));
+        for path in [
+            "a.parquet",
+            "best-of-2.x",
+            "t-1-of-",
+            "t-001-of-2",
+            "t--of-",
+            "t-x-of-2",
+            "t-1-of-é",
+            "t-0000000-of-9999999",
+        ] {
+            assert_eq!(all(path), None, "{path}");
+        }
+    }
 
     #[test]
     fn a_link_is_there_at_every_moment() {

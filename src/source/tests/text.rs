@@ -255,6 +255,26 @@ fn a_field_may_be_in_an_object() {
 }
 
 #[test]
+fn a_field_that_none_of_the_first_lines_has_is_a_wrong_request() {
+    let folder = folder();
+    let lines = "\n{\"txt\": \"a\", \"id\": 1}\n{\"txt\": \"b\"}\n";
+    for (lines, says) in [(lines, "the fields of the first are txt, id"), ("{}\n", "\"text\"")] {
+        let path = written(folder.path(), "rows.jsonl", lines);
+        for on_bad_input in [OnBadInput::Fail, OnBadInput::Skip] {
+            let (kind, message) =
+                failure(read(&SourceSpec { on_bad_input, ..spec(&path) }, ReadConfig::default()));
+            assert_eq!(kind, ErrorKind::Usage, "{message}");
+            assert!(message.contains("rows.jsonl") && message.contains(says), "{message}");
+        }
+    }
+    // One line that has it, even if it is null there, is enough, and so is no line.
+    for (lines, rows) in [(format!("{lines}{{\"text\": null}}\n"), 3), ("\n".to_owned(), 0)] {
+        let path = written(folder.path(), "rows.jsonl", lines);
+        assert_eq!(read(&spec(&path), ReadConfig::default()).unwrap(), vec![None; rows]);
+    }
+}
+
+#[test]
 fn standard_input_is_read_once() {
     let stdin = |bytes: &[u8]| {
         let context = OpenContext::new(&Silent);

@@ -1,0 +1,155 @@
+//! What is read where it lies.
+
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
+
+use super::*;
+use crate::source::{DocumentRule, ReadConfig};
+
+/// A Parquet file of three row groups with long texts, and a column beside them that is as long.
+fn two_columns() -> (Vec<u8>, Vec<String>, usize) {
+    let texts: Vec<String> =
+        (0..300).map(|row| format!("{row} {}", "0123456789abcdef".repeat(300))).collect();
+    let column: ArrayRef = Arc::new(StringArray::from_iter_values(&texts));
+    let rows = RecordBatch::try_from_iter([("other", Arc::clone(&column)), ("text", column)]).unwrap();
+    let properties =
+        WriterProperties::builder().set_max_row_group_row_count(Some(100)).set_dictionary_enabled(false);
+    let mut bytes = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut bytes, rows.schema(), Some(properties.build())).unwrap();
+    writer.write(&rows).unwrap();
+    let metadata = writer.close().unwrap();
+    let groups = metadata.row_groups().iter();
+    let needed = groups.map(|group| usize::try_from(group.column(1).compressed_size()).unwrap()).sum();
+    (bytes, texts, needed)
+}
+
+/// Opens a source that is not to be downloaded, and reads it.
+fn read(
+    uri: &str,
+    documents: DocumentRule,
+    settings: &HubSettings,
+) -> crate::Result<(Vec<String>, Identity)> {
+    let spec = SourceSpec { uri: uri.to_owned(), documents, stream: true, ..SourceSpec::default() };
+    let source = open(&spec, 0, &OpenContext { hub: settings.clone(), ..OpenContext::new(&Silent) })?;
+    let mut texts = Vec::new();
+    for unit in 0..source.units().len() {
+        for batch in source.read(unit)? {
+            texts.extend(batch?.iter().map(|text| String::from_utf8(text.unwrap().to_vec()).unwrap()));
+        }
+    }
+    Ok((texts, source.identity(0)?))
+}
+
+fn streamed(settings: &HubSettings) -> crate::Result<Vec<String>> {
+    let (texts, identity) = read(URI, DocumentRule::File, settings)?;
+    assert!(matches!(identity, Identity::Hub { commit, .. } if commit == COMMIT));
+    Ok(texts)
+}
+
+#[test]
+fn a_stream_reads_the_ranges_it_needs_and_keeps_nothing() {
+    let (bytes, texts, needed) = two_columns();
+    let faults: &[&[(Part, Fault)]] = &[
+        &[],
+        &[(Part::Files, Fault::CutAfter(1_000)), (Part::Files, Fault::Status(403, ""))],
+        &[(Part::Files, Fault::Status(500, "")), (Part::Files, Fault::Stall(SILENCE * 3))],
+    ];
+    for faults in faults {
+        let folder = tempfile::tempdir().unwrap();
+        let (hub, settings) = hub(&[], folder.path());
+        hub.put(COMMIT, "a.parquet", bytes.clone(), true);
+        faults.iter().cloned().for_each(|(part, fault)| hub.fail(part, fault));
+        assert!(streamed(&settings).unwrap() == texts);
+        let asked = hub.asked();
+        let files = of(&asked, Part::Files);
+        let sent: usize = files.iter().map(|asked| asked.sent).sum();
+        assert!(sent <= needed + (64 << 10) + 1_000, "{sent} bytes sent, {needed} needed");
+        assert!(files.iter().all(|asked| !asked.token), "the token is for the hub alone");
+        assert!(fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing is kept");
+        let offline = HubSettings { offline: true, ..settings.clone() };
+        assert_eq!(streamed(&offline).unwrap_err().kind(), ErrorKind::Network);
+        fetch(URI, &settings, &Silent).unwrap();
+        hub.asked();
+        assert!(streamed(&offline).unwrap() == texts && streamed(&settings).unwrap() == texts);
+        assert!(of(&hub.asked(), Part::Files).is_empty(), "what the cache has is read there");
+    }
+}
+
+#[test]
+fn units_of_a_stream_do_not_depend_on_what_the_cache_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_hub, settings) = hub(&[("data/a.txt", "one\ntwo\nthree\n", true)], folder.path());
+    let uri = format!("{URI}/data");
+    let (documents, config) = (DocumentRule::Line, ReadConfig { range_bytes: 4, ..ReadConfig::default() });
+    let units = |stream| {
+        let spec =
+            SourceSpec { uri: uri.clone(), documents: documents.clone(), stream, ..SourceSpec::default() };
+        let context = OpenContext { hub: settings.clone(), config, ..OpenContext::new(&Silent) };
+        open(&spec, 0, &context).unwrap().units().to_vec()
+    };
+    let expected = units(true);
+    assert_eq!(units(false).len(), 3, "what is downloaded is cut");
+    assert_eq!(units(true), expected);
+}
+
+#[test]
+fn a_stream_notices_what_is_not_the_listed_file() {
+    let (bytes, _, _) = two_columns();
+    let cases = [
+        (Part::Resolve, Fault::Etag("other"), "changed"),
+        (Part::Files, Fault::Whole, "ranges"),
+        (Part::Files, Fault::Body(b"an error page"), "ranges"),
+    ];
+    for (part, fault, says) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let (hub, settings) =
+            hub(&[("b.jsonl", r#"{"text": "x"}"#, false), ("c.arrow", "", true)], folder.path());
+        hub.put(COMMIT, "a.parquet", bytes.clone(), true);
+        hub.fail(part, fault);
+        let error = streamed(&settings).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Network);
+        assert!(error.to_string().contains(says) && error.to_string().contains("a.parquet"), "{error}");
+        assert_eq!(read(&format!("{URI}/b.jsonl"), DocumentRule::File, &settings).unwrap().0, ["x"]);
+        let refused = read(&format!("{URI}/c.arrow"), DocumentRule::File, &settings).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Usage, "{refused}");
+    }
+}
+
+#[test]
+fn files_of_a_web_server_are_read_where_they_lie() {
+    let folder = tempfile::tempdir().unwrap();
+    let (hub, settings) =
+        hub(&[("b.jsonl", "{\"text\": \"one\"}\n{\"text\": \"two\"}", false)], folder.path());
+    let (parquet, texts, _) = two_columns();
+    let lines: Vec<String> = (0..1_500_000).map(|line| format!("line {line}")).collect();
+    let text = lines.join("\n");
+    hub.put(COMMIT, "a.parquet", parquet, false);
+    hub.put(COMMIT, "c.txt", text.as_bytes(), false);
+    hub.put(COMMIT, "d.txt.zst", zstd::encode_all(text.as_bytes(), 1).unwrap(), false);
+    // What answers there needs no API: it is a server as any other.
+    let uri = |name: &str| format!("{}/resolve-cache/{COMMIT}/{name}", hub.endpoint);
+    hub.fail(Part::Resolve, Fault::Status(503, ""));
+    let (found, identity) = read(&uri("a.parquet?x=1"), DocumentRule::File, &settings).unwrap();
+    assert!(found == texts);
+    assert!(matches!(identity, Identity::Web { bytes, etag } if bytes > 0 && etag.len() == 40));
+    assert_eq!(read(&uri("b.jsonl"), DocumentRule::Line, &settings).unwrap().0, ["one", "two"]);
+    for name in ["c.txt", "d.txt.zst"] {
+        assert!(read(&uri(name), DocumentRule::Line, &settings).unwrap().0 == lines, "{name}");
+    }
+    hub.put(COMMIT, "e.txt", "", false);
+    assert!(read(&uri("e.txt"), DocumentRule::Line, &settings).unwrap().0.is_empty());
+    let columns = SourceSpec { uri: uri("b.jsonl"), columns: vec!["id".to_owned()], ..SourceSpec::default() };
+    let context = OpenContext { hub: settings.clone(), ..OpenContext::new(&Silent) };
+    let refused = open(&columns, 0, &context).map(|_| ()).unwrap_err();
+    assert!(refused.kind() == ErrorKind::Usage && refused.to_string().contains("no columns"), "{refused}");
+    assert!(hub.asked().iter().all(|asked| !asked.token), "the token is for the hub alone");
+    for (fault, kind) in
+        [(Fault::Status(403, ""), ErrorKind::Authorisation), (Fault::Status(404, ""), ErrorKind::Failed)]
+    {
+        hub.fail(Part::Resolve, fault);
+        let error = read(&uri("c.txt"), DocumentRule::Line, &settings).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains("the server answers"), "{error}");
+    }
+}
