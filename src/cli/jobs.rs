@@ -68,10 +68,11 @@ fn tell(outcome: &Outcome, plan: &Plan, session: &Session<'_>) -> Result<Done, F
 fn tell_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
     if let (Some(training), Some(vocabulary)) = (&report.training, &report.vocabulary) {
         let (learned, asked) = (training.merges_learned, training.merges_asked);
-        let fewer = if learned < asked {
-            format!(" of {asked}: no pair is left that is frequent enough")
-        } else {
-            String::new()
+        let limited = plan.train.as_ref().is_some_and(|train| train.config.max_token_bytes.is_some());
+        let enough = if limited { "frequent and short enough" } else { "frequent enough" };
+        let fewer = match learned < asked {
+            true => format!(" of {asked}: no pair is left that is {enough}"),
+            false => String::new(),
         };
         session.say(&format!(
             "learned {}{fewer}; the vocabulary has {}",
@@ -101,7 +102,8 @@ fn tell_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
         }
     }
     for skipped in &report.skipped {
-        session.say(&format!("left out {}: {}", skipped.place, skipped.reason));
+        // The reason names the place.
+        session.say(&format!("left out: {}", skipped.reason));
     }
     for smaller in smaller(plan) {
         session.say(&format!("wrote {}", smaller.output.display()));

@@ -54,10 +54,7 @@ pub(crate) fn main() -> ExitCode {
     let interrupt = match Interrupt::listen() {
         Ok(interrupt) => interrupt,
         Err(cause) => {
-            return failed(
-                &tokenmill::Error::io("listen to", "signals", cause).into(),
-                &Interrupt::default(),
-            );
+            return failed(&tokenmill::Error::io("listen to", "signals", cause).into());
         }
     };
     let session = Session::new(&cli.global, interrupt.clone());
@@ -65,7 +62,11 @@ pub(crate) fn main() -> ExitCode {
         Ok(Done::Whole) => ExitCode::SUCCESS,
         Ok(Done::Skipped) => ExitCode::from(failure::SKIPPED),
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
-        Err(failure) => failed(&failure, &interrupt),
+        Err(failure) if failure.kind() == tokenmill::ErrorKind::Interrupted => {
+            say(&interrupted(&cli.command));
+            ExitCode::from(interrupt.code())
+        }
+        Err(failure) => failed(&failure),
     }
 }
 
@@ -100,17 +101,21 @@ fn quiet_caught_panics() {
     }));
 }
 
-fn failed(failure: &Failure, interrupt: &Interrupt) -> ExitCode {
-    let interrupted = failure.kind() == tokenmill::ErrorKind::Interrupted;
-    let message = if interrupted { resume() } else { failure.shown(Style::of_messages()) };
+fn failed(failure: &Failure) -> ExitCode {
+    say(&failure.shown(Style::of_messages()));
+    ExitCode::from(failure.code())
+}
+
+fn say(message: &str) {
     let _ = stderr().write_all(message.as_bytes());
-    ExitCode::from(if interrupted { interrupt.code() } else { failure.code() })
 }
 
 /// What to say after an interruption.
-fn resume() -> String {
+fn interrupted(command: &Command) -> String {
+    let goes_on = matches!(command, Command::Run(_) | Command::Encode(_));
+    let again = if goes_on { "goes on from what is finished" } else { "begins again" };
     let command = session::command_line();
     format!(
-        "interrupted; no half-written file stands under its name. The same command does what is left to do:\n  {command}\n"
+        "interrupted; no half-written file stands under its name. The same command {again}:\n  {command}\n"
     )
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tokenmill::run::recipe;
 use tokenmill::run::{Held, Plan, Preview, SourcePreview};
 use tokenmill::sink::Packing;
+use tokenmill::split::SplitPattern;
 use tokenmill::units::amount;
 
 use super::args::PlanArgs;
@@ -88,8 +89,12 @@ fn write(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::Result<()>
 
 fn write_training(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
     let Some(train) = &plan.train else { return Ok(()) };
+    let unknown = match train.split {
+        SplitPattern::None => "memory grows with the text, whose size is not known yet",
+        _ => "memory grows with the distinct pieces",
+    };
     let memory = preview.training_memory.map_or_else(
-        || "memory grows with the distinct pieces".to_owned(),
+        || unknown.to_owned(),
         |bytes| {
             let more = if bytes > plan.memory { ", more than the limit" } else { "" };
             format!("about {bytes} of memory at most{more}")
@@ -118,7 +123,7 @@ fn write_encoding(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::R
         .files
         .as_ref()
         .map_or_else(|| "files as the text comes".to_owned(), |files| counted(amount(files.len()), "file"));
-    let disk = preview.disk.map_or_else(String::new, |bytes| format!(", about {bytes} at most"));
+    let disk = preview.disk.map_or_else(String::new, |bytes| format!(", about {bytes} of ids"));
     let packed = encode.pack.map_or_else(String::new, |Packing { rule, length, .. }| {
         format!(", packed by {rule} into rows of {length}")
     });

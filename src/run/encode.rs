@@ -127,7 +127,7 @@ impl Work<'_> {
         // Of a sample no row is known to be of a file.
         let name = |source, unit| match everything {
             true => inputs.unit_name(source, unit),
-            false => "the sample".to_owned(),
+            false => inputs.sample_name(source),
         };
         let mut position = from.row;
         encode_batches(documents, encoder, name, observer, |batch| {

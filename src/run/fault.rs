@@ -34,6 +34,10 @@ pub(super) enum Fault {
     OtherBegun { folder: PathBuf, changed: &'static str },
     #[error("{} has no special token {token:?}", tokenizer.display())]
     NoSuchToken { tokenizer: PathBuf, token: String },
+    #[error("{} holds the result of a run, whose report would be replaced", folder.display())]
+    HoldsResult { folder: PathBuf },
+    #[error("{} holds a tokenizer, and the report of its training would be replaced", folder.display())]
+    HoldsTokenizer { folder: PathBuf },
     #[error("{name} is input, and lies among the results in {}", folder.display())]
     AmongResults { name: String, folder: PathBuf },
     #[error("no threads could be started")]

@@ -3,7 +3,7 @@ use serde_json::Value;
 
 use crate::encode::TokenBatch;
 use crate::report::{SampleDocument, ShownToken};
-use crate::source::Incidents;
+use crate::source::{Incidents, LeftOut};
 use crate::units::{TokenId, amount};
 
 /// So many documents are shown in the report,
@@ -20,7 +20,7 @@ pub(super) struct Findings<'a> {
     /// The unit whose documents come, by source and number.
     unit: (usize, usize),
     samples: Vec<Sample>,
-    left_out: Vec<LeftOut>,
+    left_out: Vec<Lacking>,
 }
 
 /// What has to be known of documents that are not encoded again.
@@ -28,7 +28,7 @@ pub(super) struct Findings<'a> {
 #[serde(rename_all = "kebab-case")]
 enum Remark {
     Sample(Sample),
-    LeftOut(LeftOut),
+    LeftOut(Lacking),
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -41,11 +41,11 @@ struct Sample {
 
 /// What could not be read of a unit.
 #[derive(Clone, Serialize, Deserialize)]
-struct LeftOut {
+struct Lacking {
     source: usize,
     unit: usize,
-    count: u64,
-    listed: Vec<String>,
+    #[serde(flatten)]
+    rows: LeftOut,
 }
 
 impl<'a> Findings<'a> {
@@ -80,9 +80,9 @@ impl<'a> Findings<'a> {
         let mut remarks = Vec::new();
         while let Some(incidents) = self.incidents.filter(|_| self.unit < (batch.source, batch.unit)) {
             let (source, unit) = self.unit;
-            let (count, listed) = incidents.of_unit(source, unit);
-            if count > 0 {
-                let left_out = LeftOut { source, unit, count, listed };
+            let rows = incidents.of_unit(source, unit);
+            if rows.count > 0 {
+                let left_out = Lacking { source, unit, rows };
                 remarks.push(Remark::LeftOut(left_out.clone()));
                 self.left_out.push(left_out);
             }
@@ -129,8 +129,8 @@ impl<'a> Findings<'a> {
     /// The documents to be shown. What an earlier run had to leave out is among the incidents then.
     pub(super) fn finish(mut self) -> Vec<SampleDocument> {
         if let Some(incidents) = self.incidents {
-            for LeftOut { source, unit, count, listed } in &self.left_out {
-                incidents.restore(*source, *unit, *count, listed);
+            for Lacking { source, unit, rows } in &self.left_out {
+                incidents.restore(*source, *unit, rows);
             }
             self.samples.sort_by_key(|sample| (sample.source, sample.unit, sample.row));
         }

@@ -143,6 +143,11 @@ impl Inputs {
         unit_name(&self.sources, source, unit)
     }
 
+    /// What messages call the documents that are taken of a source.
+    pub(super) fn sample_name(&self, source: usize) -> String {
+        self.uris.get(source).map_or_else(|| "the sample".to_owned(), |uri| format!("the sample of {uri}"))
+    }
+
     /// What identifies the content of each unit, by source and unit, after it was read. For most, content is hashed,
     /// which is done here, on the threads of the current pool.
     ///

@@ -67,6 +67,12 @@ pub fn job(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) -> Resu
 pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) -> Result<Outcome> {
     let settings = plan.train.as_ref().expect("a plan that trains");
     super::with_threads(plan.threads, || {
+        if is_result(&settings.output) {
+            let fault = Fault::HoldsResult { folder: settings.output.clone() };
+            return Err(
+                Error::new(ErrorKind::Usage, fault).with_help("choose another folder for the tokenizer")
+            );
+        }
         let inputs = Inputs::open(plan, context)?;
         files::check_writable(&settings.output)?;
         let mut costs = Costs::default();
@@ -92,9 +98,19 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
 /// Finds what can be wrong with the request before the output folder is made.
 fn check_before_writing(plan: &Plan, inputs: &Inputs, given: Option<&Vocabulary>) -> Result<()> {
     check_apart(&plan.output, inputs)?;
+    let folder = &plan.output;
+    if plan.train.is_none() && TrainingRecord::path(folder).is_file() && !is_result(folder) {
+        let fault = Fault::HoldsTokenizer { folder: folder.clone() };
+        return Err(Error::new(ErrorKind::Usage, fault).with_help("choose another folder for the results"));
+    }
     let Some(encode) = &plan.encode else { return Ok(()) };
     inputs.columns()?;
     given.map_or(Ok(()), |vocabulary| added_tokens(encode, vocabulary).map(|_| ()))
+}
+
+/// Whether a folder holds what a job came to.
+fn is_result(folder: &Path) -> bool {
+    matches!(Manifest::read(folder), Ok(Some(_)))
 }
 
 /// Finds input that is one of the data files that an earlier job left where results go: it would be removed.
@@ -170,7 +186,8 @@ impl<'a> Job<'a> {
                 }
             };
         }
-        let changed = changed.unwrap_or("something");
+        let unknown = if self.inputs.read_once() { "standard input or a pipe may have" } else { "something" };
+        let changed = changed.unwrap_or(unknown);
         self.replace(changed, Fault::OtherJob { folder, changed })?;
         Ok(None)
     }
@@ -295,8 +312,9 @@ impl<'a> Job<'a> {
     fn with_need(&self, error: Error) -> Error {
         match (error.kind(), error.help(), self.inputs.text_bytes()) {
             (ErrorKind::DiskFull, Some(help), Some(text_bytes)) => {
-                let need = disk_estimate(text_bytes);
-                let help = format!("the token ids take about {need} at most: {help}");
+                let format = self.plan.encode.as_ref().map(|encode| encode.format).unwrap_or_default();
+                let need = disk_estimate(text_bytes, format);
+                let help = format!("the token ids take about {need}: {help}");
                 error.with_help(help)
             }
             _ => error,

@@ -2,7 +2,7 @@ use super::inputs::Inputs;
 use super::plan::{Documents, Plan};
 use super::state::State;
 use crate::error::Result;
-use crate::sink::{self, FilePlan, Manifest};
+use crate::sink::{self, FilePlan, Manifest, OutputFormat};
 use crate::source::{OpenContext, SourceSpec, Unit};
 use crate::split::SplitPattern;
 use crate::train::memory_estimate;
@@ -14,6 +14,9 @@ const BYTES_A_TOKEN: u64 = 3;
 
 /// Bits that a token takes on disk, about.
 const BITS_A_TOKEN: u64 = 13;
+
+/// The same in a file of nothing but ids, unless the vocabulary has more than 65 536 tokens.
+const BITS_AS_THEY_ARE: u64 = 16;
 
 /// What a run would do.
 #[derive(Clone, Debug)]
@@ -100,7 +103,7 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
     };
     Ok(Preview {
         training_memory: training_memory(plan, text_bytes, &sources),
-        disk: encoded.and_then(|(_, _, bytes)| bytes).map(disk_estimate),
+        disk: encoded.and_then(|(encode, _, bytes)| Some(disk_estimate(bytes?, encode.format))),
         held: held(plan, &inputs, tokenizer.as_ref())?,
         sources,
         text_bytes,
@@ -108,9 +111,10 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
     })
 }
 
-/// About the room that the token ids of so much text take at most.
-pub(super) fn disk_estimate(text_bytes: u64) -> ByteCount {
-    ByteCount(text_bytes / BYTES_A_TOKEN * BITS_A_TOKEN / 8)
+/// About the room that the token ids of so much text take.
+pub(super) fn disk_estimate(text_bytes: u64, format: OutputFormat) -> ByteCount {
+    let bits = if format == OutputFormat::Parquet { BITS_A_TOKEN } else { BITS_AS_THEY_ARE };
+    ByteCount((text_bytes / BYTES_A_TOKEN).saturating_mul(bits) / 8)
 }
 
 fn source(uri: &str, units: &[Unit], elsewhere: ByteCount) -> SourcePreview {

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
 use parquet::basic::{Compression as Codec, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
@@ -185,6 +185,12 @@ fn plain_type(data_type: &DataType) -> Option<DataType> {
         DataType::Utf8View => DataType::Utf8,
         DataType::BinaryView => DataType::Binary,
         DataType::Dictionary(_, values) => plain_type(values)?,
+        // Parquet has no seconds, nor dates in milliseconds: they would be bare numbers.
+        DataType::Timestamp(TimeUnit::Second, zone) => {
+            DataType::Timestamp(TimeUnit::Millisecond, zone.clone())
+        }
+        DataType::Time32(TimeUnit::Second) => DataType::Time32(TimeUnit::Millisecond),
+        DataType::Date64 => DataType::Date32,
         DataType::List(item) => DataType::List(plain_field(item)?),
         DataType::LargeList(item) => DataType::LargeList(plain_field(item)?),
         DataType::FixedSizeList(item, length) => DataType::FixedSizeList(plain_field(item)?, *length),

@@ -60,6 +60,13 @@ impl Batch {
         }
     }
 
+    /// Bytes in the batch: of text, and what the pass-through columns take in memory.
+    pub(super) fn bytes(&self) -> u64 {
+        let columns = self.columns.iter().flat_map(RecordBatch::columns);
+        let passed = columns.map(|column| column.to_data().get_slice_memory_size().unwrap_or(0));
+        self.text_bytes() + amount(passed.sum::<usize>())
+    }
+
     /// Bytes of text in the batch.
     pub fn text_bytes(&self) -> u64 {
         self.documents.lengths().map(u64::from).sum()

@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::parallel::lock;
 
@@ -18,6 +20,18 @@ pub struct Incident {
     pub unit: Option<usize>,
     /// What was wrong, with file and place.
     pub problem: String,
+}
+
+/// What a unit lacks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// How many rows.
+    pub count: u64,
+    /// What was wrong with the first of them.
+    #[serde(default)]
+    pub first: Option<String>,
+    /// What was wrong with them, so far as it is listed.
+    pub listed: Vec<String>,
 }
 
 /// What a run left out. Shared by all its sources; a unit that is read again replaces what its last
@@ -50,7 +64,7 @@ struct Reading {
     left_out: u64,
     /// So many of them are before what was taken.
     taken: u64,
-    /// What was wrong with the first of them, if it was not an earlier run that met it.
+    /// What was wrong with the first of them.
     first: Option<String>,
 }
 
@@ -60,7 +74,7 @@ impl Incidents {
         self.found().units.values().map(|reading| reading.taken).fold(0, u64::saturating_add)
     }
 
-    /// What was wrong with the first thing that was left out, in document order, so far as this run has met it.
+    /// What was wrong with the first thing that was left out, in document order.
     pub fn first(&self) -> Option<String> {
         let found = self.found();
         found.units.values().filter(|reading| reading.taken > 0).find_map(|reading| reading.first.clone())
@@ -77,22 +91,24 @@ impl Incidents {
         found.listed.iter().filter(|((key, number), _)| *number < found.taken(*key)).map(incident).collect()
     }
 
-    /// How many rows a unit lacks, and what was wrong with them so far as it is listed.
-    pub fn of_unit(&self, source: usize, unit: usize) -> (u64, Vec<String>) {
+    /// What a unit lacks.
+    pub fn of_unit(&self, source: usize, unit: usize) -> LeftOut {
         let key = (source, Some(unit));
         let found = self.found();
-        let taken = found.taken(key);
-        let listed = found.listed.range((key, 0)..(key, taken)).map(|(_, problem)| problem.clone());
-        (taken, listed.collect())
+        let count = found.taken(key);
+        let first = found.units.get(&key).and_then(|reading| reading.first.clone()).filter(|_| count > 0);
+        let listed = found.listed.range((key, 0)..(key, count)).map(|(_, problem)| problem.clone());
+        LeftOut { count, first, listed: listed.collect() }
     }
 
-    /// Sets what an earlier run found in a unit.
-    pub fn restore(&self, source: usize, unit: usize, count: u64, listed: &[String]) {
+    /// Sets what an earlier reading, maybe of an earlier run, found in a unit.
+    pub fn restore(&self, source: usize, unit: usize, before: &LeftOut) {
         let key = (source, Some(unit));
+        let LeftOut { count, first, listed } = before;
         let mut found = self.found();
         let number = found.begin(key);
-        let first = listed.first().cloned();
-        found.units.insert(key, Reading { number, left_out: count, taken: count, first });
+        let reading = Reading { number, left_out: *count, taken: *count, first: first.clone() };
+        found.units.insert(key, reading);
         for (number, problem) in (0..).zip(listed) {
             found.list((key, number), problem.clone());
         }

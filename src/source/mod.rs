@@ -31,7 +31,7 @@ mod whole;
 mod tests;
 
 pub use batch::{Batch, Documents};
-pub use incidents::{Incident, Incidents, LISTED_INCIDENTS};
+pub use incidents::{Incident, Incidents, LISTED_INCIDENTS, LeftOut};
 pub use open::{DEFAULT_BATCH_BYTES, DEFAULT_RANGE_BYTES, OpenContext, ReadConfig, Stop, open};
 pub use order::{in_order, in_order_from};
 pub use remote::{HubSettings, Patience, StoreSettings};

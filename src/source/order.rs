@@ -13,7 +13,7 @@ use crate::panics::catching;
 use crate::parallel::{lock, wait};
 use crate::units::amount;
 
-/// How much text may wait to be taken at first, per thread: more than is needed would only push what comes next out of
+/// How many bytes may wait to be taken at first, per thread: more than is needed would only push what comes next out of
 /// the cache, and take memory that was not touched before.
 const WAITING_BYTES: u64 = 1 << 20;
 
@@ -35,7 +35,7 @@ const UNITS_AHEAD: usize = 4;
 /// With 0 threads whoever takes a batch reads it. Where several threads take from the stream in turn, and the sources
 /// are [plain](Source::is_plain), that is faster: no thread has to be woken, and the text is where it is needed.
 ///
-/// **Memory:** 1 MiB of text per thread waits to be taken, and as much of the unit that is being taken; up to 16 and 4
+/// **Memory:** 1 MiB of text and pass-through values per thread waits to be taken, and as much of the unit that is being taken; up to 16 and 4
 /// where the consumer has to wait although readers had to stop for that. Each thread holds a batch more, and a batch
 /// of the unit that is being taken may wait whatever its size.
 pub fn in_order(sources: Vec<Arc<dyn Source>>, threads: usize) -> Documents<'static> {
@@ -105,7 +105,7 @@ struct State {
     next: usize,
     /// What has been read of the places from `first` up to `next`.
     units: VecDeque<Waiting>,
-    /// Bytes of text in `units`.
+    /// Bytes in `units`, of text and of what passes through.
     bytes: u64,
     /// So many may be.
     most_bytes: u64,
@@ -118,14 +118,14 @@ struct State {
 struct Waiting {
     /// With the number of rows of the unit that had been left out by then.
     batches: VecDeque<(Result<Batch>, u64)>,
-    /// Bytes of text in them.
+    /// Bytes in them.
     bytes: u64,
     /// How many rows of it were left out, once all of it is read.
     ended: Option<u64>,
 }
 
 fn bytes_of(batch: &Result<Batch>) -> u64 {
-    batch.as_ref().map_or(0, Batch::text_bytes)
+    batch.as_ref().map_or(0, Batch::bytes)
 }
 
 impl Shared {

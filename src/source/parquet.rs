@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow_array::Array;
+use arrow_array::{Array, RecordBatch};
+use arrow_cast::cast;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
@@ -151,13 +152,21 @@ fn leaves(data_type: &DataType) -> usize {
     }
 }
 
-/// Asks for the text as views, which copy nothing and do not overflow at 2 GiB as plain strings do.
+/// Asks for the text, and for what passes through, as views: they copy nothing, so that a dictionary's one long value in a
+/// million rows takes no memory, and do not overflow at 2 GiB as plain strings do.
 ///
 /// Where the file's schema cannot be asked for in this way the text is read as it is, and made views of
 /// afterwards.
 fn with_views(metadata: ArrowReaderMetadata, chosen: &Chosen) -> ArrowReaderMetadata {
     let schema = metadata.schema();
-    let fields: Vec<FieldRef> = replace(schema.fields(), &chosen.text, &chosen.pass);
+    let mut fields: Vec<FieldRef> = replace(schema.fields(), &chosen.text, &chosen.pass);
+    for &at in &chosen.pass {
+        // A dictionary shares its values as it is.
+        let plain = |field: &&mut FieldRef| !matches!(field.data_type(), DataType::Dictionary(..));
+        if let Some(field) = fields.get_mut(at).filter(plain) {
+            *field = Arc::new(Field::clone(field).with_data_type(view_type(field.data_type())));
+        }
+    }
     let asked = Schema::new_with_metadata(fields, schema.metadata().clone());
     let options = ArrowReaderOptions::new().with_schema(Arc::new(asked));
     ArrowReaderMetadata::try_new(metadata.metadata().clone(), options).unwrap_or(metadata)
@@ -211,8 +220,17 @@ pub(super) fn read(footer: &Footer, file: &Listed, group: usize, reading: Readin
             .with_batch_size(batch_rows)
             .build()
     })?;
-    let chosen = projected(footer);
-    Ok(RowGroup { reader: Some(reader), chosen, place, rows, row: 0, ready: VecDeque::new(), reading })
+    let (chosen, passed) = (projected(footer), Arc::clone(&footer.passed));
+    Ok(RowGroup {
+        reader: Some(reader),
+        chosen,
+        passed,
+        place,
+        rows,
+        row: 0,
+        ready: VecDeque::new(),
+        reading,
+    })
 }
 
 /// Where the chosen columns stand once the others are left out.
@@ -239,6 +257,8 @@ fn projected(footer: &Footer) -> Chosen {
 pub(super) struct RowGroup {
     reader: Option<ParquetRecordBatchReader>,
     chosen: Chosen,
+    /// As the batches have them, once they are cut.
+    passed: SchemaRef,
     place: String,
     rows: u64,
     row: u64,
@@ -268,6 +288,20 @@ impl RowGroup {
         self.row += amount(documents.len());
         Ok(Some(self.reading.batch(first_row, documents, columns)))
     }
+
+    /// Gives the pass-through columns the types that the file says they have.
+    fn typed(&self, mut batch: Batch) -> Result<Batch> {
+        let cast = |columns: RecordBatch| {
+            let fields = self.passed.fields().iter();
+            let columns =
+                columns.columns().iter().zip(fields).map(|(column, field)| cast(column, field.data_type()));
+            RecordBatch::try_new(Arc::clone(&self.passed), columns.collect::<Result<_, _>>()?)
+        };
+        let columns =
+            batch.columns.take().map(|columns| guarded(&self.reading.name, &self.place, || cast(columns)));
+        batch.columns = columns.transpose()?;
+        Ok(batch)
+    }
 }
 
 impl Iterator for RowGroup {
@@ -276,7 +310,7 @@ impl Iterator for RowGroup {
     fn next(&mut self) -> Option<Result<Batch>> {
         loop {
             if let Some(batch) = self.ready.pop_front() {
-                return Some(Ok(batch));
+                return Some(self.typed(batch));
             }
             match self.decode() {
                 Ok(None) => return None,

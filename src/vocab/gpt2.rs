@@ -18,7 +18,7 @@ pub(super) const VOCABULARY: &str = "vocab.json";
 pub(super) const MERGES: &str = "merges.txt";
 
 /// What the first line of [`MERGES`] begins with; readers leave out every line that does.
-const HEADER: &str = "#version";
+pub(super) const HEADER: &str = "#version";
 
 /// Reads both files, given the path of either. The format has no place for the split, which is GPT-2's
 /// unless `options` say otherwise, nor for which tokens are special: those of several bytes that no

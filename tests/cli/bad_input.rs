@@ -38,6 +38,22 @@ fn what_was_left_out_gives_a_code_of_its_own() {
 }
 
 #[test]
+fn the_first_that_was_left_out_is_named_whatever_unit_it_is_of() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("in")).expect("a folder");
+    for (name, bad) in [("a", ""), ("b", "{\"text\": 5}\n"), ("c", "{\"text\": 6}\n"), ("d", "")] {
+        let rows = format!("{{\"text\": \"the cat the cat\"}}\n{bad}{{\"text\": \"the mat\"}}\n");
+        write(&folder, &format!("in/{name}.jsonl"), &rows);
+    }
+    let skip = ["--on-bad-input", "skip"];
+    assert_eq!(ended(&folder, &train("in", &skip)).0, Some(3));
+    let (code, said) = ended(&folder, &[&["encode", "in", "-t", "out", "-o", "ids"][..], &skip].concat());
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("the first that was left out: ") && said.contains("b.jsonl: line 2"), "{said}");
+    assert!(said.contains("2 rows or files were left out"), "{said}");
+}
+
+#[test]
 fn ids_of_another_vocabulary_are_named_by_file_and_row() {
     let folder = folder();
     write(&folder, "a.txt", "the cat\nthe mat\n");

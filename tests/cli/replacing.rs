@@ -159,6 +159,25 @@ fn where_nothing_is_encoded_that_is_told() {
 }
 
 #[test]
+fn reports_of_training_and_of_encoding_do_not_replace_each_other() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    assert_eq!(ended(&folder, &["train", "a.txt", "-o", "made", "--merges", "3"]).0, Some(0));
+    assert_eq!(ended(&folder, &["encode", "a.txt", "-t", "made", "-o", "ids"]).0, Some(0));
+    let report = |of: &str| fs::read(folder.path().join(of).join("report.json")).expect("a report");
+    let before = [report("made"), report("ids")];
+    let cases = [
+        (["train", "a.txt", "-o", "ids", "--merges", "3"], "holds the result of a run"),
+        (["encode", "a.txt", "-t", "made", "-o", "made"], "holds a tokenizer"),
+    ];
+    for (command, says) in cases {
+        let (code, said) = ended(&folder, &command);
+        assert!(code == Some(2) && said.contains(says) && said.contains("choose another folder"), "{said}");
+    }
+    assert_eq!([report("made"), report("ids")], before);
+}
+
+#[test]
 fn what_cannot_be_written_is_told_before_anything_is_read() {
     let folder = folder();
     write(&folder, "a.txt", TEXT);

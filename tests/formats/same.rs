@@ -55,6 +55,27 @@ fn every_format_gives_back_what_it_holds() {
 }
 
 #[test]
+fn merges_that_look_like_a_header_are_merges() {
+    let texts: [&[u8]; 3] = [b"#version 330 core", b"#version 330 core", b"#versions"];
+    let vocabulary = trained(&texts, &[], SpecialTokensAt::End, "none");
+    assert_eq!(there_and_back(&vocabulary, Format::Hf).expect("hf holds it"), vocabulary);
+    // Where they are written otherwise, tokenizers does not see them.
+    let files = render(&vocabulary, Format::Hf, &WriteOptions::default()).expect("hf holds it");
+    let mut file: serde_json::Value = serde_json::from_slice(&files[0].1).expect("JSON");
+    let merges = file["model"]["merges"].as_array_mut().expect("merges");
+    let is_header =
+        |pair: &serde_json::Value| pair[0].as_str().is_some_and(|left| left.starts_with("#version"));
+    let seen = merges.iter().filter(|pair| !is_header(pair)).count();
+    assert!(seen < merges.len(), "{seen} of {}", merges.len());
+    merges.iter_mut().for_each(|pair| {
+        *pair = json!(format!("{} {}", pair[0].as_str().unwrap(), pair[1].as_str().unwrap()))
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("tokenizer.json"), file.to_string()).expect("a writable folder");
+    assert_eq!(load_plainly(folder.path()).expect("a tokenizer").merges().len(), seen);
+}
+
+#[test]
 fn bytes_may_have_any_ids() {
     let vocabulary = trained(&TEXTS, &["<|end|>"], SpecialTokensAt::End, "gpt2");
     // Bytes in the order of GPT-2's alphabet, which puts the printable ones first; the rest as it was.

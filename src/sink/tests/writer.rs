@@ -3,8 +3,12 @@ use std::sync::Arc;
 
 use arrow_array::builder::{FixedSizeListBuilder, LargeListBuilder, ListBuilder, MapBuilder, StringBuilder};
 use arrow_array::types::Int8Type;
-use arrow_array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch, StringViewArray};
+use arrow_array::{
+    ArrayRef, Date64Array, DictionaryArray, Int64Array, RecordBatch, StringViewArray, Time32SecondArray,
+    TimestampSecondArray,
+};
 use bytes::Bytes;
+use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::basic::Encoding;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use proptest::prelude::*;
@@ -197,15 +201,29 @@ fn pass_through_columns_become_plain_ones() {
     let views: ArrayRef = Arc::new(StringViewArray::from(vec!["x", "a long text, not inline", ""]));
     let words: ArrayRef = Arc::new(dictionary);
     let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(3)]));
-    let columns = RecordBatch::try_from_iter([("view", views), ("word", words), ("number", numbers)])
-        .expect("three columns");
+    // What they stand for must be seen by readers that know nothing of Arrow.
+    let dates: ArrayRef = Arc::new(Date64Array::from(vec![Some(86_400_000), None, Some(-86_400_000)]));
+    let times: ArrayRef = Arc::new(Time32SecondArray::from(vec![Some(61), None, Some(0)]));
+    let stamps = TimestampSecondArray::from(vec![Some(1 << 31), None, Some(-1)]).with_timezone("UTC");
+    let columns: [(&str, ArrayRef); 6] = [
+        ("view", views),
+        ("word", words),
+        ("number", numbers),
+        ("date", dates),
+        ("time", times),
+        ("stamp", Arc::new(stamps)),
+    ];
+    let columns = RecordBatch::try_from_iter(columns).expect("six columns");
     let rows = [Some(vec![1]), None, Some(vec![])];
     let (bytes, _) = write([batch_with(&rows, &columns)], Some(&columns), Compression::Default, 1);
-    let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReader::try_new(Bytes::from(bytes), 10);
-    let read = reader.expect("a file").next().expect("a batch").expect("rows");
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let reader = ParquetRecordBatchReaderBuilder::try_new_with_options(Bytes::from(bytes), options);
+    let read =
+        reader.and_then(|reader| reader.build()).expect("a file").next().expect("a batch").expect("rows");
     let types: Vec<String> =
         read.schema().fields().iter().map(|field| field.data_type().to_string()).collect();
-    assert_eq!(types[1..], ["Int32", "Utf8", "Utf8", "Int64"]);
+    let stamp = r#"Timestamp(ms, "UTC")"#;
+    assert_eq!(types[1..], ["Int32", "Utf8", "Utf8", "Int64", "Date32", "Time32(ms)", stamp]);
     for (name, given) in columns.schema().fields().iter().map(|f| f.name()).zip(columns.columns()) {
         let found = read.column_by_name(name).expect("the column");
         let expected = arrow_cast::cast(given, found.data_type()).expect("a cast");

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use ::parquet::arrow::ArrowWriter;
 use ::parquet::basic::{Compression, Encoding};
 use ::parquet::file::properties::WriterProperties;
+use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BinaryViewArray, DictionaryArray, Int64Array, LargeBinaryArray,
@@ -206,6 +207,49 @@ fn a_missing_or_wrong_column_is_a_wrong_request() {
     let (kind, message) = failure(opened(&spec, SMALL));
     assert_eq!(kind, ErrorKind::Usage);
     assert!(message.contains("u.parquet") && message.contains("Int64"), "{message}");
+}
+
+#[test]
+fn a_long_value_that_many_rows_share_is_not_copied_for_all_of_them_at_once() {
+    const ROWS: usize = 2_000;
+    let folder = folder();
+    let long = "a licence ".repeat(10_000);
+    let texts = StringArray::from_iter_values((0..ROWS).map(|row| format!("row {row}")));
+    let value = |row: usize| [None, Some("short"), Some(long.as_str()), Some(long.as_str())][row % 4];
+    let values = || (0..ROWS).map(value);
+    let dictionary: DictionaryArray<Int32Type> = values().collect();
+    let bytes = || values().map(|value| value.map(str::as_bytes));
+    let columns: [(&str, ArrayRef); 7] = [
+        ("text", Arc::new(texts)),
+        ("string", Arc::new(StringArray::from_iter(values()))),
+        ("large_string", Arc::new(LargeStringArray::from_iter(values()))),
+        ("string_view", Arc::new(StringViewArray::from_iter(values()))),
+        ("binary", Arc::new(BinaryArray::from_iter(bytes()))),
+        ("large_binary", Arc::new(LargeBinaryArray::from_iter(bytes()))),
+        ("dictionary", Arc::new(dictionary)),
+    ];
+    let names: Vec<String> = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let table = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)));
+    let path = parquet_file(folder.path().join("t.parquet"), &table.unwrap(), WriterProperties::default());
+    for name in &names[1..] {
+        let spec = SourceSpec { columns: vec![name.clone(), "text".to_owned()], ..spec(&path) };
+        let source = opened(&spec, ReadConfig { batch_bytes: 1 << 20, ..ReadConfig::default() }).unwrap();
+        let declared = source.columns().unwrap();
+        let mut row = 0;
+        for batch in batches(&*source).unwrap() {
+            let columns = batch.columns.unwrap();
+            assert_eq!(columns.schema(), declared);
+            let text = arrow_cast::cast(columns.column(1), &DataType::Utf8).unwrap();
+            assert!(text.as_string::<i32>().value(0) == format!("row {row}"));
+            let found = arrow_cast::cast(columns.column(0), &DataType::BinaryView).unwrap();
+            let found = found.as_binary_view();
+            assert!(found.iter().eq((row..row + found.len()).map(|row| value(row).map(str::as_bytes))));
+            let bytes: u64 = found.lengths().map(u64::from).sum();
+            assert!(bytes <= 1 << 20, "{name}: {bytes} bytes in a batch");
+            row += found.len();
+        }
+        assert_eq!(row, ROWS);
+    }
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn vocabulary(
     let nfc = nfc(file.normalizer.as_ref())?;
     let around = around::read(file.post_processor.as_ref())?;
     let Model { vocab, merges, ignore_merges, .. } = file.model;
-    let merges = merges.into_iter().map(|Pair(left, right)| (left, right)).collect();
+    let merges = merges.into_iter().filter_map(|Pair(keys)| keys).collect();
     let keyed = Keyed { entries: vocab, merges };
     let added = added(file.added_tokens, nfc);
     let misnumbered = misnumbered(&added, &keyed.ids()?);

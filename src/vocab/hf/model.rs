@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
 use crate::vocab::fault::Fault;
+use crate::vocab::gpt2::HEADER;
 use crate::vocab::keyed::Entries;
 
 #[derive(Deserialize)]
@@ -23,8 +24,9 @@ pub(super) struct Model {
     pub(super) merges: Vec<Pair>,
 }
 
-/// A merge, written `"a b"` or `["a", "b"]`.
-pub(super) struct Pair(pub(super) String, pub(super) String);
+/// A merge, written `"a b"` or `["a", "b"]`. `None` is one of the first form that looks like a [header](HEADER) of
+/// `merges.txt`: tokenizers leaves it out here too.
+pub(super) struct Pair(pub(super) Option<(String, String)>);
 
 impl<'de> Deserialize<'de> for Pair {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Pair, D::Error> {
@@ -37,15 +39,19 @@ impl<'de> Deserialize<'de> for Pair {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Pair, E> {
+                if text.starts_with(HEADER) {
+                    return Ok(Pair(None));
+                }
                 let wrong = || E::invalid_value(de::Unexpected::Str(text), &self);
-                two_keys(text).ok_or_else(wrong).map(|(left, right)| Pair(left.to_owned(), right.to_owned()))
+                let (left, right) = two_keys(text).ok_or_else(wrong)?;
+                Ok(Pair(Some((left.to_owned(), right.to_owned()))))
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Pair, A::Error> {
                 let left = items.next_element()?.ok_or_else(|| de::Error::invalid_length(0, &self))?;
                 let right = items.next_element()?.ok_or_else(|| de::Error::invalid_length(1, &self))?;
                 match items.next_element::<de::IgnoredAny>()? {
-                    None => Ok(Pair(left, right)),
+                    None => Ok(Pair(Some((left, right)))),
                     Some(_) => Err(de::Error::invalid_length(3, &self)),
                 }
             }

@@ -9,6 +9,7 @@ use crate::split::{Named, SplitPattern};
 use crate::units::{TokenId, low32};
 use crate::vocab::fault::{Fault, Foreign, Limit};
 use crate::vocab::format::{Format, Rendered, WriteOptions};
+use crate::vocab::gpt2::HEADER;
 use crate::vocab::keyed::{Entries, Keyed};
 use crate::vocab::{AddedToken, Vocabulary};
 
@@ -56,11 +57,15 @@ struct Model {
     merges: Pairs,
 }
 
-/// Merges as `"a b"`, which every version reads; no key has a space in it.
+/// Merges as `"a b"`, which every version of tokenizers reads; no key has a space in it. As `["a", "b"]`, which those from
+/// 0.20 on read, where one would be taken for a [header](HEADER).
 struct Pairs(Vec<(String, String)>);
 
 impl Serialize for Pairs {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.0.iter().any(|(left, _)| left.starts_with(HEADER)) {
+            return serializer.collect_seq(&self.0);
+        }
         serializer.collect_seq(self.0.iter().map(|(left, right)| format!("{left} {right}")))
     }
 }
