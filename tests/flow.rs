@@ -110,6 +110,14 @@ fn a_changed_tokenizer_file_is_written_again() {
         assert!(report.is_some(), "{name}");
         assert!(before == files(folder.path()), "{name}");
     }
+    for name in ["tokenizer_config.json", "tokenizer.vocab", "vocab-700/tokenizer_config.json"] {
+        let path = folder.path().join("tokenizer").join(name);
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &whole[1..]).unwrap();
+        let report = run(&sizes, folder.path(), 2, 1 << 20, false).unwrap().report;
+        assert!(report.is_some() && before == files(folder.path()), "{name}");
+    }
+    assert!(run(&sizes, folder.path(), 2, 1 << 20, false).unwrap().report.is_none(), "all is as it was");
 }
 
 #[test]

@@ -14,6 +14,9 @@ pub fn to_html(report: &RunReport) -> String {
     Page::of(report).render().expect("a page is rendered into memory")
 }
 
+/// Special tokens around documents say nothing of how well text is cut.
+const BYTES_A_TOKEN: &str = "bytes a token, without BOS and EOS";
+
 /// What the template lays out. Every figure carries the place that it has in `report.json`.
 #[derive(Template)]
 #[template(path = "report.html")]
@@ -171,7 +174,7 @@ fn headline(report: &RunReport) -> Vec<Fact> {
     }
     if let Some(encoding) = &report.encoding {
         facts.push(Fact::count("tokens written", "encoding.tokens", encoding.tokens));
-        facts.push(Fact::number("bytes a token", "ratios.bytes_per_token", ratios.bytes_per_token));
+        facts.push(Fact::number(BYTES_A_TOKEN, "ratios.bytes_per_token", ratios.bytes_per_token));
     }
     facts
 }
@@ -251,7 +254,7 @@ fn encoding(report: &RunReport) -> Vec<Fact> {
         count("bytes of text", "text_bytes", encoding.text_bytes),
         count("tokens written", "tokens", encoding.tokens),
         count("of these BOS and EOS", "added_tokens", encoding.added_tokens),
-        Fact::number("bytes a token", "ratios.bytes_per_token", ratios.bytes_per_token),
+        Fact::number(BYTES_A_TOKEN, "ratios.bytes_per_token", ratios.bytes_per_token),
         Fact::number("tokens a document", "ratios.tokens_per_document", ratios.tokens_per_document),
         Fact::text("before each document", "encoding.bos.text", &added(&encoding.bos)),
         Fact::text("after each document", "encoding.eos.text", &added(&encoding.eos)),

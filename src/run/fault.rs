@@ -22,7 +22,7 @@ pub(super) enum Fault {
     Missing { path: PathBuf },
     #[error("{} holds another tokenizer", folder.display())]
     OtherTokenizer { folder: PathBuf },
-    #[error("the {format} files in {} do not hold the tokenizer that training.json is of", folder.display())]
+    #[error("the {format} files in {} are not those of the tokenizer that training.json is of", folder.display())]
     OtherFile { folder: PathBuf, format: Format },
     #[error("{name} changed while it was read")]
     InputChanged { name: String },
@@ -38,6 +38,8 @@ pub(super) enum Fault {
     HoldsResult { folder: PathBuf },
     #[error("{} holds a tokenizer, and the report of its training would be replaced", folder.display())]
     HoldsTokenizer { folder: PathBuf },
+    #[error("the results in {} would lie in the folder {uri}, which is input", folder.display())]
+    InputHoldsResults { uri: String, folder: PathBuf },
     #[error("{name} is input, and lies among the results in {}", folder.display())]
     AmongResults { name: String, folder: PathBuf },
     #[error("no threads could be started")]

@@ -108,6 +108,29 @@ fn check_before_writing(plan: &Plan, inputs: &Inputs, given: Option<&Vocabulary>
     given.map_or(Ok(()), |vocabulary| added_tokens(encode, vocabulary).map(|_| ()))
 }
 
+/// Finds a source that is a folder in which results go: the same job again would find them among its input.
+fn check_outside(plan: &Plan) -> Result<()> {
+    let output = resolved(&plan.output);
+    let holds =
+        |uri: &&String| fs::canonicalize(uri).is_ok_and(|path| path.is_dir() && output.starts_with(path));
+    match plan.sources.iter().map(|source| &source.uri).find(holds) {
+        Some(uri) => {
+            let fault = Fault::InputHoldsResults { uri: uri.clone(), folder: plan.output.clone() };
+            Err(Error::new(ErrorKind::Usage, fault).with_help(
+                "choose a folder outside of the input, or name the input's files by a pattern such as \"data/*.parquet\"",
+            ))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A path that need not be there, with all links on the way to it followed.
+fn resolved(path: &Path) -> PathBuf {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let there = |above: &Path| Some(fs::canonicalize(above).ok()?.join(whole.strip_prefix(above).ok()?));
+    whole.ancestors().find_map(there).unwrap_or_else(|| whole.clone())
+}
+
 /// Whether a folder holds what a job came to.
 fn is_result(folder: &Path) -> bool {
     matches!(Manifest::read(folder), Ok(Some(_)))
@@ -146,6 +169,7 @@ struct Job<'a> {
 impl<'a> Job<'a> {
     fn open(plan: &'a Plan, options: &'a JobOptions, context: &OpenContext<'a>) -> Result<Job<'a>> {
         let observer = context.observer;
+        check_outside(plan)?;
         let inputs = Inputs::open(plan, context)?;
         if plan.train.is_some() && plan.encode.is_some() && inputs.read_once() {
             return Err(Error::new(ErrorKind::Usage, Fault::ReadTwice).with_help("save it to a file first"));
@@ -211,13 +235,15 @@ impl<'a> Job<'a> {
         let names = [report::JSON_NAME, report::HTML_NAME].into_iter().chain(card);
         names.map(|name| self.folder.path().join(name)).try_for_each(is_there)?;
         if let Some(train) = &self.plan.train {
-            let mut folders = train.smaller.iter().map(|smaller| &smaller.output).chain([&train.output]);
-            folders.try_for_each(|folder| tokenizer_is_there(folder, &train.formats))?;
+            is_there(TrainingRecord::path(&train.output))?;
             let record = TrainingRecord::read(&train.output)?;
             if record.is_none_or(|record| record.vocabulary != manifest.tokenizer) {
                 let folder = train.output.clone();
                 return Err(Error::new(ErrorKind::Failed, Fault::OtherTokenizer { folder }));
             }
+            let mut folders = train.smaller.iter().map(|smaller| &smaller.output).chain([&train.output]);
+            folders
+                .try_for_each(|folder| tokenizer_is_there(folder, &train.formats, &self.write_options()))?;
         }
         Ok(report::read(self.folder.path())?.skipped_inputs)
     }
@@ -274,18 +300,15 @@ impl<'a> Job<'a> {
                 trained
             }
         };
-        let (bos, eos) = match &self.plan.encode {
-            Some(encode) => (encode.bos.clone(), encode.eos.clone()),
-            None => (None, None),
-        };
-        write_tokenizer(
-            &trained,
-            self.plan,
-            settings,
-            &WriteOptions { bos, eos, ..WriteOptions::default() },
-            self.observer,
-        )?;
+        write_tokenizer(&trained, self.plan, settings, &self.write_options(), self.observer)?;
         Ok(Some(trained))
+    }
+
+    /// What a tokenizer's files say of the ids that its documents get.
+    fn write_options(&self) -> WriteOptions {
+        let encode = self.plan.encode.as_ref();
+        let (bos, eos) = encode.map(|encode| (encode.bos.clone(), encode.eos.clone())).unwrap_or_default();
+        WriteOptions { bos, eos, ..WriteOptions::default() }
     }
 
     /// Encodes, if the plan says so.
@@ -336,18 +359,21 @@ impl<'a> Job<'a> {
 
 /// Looks for the files of a tokenizer in each of its formats, and for how it was learned. They must hold the tokenizer
 /// that the record is of.
-fn tokenizer_is_there(folder: &Path, formats: &[Format]) -> Result<()> {
+fn tokenizer_is_there(folder: &Path, formats: &[Format], options: &WriteOptions) -> Result<()> {
     let learned = TrainingRecord::read(folder)?;
     let learned = learned.ok_or_else(|| missing(TrainingRecord::path(folder)))?.vocabulary;
     for &format in formats {
-        let options = LoadOptions { format: Some(format), ..LoadOptions::default() };
-        let vocabulary = vocab::load(folder, &options, &Silent)?;
-        if vocabulary.fingerprint() != learned {
+        let load = LoadOptions { format: Some(format), ..LoadOptions::default() };
+        let vocabulary = vocab::load(folder, &load, &Silent)?;
+        let files = vocab::render(&vocabulary, format, options)?;
+        files.iter().map(|(name, _)| folder.join(name)).try_for_each(is_there)?;
+        // Loading takes from these what the first lacks, which may be nothing.
+        let mut others = files.iter().skip(1);
+        let same = others.all(|(name, bytes)| fs::read(folder.join(name)).is_ok_and(|found| found == *bytes));
+        if vocabulary.fingerprint() != learned || !same {
             let fault = Fault::OtherFile { folder: folder.to_owned(), format };
             return Err(Error::new(ErrorKind::Failed, fault));
         }
-        let files = vocab::render(&vocabulary, format, &WriteOptions::default())?;
-        files.into_iter().map(|(name, _)| folder.join(name)).try_for_each(is_there)?;
     }
     Ok(())
 }

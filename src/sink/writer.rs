@@ -83,8 +83,8 @@ impl<W: Write + Send> Body<W> {
 /// rows alone; where the file is [packed](super::Packing), by the documents and their ids. Each is encoded and compressed on one of the [`Encoders`]' threads while the next fills.
 ///
 /// **Memory:** about 30 MB (a full row group and one compressed) for each thread that encodes and two
-/// more, and 20 MB more for each thread where it packs by best-fit; a row that is larger than a row group about
-/// three times its ids.
+/// more, up to 160 MB where long values pass through; 20 MB more for each thread where it packs by best-fit; a row that
+/// is larger than a row group about three times its ids.
 pub struct ShardWriter<W: Write + Send> {
     file: Body<W>,
     path: PathBuf,

@@ -178,6 +178,23 @@ fn reports_of_training_and_of_encoding_do_not_replace_each_other() {
 }
 
 #[test]
+fn results_do_not_go_among_the_input() {
+    let folder = folder();
+    fs::create_dir_all(folder.path().join("corpus/texts")).expect("folders");
+    write(&folder, "corpus/texts/a.txt", TEXT);
+    assert_eq!(ended(&folder, &["train", "corpus", "-o", "made", "--merges", "3"]).0, Some(0));
+    for output in ["corpus", "corpus/ids", "corpus/texts/../new/ids", "./corpus/texts"] {
+        let (code, said) = ended(&folder, &["encode", "corpus", "-t", "made", "-o", output]);
+        assert!(code == Some(2) && said.contains("which is input") && said.contains("a pattern"), "{said}");
+    }
+    assert_eq!(fs::read_dir(folder.path().join("corpus")).expect("the input").count(), 1);
+    for _ in 0..2 {
+        let command = ["encode", "corpus/texts/*.txt", "-t", "made", "-o", "corpus/ids"];
+        assert_eq!(ended(&folder, &command).0, Some(0));
+    }
+}
+
+#[test]
 fn what_cannot_be_written_is_told_before_anything_is_read() {
     let folder = folder();
     write(&folder, "a.txt", TEXT);
