@@ -113,9 +113,9 @@ fn say(message: &str) {
 /// What to say after an interruption.
 fn interrupted(command: &Command) -> String {
     let goes_on = matches!(command, Command::Run(_) | Command::Encode(_));
-    let again = if goes_on { "goes on from what is finished" } else { "begins again" };
+    let to = if goes_on { "go on from what is finished" } else { "begin anew" };
     let command = session::command_line();
     format!(
-        "interrupted; no half-written file stands under its name. The same command {again}:\n  {command}\n"
+        "interrupted; no half-written file stands under its name. To {to}, give the same command again:\n  {command}\n"
     )
 }
