@@ -143,9 +143,9 @@ impl Inputs {
         unit_name(&self.sources, source, unit)
     }
 
-    /// What messages call the documents that are taken of a source.
+    /// What messages call a sample, whose rows are counted over all sources, where a row of it comes from this one.
     pub(super) fn sample_name(&self, source: usize) -> String {
-        self.uris.get(source).map_or_else(|| "the sample".to_owned(), |uri| format!("the sample of {uri}"))
+        self.uris.get(source).map_or_else(|| "the sample".to_owned(), |uri| format!("the sample ({uri})"))
     }
 
     /// What identifies the content of each unit, by source and unit, after it was read. For most, content is hashed,

@@ -35,9 +35,9 @@ const UNITS_AHEAD: usize = 4;
 /// With 0 threads whoever takes a batch reads it. Where several threads take from the stream in turn, and the sources
 /// are [plain](Source::is_plain), that is faster: no thread has to be woken, and the text is where it is needed.
 ///
-/// **Memory:** 1 MiB of text and pass-through values per thread waits to be taken, and as much of the unit that is being taken; up to 16 and 4
-/// where the consumer has to wait although readers had to stop for that. Each thread holds a batch more, and a batch
-/// of the unit that is being taken may wait whatever its size.
+/// **Memory:** 1 MiB of text and of what passes through waits per thread to be taken, and as much of the unit that is being
+/// taken; up to 16 and 4 where the consumer has to wait although readers had to stop for that. Each thread holds a batch
+/// more, and a batch of the unit that is being taken may wait whatever its size.
 pub fn in_order(sources: Vec<Arc<dyn Source>>, threads: usize) -> Documents<'static> {
     in_order_from(sources, (0, 0), threads)
 }
