@@ -1,7 +1,24 @@
-//! Random tests whose cases are so long that a run for many cases a property would be theirs alone.
+//! What costs much in random tests: cases that are long, and threads that are begun for each.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
 
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseResult, TestError, TestRunner};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+thread_local! {
+    // One test's alone, as each has a thread of its own.
+    static POOLS: RefCell<HashMap<usize, Rc<ThreadPool>>> = RefCell::default();
+}
+
+/// Does work on so many threads, which are kept for the next case.
+pub(crate) fn with_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> R {
+    let begin = || Rc::new(ThreadPoolBuilder::new().num_threads(threads).build().expect("a small pool"));
+    let pool = POOLS.with_borrow_mut(|pools| Rc::clone(pools.entry(threads).or_insert_with(begin)));
+    pool.install(work)
+}
 
 /// Runs a test on one `part` of as many random inputs as other tests get.
 ///

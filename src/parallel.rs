@@ -219,11 +219,8 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
+    use crate::costly::with_threads;
     use crate::error::Error;
-
-    fn with_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> R {
-        rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a small pool").install(work)
-    }
 
     #[test]
     fn results_come_in_the_order_of_the_items() {

@@ -12,6 +12,7 @@ use super::find::find;
 use super::pairs::{Keep, Pairs};
 use super::parts::cuts;
 use super::{Score, TieBreak, TrainConfig, learn_merges, reference};
+use crate::costly::{one_case_in, with_threads};
 use crate::count::PieceCounts;
 use crate::observer::Silent;
 use crate::units::{Count, amount};
@@ -118,21 +119,17 @@ proptest! {
         let sequences: Vec<_> = sequences.iter().map(weighted).collect();
         let pieces: PieceCounts = sequences.iter().map(|(sequence, count)| (&**sequence, *count)).collect();
         let config = TrainConfig { tie_break, ..TrainConfig::new(40) };
-        let learned = |threads| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| learn_merges(pieces.clone(), &config, &Silent).unwrap())
-        };
-        prop_assert_eq!(&learned(3), &reference::learn_merges(&pieces, &config));
-        prop_assert_eq!(learned(3), learned(1));
+        let [one, three] = [1, 3]
+            .map(|threads| with_threads(threads, || learn_merges(pieces.clone(), &config, &Silent).unwrap()));
+        prop_assert_eq!(&one, &reference::learn_merges(&pieces, &config));
+        prop_assert_eq!(one, three);
     }
+}
 
-    #[test]
-    fn chunks_find_the_pairs_that_one_walk_finds(
-        sequences in vec(sequence(), 1..12),
-        threshold in 1..4u64,
-        longest in 1..4usize,
-        merges in 0..40usize,
-    ) {
+#[test]
+fn chunks_find_the_pairs_that_one_walk_finds() {
+    let inputs = (vec(sequence(), 1..12), 1..4u64, 1..4usize, 0..40usize);
+    one_case_in(4, &inputs, |(sequences, threshold, longest, merges)| {
         let pieces: PieceCounts = sequences.iter().map(|sequence| (&**sequence, Count::ONE)).collect();
         let (lengths, keep) = ([1; 256], Keep { threshold, longest });
         let mut corpus = Corpus::<Once>::new(&pieces).unwrap();
@@ -140,7 +137,8 @@ proptest! {
         let mut chunked = Corpus::<Once>::new(&pieces).unwrap();
         let in_chunks = find_in_chunks(&mut chunked, &lengths, keep, merges, &Silent).unwrap();
         prop_assert_eq!(found(&corpus, &pairs), found(&chunked, &in_chunks));
-    }
+        Ok(())
+    });
 }
 
 #[test]

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;
 
 use super::*;
-use crate::costly::one_case_in;
+use crate::costly::{one_case_in, with_threads};
 use crate::error::{Error, ErrorKind};
 use crate::observer::{Silent, Stage};
 
@@ -48,7 +48,7 @@ fn threads_and_batches_change_nothing() {
         any::<bool>(),
         prop::sample::select(vec!["gpt2", "gpt4", "cl100k", "o200k"]),
     );
-    one_case_in(4, &inputs, |(documents, weights, joined, pattern)| {
+    one_case_in(8, &inputs, |(documents, weights, joined, pattern)| {
         let boundary = if joined { Boundary::Join } else { Boundary::Document };
         let (config, splitter) = (config(boundary, weights), splitter(pattern));
         let expected = reference::count_pieces(&documents, splitter.as_ref(), &config).expect("no limits");

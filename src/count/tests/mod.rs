@@ -56,10 +56,6 @@ fn stream(batches: Vec<Batch>) -> Documents<'static> {
     Box::new(batches.into_iter().map(Ok))
 }
 
-fn with_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> R {
-    rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a small pool").install(work)
-}
-
 fn documents(texts: &[&str]) -> Vec<Document> {
     texts.iter().map(|text| (0, Some(text.as_bytes().to_vec()))).collect()
 }

@@ -3,7 +3,7 @@ use std::fs;
 use proptest::prelude::*;
 
 use super::*;
-use crate::costly::one_case_in;
+use crate::costly::{one_case_in, with_threads};
 use crate::error::ErrorKind;
 use crate::observer::Silent;
 use crate::split::Named;
@@ -45,7 +45,7 @@ fn a_limit_of_memory_changes_nothing() {
         prop::sample::select(vec![1, 2, 7]),
         any::<bool>(),
     );
-    one_case_in(8, &inputs, |(number, different, size, tables, threads, ordered)| {
+    one_case_in(16, &inputs, |(number, different, size, tables, threads, ordered)| {
         let (documents, folder) = (words(number, different), tempfile::tempdir().expect("a folder"));
         let (none, some) = (CountConfig::default(), limited(tables, folder.path()));
         let counts = |config| counts(&documents, size, threads, config).expect("room on the disk");

@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, BinaryViewArray, Int64Array, RecordBatch};
 use super::super::batches::encode_in_stretches;
 use super::super::stretches;
 use super::*;
-use crate::costly::one_case_in;
+use crate::costly::{one_case_in, with_threads};
 use crate::error::{Error, ErrorKind};
 use crate::observer::{Observer, Silent, Stage};
 use crate::source::Batch;
@@ -41,9 +41,8 @@ fn encode(
     encoder: &Encoder,
     observer: &dyn Observer,
 ) -> Result<(EncodeFacts, Vec<TokenBatch>)> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a small pool");
     let mut taken = Vec::new();
-    let facts = pool.install(|| {
+    let facts = with_threads(threads, || {
         let documents = Box::new(batches.into_iter().map(Ok));
         let name = |source, unit| format!("source {source} unit {unit}");
         encode_batches(documents, encoder, name, observer, |batch| {
@@ -137,9 +136,8 @@ fn stretches_of_long_documents_change_nothing() {
         let encoder = Encoder::new(&vocabulary, config).expect("valid");
         let (facts, taken) = encode(2, documents(&texts, 1), &encoder, &Silent).expect("encodes");
         for threads in [1, 3] {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a small pool");
             let mut cut = Vec::new();
-            let facts_cut = pool.install(|| {
+            let facts_cut = with_threads(threads, || {
                 let documents = Box::new(documents(&texts, 1).into_iter().map(Ok));
                 encode_in_stretches(
                     documents,

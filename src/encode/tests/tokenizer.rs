@@ -1,4 +1,5 @@
 use super::*;
+use crate::costly::with_threads;
 use crate::error::ErrorKind;
 use crate::vocab::{Format, write};
 
@@ -37,10 +38,9 @@ proptest! {
         let mut worker = tokenizer.encoder().worker();
         let one_by_one: Vec<Vec<u32>> =
             texts.iter().map(|text| worker.encode(text).expect("encodes").iter().map(|id| id.get()).collect()).collect();
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
-        let batch = pool.install(|| tokenizer.clone().encode_batch(&texts)).expect("encodes");
+        let batch = with_threads(threads, || tokenizer.clone().encode_batch(&texts)).expect("encodes");
         prop_assert_eq!(&batch, &one_by_one);
-        let in_stretches = pool.install(|| tokenizer.encode_in_stretches(&texts, stretch)).expect("encodes");
+        let in_stretches = with_threads(threads, || tokenizer.encode_in_stretches(&texts, stretch)).expect("encodes");
         prop_assert_eq!(&in_stretches, &one_by_one);
         for (text, ids) in texts.iter().zip(&one_by_one) {
             prop_assert_eq!(&tokenizer.encode(text).expect("encodes"), ids);

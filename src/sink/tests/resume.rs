@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::dataset::{config, contents, unit};
 use super::*;
+use crate::costly::with_threads;
 use crate::observer::Silent;
 use crate::sink::row_group::GROUP_ROWS;
 use crate::sink::{DatasetConfig, DatasetWriter, Manifest, OutputFolder, Reused, Span};
@@ -54,8 +55,7 @@ fn rows(from: usize, count: usize) -> TokenBatch {
 /// things as a killed process does.
 fn write_on(folder: &Path, job: DatasetConfig, most: usize) -> (Reused, Option<Manifest>) {
     let folder = OutputFolder::open(folder).expect("the folder");
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a pool");
-    let mut writer = pool.install(|| DatasetWriter::create(&folder, job, &Silent)).expect("a writer");
+    let mut writer = with_threads(1, || DatasetWriter::create(&folder, job, &Silent)).expect("a writer");
     let reused = writer.reused().clone();
     let mut batches = 0;
     for span in writer.missing() {

@@ -5,6 +5,7 @@ use super::blocks::Engine;
 use super::counts::MOST_CODES;
 use super::rounds::Rounds;
 use super::{BETWEEN, LEAST_BYTES, NEVER, Scanned, Tuning, merges_by_scanning, suits};
+use crate::costly::with_threads;
 use crate::count::PieceCounts;
 use crate::observer::Silent;
 use crate::train::corpus::Once;
@@ -57,9 +58,8 @@ fn tuning() -> impl Strategy<Value = Tuning> {
 }
 
 fn scan(pieces: &PieceCounts, config: &TrainConfig, tuning: Tuning, threads: usize) -> Scanned {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a small pool");
     let order = if config.tie_break == TieBreak::Hf { ById::gpt2_alphabet() } else { ById::value() };
-    pool.install(|| {
+    with_threads(threads, || {
         Rounds::new(pieces.clone(), config, &order.byte_order, tuning, &Silent)
             .and_then(Rounds::run)
             .expect("nothing stops it")
