@@ -12,6 +12,8 @@ mod learning;
 mod packing;
 #[path = "cli/compare.rs"]
 mod compare;
+#[path = "cli/reading_back.rs"]
+mod reading_back;
 #[path = "cli/replacing.rs"]
 mod replacing;
 

@@ -1,5 +1,6 @@
 //! `decode`: text back from token ids, printed or compared with the original.
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
 
@@ -27,14 +28,25 @@ pub(super) fn decode(args: &DecodeArgs, session: &Session<'_>) -> Result<Done, F
         Some(input) => verify(&rows, args, input, session, &progress),
         None => {
             let mut out = results();
+            let json = session.json();
             rows.each(&progress, &mut |text| {
-                let written = out.write_all(text.unwrap_or_default()).and_then(|()| out.write_all(b"\n"));
-                written.map_err(printing)
+                let line =
+                    if json { Cow::from(json_line(text)) } else { Cow::from(text.unwrap_or_default()) };
+                out.write_all(&line).and_then(|()| out.write_all(b"\n")).map_err(printing)
             })?;
             out.flush().map_err(printing)?;
             Ok(Done::Whole)
         }
     }
+}
+
+/// A document as an object: its text, or its bytes if these are no text.
+fn json_line(text: Option<&[u8]>) -> Vec<u8> {
+    let object = match text.map(std::str::from_utf8) {
+        Some(Err(_)) => json!({ "bytes": text }),
+        valid => json!({ "text": valid.and_then(std::result::Result::ok) }),
+    };
+    object.to_string().into_bytes()
 }
 
 fn verify(

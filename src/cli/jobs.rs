@@ -67,15 +67,17 @@ fn tell(outcome: &Outcome, plan: &Plan, session: &Session<'_>) -> Result<Done, F
 
 fn tell_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
     if let (Some(training), Some(vocabulary)) = (&report.training, &report.vocabulary) {
-        let (learned, asked) = (training.merges_learned, training.merges_asked);
+        let given = training.merges_taken_over;
+        let (learned, asked) = (training.merges_learned - given, training.merges_asked.saturating_sub(given));
         let limited = plan.train.as_ref().is_some_and(|train| train.config.max_token_bytes.is_some());
         let enough = if limited { "frequent and short enough" } else { "frequent enough" };
         let fewer = match learned < asked {
             true => format!(" of {asked}: no pair is left that is {enough}"),
             false => String::new(),
         };
+        let together = if given > 0 { format!("with the {given} that were given ") } else { String::new() };
         session.say(&format!(
-            "learned {}{fewer}; the vocabulary has {}",
+            "learned {}{fewer}; {together}the vocabulary has {}",
             counted(learned, "merge"),
             counted(vocabulary.tokens, "token"),
         ));

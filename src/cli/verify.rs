@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tokenmill::run::{heed_training, verify_list};
-use tokenmill::sink::Manifest;
+use tokenmill::run::{Verified, heed_training, verify_list, verify_output};
 use tokenmill::train::Deviation;
 use tokenmill::units::{amount, place};
 use tokenmill::vocab::{Vocabulary, load};
@@ -19,25 +18,31 @@ use super::surroundings::open_context;
 
 pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let folder = Path::new(&args.dir);
-    let manifest = Manifest::read(folder)?.ok_or_else(|| {
+    let verified = verify_output(folder, &session.progress())?;
+    let Verified { manifest, formats } = verified.ok_or_else(|| {
         let error = Error::new(ErrorKind::Failed, NoManifest { folder: args.dir.clone() });
         error.with_help(
             "name the output folder of `run` or `encode`; without a manifest the output is not complete",
         )
     })?;
-    manifest.verify(folder, &session.progress())?;
     let (files, rows, tokens) = (manifest.files.len(), manifest.rows(), manifest.tokens());
+    let formats: Vec<&str> = formats.iter().map(|format| format.name()).collect();
     if session.json() {
-        session.print_json(
-            &json!({ "files": files, "rows": rows, "tokens": tokens, "bytes": manifest.bytes() }),
-        )?;
+        session.print_json(&json!({
+            "files": files,
+            "rows": rows,
+            "tokens": tokens,
+            "bytes": manifest.bytes(),
+            "tokenizer": formats,
+        }))?;
     }
-    session.say(&format!(
-        "as the manifest says: {} with {} and {}",
-        counted(amount(files), "file"),
-        counted(rows, "row"),
-        counted(tokens, "token"),
-    ));
+    let data = (files > 0).then(|| {
+        let files = counted(amount(files), "file");
+        format!("{files} with {} and {}", counted(rows, "row"), counted(tokens, "token"))
+    });
+    let tokenizer = (!formats.is_empty()).then(|| format!("the tokenizer ({})", formats.join(", ")));
+    let found: Vec<String> = data.into_iter().chain(tokenizer).collect();
+    session.say(&format!("as the manifest says: {}", found.join(", and ")));
     Ok(Done::Whole)
 }
 

@@ -58,17 +58,17 @@ pub struct RecipeFacts {
 pub struct CorpusFacts {
     /// The sources as the recipe names them.
     pub sources: Vec<String>,
-    /// Documents, null rows not counted.
-    pub documents: u64,
-    /// Null rows.
-    pub null_documents: u64,
+    /// Documents, null rows not counted. Counts of pieces tell nothing of them.
+    pub documents: Option<u64>,
+    /// Null rows. Likewise.
+    pub null_documents: Option<u64>,
     /// Bytes of text.
     pub text_bytes: u64,
     /// Characters: the bytes that do not continue a UTF-8 sequence. Not counted where nothing is learned.
     pub characters: Option<u64>,
     /// How many of the 256 byte values occur. Not counted where nothing is learned.
     pub distinct_bytes: Option<u64>,
-    /// Documents by their length in bytes. Not counted where nothing is learned.
+    /// Documents by their length in bytes. Not counted where nothing is learned, or from counts.
     pub document_lengths: Option<Histogram>,
 }
 
@@ -88,8 +88,10 @@ pub struct TokenizerFacts {
 pub struct TrainingFacts {
     /// How many merges were asked for.
     pub merges_asked: u64,
-    /// How many were learned; fewer if no pair was left that occurs often enough.
+    /// How many there are; fewer if no pair was left that occurs often enough.
     pub merges_learned: u64,
+    /// So many of these are those of the tokenizer that training went on from.
+    pub merges_taken_over: u64,
     /// Seconds from the weighted sequences to the merges.
     pub train_s: f64,
     /// Distinct weighted sequences.

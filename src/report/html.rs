@@ -161,10 +161,9 @@ impl Sample {
 /// The few figures that a reader looks for first.
 fn headline(report: &RunReport) -> Vec<Fact> {
     let ratios = Ratios::of(report);
-    let mut facts = vec![
-        Fact::count("documents", "corpus.documents", report.corpus.documents),
-        Fact::count("bytes of text", "corpus.text_bytes", report.corpus.text_bytes),
-    ];
+    let mut facts = Vec::new();
+    facts.extend(report.corpus.documents.map(|count| Fact::count("documents", "corpus.documents", count)));
+    facts.push(Fact::count("bytes of text", "corpus.text_bytes", report.corpus.text_bytes));
     if let Some(vocabulary) = &report.vocabulary {
         facts.push(Fact::count("tokens in the vocabulary", "vocabulary.tokens", vocabulary.tokens));
     }
@@ -185,9 +184,14 @@ fn sections(report: &RunReport) -> Vec<Section> {
         let count = |label, key: &str, value| Fact::count(label, format!("training.{key}"), value);
         let text = |label, key: &str, value| Fact::text(label, format!("training.{key}"), value);
         let ratio = Ratios::of(report).training_compression;
-        let facts = vec![
+        let taken_over = (training.merges_taken_over > 0)
+            .then(|| count("of these taken over", "merges_taken_over", training.merges_taken_over));
+        let mut facts = vec![
             count("merges asked for", "merges_asked", training.merges_asked),
             count("merges learned", "merges_learned", training.merges_learned),
+        ];
+        facts.extend(taken_over);
+        facts.extend([
             Fact::number("seconds from sequences to merges", "training.train_s", training.train_s),
             count("distinct sequences", "distinct_pieces", training.distinct_pieces),
             count("tokens before", "tokens_before", training.tokens_before),
@@ -197,7 +201,7 @@ fn sections(report: &RunReport) -> Vec<Section> {
             text("first among equals", "tie_break", &training.tie_break),
             text("merged the greatest", "score", &training.score),
             text("boundary", "boundary", &training.boundary),
-        ];
+        ]);
         sections.push(Section { title: "Training", facts });
     }
     if let Some(found) = &report.encoding {
@@ -230,11 +234,9 @@ fn corpus(report: &RunReport) -> Vec<Fact> {
         .enumerate()
         .map(|(at, source)| Fact::text("source", format!("corpus.sources.{at}"), source))
         .collect();
-    facts.extend([
-        count("documents", "documents", corpus.documents),
-        count("null rows", "null_documents", corpus.null_documents),
-        count("bytes of text", "text_bytes", corpus.text_bytes),
-    ]);
+    facts.extend(corpus.documents.map(|documents| count("documents", "documents", documents)));
+    facts.extend(corpus.null_documents.map(|nulls| count("null rows", "null_documents", nulls)));
+    facts.push(count("bytes of text", "text_bytes", corpus.text_bytes));
     if let Some(characters) = corpus.characters {
         facts.push(count("characters", "characters", characters));
         facts.push(Fact::number("bytes a character", "ratios.bytes_per_character", ratio));
@@ -247,7 +249,10 @@ fn encoding(report: &RunReport) -> Vec<Fact> {
     let Some(encoding) = &report.encoding else { return Vec::new() };
     let ratios = Ratios::of(report);
     let count = |label, key: &str, value| Fact::count(label, format!("encoding.{key}"), value);
-    let added = |token: &Option<ShownToken>| token.as_ref().map_or("none".to_owned(), |t| t.text.clone());
+    let added = |label, key: &str, token: &Option<ShownToken>| match token {
+        Some(token) => Fact::text(label, format!("encoding.{key}.text"), &token.text),
+        None => Fact::text(label, format!("encoding.{key}"), "none"),
+    };
     vec![
         count("documents", "documents", encoding.documents),
         count("null rows", "null_documents", encoding.null_documents),
@@ -256,8 +261,8 @@ fn encoding(report: &RunReport) -> Vec<Fact> {
         count("of these BOS and EOS", "added_tokens", encoding.added_tokens),
         Fact::number(BYTES_A_TOKEN, "ratios.bytes_per_token", ratios.bytes_per_token),
         Fact::number("tokens a document", "ratios.tokens_per_document", ratios.tokens_per_document),
-        Fact::text("before each document", "encoding.bos.text", &added(&encoding.bos)),
-        Fact::text("after each document", "encoding.eos.text", &added(&encoding.eos)),
+        added("before each document", "bos", &encoding.bos),
+        added("after each document", "eos", &encoding.eos),
         Fact::text("text of special tokens", "encoding.special", &encoding.special),
     ]
 }

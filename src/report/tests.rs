@@ -25,6 +25,7 @@ fn training() -> TrainingFacts {
     TrainingFacts {
         merges_asked: 5_000,
         merges_learned: 4_321,
+        merges_taken_over: 321,
         train_s: 0.012_345,
         distinct_pieces: 1_234,
         tokens_before: 9_876_543,
@@ -84,8 +85,8 @@ fn report() -> RunReport {
         },
         corpus: CorpusFacts {
             sources: vec!["verse.parquet".to_owned()],
-            documents: 1_000,
-            null_documents: 3,
+            documents: Some(1_000),
+            null_documents: Some(3),
             text_bytes: 12_345_678,
             characters: Some(12_000_001),
             distinct_bytes: Some(97),
@@ -219,7 +220,7 @@ fn the_page_needs_nothing_else() {
 fn a_report_without_anything_is_a_page_too() {
     let mut report = RunReport::default();
     let page = to_html(&report);
-    assert!(!page.contains("<svg") && !page.contains("characters"));
+    assert!(!page.contains("<svg") && !page.contains("characters") && !page.contains("documents"));
     report.corpus.document_lengths = Some(Histogram::default());
     report.training = Some(TrainingFacts::default());
     report.vocabulary = Some(VocabularyFacts::default());

@@ -12,6 +12,7 @@ use crate::report::{
     RunReport, SkippedInput, TokenizerFacts, TrainingFacts, VocabularyFacts,
 };
 use crate::sink::{Contents, Packing, SourceShare};
+use crate::source::Incident;
 use crate::train::HistoryPoint;
 use crate::units::{amount, ratio};
 use crate::vocab::Vocabulary;
@@ -52,21 +53,22 @@ impl Deeds<'_> {
         let counts = self.plan.counts.iter().map(|path| path.display().to_string());
         let sources = self.plan.sources.iter().map(|source| source.uri.clone()).chain(counts).collect();
         if let Some(Trained { corpus, .. }) = self.trained {
+            let from_text = !self.plan.sources.is_empty();
             return CorpusFacts {
                 sources,
-                documents: corpus.documents,
-                null_documents: corpus.null_documents,
+                documents: from_text.then_some(corpus.documents),
+                null_documents: from_text.then_some(corpus.null_documents),
                 text_bytes: corpus.text_bytes,
                 characters: Some(corpus.characters),
                 distinct_bytes: Some(corpus.distinct_bytes),
-                document_lengths: Some(corpus.document_lengths.clone()),
+                document_lengths: from_text.then(|| corpus.document_lengths.clone()),
             };
         }
         let Some(Encoded { contents: facts, .. }) = self.encoded else { return CorpusFacts::default() };
         CorpusFacts {
             sources,
-            documents: facts.documents - facts.null_documents,
-            null_documents: facts.null_documents,
+            documents: Some(facts.documents - facts.null_documents),
+            null_documents: Some(facts.null_documents),
             text_bytes: facts.text_bytes,
             ..CorpusFacts::default()
         }
@@ -89,6 +91,7 @@ impl Deeds<'_> {
         TrainingFacts {
             merges_asked: config.map_or(0, |(config, _)| amount(config.merges)),
             merges_learned: amount(learned.merges.len()),
+            merges_taken_over: amount(trained.taken_over),
             train_s: self.costs.seconds("train"),
             distinct_pieces: trained.distinct_pieces,
             tokens_before: learned.history.first().map_or(0, tokens),
@@ -146,12 +149,13 @@ impl Deeds<'_> {
     fn skipped(&self) -> Vec<SkippedInput> {
         let listed = self.inputs.incidents().listed().into_iter();
         listed
-            .map(|incident| SkippedInput {
-                place: incident.unit.map_or_else(
-                    || self.plan.sources[incident.source].uri.clone(),
-                    |unit| self.inputs.unit_name(incident.source, unit),
-                ),
-                reason: incident.problem,
+            .map(|Incident { source, unit, problem }| {
+                let uri = || self.plan.sources[source].uri.clone();
+                let place = unit.map_or_else(uri, |unit| self.inputs.unit_name(source, unit));
+                // What was wrong mostly begins with the place.
+                let reason =
+                    problem.strip_prefix(&place).map(|rest| rest.trim_start_matches([':', ',', ' ']));
+                SkippedInput { reason: reason.unwrap_or(&problem).to_owned(), place }
             })
             .collect()
     }

@@ -24,6 +24,8 @@ pub(super) enum Fault {
     OtherTokenizer { folder: PathBuf },
     #[error("the {format} files in {} are not those of the tokenizer that training.json is of", folder.display())]
     OtherFile { folder: PathBuf, format: Format },
+    #[error("the {format} files in {} are not those of the tokenizer that the manifest names", folder.display())]
+    NotOfManifest { folder: PathBuf, format: Format },
     #[error("{name} changed while it was read")]
     InputChanged { name: String },
     #[error("the run reads its input twice, and standard input or a pipe can be read only once")]

@@ -1,9 +1,9 @@
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::check::{check, check_outside, is_result};
 use super::costs::Costs;
-use super::encode::{Encoded, added_tokens, encode};
+use super::encode::{Encoded, encode};
 use super::facts::Deeds;
 use super::fault::Fault;
 use super::inputs::Inputs;
@@ -95,65 +95,6 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
     })
 }
 
-/// Finds what can be wrong with the request before the output folder is made.
-fn check_before_writing(plan: &Plan, inputs: &Inputs, given: Option<&Vocabulary>) -> Result<()> {
-    check_apart(&plan.output, inputs)?;
-    let folder = &plan.output;
-    if plan.train.is_none() && TrainingRecord::path(folder).is_file() && !is_result(folder) {
-        let fault = Fault::HoldsTokenizer { folder: folder.clone() };
-        return Err(Error::new(ErrorKind::Usage, fault).with_help("choose another folder for the results"));
-    }
-    let Some(encode) = &plan.encode else { return Ok(()) };
-    inputs.columns()?;
-    given.map_or(Ok(()), |vocabulary| added_tokens(encode, vocabulary).map(|_| ()))
-}
-
-/// Finds a source that is a folder in which results go: the same job again would find them among its input.
-fn check_outside(plan: &Plan) -> Result<()> {
-    let output = resolved(&plan.output);
-    let holds =
-        |uri: &&String| fs::canonicalize(uri).is_ok_and(|path| path.is_dir() && output.starts_with(path));
-    match plan.sources.iter().map(|source| &source.uri).find(holds) {
-        Some(uri) => {
-            let fault = Fault::InputHoldsResults { uri: uri.clone(), folder: plan.output.clone() };
-            Err(Error::new(ErrorKind::Usage, fault).with_help(
-                "choose a folder outside of the input, or name the input's files by a pattern such as \"data/*.parquet\"",
-            ))
-        }
-        None => Ok(()),
-    }
-}
-
-/// A path that need not be there, with all links on the way to it followed.
-fn resolved(path: &Path) -> PathBuf {
-    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let there = |above: &Path| Some(fs::canonicalize(above).ok()?.join(whole.strip_prefix(above).ok()?));
-    whole.ancestors().find_map(there).unwrap_or_else(|| whole.clone())
-}
-
-/// Whether a folder holds what a job came to.
-fn is_result(folder: &Path) -> bool {
-    matches!(Manifest::read(folder), Ok(Some(_)))
-}
-
-/// Finds input that is one of the data files that an earlier job left where results go: it would be removed.
-fn check_apart(output: &Path, inputs: &Inputs) -> Result<()> {
-    let results = sink::data_files(output)?;
-    let results: BTreeSet<PathBuf> = results.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
-    if results.is_empty() {
-        return Ok(());
-    }
-    let names: BTreeSet<String> = inputs.units().into_iter().flatten().map(|unit| unit.name).collect();
-    let is_result = |name: &String| fs::canonicalize(name).is_ok_and(|path| results.contains(&path));
-    match names.into_iter().find(is_result) {
-        Some(name) => {
-            let fault = Fault::AmongResults { name, folder: output.to_owned() };
-            Err(Error::new(ErrorKind::Usage, fault).with_help("choose another folder for the results"))
-        }
-        None => Ok(()),
-    }
-}
-
 /// A job whose inputs and output folder are open.
 struct Job<'a> {
     plan: &'a Plan,
@@ -171,12 +112,9 @@ impl<'a> Job<'a> {
         let observer = context.observer;
         check_outside(plan)?;
         let inputs = Inputs::open(plan, context)?;
-        if plan.train.is_some() && plan.encode.is_some() && inputs.read_once() {
-            return Err(Error::new(ErrorKind::Usage, Fault::ReadTwice).with_help("save it to a file first"));
-        }
         let path = plan.encode.as_ref().and_then(|encode| encode.tokenizer.as_ref());
         let given = path.map(|path| vocab::load(path, &LoadOptions::default(), observer)).transpose()?;
-        check_before_writing(plan, &inputs, given.as_ref())?;
+        check(plan, &inputs, given.as_ref())?;
         let folder = OutputFolder::open(&plan.output)?;
         let state = State::of(plan, &inputs, given.as_ref())?;
         Ok(Job { plan, options, observer, inputs, given, folder, state })

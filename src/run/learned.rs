@@ -52,6 +52,8 @@ pub(super) fn recall(
     let trained = Trained {
         vocabulary: Vocabulary::from_merges(&merges, specials, at, settings.split.clone())?,
         learned: Learned { merges, history: record.history },
+        // Only a command goes on from a tokenizer, and it is not gone on with itself.
+        taken_over: 0,
         corpus: record.corpus,
         distinct_pieces: record.distinct_pieces,
     };

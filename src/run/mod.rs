@@ -36,6 +36,7 @@ mod stretch;
 mod findings;
 mod encode;
 mod facts;
+mod check;
 mod job;
 mod tally;
 mod scripts;
@@ -45,16 +46,18 @@ mod counted;
 mod mixture;
 mod lists;
 mod preview;
+mod verify;
 
 pub use compare::{Compared, compare};
 pub use counted::{heed_counts, merge_counts};
 pub use encode::shown;
 pub use job::{JobOptions, Outcome, job, train_only};
 pub use lists::{Verification, heed_tokenizer, heed_training, verify_list};
-pub use plan::{EncodePlan, Plan, SmallerPlan, Surroundings, TrainPlan, plan};
+pub use plan::{EncodePlan, Plan, SmallerPlan, Surroundings, TOKENIZER_FOLDER, TrainPlan, plan};
 pub use preview::{Held, Preview, SourcePreview, preview};
 pub use recipe::{Mistakes, Recipe};
 pub use tally::{Tally, count_only};
+pub use verify::{Verified, verify_output};
 
 use crate::error::{Error, ErrorKind, Result};
 

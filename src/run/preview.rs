@@ -1,3 +1,4 @@
+use super::check::{check, check_outside};
 use super::inputs::Inputs;
 use super::plan::{Documents, Plan};
 use super::state::State;
@@ -74,12 +75,14 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
     let path = plan.encode.as_ref().and_then(|encode| encode.tokenizer.as_ref());
     let tokenizer =
         path.map(|path| vocab::load(path, &LoadOptions::default(), context.observer)).transpose()?;
+    check_outside(plan)?;
     // Nothing is downloaded for a look.
     let streamed = |spec: &SourceSpec| SourceSpec { stream: true, ..spec.clone() };
     let inputs = Inputs::open(
         &Plan { sources: plan.sources.iter().map(streamed).collect(), ..plan.clone() },
         context,
     )?;
+    check(plan, &inputs, tokenizer.as_ref())?;
     let units = inputs.units();
     let all = units.iter().zip(&plan.sources).zip(inputs.bytes_elsewhere());
     let sources: Vec<SourcePreview> =

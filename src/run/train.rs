@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 use crate::source::{Documents, Unit};
 use crate::split::{SpecialFinder, SplitPattern, splitter};
-use crate::train::{Learned, extend_merges, learn_merges, memory_estimate};
+use crate::train::{Learned, Merges, extend_merges, learn_merges, memory_estimate};
 use crate::units::{ByteCount, Count, amount};
 use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteOptions};
 
@@ -25,6 +25,8 @@ use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteO
 pub(super) struct Trained {
     pub(super) vocabulary: Vocabulary,
     pub(super) learned: Learned,
+    /// So many of the merges were those of the tokenizer that training went on from.
+    pub(super) taken_over: usize,
     pub(super) corpus: CorpusFacts,
     pub(super) distinct_pieces: u64,
 }
@@ -63,18 +65,25 @@ pub(super) fn train(
     }
     check_memory(&pieces, train, plan.memory)?;
     let (distinct_pieces, distinct_bytes) = (amount(pieces.len()), amount(pieces.bytes()));
-    let learned = costs.stage("train", || Ok((learn(pieces, train, observer)?, distinct_bytes)))?;
+    let base = base(train, observer)?;
+    let learned = costs.stage("train", || {
+        let learned = match &base {
+            Some(base) => extend_merges(pieces, base, &train.config, observer),
+            None => learn_merges(pieces, &train.config, observer),
+        };
+        Ok((learned?, distinct_bytes))
+    })?;
     check_tokens(&learned, plan.memory)?;
     let vocabulary =
         Vocabulary::from_merges(&learned.merges, &train.specials, train.specials_at, train.split.clone())?;
-    Ok(Trained { vocabulary, learned, corpus: facts, distinct_pieces })
+    let taken_over = base.map_or(0, |base| base.len());
+    Ok(Trained { vocabulary, learned, taken_over, corpus: facts, distinct_pieces })
 }
 
-/// Learns merges, after those of the tokenizer that the plan goes on from, if it does.
-fn learn(pieces: PieceCounts, train: &TrainPlan, observer: &dyn Observer) -> Result<Learned> {
-    let Some(path) = &train.extend else { return learn_merges(pieces, &train.config, observer) };
-    let base = vocab::load(path, &LoadOptions::default(), observer)?.merge_list()?;
-    extend_merges(pieces, &base, &train.config, observer)
+/// The merges of the tokenizer that the plan goes on from, if it does.
+fn base(train: &TrainPlan, observer: &dyn Observer) -> Result<Option<Merges>> {
+    let Some(path) = &train.extend else { return Ok(None) };
+    vocab::load(path, &LoadOptions::default(), observer)?.merge_list().map(Some)
 }
 
 /// Counts the distinct pieces of the sample, or gathers its documents where there is no split.

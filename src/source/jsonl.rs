@@ -156,6 +156,7 @@ impl Rows {
 
     /// What is wrong if none of the first lines has the field.
     fn no_field(&self, lines: &[u8]) -> Error {
+        let lines = lines.strip_prefix(BYTE_ORDER_MARK).unwrap_or(lines);
         let objects = lines.split(|&byte| byte == b'\n');
         let first = objects.filter_map(|line| serde_json::from_slice::<Map<String, Value>>(line).ok()).next();
         let fields = first.into_iter().flatten().map(|(field, _)| field).collect();

@@ -209,6 +209,15 @@ pub(crate) fn remove(format: Format, folder: &Path, options: &WriteOptions) -> R
     Ok(())
 }
 
+/// In which formats a folder has a tokenizer.
+///
+/// # Errors
+/// The folder cannot be read, or has several files of one format.
+pub fn formats_in(folder: &Path) -> Result<Vec<Format>> {
+    let there = |&format: &Format| in_folder(folder, format).map(|file| file.map(|_| format));
+    Format::ALL.iter().filter_map(|format| there(format).transpose()).collect()
+}
+
 /// Which format, and the file that stands for it.
 fn locate(path: &Path, format: Option<Format>) -> Result<(Format, PathBuf)> {
     let metadata = fs::metadata(path).map_err(|cause| Error::io("read", path, cause))?;

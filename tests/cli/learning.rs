@@ -80,7 +80,11 @@ fn training_goes_on_from_a_tokenizer_of_any_format() {
     does(&folder, &[&["train", "a.txt", "-o", "all", "--merges", "9"][..], &SPECIAL, &formats].concat());
     for from in ["start", "start/tokenizer.json", "start/tokenizer.tiktoken", "start/tokenizer.model"] {
         let go_on = ["train", "a.txt", "-o", "more", "--vocab-size", "266", "--formats", "hf,minbpe"];
-        does(&folder, &[&go_on[..], &["--extend", from]].concat());
+        let said = does(&folder, &[&go_on[..], &["--extend", from]].concat());
+        assert!(
+            said.contains("learned 3 merges of 5: no pair is left that is frequent enough; with the 4 that"),
+            "{said}"
+        );
         for file in ["tokenizer.json", "tokenizer.model"] {
             let (more, all) = (format!("more/{file}"), format!("all/{file}"));
             assert_eq!(read(&folder, &more), read(&folder, &all), "{file} from {from}");

@@ -152,6 +152,9 @@ fn where_nothing_is_encoded_that_is_told() {
     let wrong = ["encode", "a.jsonl", "-t", "made", "-o", "ids", "--force", "--column", "txt"];
     let (code, said) = ended(&folder, &wrong);
     assert!(code == Some(2) && said.contains("have no field \"txt\""), "{said}");
+    write(&folder, "marked.jsonl", "\u{feff}{\"body\": \"the cat\"}\n");
+    let (_, said) = ended(&folder, &["train", "marked.jsonl", "-o", "none", "--merges", "3"]);
+    assert!(said.contains("the fields of the first are body"), "{said}");
     assert!(encode("a.jsonl", &["--max-bytes", "6"]).contains("the sample has no documents: take more"));
     assert!(encode("none.jsonl", &[]).contains("there are no documents: check"));
     let said = encode("a.jsonl", &[]);
@@ -186,6 +189,15 @@ fn results_do_not_go_among_the_input() {
     for output in ["corpus", "corpus/ids", "corpus/texts/../new/ids", "./corpus/texts"] {
         let (code, said) = ended(&folder, &["encode", "corpus", "-t", "made", "-o", output]);
         assert!(code == Some(2) && said.contains("which is input") && said.contains("a pattern"), "{said}");
+    }
+    let recipe = |output: &str| {
+        format!(
+            "source = {{ uri = \"corpus\" }}\ntrain = {{ merges = 3 }}\noutput = {{ dir = \"{output}\" }}"
+        )
+    };
+    write(&folder, "within.toml", recipe("corpus/made"));
+    for command in ["plan", "run"] {
+        refuses(&folder, &[command, "within.toml"], 2, &["would lie in the folder", "which is input"]);
     }
     assert_eq!(fs::read_dir(folder.path().join("corpus")).expect("the input").count(), 1);
     for _ in 0..2 {

@@ -151,7 +151,9 @@ pub(in crate::cli) struct MergeCountsArgs {
     pub(in crate::cli) weight: Vec<Weight>,
 }
 
+// A weight is refused where nothing is counted.
 #[derive(Args, Debug)]
+#[command(mut_arg("weight", |flag| flag.hide(true)))]
 pub(in crate::cli) struct EncodeArgs {
     #[command(flatten)]
     pub(in crate::cli) input: InputFlags,
@@ -176,7 +178,8 @@ pub(in crate::cli) struct EncodeArgs {
 #[derive(Args, Debug)]
 #[command(
     mut_group("SourceFlags", |flags| flags.requires("verify")),
-    mut_group("SampleFlags", |flags| flags.requires("verify"))
+    mut_group("SampleFlags", |flags| flags.requires("verify")),
+    mut_arg("weight", |flag| flag.hide(true))
 )]
 pub(in crate::cli) struct DecodeArgs {
     /// Files of token ids, or an output folder
@@ -258,6 +261,7 @@ pub(in crate::cli) struct VerifyMergesArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(mut_arg("weight", |flag| flag.hide(true)))]
 pub(in crate::cli) struct CompareArgs {
     /// The tokenizers: files or their folders
     #[arg(required = true, value_name = "TOKENIZER")]
@@ -275,6 +279,7 @@ pub(in crate::cli) struct CompareArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(mut_arg("weight", |flag| flag.hide(true)))]
 pub(in crate::cli) struct BenchArgs {
     #[command(flatten)]
     pub(in crate::cli) input: InputFlags,

@@ -2,6 +2,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tokenmill::run::TOKENIZER_FOLDER;
 use tokenmill::sink::{Declaration, DeclaredToken, Input, Manifest, TokenReader};
 use tokenmill::source::Range;
 use tokenmill::units::{ByteCount, amount, ratio};
@@ -72,7 +73,7 @@ impl Output<'_> {
 
     /// The tokenizer, and where it is if the folder has it.
     fn write_tokenizer(&self, out: &mut impl Write) -> io::Result<()> {
-        let own = self.folder.join("tokenizer");
+        let own = self.folder.join(TOKENIZER_FOLDER);
         write!(out, "tokenizer     {}", self.manifest.tokenizer)?;
         if own.is_dir() { writeln!(out, ", in {}", own.display()) } else { writeln!(out) }
     }

@@ -22,7 +22,7 @@ const HISTORY_PARTS: u64 = 200;
 pub(in crate::run) const SMALLER_FOLDER: &str = "vocab-";
 
 /// Name of the tokenizer's folder in the output of a whole run.
-const TOKENIZER_FOLDER: &str = "tokenizer";
+pub const TOKENIZER_FOLDER: &str = "tokenizer";
 
 impl Check<'_> {
     pub(super) fn train(&mut self, keys: &TrainKeys, recipe: &Recipe, output: &Path) -> TrainPlan {

@@ -1,0 +1,79 @@
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::encode::added_tokens;
+use super::fault::Fault;
+use super::inputs::Inputs;
+use super::plan::Plan;
+use crate::error::{Error, ErrorKind, Result};
+use crate::sink::{self, Manifest};
+use crate::vocab::{TrainingRecord, Vocabulary};
+
+/// Finds what can be wrong with a request, once its inputs are open and before anything is written.
+///
+/// # Errors
+/// What is wrong.
+pub(super) fn check(plan: &Plan, inputs: &Inputs, given: Option<&Vocabulary>) -> Result<()> {
+    if plan.train.is_some() && plan.encode.is_some() && inputs.read_once() {
+        return Err(Error::new(ErrorKind::Usage, Fault::ReadTwice).with_help("save it to a file first"));
+    }
+    check_apart(&plan.output, inputs)?;
+    let folder = &plan.output;
+    if plan.train.is_none() && TrainingRecord::path(folder).is_file() && !is_result(folder) {
+        let fault = Fault::HoldsTokenizer { folder: folder.clone() };
+        return Err(Error::new(ErrorKind::Usage, fault).with_help("choose another folder for the results"));
+    }
+    let Some(encode) = &plan.encode else { return Ok(()) };
+    inputs.columns()?;
+    given.map_or(Ok(()), |vocabulary| added_tokens(encode, vocabulary).map(|_| ()))
+}
+
+/// Finds a source that is a folder in which results go: the same job again would find them among its input.
+///
+/// # Errors
+/// There is one.
+pub(super) fn check_outside(plan: &Plan) -> Result<()> {
+    let output = resolved(&plan.output);
+    let holds =
+        |uri: &&String| fs::canonicalize(uri).is_ok_and(|path| path.is_dir() && output.starts_with(path));
+    match plan.sources.iter().map(|source| &source.uri).find(holds) {
+        Some(uri) => {
+            let fault = Fault::InputHoldsResults { uri: uri.clone(), folder: plan.output.clone() };
+            Err(Error::new(ErrorKind::Usage, fault).with_help(
+                "choose a folder outside of the input, or name the input's files by a pattern such as \"data/*.parquet\"",
+            ))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A path that need not be there, with all links on the way to it followed.
+fn resolved(path: &Path) -> PathBuf {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let there = |above: &Path| Some(fs::canonicalize(above).ok()?.join(whole.strip_prefix(above).ok()?));
+    whole.ancestors().find_map(there).unwrap_or_else(|| whole.clone())
+}
+
+/// Whether a folder holds what a job came to.
+pub(super) fn is_result(folder: &Path) -> bool {
+    matches!(Manifest::read(folder), Ok(Some(_)))
+}
+
+/// Finds input that is one of the data files that an earlier job left where results go: it would be removed.
+fn check_apart(output: &Path, inputs: &Inputs) -> Result<()> {
+    let results = sink::data_files(output)?;
+    let results: BTreeSet<PathBuf> = results.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
+    if results.is_empty() {
+        return Ok(());
+    }
+    let names: BTreeSet<String> = inputs.units().into_iter().flatten().map(|unit| unit.name).collect();
+    let is_result = |name: &String| fs::canonicalize(name).is_ok_and(|path| results.contains(&path));
+    match names.into_iter().find(is_result) {
+        Some(name) => {
+            let fault = Fault::AmongResults { name, folder: output.to_owned() };
+            Err(Error::new(ErrorKind::Usage, fault).with_help("choose another folder for the results"))
+        }
+        None => Ok(()),
+    }
+}

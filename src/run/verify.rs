@@ -1,0 +1,41 @@
+use std::path::Path;
+
+use super::fault::Fault;
+use super::plan::TOKENIZER_FOLDER;
+use crate::error::{Error, ErrorKind, Result};
+use crate::observer::{Observer, Silent};
+use crate::sink::Manifest;
+use crate::vocab::{self, Format, LoadOptions};
+
+/// What an output folder was found to hold.
+#[derive(Clone, Debug)]
+pub struct Verified {
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// In which formats it has the tokenizer; in none if that was given to the run, and is elsewhere.
+    pub formats: Vec<Format>,
+}
+
+/// Compares an output folder with its manifest: [the data files](Manifest::verify), and the tokenizer in each of its
+/// formats. `None` if the folder has no manifest.
+///
+/// # Errors
+/// Something is missing, differs, or is not listed ([`ErrorKind::Mismatch`]); a file cannot be read; the observer
+/// says stop.
+pub fn verify_output(folder: &Path, observer: &dyn Observer) -> Result<Option<Verified>> {
+    let Some(manifest) = Manifest::read(folder)? else { return Ok(None) };
+    manifest.verify(folder, observer)?;
+    let folder = folder.join(TOKENIZER_FOLDER);
+    let formats = if folder.is_dir() { vocab::formats_in(&folder)? } else { Vec::new() };
+    let mismatch = |fault| Err(Error::new(ErrorKind::Mismatch, fault));
+    if manifest.files.is_empty() && formats.is_empty() {
+        return mismatch(Fault::Missing { path: folder });
+    }
+    for &format in &formats {
+        let options = LoadOptions { format: Some(format), ..LoadOptions::default() };
+        if vocab::load(&folder, &options, &Silent)?.fingerprint() != manifest.tokenizer {
+            return mismatch(Fault::NotOfManifest { folder, format });
+        }
+    }
+    Ok(Some(Verified { manifest, formats }))
+}

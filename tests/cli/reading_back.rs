@@ -1,0 +1,106 @@
+//! What is found in an output, or read back from it.
+
+use super::*;
+
+/// What a command prints, which must succeed.
+#[track_caller]
+fn printed(folder: &TempDir, arguments: &[&str]) -> String {
+    let output = tokenmill(folder).args(arguments).output().expect("a run");
+    assert!(output.status.success(), "{arguments:?} said\n{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn the_tokenizer_is_verified_with_the_data() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let learn = "source = { uri = \"a.txt\" }\ntrain = { merges = 5, formats = [\"hf\", \"minbpe\"] }\n";
+    write(&folder, "learn.toml", format!("{learn}output = {{ dir = \"learned\" }}\n"));
+    write(&folder, "both.toml", format!("{learn}encode = {{}}\noutput = {{ dir = \"both\" }}\n"));
+    let train = ["train", "a.txt", "-o", "other", "--merges", "4", "--formats", "minbpe"];
+    assert_eq!(ended(&folder, &train).0, Some(0));
+    for (name, holds) in [("learned", "says: the tokenizer (hf, minbpe)"), ("both", "1 file with 1 row and")]
+    {
+        let recipe = if name == "learned" { "learn.toml" } else { "both.toml" };
+        assert_eq!(ended(&folder, &["run", recipe]).0, Some(0));
+        let (code, said) = ended(&folder, &["verify", name]);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains(holds) && said.contains("the tokenizer (hf, minbpe)"), "{said}");
+        let found: serde_json::Value =
+            serde_json::from_str(&printed(&folder, &["verify", name, "--json"])).expect("JSON");
+        assert_eq!(found["tokenizer"], serde_json::json!(["hf", "minbpe"]));
+
+        let tokenizer = folder.path().join(name).join("tokenizer");
+        let other = folder.path().join("other/tokenizer.model");
+        fs::copy(other, tokenizer.join("tokenizer.model")).expect("a copy");
+        refuses(&folder, &["verify", name], 4, &["the minbpe files in", "the manifest"]);
+        fs::remove_dir_all(tokenizer).expect("it goes");
+        // Beside data it may be elsewhere: what is said of it is what there is.
+        let (code, said) = ended(&folder, &["verify", name]);
+        assert_eq!(code, Some(if name == "learned" { 4 } else { 0 }), "{said}");
+        assert!(!said.contains("the tokenizer ("), "{said}");
+    }
+}
+
+#[test]
+fn documents_are_read_back_as_objects() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    assert_eq!(ended(&folder, &["train", "a.txt", "-o", "made", "--merges", "3"]).0, Some(0));
+    write(&folder, "a.jsonl", "{\"text\": \"the cat\\nand \\u00e9\"}\n{\"text\": null}\n{\"text\": \"\"}\n");
+    write(&folder, "bytes.txt", b"the \xFF");
+    for (input, lines) in [
+        ("a.jsonl", "{\"text\":\"the cat\\nand é\"}\n{\"text\":null}\n{\"text\":\"\"}\n"),
+        ("bytes.txt", "{\"bytes\":[116,104,101,32,255]}\n"),
+    ] {
+        let ids = format!("ids-{input}");
+        assert_eq!(ended(&folder, &["encode", input, "-t", "made", "-o", &ids]).0, Some(0));
+        assert_eq!(printed(&folder, &["decode", &ids, "-t", "made", "--json"]), lines);
+    }
+}
+
+#[test]
+fn a_report_tells_nothing_of_documents_that_only_counts_tell_of() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    assert_eq!(ended(&folder, &["count", "a.txt", "-o", "c.parquet"]).0, Some(0));
+    for (name, input) in [("text", &["a.txt"][..]), ("counts", &["--from-counts", "c.parquet"])] {
+        let train = [&["train"], input, &["-o", name, "--merges", "3"]].concat();
+        assert_eq!(ended(&folder, &train).0, Some(0));
+        let file = |file: &str| fs::read_to_string(folder.path().join(name).join(file)).expect("a report");
+        let report: serde_json::Value = serde_json::from_str(&file("report.json")).expect("JSON");
+        let known = name == "text";
+        assert_eq!(report["corpus"]["documents"].is_u64(), known);
+        assert_eq!(report["corpus"]["document_lengths"].is_array(), known);
+        assert_eq!(file("report.html").contains("corpus.documents"), known);
+    }
+}
+
+#[test]
+fn what_is_left_out_is_listed_by_place_and_reason() {
+    let folder = folder();
+    write(&folder, "a.jsonl", "{\"text\": \"the cat\"}\n{\n{\"text\": \"the mat\"}\n");
+    let train = ["train", "a.jsonl", "-o", "made", "--merges", "3", "--on-bad-input", "quarantine"];
+    assert_eq!(ended(&folder, &train).0, Some(3));
+    let report = fs::read_to_string(folder.path().join("made/report.json")).expect("a report");
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    let skipped = &report["skipped"][0];
+    let reason = skipped["reason"].as_str().expect("a reason");
+    assert_eq!(skipped["place"], "a.jsonl");
+    assert!(reason.starts_with("line 2"), "{reason}");
+}
+
+#[test]
+fn weights_are_offered_where_something_is_counted() {
+    let folder = folder();
+    for (command, counts) in [
+        ("train", true),
+        ("count", true),
+        ("verify-merges", true),
+        ("encode", false),
+        ("decode", false),
+        ("bench", false),
+    ] {
+        assert_eq!(printed(&folder, &[command, "--help"]).contains("--weight"), counts, "{command}");
+    }
+}
