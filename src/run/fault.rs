@@ -8,10 +8,11 @@ use crate::vocab::Format;
 pub(super) enum Fault {
     #[error("there is nothing to train on: the {whole} has no text")]
     NothingToTrainOn { whole: &'static str },
-    #[error("training needs about {need} of memory, and the limit is {limit}")]
+    #[error("training needs {} of memory, and the limit is {limit}", about(*need, *limit))]
     TooLarge { need: ByteCount, limit: ByteCount },
     #[error(
-        "the tokens learned have {bytes} together, for which about {need} of memory are needed, and the limit is {limit}"
+        "the tokens learned have {bytes} together, for which {} of memory are needed, and the limit is {limit}",
+        about(*need, *limit)
     )]
     LongTokens { bytes: ByteCount, need: ByteCount, limit: ByteCount },
     #[error("{} was counted otherwise than the plan says", path.display())]
@@ -49,4 +50,26 @@ pub(super) enum Fault {
         #[source]
         cause: rayon::ThreadPoolBuildError,
     },
+}
+
+/// An estimate, which never reads like the limit that it is above.
+fn about(need: ByteCount, limit: ByteCount) -> String {
+    let word = if need.to_string() == limit.to_string() { "a little more than" } else { "about" };
+    format!("{word} {need}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_estimate_never_reads_like_the_limit_that_it_is_above() {
+        for (need, said) in [
+            (1_000_400, "training needs a little more than 1.0 MB of memory, and the limit is 1.0 MB"),
+            (2_500_000, "training needs about 2.5 MB of memory, and the limit is 1.0 MB"),
+        ] {
+            let (need, limit) = (ByteCount(need), ByteCount(1_000_000));
+            assert_eq!(Fault::TooLarge { need, limit }.to_string(), said);
+        }
+    }
 }

@@ -53,7 +53,7 @@ pub use counted::{heed_counts, merge_counts};
 pub use encode::shown;
 pub use job::{JobOptions, Outcome, job, train_only};
 pub use lists::{Verification, heed_tokenizer, heed_training, verify_list};
-pub use plan::{EncodePlan, Plan, SmallerPlan, Surroundings, TOKENIZER_FOLDER, TrainPlan, plan};
+pub use plan::{EncodePlan, Plan, SmallerPlan, Surroundings, TrainPlan, plan};
 pub use preview::{Held, Preview, SourcePreview, preview};
 pub use recipe::{Mistakes, Recipe};
 pub use tally::{Tally, count_only};

@@ -1,10 +1,9 @@
 use std::path::Path;
 
 use super::fault::Fault;
-use super::plan::TOKENIZER_FOLDER;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
-use crate::sink::Manifest;
+use crate::sink::{Manifest, TOKENIZER_FOLDER};
 use crate::vocab::{self, Format, LoadOptions};
 
 /// What an output folder was found to hold.

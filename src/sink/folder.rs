@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::fault::Fault;
 use super::finished;
 use super::manifest::{MANIFEST, Manifest};
-use super::plan::DATA_FOLDER;
+use super::plan::{DATA_FOLDER, TOKENIZER_FOLDER};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::TEMPORARY_PREFIX;
 
@@ -125,10 +125,10 @@ impl OutputFolder {
     }
 
     fn remove_unfinished(&self) -> Result<()> {
-        let below = ["", DATA_FOLDER, STATE_FOLDER, "tokenizer"];
+        let below = ["", DATA_FOLDER, STATE_FOLDER, TOKENIZER_FOLDER];
         let mut folders: Vec<PathBuf> = below.map(|below| self.path.join(below)).into();
         // The smaller tokenizers of a training lie in folders within that of the largest.
-        folders.extend(entries(&self.path.join("tokenizer"))?.into_iter().filter(|path| path.is_dir()));
+        folders.extend(entries(&self.path.join(TOKENIZER_FOLDER))?.into_iter().filter(|path| path.is_dir()));
         for folder in folders {
             for path in entries(&folder)? {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -44,7 +44,7 @@ pub use folder::{OutputFolder, STATE_FOLDER, holds_data};
 pub use journal::Journal;
 pub use manifest::{IndexFile, Input, Manifest, OutputFile, UnitPart};
 pub use packing::{MAX_PACKED_LENGTH, PackRule, Packing};
-pub use plan::FilePlan;
+pub use plan::{FilePlan, TOKENIZER_FOLDER};
 pub use read::TokenReader;
 pub use schema::{Compression, Declaration, DeclaredToken, FORMAT_VERSION, FileShape, OutputFormat};
 pub use writer::{ShardFacts, ShardWriter};

@@ -10,6 +10,9 @@ use crate::source::Unit;
 /// The folder of the data files within an output folder.
 pub const DATA_FOLDER: &str = "data";
 
+/// The folder of the tokenizer within the output folder of a run that learned it.
+pub const TOKENIZER_FOLDER: &str = "tokenizer";
+
 /// Which documents go to which file; fixed before the first is encoded, and a function of the input
 /// alone, so that names are final from the start and a later run finds the same files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

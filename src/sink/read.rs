@@ -18,6 +18,7 @@ use super::fault::Fault;
 use super::flat_read::{FlatFileReader, Index};
 use super::folder::data_files;
 use super::manifest::Manifest;
+use super::plan::DATA_FOLDER;
 use super::schema::{DECLARATION_KEY, Declaration, FORMAT_VERSION, INPUT_IDS};
 use crate::declared::{check_index, check_pages};
 use crate::encode::{TokenBatch, TokenIds};
@@ -104,7 +105,8 @@ struct OpenFile {
 }
 
 impl TokenReader {
-    /// Opens a folder (the files of its manifest, or all data files of its `data` folder) or a file.
+    /// Opens an output folder (the files of its manifest, or all data files of its `data` folder), that `data` folder, or a
+    /// file.
     ///
     /// # Errors
     /// The folder has no such files; the first file is not Parquet or has no column of token ids.
@@ -171,7 +173,10 @@ fn files_of(folder: &Path) -> Result<(Vec<PathBuf>, Option<Declaration>)> {
     }
     let mut paths = data_files(folder)?;
     paths.retain(|path| path.extension() != Some(OsStr::new("idx")));
-    Ok((paths, None))
+    match folder.parent() {
+        Some(output) if paths.is_empty() && folder.ends_with(DATA_FOLDER) => files_of(output),
+        _ => Ok((paths, None)),
+    }
 }
 
 /// How many rows a file says it has.

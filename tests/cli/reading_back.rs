@@ -55,7 +55,9 @@ fn documents_are_read_back_as_objects() {
     ] {
         let ids = format!("ids-{input}");
         assert_eq!(ended(&folder, &["encode", input, "-t", "made", "-o", &ids]).0, Some(0));
-        assert_eq!(printed(&folder, &["decode", &ids, "-t", "made", "--json"]), lines);
+        for files in [ids.clone(), format!("{ids}/data")] {
+            assert_eq!(printed(&folder, &["decode", &files, "-t", "made", "--json"]), lines);
+        }
     }
 }
 

@@ -2,8 +2,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tokenmill::run::TOKENIZER_FOLDER;
-use tokenmill::sink::{Declaration, DeclaredToken, Input, Manifest, TokenReader};
+use tokenmill::sink::{Declaration, DeclaredToken, Input, Manifest, TOKENIZER_FOLDER, TokenReader};
 use tokenmill::source::Range;
 use tokenmill::units::{ByteCount, amount, ratio};
 

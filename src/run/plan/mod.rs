@@ -12,7 +12,6 @@ pub(super) use train::SMALLER_FOLDER;
 
 pub use check::plan;
 pub use encode::{DEFAULT_FILE_TEXT_BYTES, DEFAULT_SPLIT_NAME};
-pub use train::TOKENIZER_FOLDER;
 
 use std::fmt;
 use std::path::PathBuf;

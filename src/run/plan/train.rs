@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use super::check::{Check, value_of};
 use super::{SmallerPlan, TrainPlan};
 use crate::run::recipe::{Command, Given, Origin, Recipe, TrainKeys};
+use crate::sink::TOKENIZER_FOLDER;
 use crate::split::{Named, SplitPattern, splitter};
 use crate::train::{DEFAULT_MIN_FREQUENCY, Merges, TrainConfig};
 use crate::units::{amount, place64};
@@ -20,9 +21,6 @@ const HISTORY_PARTS: u64 = 200;
 
 /// What the name of the folder of a smaller vocabulary begins with, before its size.
 pub(in crate::run) const SMALLER_FOLDER: &str = "vocab-";
-
-/// Name of the tokenizer's folder in the output of a whole run.
-pub const TOKENIZER_FOLDER: &str = "tokenizer";
 
 impl Check<'_> {
     pub(super) fn train(&mut self, keys: &TrainKeys, recipe: &Recipe, output: &Path) -> TrainPlan {

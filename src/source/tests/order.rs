@@ -1,6 +1,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
+
 use super::*;
 
 type Read = fn(usize) -> Documents<'static>;
@@ -102,20 +104,31 @@ fn dropping_the_stream_ends_its_threads() {
     }
 }
 
+/// Of a text of 1 MiB or, beside a little text, of a column that passes through.
 #[test]
 fn little_is_read_ahead_of_a_slow_consumer() {
-    static READ: AtomicUsize = AtomicUsize::new(0);
-    let source = scripted(100, |unit| {
-        Box::new((0..100).map(move |row| {
-            READ.fetch_add(1, Ordering::Relaxed);
-            Ok(batch(unit, row, &["x".repeat(1 << 20).as_str()]))
-        }))
-    });
-    let mut stream = in_order(vec![source], 2);
-    assert!(stream.next().is_some());
-    std::thread::sleep(Duration::from_millis(200));
-    let read = READ.load(Ordering::Relaxed);
-    assert!((2..16).contains(&read), "{read} batches of 1 MiB");
+    static READ: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+    fn with_text(unit: usize, row: u64) -> Batch {
+        READ[0].fetch_add(1, Ordering::Relaxed);
+        batch(unit, row, &[&"x".repeat(1 << 20)])
+    }
+    fn with_column(unit: usize, row: u64) -> Batch {
+        READ[1].fetch_add(1, Ordering::Relaxed);
+        let column: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(1 << 20)]));
+        let columns = RecordBatch::try_from_iter([("note", column)]).expect("a column");
+        Batch { columns: Some(columns), ..batch(unit, row, &["x"]) }
+    }
+    let kinds: [Read; 2] = [
+        |unit| Box::new((0..100).map(move |row| Ok(with_text(unit, row)))),
+        |unit| Box::new((0..100).map(move |row| Ok(with_column(unit, row)))),
+    ];
+    for (read, kind) in READ.iter().zip(kinds) {
+        let mut stream = in_order(vec![scripted(100, kind)], 2);
+        assert!(stream.next().is_some());
+        std::thread::sleep(Duration::from_millis(200));
+        let read = read.load(Ordering::Relaxed);
+        assert!((2..16).contains(&read), "{read} batches of 1 MiB");
+    }
 }
 
 #[test]
