@@ -51,7 +51,7 @@ fn a_file_without_rows_is_a_file() {
 #[test]
 fn bytes_depend_on_the_rows_alone() {
     let inputs = (prop::collection::vec(1_usize..400, 1..20), 1_usize..4);
-    one_case_in(8, &inputs, |(sizes, threads)| {
+    one_case_in(16, &inputs, |(sizes, threads)| {
         let rows = some_rows(2_000);
         let names: Vec<Option<String>> =
             rows.iter().map(|row| Some(format!("{:?}", row.as_ref()?.first()))).collect();
