@@ -91,6 +91,7 @@ pub struct TrainingFacts {
     /// How many there are; fewer if no pair was left that occurs often enough.
     pub merges_learned: u64,
     /// So many of these are those of the tokenizer that training went on from.
+    #[serde(default)]
     pub merges_taken_over: u64,
     /// Seconds from the weighted sequences to the merges.
     pub train_s: f64,

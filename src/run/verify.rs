@@ -32,9 +32,18 @@ pub fn verify_output(folder: &Path, observer: &dyn Observer) -> Result<Option<Ve
     }
     for &format in &formats {
         let options = LoadOptions { format: Some(format), ..LoadOptions::default() };
-        if vocab::load(&folder, &options, &Silent)?.fingerprint() != manifest.tokenizer {
+        let vocabulary = vocab::load(&folder, &options, &Silent).map_err(not_as_it_was)?;
+        if vocabulary.fingerprint() != manifest.tokenizer {
             return mismatch(Fault::NotOfManifest { folder, format });
         }
     }
     Ok(Some(Verified { manifest, formats }))
+}
+
+/// A tokenizer that cannot be loaded is none that a run has written.
+fn not_as_it_was(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Failed | ErrorKind::Usage => Error::new(ErrorKind::Mismatch, error),
+        _ => error,
+    }
 }

@@ -34,6 +34,8 @@ fn the_tokenizer_is_verified_with_the_data() {
         let other = folder.path().join("other/tokenizer.model");
         fs::copy(other, tokenizer.join("tokenizer.model")).expect("a copy");
         refuses(&folder, &["verify", name], 4, &["the minbpe files in", "the manifest"]);
+        write(&folder, &format!("{name}/tokenizer/tokenizer.json"), "{}");
+        refuses(&folder, &["verify", name], 4, &["tokenizer.json"]);
         fs::remove_dir_all(tokenizer).expect("it goes");
         // Beside data it may be elsewhere: what is said of it is what there is.
         let (code, said) = ended(&folder, &["verify", name]);
