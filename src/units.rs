@@ -200,6 +200,17 @@ impl std::str::FromStr for ByteCount {
     }
 }
 
+/// So many things of a kind whose plural has an s more.
+///
+/// ```
+/// use tokenmill::units::counted;
+///
+/// assert_eq!([1, 3].map(|number| counted(number, "file")), ["1 file", "3 files"]);
+/// ```
+pub fn counted(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

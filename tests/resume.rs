@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use output::files;
+use tokenmill::units::{amount, counted};
 
 /// Some 32 million tokens: several row groups in each of three files. A line cannot be read.
 const RECIPE: &str = r#"
@@ -92,8 +93,8 @@ fn left(folder: &Path) -> String {
     let (files, groups) = (journal("finished.journal"), journal("unfinished.journal"));
     assert!(files + groups > 0, "the kill came too early");
     // Row groups may still be listed of a file that is finished since.
-    let groups = if files == 0 { format!("{groups} row groups") } else { String::new() };
-    format!("going on where an earlier run ended: {files} data files and {groups}")
+    let groups = if files == 0 { counted(amount(groups), "row group") } else { String::new() };
+    format!("going on where an earlier run ended: {} and {groups}", counted(amount(files), "data file"))
 }
 
 /// What the report says beside times.

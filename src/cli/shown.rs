@@ -3,11 +3,7 @@
 use std::fmt::Write;
 
 use tokenmill::report::is_invisible;
-
-/// So many things of a kind whose plural has an s more: `1 file`, `3 files`.
-pub(super) fn counted(number: u64, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
-}
+pub(super) use tokenmill::units::counted;
 
 /// A token's bytes with everything escaped that would not be seen: control characters, marks that turn the
 /// writing direction, and bytes that are not UTF-8, as `\xE2`.

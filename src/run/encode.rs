@@ -15,7 +15,7 @@ use crate::sink::{
     Contents, DatasetConfig, DatasetWriter, Declaration, DeclaredToken, FilePlan, Manifest, OutputFolder,
     Reused, Span,
 };
-use crate::units::{ByteCount, TokenId, amount};
+use crate::units::{ByteCount, TokenId, amount, counted};
 use crate::vocab::Vocabulary;
 
 /// What encoding gives: data files are published, the manifest is still to be written.
@@ -95,8 +95,9 @@ fn tell_reused(reused: &Reused, observer: &dyn Observer) {
     if *text_bytes > 0 {
         observer.advanced(Stage::Encode, *text_bytes);
         observer.noted(&format!(
-            "going on where an earlier run ended: {files} data files and {row_groups} row groups of another are \
-             there, with {} of text",
+            "going on where an earlier run ended: {} and {} of another are there, with {} of text",
+            counted(amount(*files), "data file"),
+            counted(amount(*row_groups), "row group"),
             ByteCount(*text_bytes)
         ));
     }
