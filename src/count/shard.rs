@@ -217,17 +217,17 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+    use crate::costly::with_threads;
     use crate::units::ByteCount;
 
     #[test]
     fn as_many_threads_count_as_have_their_share() {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(4).build().expect("four threads");
         let limited = |tables, least| {
             let limit = MemoryLimit { tables: ByteCount(tables), scratch: PathBuf::new() };
-            pool.install(|| threads(Some(&limit), least))
+            with_threads(4, || threads(Some(&limit), least))
         };
         assert_eq!([0, 9, 10, 25, 1000].map(|tables| limited(tables, 10)), [1, 1, 1, 2, 4]);
         assert_eq!(limited(0, 0), 4);
-        assert_eq!(pool.install(|| threads(None, 10)), 4);
+        assert_eq!(with_threads(4, || threads(None, 10)), 4);
     }
 }

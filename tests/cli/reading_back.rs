@@ -103,6 +103,7 @@ fn weights_are_offered_where_something_is_counted() {
         ("verify-merges", true),
         ("encode", false),
         ("decode", false),
+        ("compare", false),
         ("bench", false),
     ] {
         assert_eq!(printed(&folder, &[command, "--help"]).contains("--weight"), counts, "{command}");
