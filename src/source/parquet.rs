@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch};
 use arrow_cast::cast;
-use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -64,11 +64,12 @@ impl Footer {
             check_index(&input)?;
             ArrowReaderMetadata::load(&input, options)
         })?;
-        let schema = metadata.schema().clone();
+        let schema = Schema::new(metadata.schema().fields().iter().map(readable).collect::<Fields>());
         let chosen = Chosen::find(name, schema.fields(), spec)?;
         let passed =
             Arc::new(schema.project(&chosen.pass).map_err(|e| Fault::damaged(name, "its schema", e))?);
-        let metadata = guarded(name, "its schema", || Ok::<_, ParquetError>(with_views(metadata, &chosen)))?;
+        let metadata =
+            guarded(name, "its schema", || Ok::<_, ParquetError>(with_views(metadata, &schema, &chosen)))?;
         let leaf = leaf_of(schema.fields(), &chosen.text);
         let parquet = metadata.parquet_schema();
         let mut mask = ProjectionMask::leaves(parquet, [leaf]);
@@ -129,7 +130,7 @@ fn contradiction(name: &str, group: usize) -> Error {
 }
 
 /// The number of the leaf at the end of a path of fields.
-fn leaf_of(fields: &arrow_schema::Fields, path: &[usize]) -> usize {
+fn leaf_of(fields: &Fields, path: &[usize]) -> usize {
     let Some((&at, below)) = path.split_first() else { return 0 };
     let before: usize = fields.iter().take(at).map(|field| leaves(field.data_type())).sum();
     match fields.get(at).map(|field| field.data_type()) {
@@ -152,13 +153,26 @@ fn leaves(data_type: &DataType) -> usize {
     }
 }
 
+/// The field with decimals instead of dictionaries of them, which the reader does not know.
+fn readable(field: &FieldRef) -> FieldRef {
+    let data_type = match field.data_type() {
+        DataType::Dictionary(_, values) if values.is_decimal() => DataType::clone(values),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(readable).collect()),
+        DataType::List(item) => DataType::List(readable(item)),
+        DataType::LargeList(item) => DataType::LargeList(readable(item)),
+        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(readable(item), *length),
+        DataType::Map(entries, sorted) => DataType::Map(readable(entries), *sorted),
+        other => other.clone(),
+    };
+    Arc::new(Field::clone(field).with_data_type(data_type))
+}
+
 /// Asks for the text, and for what passes through, as views: they copy nothing, so that a dictionary's one long value in a
 /// million rows takes no memory, and do not overflow at 2 GiB as plain strings do.
 ///
 /// Where the file's schema cannot be asked for in this way the text is read as it is, and made views of
 /// afterwards.
-fn with_views(metadata: ArrowReaderMetadata, chosen: &Chosen) -> ArrowReaderMetadata {
-    let schema = metadata.schema();
+fn with_views(metadata: ArrowReaderMetadata, schema: &Schema, chosen: &Chosen) -> ArrowReaderMetadata {
     let mut fields: Vec<FieldRef> = replace(schema.fields(), &chosen.text, &chosen.pass);
     for &at in &chosen.pass {
         // A dictionary shares its values as it is.
@@ -167,13 +181,13 @@ fn with_views(metadata: ArrowReaderMetadata, chosen: &Chosen) -> ArrowReaderMeta
             *field = Arc::new(Field::clone(field).with_data_type(view_type(field.data_type())));
         }
     }
-    let asked = Schema::new_with_metadata(fields, schema.metadata().clone());
+    let asked = Schema::new_with_metadata(fields, metadata.schema().metadata().clone());
     let options = ArrowReaderOptions::new().with_schema(Arc::new(asked));
     ArrowReaderMetadata::try_new(metadata.metadata().clone(), options).unwrap_or(metadata)
 }
 
 /// The fields with the one at `path` as views, unless it passes through too and must keep its type.
-fn replace(fields: &arrow_schema::Fields, path: &[usize], keep: &[usize]) -> Vec<FieldRef> {
+fn replace(fields: &Fields, path: &[usize], keep: &[usize]) -> Vec<FieldRef> {
     let mut fields = fields.to_vec();
     let Some((&at, below)) = path.split_first() else { return fields };
     if keep.contains(&at) {

@@ -7,9 +7,11 @@ use ::parquet::file::properties::WriterProperties;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, BinaryViewArray, DictionaryArray, Int64Array, LargeBinaryArray,
-    LargeStringArray, ListArray, NullArray, RecordBatch, StringArray, StringViewArray, StructArray,
+    Array, ArrayRef, BinaryArray, BinaryViewArray, Decimal128Array, DictionaryArray, Int64Array,
+    LargeBinaryArray, LargeStringArray, ListArray, NullArray, RecordBatch, StringArray, StringViewArray,
+    StructArray,
 };
+use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field};
 
 use super::*;
@@ -250,6 +252,37 @@ fn a_long_value_that_many_rows_share_is_not_copied_for_all_of_them_at_once() {
         }
         assert_eq!(row, ROWS);
     }
+}
+
+#[test]
+fn decimals_that_a_dictionary_has_pass_through_as_decimals() {
+    let folder = folder();
+    let price = DataType::Decimal128(30, 2);
+    let prices = Decimal128Array::from(vec![Some(1_995), None, Some(250), Some(1_995)]);
+    let prices: ArrayRef = Arc::new(prices.with_precision_and_scale(30, 2).unwrap());
+    let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(price.clone()));
+    let dictionary = arrow_cast::cast(&prices, &dictionary).unwrap();
+    let field = |data_type: &DataType| Arc::new(Field::new("price", data_type.clone(), true));
+    let structs = |array: &ArrayRef| -> ArrayRef {
+        Arc::new(StructArray::new(vec![field(array.data_type())].into(), vec![Arc::clone(array)], None))
+    };
+    let lists = |array: &ArrayRef| -> ArrayRef {
+        let offsets = OffsetBuffer::from_lengths([1; 4]);
+        Arc::new(ListArray::new(field(array.data_type()), offsets, Arc::clone(array), None))
+    };
+    let columns = |array: &ArrayRef| {
+        let text: ArrayRef = Arc::new(StringArray::from_iter_values(["a", "b", "c", "d"]));
+        let columns = [("text", text), ("flat", array.clone()), ("in", structs(array)), ("of", lists(array))];
+        RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true))).unwrap()
+    };
+    let path = folder.path().join("t.parquet");
+    let path = parquet_file(path, &columns(&dictionary), WriterProperties::default());
+    let passed: Vec<String> = ["flat", "in", "of"].map(str::to_owned).into();
+    let source = opened(&SourceSpec { columns: passed, ..spec(&path) }, ReadConfig::default()).unwrap();
+    let batches = batches(&*source).unwrap();
+    let expected = columns(&prices).project(&[1, 2, 3]).unwrap();
+    assert_eq!(source.columns().unwrap().fields(), expected.schema().fields());
+    assert_eq!(batches[0].columns.as_ref().unwrap().columns(), expected.columns());
 }
 
 #[test]
