@@ -30,6 +30,9 @@ pub(crate) mod pages;
 #[cfg(test)]
 pub(crate) mod costly;
 
+/// The version of this program. Results name it, and depend on it.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 // The stages in the order of the flow; each one's mod.rs says what it takes and what it gives.
 pub mod source;
 pub mod sample;

@@ -196,7 +196,11 @@ impl std::str::FromStr for ByteCount {
         }
         let value: f64 = number.parse().map_err(|_| wrong())?;
         let bytes = value * float(scale);
-        if bytes.is_finite() && bytes < float(u64::MAX) { Ok(ByteCount(bytes as u64)) } else { Err(wrong()) }
+        if bytes.is_finite() && bytes < float(u64::MAX) {
+            Ok(ByteCount(bytes.round() as u64))
+        } else {
+            Err(wrong())
+        }
     }
 }
 
@@ -224,6 +228,7 @@ mod tests {
             ("1.5 MB", 1_500_000),
             ("2GiB", 2 << 30),
             ("3k", 3_000),
+            ("2.01k", 2_010),
         ] {
             assert_eq!(text.parse(), Ok(ByteCount(bytes)), "{text}");
         }

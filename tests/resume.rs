@@ -159,3 +159,39 @@ fn a_killed_run_is_gone_on_with() {
     }
     assert_eq!(report(whole.path()), report(folder.path()));
 }
+
+/// A run that ended after learning, before all was said of it.
+fn folder_with_learned() -> tempfile::TempDir {
+    let folder = folder_with_recipe();
+    let (start, rest) = RECIPE.split_once("[encode]").unwrap();
+    let (_, output) = rest.split_once("[output]").unwrap();
+    std::fs::write(folder.path().join("recipe.toml"), format!("{start}[output]{output}")).unwrap();
+    finish(folder.path());
+    std::fs::remove_file(folder.path().join("out/manifest.json")).unwrap();
+    folder
+}
+
+#[test]
+fn what_training_left_out_is_told_by_the_run_that_goes_on() {
+    let folder = folder_with_learned();
+    let before = report(folder.path());
+    assert_eq!(before["skipped_inputs"], 1);
+    std::fs::remove_file(folder.path().join("out/report.json")).unwrap();
+    let said = finish(folder.path());
+    assert!(said.contains("the tokenizer of an earlier run is there"), "{said}");
+    assert_eq!(report(folder.path()), before);
+}
+
+#[test]
+fn what_another_job_learned_is_replaced_only_with_force() {
+    let folder = folder_with_learned();
+    let recipe = folder.path().join("recipe.toml");
+    let changed = std::fs::read_to_string(&recipe).unwrap().replace("vocab_size = 280", "vocab_size = 270");
+    std::fs::write(&recipe, changed).unwrap();
+    let refused = program(folder.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && said.contains("--force"), "{said}");
+    let forced = program(folder.path()).arg("--force").output().unwrap();
+    assert_eq!(forced.status.code(), Some(3), "{}", String::from_utf8_lossy(&forced.stderr));
+    assert_eq!(report(folder.path())["training"]["merges_learned"], 13);
+}

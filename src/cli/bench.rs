@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tokenmill::encode::{EncodeConfig, Encoder, TokenBatch, encode_batches};
-use tokenmill::run::with_threads;
+use tokenmill::run::{Inputs, with_threads};
 use tokenmill::source::Batch;
 use tokenmill::units::{ByteCount, amount, float};
 use tokenmill::vocab::load;
@@ -15,10 +15,9 @@ use tokenmill::{Observer, Result};
 use super::args::BenchArgs;
 use super::failure::Failure;
 use super::flags;
-use super::input::Input;
 use super::session::{Done, Session, print};
 use super::shown::counted;
-use super::surroundings::{memory_peak, processor_time};
+use super::surroundings::{memory_peak, open_context, processor_time};
 
 /// What was measured.
 #[derive(Debug, Serialize)]
@@ -39,17 +38,17 @@ struct Measured {
 pub(super) fn bench(args: &BenchArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let plan = session.plan(flags::bench(args))?;
     let progress = session.progress();
-    let input = Input::open(&plan, &progress)?;
+    let input = Inputs::open(&plan, &open_context(&progress))?;
     let measured = with_threads(plan.threads, || measure(args, &input, plan.threads, &progress))?;
     if session.json() {
         session.print_json(&measured)?;
     } else {
         print(|out| measured.write(out))?;
     }
-    Ok(session.done(input.skipped(session)))
+    Ok(session.done(input.skipped(&progress)))
 }
 
-fn measure(args: &BenchArgs, input: &Input, threads: usize, observer: &dyn Observer) -> Result<Measured> {
+fn measure(args: &BenchArgs, input: &Inputs, threads: usize, observer: &dyn Observer) -> Result<Measured> {
     let start = Instant::now();
     let documents = input.documents().map(|batch| observer.checkpoint().and(batch));
     let documents: Vec<Batch> = documents.collect::<Result<_>>()?;
@@ -93,7 +92,7 @@ impl Observer for Quiet<'_> {
 fn encode(
     documents: Vec<Batch>,
     encoder: &Encoder,
-    input: &Input,
+    input: &Inputs,
     observer: &dyn Observer,
 ) -> Result<Vec<TokenBatch>> {
     let mut encoded = Vec::new();

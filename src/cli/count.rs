@@ -34,9 +34,10 @@ pub(super) fn count(args: &CountArgs, session: &Session<'_>) -> Result<Done, Fai
 }
 
 pub(super) fn merge(args: &MergeCountsArgs, session: &Session<'_>) -> Result<Done, Failure> {
-    let weights = match args.weight.len() {
-        0 => vec![Weight::ONE; args.files.len()],
-        given if given == args.files.len() => args.weight.clone(),
+    let paths = args.files.iter().map(PathBuf::from);
+    let files: Vec<(PathBuf, Weight)> = match args.weight.len() {
+        0 => paths.map(|path| (path, Weight::ONE)).collect(),
+        given if given == args.files.len() => paths.zip(args.weight.iter().copied()).collect(),
         given => {
             let fault = Weights { given, files: args.files.len() };
             return Err(Error::new(ErrorKind::Usage, fault)
@@ -44,8 +45,7 @@ pub(super) fn merge(args: &MergeCountsArgs, session: &Session<'_>) -> Result<Don
                 .into());
         }
     };
-    let paths: Vec<PathBuf> = args.files.iter().map(PathBuf::from).collect();
-    let sum = merge_counts(&paths, &weights, Path::new(&args.output), &session.progress())?;
+    let sum = merge_counts(&files, Path::new(&args.output), session.memory(), &session.progress())?;
     if session.json() {
         session.print_json(&json!({
             "output": args.output,

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::json;
 use tokenmill::encode::{EncodeConfig, Encoder, Worker};
+use tokenmill::run::Inputs;
 use tokenmill::sink::{Declaration, TokenReader};
 use tokenmill::source::{Batch, Documents};
 use tokenmill::units::amount;
@@ -15,10 +16,10 @@ use tokenmill::{Error, ErrorKind, Observer, Result, TokenId};
 use super::args::DecodeArgs;
 use super::failure::Failure;
 use super::flags;
-use super::input::Input;
 use super::progress::Progress;
 use super::session::{Done, Session, printing, results};
 use super::shown::counted;
+use super::surroundings::open_context;
 
 pub(super) fn decode(args: &DecodeArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let progress = session.progress();
@@ -58,7 +59,7 @@ fn verify(
 ) -> Result<Done, Failure> {
     let tells_nulls = rows.are_documents()?;
     let plan = session.plan(flags::original(args, input))?;
-    let input = Input::open(&plan, progress)?;
+    let input = Inputs::open(&plan, &open_context(progress))?;
     let encoder = rows.encoder()?;
     let remaking = encoder.as_ref().map(|encoder| (encoder.worker(), &rows.vocabulary));
     let mut original = Original::of(&input, tells_nulls, remaking);
@@ -81,7 +82,7 @@ fn verify(
         Some(_) => "identical with what the tokenizer makes of the texts, which it does not keep as they are",
     };
     session.say(&format!("{identical}: {}, {}", counted(count, "document"), counted(text_bytes, "byte")));
-    Ok(session.done(input.skipped(session)))
+    Ok(session.done(input.skipped(progress)))
 }
 
 /// The rows of files of token ids.
@@ -185,7 +186,7 @@ fn document<'a>(mut ids: &'a [TokenId], declaration: Option<&Declaration>) -> &'
 
 /// The documents that were encoded, one after the other.
 struct Original<'a> {
-    input: &'a Input,
+    input: &'a Inputs,
     documents: Documents<'static>,
     batch: Option<Batch>,
     row: usize,
@@ -197,7 +198,7 @@ struct Original<'a> {
 
 impl<'a> Original<'a> {
     fn of(
-        input: &'a Input,
+        input: &'a Inputs,
         tells_nulls: bool,
         remaking: Option<(Worker<'a>, &'a Vocabulary)>,
     ) -> Original<'a> {

@@ -11,7 +11,6 @@ mod progress;
 mod failure;
 mod session;
 mod shown;
-mod input;
 mod page;
 mod jobs;
 mod preview;

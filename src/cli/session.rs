@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 use tokenmill::run::recipe::Given;
 use tokenmill::run::{Plan, Recipe};
+use tokenmill::units::ByteCount;
 use tokenmill::{Error, ErrorKind, Result};
 
 use super::args::Global;
@@ -48,6 +49,11 @@ impl<'a> Session<'a> {
     /// Begins to tell how far the work is.
     pub(super) fn progress(&self) -> Progress {
         Progress::start(self.global.quiet, Style::of_messages(), self.interrupt.clone())
+    }
+
+    /// The limit of memory where no recipe says one.
+    pub(super) fn memory(&self) -> ByteCount {
+        self.global.memory.unwrap_or_else(|| surroundings().memory)
     }
 
     /// Checks a recipe, with the flags that stand above it.

@@ -51,7 +51,11 @@ pub(super) fn verify_merges(args: &VerifyMergesArgs, session: &Session<'_>) -> R
     let vocabulary = load(Path::new(path), &args.tokenizer.options(), &session.progress())?;
     let mut recipe = flags::verify_merges(args);
     heed_training(&mut recipe, path, &vocabulary)?;
-    let plan = session.plan(recipe)?;
+    let mut plan = session.plan(recipe)?;
+    if let Some(train) = &mut plan.train {
+        // Nothing is written there but, meanwhile, what does not fit the memory.
+        train.output = std::env::temp_dir();
+    }
     let found = verify_list(&plan, &vocabulary, &open_context(&session.progress()))?;
     let shown = |pair: (u32, u32)| shown_pair(&vocabulary, pair);
     if session.json() {

@@ -165,14 +165,21 @@ impl Waiting {
 
 /// All pieces of runs that are sorted by first place.
 fn collected(runs: &Runs, limit: &MemoryLimit, observer: &dyn Observer) -> Result<PieceCounts> {
-    /// Bytes for each piece beside its own.
-    const EACH: u64 = 16;
     let mut pieces = PieceCounts::new();
     let memory = place64(limit.tables.0);
     merge_runs(from_ref(runs), Order::First, memory / 4, observer, |piece, count, _| {
         pieces.push(piece, count);
-        let need = amount(pieces.bytes()) + EACH * amount(pieces.len());
-        if need > limit.tables.0 { Err(Fault::TooManyPieces { limit: limit.tables }.into()) } else { Ok(()) }
+        Ok(check_fits(&pieces, EACH, limit.tables)?)
     })?;
     Ok(pieces)
+}
+
+/// Bytes that pieces held in memory take for each beside its own, and those that are found by their hashes.
+pub(super) const EACH: u64 = 16;
+pub(super) const EACH_INDEXED: u64 = 48;
+
+/// Checks that pieces take no more than so many bytes.
+pub(super) fn check_fits(pieces: &PieceCounts, each: u64, limit: ByteCount) -> Result<(), Fault> {
+    let need = amount(pieces.bytes()) + each * amount(pieces.len());
+    if need > limit.0 { Err(Fault::TooManyPieces { limit }) } else { Ok(()) }
 }

@@ -2,6 +2,7 @@ use std::path::Path;
 
 use arrow_schema::{DataType, Field, Schema};
 
+use super::counts::{EACH, EACH_INDEXED, check_fits};
 use super::counts_reader::CountsReader;
 use super::fault::Fault;
 use super::merge::PieceReader;
@@ -10,7 +11,7 @@ use crate::error::Result;
 use crate::hashing::Hashing;
 use crate::index::HashIndex;
 use crate::split::SplitPattern;
-use crate::units::amount;
+use crate::units::{ByteCount, amount};
 
 const PIECE: &str = "piece";
 const COUNT: &str = "count";
@@ -62,6 +63,11 @@ pub(super) fn schema(ordered: bool) -> Schema {
 /// # Errors
 /// The file cannot be read, is not a counts file, or holds what no counts file can hold.
 pub fn read_counts(path: &Path) -> Result<CountsFile> {
+    read_counts_within(path, ByteCount(u64::MAX))
+}
+
+/// The same of pieces that take no more than so many bytes.
+pub(super) fn read_counts_within(path: &Path, limit: ByteCount) -> Result<CountsFile> {
     let mut reader = CountsReader::open(path)?;
     let (mut pieces, mut index) = (PieceCounts::new(), HashIndex::default());
     while reader.advance()? {
@@ -75,6 +81,7 @@ pub fn read_counts(path: &Path) -> Result<CountsFile> {
             index.insert(hash, before + 1).map_err(Fault::from)?;
         }
         pieces.push(reader.piece(), reader.count());
+        check_fits(&pieces, if reader.info().ordered { EACH_INDEXED } else { EACH }, limit)?;
     }
     Ok(CountsFile { pieces, info: reader.into_info() })
 }

@@ -85,7 +85,7 @@ impl From<Fault> for Error {
             Fault::Overflow { .. } => (ErrorKind::Failed, "use smaller weights, or sample the corpus"),
             Fault::TooManyPieces { .. } => (
                 ErrorKind::Memory,
-                "train on a part of it ([sample] take, every or max_bytes), or raise --memory",
+                "take a part of the corpus (`take`, `every`, `max_bytes`), or raise --memory",
             ),
             Fault::TooManyNumbers { .. } => (ErrorKind::Memory, "take a part of the corpus"),
             Fault::DamagedRun { .. } => (ErrorKind::Failed, "check the disk, and count again"),

@@ -4,17 +4,19 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::counts_file::{CountsFile, CountsInfo, read_counts, read_counts_info};
+use super::counts::{EACH, EACH_INDEXED, check_fits};
+use super::counts_file::{CountsFile, CountsInfo, read_counts_info, read_counts_within};
 use super::counts_reader::CountsReader;
 use super::counts_writer::CountsWriter;
 use super::fault::Fault;
 use super::merge::{Order, PieceReader, merge};
 use super::{Boundary, PieceCounts, write_counts};
+use crate::VERSION;
 use crate::error::Result;
 use crate::hashing::Hashing;
 use crate::index::HashIndex;
 use crate::observer::Observer;
-use crate::units::{Count, amount};
+use crate::units::{ByteCount, Count, amount};
 
 /// A counts file, and what its counts are multiplied by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,27 +44,28 @@ pub struct Sum {
 /// Else it is in order of the pieces' bytes.
 ///
 /// **Memory:** the sum and a few MB a file. If all are ordered, 11 to 32 bytes more for each piece of the sum, and one
-/// file at a time as [`read_counts`] reads it; if some are, these all at once.
+/// file at a time as [`read_counts`](super::read_counts) reads it; if some are, these all at once. The sum and each file
+/// that is held keep within `limit`.
 ///
 /// # Errors
-/// A file cannot be read or was counted otherwise than the first; a count passes 2⁶⁴; the observer
-/// stops the run.
-pub fn sum_counts(files: &[WeightedFile], observer: &dyn Observer) -> Result<CountsFile> {
+/// A file cannot be read or was counted otherwise than the first; a count passes 2⁶⁴; the pieces do not keep within the
+/// limit ([`ErrorKind::Memory`](crate::ErrorKind::Memory)); the observer stops the run.
+pub fn sum_counts(files: &[WeightedFile], limit: ByteCount, observer: &dyn Observer) -> Result<CountsFile> {
     let info = info_of_sum(files)?;
     if !info.ordered {
-        return Ok(CountsFile { pieces: held_by_bytes(files, observer)?, info });
+        return Ok(CountsFile { pieces: held_by_bytes(files, limit, observer)?, info });
     }
     let (mut pieces, mut index) = (PieceCounts::new(), HashIndex::default());
     for file in files {
         observer.checkpoint()?;
-        append(&mut pieces, &mut index, file)?;
+        append(&mut pieces, &mut index, file, limit)?;
     }
     Ok(CountsFile { pieces, info })
 }
 
 /// Writes the [sum](sum_counts) of counts files as a counts file. `path` is for messages.
 ///
-/// **Memory:** a few MB a file; if one is ordered, or there are more than 200, that of [`sum_counts`].
+/// **Memory:** a few MB a file; if one is ordered, or there are more than 200, that of [`sum_counts`], with its `limit`.
 ///
 /// # Errors
 /// Those of [`sum_counts`] and [`write_counts`].
@@ -70,17 +73,18 @@ pub fn write_sum(
     files: &[WeightedFile],
     out: impl Write + Send,
     path: &Path,
+    limit: ByteCount,
     observer: &dyn Observer,
 ) -> Result<Sum> {
     let info = info_of_sum(files)?;
     if info.ordered {
-        let CountsFile { pieces, info } = sum_counts(files, observer)?;
+        let CountsFile { pieces, info } = sum_counts(files, limit, observer)?;
         write_counts(out, path, &pieces, &info)?;
         return Ok(Sum { pieces: amount(pieces.len()), piece_bytes: amount(pieces.bytes()), info });
     }
     let mut writer = CountsWriter::begin(out, path, &info)?;
     let (mut pieces, mut piece_bytes) = (0, 0);
-    sum_by_bytes(files, observer, |piece, count| {
+    sum_by_bytes(files, limit, observer, |piece, count| {
         (pieces, piece_bytes) = (pieces + 1, piece_bytes + amount(piece.len()));
         writer.push(piece, count)
     })?;
@@ -103,7 +107,7 @@ fn info_of_sum(files: &[WeightedFile]) -> Result<CountsInfo> {
     Ok(CountsInfo {
         sources: json!({ "summed": counted }),
         ordered: ordered && !files.is_empty(),
-        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        tool_version: VERSION.to_owned(),
         ..first
     })
 }
@@ -136,8 +140,8 @@ pub fn check_same(first: &CountsInfo, first_path: &Path, other: &CountsInfo, pat
 }
 
 /// Adds the counts of pieces that are there, and puts the others behind them.
-fn append(sum: &mut PieceCounts, index: &mut HashIndex, file: &WeightedFile) -> Result<()> {
-    for (piece, count) in read_counts(&file.path)?.pieces.iter() {
+fn append(sum: &mut PieceCounts, index: &mut HashIndex, file: &WeightedFile, limit: ByteCount) -> Result<()> {
+    for (piece, count) in read_counts_within(&file.path, limit)?.pieces.iter() {
         let (hash, count) = (Hashing::of_process().bytes(piece), multiplied(piece, count, file.weight)?);
         match index.find(hash, |number| sum.piece(number - 1) == piece) {
             Some(number) => {
@@ -147,6 +151,7 @@ fn append(sum: &mut PieceCounts, index: &mut HashIndex, file: &WeightedFile) -> 
             None => {
                 sum.push(piece, count);
                 index.insert(hash, sum.len()).map_err(Fault::from)?;
+                check_fits(sum, EACH_INDEXED, limit)?;
             }
         }
     }
@@ -163,32 +168,33 @@ const MOST_OPEN: usize = if cfg!(test) { 3 } else { 200 };
 /// Gives each piece of the files with the sum of its counts, in order of bytes.
 fn sum_by_bytes(
     files: &[WeightedFile],
+    limit: ByteCount,
     observer: &dyn Observer,
     mut take: impl FnMut(&[u8], Count) -> Result<()>,
 ) -> Result<()> {
     let take = |piece: &[u8], count: Count, _: u64| take(piece, count);
     if files.len() <= MOST_OPEN {
-        return merge(readers(files)?.into_iter(), Order::Bytes, observer, take);
+        return merge(readers(files, limit)?.into_iter(), Order::Bytes, observer, take);
     }
-    let sums = files.chunks(MOST_OPEN).map(|files| held_by_bytes(files, observer).map(Sorted::new));
+    let sums = files.chunks(MOST_OPEN).map(|files| held_by_bytes(files, limit, observer).map(Sorted::new));
     merge(sums.collect::<Result<Vec<_>>>()?.into_iter(), Order::Bytes, observer, take)
 }
 
-fn held_by_bytes(files: &[WeightedFile], observer: &dyn Observer) -> Result<PieceCounts> {
+fn held_by_bytes(files: &[WeightedFile], limit: ByteCount, observer: &dyn Observer) -> Result<PieceCounts> {
     let mut sum = PieceCounts::new();
-    sum_by_bytes(files, observer, |piece, count| {
+    sum_by_bytes(files, limit, observer, |piece, count| {
         sum.push(piece, count);
-        Ok(())
+        Ok(check_fits(&sum, EACH, limit)?)
     })?;
     Ok(sum)
 }
 
 /// Readers of the files in order of the pieces' bytes.
-fn readers(files: &[WeightedFile]) -> Result<Vec<Weighted>> {
+fn readers(files: &[WeightedFile], limit: ByteCount) -> Result<Vec<Weighted>> {
     let reader = |file: &WeightedFile| {
         let reader = CountsReader::open(&file.path)?;
         let pieces: Box<dyn PieceReader> = if reader.info().ordered {
-            Box::new(Sorted::new(read_counts(&file.path)?.pieces))
+            Box::new(Sorted::new(read_counts_within(&file.path, limit)?.pieces))
         } else {
             Box::new(reader)
         };

@@ -29,19 +29,19 @@ pub(super) fn check(plan: &Plan, inputs: &Inputs, given: Option<&Vocabulary>) ->
     given.map_or(Ok(()), |vocabulary| added_tokens(encode, vocabulary).map(|_| ()))
 }
 
-/// Finds a source that is a folder in which results go: the same job again would find them among its input.
+/// Finds a source that is a folder in which results go, to a folder or a file: the same job again would find them among its input.
 ///
 /// # Errors
 /// There is one.
-pub(super) fn check_outside(plan: &Plan) -> Result<()> {
-    let output = resolved(&plan.output);
+pub(super) fn check_outside(plan: &Plan, output: &Path) -> Result<()> {
+    let resolved = resolved(output);
     let holds =
-        |uri: &&String| fs::canonicalize(uri).is_ok_and(|path| path.is_dir() && output.starts_with(path));
+        |uri: &&String| fs::canonicalize(uri).is_ok_and(|path| path.is_dir() && resolved.starts_with(path));
     match plan.sources.iter().map(|source| &source.uri).find(holds) {
         Some(uri) => {
-            let fault = Fault::InputHoldsResults { uri: uri.clone(), folder: plan.output.clone() };
+            let fault = Fault::InputHoldsResults { uri: uri.clone(), folder: output.to_owned() };
             Err(Error::new(ErrorKind::Usage, fault).with_help(
-                "choose a folder outside of the input, or name the input's files by a pattern such as \"data/*.parquet\"",
+                "choose a place outside of the input, or name the input's files by a pattern such as \"data/*.parquet\"",
             ))
         }
         None => Ok(()),

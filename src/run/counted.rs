@@ -5,6 +5,7 @@ use super::fixed::Fixed;
 use super::plan::{Plan, TrainPlan};
 use super::recipe::{Given, Mistake, Recipe};
 use super::tally::check_output;
+use super::train::memory_of_tables;
 use crate::count::{
     CorpusFacts, Counted, CountsFile, CountsInfo, PieceCounts, Sum, WeightedFile, characters, check_same,
     read_counts_info, sum_counts, write_sum,
@@ -15,23 +16,27 @@ use crate::observer::{Observer, Stage};
 use crate::sample::{Weight, scale_weights};
 use crate::split::SplitPattern;
 use crate::train::TieBreak;
-use crate::units::amount;
+use crate::units::{ByteCount, amount};
 
-/// Sums counts files into one, whole or not at all. `weights` has one for each file; the counts are
-/// multiplied by the smallest whole numbers in their ratio.
+/// Sums counts files into one, whole or not at all. The counts of each are multiplied by its weight: by the smallest
+/// whole numbers in the ratio of the weights. `memory` is for what has to be held, which is nothing where all files
+/// are in order of bytes.
 ///
 /// # Errors
-/// A file cannot be read or was counted otherwise than the first, a count passes 2⁶⁴, or the sum cannot
-/// be written.
+/// A file cannot be read or was counted otherwise than the first, a count passes 2⁶⁴, memory does not suffice, or the
+/// sum cannot be written.
 pub fn merge_counts(
-    paths: &[PathBuf],
-    weights: &[Weight],
+    files: &[(PathBuf, Weight)],
     out: &Path,
+    memory: ByteCount,
     observer: &dyn Observer,
 ) -> Result<Sum> {
     check_output(out)?;
-    let files = weighted(paths, &scale_weights(weights));
-    files::publish(out, |file| write_sum(&files, file, out, observer))
+    let (paths, weights): (Vec<PathBuf>, Vec<Weight>) = files.iter().cloned().unzip();
+    let files = weighted(&paths, &scale_weights(&weights));
+    // For the sum, and for a file that is added to it.
+    let limit = ByteCount(memory.0 / 2);
+    files::publish(out, |file| write_sum(&files, file, out, limit, observer))
 }
 
 /// Completes a recipe that trains from counts files by what these say: pattern, boundary and special
@@ -81,7 +86,11 @@ fn weighted(paths: &[PathBuf], weights: &[u64]) -> Vec<WeightedFile> {
 /// A file cannot be read, or does not fit the plan.
 pub(super) fn read(plan: &Plan, train: &TrainPlan, observer: &dyn Observer) -> Result<Counted> {
     observer.started(Stage::Count, None);
-    let CountsFile { pieces, info } = sum_counts(&weighted(&plan.counts, &plan.weights), observer)?;
+    let CountsFile { pieces, info } = sum_counts(
+        &weighted(&plan.counts, &plan.weights),
+        memory_of_tables(plan.memory, plan.threads),
+        observer,
+    )?;
     observer.finished(Stage::Count);
     let ordered = info.ordered || train.config.tie_break != TieBreak::First;
     if !ordered || info.pattern != train.split || train.split == SplitPattern::None {

@@ -5,6 +5,7 @@ use super::encode::{Encoded, added_tokens, shown};
 use super::inputs::Inputs;
 use super::plan::Plan;
 use super::train::Trained;
+use crate::VERSION;
 use crate::count::Histogram;
 use crate::error::Result;
 use crate::report::{
@@ -35,7 +36,7 @@ impl Deeds<'_> {
     /// Everything as the report tells it.
     pub(super) fn report(self) -> Result<RunReport> {
         Ok(RunReport {
-            tokenmill_version: env!("CARGO_PKG_VERSION").to_owned(),
+            tokenmill_version: VERSION.to_owned(),
             recipe: RecipeFacts { sha256: self.plan.recipe_hash.clone(), ..self.recipe.clone() },
             corpus: self.corpus(),
             tokenizer: Some(self.tokenizer()),

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use arrow_schema::{FieldRef, SchemaRef};
@@ -12,15 +13,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 use crate::sample::{SampleConfig, sample};
 use crate::sink::Input;
-use crate::source::{self, Documents, Identity, Incidents, OpenContext, Range, Source, Unit};
+use crate::source::{self, Batch, Documents, Identity, Incidents, OpenContext, Range, Source, Unit};
 use crate::units::{amount, declared_sum};
 
 /// What helps where a sample of an input has nothing in it.
 pub(super) const TAKE_MORE: &str =
-    "take more of the input: a document that does not fit [sample] max_bytes is not cut";
+    "take more of the input: a document that does not fit `max_bytes` is not cut";
 
-/// The sources of a run, listed and ready to be read as often as the run needs.
-pub(super) struct Inputs {
+/// The sources of a plan, listed and ready to be read as often as is needed.
+pub struct Inputs {
     sources: Vec<Arc<dyn Source>>,
     /// Where each source is.
     uris: Vec<String>,
@@ -31,6 +32,12 @@ pub(super) struct Inputs {
     incidents: Arc<Incidents>,
     /// What identified the units, by source, when that was first asked: hashing text takes its time.
     identities: OnceLock<Vec<Vec<Identity>>>,
+}
+
+impl fmt::Debug for Inputs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inputs").field("uris", &self.uris).finish_non_exhaustive()
+    }
 }
 
 /// Which threads read documents.
@@ -44,7 +51,10 @@ pub(super) enum ReadBy {
 
 impl Inputs {
     /// Lists the sources of a plan; those that are encoded with the columns to be passed through.
-    pub(super) fn open(plan: &Plan, context: &OpenContext<'_>) -> Result<Inputs> {
+    ///
+    /// # Errors
+    /// A source cannot be opened.
+    pub fn open(plan: &Plan, context: &OpenContext<'_>) -> Result<Inputs> {
         let columns = plan.encode.as_ref().map(|encode| encode.columns.as_slice()).unwrap_or_default();
         let open = |(number, spec): (usize, &source::SourceSpec)| {
             let spec = source::SourceSpec { columns: columns.to_vec(), ..spec.clone() };
@@ -61,6 +71,22 @@ impl Inputs {
             incidents,
             identities: OnceLock::new(),
         })
+    }
+
+    /// The documents of the sample, in order, each whole.
+    pub fn documents(&self) -> Documents<'static> {
+        self.whole(self.sampled(ReadBy::Readers))
+    }
+
+    /// What messages call the place of a document of the sample.
+    pub fn place(&self, batch: &Batch, row: usize) -> String {
+        format!("{}: row {}", self.name(batch.source, batch.unit), batch.first_row + amount(row))
+    }
+
+    /// What messages call a unit whose documents are in the sample, or the sample, of which no row is known to be of a
+    /// file.
+    pub fn name(&self, source: usize, unit: usize) -> String {
+        if self.sample_is_everything() { self.unit_name(source, unit) } else { self.sample_name(source) }
     }
 
     /// The documents of the sample, in order.
@@ -269,7 +295,7 @@ impl Inputs {
     }
 
     /// How many rows or files had to be left out. Tells of the first.
-    pub(super) fn skipped(&self, observer: &dyn Observer) -> u64 {
+    pub fn skipped(&self, observer: &dyn Observer) -> u64 {
         if let Some(first) = self.incidents.first() {
             observer.noted(&format!("the first that was left out: {first}"));
         }

@@ -12,11 +12,12 @@ use super::plan::Plan;
 use super::preview::disk_estimate;
 use super::state::State;
 use super::train::{Trained, train, write_tokenizer};
+use crate::VERSION;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::observer::{Observer, Silent};
 use crate::report::{self, RecipeFacts, RunReport};
-use crate::sink::{self, CARD, FORMAT_VERSION, Manifest, OutputFolder};
+use crate::sink::{CARD, FORMAT_VERSION, Manifest, OutputFolder};
 use crate::source::OpenContext;
 use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteOptions};
 
@@ -73,6 +74,7 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
                 Error::new(ErrorKind::Usage, fault).with_help("choose another folder for the tokenizer")
             );
         }
+        check_outside(plan, &settings.output)?;
         let inputs = Inputs::open(plan, context)?;
         files::check_writable(&settings.output)?;
         let mut costs = Costs::default();
@@ -110,7 +112,7 @@ struct Job<'a> {
 impl<'a> Job<'a> {
     fn open(plan: &'a Plan, options: &'a JobOptions, context: &OpenContext<'a>) -> Result<Job<'a>> {
         let observer = context.observer;
-        check_outside(plan)?;
+        check_outside(plan, &plan.output)?;
         let inputs = Inputs::open(plan, context)?;
         let path = plan.encode.as_ref().and_then(|encode| encode.tokenizer.as_ref());
         let given = path.map(|path| vocab::load(path, &LoadOptions::default(), observer)).transpose()?;
@@ -129,7 +131,7 @@ impl<'a> Job<'a> {
         let folder = self.folder.path().to_owned();
         let Some(manifest) = Manifest::read(self.folder.path())? else {
             if let Some(changed) = changed
-                && sink::holds_data(&folder)?
+                && learned::has_begun(&folder)?
             {
                 self.replace(changed, Fault::OtherBegun { folder, changed })?;
             }
@@ -225,7 +227,7 @@ impl<'a> Job<'a> {
     fn learn(&self, costs: &mut Costs) -> Result<Option<Trained>> {
         let Some(settings) = &self.plan.train else { return Ok(None) };
         let key = self.state.fingerprint();
-        let trained = match learned::recall(&self.folder, &key, settings)? {
+        let trained = match learned::recall(&self.folder, &key, settings, self.inputs.incidents())? {
             Some((trained, stages)) => {
                 self.observer.noted("the tokenizer of an earlier run is there");
                 costs.stages.extend(stages);
@@ -234,7 +236,7 @@ impl<'a> Job<'a> {
             None => {
                 let kept = self.folder.state().join("counts");
                 let trained = train(self.plan, settings, &self.inputs, Some(&kept), costs, self.observer)?;
-                learned::note(&self.folder, &key, &trained, &costs.stages)?;
+                learned::note(&self.folder, &key, &trained, &costs.stages, self.inputs.incidents())?;
                 trained
             }
         };
@@ -285,7 +287,7 @@ impl<'a> Job<'a> {
     fn manifest_of_tokenizer(&self, vocabulary: &Vocabulary) -> Manifest {
         Manifest {
             format_version: FORMAT_VERSION,
-            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            tool_version: VERSION.to_owned(),
             job: self.state.fingerprint(),
             tokenizer: vocabulary.fingerprint(),
             declaration: None,

@@ -1,3 +1,7 @@
+use std::fs;
+use std::io;
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
 use super::plan::TrainPlan;
@@ -5,7 +9,8 @@ use super::train::Trained;
 use crate::count::CorpusFacts;
 use crate::error::{Error, Result};
 use crate::report::StageCost;
-use crate::sink::{Journal, OutputFolder};
+use crate::sink::{self, Journal, OutputFolder, STATE_FOLDER};
+use crate::source::{Incidents, LeftOut};
 use crate::train::{HistoryPoint, Learned, Merge, Merges};
 use crate::units::Count;
 use crate::vocab::Vocabulary;
@@ -21,10 +26,18 @@ struct Record {
     corpus: CorpusFacts,
     distinct_pieces: u64,
     stages: Vec<StageCost>,
+    /// What had to be left out of the text, by source and unit.
+    left_out: Vec<(usize, usize, LeftOut)>,
 }
 
-/// Notes what a job learned and what that cost.
-pub(super) fn note(folder: &OutputFolder, key: &str, trained: &Trained, stages: &[StageCost]) -> Result<()> {
+/// Notes what a job learned, what that cost, and what was left out.
+pub(super) fn note(
+    folder: &OutputFolder,
+    key: &str,
+    trained: &Trained,
+    stages: &[StageCost],
+    incidents: &Incidents,
+) -> Result<()> {
     let Learned { merges, history } = &trained.learned;
     let record = Record {
         merges: merges.iter().map(|merge| (merge.left, merge.right, merge.count)).collect(),
@@ -32,17 +45,19 @@ pub(super) fn note(folder: &OutputFolder, key: &str, trained: &Trained, stages: 
         corpus: trained.corpus.clone(),
         distinct_pieces: trained.distinct_pieces,
         stages: stages.to_vec(),
+        left_out: incidents.of_units(),
     };
     let mut journal = Journal::create(folder.state().join(NAME), key)?;
     journal.append(&record)?;
     journal.sync()
 }
 
-/// What an earlier run of the job learned, if it got so far.
+/// What an earlier run of the job learned, if it got so far. What it left out counts as left out by this one.
 pub(super) fn recall(
     folder: &OutputFolder,
     key: &str,
     settings: &TrainPlan,
+    incidents: &Incidents,
 ) -> Result<Option<(Trained, Vec<StageCost>)>> {
     let (_, records) = Journal::open::<Record>(folder.state().join(NAME), key)?;
     let Some(record) = records.into_iter().next() else { return Ok(None) };
@@ -57,14 +72,21 @@ pub(super) fn recall(
         corpus: record.corpus,
         distinct_pieces: record.distinct_pieces,
     };
+    record.left_out.iter().for_each(|(source, unit, rows)| incidents.restore(*source, *unit, rows));
     Ok(Some((trained, record.stages)))
+}
+
+/// Whether a folder without a manifest has what a job began: data, or what it learned.
+pub(super) fn has_begun(folder: &Path) -> Result<bool> {
+    let learned = fs::metadata(folder.join(STATE_FOLDER).join(NAME)).is_ok_and(|file| file.len() > 0);
+    Ok(learned || sink::holds_data(folder)?)
 }
 
 /// Removes it, where it was learned from something else.
 pub(super) fn forget(folder: &OutputFolder) -> Result<()> {
     let path = folder.state().join(NAME);
-    match std::fs::remove_file(&path) {
-        Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", &path, cause)),
+    match fs::remove_file(&path) {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", &path, cause)),
         _ => Ok(()),
     }
 }

@@ -111,7 +111,7 @@ pub fn verify_list(plan: &Plan, vocabulary: &Vocabulary, context: &OpenContext<'
         let need = verify_memory_estimate(amount(pieces.bytes()), amount(pieces.len()));
         if need > plan.memory {
             return Err(Error::new(ErrorKind::Memory, Fault::TooLarge { need, limit: plan.memory })
-                .with_help("verify on a part of it (--take, --every or --max-bytes), or raise --memory"));
+                .with_help("take a part of the corpus (--take, --every, --max-bytes), or raise --memory"));
         }
         let deviation = verify_merges(&pieces, &merges, &settings.config, context.observer)?;
         let (text_bytes, skipped) = (facts.text_bytes, inputs.skipped(context.observer));

@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::inputs::Inputs;
 use super::plan::{Plan, TrainPlan};
-use super::train::count_documents;
+use super::train::{count_documents, memory_of_tables};
+use crate::VERSION;
 use crate::count::{CorpusFacts, Counted, CountsFile, CountsInfo, WeightedFile, Written, sum_counts};
 use crate::digest::{sha256, sha256_of};
 use crate::error::{Error, Result};
@@ -27,8 +28,8 @@ pub(super) fn is_kept(plan: &Plan, train: &TrainPlan, inputs: &Inputs) -> bool {
 /// Counts the pieces of each source that was not counted by an earlier run into the same folder, and sums the
 /// counts by weight.
 ///
-/// The facts are those of counting all at once, but that of several special tokens all are taken for found, where
-/// distinct bytes are told, if any was.
+/// The facts are those of counting all at once, with one exception: if any of several special tokens was found, the
+/// distinct bytes are told as if all had been.
 ///
 /// # Errors
 /// What reading and counting give; a file cannot be written or read.
@@ -56,7 +57,8 @@ pub(super) fn count(
     }
     forget_others(folder, &weighted)?;
     observer.started(Stage::Count, None);
-    let CountsFile { pieces, .. } = sum_counts(&weighted, observer)?;
+    let CountsFile { pieces, .. } =
+        sum_counts(&weighted, memory_of_tables(plan.memory, plan.threads), observer)?;
     observer.finished(Stage::Count);
     let specials = train.specials.iter().filter(|_| facts.special_tokens > 0);
     let bytes: BTreeSet<u8> = pieces
@@ -102,7 +104,7 @@ impl Kept {
         let spec = &plan.sources[number];
         let units = inputs.identified(number)?;
         let key = json!({
-            "version": env!("CARGO_PKG_VERSION"),
+            "version": VERSION,
             "units": units,
             // Files that are different can have equal identities.
             "uri": spec.uri,
@@ -146,7 +148,7 @@ impl Kept {
             special_tokens: train.specials.clone(),
             sources: json!({ "uri": plan.sources[number].uri }),
             ordered: true,
-            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            tool_version: VERSION.to_owned(),
         };
         let mut written = Written::default();
         files::publish(&self.counts, |file| {

@@ -51,6 +51,7 @@ mod verify;
 pub use compare::{Compared, compare};
 pub use counted::{heed_counts, merge_counts};
 pub use encode::shown;
+pub use inputs::Inputs;
 pub use job::{JobOptions, Outcome, job, train_only};
 pub use lists::{Verification, heed_tokenizer, heed_training, verify_list};
 pub use plan::{EncodePlan, Plan, SmallerPlan, Surroundings, TrainPlan, plan};

@@ -1,9 +1,10 @@
 use super::check::{check, check_outside};
 use super::inputs::Inputs;
+use super::learned;
 use super::plan::{Documents, Plan};
 use super::state::State;
 use crate::error::Result;
-use crate::sink::{self, FilePlan, Manifest, OutputFormat};
+use crate::sink::{FilePlan, Manifest, OutputFormat};
 use crate::source::{OpenContext, SourceSpec, Unit};
 use crate::split::SplitPattern;
 use crate::train::memory_estimate;
@@ -75,7 +76,7 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
     let path = plan.encode.as_ref().and_then(|encode| encode.tokenizer.as_ref());
     let tokenizer =
         path.map(|path| vocab::load(path, &LoadOptions::default(), context.observer)).transpose()?;
-    check_outside(plan)?;
+    check_outside(plan, &plan.output)?;
     // Nothing is downloaded for a look.
     let streamed = |spec: &SourceSpec| SourceSpec { stream: true, ..spec.clone() };
     let inputs = Inputs::open(
@@ -141,7 +142,7 @@ fn held(plan: &Plan, inputs: &Inputs, tokenizer: Option<&Vocabulary>) -> Result<
     if inputs.read_once() {
         return Ok(manifest.map_or(Held::Nothing, |_| Held::Other("the input")));
     }
-    if manifest.is_none() && !sink::holds_data(&plan.output)? {
+    if manifest.is_none() && !learned::has_begun(&plan.output)? {
         return Ok(Held::Nothing);
     }
     let state = State::of(plan, inputs, tokenizer)?;

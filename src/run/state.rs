@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::inputs::Inputs;
 use super::plan::Plan;
+use crate::VERSION;
 use crate::digest::sha256;
 use crate::error::{Error, Result};
 use crate::files;
@@ -27,7 +28,7 @@ pub(super) struct State {
 impl State {
     pub(super) fn of(plan: &Plan, inputs: &Inputs, given: Option<&Vocabulary>) -> Result<State> {
         Ok(State {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: VERSION.to_owned(),
             recipe: plan.recipe_hash.clone(),
             inputs: inputs.fingerprint()?,
             tokenizer: given.map(Vocabulary::fingerprint),

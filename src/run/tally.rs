@@ -2,9 +2,11 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::check::check_outside;
 use super::inputs::Inputs;
 use super::plan::Plan;
 use super::train::count_within_limit;
+use crate::VERSION;
 use crate::count::{CorpusFacts, CountsInfo, Written, read_counts_info};
 use crate::error::Result;
 use crate::files;
@@ -38,6 +40,7 @@ pub struct Tally {
 pub fn count_only(plan: &Plan, path: &Path, ordered: bool, context: &OpenContext<'_>) -> Result<Tally> {
     let settings = plan.train.as_ref().expect("a plan that trains");
     check_output(path)?;
+    check_outside(plan, path)?;
     super::with_threads(plan.threads, || {
         let inputs = Inputs::open(plan, context)?;
         let counts = count_within_limit(plan, settings, &inputs, files::folder_of(path), context.observer)?;
@@ -48,7 +51,7 @@ pub fn count_only(plan: &Plan, path: &Path, ordered: bool, context: &OpenContext
             special_tokens: settings.specials.clone(),
             sources: described(plan, &inputs)?,
             ordered,
-            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            tool_version: VERSION.to_owned(),
         };
         let written: Written =
             files::publish(path, |file| counts.write(file, path, &info, context.observer))?;

@@ -10,6 +10,7 @@ use super::fault::Fault;
 use super::inputs::{Inputs, ReadBy, TAKE_MORE};
 use super::mixture;
 use super::plan::{Plan, SMALLER_FOLDER, SmallerPlan, TrainPlan};
+use crate::VERSION;
 use crate::count::{
     self, Boundary, CorpusFacts, CountConfig, Counted, Counts, MemoryLimit, PieceCounts, gather_documents,
 };
@@ -146,7 +147,7 @@ fn count_config(plan: &Plan, train: &TrainPlan) -> Result<CountConfig> {
 
 /// What of the memory is for the tables of counting: what the program and the text that is read do not
 /// take, but a quarter in any case.
-fn memory_of_tables(limit: ByteCount, threads: usize) -> ByteCount {
+pub(super) fn memory_of_tables(limit: ByteCount, threads: usize) -> ByteCount {
     const PROGRAM: u64 = 24_000_000;
     const READING: u64 = 16_000_000;
     let others = READING.saturating_mul(amount(threads)).saturating_add(PROGRAM);
@@ -207,7 +208,7 @@ fn within_memory(need: ByteCount, limit: ByteCount) -> Result<()> {
         return Ok(());
     }
     Err(Error::new(ErrorKind::Memory, Fault::TooLarge { need, limit })
-        .with_help("train on a part of it ([sample] take, every or max_bytes), or raise --memory"))
+        .with_help("take a part of the corpus (`take`, `every`, `max_bytes`), or raise --memory"))
 }
 
 /// Which formats a folder has, among the settings of its record.
@@ -223,7 +224,7 @@ pub(super) fn write_tokenizer(
     observer: &dyn Observer,
 ) -> Result<()> {
     let record = TrainingRecord {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version: VERSION.to_owned(),
         vocabulary: trained.vocabulary.fingerprint(),
         settings: json!({
             "recipe_sha256": plan.recipe_hash,

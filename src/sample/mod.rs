@@ -71,7 +71,7 @@ impl SampleConfig {
 /// pass-through columns are kept by whole batches, a few times as many rows as the buffer has.
 ///
 /// **Errors:** those of `documents`, and where a document has to be whole, one of 2 GiB or more.
-pub fn sample(documents: Documents<'static>, config: &SampleConfig) -> Documents<'static> {
+pub fn sample<'a>(documents: Documents<'a>, config: &SampleConfig) -> Documents<'a> {
     if config.is_everything() {
         return documents;
     }
@@ -104,14 +104,14 @@ impl From<Fault> for Error {
     }
 }
 
-struct Every {
-    documents: Documents<'static>,
+struct Every<'a> {
+    documents: Documents<'a>,
     every: u64,
     /// Documents to pass over before the next that is kept.
     until_next: u64,
 }
 
-impl Every {
+impl Every<'_> {
     fn choose(&mut self, batch: &Batch) -> Result<Batch, Fault> {
         let length = amount(batch.len());
         let step = place64(self.every);
@@ -126,7 +126,7 @@ impl Every {
     }
 }
 
-impl Iterator for Every {
+impl Iterator for Every<'_> {
     type Item = Result<Batch>;
 
     fn next(&mut self) -> Option<Result<Batch>> {
@@ -140,16 +140,16 @@ impl Iterator for Every {
 }
 
 /// Skips, takes, and counts bytes; numbers the documents that come through.
-struct Limited {
+struct Limited<'a> {
     /// `None` once the sample is complete: dropping the stream is what stops its readers.
-    documents: Option<Documents<'static>>,
+    documents: Option<Documents<'a>>,
     skip: u64,
     take: u64,
     bytes: u64,
     place: u64,
 }
 
-impl Limited {
+impl Limited<'_> {
     /// Which documents of a batch belong to the sample.
     fn within(&mut self, batch: &Batch) -> Range<usize> {
         let skipped = self.skip.min(amount(batch.len()));
@@ -173,7 +173,7 @@ impl Limited {
     }
 }
 
-impl Iterator for Limited {
+impl Iterator for Limited<'_> {
     type Item = Result<Batch>;
 
     fn next(&mut self) -> Option<Result<Batch>> {

@@ -46,9 +46,9 @@ impl Draws {
 }
 
 /// A shuffle buffer; see [`sample`](super::sample) for its rule.
-pub(super) struct Shuffle {
+pub(super) struct Shuffle<'a> {
     /// `None` once all have been read, or enough.
-    documents: Option<Documents<'static>>,
+    documents: Option<Documents<'a>>,
     capacity: usize,
     draws: Draws,
     buffer: Vec<Kept>,
@@ -68,8 +68,8 @@ struct Current {
     row: usize,
 }
 
-impl Shuffle {
-    pub(super) fn new(documents: Documents<'static>, buffer: u64, seed: u64, most: Option<u64>) -> Shuffle {
+impl<'a> Shuffle<'a> {
+    pub(super) fn new(documents: Documents<'a>, buffer: u64, seed: u64, most: Option<u64>) -> Shuffle<'a> {
         Shuffle {
             documents: Some(documents),
             capacity: place64(buffer),
@@ -205,7 +205,7 @@ fn columns(rows: &[Kept]) -> Result<Option<RecordBatch>, Fault> {
     Ok(Some(interleave_record_batch(&batches, &indices)?))
 }
 
-impl Iterator for Shuffle {
+impl Iterator for Shuffle<'_> {
     type Item = Result<Batch>;
 
     fn next(&mut self) -> Option<Result<Batch>> {

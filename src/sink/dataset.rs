@@ -19,9 +19,10 @@ use super::hashed::Hashed;
 use super::manifest::{IndexFile, Manifest, OutputFile, UnitPart};
 use super::plan::{DATA_FOLDER, FilePlan, Layout, rows_that_fit};
 use super::row_group::Rows;
-use super::schema::{Compression, Declaration, FORMAT_VERSION, FileShape, TOOL_VERSION, output_schema};
+use super::schema::{Compression, Declaration, FORMAT_VERSION, FileShape, output_schema};
 use super::unfinished::{GroupLog, Unfinished};
 use super::writer::ShardWriter;
+use crate::VERSION;
 use crate::digest::sha256;
 use crate::encode::TokenBatch;
 use crate::error::{Error, ErrorKind, Result};
@@ -358,7 +359,7 @@ impl<'a> DatasetWriter<'a> {
         card::write(self.folder.path(), &plan, &self.shape, &declaration, &files)?;
         let manifest = Manifest {
             format_version: FORMAT_VERSION,
-            tool_version: TOOL_VERSION.to_owned(),
+            tool_version: VERSION.to_owned(),
             job,
             tokenizer: declaration.tokenizer.clone(),
             declaration: self.shape.flat.map(|_| declaration),

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::digest::sha256;
 use crate::error::{Error, Result};
+use crate::files;
 use crate::units::amount;
 
 /// No more of a journal is read: one of a terabyte of text has some tens of megabytes.
@@ -36,9 +37,12 @@ impl Journal {
     /// The file cannot be read or written.
     pub fn open<R: DeserializeOwned>(path: impl Into<PathBuf>, key: &str) -> Result<(Journal, Vec<R>)> {
         let path = path.into();
-        let mut options = OpenOptions::new();
-        let opened = options.read(true).write(true).create(true).truncate(false).open(&path);
-        let mut file = opened.map_err(|cause| Error::io("create", &path, cause))?;
+        if !path.exists() {
+            let journal = Journal::create(path, key)?;
+            return Ok((journal, Vec::new()));
+        }
+        let opened = OpenOptions::new().read(true).write(true).open(&path);
+        let mut file = opened.map_err(|cause| Error::io("read", &path, cause))?;
         let mut text = Vec::new();
         let read = (&file).take(MAX_JOURNAL_BYTES).read_to_end(&mut text);
         read.map_err(|cause| Error::io("read", &path, cause))?;
@@ -68,6 +72,8 @@ impl Journal {
     pub fn create(path: impl Into<PathBuf>, key: &str) -> Result<Journal> {
         let path = path.into();
         let file = File::create(&path).map_err(|cause| Error::io("create", &path, cause))?;
+        // What is synced later outlives a failure of the machine only with its name.
+        files::sync_folder(files::folder_of(&path))?;
         Ok(Journal { file, path, last: sha256(key.as_bytes()) })
     }
 

@@ -44,9 +44,11 @@ pub use folder::{OutputFolder, STATE_FOLDER, holds_data};
 pub use journal::Journal;
 pub use manifest::{IndexFile, Input, Manifest, OutputFile, UnitPart};
 pub use packing::{MAX_PACKED_LENGTH, PackRule, Packing};
-pub use plan::{FilePlan, TOKENIZER_FOLDER};
+pub use plan::{FilePlan, TOKENIZER_FOLDER, is_split_name};
 pub use read::TokenReader;
-pub use schema::{Compression, Declaration, DeclaredToken, FORMAT_VERSION, FileShape, OutputFormat};
+pub use schema::{
+    Compression, Declaration, DeclaredToken, FORMAT_VERSION, FileShape, INPUT_IDS, LENGTH, OutputFormat,
+};
 pub use writer::{ShardFacts, ShardWriter};
 
 #[cfg(test)]

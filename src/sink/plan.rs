@@ -126,10 +126,14 @@ pub(super) fn rows_that_fit(lengths: &[u64], rows: u64, mut filled: u64, file_te
     lengths.len()
 }
 
-/// The pattern that `datasets` allows.
-fn check_split_name(name: &str) -> Result<()> {
+/// Whether `datasets` takes this for the name of one split: by "all" it means all of them.
+pub fn is_split_name(name: &str) -> bool {
     let word = |word: &str| !word.is_empty() && word.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
-    if name.split('.').all(word) {
+    name.split('.').all(word) && name != "all"
+}
+
+fn check_split_name(name: &str) -> Result<()> {
+    if is_split_name(name) {
         return Ok(());
     }
     let fault = Fault::SplitName { name: name.to_owned() };

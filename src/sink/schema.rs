@@ -14,13 +14,11 @@ use super::fault::Fault;
 use super::features::Features;
 use super::flat_file::IdWidth;
 use super::packing::{MAX_PACKED_LENGTH, Packing};
+use crate::VERSION;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Version of the output contract: columns, types, metadata keys, manifest. Readers refuse later ones.
 pub const FORMAT_VERSION: u32 = 1;
-
-/// The version of this program, as files record it.
-pub const TOOL_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The column of token ids: `list<element: int32>`, null where the document is null.
 ///
@@ -105,7 +103,7 @@ impl Default for Declaration {
     fn default() -> Declaration {
         Declaration {
             format_version: FORMAT_VERSION,
-            tool_version: TOOL_VERSION.to_owned(),
+            tool_version: VERSION.to_owned(),
             tokenizer: String::new(),
             recipe: String::new(),
             special: "text".to_owned(),
@@ -285,7 +283,7 @@ fn properties(
     let ids = columns.column(0).path().clone();
     let level = ZstdLevel::try_new(level).expect("1 and 3 are levels of zstd");
     WriterProperties::builder()
-        .set_created_by(format!("tokenmill version {TOOL_VERSION}"))
+        .set_created_by(format!("tokenmill version {VERSION}"))
         .set_compression(Codec::ZSTD(level))
         .set_column_encoding(ids.clone(), encoding)
         .set_column_dictionary_enabled(ids.clone(), false)

@@ -101,6 +101,16 @@ impl Incidents {
         LeftOut { count, first, listed: listed.collect() }
     }
 
+    /// What each unit lacks that lacks something, by source and unit.
+    pub fn of_units(&self) -> Vec<(usize, usize, LeftOut)> {
+        let lacking: Vec<Key> = {
+            let found = self.found();
+            found.units.iter().filter(|(_, reading)| reading.taken > 0).map(|(&key, _)| key).collect()
+        };
+        let units = lacking.into_iter().filter_map(|(source, unit)| Some((source, unit?)));
+        units.map(|(source, unit)| (source, unit, self.of_unit(source, unit))).collect()
+    }
+
     /// Sets what an earlier reading, maybe of an earlier run, found in a unit.
     pub fn restore(&self, source: usize, unit: usize, before: &LeftOut) {
         let key = (source, Some(unit));

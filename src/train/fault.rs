@@ -17,7 +17,7 @@ impl Fault {
     pub(super) fn too_many(positions: usize) -> Error {
         let fault = Fault::TooManyPositions { positions: amount(positions) };
         Error::new(ErrorKind::Memory, fault)
-            .with_help("train on a part of it ([sample] take, every or max_bytes), or choose a split pattern")
+            .with_help("take a part of the corpus (`take`, `every`, `max_bytes`), or choose a split pattern")
     }
 
     /// The count of tokens overflows when this sequence is added.

@@ -23,7 +23,8 @@ use crate::units::{Count, amount, low32, place};
 /// **Memory:** [`memory_estimate`](super::memory_estimate).
 ///
 /// # Errors
-/// The text has 4 GiB or more; a count does not fit 64 bits; the observer wants to stop.
+/// The text has too many positions, which are its bytes and one more for each sequence: fewer than 2³² can be numbered
+/// ([`ErrorKind::Memory`](crate::ErrorKind::Memory)); a count does not fit 64 bits; the observer wants to stop.
 ///
 /// # Examples
 /// ```

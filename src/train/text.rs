@@ -114,7 +114,7 @@ impl Text {
     /// A new token of two, which does not stand in the text yet.
     pub(super) fn add_token(&mut self, left: u32, right: u32) -> u32 {
         let token = low32(self.lengths.len());
-        self.spans.push(self.spans[place(left)] + self.spans[place(right)]);
+        self.spans.push(self.spans[place(left)].saturating_add(self.spans[place(right)]));
         self.lengths.push(self.lengths[place(left)].saturating_add(self.lengths[place(right)]));
         self.counts.push(0);
         token

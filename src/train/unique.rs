@@ -18,7 +18,7 @@ const NONE: u32 = u32::MAX;
 /// it is now and (a, x) is the last of it: were a before l, the pair (a, l) would have been merged in a's
 /// turn, unless it is too long, and then so is (a, x).
 ///
-/// **Memory:** 12 bytes for each token of the text as it stands, and 20 for each merge.
+/// **Memory:** 12 bytes for each token of the text as it stands, and 20 to 44 for each merge.
 pub(super) struct Unique<'a> {
     /// Tokens at both ends of their spans, as in [`Corpus`], with the dead positions left out.
     text: Vec<u32>,

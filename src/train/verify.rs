@@ -23,14 +23,15 @@ pub struct Deviation {
 
 /// Replays merges on sequences, and tells the first that was not the best at its step: whose score is
 /// lower than the greatest of all pairs. Which one of equals is taken does not matter, and so the merges
-/// of any program can be checked.
+/// of any program can be checked: [`Vocabulary::merge_list`](crate::Vocabulary::merge_list) gives those of a file.
 ///
 /// Of `config` the score, the least frequency and the longest token say what could have been merged.
 ///
 /// **Memory:** [`verify_memory_estimate`](super::verify_memory_estimate).
 ///
 /// # Errors
-/// The text has 4 GiB or more; a count does not fit 64 bits; the observer wants to stop.
+/// The text has too many positions, which are its bytes and one more for each sequence: fewer than 2³² can be numbered
+/// ([`ErrorKind::Memory`](crate::ErrorKind::Memory)); a count does not fit 64 bits; the observer wants to stop.
 pub fn verify_merges(
     pieces: &PieceCounts,
     merges: &Merges,

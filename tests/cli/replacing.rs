@@ -186,8 +186,18 @@ fn results_do_not_go_among_the_input() {
     fs::create_dir_all(folder.path().join("corpus/texts")).expect("folders");
     write(&folder, "corpus/texts/a.txt", TEXT);
     assert_eq!(ended(&folder, &["train", "corpus", "-o", "made", "--merges", "3"]).0, Some(0));
-    for output in ["corpus", "corpus/ids", "corpus/texts/../new/ids", "./corpus/texts"] {
-        let (code, said) = ended(&folder, &["encode", "corpus", "-t", "made", "-o", output]);
+    let encode = ["encode", "corpus", "-t", "made", "-o"];
+    let train = ["train", "corpus", "--merges", "3", "-o"];
+    let count = ["count", "corpus", "-o"];
+    for (command, output) in [
+        (&encode[..], "corpus"),
+        (&encode, "corpus/ids"),
+        (&encode, "corpus/texts/../new/ids"),
+        (&encode, "./corpus/texts"),
+        (&train, "corpus/made"),
+        (&count, "corpus/texts/c.parquet"),
+    ] {
+        let (code, said) = ended(&folder, &[command, &[output]].concat());
         assert!(code == Some(2) && said.contains("which is input") && said.contains("a pattern"), "{said}");
     }
     let recipe = |output: &str| {

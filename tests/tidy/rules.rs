@@ -38,7 +38,8 @@ const BASE: [(&str, &[&str]); 12] = [
 ];
 
 /// Names that `lib.rs` gives out at the root, which any module may use from there.
-const ROOT_NAMES: [&str; 7] = ["Error", "ErrorKind", "Result", "Observer", "Stage", "Count", "TokenId"];
+const ROOT_NAMES: [&str; 8] =
+    ["Error", "ErrorKind", "Result", "Observer", "Stage", "Count", "TokenId", "VERSION"];
 
 /// Files that may hold casts between numbers.
 const CASTS: [&str; 3] = ["src/units.rs", "src/split/scanner/avx512.rs", "src/split/scanner/avx2.rs"];

@@ -7,8 +7,12 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::costly::one_case_in;
+use crate::error::ErrorKind;
 use crate::observer::Silent;
-use crate::units::amount;
+use crate::units::{ByteCount, amount};
+
+/// No limit of memory.
+const ANY: ByteCount = ByteCount(u64::MAX);
 
 fn write(folder: &Path, name: &str, pieces: &PieceCounts, ordered: bool) -> WeightedFile {
     let info = CountsInfo { pattern: "gpt4".parse().expect("a name"), ordered, ..CountsInfo::default() };
@@ -30,11 +34,27 @@ fn a_sum_that_overflows_names_the_piece() {
         let one = write(folder.path(), "one", &counts(&[("often", 1)]), ordered);
         let doubled = WeightedFile { weight: 2, ..full.clone() };
         for files in [[full, one.clone()], [one, doubled]] {
-            let error = sum_counts(&files, &Silent).expect_err("too many");
+            let error = sum_counts(&files, ANY, &Silent).expect_err("too many");
             assert!(error.to_string().contains("often"), "{error}");
-            let error = write_sum(&files, Vec::new(), "sum".as_ref(), &Silent).expect_err("too many");
+            let error = write_sum(&files, Vec::new(), "sum".as_ref(), ANY, &Silent).expect_err("too many");
             assert!(error.to_string().contains("often"), "{error}");
         }
+    }
+}
+
+#[test]
+fn a_sum_that_passes_the_limit_of_memory_is_refused() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let names: Vec<String> = (0..1_000).map(|number| format!("piece {number}")).collect();
+    let pieces: PieceCounts = names.iter().map(|name| (name.as_bytes(), Count::ONE)).collect();
+    for (one, other) in [(true, true), (true, false), (false, false)] {
+        let files = [
+            write(folder.path(), "one", &pieces, one),
+            write(folder.path(), "other", &counts(&[("a", 1)]), other),
+        ];
+        assert!(sum_counts(&files, ByteCount(70_000), &Silent).is_ok());
+        let error = sum_counts(&files, ByteCount(20_000), &Silent).expect_err("too many");
+        assert_eq!(error.kind(), ErrorKind::Memory);
     }
 }
 
@@ -68,13 +88,13 @@ fn sums_are_those_of_a_map() {
         }
         let expected: Vec<(&[u8], Count)> =
             order.iter().map(|piece| (piece.as_bytes(), Count::new(sums[piece]))).collect();
-        let sum = sum_counts(&written, &Silent).expect("small counts");
+        let sum = sum_counts(&written, ANY, &Silent).expect("small counts");
         prop_assert_eq!(sum.pieces.iter().collect::<Vec<_>>(), expected);
         prop_assert_eq!(sum.info.ordered, ordered);
 
         let path = folder.path().join("sum");
         let file = File::create(&path).expect("a writable folder");
-        let said = write_sum(&written, file, &path, &Silent).expect("small counts");
+        let said = write_sum(&written, file, &path, ANY, &Silent).expect("small counts");
         let expected = Sum {
             pieces: amount(order.len()),
             piece_bytes: order.iter().map(|piece| amount(piece.len())).sum(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use super::check::{Check, value_of};
 use super::{EncodePlan, TrainPlan};
 use crate::run::recipe::{EncodeKeys, Field, Given, OutputKeys, Recipe};
-use crate::sink::{MAX_PACKED_LENGTH, OutputFormat, PackRule, Packing};
+use crate::sink::{INPUT_IDS, LENGTH, MAX_PACKED_LENGTH, OutputFormat, PackRule, Packing, is_split_name};
 use crate::units::{ByteCount, place64};
 
 /// Default of `split_name`.
@@ -12,9 +12,6 @@ pub const DEFAULT_SPLIT_NAME: &str = "train";
 
 /// Default of `file_text_bytes`: files that are few for a large corpus, and still easy to move.
 pub const DEFAULT_FILE_TEXT_BYTES: ByteCount = ByteCount(1_000_000_000);
-
-/// The columns that every output has.
-const OWN_COLUMNS: [&str; 2] = ["input_ids", "length"];
 
 impl Check<'_> {
     pub(super) fn encode(
@@ -71,7 +68,7 @@ impl Check<'_> {
         let mut seen = HashSet::new();
         for column in given {
             let name = &column.value;
-            if OWN_COLUMNS.contains(&name.as_str()) {
+            if [INPUT_IDS, LENGTH].contains(&name.as_str()) {
                 let problem = format!("has {name:?}, which the output has anyway");
                 self.wrong("columns", column, &problem, "leave it out");
             } else if !seen.insert(name) {
@@ -156,13 +153,10 @@ impl Check<'_> {
         }
     }
 
-    /// The split's name; what `datasets` takes as one.
+    /// The split's name.
     fn split_name(&mut self, output: &OutputKeys) -> String {
         let Some(given) = &output.split_name else { return DEFAULT_SPLIT_NAME.to_owned() };
-        let word =
-            |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        // `datasets` means all splits by "all".
-        if !given.value.split('.').all(word) || given.value == "all" {
+        if !is_split_name(&given.value) {
             let problem = format!("cannot be {:?}", given.value);
             self.wrong(
                 "split_name",

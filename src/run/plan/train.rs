@@ -6,7 +6,7 @@ use super::{SmallerPlan, TrainPlan};
 use crate::run::recipe::{Command, Given, Origin, Recipe, TrainKeys};
 use crate::sink::TOKENIZER_FOLDER;
 use crate::split::{Named, SplitPattern, splitter};
-use crate::train::{DEFAULT_MIN_FREQUENCY, Merges, TrainConfig};
+use crate::train::{Merges, TrainConfig};
 use crate::units::{amount, place64};
 use crate::vocab::{self, Format, Vocabulary, WriteOptions};
 
@@ -15,9 +15,6 @@ const BYTE_TOKENS: u64 = 256;
 
 /// Most tokens in a vocabulary: ids are written as 32-bit signed integers.
 const MOST_TOKENS: u64 = 1 << 31;
-
-/// A point of history for so many parts of the training, unless the recipe says otherwise.
-const HISTORY_PARTS: u64 = 200;
 
 /// What the name of the folder of a smaller vocabulary begins with, before its size.
 pub(in crate::run) const SMALLER_FOLDER: &str = "vocab-";
@@ -31,17 +28,18 @@ impl Check<'_> {
         let alone = matches!(recipe.origin, Origin::Flags(_));
         let folder = if alone { output.to_owned() } else { output.join(TOKENIZER_FOLDER) };
         let smaller = smaller(keys, &folder);
+        let defaults = TrainConfig::new(place64(merges));
         let plan = TrainPlan {
             split: self.split(keys),
             boundary: value_of(&keys.boundary).unwrap_or_default(),
             config: TrainConfig {
-                merges: place64(merges),
-                min_frequency: value_of(&keys.min_frequency).unwrap_or(DEFAULT_MIN_FREQUENCY),
+                min_frequency: value_of(&keys.min_frequency).unwrap_or(defaults.min_frequency),
                 max_token_bytes: max_token_bytes.map(place64),
                 tie_break: value_of(&keys.tie_break).unwrap_or_default(),
                 score: value_of(&keys.score).unwrap_or_default(),
-                history_every: place64(history_every.unwrap_or((merges / HISTORY_PARTS).max(1))),
+                history_every: history_every.map_or(defaults.history_every, place64),
                 history_at: smaller.iter().map(|smaller| smaller.merges).collect(),
+                ..defaults
             },
             specials,
             specials_at: value_of(&keys.special_tokens_at).unwrap_or_default(),

@@ -9,6 +9,7 @@ use ureq::http::{HeaderMap, Response, StatusCode};
 use super::address::{join, origin};
 use super::refusal::{self, Server, Trouble};
 use super::{HubSettings, Patience};
+use crate::VERSION;
 use crate::error::{Error, Result};
 
 /// Answers lead on to other addresses at most this often.
@@ -72,7 +73,7 @@ pub(super) fn agent(patience: &Patience) -> Agent {
         .timeout_connect(silence)
         .timeout_per_read(silence)
         .timeout_per_write(silence)
-        .user_agent(concat!("tokenmill/", env!("CARGO_PKG_VERSION")));
+        .user_agent(format!("tokenmill/{VERSION}"));
     config.build().new_agent()
 }
 

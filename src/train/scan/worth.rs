@@ -51,7 +51,7 @@ impl Worth {
         let merges: usize = self.rounds.iter().map(|round| round.merges).sum();
         let occurrences: u64 = self.rounds.iter().map(|round| round.occurrences).sum();
         let codes: u64 = self.rounds.iter().map(|round| round.codes).sum();
-        let few = amount(wanted) * amount(ROUNDS) <= amount(merges) * amount(FEW_ROUNDS);
+        let few = amount(wanted).saturating_mul(amount(ROUNDS)) <= amount(merges) * amount(FEW_ROUNDS);
         occurrences.saturating_mul(codes_a_merge) < codes && !few
     }
 }
