@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tokenmill::encode::{EncodeConfig, Encoder, TokenBatch, encode_batches};
-use tokenmill::run::{Inputs, with_threads};
+use tokenmill::run::{Inputs, peak_memory, with_threads};
 use tokenmill::source::Batch;
 use tokenmill::units::{ByteCount, amount, float};
 use tokenmill::vocab::load;
@@ -17,7 +17,7 @@ use super::failure::Failure;
 use super::flags;
 use super::session::{Done, Session, print};
 use super::shown::counted;
-use super::surroundings::{memory_peak, open_context, processor_time};
+use super::surroundings::{open_context, processor_time};
 
 /// What was measured.
 #[derive(Debug, Serialize)]
@@ -74,7 +74,7 @@ fn measure(args: &BenchArgs, input: &Inputs, threads: usize, observer: &dyn Obse
         encode_s,
         encode_cpu_s,
         mb_per_s: float(text_bytes) / 1e6 / encode_s.max(1e-9),
-        peak_memory_bytes: memory_peak(),
+        peak_memory_bytes: peak_memory().map(ByteCount),
         ids_sha256: digest(&encoded),
     })
 }

@@ -83,11 +83,6 @@ pub(super) fn memory_held() -> Option<ByteCount> {
     kilobytes(Path::new("/proc/self/status"), "VmRSS:").map(ByteCount)
 }
 
-/// The most memory that the program has held, where the system tells.
-pub(super) fn memory_peak() -> Option<ByteCount> {
-    kilobytes(Path::new("/proc/self/status"), "VmHWM:").map(ByteCount)
-}
-
 /// The processor time of all threads so far, where the system tells.
 pub(super) fn processor_time() -> Option<Duration> {
     #[cfg(unix)]

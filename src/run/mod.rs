@@ -49,6 +49,7 @@ mod preview;
 mod verify;
 
 pub use compare::{Compared, compare};
+pub use costs::peak_memory;
 pub use counted::{heed_counts, merge_counts};
 pub use encode::shown;
 pub use inputs::Inputs;

@@ -6,15 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::fault::Fault;
 use super::flat_file::{IdWidth, MEGATRON_MAGIC, MEGATRON_VERSION};
+use super::read::{BATCH_IDS, BATCH_ROWS};
 use crate::encode::{TokenBatch, TokenIds};
 use crate::error::{Error, ErrorKind, Result};
 use crate::units::{TokenId, amount, place, place64};
-
-/// Ids in a batch, about, as far as rows allow.
-const BATCH_IDS: usize = 1 << 20;
-
-/// Rows in a batch at most.
-const BATCH_ROWS: usize = 1 << 13;
 
 /// What an index says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,9 +130,9 @@ impl FlatFileReader {
     pub(super) fn read(&mut self) -> Result<Option<TokenBatch>> {
         let first = self.row;
         let mut ends: Vec<usize> = Vec::new();
-        for &length in self.index.lengths[first..].iter().take(BATCH_ROWS) {
+        for &length in self.index.lengths[first..].iter().take(place64(BATCH_ROWS)) {
             let end = ends.last().copied().unwrap_or(0) + place(length);
-            if end > BATCH_IDS && !ends.is_empty() {
+            if amount(end) > BATCH_IDS && !ends.is_empty() {
                 break;
             }
             ends.push(end);

@@ -27,10 +27,10 @@ use crate::panics::catching;
 use crate::units::{TokenId, amount};
 
 /// Ids in a batch, about, as far as rows allow.
-const BATCH_IDS: u64 = 1 << 20;
+pub(super) const BATCH_IDS: u64 = 1 << 20;
 
 /// Rows in a batch at most.
-const BATCH_ROWS: u64 = 1 << 13;
+pub(super) const BATCH_ROWS: u64 = 1 << 13;
 
 /// Reads rows of token ids in order, from an output folder or a single file, also of another program: a
 /// Parquet column `input_ids` that is a list of integers is enough, or a `.bin` file with its `.idx`. The

@@ -1,10 +1,8 @@
+use super::corpus::SEPARATOR;
 use super::fault::Fault;
 use crate::count::PieceCounts;
 use crate::error::Result;
 use crate::units::{Count, amount, low32, place};
-
-/// Stands before, between and after the sequences; no token has this id.
-pub(super) const SEPARATOR: u32 = u32::MAX;
 
 /// Stands where a token began that is a part of another one now; no token has this id.
 const DEAD: u32 = u32::MAX - 1;

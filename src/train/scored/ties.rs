@@ -1,8 +1,9 @@
 use std::cmp::Ordering;
 
 use crate::count::PieceCounts;
+use crate::train::corpus::SEPARATOR;
 use crate::train::order::ById;
-use crate::train::text::{SEPARATOR, Text};
+use crate::train::text::Text;
 use crate::train::{Merge, TieBreak};
 use crate::units::place;
 
