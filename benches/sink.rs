@@ -70,9 +70,9 @@ fn fast(bencher: Bencher<'_, '_>, threads: usize) {
 
 fn compress(bencher: Bencher<'_, '_>, compression: Compression, threads: usize) {
     let batches = batches();
-    let alone = write(&batches, compression, &Encoders::start(1));
+    let alone = write(&batches, compression, &Encoders::start(1).expect("threads"));
     assert_eq!((alone.rows, alone.tokens), (amount(TOKENS / TOKENS_A_ROW), amount(TOKENS)));
-    let encoders = Encoders::start(threads);
+    let encoders = Encoders::start(threads).expect("threads");
     assert_eq!(write(&batches, compression, &encoders), alone, "the same bytes on {threads} threads");
     bencher
         .counter(ItemsCount::new(TOKENS))

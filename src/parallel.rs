@@ -1,10 +1,11 @@
 use std::collections::BTreeMap;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 /// Maps the items of an iterator on as many threads as the current rayon pool has, and hands the
 /// results to `take` in the order of the items, on the calling thread.
@@ -15,10 +16,10 @@ use crate::error::Result;
 ///
 /// # Errors
 /// The first error in the order of the items, whether an item, its mapping, or `take` gave it;
-/// nothing after it is taken.
+/// nothing after it is taken. The system gives no thread; if it gives some, these do the work.
 ///
 /// # Panics
-/// Where `items`, `state` or `map` panics, unless an item before it gave an error. Where the system has no more threads.
+/// Where `items`, `state` or `map` panics, unless an item before it gave an error.
 pub fn ordered<T, S, R>(
     items: impl Iterator<Item = Result<T>> + Send,
     ahead: usize,
@@ -34,11 +35,18 @@ where
     let (state, map) = (&state, &map);
     thread::scope(|scope| {
         let _taker = Taker(results);
-        for _ in 0..threads {
-            scope.spawn(move || {
+        for number in 0..threads {
+            let started = thread::Builder::new().spawn_scoped(scope, move || {
                 let _maker = Maker(results);
                 work(items, results, state(), map);
             });
+            if let Err(cause) = started {
+                (number..threads).for_each(|_| drop(Maker(results)));
+                if number == 0 {
+                    return Err(no_threads(cause));
+                }
+                break;
+            }
         }
         while let Some(result) = results.next() {
             take(result.unwrap_or_else(|panic| resume_unwind(panic))?)?;
@@ -46,6 +54,16 @@ where
         }
         Ok(())
     })
+}
+
+/// The error where the system gives no thread.
+pub(crate) fn no_threads(cause: impl fmt::Display) -> Error {
+    #[derive(Debug, thiserror::Error)]
+    #[error("no thread can be started: {0}")]
+    struct NoThreads(String);
+    Error::new(ErrorKind::Failed, NoThreads(cause.to_string())).with_help(
+        "use fewer (--threads), or allow more processes and memory (ulimit -u, ulimit -v, the cgroup)",
+    )
 }
 
 /// Runs work that is cut up again and again into tasks of less time than it takes to wake a thread, in a pool whose other

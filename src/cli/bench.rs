@@ -48,10 +48,16 @@ pub(super) fn bench(args: &BenchArgs, session: &Session<'_>) -> Result<Done, Fai
     Ok(session.done(input.skipped(&progress)))
 }
 
-fn measure(args: &BenchArgs, input: &Inputs, threads: usize, observer: &dyn Observer) -> Result<Measured> {
+fn measure(
+    args: &BenchArgs,
+    input: &Inputs<'_>,
+    threads: usize,
+    observer: &dyn Observer,
+) -> Result<Measured> {
     let start = Instant::now();
     let documents = input.documents().map(|batch| observer.checkpoint().and(batch));
     let documents: Vec<Batch> = documents.collect::<Result<_>>()?;
+    input.check_stamps()?;
     let read_s = start.elapsed().as_secs_f64();
     let text_bytes: u64 = documents.iter().map(Batch::text_bytes).sum();
 
@@ -92,7 +98,7 @@ impl Observer for Quiet<'_> {
 fn encode(
     documents: Vec<Batch>,
     encoder: &Encoder,
-    input: &Inputs,
+    input: &Inputs<'_>,
     observer: &dyn Observer,
 ) -> Result<Vec<TokenBatch>> {
     let mut encoded = Vec::new();

@@ -186,7 +186,7 @@ fn document<'a>(mut ids: &'a [TokenId], declaration: Option<&Declaration>) -> &'
 
 /// The documents that were encoded, one after the other.
 struct Original<'a> {
-    input: &'a Inputs,
+    input: &'a Inputs<'a>,
     documents: Documents<'static>,
     batch: Option<Batch>,
     row: usize,
@@ -198,7 +198,7 @@ struct Original<'a> {
 
 impl<'a> Original<'a> {
     fn of(
-        input: &'a Inputs,
+        input: &'a Inputs<'a>,
         tells_nulls: bool,
         remaking: Option<(Worker<'a>, &'a Vocabulary)>,
     ) -> Original<'a> {

@@ -103,10 +103,6 @@ fn tell_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
             ));
         }
     }
-    for skipped in &report.skipped {
-        // The reason names the place.
-        session.say(&format!("left out: {}", skipped.reason));
-    }
     for smaller in smaller(plan) {
         session.say(&format!("wrote {}", smaller.output.display()));
     }

@@ -67,11 +67,12 @@ impl Progress {
             state: Mutex::default(),
             over: Condvar::new(),
         });
-        let teller = std::thread::spawn({
+        let teller = std::thread::Builder::new().spawn({
             let shared = Arc::clone(&shared);
             move || shared.tell()
         });
-        Progress { shared: Some(shared), teller: Some(teller), interrupt }
+        // Where the system gives no thread for it, less is told.
+        Progress { shared: Some(shared), teller: teller.ok(), interrupt }
     }
 
     /// Standard input, until the run should stop.

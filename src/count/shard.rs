@@ -52,10 +52,15 @@ pub(super) fn count<'a>(
         shard.run(&queue, observer).map(|()| shard)
     };
     let outcomes = thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        // If the system gives fewer threads, these do all of it; or if it gives none, this one.
+        let start = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+        let threads: Vec<_> = (0..threads).map_while(start).collect();
+        if threads.is_empty() {
+            return vec![work()];
+        }
         let outcome =
             |thread: thread::ScopedJoinHandle<_>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-        threads.into_iter().map(outcome).collect::<Vec<_>>()
+        threads.into_iter().map(outcome).collect()
     });
     let mut facts = queue.into_inner().unwrap_or_else(PoisonError::into_inner).parts.facts;
     let (mut shards, mut failures) = (Vec::new(), Vec::new());

@@ -104,7 +104,8 @@ impl Finder {
     /// Hands tokens and the text between them to `take`. `start` is where the text begins in its document.
     ///
     /// A token that does not count still hides those that overlap with it; and one that takes the white space
-    /// after it may reach into the next, which is found all the same.
+    /// after it may reach into the next, which is found all the same, unless it takes the white space before it and
+    /// nothing is left of it.
     fn each(&self, text: &[u8], start: usize, take: &mut dyn FnMut(Found<'_>) -> Result<()>) -> Result<()> {
         // Where the white space ends that was looked at last: long runs of it are looked at once.
         let (mut done, mut white) = (0, 0);
@@ -123,6 +124,10 @@ impl Finder {
                     white = found.end + white_end(&text[found.end..]);
                 }
                 right = white;
+            }
+            // The token before has taken the white space that it consists of.
+            if token.lstrip && found.start < done && right <= done {
+                continue;
             }
             let left = match text.get(done..found.start) {
                 Some(before) if token.lstrip => done + white_start(before),

@@ -14,7 +14,7 @@ use crate::vocab::{TrainingRecord, Vocabulary};
 ///
 /// # Errors
 /// What is wrong.
-pub(super) fn check(plan: &Plan, inputs: &Inputs, given: Option<&Vocabulary>) -> Result<()> {
+pub(super) fn check(plan: &Plan, inputs: &Inputs<'_>, given: Option<&Vocabulary>) -> Result<()> {
     if plan.train.is_some() && plan.encode.is_some() && inputs.read_once() {
         return Err(Error::new(ErrorKind::Usage, Fault::ReadTwice).with_help("save it to a file first"));
     }
@@ -25,7 +25,7 @@ pub(super) fn check(plan: &Plan, inputs: &Inputs, given: Option<&Vocabulary>) ->
         return Err(Error::new(ErrorKind::Usage, fault).with_help("choose another folder for the results"));
     }
     let Some(encode) = &plan.encode else { return Ok(()) };
-    inputs.columns()?;
+    sink::output_schema(&inputs.columns()?)?;
     given.map_or(Ok(()), |vocabulary| added_tokens(encode, vocabulary).map(|_| ()))
 }
 
@@ -61,7 +61,7 @@ pub(super) fn is_result(folder: &Path) -> bool {
 }
 
 /// Finds input that is one of the data files that an earlier job left where results go: it would be removed.
-fn check_apart(output: &Path, inputs: &Inputs) -> Result<()> {
+fn check_apart(output: &Path, inputs: &Inputs<'_>) -> Result<()> {
     let results = sink::data_files(output)?;
     let results: BTreeSet<PathBuf> = results.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
     if results.is_empty() {

@@ -58,6 +58,7 @@ pub fn compare(plan: &Plan, tokenizers: &[PathBuf], context: &OpenContext<'_>) -
             },
         )?;
         context.observer.finished(Stage::Encode);
+        inputs.check_stamps()?;
         let comparison = tally.finish(plan, &known)?;
         Ok(Compared { comparison, skipped: inputs.skipped(context.observer) })
     })

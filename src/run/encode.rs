@@ -31,7 +31,7 @@ pub(super) fn encode(
     plan: &Plan,
     encode: &EncodePlan,
     vocabulary: &Vocabulary,
-    inputs: &Inputs,
+    inputs: &Inputs<'_>,
     folder: &OutputFolder,
     state: &State,
     observer: &dyn Observer,
@@ -105,7 +105,7 @@ fn tell_reused(reused: &Reused, observer: &dyn Observer) {
 
 /// Encoding under way.
 struct Work<'a> {
-    inputs: &'a Inputs,
+    inputs: &'a Inputs<'a>,
     /// Whether all documents are encoded, in the order of the sources.
     everything: bool,
     vocabulary: &'a Vocabulary,
@@ -151,7 +151,7 @@ impl Work<'_> {
 }
 
 /// The files are fixed beforehand where every unit's text is known and all of it is encoded.
-fn file_plan(encode: &EncodePlan, inputs: &Inputs, everything: bool) -> Result<FilePlan> {
+fn file_plan(encode: &EncodePlan, inputs: &Inputs<'_>, everything: bool) -> Result<FilePlan> {
     if everything && inputs.text_bytes().is_some() {
         FilePlan::of_units(&inputs.units(), &encode.split_name, encode.file_text_bytes.0)
     } else {

@@ -25,7 +25,7 @@ const SHOWN: usize = 40;
 pub(super) struct Deeds<'a> {
     pub(super) plan: &'a Plan,
     pub(super) recipe: &'a RecipeFacts,
-    pub(super) inputs: &'a Inputs,
+    pub(super) inputs: &'a Inputs<'a>,
     pub(super) vocabulary: &'a Vocabulary,
     pub(super) trained: Option<&'a Trained>,
     pub(super) encoded: Option<&'a Encoded>,

@@ -17,8 +17,8 @@ pub(super) enum Fault {
     LongTokens { bytes: ByteCount, need: ByteCount, limit: ByteCount },
     #[error("{} was counted otherwise than the plan says", path.display())]
     OtherCounts { path: PathBuf },
-    #[error("the sources differ in the columns to be passed through, or in their types")]
-    ColumnsDiffer,
+    #[error("column {column:?} holds {one} in {first}, and {two} in {other}")]
+    ColumnsDiffer { column: String, one: String, first: String, two: String, other: String },
     #[error("{} is missing", path.display())]
     Missing { path: PathBuf },
     #[error("{} holds another tokenizer", folder.display())]
@@ -45,11 +45,6 @@ pub(super) enum Fault {
     InputHoldsResults { uri: String, folder: PathBuf },
     #[error("{name} is input, and lies among the results in {}", folder.display())]
     AmongResults { name: String, folder: PathBuf },
-    #[error("no threads could be started")]
-    NoThreads {
-        #[source]
-        cause: rayon::ThreadPoolBuildError,
-    },
 }
 
 /// An estimate, which never reads like the limit that it is above.

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use arrow_schema::{FieldRef, SchemaRef};
+use arrow_schema::FieldRef;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use sha2::{Digest, Sha256};
 
@@ -21,7 +21,8 @@ pub(super) const TAKE_MORE: &str =
     "take more of the input: a document that does not fit `max_bytes` is not cut";
 
 /// The sources of a plan, listed and ready to be read as often as is needed.
-pub struct Inputs {
+pub struct Inputs<'a> {
+    observer: &'a dyn Observer,
     sources: Vec<Arc<dyn Source>>,
     /// Where each source is.
     uris: Vec<String>,
@@ -34,7 +35,7 @@ pub struct Inputs {
     identities: OnceLock<Vec<Vec<Identity>>>,
 }
 
-impl fmt::Debug for Inputs {
+impl fmt::Debug for Inputs<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Inputs").field("uris", &self.uris).finish_non_exhaustive()
     }
@@ -49,12 +50,12 @@ pub(super) enum ReadBy {
     Takers,
 }
 
-impl Inputs {
+impl<'a> Inputs<'a> {
     /// Lists the sources of a plan; those that are encoded with the columns to be passed through.
     ///
     /// # Errors
     /// A source cannot be opened.
-    pub fn open(plan: &Plan, context: &OpenContext<'_>) -> Result<Inputs> {
+    pub fn open(plan: &Plan, context: &OpenContext<'a>) -> Result<Inputs<'a>> {
         let columns = plan.encode.as_ref().map(|encode| encode.columns.as_slice()).unwrap_or_default();
         let open = |(number, spec): (usize, &source::SourceSpec)| {
             let spec = source::SourceSpec { columns: columns.to_vec(), ..spec.clone() };
@@ -63,6 +64,7 @@ impl Inputs {
         let sources = plan.sources.iter().enumerate().map(open).collect::<Result<Vec<_>>>()?;
         let incidents = Arc::clone(&context.incidents);
         Ok(Inputs {
+            observer: context.observer,
             sources,
             uris: plan.sources.iter().map(|spec| spec.uri.clone()).collect(),
             limits: plan.limits.clone(),
@@ -180,8 +182,7 @@ impl Inputs {
     /// # Errors
     /// For a unit: it cannot be read, or is not what it was when that was first asked.
     pub(super) fn identities_now(&self) -> impl FnMut(usize, usize) -> Result<Identity> {
-        let mut found: Vec<Vec<Option<Result<Identity>>>> =
-            self.of_all_units(|source, unit| Some(self.identity(source, unit)));
+        let mut found = self.of_all_units(|source, unit| self.identity(source, unit));
         move |source, unit| found[source][unit].take().unwrap_or_else(|| self.identity(source, unit))
     }
 
@@ -191,13 +192,38 @@ impl Inputs {
     /// One of them cannot be read, or is not.
     pub(super) fn check_unchanged(&self) -> Result<()> {
         let found = self.of_all_units(|source, unit| self.identity(source, unit));
-        found.into_iter().flatten().try_for_each(|found| found.map(|_| ()))
+        found.into_iter().flatten().flatten().try_for_each(|found| found.map(|_| ()))
     }
 
-    /// What is found out of each unit, by source, on the threads of the current pool.
-    fn of_all_units<R: Send>(&self, find: impl Fn(usize, usize) -> R + Sync) -> Vec<Vec<R>> {
+    /// The same by sizes and times alone, for what nobody compares with later.
+    ///
+    /// # Errors
+    /// A file is not what it was when it was opened.
+    pub fn check_stamps(&self) -> Result<()> {
+        let found = self.sources.iter().find_map(|source| source.changed());
+        found.map_or(Ok(()), |name| Err(changed(name.to_owned())))
+    }
+
+    /// What identifies each unit, by source, found out on the threads of the current pool, once for those that are
+    /// identified together. Of these an error is the first one's; the others have nothing then.
+    fn of_all_units(
+        &self,
+        find: impl Fn(usize, usize) -> Result<Identity> + Sync,
+    ) -> Vec<Vec<Option<Result<Identity>>>> {
         let of = |(number, source): (usize, &Arc<dyn Source>)| {
-            (0..source.units().len()).into_par_iter().map(|unit| find(number, unit)).collect()
+            let firsts: Vec<usize> =
+                (0..source.units().len()).map(|unit| source.identified_with(unit)).collect();
+            let mut found: Vec<Option<Result<Identity>>> = (0..firsts.len())
+                .into_par_iter()
+                .map(|unit| {
+                    (firsts[unit] == unit)
+                        .then(|| self.observer.checkpoint().and_then(|()| find(number, unit)))
+                })
+                .collect();
+            for (unit, &first) in firsts.iter().enumerate().filter(|(unit, first)| unit != *first) {
+                found[unit] = found[first].as_ref().and_then(|found| found.as_ref().ok().cloned()).map(Ok);
+            }
+            found
         };
         self.sources.iter().enumerate().map(of).collect()
     }
@@ -205,11 +231,7 @@ impl Inputs {
     fn identity(&self, source: usize, unit: usize) -> Result<Identity> {
         let found = self.sources[source].identity(unit)?;
         match self.identities.get() {
-            Some(known) if known[source][unit] != found => {
-                let fault = Fault::InputChanged { name: self.unit_name(source, unit) };
-                Err(Error::new(ErrorKind::Failed, fault)
-                    .with_help("run it again when nothing writes to the input any more"))
-            }
+            Some(known) if known[source][unit] != found => Err(changed(self.unit_name(source, unit))),
             _ => Ok(found),
         }
     }
@@ -239,7 +261,8 @@ impl Inputs {
     fn identities(&self) -> Result<&[Vec<Identity>]> {
         if self.identities.get().is_none() {
             let found = self.of_all_units(|source, unit| self.sources[source].identity(unit));
-            let found = found.into_iter().map(|units| units.into_iter().collect::<Result<Vec<_>>>());
+            let found =
+                found.into_iter().map(|units| units.into_iter().flatten().collect::<Result<Vec<_>>>());
             let found = found.collect::<Result<Vec<_>>>()?;
             // Of two threads that ask at once either may win: they found the same.
             let _ = self.identities.set(found);
@@ -279,24 +302,29 @@ impl Inputs {
 
     /// The pass-through columns, which all sources must have alike.
     pub(super) fn columns(&self) -> Result<Vec<FieldRef>> {
-        let mut schemas = self.sources.iter().map(|source| source.columns());
-        let first: Option<SchemaRef> = schemas.next().flatten();
-        for other in schemas {
-            let same = match (&first, &other) {
-                (Some(first), Some(other)) => types(first).eq(types(other)),
-                (first, other) => first.is_none() && other.is_none(),
-            };
-            if !same {
-                return Err(Error::new(ErrorKind::Usage, Fault::ColumnsDiffer)
-                    .with_help("leave out the columns that differ, or encode the sources on their own"));
+        // Of a source whose files were all left out nothing is known.
+        let sources = self.sources.iter().zip(&self.uris);
+        let mut schemas = sources.filter_map(|(source, uri)| Some((source.columns()?, uri)));
+        let Some((first, first_uri)) = schemas.next() else { return Ok(Vec::new()) };
+        for (other, uri) in schemas {
+            let differs = first.fields().iter().zip(other.fields());
+            if let Some((one, two)) = differs.into_iter().find(|(a, b)| a.data_type() != b.data_type()) {
+                let (column, one, two) =
+                    (one.name().clone(), one.data_type().to_string(), two.data_type().to_string());
+                let (first, other) = (first_uri.clone(), uri.clone());
+                let fault = Fault::ColumnsDiffer { column, one, first, two, other };
+                return Err(Error::new(ErrorKind::Usage, fault)
+                    .with_help("leave that column out, or encode the sources on their own"));
             }
         }
-        Ok(first.map(|schema| schema.fields().to_vec()).unwrap_or_default())
+        Ok(first.fields().to_vec())
     }
 
-    /// How many rows or files had to be left out. Tells of the first.
+    /// How many rows or files had to be left out. Tells of those that are listed, or else of the first.
     pub fn skipped(&self, observer: &dyn Observer) -> u64 {
-        if let Some(first) = self.incidents.first() {
+        let listed = self.incidents.listed();
+        listed.iter().for_each(|incident| observer.noted(&format!("left out: {}", incident.problem)));
+        if let Some(first) = self.incidents.first().filter(|_| listed.is_empty()) {
             observer.noted(&format!("the first that was left out: {first}"));
         }
         self.incidents.count()
@@ -318,21 +346,79 @@ fn up_to(source: Arc<dyn Source>, limit: &SampleConfig, threads: usize) -> Docum
     sample(source::whole_documents_of(documents, name), limit)
 }
 
+fn changed(name: String) -> Error {
+    Error::new(ErrorKind::Failed, Fault::InputChanged { name })
+        .with_help("run it again when nothing writes to the input any more")
+}
+
 /// A unit's name, for messages.
 fn unit_name(sources: &[Arc<dyn Source>], source: usize, unit: usize) -> String {
     let unit = sources.get(source).and_then(|source| source.units().get(unit));
     unit.map_or_else(|| "the sample".to_owned(), |unit| unit.name.clone())
 }
 
-fn types(schema: &SchemaRef) -> impl Iterator<Item = (&String, &arrow_schema::DataType)> {
-    schema.fields().iter().map(|field| (field.name(), field.data_type()))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
     use crate::observer::Silent;
     use crate::source::SourceSpec;
+
+    /// A file of many parts that counts how often its identity is asked for.
+    struct Parts(Vec<Unit>, AtomicUsize);
+
+    impl Source for Parts {
+        fn units(&self) -> &[Unit] {
+            &self.0
+        }
+
+        fn identity(&self, _unit: usize) -> Result<Identity> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            Ok(Identity::Stream)
+        }
+
+        fn identified_with(&self, unit: usize) -> usize {
+            unit - unit % 10
+        }
+
+        fn read(&self, _unit: usize) -> Result<Documents<'static>> {
+            Ok(Box::new(std::iter::empty()))
+        }
+    }
+
+    fn inputs(source: Arc<dyn Source>, uri: &str) -> Inputs<'static> {
+        Inputs {
+            observer: &Silent,
+            sources: vec![source],
+            uris: vec![uri.to_owned()],
+            limits: vec![SampleConfig::default()],
+            sample: SampleConfig::default(),
+            threads: 1,
+            incidents: Arc::default(),
+            identities: OnceLock::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_identified_together_is_identified_once() {
+        let unit = |at| Unit {
+            name: "a".to_owned(),
+            range: Range::RowGroups(at, at + 1),
+            rows: None,
+            text_bytes: None,
+        };
+        let parts = Arc::new(Parts((0..25).map(unit).collect(), AtomicUsize::new(0)));
+        let inputs = inputs(parts.clone(), "a");
+        let asked = || parts.1.swap(0, Ordering::Relaxed);
+        inputs.fingerprint().expect("identified");
+        assert_eq!(asked(), 3);
+        let mut now = inputs.identities_now();
+        assert!((0..25).all(|unit| now(0, unit).is_ok()));
+        assert_eq!(asked(), 3);
+        inputs.check_unchanged().expect("the same");
+        assert_eq!(asked(), 3);
+    }
 
     #[test]
     fn input_that_changed_since_it_was_first_identified_is_an_error() {
@@ -341,20 +427,12 @@ mod tests {
         std::fs::write(&path, "one text").expect("a file");
         let spec = SourceSpec { uri: path.display().to_string(), ..SourceSpec::default() };
         let source = source::open(&spec, 0, &OpenContext::new(&Silent)).expect("a source");
-        let inputs = Inputs {
-            sources: vec![source],
-            uris: vec![spec.uri],
-            limits: vec![SampleConfig::default()],
-            sample: SampleConfig::default(),
-            threads: 1,
-            incidents: Arc::default(),
-            identities: OnceLock::new(),
-        };
+        let inputs = inputs(source, &spec.uri);
         inputs.fingerprint().expect("identified");
-        assert!(inputs.identities_now()(0, 0).is_ok());
+        assert!(inputs.identities_now()(0, 0).is_ok() && inputs.check_stamps().is_ok());
         std::fs::write(&path, "another").expect("a file");
         let now = inputs.identities_now()(0, 0).map(|_| ());
-        for outcome in [now, inputs.check_unchanged()] {
+        for outcome in [now, inputs.check_unchanged(), inputs.check_stamps()] {
             let error = outcome.expect_err("it is not the same");
             assert!(error.to_string().contains("a.txt changed"), "{error}");
         }

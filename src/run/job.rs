@@ -102,7 +102,7 @@ struct Job<'a> {
     plan: &'a Plan,
     options: &'a JobOptions,
     observer: &'a dyn Observer,
-    inputs: Inputs,
+    inputs: Inputs<'a>,
     /// The tokenizer that the plan names, if it does.
     given: Option<Vocabulary>,
     folder: OutputFolder,

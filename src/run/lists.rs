@@ -108,6 +108,7 @@ pub fn verify_list(plan: &Plan, vocabulary: &Vocabulary, context: &OpenContext<'
     super::with_threads(plan.threads, || {
         let inputs = Inputs::open(plan, context)?;
         let Counted { pieces, facts } = count(plan, settings, &inputs, context.observer)?;
+        inputs.check_stamps()?;
         let need = verify_memory_estimate(amount(pieces.bytes()), amount(pieces.len()));
         if need > plan.memory {
             return Err(Error::new(ErrorKind::Memory, Fault::TooLarge { need, limit: plan.memory })

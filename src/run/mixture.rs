@@ -20,7 +20,7 @@ use crate::units::amount;
 /// Whether the counts of each source can be kept for themselves, so that another mixture of the same sources needs
 /// no reading. They can where text is split, no sample is drawn from all sources together, and each source can be
 /// read again.
-pub(super) fn is_kept(plan: &Plan, train: &TrainPlan, inputs: &Inputs) -> bool {
+pub(super) fn is_kept(plan: &Plan, train: &TrainPlan, inputs: &Inputs<'_>) -> bool {
     let split = train.split != SplitPattern::None;
     plan.sources.len() > 1 && split && plan.sample.is_everything() && !inputs.read_once()
 }
@@ -36,7 +36,7 @@ pub(super) fn is_kept(plan: &Plan, train: &TrainPlan, inputs: &Inputs) -> bool {
 pub(super) fn count(
     plan: &Plan,
     train: &TrainPlan,
-    inputs: &Inputs,
+    inputs: &Inputs<'_>,
     folder: &Path,
     observer: &dyn Observer,
 ) -> Result<Counted> {
@@ -100,7 +100,13 @@ struct Note {
 
 impl Kept {
     /// Their name tells all that they depend on.
-    fn new(plan: &Plan, train: &TrainPlan, inputs: &Inputs, number: usize, folder: &Path) -> Result<Kept> {
+    fn new(
+        plan: &Plan,
+        train: &TrainPlan,
+        inputs: &Inputs<'_>,
+        number: usize,
+        folder: &Path,
+    ) -> Result<Kept> {
         let spec = &plan.sources[number];
         let units = inputs.identified(number)?;
         let key = json!({
@@ -133,7 +139,7 @@ impl Kept {
         &self,
         plan: &Plan,
         train: &TrainPlan,
-        inputs: &Inputs,
+        inputs: &Inputs<'_>,
         number: usize,
         observer: &dyn Observer,
     ) -> Result<CorpusFacts> {
@@ -141,6 +147,7 @@ impl Kept {
         observer.started(Stage::Count, inputs.bytes_of(number));
         let scratch = self.counts.parent().unwrap_or(Path::new("."));
         let counts = count_documents(inputs.limited(number), Vec::new(), plan, train, scratch, observer)?;
+        inputs.check_stamps()?;
         observer.finished(Stage::Count);
         let info = CountsInfo {
             pattern: train.split.clone(),

@@ -61,7 +61,8 @@ pub use recipe::{Mistakes, Recipe};
 pub use tally::{Tally, count_only};
 pub use verify::{Verified, verify_output};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
+use crate::parallel::no_threads;
 
 /// Runs `work` on a rayon pool of its own with this many threads.
 ///
@@ -69,5 +70,5 @@ use crate::error::{Error, ErrorKind, Result};
 /// The threads cannot be started, or what `work` gives.
 pub fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    pool.map_err(|cause| Error::new(ErrorKind::Failed, fault::Fault::NoThreads { cause }))?.install(work)
+    pool.map_err(no_threads)?.install(work)
 }

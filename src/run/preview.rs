@@ -137,7 +137,7 @@ fn training_memory(plan: &Plan, text_bytes: Option<u64>, sources: &[SourcePrevie
     Some(memory_estimate(&train.config, text_bytes?, rows.unwrap_or(1), rows != Some(1)))
 }
 
-fn held(plan: &Plan, inputs: &Inputs, tokenizer: Option<&Vocabulary>) -> Result<Held> {
+fn held(plan: &Plan, inputs: &Inputs<'_>, tokenizer: Option<&Vocabulary>) -> Result<Held> {
     let manifest = Manifest::read(&plan.output)?;
     if inputs.read_once() {
         return Ok(manifest.map_or(Held::Nothing, |_| Held::Other("the input")));

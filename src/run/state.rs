@@ -26,7 +26,7 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn of(plan: &Plan, inputs: &Inputs, given: Option<&Vocabulary>) -> Result<State> {
+    pub(super) fn of(plan: &Plan, inputs: &Inputs<'_>, given: Option<&Vocabulary>) -> Result<State> {
         Ok(State {
             version: VERSION.to_owned(),
             recipe: plan.recipe_hash.clone(),

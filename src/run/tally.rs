@@ -44,6 +44,7 @@ pub fn count_only(plan: &Plan, path: &Path, ordered: bool, context: &OpenContext
     super::with_threads(plan.threads, || {
         let inputs = Inputs::open(plan, context)?;
         let counts = count_within_limit(plan, settings, &inputs, files::folder_of(path), context.observer)?;
+        inputs.check_stamps()?;
         let spills = counts.spills();
         let info = CountsInfo {
             pattern: settings.split.clone(),
@@ -66,7 +67,7 @@ pub fn count_only(plan: &Plan, path: &Path, ordered: bool, context: &OpenContext
 }
 
 /// The sources and what identifies each of their units.
-fn described(plan: &Plan, inputs: &Inputs) -> Result<Value> {
+fn described(plan: &Plan, inputs: &Inputs<'_>) -> Result<Value> {
     let (mut sources, mut identity) = (Vec::new(), inputs.identities_now());
     for (number, (units, spec)) in inputs.units().iter().zip(&plan.sources).enumerate() {
         let identities = (0..units.len()).map(|unit| identity(number, unit)).collect::<Result<Vec<_>>>()?;

@@ -37,7 +37,7 @@ pub(super) struct Trained {
 pub(super) fn train(
     plan: &Plan,
     train: &TrainPlan,
-    inputs: &Inputs,
+    inputs: &Inputs<'_>,
     kept: Option<&Path>,
     costs: &mut Costs,
     observer: &dyn Observer,
@@ -53,6 +53,7 @@ pub(super) fn train(
             }
             _ => count(plan, train, inputs, observer)?,
         };
+        inputs.check_stamps()?;
         let text_bytes = counted.facts.text_bytes;
         Ok((counted, text_bytes))
     })?;
@@ -91,7 +92,7 @@ fn base(train: &TrainPlan, observer: &dyn Observer) -> Result<Option<Merges>> {
 pub(super) fn count(
     plan: &Plan,
     train: &TrainPlan,
-    inputs: &Inputs,
+    inputs: &Inputs<'_>,
     observer: &dyn Observer,
 ) -> Result<Counted> {
     if train.split != SplitPattern::None {
@@ -109,7 +110,7 @@ pub(super) fn count(
 pub(super) fn count_within_limit(
     plan: &Plan,
     train: &TrainPlan,
-    inputs: &Inputs,
+    inputs: &Inputs<'_>,
     scratch: &Path,
     observer: &dyn Observer,
 ) -> Result<Counts> {
@@ -156,7 +157,7 @@ pub(super) fn memory_of_tables(limit: ByteCount, threads: usize) -> ByteCount {
 
 /// Bytes of text that are certainly trained on, where that is known before reading: those of the longest
 /// document, if documents are not split. Others may be equal to each other.
-fn least_text(plan: &Plan, train: &TrainPlan, inputs: &Inputs) -> Option<u64> {
+fn least_text(plan: &Plan, train: &TrainPlan, inputs: &Inputs<'_>) -> Option<u64> {
     let everything = inputs.sample_is_everything() && plan.counts.is_empty() && train.specials.is_empty();
     let unsplit = train.split == SplitPattern::None;
     if !unsplit || !everything {

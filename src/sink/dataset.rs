@@ -141,7 +141,7 @@ impl<'a> DatasetWriter<'a> {
             config,
             key,
             shape,
-            encoders: Encoders::start(rayon::current_num_threads()),
+            encoders: Encoders::start(rayon::current_num_threads())?,
             reused: reused(&finished, unfinished.as_ref()),
             finished,
             unfinished,

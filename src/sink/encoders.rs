@@ -1,6 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
@@ -12,6 +12,8 @@ use super::flat_file::FlatGroup;
 use super::pack::pack;
 use super::row_group::RowGroup;
 use super::schema::FileShape;
+use crate::error::Result;
+use crate::parallel::no_threads;
 
 /// What comes of a row group, with what it holds.
 pub(super) type Encoded = Result<(Contents, EncodedGroup), ParquetError>;
@@ -45,17 +47,22 @@ struct Job {
 }
 
 impl Encoders {
-    /// Starts this many threads, at least one.
+    /// Starts this many threads, at least one; fewer if the system gives no more.
     ///
-    /// # Panics
-    /// The system has no more threads.
-    pub fn start(threads: usize) -> Arc<Encoders> {
+    /// # Errors
+    /// The system gives none.
+    pub fn start(threads: usize) -> Result<Arc<Encoders>> {
         let (jobs, queue) = unbounded::<Job>();
-        let start = |_| {
+        let mut started = Vec::new();
+        for number in 0..threads.max(1) {
             let queue = queue.clone();
-            std::thread::spawn(move || work(&queue))
-        };
-        Arc::new(Encoders { jobs: Some(jobs), threads: (0..threads.max(1)).map(start).collect() })
+            match thread::Builder::new().spawn(move || work(&queue)) {
+                Ok(thread) => started.push(thread),
+                Err(cause) if number == 0 => return Err(no_threads(cause)),
+                Err(_) => break,
+            }
+        }
+        Ok(Arc::new(Encoders { jobs: Some(jobs), threads: started }))
     }
 
     /// How many row groups can usefully be under way at once: one a thread, and one that waits.

@@ -41,7 +41,7 @@ pub(super) enum Fault {
     },
     #[error("cannot write {}: a thread that encodes has stopped", path.display())]
     EncoderStopped { path: PathBuf },
-    #[error("{} holds {name}, which tokenmill did not write", folder.display())]
+    #[error("{} holds {name}, which tokenmill did not write, or has no record of", folder.display())]
     ForeignFolder { folder: PathBuf, name: String },
     #[error("{} is being written by another process{holder}", folder.display())]
     Locked { folder: PathBuf, holder: String },

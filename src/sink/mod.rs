@@ -48,6 +48,7 @@ pub use plan::{FilePlan, TOKENIZER_FOLDER, is_split_name};
 pub use read::TokenReader;
 pub use schema::{
     Compression, Declaration, DeclaredToken, FORMAT_VERSION, FileShape, INPUT_IDS, LENGTH, OutputFormat,
+    output_schema,
 };
 pub use writer::{ShardFacts, ShardWriter};
 

@@ -196,6 +196,14 @@ fn plain_type(data_type: &DataType) -> Option<DataType> {
         DataType::Struct(fields) if !fields.is_empty() => {
             DataType::Struct(fields.iter().map(plain_field).collect::<Option<_>>()?)
         }
+        DataType::Decimal32(_, scale)
+        | DataType::Decimal64(_, scale)
+        | DataType::Decimal128(_, scale)
+        | DataType::Decimal256(_, scale)
+            if *scale < 0 =>
+        {
+            return None;
+        }
         DataType::Struct(_)
         | DataType::Interval(_)
         | DataType::ListView(_)

@@ -71,7 +71,7 @@ pub(super) fn write(
     let fields = columns.map(|columns| columns.schema().fields().to_vec()).unwrap_or_default();
     let schema = output_schema(&fields).expect("legal columns");
     let shape = FileShape::new(schema, compression, &Declaration::default()).expect("legal columns");
-    let encoders = Encoders::start(threads);
+    let encoders = Encoders::start(threads).expect("threads");
     let mut writer = ShardWriter::new(Vec::new(), "memory", &shape, &encoders).expect("a writer");
     for batch in batches {
         writer.write(batch).expect("a written batch");

@@ -1,6 +1,8 @@
 use std::collections::VecDeque;
+use std::fs;
 use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use arrow_array::{BinaryViewArray, RecordBatch};
 use arrow_schema::SchemaRef;
@@ -71,6 +73,8 @@ pub(super) struct Files {
     owners: Vec<usize>,
     columns: Option<SchemaRef>,
     footers: Mutex<VecDeque<(usize, Footer)>>,
+    /// How the files were when they were opened.
+    stamps: Vec<Option<Stamp>>,
     /// Numbers of lines of each file.
     lines: Vec<Arc<LinesBefore>>,
     bad: BadInput,
@@ -97,6 +101,7 @@ impl Files {
         config: ReadConfig,
         bad: BadInput,
     ) -> Result<Files> {
+        let stamps = files.iter().map(stamp).collect();
         // Footers are read by all threads, since a folder may have thousands of files.
         let opened: Vec<Result<Opened>> = files
             .par_iter()
@@ -114,6 +119,7 @@ impl Files {
             owners: Vec::new(),
             columns: None,
             footers: Mutex::default(),
+            stamps,
             bad,
         };
         let bad = source.bad.begin(None);
@@ -209,9 +215,21 @@ impl Source for Files {
             return parquet::identity(file);
         }
         let io = |cause| Error::io("read", path, cause);
-        let bytes = std::fs::metadata(path).map_err(io)?.len();
+        let bytes = fs::metadata(path).map_err(io)?.len();
         let raw = content::raw(path, self.units[unit].range).map_err(io)?;
         Ok(Identity::Content { bytes, sha256: digest::sha256_of(raw).map_err(io)? })
+    }
+
+    fn changed(&self) -> Option<&str> {
+        let mut files = self.files.iter().zip(&self.stamps);
+        files.find(|(file, before)| stamp(file) != **before).map(|(file, _)| file.name.as_str())
+    }
+
+    fn identified_with(&self, unit: usize) -> usize {
+        match self.units[unit].range {
+            Range::RowGroups(..) => self.owners.partition_point(|&file| file < self.owners[unit]),
+            Range::Whole | Range::Bytes(..) | Range::Rows(..) => unit,
+        }
     }
 
     fn read(&self, unit: usize) -> Result<Documents<'static>> {
@@ -250,6 +268,15 @@ fn left_out(
     })
 }
 
+/// Size and time of the last change of a file.
+type Stamp = (u64, Option<SystemTime>);
+
+/// The stamp of a file that lies here.
+fn stamp(file: &Listed) -> Option<Stamp> {
+    let metadata = file.remote.is_none().then(|| fs::metadata(&file.path).ok())??;
+    Some((metadata.len(), metadata.modified().ok()))
+}
+
 /// Lets go of the footers of all files but the first, which are read first.
 fn first_footers((file, opened): (usize, Result<Opened>)) -> Result<Opened> {
     opened.map(|opened| Opened { footer: opened.footer.filter(|_| file < KEPT_FOOTERS), ..opened })
@@ -285,7 +312,7 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig) -> Result<Ope
         }
         Format::Jsonl | Format::Text => {
             let io = |cause| Error::io("read", path, cause);
-            let file = std::fs::File::open(path).map_err(io)?;
+            let file = fs::File::open(path).map_err(io)?;
             let bytes = file.metadata().map_err(io)?.len();
             beginning::check(file, name, *compression)?;
             if *compression != Compression::None {
@@ -420,6 +447,10 @@ impl Source for Identified {
 
     fn identity(&self, unit: usize) -> Result<Identity> {
         Ok(self.identities[self.files.owners[unit]].clone())
+    }
+
+    fn changed(&self) -> Option<&str> {
+        self.files.changed()
     }
 
     fn is_plain(&self) -> bool {

@@ -11,6 +11,10 @@ use super::OnBadInput;
 /// How many incidents are listed; those after it are only counted.
 pub const LISTED_INCIDENTS: usize = 1_000;
 
+/// What helps where bad input ends a run.
+const LEAVE_OUT: &str =
+    "mend it, or leave out what cannot be read: --on-bad-input skip (`on_bad_input` in recipes)";
+
 /// Something that was left out of a run because it could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incident {
@@ -218,8 +222,11 @@ impl BadRows {
 
     /// The same of an error that so many rows are lost by.
     pub(super) fn lost(&self, error: Error, rows: u64) -> Result<()> {
-        if self.of.policy == OnBadInput::Fail || error.kind() != ErrorKind::Failed {
+        if error.kind() != ErrorKind::Failed {
             return Err(error);
+        }
+        if self.of.policy == OnBadInput::Fail {
+            return Err(if error.help().is_none() { error.with_help(LEAVE_OUT) } else { error });
         }
         let listed = self.of.policy == OnBadInput::Quarantine;
         let lost = Lost { error, rows: rows.max(1) };

@@ -10,6 +10,7 @@ mod incidents;
 mod open;
 mod listing;
 mod files;
+mod pipe;
 mod content;
 mod beginning;
 mod views;
@@ -169,6 +170,18 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// The unit cannot be read.
     fn identity(&self, unit: usize) -> Result<Identity>;
+
+    /// The name of a file that is not as it was when the source was opened, by its size and the time of its last change;
+    /// so far as files lie here. Whoever does not compare identities asks for this when all is read.
+    fn changed(&self) -> Option<&str> {
+        None
+    }
+
+    /// The first of the units that have one identity together with this one, as the row groups of a file do: it need be
+    /// asked for once only.
+    fn identified_with(&self, unit: usize) -> usize {
+        unit
+    }
 
     /// Reads a unit's documents in order.
     ///

@@ -6,6 +6,7 @@ use super::demo::Demo;
 use super::fault::Fault;
 use super::files::{Files, Identified, Stream};
 use super::incidents::{BadInput, Incidents};
+use super::pipe::Pipe;
 use super::{DocumentRule, HubSettings, Source, SourceSpec, StoreSettings, listing, remote};
 use crate::error::{Error, Result};
 use crate::observer::Observer;
@@ -128,8 +129,8 @@ pub fn open(spec: &SourceSpec, source: usize, context: &OpenContext<'_>) -> Resu
         ));
     }
     if std::fs::metadata(uri).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
-        // Opened only once: what is written to a pipe without a reader is lost.
-        let pipe = std::fs::File::open(uri).map_err(|cause| Error::io("read", uri, cause))?;
+        let pipe = Pipe::open(uri.into(), Arc::clone(&context.stop));
+        let pipe = pipe.map_err(|cause| Error::io("read", uri, cause))?;
         return Ok(Arc::new(Stream::open(spec, uri.to_owned(), Box::new(pipe), config, bad)?));
     }
     Ok(Arc::new(Files::open(spec, listing::list(uri, spec.format)?, config, bad)?))

@@ -10,7 +10,7 @@ use super::fault::{Fault, Panicked};
 use super::{Batch, Documents, Source};
 use crate::error::{Error, Result};
 use crate::panics::catching;
-use crate::parallel::{lock, wait};
+use crate::parallel::{lock, no_threads, wait};
 use crate::units::amount;
 
 /// How many bytes may wait to be taken at first, per thread: more than is needed would only push what comes next out of
@@ -76,7 +76,7 @@ pub fn in_order_from(
         match reader.spawn(move || shared.read_units()) {
             Ok(_) => {}
             // Fewer threads do as well; without any there is no stream.
-            Err(cause) if number == 0 => failed = Some(Error::io("read", "the sources", cause)),
+            Err(cause) if number == 0 => failed = Some(no_threads(cause)),
             Err(_) => break,
         }
     }

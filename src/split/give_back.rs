@@ -27,8 +27,11 @@ impl GiveBack {
     /// The splitter of a pattern that is known to be right, or `None` if it has no such tail.
     pub(super) fn new(pattern: &str) -> Option<GiveBack> {
         let others = TAILS.iter().find_map(|tail| pattern.strip_suffix(tail))?;
-        // An escaped bar.
-        if others.is_empty() || others.ends_with('\\') {
+        // An escaped bar, or a match that begins elsewhere than its search.
+        if others.is_empty()
+            || others.ends_with('\\')
+            || [r"\K", r"\G"].iter().any(|place| others.contains(place))
+        {
             return None;
         }
         let regex = compile(&format!(r"{others}|(\s+)")).ok()?;

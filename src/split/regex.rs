@@ -6,6 +6,7 @@ use std::str::{Utf8Chunks, from_utf8};
 
 use fancy_regex::{Regex, RegexBuilder};
 
+use super::dialect::{as_given, kept_apart};
 use super::fault::Fault;
 use super::{Splitter, length32};
 use crate::error::{Error, Result};
@@ -25,7 +26,7 @@ pub struct RegexSplitter {
 const BACKTRACK_LIMIT: usize = 1_000_000_000;
 
 pub(super) fn compile(pattern: &str) -> Result<Regex, fancy_regex::Error> {
-    RegexBuilder::new(pattern).backtrack_limit(BACKTRACK_LIMIT).build()
+    RegexBuilder::new(&kept_apart(pattern)).backtrack_limit(BACKTRACK_LIMIT).build()
 }
 
 impl RegexSplitter {
@@ -75,12 +76,12 @@ fn cut(regexes: &[Regex], covers: bool, text: &str, base: usize, take: &mut dyn 
             return Ok(());
         }
         if covers && !matched {
-            return Err(gap(regex.as_str(), &text[start..end]));
+            return Err(gap(&as_given(regex.as_str()), &text[start..end]));
         }
         cut(others, covers, &text[start..end], base + start, take)
     };
     for found in regex.find_iter(text) {
-        let found = found.map_err(|cause| backtracking(regex.as_str(), base, cause))?;
+        let found = found.map_err(|cause| backtracking(&as_given(regex.as_str()), base, cause))?;
         // An expression that matches at a place, and nothing of the text, cuts it there, as it does in Hugging Face's
         // tokenizers.
         piece(found.start(), false)?;

@@ -38,6 +38,32 @@ fn what_was_left_out_gives_a_code_of_its_own() {
 }
 
 #[test]
+fn all_that_is_put_in_quarantine_is_named_with_its_file() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("in")).expect("a folder");
+    for (name, bad) in [("a", "5"), ("b", "6")] {
+        write(
+            &folder,
+            &format!("in/{name}.jsonl"),
+            format!("{{\"text\": \"the cat\"}}\n{{\"text\": {bad}}}\n"),
+        );
+    }
+    refuses(&folder, &train("in", &[]), 1, &["a.jsonl: line 2", "--on-bad-input skip"]);
+    write(&folder, "text.txt", TEXT);
+    assert_eq!(ended(&folder, &["train", "text.txt", "-o", "tok", "--merges", "3"]).0, Some(0));
+    for command in [
+        &["train", "in", "-o", "made", "--merges", "3"][..],
+        &["count", "in", "-o", "c.parquet"],
+        &["encode", "in", "-t", "tok", "-o", "ids"],
+        &["bench", "in", "-t", "tok"],
+    ] {
+        let (code, said) = ended(&folder, &[command, &["--on-bad-input", "quarantine"]].concat());
+        let named = ["a", "b"].map(|name| said.matches(&format!("{name}.jsonl: line 2")).count());
+        assert!(code == Some(3) && named == [1, 1], "{command:?}: {said}");
+    }
+}
+
+#[test]
 fn the_first_that_was_left_out_is_named_whatever_unit_it_is_of() {
     let folder = folder();
     fs::create_dir(folder.path().join("in")).expect("a folder");
@@ -74,4 +100,19 @@ fn ids_of_another_vocabulary_are_named_by_file_and_row() {
     for part in ["ids: row 1", "65535", "name the tokenizer"] {
         assert!(said.contains(part), "{said}");
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_that_nobody_writes_to_does_not_hold_the_program() {
+    use std::process::Command;
+    let folder = folder();
+    assert!(Command::new("mkfifo").arg(folder.path().join("pipe")).status().expect("mkfifo").success());
+    let train = ["train", "pipe", "-o", "made", "--merges", "3"];
+    let mut program = Command::new(env!("CARGO_BIN_EXE_tokenmill"));
+    let mut child = program.args(train).current_dir(folder.path()).spawn().expect("a run");
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(interrupt.expect("kill").success());
+    assert_eq!(child.wait().expect("an end").code(), Some(130));
 }

@@ -1,5 +1,8 @@
 //! What `train` learns beside the plain way.
 
+use arrow_array::IntervalYearMonthArray;
+use arrow_ipc::writer::FileWriter;
+
 use super::*;
 
 /// A field of the settings in `training.json`.
@@ -167,4 +170,22 @@ fn merges_are_verified_on_data() {
     assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
     let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((&found["verified"], &found["deviation"]["merge"]), (&false.into(), &1.into()), "{found}");
+}
+
+/// Not after the learning, which can take hours.
+#[test]
+fn columns_that_cannot_pass_through_are_told_before_anything_is_learned() {
+    let folder = folder();
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["the cat", "the mat"]));
+    let since: ArrayRef = Arc::new(IntervalYearMonthArray::from(vec![1, 2]));
+    let table = RecordBatch::try_from_iter([("text", text), ("since", since)]).expect("two columns");
+    let file = fs::File::create(folder.path().join("a.arrow")).expect("a file");
+    let mut writer = FileWriter::try_new(file, &table.schema()).expect("a writer");
+    writer.write(&table).and_then(|()| writer.finish()).expect("written");
+    let recipe = "source = { uri = \"a.arrow\" }\ntrain = { merges = 3 }\noutput = { dir = \"out\" }\n\
+                  [encode]\ncolumns = [\"since\"]\n";
+    write(&folder, "job.toml", recipe);
+    for command in ["plan", "run"] {
+        refuses(&folder, &[command, "job.toml"], 2, &["\"since\"", "cannot be passed through"]);
+    }
 }

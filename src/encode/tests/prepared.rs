@@ -66,6 +66,25 @@ fn the_flags_of_added_tokens_say_where_they_are_found() {
 }
 
 #[test]
+fn white_space_that_a_token_has_taken_is_no_token_that_takes_what_is_before_it() {
+    let tokens = vec![
+        added(300, "<r>", |token| token.rstrip = true),
+        added(301, " ", |token| token.lstrip = true),
+        added(302, "\n", |token| (token.lstrip, token.rstrip) = (true, true)),
+    ];
+    let vocabulary = vocabulary(tokens, TextRules::default());
+    for (text, expected) in [
+        ("<r> x", "[300]x"),
+        ("<r>  \n x", "[300]x"),
+        ("\n\n\n", "[302]"),
+        ("a \n\n b", "a[301][302]b"),
+        ("a\t\nb", "a[302]b"),
+    ] {
+        assert_eq!(shown(&vocabulary, SpecialPolicy::Text, text.as_bytes()), expected, "{text:?}");
+    }
+}
+
+#[test]
 fn tokens_that_are_not_normalized_are_looked_for_first() {
     let tokens = || {
         vec![

@@ -65,7 +65,9 @@ pub(super) fn weight(value: &DeValue<'_>) -> Result<Weight, Wrong> {
     };
     text.parse().map_err(|_| Wrong {
         problem: format!("cannot be {text}"),
-        help: Some("it is a decimal above zero with at most six places, such as 0.25".to_owned()),
+        help: Some(
+            "it is a number above 0, of 12 digits and 6 decimal places at most, such as 0.25".to_owned(),
+        ),
     })
 }
 

@@ -57,7 +57,8 @@ fn write_packed(packing: Packing, batches: Vec<TokenBatch>, threads: usize) -> (
     let schema = output_schema(&[]).expect("legal columns");
     let shape = FileShape::new(schema, Compression::Default, &declared(packing)).expect("a legal packing");
     let mut writer =
-        ShardWriter::new(Vec::new(), "memory", &shape, &Encoders::start(threads)).expect("a writer");
+        ShardWriter::new(Vec::new(), "memory", &shape, &Encoders::start(threads).expect("threads"))
+            .expect("a writer");
     for batch in batches {
         writer.write(batch).expect("a written batch");
     }

@@ -119,8 +119,8 @@ fn declared_tokens_are_read() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("x.parquet");
     let file = File::create(&path).expect("a file");
-    let writer =
-        ShardWriter::new(file, &path, &shape.expect("legal"), &Encoders::start(1)).expect("a writer");
+    let writer = ShardWriter::new(file, &path, &shape.expect("legal"), &Encoders::start(1).expect("threads"))
+        .expect("a writer");
     writer.finish().expect("a file");
     assert_eq!(TokenReader::open(&path).expect("a file").declaration(), Some(&declaration));
 }

@@ -248,8 +248,9 @@ fn columns_that_cannot_be_are_usage_errors() {
 fn ids_past_31_bits_are_refused() {
     let shape =
         FileShape::new(output_schema(&[]).expect("legal"), Compression::Default, &Declaration::default());
-    let mut writer = ShardWriter::new(Vec::new(), "memory", &shape.expect("legal"), &Encoders::start(1))
-        .expect("a writer");
+    let mut writer =
+        ShardWriter::new(Vec::new(), "memory", &shape.expect("legal"), &Encoders::start(1).expect("threads"))
+            .expect("a writer");
     let error = writer.write(batch(&[Some(vec![1, 1 << 31])])).expect_err("too large");
     assert!(error.to_string().contains("2147483648"), "{error}");
 }
@@ -276,7 +277,7 @@ impl Write for Room {
 fn a_full_disk_is_told_as_one() {
     let shape =
         FileShape::new(output_schema(&[]).expect("legal"), Compression::Default, &Declaration::default());
-    let (shape, encoders) = (shape.expect("legal"), Encoders::start(1));
+    let (shape, encoders) = (shape.expect("legal"), Encoders::start(1).expect("threads"));
     let rows = some_rows(1_000);
     let write = |room| {
         let mut writer = ShardWriter::new(Room(room), "out.parquet", &shape, &encoders)?;

@@ -30,7 +30,9 @@ impl HttpService for Connector {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let agent = self.0.clone();
         let (send, answer) = oneshot::channel();
-        thread::spawn(move || drop(send.send(ask(&agent, request))));
+        thread::Builder::new()
+            .spawn(move || drop(send.send(ask(&agent, request))))
+            .map_err(|cause| HttpError::new(HttpErrorKind::Interrupted, cause))?;
         answer.await.unwrap_or_else(|gone| Err(HttpError::new(HttpErrorKind::Interrupted, gone)))
     }
 }

@@ -100,7 +100,9 @@ impl<'a> Http<'a> {
         };
         let (send_head, head) = bounded(1);
         let (send_block, blocks) = bounded(BLOCKS_AHEAD);
-        thread::spawn(move || request.run(&send_head, &send_block));
+        thread::Builder::new()
+            .spawn(move || request.run(&send_head, &send_block))
+            .map_err(|cause| Trouble::passing(format!("no thread can be started: {cause}")))?;
         let head =
             receive(&head, self.stop)?.unwrap_or_else(|| Err(Trouble::passing("it does not answer")))?;
         Ok(Answer { head, blocks, stop: self.stop })

@@ -154,6 +154,23 @@ fn what_oniguruma_understands_otherwise_is_not_passed_on() {
         r"(?<!(b))a",
         r"(?<=b(?=c))c",
         r"(?<=b\z)|.",
+        r"a\K\s|.",
+        r"\Ga|.",
+        r"\p{Word}|.",
+        r"[\P{word}]|.",
+        r"(?i)s{1}s|.",
+        r"(?i)(?:s){1,1}s|.",
+        r"(?i)s{2}|.",
+        r"(?i)(s)\1|.",
+        r"(?i:(?<x>s)\k<x>)|.",
+        r"(a)\01|.",
+        r"(a|b\1)+|.",
+        r"(?<x>a|b\k<x>)+|.",
+        r"(b\k<-1>)|.",
+        r"((?(1)a))b",
+        r"(?: *|a)+.",
+        r"(?:a?|b){2,}.",
+        r"(?:(?:a?|b)c*)+.",
         Named::Cl100k.regex(),
     ] {
         let refused = SplitPattern::from_oniguruma(regex).expect_err(regex);
@@ -177,6 +194,7 @@ fn what_oniguruma_understands_otherwise_is_not_passed_on() {
                 r"a{2}a{1,2}?|a++|a*?b",
                 r"(a)\1|(b)?(?(2)c|d)",
                 r"(?<a>x)\k<a>|(?<b>y)?(?(<b>)c|d)",
+                r"(?:a|b?)+.|(?:(?:a?|b)c)+.|(?:a?|b)?c|(?:(?=a|)b)+.",
                 r"(?<!a|bc)d|(?<=\s)(?:e|f+)|(?<=\Ag)h",
             ])
     {
@@ -190,6 +208,32 @@ fn what_oniguruma_understands_otherwise_is_not_passed_on() {
     for text in ["12345 a  \n ", "a \n  b\n", "\n\n", "x  \n"] {
         let text = text.as_bytes();
         assert_eq!(pieces(written.as_ref(), text), pieces(named(Named::Cl100k).as_ref(), text));
+    }
+}
+
+/// Which one engine takes for others.
+#[test]
+fn repetitions_on_both_sides_of_what_may_be_missing_take_something_each() {
+    let cases: [(&str, &str, &[&str]); 5] = [
+        (r"[0-9]+[.,]?[0-9]+", "7a12.5b7,", &["7a", "12.5", "b7,"]),
+        (r" ?\p{L}+'?\p{L}+|\s+(?!\S)|\s+", " a1 it's", &[" ", "a1", " it's"]),
+        (r"a+b*a+c|a", "aac abac ac", &["aac", " ", "abac", " ", "a", "c"]),
+        (r"(?:x+(?:mx+)?)+y", "xmxmxy", &["xm", "xmxy"]),
+        (r"a{2,}-?a{2,}|[^z]", "aaa-a aaaa", &["a", "a", "a", "-", "a", " ", "aaaa"]),
+    ];
+    for (regex, text, expected) in cases {
+        let found = pieces(custom(regex).as_ref(), text.as_bytes());
+        assert_eq!(found, expected.iter().map(|piece| piece.as_bytes()).collect::<Vec<_>>(), "{regex}");
+    }
+}
+
+#[test]
+fn where_a_search_began_matters_only_to_who_asks_for_it() {
+    for regex in [r"\G\s|\s+(?!\S)|\s+", r"a\K\s+|\s+(?!\S)|\s+"] {
+        for text in ["a  s", "a   a  ", "  a"] {
+            let text = text.as_bytes();
+            assert_eq!(pieces(custom(regex).as_ref(), text), pieces(oracle(regex).as_ref(), text), "{regex}");
+        }
     }
 }
 

@@ -110,14 +110,16 @@ fn numbered(vocabulary: &Vocabulary, keyed: &Keyed) -> Result<(), Limit> {
     }
 }
 
-/// The ids that tokenizers gives to added tokens, in the order in which they are listed: that of the key,
-/// or else the next after all so far.
+/// The ids that tokenizers gives to added tokens, in the order in which they are listed: that of the key, or else the
+/// next number, from that of the keys on, whatever ids these have.
 pub(super) fn counted(added: &[AddedToken], ids: &Map<&str, TokenId>) -> Vec<TokenId> {
     let mut next = low32(ids.len());
     let count = |token: &AddedToken| {
-        let id = ids.get(&*token.text).copied().unwrap_or(TokenId::new(next));
-        next = next.max(id.get().saturating_add(1));
-        id
+        ids.get(&*token.text).copied().unwrap_or_else(|| {
+            let id = TokenId::new(next);
+            next = next.saturating_add(1);
+            id
+        })
     };
     added.iter().map(count).collect()
 }
@@ -180,4 +182,17 @@ pub(crate) fn pretty(value: &impl Serialize) -> Vec<u8> {
     let mut bytes = serde_json::to_vec_pretty(value).expect("names and numbers are always JSON");
     bytes.push(b'\n');
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_that_are_no_keys_are_numbered_from_the_number_of_keys_on() {
+        let ids: Map<&str, TokenId> =
+            [("a", 0), ("<far>", 12)].map(|(key, id)| (key, TokenId::new(id))).into_iter().collect();
+        let added = ["<far>", "<x>", "a", "<y>"].map(|text| AddedToken::special(TokenId::new(0), text));
+        assert_eq!(counted(&added, &ids).into_iter().map(TokenId::get).collect::<Vec<_>>(), [12, 2, 0, 3]);
+    }
 }

@@ -2,6 +2,13 @@
 
 use std::sync::LazyLock;
 
+mod apart;
+mod empty;
+
+use empty::{Nothing, times};
+
+pub(super) use apart::{as_given, kept_apart};
+
 use super::fault::Fault;
 use crate::error::{Error, Result};
 
@@ -10,7 +17,8 @@ use crate::error::{Error, Result};
 const LINE_END: &str = "(?m:$)";
 
 /// Escapes that do not mean the same in both: classes, places, what is a letter there, and numbers.
-const ESCAPES: [&str; 11] = [r"\w", r"\W", r"\b", r"\B", r"\R", r"\X", r"\<", r"\>", r"\Z", r"\U", r"\u{"];
+const ESCAPES: [&str; 14] =
+    [r"\w", r"\W", r"\b", r"\B", r"\R", r"\X", r"\<", r"\>", r"\Z", r"\U", r"\u{", r"\K", r"\G", r"\0"];
 
 /// Places that can be repeated here, and not there.
 const PLACES: [&str; 2] = [r"\A", r"\z"];
@@ -22,7 +30,7 @@ const DIFFERENCES: [&str; 7] = ["--", "-[", r"-\h", r"-\H", r"\h-", r"\H-", "~~"
 const FOLDED_CLASSES: [&str; 3] = [r"\D", r"\H", r"\S"];
 
 /// Properties that other characters have there.
-const PROPERTIES: [&str; 2] = ["graph", "print"];
+const PROPERTIES: [&str; 3] = ["graph", "print", "word"];
 
 /// Properties of whose negations a class has all here, and any there.
 const NEGATED_PROPERTIES: [&str; 3] = ["alnum", "blank", "cntrl"];
@@ -103,7 +111,7 @@ struct Reader<'a> {
     text: &'a str,
     class_depth: usize,
     /// The whole, and each group that is open.
-    scopes: Vec<Scope>,
+    scopes: Vec<Scope<'a>>,
     /// How many groups have begun that are remembered.
     groups: usize,
     /// Whether some groups have names: the others are then remembered here, and not there.
@@ -116,11 +124,16 @@ struct Reader<'a> {
 
 /// What holds in a group.
 #[derive(Clone, Copy, Default)]
-struct Scope {
+struct Scope<'a> {
     /// Upper and lower case are alike.
     ignores_case: bool,
     /// It looks behind.
     behind: bool,
+    /// It looks ahead or behind, and takes nothing.
+    looks: bool,
+    /// The number and the name of a group that is remembered.
+    group: Option<(usize, &'a str)>,
+    nothing: Nothing,
 }
 
 impl<'a> Reader<'a> {
@@ -138,32 +151,58 @@ impl<'a> Reader<'a> {
     }
 
     /// What holds here; a parenthesis too many is an error elsewhere.
-    fn scope(&self) -> Scope {
+    fn scope(&self) -> Scope<'a> {
         self.scopes.last().copied().unwrap_or_default()
     }
 
     /// The length of what comes next, and whether it is understood differently.
-    fn read(&mut self, rest: &str) -> (usize, bool) {
+    fn read(&mut self, rest: &'a str) -> (usize, bool) {
         if self.class_depth > 0 {
             return self.member(rest);
         }
         if let Some((length, different)) = repetition(rest) {
             // What is possessive may take what stands after the place here, and not there.
             let possessive = self.scope().behind && rest[..length].ends_with("+") && length > 1;
-            return (length, std::mem::replace(&mut self.repeated, true) || possessive || different);
+            let different = different || possessive || self.is_another_loop(&rest[..length]);
+            return (length, std::mem::replace(&mut self.repeated, true) || different);
         }
         self.repeated = false;
         match rest.as_bytes()[0] {
+            b'(' => return self.group(rest),
+            b')' => {
+                if let Some(Scope { nothing, looks, .. }) = self.scopes.pop() {
+                    self.nothing(|outer| outer.group(nothing, looks));
+                }
+                return (1, false);
+            }
+            b'|' => self.nothing(Nothing::alternative),
+            _ => self.nothing(|nothing| nothing.item(!takes_nothing(rest))),
+        }
+        match rest.as_bytes()[0] {
             b'\\' => (escape(rest), self.is_another_escape(rest)),
             b'[' => self.class(rest),
-            b'(' => self.group(rest),
-            b')' => {
-                self.scopes.pop();
-                (1, false)
-            }
             b'^' | b'$' => (1, true),
             _ => (rest.chars().next().map_or(0, char::len_utf8), false),
         }
+    }
+
+    /// Notes what may be nothing.
+    fn nothing(&mut self, note: impl FnOnce(&mut Nothing)) {
+        if let Some(scope) = self.scopes.last_mut() {
+            note(&mut scope.nothing);
+        }
+    }
+
+    /// Whether a repetition is one of what may take nothing by an alternative that others follow. Notes what it makes
+    /// of the item before.
+    fn is_another_loop(&mut self, repetition: &str) -> bool {
+        let (least, most) = times(repetition);
+        let mut different = false;
+        self.nothing(|nothing| {
+            nothing.so_far = if least == 0 { nothing.before } else { nothing.so_far };
+            different = nothing.last && most > 1;
+        });
+        different
     }
 
     /// The length of how a class begins, and whether it is understood differently: a bracket that comes first is a
@@ -207,9 +246,9 @@ impl<'a> Reader<'a> {
     }
 
     /// The length of how a group begins, and whether it is understood differently.
-    fn group(&mut self, rest: &str) -> (usize, bool) {
+    fn group(&mut self, rest: &'a str) -> (usize, bool) {
         let at_start = rest.len() == self.text.len();
-        let scope = self.scope();
+        let scope = Scope { nothing: Nothing::default(), group: None, looks: false, ..self.scope() };
         if rest.starts_with(LINE_END) {
             return (LINE_END.len(), false);
         }
@@ -219,21 +258,25 @@ impl<'a> Reader<'a> {
             return (length, !at_start || rest[..length].contains('\\'));
         }
         if let Some(group) = GROUPS.iter().find(|group| rest.starts_with(**group)) {
-            self.scopes.push(Scope { behind: scope.behind || group.starts_with("(?<"), ..scope });
+            let behind = scope.behind || group.starts_with("(?<");
+            self.scopes.push(Scope { behind, looks: group.contains(['=', '!']), ..scope });
             return (group.len(), scope.behind && *group != "(?:");
         }
-        self.scopes.push(scope);
         if let Some(name) = name(rest) {
             self.groups += 1;
+            self.scopes.push(Scope { group: Some((self.groups, name)), ..scope });
             return ("(?<>".len() + name.len(), scope.behind || !is_word(name));
         }
         if let Some((condition, _)) = rest.strip_prefix("(?(").and_then(|after| after.split_once(')')) {
+            self.scopes.push(scope);
             return ("(?()".len() + condition.len(), !self.is_a_group(condition));
         }
         if rest.starts_with("(?") {
+            self.scopes.push(scope);
             return self.options(rest, at_start);
         }
         self.groups += 1;
+        self.scopes.push(Scope { group: Some((self.groups, "")), ..scope });
         (1, scope.behind || rest.starts_with("(*"))
     }
 
@@ -259,12 +302,21 @@ impl<'a> Reader<'a> {
         let quoted = || condition.strip_prefix('\'').and_then(|after| after.strip_suffix('\''));
         let name = pointed.or_else(quoted);
         let is_number = |number: usize| !self.has_names && (1..=self.groups).contains(&number);
-        name.is_some_and(is_word) || name.unwrap_or(condition).parse().is_ok_and(is_number)
+        let is_known = name.is_some_and(is_word) || name.unwrap_or(condition).parse().is_ok_and(is_number);
+        is_known && !self.is_open(name.unwrap_or(condition))
+    }
+
+    /// Whether a group that has not ended has this name or number, or may have it if that is a distance.
+    fn is_open(&self, group: &str) -> bool {
+        let mut open = self.scopes.iter().filter_map(|scope| scope.group);
+        open.any(|(number, name)| {
+            name == group || group.parse() == Ok(number) || group.starts_with(['-', '+'])
+        })
     }
 
     /// Whether an escape is one that both engines understand differently.
     fn is_another_escape(&self, rest: &str) -> bool {
-        let Scope { ignores_case, behind } = self.scope();
+        let Scope { ignores_case, behind, .. } = self.scope();
         let is_repeated = |place: &str| {
             rest.strip_prefix(place).is_some_and(|after| after.starts_with(['?', '*', '+', '{']))
         };
@@ -275,6 +327,7 @@ impl<'a> Reader<'a> {
             || is_another_code(rest, ignores_case)
             || rest.strip_prefix(r"\g").is_some_and(|after| !after.starts_with(['<', '\'']))
             || self.has_names && is_number_of_group(rest)
+            || reference(rest).is_some_and(|group| ignores_case || self.is_open(group))
             // Upper and lower case are not alike here.
             || ignores_case && !rest.chars().nth(1).is_some_and(|escaped| escaped.is_ascii())
     }
@@ -285,7 +338,9 @@ impl<'a> Reader<'a> {
         match (characters.next(), characters.next()) {
             _ if !self.scope().ignores_case => self.literal.clear(),
             // There it is as if they were not there.
-            _ if part == ")" || part == "(?:" => {}
+            _ if [")", "(?:", "{1}", "{1,1}"].contains(&part) => {}
+            // There it may be as if it stood so often.
+            (Some('{'), Some(_)) => self.literal.extend(self.literal.chars().next_back()),
             (Some(only), None) if !"([]|.?*+".contains(only) => self.literal.extend(only.to_lowercase()),
             _ => self.literal.clear(),
         }
@@ -299,6 +354,25 @@ fn escape(rest: &str) -> usize {
     let braced = [r"\p{", r"\P{", r"\x{"].iter().any(|escape| rest.starts_with(escape));
     let plain = rest.chars().take(2).map(char::len_utf8).sum();
     braced.then(end).flatten().unwrap_or(plain)
+}
+
+/// Whether what comes next stands for a place, or for what a group matched, which may be nothing.
+fn takes_nothing(rest: &str) -> bool {
+    rest.starts_with(['^', '$'])
+        || rest.starts_with(r"\") && rest[1..].starts_with(['A', 'z', 'b', 'B', 'Z', 'G', 'K', 'k', 'g'])
+        || reference(rest).is_some()
+}
+
+/// The group that an escape refers to, by its name or number.
+fn reference(rest: &str) -> Option<&str> {
+    let after = rest.strip_prefix('\\')?;
+    let pointed = || after.strip_prefix("k<").and_then(|after| after.split_once('>'));
+    let quoted = || after.strip_prefix("k'").and_then(|after| after.split_once('\''));
+    if let Some((name, _)) = pointed().or_else(quoted) {
+        return Some(name);
+    }
+    let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+    (digits > 0).then(|| &after[..digits])
 }
 
 /// Whether an escape is of a class that only one engine knows, or that only one folds.

@@ -1,0 +1,70 @@
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use super::Stop;
+use crate::error::Error;
+
+/// Bytes that are read from a pipe at once.
+const BLOCK_BYTES: usize = 64 << 10;
+
+/// So many blocks may wait to be taken.
+const BLOCKS_AHEAD: usize = 16;
+
+/// How long nothing may come before it is asked whether to stop.
+const WHILE: Duration = Duration::from_millis(200);
+
+/// A named pipe, which is opened once: what is written to a pipe without a reader is lost. Opening it waits for a
+/// writer, and reading for what that writes, so both are done by a thread that nobody waits for when the run should stop.
+pub(super) struct Pipe {
+    blocks: Receiver<io::Result<Vec<u8>>>,
+    block: io::Cursor<Vec<u8>>,
+    stop: Stop,
+}
+
+impl Pipe {
+    pub(super) fn open(path: PathBuf, stop: Stop) -> io::Result<Pipe> {
+        let (send, blocks) = sync_channel(BLOCKS_AHEAD);
+        thread::Builder::new().spawn(move || {
+            if let Err(cause) = read(path, &send) {
+                // Nobody listens any more where the run has ended.
+                let _ = send.send(Err(cause));
+            }
+        })?;
+        Ok(Pipe { blocks, block: io::Cursor::default(), stop })
+    }
+}
+
+fn read(path: PathBuf, send: &SyncSender<io::Result<Vec<u8>>>) -> io::Result<()> {
+    let mut pipe = File::open(path)?;
+    loop {
+        let mut block = vec![0; BLOCK_BYTES];
+        let length = pipe.read(&mut block)?;
+        block.truncate(length);
+        if length == 0 || send.send(Ok(block)).is_err() {
+            return Ok(());
+        }
+    }
+}
+
+impl Read for Pipe {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let length = self.block.read(into)?;
+            if length > 0 || into.is_empty() {
+                return Ok(length);
+            }
+            match self.blocks.recv_timeout(WHILE) {
+                Ok(block) => self.block = io::Cursor::new(block?),
+                Err(RecvTimeoutError::Disconnected) => return Ok(0),
+                Err(RecvTimeoutError::Timeout) if (self.stop)() => {
+                    return Err(io::Error::other(Error::interrupted()));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+}
