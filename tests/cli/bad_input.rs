@@ -104,14 +104,16 @@ fn ids_of_another_vocabulary_are_named_by_file_and_row() {
 
 #[cfg(unix)]
 #[test]
-fn a_pipe_that_nobody_writes_to_does_not_hold_the_program() {
+fn a_pipe_that_nothing_comes_from_does_not_hold_the_program() {
     use std::process::Command;
     let folder = folder();
-    assert!(Command::new("mkfifo").arg(folder.path().join("pipe")).status().expect("mkfifo").success());
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
     let train = ["train", "pipe", "-o", "made", "--merges", "3"];
     let mut program = Command::new(env!("CARGO_BIN_EXE_tokenmill"));
     let mut child = program.args(train).current_dir(folder.path()).spawn().expect("a run");
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    // Waits until it is read.
+    let _silent = fs::File::options().write(true).open(&pipe).expect("a writer");
     let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(interrupt.expect("kill").success());
     assert_eq!(child.wait().expect("an end").code(), Some(130));

@@ -2,12 +2,9 @@
 
 use std::sync::LazyLock;
 
-mod apart;
 mod empty;
 
 use empty::{Nothing, times};
-
-pub(super) use apart::{as_given, kept_apart};
 
 use super::fault::Fault;
 use crate::error::{Error, Result};

@@ -211,14 +211,17 @@ fn what_oniguruma_understands_otherwise_is_not_passed_on() {
     }
 }
 
-/// Which one engine takes for others.
+/// Which the engine takes for others, if it is let.
 #[test]
-fn repetitions_on_both_sides_of_what_may_be_missing_take_something_each() {
-    let cases: [(&str, &str, &[&str]); 5] = [
+fn repetitions_take_what_they_say() {
+    let cases: [(&str, &str, &[&str]); 8] = [
         (r"[0-9]+[.,]?[0-9]+", "7a12.5b7,", &["7a", "12.5", "b7,"]),
         (r" ?\p{L}+'?\p{L}+|\s+(?!\S)|\s+", " a1 it's", &[" ", "a1", " it's"]),
         (r"a+b*a+c|a", "aac abac ac", &["aac", " ", "abac", " ", "a", "c"]),
         (r"(?:x+(?:mx+)?)+y", "xmxmxy", &["xm", "xmxy"]),
+        (r"(?:x+)m?(?:x+)y", "xy xxy", &["xy ", "xxy"]),
+        (r"(?:x+m??x*)+", "axm", &["a", "x", "m"]),
+        (r"a*?(?:b+?)*c|[^z]", "bbcb", &["bbc", "b"]),
         (r"a{2,}-?a{2,}|[^z]", "aaa-a aaaa", &["a", "a", "a", "-", "a", " ", "aaaa"]),
     ];
     for (regex, text, expected) in cases {
