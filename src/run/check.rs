@@ -29,7 +29,8 @@ pub(super) fn check(plan: &Plan, inputs: &Inputs<'_>, given: Option<&Vocabulary>
     given.map_or(Ok(()), |vocabulary| added_tokens(encode, vocabulary).map(|_| ()))
 }
 
-/// Finds a source that is a folder in which results go, to a folder or a file: the same job again would find them among its input.
+/// Finds a source that is a folder in which results go, to a folder or a file: the same job again would find them among
+/// its input.
 ///
 /// # Errors
 /// There is one.

@@ -1,5 +1,6 @@
 mod agreement;
 mod edges;
+mod engine;
 mod patterns;
 mod specials;
 
