@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -35,25 +36,39 @@ where
     let (state, map) = (&state, &map);
     thread::scope(|scope| {
         let _taker = Taker(results);
-        for number in 0..threads {
-            let started = thread::Builder::new().spawn_scoped(scope, move || {
+        let start = |_| {
+            thread::Builder::new().spawn_scoped(scope, move || {
                 let _maker = Maker(results);
                 work(items, results, state(), map);
-            });
-            if let Err(cause) = started {
-                (number..threads).for_each(|_| drop(Maker(results)));
-                if number == 0 {
-                    return Err(no_threads(cause));
-                }
-                break;
-            }
-        }
+            })
+        };
+        let started = as_many_as_there_are(threads, start)?;
+        (started.len()..threads).for_each(|_| drop(Maker(results)));
         while let Some(result) = results.next() {
             take(result.unwrap_or_else(|panic| resume_unwind(panic))?)?;
             results.permit();
         }
         Ok(())
     })
+}
+
+/// Starts so many threads, or as many as the system gives.
+///
+/// # Errors
+/// It gives none.
+pub(crate) fn as_many_as_there_are<T>(
+    threads: usize,
+    mut start: impl FnMut(usize) -> io::Result<T>,
+) -> Result<Vec<T>> {
+    let mut started = Vec::new();
+    for number in 0..threads {
+        match start(number) {
+            Ok(thread) => started.push(thread),
+            Err(cause) if number == 0 => return Err(no_threads(cause)),
+            Err(_) => break,
+        }
+    }
+    Ok(started)
 }
 
 /// The error where the system gives no thread.
@@ -238,7 +253,17 @@ mod tests {
 
     use super::*;
     use crate::costly::with_threads;
-    use crate::error::Error;
+
+    #[test]
+    fn fewer_threads_do_but_none_is_an_error() {
+        let given = |most: usize| {
+            move |number| if number < most { Ok(number) } else { Err(io::Error::other("no more")) }
+        };
+        assert_eq!(as_many_as_there_are(4, given(4)).expect("all"), [0, 1, 2, 3]);
+        assert_eq!(as_many_as_there_are(4, given(2)).expect("two"), [0, 1]);
+        let refused = as_many_as_there_are(4, given(0)).expect_err("none");
+        assert!(refused.to_string().contains("no more") && refused.help().is_some(), "{refused}");
+    }
 
     #[test]
     fn results_come_in_the_order_of_the_items() {

@@ -13,7 +13,7 @@ use super::table::PieceTable;
 use super::{CountConfig, MemoryLimit};
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Stage};
-use crate::parallel::lock;
+use crate::parallel::{as_many_as_there_are, lock};
 use crate::split::{Segment, SpecialFinder, Splitter};
 use crate::units::{Count, amount, place64};
 
@@ -52,12 +52,9 @@ pub(super) fn count<'a>(
         shard.run(&queue, observer).map(|()| shard)
     };
     let outcomes = thread::scope(|scope| {
-        // If the system gives fewer threads, these do all of it; or if it gives none, this one.
-        let start = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
-        let threads: Vec<_> = (0..threads).map_while(start).collect();
-        if threads.is_empty() {
-            return vec![work()];
-        }
+        let start = |_| thread::Builder::new().spawn_scoped(scope, work);
+        // If the system gives none, this one does all of it.
+        let Ok(threads) = as_many_as_there_are(threads, start) else { return vec![work()] };
         let outcome =
             |thread: thread::ScopedJoinHandle<_>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
         threads.into_iter().map(outcome).collect()

@@ -13,7 +13,7 @@ use super::pack::pack;
 use super::row_group::RowGroup;
 use super::schema::FileShape;
 use crate::error::Result;
-use crate::parallel::no_threads;
+use crate::parallel::as_many_as_there_are;
 
 /// What comes of a row group, with what it holds.
 pub(super) type Encoded = Result<(Contents, EncodedGroup), ParquetError>;
@@ -53,16 +53,11 @@ impl Encoders {
     /// The system gives none.
     pub fn start(threads: usize) -> Result<Arc<Encoders>> {
         let (jobs, queue) = unbounded::<Job>();
-        let mut started = Vec::new();
-        for number in 0..threads.max(1) {
+        let threads = as_many_as_there_are(threads.max(1), |_| {
             let queue = queue.clone();
-            match thread::Builder::new().spawn(move || work(&queue)) {
-                Ok(thread) => started.push(thread),
-                Err(cause) if number == 0 => return Err(no_threads(cause)),
-                Err(_) => break,
-            }
-        }
-        Ok(Arc::new(Encoders { jobs: Some(jobs), threads: started }))
+            thread::Builder::new().spawn(move || work(&queue))
+        })?;
+        Ok(Arc::new(Encoders { jobs: Some(jobs), threads }))
     }
 
     /// How many row groups can usefully be under way at once: one a thread, and one that waits.

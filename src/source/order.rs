@@ -10,7 +10,7 @@ use super::fault::{Fault, Panicked};
 use super::{Batch, Documents, Source};
 use crate::error::{Error, Result};
 use crate::panics::catching;
-use crate::parallel::{lock, no_threads, wait};
+use crate::parallel::{as_many_as_there_are, lock, wait};
 use crate::units::amount;
 
 /// How many bytes may wait to be taken at first, per thread: more than is needed would only push what comes next out of
@@ -69,18 +69,12 @@ pub fn in_order_from(
         room: Condvar::new(),
         arrived: Condvar::new(),
     });
-    let mut failed = None;
-    for number in 0..threads {
+    let started = as_many_as_there_are(threads, |number| {
         let shared = Arc::clone(&shared);
-        let reader = thread::Builder::new().name(format!("read-{number}"));
-        match reader.spawn(move || shared.read_units()) {
-            Ok(_) => {}
-            // Fewer threads do as well; without any there is no stream.
-            Err(cause) if number == 0 => failed = Some(no_threads(cause)),
-            Err(_) => break,
-        }
-    }
-    Box::new(Ordered { shared, failed })
+        thread::Builder::new().name(format!("read-{number}")).spawn(move || shared.read_units())
+    });
+    // Without any thread there is no stream.
+    Box::new(Ordered { shared, failed: started.err() })
 }
 
 struct Shared {

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
+use std::slice::from_ref;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -54,6 +55,17 @@ fn a_sum_that_passes_the_limit_of_memory_is_refused() {
         ];
         assert!(sum_counts(&files, ByteCount(70_000), &Silent).is_ok());
         let error = sum_counts(&files, ByteCount(20_000), &Silent).expect_err("too many");
+        assert_eq!(error.kind(), ErrorKind::Memory);
+    }
+    // Each by itself fits.
+    let others: Vec<String> = names.iter().map(|name| format!("other {name}")).collect();
+    let others: PieceCounts = others.iter().map(|name| (name.as_bytes(), Count::ONE)).collect();
+    for ordered in [true, false] {
+        let files =
+            [write(folder.path(), "one", &pieces, ordered), write(folder.path(), "other", &others, ordered)];
+        let limit = ByteCount(if ordered { 70_000 } else { 35_000 });
+        assert!(files.iter().all(|file| sum_counts(from_ref(file), limit, &Silent).is_ok()));
+        let error = sum_counts(&files, limit, &Silent).expect_err("too many");
         assert_eq!(error.kind(), ErrorKind::Memory);
     }
 }

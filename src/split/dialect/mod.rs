@@ -196,7 +196,9 @@ impl<'a> Reader<'a> {
         let (least, most) = times(repetition);
         let mut different = false;
         self.nothing(|nothing| {
-            nothing.so_far = if least == 0 { nothing.before } else { nothing.so_far };
+            if least == 0 {
+                nothing.so_far = nothing.before;
+            }
             different = nothing.last && most > 1;
         });
         different
