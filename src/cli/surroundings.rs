@@ -123,13 +123,19 @@ fn hub() -> HubSettings {
 /// `HF_HUB_OFFLINE`, `HF_HUB_DOWNLOAD_TIMEOUT`. Empty ones count as not set.
 fn hub_of(variable: &dyn Fn(&str) -> Option<String>, user: Option<PathBuf>) -> HubSettings {
     let set = |name| variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
-    let path = |name| set(name).map(PathBuf::from);
-    let cache = path("XDG_CACHE_HOME").or_else(|| Some(user?.join(".cache")));
+    let in_home =
+        |path: String| match path.strip_prefix('~').filter(|rest| rest.is_empty() || rest.starts_with('/')) {
+            Some(rest) => user.as_ref().map(|user| user.join(rest.trim_start_matches('/'))),
+            None => Some(PathBuf::from(path)),
+        };
+    let path = |name| set(name).and_then(in_home);
+    let cache = path("XDG_CACHE_HOME").or_else(|| Some(user.as_ref()?.join(".cache")));
     let home = path("HF_HOME").or_else(|| Some(cache?.join("huggingface")));
     let token_file = path("HF_TOKEN_PATH").or_else(|| Some(home.as_ref()?.join("token")));
     let stored = || Some(fs::read_to_string(token_file?).ok()?.trim().to_owned());
     let silence = set("HF_HUB_DOWNLOAD_TIMEOUT").and_then(|seconds| seconds.parse().ok());
-    let silence = silence.filter(|&seconds| seconds > 0).map(Duration::from_secs);
+    let silence =
+        silence.filter(|&seconds| seconds > 0).map(|seconds: u64| Duration::from_secs(seconds.min(A_DAY)));
     let defaults = HubSettings::default();
     HubSettings {
         endpoint: set("HF_ENDPOINT").map_or(defaults.endpoint, |url| url.trim_end_matches('/').to_owned()),
@@ -139,6 +145,9 @@ fn hub_of(variable: &dyn Fn(&str) -> Option<String>, user: Option<PathBuf>) -> H
         patience: Patience { silence: silence.unwrap_or(defaults.patience.silence), ..defaults.patience },
     }
 }
+
+/// In seconds. Who wants to wait for ever waits as long as this.
+const A_DAY: u64 = 24 * 60 * 60;
 
 fn is_true(value: &str) -> bool {
     matches!(value.to_ascii_uppercase().as_str(), "1" | "ON" | "YES" | "TRUE")
@@ -166,6 +175,10 @@ mod tests {
         assert_eq!(hub(&[("XDG_CACHE_HOME", "/x")]).cache, Path::new("/x/huggingface/hub"));
         assert_eq!(hub(&[("XDG_CACHE_HOME", "/x"), ("HF_HOME", "/h")]).cache, Path::new("/h/hub"));
         assert_eq!(hub(&[("HF_HOME", "/h"), ("HF_HUB_CACHE", "/c")]).cache, Path::new("/c"));
+        assert_eq!(hub(&[("HF_HOME", "~/h")]).cache, Path::new("/nobody/h/hub"));
+        assert_eq!(hub(&[("HF_HUB_CACHE", "~other/c")]).cache, Path::new("~other/c"));
+        let silence = |seconds| hub(&[("HF_HUB_DOWNLOAD_TIMEOUT", seconds)]).patience.silence.as_secs();
+        assert_eq!(["7", "0", "18446744073709551615"].map(silence), [7, 30, A_DAY]);
         let mirror =
             hub(&[("HF_ENDPOINT", "http://localhost:1/"), ("HF_TOKEN", " t\n"), ("HF_HUB_OFFLINE", "1")]);
         assert_eq!((mirror.endpoint.as_str(), mirror.token.as_deref()), ("http://localhost:1", Some("t")));

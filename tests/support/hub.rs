@@ -446,7 +446,7 @@ impl Shelf {
     fn file(&self, rest: &str) -> Option<(String, File)> {
         let (revision, path) = rest.split_once('/')?;
         let commit = commit_of(revision)?;
-        let path = path.replace("%20", " ");
+        let path = path.replace("%20", " ").replace("%3A", ":");
         Some((commit.to_owned(), self.files.get(&(commit.to_owned(), path))?.clone()))
     }
 

@@ -7,7 +7,8 @@ pub(super) fn origin(url: &str) -> &str {
 
 /// The address that `Location: to` means in an answer from `base`.
 pub(super) fn join(base: &str, to: &str) -> String {
-    if to.contains("://") {
+    // A query may hold an address too.
+    if to.find("://").is_some_and(|scheme| !to[..scheme].contains(['/', '?', '#'])) {
         return to.to_owned();
     }
     if to.starts_with("//") {
@@ -18,6 +19,9 @@ pub(super) fn join(base: &str, to: &str) -> String {
         return format!("{}{to}", origin(base));
     }
     let path = base.split(['?', '#']).next().unwrap_or(base);
+    if to.starts_with('?') {
+        return format!("{path}{to}");
+    }
     let folder = path.rfind('/').filter(|&at| at >= origin(base).len()).map_or(path.len(), |at| at);
     format!("{}/{to}", &path[..folder])
 }
@@ -54,6 +58,9 @@ mod tests {
             ("//other/x", "https://other/x"),
             ("/x?y", "https://hub.example:8080/x?y"),
             ("x", "https://hub.example:8080/a/x"),
+            ("?x", "https://hub.example:8080/a/b?x"),
+            ("/x?from=https://other/y", "https://hub.example:8080/x?from=https://other/y"),
+            ("x?from=https://other/y", "https://hub.example:8080/a/x?from=https://other/y"),
         ] {
             assert_eq!(join(base, to), expected);
         }

@@ -1,14 +1,13 @@
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
-use ureq::http::HeaderMap;
-
 use super::HubFault;
 use super::address::{join, origin, segment};
 use super::cache::{inside, is_commit};
-use super::http::{Http, text};
+use super::http::Http;
+use super::links::{Links, next_page};
 use super::uri::Wanted;
 use crate::error::{Error, ErrorKind, Result};
+use serde::Deserialize;
 
 /// An answer of the API in bytes, and a tree in pages: more is not an answer but an attack.
 const ANSWER_BYTES: usize = 64 << 20;
@@ -22,7 +21,7 @@ pub(super) struct Api<'a> {
 }
 
 /// A file as the hub lists it.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) path: String,
     pub(super) bytes: u64,
@@ -95,17 +94,28 @@ impl<'a> Api<'a> {
             for node in nodes {
                 files.extend(self.entry(node)?);
             }
-            match next_page(&headers).map(|next| join(&url, next)) {
-                // A page of another host would have to be asked for without the token.
-                Some(next) if origin(&next) == origin(&url) && seen.insert(next.clone()) => url = next,
-                Some(_) => break,
-                None => {
-                    files.sort_by(|a: &Entry, b| a.path.cmp(&b.path));
-                    return Ok(files);
-                }
+            match next_page(&headers) {
+                Links::Next(next) => url = join(&url, &next),
+                Links::Last => return self.each_once(files),
+                Links::Unreadable => break,
+            }
+            // A page of another host would have to be asked for without the token.
+            if origin(&url) != origin(&self.base) || !seen.insert(url.clone()) {
+                break;
             }
         }
         Err(self.unusable("list of files"))
+    }
+
+    /// The files in order. Where pages overlap a file is listed twice.
+    fn each_once(&self, mut files: Vec<Entry>) -> Result<Vec<Entry>> {
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        let differ = |pair: &[Entry]| pair[0].path == pair[1].path && pair[0] != pair[1];
+        if files.windows(2).any(differ) {
+            return Err(self.unusable("list of files"));
+        }
+        files.dedup();
+        Ok(files)
     }
 
     /// What is known of a node of the tree, if it is a file that is wanted.
@@ -133,14 +143,11 @@ impl<'a> Api<'a> {
     }
 
     fn unusable(&self, what: &'static str) -> Error {
-        HubFault::Answer { repository: self.wanted.repository(), what }.with(ErrorKind::Network)
+        let fault =
+            HubFault::Answer { repository: self.wanted.repository(), address: self.base.clone(), what };
+        let error = fault.with(ErrorKind::Network);
+        error.with_help(
+            "check HF_ENDPOINT, and whether a proxy between here and there answers in the hub's place",
+        )
     }
-}
-
-/// `Link: <address>; rel="next"`, among other links.
-fn next_page(headers: &HeaderMap) -> Option<&str> {
-    text(headers, "link")?.split(',').find_map(|link| {
-        let (address, relation) = link.trim().strip_prefix('<')?.split_once('>')?;
-        relation.contains("rel=\"next\"").then_some(address)
-    })
 }

@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::api::Entry;
 use super::uri::Wanted;
 use super::{Fetched, HubFault, HubSettings};
 use crate::error::{Error, ErrorKind, Result};
@@ -25,6 +26,12 @@ impl Cache {
         &self.repository
     }
 
+    /// The file that programs lock, Python's too, while they download the file with an entity tag.
+    pub(super) fn lock(&self, etag: &str) -> PathBuf {
+        let (cache, name) = (folder_of(&self.folder), self.folder.file_name().unwrap_or_default());
+        cache.join(".locks").join(name).join(format!("{etag}.lock"))
+    }
+
     /// Where a file of a commit is or will be. The path has been checked by [`inside`].
     pub(super) fn snapshot(&self, commit: &str, path: &str) -> PathBuf {
         self.folder.join("snapshots").join(commit).join(path)
@@ -33,6 +40,16 @@ impl Cache {
     /// Whether the file is there, whole: a link whose blob is missing does not count.
     pub(super) fn has(&self, commit: &str, path: &str) -> bool {
         self.snapshot(commit, path).is_file()
+    }
+
+    /// Whether the file is there as the hub lists it: of that length, and linked to the blob of that entity tag.
+    pub(super) fn holds(&self, commit: &str, entry: &Entry) -> bool {
+        let snapshot = self.snapshot(commit, &entry.path);
+        // Where links cannot be made the snapshot is a copy.
+        let linked = fs::read_link(&snapshot).ok();
+        let is_linked =
+            linked.is_none_or(|blob| blob.file_name().is_some_and(|name| name == entry.digest.etag()));
+        is_linked && is_whole(&snapshot, entry.bytes)
     }
 
     /// Where a file with an entity tag is or will be.
@@ -61,8 +78,11 @@ impl Cache {
             .map_err(|cause| Error::io("write", &snapshot, cause))
     }
 
-    /// Notes which commit a revision is.
+    /// Notes which commit a revision is. Where that is noted already the cache need not be writable.
     pub(super) fn note(&self, revision: &str, commit: &str) -> Result<()> {
+        if self.noted(revision).as_deref() == Some(commit) {
+            return Ok(());
+        }
         let path = self.folder.join("refs").join(revision);
         self.make_folder_of(&path)?;
         publish(&path, |file| {
@@ -187,9 +207,15 @@ pub(super) fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
+/// Whether a file has so many bytes.
+pub(super) fn is_whole(path: &Path, bytes: u64) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == bytes)
+}
+
 /// Whether a path that a server gave stays in the folder that it is joined to.
 pub(super) fn inside(path: &str) -> bool {
-    let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['\\', '\0', ':']);
+    let leads_out = |letter| letter == '\0' || cfg!(windows) && matches!(letter, '\\' | ':');
+    let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(leads_out);
     path.split('/').all(plain)
 }
 

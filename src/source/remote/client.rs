@@ -37,7 +37,10 @@ fn find(wanted: &Wanted, http: &Http<'_>, settings: &HubSettings) -> Result<Foun
             return Ok(Found { revision: revision.to_owned(), commit, files });
         }
     }
-    Err(HubFault::NoFiles { uri: wanted.uri.clone() }.with(ErrorKind::Failed))
+    let error = HubFault::NoFiles { uri: wanted.uri.clone() }.with(ErrorKind::Failed);
+    Err(error.with_help(
+        "check the path or pattern after the name; without one the dataset's Parquet files are read",
+    ))
 }
 
 /// Downloads the files that the cache lacks.
@@ -50,7 +53,7 @@ pub(super) fn fetch(
     let stop = || observer.stopping();
     let http = Http::new(agent(&settings.patience), Server::Hub, settings, &stop);
     let Found { revision, commit, files } = find(wanted, &http, settings)?;
-    let missing: Vec<&Entry> = files.iter().filter(|file| !cache.has(&commit, &file.path)).collect();
+    let missing: Vec<&Entry> = files.iter().filter(|file| !cache.holds(&commit, file)).collect();
     if !missing.is_empty() {
         observer.started(Stage::Download, declared_sum(missing.iter().map(|file| Some(file.bytes))));
         for file in missing {
@@ -75,7 +78,7 @@ pub(super) fn stream(
         find(wanted, &Http::new(agent.clone(), Server::Hub, settings, &**stop), settings)?;
     let remote = |file: Entry| {
         let (place, identity) = cache.fetched(&commit, &file.path);
-        if cache.has(&commit, &file.path) {
+        if cache.holds(&commit, &file) {
             return ((place, identity), None);
         }
         let etag = file.digest.etag().to_owned();

@@ -8,7 +8,7 @@ use ureq::http::StatusCode;
 
 use super::HubFault;
 use super::api::{Digest, Entry};
-use super::cache::Cache;
+use super::cache::{Cache, is_whole};
 use super::http::{Answer, Http, Span, first_and_total};
 use super::refusal::Trouble;
 use crate::digest;
@@ -30,24 +30,31 @@ pub(super) fn download(
 ) -> Result<()> {
     let etag = entry.digest.etag();
     let what = format!("{} of {}", entry.path, cache.repository());
-    let Some(mut partial) = Partial::open(cache, etag, observer)? else {
+    let Some(mut partial) = Partial::open(cache, entry, observer)? else {
         observer.advanced(Stage::Download, entry.bytes);
         return cache.link(etag, commit, &entry.path);
     };
     let landing = Landing { http, url, entry, observer, what: &what };
     let mut told = 0;
     let mut tries = http.tries(&what);
-    let mut from_before = partial.bytes()? > 0;
+    let mut reached = partial.bytes()?;
+    let mut from_before = reached > 0;
     loop {
-        let before = partial.bytes()?;
         let outcome = landing.go_on(&mut partial, &mut told);
-        if !tries.is_done(partial.bytes()? > before, outcome)? {
+        // A file that is begun anew each time gets no further.
+        let now = partial.bytes()?;
+        let progressed = now > reached;
+        reached = reached.max(now);
+        if !tries.is_done(progressed, outcome)? {
             continue;
         }
         match partial.problem(&entry.digest)? {
             None => break,
             // What lay here before may have been of something else.
-            Some(_) if std::mem::take(&mut from_before) => partial.empty()?,
+            Some(_) if std::mem::take(&mut from_before) => {
+                partial.empty()?;
+                reached = 0;
+            }
             Some(problem) => {
                 partial.remove()?;
                 return Err(broken(&what, problem));
@@ -141,34 +148,34 @@ impl Landing<'_> {
     }
 }
 
-/// A file that has not all its bytes yet. It is locked: another download of it waits.
+/// A file that has not all its bytes yet. Another download of it waits, as long as the lock is held.
 struct Partial {
     file: File,
     path: PathBuf,
+    _lock: File,
 }
 
 impl Partial {
     /// Opens what there is, or begins. `None` if the whole file is there, maybe since a moment ago.
-    fn open(cache: &Cache, etag: &str, observer: &dyn Observer) -> Result<Option<Partial>> {
-        let blob = cache.blob(etag);
+    fn open(cache: &Cache, entry: &Entry, observer: &dyn Observer) -> Result<Option<Partial>> {
+        let etag = entry.digest.etag();
+        let (blob, lock) = (cache.blob(etag), cache.lock(etag));
         let path = blob.with_file_name(format!("{etag}.incomplete"));
-        let io = |cause| Error::io("write", &path, cause);
-        cache.make_folder_of(&blob)?;
+        let open = |path: &Path| {
+            cache.make_folder_of(path)?;
+            let mut options = OpenOptions::new();
+            let options = options.create(true).truncate(false).read(true).append(true);
+            options.open(path).map_err(|cause| Error::io("write", path, cause))
+        };
         loop {
-            if blob.is_file() {
+            if is_whole(&blob, entry.bytes) {
                 return Ok(None);
             }
-            let file = OpenOptions::new()
-                .create(true)
-                .truncate(false)
-                .read(true)
-                .append(true)
-                .open(&path)
-                .map_err(io)?;
-            wait_for_lock(&file, &path, observer)?;
-            // Whoever had the lock may have moved the file away.
-            if same_file(&file, &path) {
-                return Ok(Some(Partial { file, path }));
+            let locked = open(&lock)?;
+            wait_for_lock(&locked, &lock, observer)?;
+            // Whoever had the lock may have removed its file, and have brought the other one to its place.
+            if same_file(&locked, &lock) && !is_whole(&blob, entry.bytes) {
+                return Ok(Some(Partial { file: open(&path)?, path, _lock: locked }));
             }
         }
     }
@@ -220,8 +227,8 @@ fn wait_for_lock(file: &File, path: &Path, observer: &dyn Observer) -> Result<()
         match file.try_lock() {
             Ok(()) => return Ok(()),
             Err(TryLockError::WouldBlock) => {}
-            // Some network folders know no locks: two downloads at once then spoil each other's bytes,
-            // which the hash notices.
+            // Some network folders know no locks. Two downloads at once then spoil each other's bytes, which the hash
+            // notices unless one of them writes on after that.
             Err(TryLockError::Error(_)) => return Ok(()),
         }
         if !std::mem::replace(&mut told, true) {

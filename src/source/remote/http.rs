@@ -90,6 +90,7 @@ impl<'a> Http<'a> {
 
     /// Asks once for what is at an address.
     pub(super) fn get(&self, url: &str, span: Span) -> Result<Answer<'a>, Trouble> {
+        refusal::check_token(self.settings.token.as_deref())?;
         let request = Request {
             agent: self.agent.clone(),
             server: self.server,
@@ -291,7 +292,8 @@ impl<'a> Tries<'a> {
             Trouble::Final(error) => return Err(error),
         };
         let doubled = self.patience.first_wait.saturating_mul(1 << (self.failed - 1).min(16));
-        let wait = asked.unwrap_or(doubled.min(self.patience.longest_wait));
+        let own = doubled.min(self.patience.longest_wait);
+        let wait = asked.map_or(own, |asked| asked.max(own));
         if self.failed >= self.patience.attempts || wait > self.patience.longest_wait {
             return Err(refusal::given_up(self.what, problem, asked));
         }

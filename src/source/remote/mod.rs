@@ -16,6 +16,8 @@ mod download;
 #[cfg(feature = "hub")]
 mod http;
 #[cfg(feature = "hub")]
+mod links;
+#[cfg(feature = "hub")]
 mod refusal;
 #[cfg(feature = "hub")]
 mod ranged;
@@ -136,9 +138,9 @@ enum HubFault {
     #[error("{what} cannot be fetched: {problem}")]
     #[cfg(feature = "hub")]
     Refused { what: String, problem: String },
-    #[error("{repository} has no usable {what}")]
+    #[error("{repository} has no usable {what} at {address}")]
     #[cfg(feature = "hub")]
-    Answer { repository: String, what: &'static str },
+    Answer { repository: String, address: String, what: &'static str },
     #[error("{what} did not arrive whole: {problem}")]
     #[cfg(feature = "hub")]
     Broken { what: String, problem: String },

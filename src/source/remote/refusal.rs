@@ -1,5 +1,6 @@
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use chrono::DateTime;
 use ureq::http::{HeaderMap, StatusCode};
 
 use super::HubFault;
@@ -30,6 +31,16 @@ impl Trouble {
     pub(super) fn passing(problem: impl Into<String>) -> Trouble {
         Trouble::Passing { problem: problem.into(), wait: None }
     }
+}
+
+/// Refuses what no header can hold.
+pub(super) fn check_token(token: Option<&str>) -> Result<(), Trouble> {
+    let is_token = token.is_none_or(|token| token.bytes().all(|byte| byte.is_ascii_graphic()));
+    is_token.then_some(()).ok_or_else(|| Trouble::Refused {
+        kind: ErrorKind::Authorisation,
+        problem: "the token has characters that no token has".to_owned(),
+        help: "check HF_TOKEN, or the file in which the token is kept",
+    })
 }
 
 /// What the library could not do. All of it may pass but what no answer can mend.
@@ -64,7 +75,7 @@ pub(super) fn of(status: StatusCode, headers: &HeaderMap, server: Server, is_ask
     };
     let passing = matches!(status.as_u16(), 408 | 425 | 429 | 500..=599);
     if passing || !is_asked {
-        return Trouble::Passing { problem, wait: wait(headers) };
+        return Trouble::Passing { problem, wait: wait(status, headers) };
     }
     let code = text(headers, "x-error-code").unwrap_or_default();
     let (kind, help) = match (status.as_u16(), code) {
@@ -90,15 +101,23 @@ pub(super) fn of(status: StatusCode, headers: &HeaderMap, server: Server, is_ask
     Trouble::Refused { kind, problem, help }
 }
 
-/// How long the server wants to be left alone: seconds in `Retry-After`, or `t=` in `RateLimit`.
-fn wait(headers: &HeaderMap) -> Option<Duration> {
-    let after = text(headers, "retry-after").and_then(|seconds| seconds.trim().parse().ok());
-    let limit = || {
-        text(headers, "ratelimit")?
-            .split([';', ','])
-            .find_map(|part| part.trim().strip_prefix("t=")?.parse().ok())
+/// How long the server wants to be left alone: seconds or a date in `Retry-After`; or `t=` in `RateLimit`, where what is
+/// allowed is used up (`r=0`).
+fn wait(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
+    let after = text(headers, "retry-after").map(str::trim);
+    let seconds = after.and_then(|after| after.parse().ok()).map(Duration::from_secs);
+    let date = || {
+        let date = SystemTime::from(DateTime::parse_from_rfc2822(after?).ok()?);
+        date.duration_since(SystemTime::now()).ok()
     };
-    after.or_else(limit).map(Duration::from_secs)
+    let limit = || {
+        let limit = text(headers, "ratelimit").filter(|_| status == StatusCode::TOO_MANY_REQUESTS)?;
+        let number = |name: &str| {
+            limit.split([';', ',']).find_map(|part| part.trim().strip_prefix(name)?.parse::<u64>().ok())
+        };
+        number("t=").filter(|_| number("r=").is_none_or(|left| left == 0)).map(Duration::from_secs)
+    };
+    seconds.or_else(date).or_else(limit)
 }
 
 /// A server's words on one line of bounded length.
@@ -119,4 +138,31 @@ pub(super) fn given_up(what: &str, problem: String, asked: Option<Duration>) -> 
         None => "check the network, then run the same command again; what has arrived is kept".to_owned(),
     };
     error(ErrorKind::Network, what, problem).with_help(help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_say_in_several_ways_how_long_to_wait() {
+        let wait = |status: u16, name: &'static str, value: &str| {
+            let headers = HeaderMap::from_iter([(name.parse().unwrap(), value.parse().unwrap())]);
+            super::wait(StatusCode::from_u16(status).unwrap(), &headers).map(|wait| wait.as_secs())
+        };
+        assert_eq!(wait(503, "retry-after", " 7 "), Some(7));
+        assert_eq!(wait(503, "retry-after", "soon"), None);
+        let date = DateTime::<chrono::Utc>::from(SystemTime::now() + Duration::from_secs(100));
+        let date = date.format("%a, %d %b %Y %H:%M:%S GMT").to_string();
+        assert!((95..=100).contains(&wait(503, "retry-after", &date).unwrap()));
+        assert_eq!(wait(503, "retry-after", "Sun, 06 Nov 1994 08:49:37 GMT"), None);
+        for (status, limit, expected) in [
+            (429, "\"api\";r=0;t=20", Some(20)),
+            (429, "limit=500, t=20", Some(20)),
+            (429, "\"api\";r=490;t=20", None),
+            (500, "\"api\";r=0;t=20", None),
+        ] {
+            assert_eq!(wait(status, "ratelimit", limit), expected, "{status} {limit}");
+        }
+    }
 }

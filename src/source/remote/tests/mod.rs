@@ -245,6 +245,9 @@ fn what_fails_in_passing_is_tried_again() {
 #[test]
 fn what_does_not_arrive_whole_does_not_land() {
     let loops: Vec<(Part, Fault)> = (0..40).map(|_| (Part::Resolve, Fault::Loop)).collect();
+    let short = (0..20)
+        .map(|nth| (Part::Files, [Fault::Body(b"rig"), Fault::Status(416, "")][nth % 2].clone()))
+        .collect();
     let again = |part, fault: Fault| vec![(part, fault.clone()), (part, fault.clone()), (part, fault)];
     let cases = [
         ("an error page of the other host", true, vec![(Part::Files, Fault::Body(b"an error page"))]),
@@ -255,6 +258,7 @@ fn what_does_not_arrive_whole_does_not_land() {
         ("a server that fails", true, again(Part::Files, Fault::Status(500, ""))),
         ("a host that refuses", true, again(Part::Files, Fault::Status(403, ""))),
         ("a body that stays short", true, again(Part::Files, Fault::Body(b""))),
+        ("a file that stays short", true, short),
         ("a loop of addresses", true, loops),
         ("a wait that is too long", true, vec![(Part::Resolve, Fault::Status(429, "Retry-After: 900\r\n"))]),
     ];
@@ -325,6 +329,77 @@ fn a_request_to_stop_is_heard_while_nothing_comes() {
     assert!(begun.elapsed() < Duration::from_secs(5));
 }
 
+/// What lies in the cache is looked at again where the hub can be asked what it should be.
+#[test]
+fn files_of_the_cache_are_those_that_the_hub_lists() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = [("a.parquet", "right", true), ("b.parquet", "other", false)];
+    let (hub, settings) = hub(&files, folder.path());
+    let fetched = fetch(URI, &settings, &Silent).unwrap();
+    let root = folder.path().join("datasets--ns--poems");
+    let (blob, link) =
+        (root.join("blobs").join(sha256(b"right")), root.join("snapshots").join(COMMIT).join("a.parquet"));
+    let damages: [&dyn Fn(); 3] =
+        [&|| fs::write(&blob, "rig").unwrap(), &|| fs::write(&blob, "right and more").unwrap(), &|| {
+            fs::remove_file(&link).unwrap();
+            std::os::unix::fs::symlink(Path::new("../../blobs").join(git_hash(b"other")), &link).unwrap();
+        }];
+    for damage in damages {
+        damage();
+        let never: Stop = Arc::new(|| false);
+        let streamed = stream(URI, &settings, &never).unwrap();
+        assert_eq!(streamed.iter().map(|file| file.1.is_some()).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(fetch(URI, &settings, &Silent).unwrap(), fetched);
+        assert_eq!(texts(&fetched), ["right", "other"]);
+    }
+    hub.asked();
+    // Nothing is written where nothing is missing.
+    let note = root.join("refs/main");
+    let written = fs::metadata(&note).unwrap().modified().unwrap();
+    fetch(URI, &settings, &Silent).unwrap();
+    assert_eq!(fs::metadata(&note).unwrap().modified().unwrap(), written);
+    assert!(of(&hub.asked(), Part::Resolve).is_empty());
+}
+
+#[test]
+fn a_download_waits_for_the_lock_that_other_programs_take() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_hub, settings) = hub(&[("a.parquet", "right", true)], folder.path());
+    let locks = folder.path().join(".locks/datasets--ns--poems");
+    fs::create_dir_all(&locks).unwrap();
+    let lock = fs::File::create(locks.join(format!("{}.lock", sha256(b"right")))).unwrap();
+    lock.lock().unwrap();
+    std::thread::scope(|scope| {
+        let fetching = scope.spawn(|| texts(&fetch(URI, &settings, &Silent).unwrap()));
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!fetching.is_finished());
+        drop(lock);
+        assert_eq!(fetching.join().unwrap(), ["right"]);
+    });
+}
+
+#[test]
+fn a_file_that_is_listed_twice_is_read_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (hub, settings) = hub(&[("a.parquet", "right", false)], folder.path());
+    let node =
+        |oid: &str| format!("{{\"type\":\"file\",\"path\":\"a.parquet\",\"size\":5,\"oid\":\"{oid}\"}}");
+    let tree = |nodes: [String; 2]| {
+        let nodes = nodes.join(",");
+        Fault::Raw(format!("HTTP/1.1 200 x\r\nConnection: close\r\n\r\n[{nodes}]").into_bytes())
+    };
+    let right = git_hash(b"right");
+    [Fault::Right, tree([node(&right), node(&right)])]
+        .into_iter()
+        .for_each(|answer| hub.fail(Part::Api, answer));
+    assert_eq!(texts(&fetch(URI, &settings, &Silent).unwrap()), ["right"]);
+    [Fault::Right, tree([node(&right), node(COMMIT)])]
+        .into_iter()
+        .for_each(|answer| hub.fail(Part::Api, answer));
+    let error = fetch(URI, &settings, &Silent).unwrap_err();
+    assert!(error.to_string().contains("no usable list of files"), "{error}");
+}
+
 /// Pages that lead on in a circle are asked for once, and sizes that they add up are no sum.
 #[test]
 fn a_list_of_files_that_does_not_end_is_no_list() {
@@ -374,8 +449,18 @@ fn refusals_say_what_to_do() {
     let none = fetch("hf://datasets/ns/poems@nope", &settings, &Silent).unwrap_err();
     assert_eq!((none.kind(), none.help()), (ErrorKind::Failed, Some("check the revision after the @")));
     assert!(fetch(URI, &settings, &Silent).unwrap_err().to_string().contains("no files"));
+    // Others than those that are wanted may be called as they like.
+    hub.put(COMMIT, "images/12:30.png", "", false);
+    hub.put(COMMIT, "12:30.parquet", "right", false);
+    assert_eq!(texts(&fetch(URI, &settings, &Silent).unwrap()), ["right"]);
     hub.put(COMMIT, "../x.parquet", "", false);
     let outside = fetch(URI, &settings, &Silent).unwrap_err();
     assert!(outside.to_string().contains("leads out of the repository"), "{outside}");
     assert!(!format!("{settings:?}").contains("secret"));
+    for token in ["a\nb", "tök"] {
+        let settings = HubSettings { token: Some(token.to_owned()), ..settings.clone() };
+        let error = fetch(URI, &settings, &Silent).unwrap_err();
+        assert!(error.help().is_some_and(|help| help.contains("HF_TOKEN")), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Authorisation);
+    }
 }
