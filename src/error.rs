@@ -105,9 +105,14 @@ impl fmt::Display for Error {
     }
 }
 
+/// What `fn main() -> tokenmill::Result<()>` tells: the message, its causes and the remedy.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Error").field("kind", &self.0.kind).field("fault", &self.0.fault).finish()
+        self.0.fault.fmt(f)?;
+        for cause in std::iter::successors(self.0.fault.source(), |cause| cause.source()) {
+            write!(f, ": {cause}")?;
+        }
+        self.help().map_or(Ok(()), |help| write!(f, "\n  help: {help}"))
     }
 }
 

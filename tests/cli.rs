@@ -142,7 +142,7 @@ fn flags_are_checked_all_at_once() {
     ];
     refuses(&folder, &arguments, 2, &["`--every`", "`--special-token`", "`--weight`", "`--vocab-size`"]);
     refuses(&folder, &train("a.txt", &["--tie-break", "idz"]), 2, &["idz", "ids"]);
-    refuses(&folder, &train("a.txt", &["--split-regex", "(a"]), 2, &["`--split`", "(a"]);
+    refuses(&folder, &train("a.txt", &["--split-regex", "(a"]), 2, &["`--split-regex`", "(a"]);
 }
 
 #[cfg(unix)]

@@ -8,6 +8,7 @@ use tokenmill::run::Mistakes;
 use tokenmill::run::recipe::Mistake;
 use tokenmill::{Error, ErrorKind};
 
+use super::shown::tame;
 use super::surroundings::Style;
 
 /// Why a command ends before its work is done.
@@ -76,7 +77,7 @@ impl Failure {
             }
         };
         debug_assert!(written.is_ok(), "a String takes all that is written");
-        text
+        if style.drawn { text } else { tame(&text) }
     }
 }
 
@@ -125,7 +126,7 @@ struct Pretty<'a> {
 impl<'a> Pretty<'a> {
     fn of(error: &'a Error) -> Pretty<'a> {
         Pretty {
-            message: error.to_string(),
+            message: tame(&error.to_string()),
             cause: std::error::Error::source(error),
             help: error.help(),
             source: None,
@@ -136,7 +137,7 @@ impl<'a> Pretty<'a> {
     fn at(mistakes: &Mistakes, mistake: &'a Mistake) -> Pretty<'a> {
         let file = mistakes.file().filter(|_| mistake.span.is_some());
         Pretty {
-            message: mistake.message.clone(),
+            message: tame(&mistake.message),
             cause: None,
             help: mistake.help.as_deref(),
             source: file.map(|(path, text)| NamedSource::new(path, text.to_owned())),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokenmill::report::{Ratios, RecipeFacts, RunReport};
 use tokenmill::run::recipe;
 use tokenmill::run::{JobOptions, Outcome, Plan, SmallerPlan, heed_counts, heed_tokenizer, job, train_only};
-use tokenmill::units::{ByteCount, float};
+use tokenmill::units::ByteCount;
 
 use super::args::{EncodeArgs, RunArgs, TrainArgs};
 use super::failure::Failure;
@@ -84,7 +84,7 @@ fn tell_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
     }
     if let Some(encoding) = &report.encoding {
         let (documents, tokens) = (encoding.documents + encoding.null_documents, encoding.tokens);
-        let bytes_a_token = float(encoding.text_bytes) / float(tokens.max(1));
+        let bytes_a_token = Ratios::of(report).bytes_per_token;
         let text = ByteCount(encoding.text_bytes);
         session.say(&format!(
             "encoded {}, {text}, to {} ({bytes_a_token:.2} bytes a token)",

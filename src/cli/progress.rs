@@ -12,7 +12,7 @@ use tokenmill::units::{ByteCount, float, ratio};
 use tokenmill::{Observer, Stage};
 
 use super::interrupt::{Input, Interrupt};
-use super::shown::counted;
+use super::shown::{counted, tame};
 use super::surroundings::{Style, memory_held};
 
 /// How often a bar moves.
@@ -120,7 +120,7 @@ impl Observer for Progress {
 
     fn noted(&self, message: &str) {
         if let Some(shared) = &self.shared {
-            shared.line(message);
+            shared.line(&tame(message));
         }
     }
 

@@ -1,22 +1,24 @@
 //! Tokens and amounts as people read them on a terminal.
 
-use std::fmt::Write;
-
-use tokenmill::report::is_invisible;
+use tokenmill::report::{is_invisible, push_escaped};
 pub(super) use tokenmill::units::counted;
 
 /// A token's bytes with everything escaped that would not be seen: control characters, marks that turn the
 /// writing direction, and bytes that are not UTF-8, as `\xE2`.
 pub(super) fn visible(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        chunk.valid().chars().for_each(|c| push_visible(&mut shown, c));
-        for byte in chunk.invalid() {
-            // A String takes all that is written.
-            let _ = write!(shown, "\\x{byte:02X}");
-        }
-    }
+    push_escaped(&mut shown, bytes, push_visible);
     shown
+}
+
+/// A message with the control characters escaped that names of files, or of what a server lists, bring into it. Lines stay.
+pub(super) fn tame(message: &str) -> String {
+    let is_wild = |c: char| c.is_control() && c != '\n';
+    if !message.contains(is_wild) {
+        return message.to_owned();
+    }
+    let shown = |c: char| if is_wild(c) { c.escape_default().to_string() } else { c.to_string() };
+    message.chars().map(shown).collect()
 }
 
 fn push_visible(shown: &mut String, c: char) {
@@ -30,7 +32,13 @@ fn push_visible(shown: &mut String, c: char) {
 
 #[cfg(test)]
 mod tests {
-    use super::visible;
+    use super::{tame, visible};
+
+    #[test]
+    fn messages_send_nothing_to_the_terminal_but_lines() {
+        assert_eq!(tame("a.txt is not there\n  help: é"), "a.txt is not there\n  help: é");
+        assert_eq!(tame("\x1b[31ma\u{9b}\t\nb"), "\\u{1b}[31ma\\u{9b}\\t\nb");
+    }
 
     #[test]
     fn what_cannot_be_seen_is_escaped() {

@@ -3,6 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ShownToken;
 use super::html::grouped;
+use super::shown::plain;
 use crate::units::{ByteCount, float, ratio};
 
 /// Several tokenizers on the same text.
@@ -61,20 +62,41 @@ pub struct ComparedWord {
     pub tokens: Vec<Vec<ShownToken>>,
 }
 
+impl ComparedTokenizer {
+    fn shown(&self) -> String {
+        plain(&self.path)
+    }
+}
+
+impl ComparedWord {
+    fn shown(&self) -> String {
+        plain(&self.word)
+    }
+
+    fn shown_count(&self) -> String {
+        grouped(self.count)
+    }
+}
+
 impl ComparedText {
     /// Bytes of text a token of a tokenizer, which is a number in the list.
     pub fn bytes_per_token(&self, tokenizer: usize) -> f64 {
-        ratio(self.text_bytes, self.tokens[tokenizer])
+        ratio(self.text_bytes, self.tokens_of(tokenizer))
     }
 
     /// Characters a token.
     pub fn characters_per_token(&self, tokenizer: usize) -> f64 {
-        ratio(self.characters, self.tokens[tokenizer])
+        ratio(self.characters, self.tokens_of(tokenizer))
     }
 
     /// Tokens a word.
     pub fn tokens_per_word(&self, tokenizer: usize) -> f64 {
-        ratio(self.tokens[tokenizer], self.words)
+        ratio(self.tokens_of(tokenizer), self.words)
+    }
+
+    /// None of a tokenizer that is not in the list.
+    fn tokens_of(&self, tokenizer: usize) -> u64 {
+        self.tokens.get(tokenizer).copied().unwrap_or(0)
     }
 
     /// Adds another part; the name stays.
@@ -106,7 +128,7 @@ pub fn comparison_to_html(comparison: &Comparison) -> String {
         Bar { value: format!("{bytes:.2}"), percent: format!("{:.1}", 100.0 * bytes / longest) }
     };
     let drawn = |part: &ComparedText| Part {
-        name: part.name.clone(),
+        name: plain(&part.name),
         note: format!(
             "{} document{}, {}",
             grouped(part.documents),
@@ -118,7 +140,7 @@ pub fn comparison_to_html(comparison: &Comparison) -> String {
     let figures = |(number, tokenizer): (usize, &ComparedTokenizer)| {
         let text = &comparison.text;
         vec![
-            grouped(text.tokens[number]),
+            grouped(text.tokens_of(number)),
             format!("{:.2}", text.bytes_per_token(number)),
             format!("{:.2}", text.characters_per_token(number)),
             format!("{:.2}", text.tokens_per_word(number)),
@@ -169,11 +191,12 @@ struct Bar {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::is_invisible;
     use crate::units::TokenId;
 
     #[test]
     fn the_page_has_the_figures_and_nothing_from_the_text_leaves_its_place() {
-        let hostile = "</td><script>alert(1)</script>";
+        let hostile = "</td><script>alert(1)</script>\u{202E}\u{1B}\u{7}";
         let text = ComparedText {
             name: hostile.to_owned(),
             documents: 3,
@@ -206,6 +229,13 @@ mod tests {
         };
         let page = comparison_to_html(&comparison);
         assert!(!page.contains("<script"), "{page}");
+        assert!(page.chars().all(|c| c == '\n' || !c.is_control() && !is_invisible(c)), "{page}");
+        assert_eq!(
+            comparison_to_html(&Comparison { text: ComparedText::default(), ..comparison })
+                .matches("nan")
+                .count(),
+            0
+        );
         for figure in ["4.00", "2.50", "1.67", "66.7", "width:100.0%", "width:62.5%"] {
             assert!(page.contains(figure), "{figure}");
         }

@@ -34,7 +34,7 @@ impl Ratios {
             bytes_per_token: encoding
                 .map_or(0.0, |e| ratio(e.text_bytes, e.tokens.saturating_sub(e.added_tokens))),
             packing_utilisation: packing
-                .map_or(0.0, |(tokens, packing)| ratio(tokens, packing.rows * packing.length)),
+                .map_or(0.0, |(tokens, packing)| ratio(tokens, packing.rows.saturating_mul(packing.length))),
             tokens_per_document: encoding.map_or(0.0, |e| ratio(e.tokens, e.documents)),
         }
     }

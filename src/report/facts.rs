@@ -226,7 +226,7 @@ pub struct StageCost {
     pub name: String,
     /// Seconds from its start to its end.
     pub seconds: f64,
-    /// Bytes of text it worked on.
+    /// Bytes of text it worked on: without what an earlier run had done; of training those of distinct pieces.
     pub text_bytes: u64,
     /// Bytes of text a second.
     pub bytes_per_s: f64,

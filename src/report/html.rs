@@ -250,7 +250,7 @@ fn encoding(report: &RunReport) -> Vec<Fact> {
     let ratios = Ratios::of(report);
     let count = |label, key: &str, value| Fact::count(label, format!("encoding.{key}"), value);
     let added = |label, key: &str, token: &Option<ShownToken>| match token {
-        Some(token) => Fact::text(label, format!("encoding.{key}.text"), &token.text),
+        Some(token) => Fact::text(label, format!("encoding.{key}.text"), &token.visible()),
         None => Fact::text(label, format!("encoding.{key}"), "none"),
     };
     vec![

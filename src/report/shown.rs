@@ -43,13 +43,8 @@ impl ShownToken {
     pub fn visible(&self) -> String {
         let mut out = String::new();
         match &self.hex {
-            Some(hex) => {
-                for (at, digit) in hex.chars().enumerate() {
-                    out.push_str(if at % 2 == 0 { "\\x" } else { "" });
-                    out.push(digit);
-                }
-            }
-            None => self.text.chars().for_each(|c| push_visible(&mut out, c)),
+            Some(hex) => push_escaped(&mut out, &bytes_of(hex), push_visible),
+            None => push_escaped(&mut out, self.text.as_bytes(), push_visible),
         }
         if self.is_cut() {
             out.push('…');
@@ -77,6 +72,36 @@ fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02X}");
         text
     })
+}
+
+/// The bytes that hex stands for; what is no hex, for none.
+fn bytes_of(hex: &str) -> Vec<u8> {
+    let digit = |&digit: &u8| char::from(digit).to_digit(16);
+    let digits: Vec<u32> = hex.as_bytes().iter().filter_map(digit).collect();
+    digits.chunks_exact(2).filter_map(|pair| u8::try_from(pair[0] << 4 | pair[1]).ok()).collect()
+}
+
+/// Appends bytes as characters, and those that are not UTF-8 as `\xE2`.
+pub fn push_escaped(out: &mut String, bytes: &[u8], push: impl Fn(&mut String, char)) {
+    for chunk in bytes.utf8_chunks() {
+        chunk.valid().chars().for_each(|c| push(out, c));
+        for byte in chunk.invalid() {
+            // A String takes all that is written.
+            let _ = write!(out, "\\x{byte:02X}");
+        }
+    }
+}
+
+/// A text with everything escaped that would disturb the text around it.
+pub(super) fn plain(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            _ if c.is_control() || is_invisible(c) => out.extend(c.escape_unicode()),
+            _ => out.push(c),
+        }
+    }
+    out
 }
 
 fn push_visible(out: &mut String, c: char) {

@@ -194,12 +194,14 @@ fn text_from_the_corpus_cannot_leave_its_place() {
     vocabulary.special_tokens = vec![ShownToken::special(TokenId::new(2), hostile)];
     let encoding = report.encoding.as_mut().expect("an encoding");
     encoding.samples[0].unit = hostile.to_owned();
+    encoding.bos = Some(ShownToken::special(TokenId::new(3), "\u{202E}\u{1B}"));
     encoding.sources[0].uri = hostile.to_owned();
     let page = to_html(&report);
     for forbidden in ["<script", "<img", "onerror=y>", "</pre></td>"] {
         assert!(!page.contains(forbidden), "{forbidden}");
     }
     assert!(page.matches("&#60;script&#62;").count() >= 8);
+    assert!(page.chars().all(|c| c == '\n' || !c.is_control() && !is_invisible(c)));
 }
 
 #[test]
@@ -249,6 +251,8 @@ fn tokens_show_what_would_not_be_seen() {
         (b"\0\x1b\t", "\\u{0}\\u{1b}⇥"),
         ("a\u{202E}b".as_bytes(), "a\\u{202e}b"),
         (b"\xE2\x80", "\\xE2\\x80"),
+        (b"na\xC3", "na\\xC3"),
+        (b" \xE2\x80", "␣\\xE2\\x80"),
         ("é".as_bytes(), "é"),
     ] {
         assert_eq!(token(1, bytes).visible(), shown);

@@ -32,11 +32,24 @@ pub fn merge_counts(
     observer: &dyn Observer,
 ) -> Result<Sum> {
     check_output(out)?;
+    check_not_among(files.iter().map(|(path, _)| path.as_path()), out)?;
     let (paths, weights): (Vec<PathBuf>, Vec<Weight>) = files.iter().cloned().unzip();
     let files = weighted(&paths, &scale_weights(&weights));
     // For the sum, and for a file that is added to it.
     let limit = ByteCount(memory.0 / 2);
     files::publish(out, |file| write_sum(&files, file, out, limit, observer))
+}
+
+/// A sum in the place of what it was made of would be another one the next time.
+fn check_not_among<'a>(mut files: impl Iterator<Item = &'a Path>, out: &Path) -> Result<()> {
+    let Ok(place) = out.canonicalize() else { return Ok(()) };
+    match files.find(|path| path.canonicalize().is_ok_and(|path| path == place)) {
+        Some(path) => {
+            let fault = Fault::SumAmongCounts { path: path.to_path_buf() };
+            Err(Error::new(ErrorKind::Usage, fault).with_help("name another file for the sum"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Completes a recipe that trains from counts files by what these say: pattern, boundary and special

@@ -22,6 +22,8 @@ use crate::vocab::Vocabulary;
 pub(super) struct Encoded {
     pub(super) manifest: Manifest,
     pub(super) contents: Contents,
+    /// Bytes of text that an earlier run has encoded.
+    pub(super) reused: u64,
     pub(super) samples: Vec<SampleDocument>,
 }
 
@@ -58,10 +60,11 @@ pub(super) fn encode(
     };
     let writer = DatasetWriter::create(folder, config, observer)?;
     let text_bytes = inputs.text_bytes().filter(|_| everything);
-    observer.started(Stage::Encode, text_bytes);
+    let reused = writer.reused().text_bytes;
+    let left = text_bytes.map(|all| all.saturating_sub(reused));
+    observer.started(Stage::Encode, left);
     tell_reused(writer.reused(), observer);
-    let left = text_bytes.map_or(0, |all| all.saturating_sub(writer.reused().text_bytes));
-    let encoder = encoder.expecting(ByteCount(left));
+    let encoder = encoder.expecting(ByteCount(left.unwrap_or(0)));
     let findings = Findings::new(everything.then_some(inputs.incidents()), &writer.reused().remarks);
     let mut work = Work { inputs, everything, vocabulary, encoder: &encoder, observer, writer, findings };
     for span in work.writer.missing() {
@@ -76,7 +79,7 @@ pub(super) fn encode(
     }?;
     observer.finished(Stage::Encode);
     tell_why_nothing(&contents, everything, observer);
-    Ok(Encoded { manifest, contents, samples: findings.finish() })
+    Ok(Encoded { manifest, contents, reused, samples: findings.finish() })
 }
 
 /// Says what may be the cause if there are no tokens, since that is hardly what was wanted.
@@ -93,7 +96,6 @@ fn tell_why_nothing(contents: &Contents, everything: bool, observer: &dyn Observ
 fn tell_reused(reused: &Reused, observer: &dyn Observer) {
     let Reused { files, row_groups, text_bytes, .. } = reused;
     if *text_bytes > 0 {
-        observer.advanced(Stage::Encode, *text_bytes);
         observer.noted(&format!(
             "going on where an earlier run ended: {} and {} of another are there, with {} of text",
             counted(amount(*files), "data file"),

@@ -15,6 +15,8 @@ pub(super) enum Fault {
         about(*need, *limit)
     )]
     LongTokens { bytes: ByteCount, need: ByteCount, limit: ByteCount },
+    #[error("the sum would replace {}, which it is made of", path.display())]
+    SumAmongCounts { path: PathBuf },
     #[error("{} was counted otherwise than the plan says", path.display())]
     OtherCounts { path: PathBuf },
     #[error("column {column:?} holds {one} in {first}, and {two} in {other}")]

@@ -265,7 +265,7 @@ impl<'a> Job<'a> {
                 self.observer,
             )
             .map_err(|error| self.with_need(error))?;
-            let text_bytes = encoded.contents.text_bytes;
+            let text_bytes = encoded.contents.text_bytes.saturating_sub(encoded.reused);
             Ok((encoded, text_bytes))
         })?;
         Ok(Some(encoded))

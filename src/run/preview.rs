@@ -32,7 +32,8 @@ pub struct Preview {
     pub training_memory: Option<ByteCount>,
     /// The data files, where they are known before reading.
     pub files: Option<Vec<String>>,
-    /// About the room that the data files take at most, where that is known.
+    /// About the room that the data files take with the few bytes a token of languages that have many, where
+    /// their text is known.
     pub disk: Option<ByteCount>,
     /// What the output folder holds already.
     pub held: Held,

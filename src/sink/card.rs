@@ -69,7 +69,11 @@ fn flat_card(format: OutputFormat, declaration: &Declaration, data: &[OutputFile
 /// A token put around documents, as people read it.
 fn added(token: Option<&DeclaredToken>) -> String {
     match token {
-        Some(token) => format!("`{}` (id {})", token.text.replace('`', "'"), token.id),
+        Some(token) => {
+            let escaped = |c: char| if c.is_control() { c.escape_debug().to_string() } else { c.to_string() };
+            let text: String = token.text.replace('`', "'").chars().map(escaped).collect();
+            format!("`{text}` (id {})", token.id)
+        }
         None => "none".to_owned(),
     }
 }
@@ -97,7 +101,9 @@ pub(super) fn card(
         Some(Packing { length, .. }) => {
             let documents: u64 = data.iter().flat_map(|file| &file.units).map(|unit| unit.rows).sum();
             (
-                format!("{rows} rows of up to {length} tokens, packed from {documents} documents with"),
+                format!(
+                    "{rows} rows of up to {length} tokens, packed from {documents} rows of the input with"
+                ),
                 "",
                 LENGTHS,
             )
@@ -123,7 +129,7 @@ dataset_info:
 
 # Token ids
 
-{content} {text} of text, encoded as {tokens} tokens ({per_token:.2} bytes a token).
+{content} {text} of text, encoded as {tokens} tokens ({per_token:.2} bytes a token{counted}).
 
 | column | |
 | --- | --- |
@@ -144,6 +150,8 @@ Written by tokenmill {version}.
 "#,
         text = ByteCount(text_bytes),
         per_token = ratio(text_bytes, tokens),
+        counted =
+            if declaration.bos.is_some() || declaration.eos.is_some() { ", BOS and EOS counted" } else { "" },
         bos = added(declaration.bos.as_ref()),
         eos = added(declaration.eos.as_ref()),
         special = declaration.special,

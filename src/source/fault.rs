@@ -46,6 +46,8 @@ pub(super) enum Fault {
     },
     #[error("the folder {folder} has no files to read")]
     EmptyFolder { folder: String },
+    #[error("{name} may hold an object a line, or one text")]
+    Json { name: String },
     #[error("{uri} has files of several formats: {first} is {one}, {other} is {two}")]
     Mixed { uri: String, first: String, one: Format, other: String, two: Format },
     #[error("{uri} is no source that this program can read")]

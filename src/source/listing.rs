@@ -36,6 +36,11 @@ impl Listed {
         let format = format.or(by_name).unwrap_or(Format::Text);
         Listed { path, name, format, compression, remote: None }
     }
+
+    fn is_json(&self) -> bool {
+        let name = self.path.to_string_lossy().to_ascii_lowercase();
+        ["", ".gz", ".zst", ".zstd"].iter().any(|compressed| name.ends_with(&format!(".json{compressed}")))
+    }
 }
 
 /// Format and compression by the file name's extensions.
@@ -78,7 +83,7 @@ pub(super) fn list(uri: &str, format: Option<Format>) -> Result<Vec<Listed>> {
         Listed::new(path, name, format)
     };
     let listed: Vec<Listed> = files.into_iter().map(named).collect();
-    one_format(uri, &listed)?;
+    one_format(uri, &listed, format)?;
     Ok(listed)
 }
 
@@ -91,12 +96,19 @@ pub(super) fn named(
 ) -> Result<Vec<Listed>> {
     let listed = |((path, name), remote)| Listed { remote, ..Listed::new(path, name, format) };
     let listed: Vec<Listed> = files.into_iter().zip(remotes).map(listed).collect();
-    one_format(uri, &listed)?;
+    one_format(uri, &listed, format)?;
     Ok(listed)
 }
 
-/// A source has one format: a stray file beside the data would otherwise be read as data.
-fn one_format(uri: &str, listed: &[Listed]) -> Result<()> {
+/// A source has one format: a stray file beside the data would otherwise be read as data. And what is called `.json` may
+/// be an object a line or one text.
+fn one_format(uri: &str, listed: &[Listed], given: Option<Format>) -> Result<()> {
+    if let Some(json) = listed.iter().find(|file| given.is_none() && file.is_json()) {
+        let error = Fault::Json { name: json.name.clone() }.usage();
+        return Err(
+            error.with_help("give the format: jsonl, an object with the text a line; or text, as it is")
+        );
+    }
     let Some(first) = listed.first() else { return Ok(()) };
     match listed.iter().find(|other| other.format != first.format) {
         None => Ok(()),

@@ -128,6 +128,10 @@ fn counts_of_other_pieces_are_not_summed() {
         &["1 files"],
     );
     refuses(&folder, &["merge-counts", "a.txt", "-o", "out"], 1, &["a.txt"]);
+    let before = fs::read(folder.path().join("a.parquet")).expect("counts");
+    let onto = ["merge-counts", "a.parquet", "b.parquet", "-o", "./a.parquet"];
+    refuses(&folder, &onto, 2, &["the sum would replace a.parquet", "name another file"]);
+    assert_eq!(fs::read(folder.path().join("a.parquet")).expect("counts"), before);
     refuses(&folder, &["merge-counts", "none.parquet", "-o", "out"], 1, &["none.parquet"]);
 }
 

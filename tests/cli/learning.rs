@@ -29,6 +29,32 @@ fn tokens_too_long_for_the_memory_are_refused_before_they_are_written() {
     tokenmill(&folder).args(train).args(first).args(["--max-token-bytes", "20"]).assert().success();
 }
 
+/// What no file can hold is told before anything is learned, by what is at fault.
+#[test]
+fn what_cannot_be_written_is_refused_before_training() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let said = ["`--special-token` cannot be used", "several characters"];
+    for more in [&["--special-token", "é"][..], &["--special-token", "é", "--split", "o200k"]] {
+        refuses(&folder, &train("a.txt", more), 2, &said);
+    }
+    refuses(&folder, &train("a.txt", &["--split-regex", "("]), 2, &["`--split-regex` cannot be used"]);
+}
+
+#[test]
+fn what_is_called_json_is_read_as_it_is_said() {
+    let folder = folder();
+    write(&folder, "a.json", "{\"text\": \"a b\"}\n{\"text\": \"a b\"}\n");
+    refuses(&folder, &train("a.json", &[]), 2, &["a.json may hold", "jsonl", "text"]);
+    let count = |format| {
+        let count = ["count", "a.json", "-o", format, "--split", "gpt2", "--json", "--format", format];
+        let output = tokenmill(&folder).args(count).output().expect("a run");
+        let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        said["text_bytes"].as_u64()
+    };
+    assert_eq!([count("jsonl"), count("text")], [Some(6), Some(32)]);
+}
+
 #[test]
 fn a_score_can_be_chosen_and_is_recorded() {
     let folder = folder();

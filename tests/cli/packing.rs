@@ -26,7 +26,7 @@ fn packed_rows_are_told_verified_and_decoded_row_by_row() {
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("packed by concat into") && said.contains("rows of 8 tokens"), "{said}");
     let card = fs::read_to_string(folder.path().join("out/README.md")).expect("a card");
-    assert!(card.contains("rows of up to 8 tokens, packed from 3 documents"), "{card}");
+    assert!(card.contains("rows of up to 8 tokens, packed from 3 rows of the input"), "{card}");
     assert!(card.contains(r#"{"name":"seq_lengths","sequence":"int32"}"#), "{card}");
     assert_eq!(run(&folder, &["verify", "out"]).0, Some(0));
     let (code, text, said) = run(&folder, &["decode", "out", "-t", "tokenizer"]);

@@ -52,7 +52,12 @@ impl Output<'_> {
         let (text, bytes) = (self.manifest.text_bytes(), self.manifest.bytes());
         writeln!(out, "output        complete, written by tokenmill {tool_version}")?;
         writeln!(out, "rows          {rows}, {:.1} tokens each", ratio(tokens, rows))?;
-        writeln!(out, "tokens        {tokens}, {:.2} bytes each", ratio(text, tokens))?;
+        let added = self
+            .declaration
+            .as_ref()
+            .is_some_and(|declared| declared.bos.is_some() || declared.eos.is_some());
+        let with = if added { ", BOS and EOS counted" } else { "" };
+        writeln!(out, "tokens        {tokens}, {:.2} bytes each{with}", ratio(text, tokens))?;
         writeln!(out, "text          {}", ByteCount(text))?;
         let size = ByteCount(bytes);
         writeln!(out, "on disk       {size}, {:.2} bytes a token", ratio(bytes, tokens))?;

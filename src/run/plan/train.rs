@@ -68,10 +68,18 @@ impl Check<'_> {
             }
             (Err(_), None) => return,
         };
+        let bare = Vocabulary::from_merges(&empty, &[], plan.specials_at, plan.split.clone());
         for (number, &format) in plan.formats.iter().enumerate() {
-            let Err(error) = vocab::render(&vocabulary, format, &WriteOptions::default()) else { continue };
+            let render = |vocabulary| vocab::render(vocabulary, format, &WriteOptions::default());
+            let Err(error) = render(&vocabulary) else { continue };
             let help = error.help().unwrap_or("leave that format out");
             let named = keys.formats.as_ref().and_then(|formats| formats.value.get(number));
+            if let (None, Ok(bare), Some(given)) = (named, &bare, keys.special_tokens.first())
+                && render(bare).is_ok()
+            {
+                let help = "choose a text of several characters";
+                return self.wrong("special_tokens", given, &format!("cannot be used: {error}"), help);
+            }
             match (named, &keys.split) {
                 (Some(given), _) => {
                     self.wrong("formats", given, &format!("names one that will not do: {error}"), help);
@@ -96,7 +104,8 @@ impl Check<'_> {
             let help = error.help().unwrap_or("write a regular expression whose matches are the pieces");
             let cause =
                 std::error::Error::source(&error).map_or_else(String::new, |cause| format!(": {cause}"));
-            self.wrong("split", given, &format!("cannot be used: {error}{cause}"), help);
+            let key = if matches!(self.origin, Origin::Flags(_)) { "split_regex" } else { "split" };
+            self.wrong(key, given, &format!("cannot be used: {error}{cause}"), help);
         }
         given.value.clone()
     }
