@@ -80,7 +80,8 @@ impl LinesBefore {
 
 /// The documents of JSONL: a field of the object on each line, null where the field is null or missing.
 /// Lines of white space are no documents. That none of the first lines of a file has the field is an error, since its
-/// name is hardly the right one.
+/// name is hardly the right one. A line that cannot be read ends a batch, so that whoever has enough documents before it
+/// does not come by it.
 ///
 /// **Memory:** two blocks, or two lines where one is longer.
 pub(super) struct Rows {
@@ -89,6 +90,9 @@ pub(super) struct Rows {
     start: Start,
     lines_before: Option<u64>,
     block: Vec<u8>,
+    /// How much of the block has been given out, and where its whole lines end.
+    given: usize,
+    whole: usize,
     block_bytes: usize,
     line: u64,
     row: u64,
@@ -104,6 +108,8 @@ impl Rows {
             start,
             lines_before: None,
             block: Vec::new(),
+            given: 0,
+            whole: 0,
             block_bytes: place64(reading.batch_bytes.clamp(1, 1 << 30)),
             line: 0,
             row: 0,
@@ -164,26 +170,44 @@ impl Rows {
         fault.usage().with_help("name the field that holds the text, for instance `column = \"content\"`")
     }
 
+    /// The rows up to the end of the block, or to the next line that cannot be read.
     fn rows(&mut self) -> Result<Batch> {
-        let length = self.fill()?;
-        let rest = self.block.split_off(length);
-        let block = std::mem::replace(&mut self.block, rest);
+        if self.given == self.whole {
+            self.block.drain(..self.given);
+            (self.given, self.whole) = (0, 0);
+            self.whole = self.fill()?;
+        }
+        let block = std::mem::take(&mut self.block);
+        let outcome = self.rows_of(&block);
+        self.block = block;
+        outcome
+    }
+
+    fn rows_of(&mut self, block: &[u8]) -> Result<Batch> {
         let mut texts = Texts::default();
-        for line in block.split_inclusive(|&byte| byte == b'\n') {
-            self.line += 1;
-            let mark = line.starts_with(BYTE_ORDER_MARK) && self.line == 1 && self.start.is_of_file();
-            let line = if mark { &line[BYTE_ORDER_MARK.len()..] } else { line };
-            if line.trim_ascii().is_empty() {
-                continue;
+        for line in block[self.given..self.whole].split_inclusive(|&byte| byte == b'\n') {
+            let mark = line.starts_with(BYTE_ORDER_MARK) && self.line == 0 && self.start.is_of_file();
+            let object = if mark { &line[BYTE_ORDER_MARK.len()..] } else { line };
+            let outcome = match object.trim_ascii() {
+                [] => Ok(()),
+                _ => texts.add(object, &self.column),
+            };
+            if outcome.is_err() && !texts.views.is_empty() {
+                break;
             }
-            if let Err(problem) = texts.add(line, &self.column) {
+            self.line += 1;
+            self.given += line.len();
+            if let Err(problem) = outcome {
                 let error = self.line_error(self.line, problem);
                 self.reading.bad(error)?;
             }
         }
         let first_row = self.row;
         if first_row == 0 && self.start.is_of_file() && texts.lack_field() {
-            return Err(self.no_field(&block));
+            let further = block[self.given..self.whole].split_inclusive(|&byte| byte == b'\n');
+            if !Texts::default().meet_field(further, &self.column) {
+                return Err(self.no_field(&block[..self.whole]));
+            }
         }
         self.row += amount(texts.views.len());
         let documents =
@@ -198,7 +222,7 @@ impl Iterator for Rows {
     fn next(&mut self) -> Option<Result<Batch>> {
         while !self.ended {
             let rows = self.rows();
-            self.ended = self.from.is_none() && self.block.is_empty();
+            self.ended = self.from.is_none() && self.given == self.block.len();
             match rows {
                 Ok(batch) if batch.is_empty() => {}
                 Ok(batch) => return Some(Ok(batch)),
@@ -228,6 +252,11 @@ impl Texts {
     /// Whether there are rows, but none with the field.
     fn lack_field(&self) -> bool {
         !self.views.is_empty() && !self.field_met
+    }
+
+    /// Whether any of these lines has the field; those that cannot be read have not.
+    fn meet_field<'a>(mut self, mut lines: impl Iterator<Item = &'a [u8]>, column: &str) -> bool {
+        lines.any(|line| self.add(line, column).is_ok() && self.field_met)
     }
 
     /// Appends the text of a line, or says what is wrong with the line.

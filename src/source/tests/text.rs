@@ -185,6 +185,10 @@ fn a_bad_line_is_named_by_its_number_in_the_file() {
             let (kind, message) = failure(read(&spec(&path), config));
             assert_eq!(kind, ErrorKind::Failed);
             assert!(message.contains("line 11") && message.contains(problem), "{message}");
+            let source = open(&spec(&path), 0, &OpenContext { config, ..OpenContext::new(&Silent) }).unwrap();
+            let before =
+                in_order(vec![source], 2).map_while(Result::ok).map(|batch| batch.len()).sum::<usize>();
+            assert_eq!(before, 9, "what stands before it comes first");
 
             let spec = SourceSpec { on_bad_input: OnBadInput::Quarantine, ..spec(&path) };
             let context = OpenContext { config, ..OpenContext::new(&Silent) };
@@ -267,6 +271,13 @@ fn a_field_that_none_of_the_first_lines_has_is_a_wrong_request() {
             assert_eq!(kind, ErrorKind::Usage, "{message}");
             assert!(message.contains("rows.jsonl") && message.contains(says), "{message}");
         }
+    }
+    // Lines that cannot be read hide neither that none has it nor that one has.
+    for (last, rows) in [("{\"txt\": \"c\"}", None), ("{\"text\": \"c\"}", Some(3))] {
+        let path = written(folder.path(), "rows.jsonl", format!("{lines}{{\n[]\n{last}\n"));
+        let skipping = SourceSpec { on_bad_input: OnBadInput::Skip, ..spec(&path) };
+        let read = read(&skipping, ReadConfig::default());
+        assert_eq!(read.map(|rows| rows.len()).ok(), rows);
     }
     // One line that has it, even if it is null there, is enough, and so is no line.
     for (lines, rows) in [(format!("{lines}{{\"text\": null}}\n"), 3), ("\n".to_owned(), 0)] {
