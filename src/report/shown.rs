@@ -96,9 +96,10 @@ pub fn push_escaped(out: &mut String, bytes: &[u8], push: impl Fn(&mut String, c
 pub(super) fn plain(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
-        match c {
-            _ if c.is_control() || is_invisible(c) => out.extend(c.escape_unicode()),
-            _ => out.push(c),
+        if c.is_control() || is_invisible(c) {
+            out.extend(c.escape_unicode());
+        } else {
+            out.push(c);
         }
     }
     out

@@ -98,6 +98,13 @@ pub struct Declaration {
     pub pack: Option<Packing>,
 }
 
+impl Declaration {
+    /// Whether documents have a token before or after their text, which is of none of its bytes.
+    pub fn adds_tokens(&self) -> bool {
+        self.bos.is_some() || self.eos.is_some()
+    }
+}
+
 impl Default for Declaration {
     /// This program's versions, no added tokens, special tokens as text.
     fn default() -> Declaration {

@@ -52,10 +52,7 @@ impl Output<'_> {
         let (text, bytes) = (self.manifest.text_bytes(), self.manifest.bytes());
         writeln!(out, "output        complete, written by tokenmill {tool_version}")?;
         writeln!(out, "rows          {rows}, {:.1} tokens each", ratio(tokens, rows))?;
-        let added = self
-            .declaration
-            .as_ref()
-            .is_some_and(|declared| declared.bos.is_some() || declared.eos.is_some());
+        let added = self.declaration.as_ref().is_some_and(Declaration::adds_tokens);
         let with = if added { ", BOS and EOS counted" } else { "" };
         writeln!(out, "tokens        {tokens}, {:.2} bytes each{with}", ratio(text, tokens))?;
         writeln!(out, "text          {}", ByteCount(text))?;
