@@ -1,7 +1,8 @@
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use rayon::iter::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use super::crossing::Making;
 use super::merging::Merging;
 use super::{RankedMerge, Vocabulary};
 use crate::hashing::Set;
@@ -40,6 +41,8 @@ impl Checks {
 pub fn check(vocabulary: &Vocabulary) -> Checks {
     let makers = makers(vocabulary);
     let results: Vec<TokenId> = vocabulary.merges.iter().map(|merge| merge.result).collect();
+    let one_merge_each = makers.iter().all(|maker| maker.merges <= 1);
+    let rank_order = rank_order(vocabulary, &makers);
     let (mut unmade, mut unique, mut seen) = (0, true, Set::default());
     for (id, bytes) in vocabulary.ordinary() {
         unmade += usize::from(bytes.len() > 1 && makers[id.index()].merges == 0);
@@ -48,16 +51,33 @@ pub fn check(vocabulary: &Vocabulary) -> Checks {
     Checks {
         holes: vocabulary.tokens.iter().filter(|token| token.is_none()).count(),
         unmade,
-        not_self_encoding: not_self_encoding(vocabulary).len(),
+        not_self_encoding: match one_merge_each && rank_order {
+            true => not_coming_about(vocabulary),
+            false => merged_otherwise(vocabulary),
+        },
         unique_bytes: unique,
-        one_merge_each: makers.iter().all(|maker| maker.merges <= 1),
-        rank_order: rank_order(vocabulary, &makers),
+        one_merge_each,
+        rank_order,
         ids_in_rank_order: results.is_sorted(),
     }
 }
 
-/// The ordinary tokens whose bytes the merges turn into something else, by id.
-pub(super) fn not_self_encoding(vocabulary: &Vocabulary) -> Vec<TokenId> {
+/// How many tokens do not come about from their bytes, where each has one merge at most, of parts made before.
+fn not_coming_about(vocabulary: &Vocabulary) -> usize {
+    let mut making = Making::new(vocabulary.tokens.len());
+    vocabulary.merges.iter().for_each(|merge| making.add(merge));
+    let alone: Vec<bool> = vocabulary.merges.par_iter().map(|merge| making.comes_about(merge)).collect();
+    let mut comes_about = vec![false; vocabulary.tokens.len()];
+    vocabulary.byte_ids.iter().for_each(|id| comes_about[id.index()] = true);
+    for (merge, alone) in vocabulary.merges.iter().zip(alone) {
+        let parts = comes_about[merge.left.index()] && comes_about[merge.right.index()];
+        comes_about[merge.result.index()] = parts && alone;
+    }
+    vocabulary.ordinary().filter(|(id, _)| !comes_about[id.index()]).count()
+}
+
+/// How many tokens' bytes become something else when all merges are carried out, of any vocabulary.
+fn merged_otherwise(vocabulary: &Vocabulary) -> usize {
     let pairs: FxHashMap<(u32, u32), (u32, u32)> = vocabulary
         .merges
         .iter()
@@ -65,11 +85,11 @@ pub(super) fn not_self_encoding(vocabulary: &Vocabulary) -> Vec<TokenId> {
         .collect();
     let fails = |merging: &mut Merging, (id, bytes): (TokenId, &[u8])| {
         let symbols = bytes.iter().map(|&byte| vocabulary.byte_ids[usize::from(byte)].get());
-        let left = merging.run(symbols, |pair, _| pairs.get(&pair).copied());
-        (left != [id.get()]).then_some(id)
+        merging.run(symbols, |pair, _| pairs.get(&pair).copied()) != [id.get()]
     };
     let tokens: Vec<_> = vocabulary.ordinary().collect();
-    tokens.into_par_iter().map_init(Merging::default, fails).flatten_iter().collect()
+    let fails = tokens.into_par_iter().map_init(Merging::default, fails);
+    fails.filter(|&fails| fails).count()
 }
 
 /// The merges that make one token: how many, and the highest rank among them.

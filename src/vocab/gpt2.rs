@@ -6,7 +6,7 @@ use super::fault::{Fault, Limit};
 use super::format::{Format, LoadOptions, Rendered, read_bytes, read_text};
 use super::hf::{pretty, two_keys};
 use super::keyed::{Entries, Keyed};
-use super::{AddedToken, Vocabulary, alphabet, checks};
+use super::{AddedToken, Vocabulary, alphabet, check};
 use crate::error::Result;
 use crate::files::folder_of;
 use crate::hashing::Set;
@@ -70,7 +70,7 @@ fn limited(vocabulary: &Vocabulary) -> Result<Keyed, Limit> {
     if vocabulary.split != SplitPattern::Named(Named::Gpt2) {
         return Err(Limit::NotGpt2Split);
     }
-    if vocabulary.ignore_merges && !checks::not_self_encoding(vocabulary).is_empty() {
+    if vocabulary.ignore_merges && check(vocabulary).not_self_encoding > 0 {
         return Err(Limit::IgnoresMerges);
     }
     let made: FxHashSet<_> = vocabulary.merges.iter().map(|merge| merge.result).collect();

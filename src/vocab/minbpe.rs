@@ -3,7 +3,7 @@ use std::path::Path;
 
 use super::fault::{Fault, Limit};
 use super::format::{Format, LoadOptions, MAX_FILE_BYTES, Rendered, read_text};
-use super::{AddedToken, RankedMerge, Vocabulary, VocabularyParts, checks};
+use super::{AddedToken, RankedMerge, Vocabulary, VocabularyParts, check};
 use crate::error::Result;
 use crate::split::SplitPattern;
 use crate::units::{TokenId, low32, place64};
@@ -107,7 +107,7 @@ fn limits(vocabulary: &Vocabulary) -> Result<(), Limit> {
     if let Some((id, _)) = vocabulary.ordinary().find(|(id, _)| id.index() >= made) {
         return Err(Limit::Unmade(id));
     }
-    if vocabulary.ignore_merges && !checks::not_self_encoding(vocabulary).is_empty() {
+    if vocabulary.ignore_merges && check(vocabulary).not_self_encoding > 0 {
         return Err(Limit::IgnoresMerges);
     }
     if let Some(special) = vocabulary.added.iter().find(|special| special.text.contains(is_space)) {

@@ -45,6 +45,7 @@
 mod added;
 mod alphabet;
 mod checks;
+mod crossing;
 mod fault;
 mod fingerprint;
 mod format;

@@ -155,6 +155,14 @@ fn byte_ids(ordinary: &[(TokenId, Box<[u8]>)]) -> Result<[TokenId; 256], Fault> 
     Ok(ids)
 }
 
+/// Whether so many tokens may have ids up to this one.
+pub(super) fn check_holes(tokens: usize, highest: TokenId) -> Result<(), Fault> {
+    match highest.index() < tokens + MAX_HOLES {
+        true => Ok(()),
+        false => Err(Fault::Holes { tokens, highest, limit: MAX_HOLES }),
+    }
+}
+
 /// Tokens by their ids, and which of these are added tokens only.
 type ById = (Vec<Option<Box<[u8]>>>, Vec<TokenId>);
 
@@ -162,9 +170,7 @@ fn by_id(ordinary: Vec<(TokenId, Box<[u8]>)>, added: &[AddedToken]) -> Result<By
     let count = ordinary.len() + added.len();
     let ids = ordinary.iter().map(|(id, _)| *id).chain(added.iter().map(|token| token.id));
     let highest = ids.max().unwrap_or_default();
-    if highest.index() >= count + MAX_HOLES {
-        return Err(Fault::Holes { tokens: count, highest, limit: MAX_HOLES });
-    }
+    check_holes(count, highest)?;
     let mut tokens: Vec<Option<Box<[u8]>>> = vec![None; highest.index() + 1];
     for (id, bytes) in ordinary {
         if tokens[id.index()].replace(bytes).is_some() {

@@ -6,11 +6,13 @@ use base64::engine::general_purpose::STANDARD;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::{Deserialize, Serialize};
 
+use super::crossing::Making;
 use super::fault::{Fault, Limit};
 use super::format::{Format, LoadOptions, Rendered, WriteOptions, read_bytes, read_text};
 use super::hf::pretty;
 use super::keyed::Entries;
 use super::merging::Merging;
+use super::parts::check_holes;
 use super::{AddedToken, RankedMerge, Vocabulary, VocabularyParts, check};
 use crate::error::{Error, Result};
 use crate::hashing::Map;
@@ -108,6 +110,8 @@ fn ranks(text: &str) -> Result<Tokens, Fault> {
 /// itself, the last step of each is the only one that matters and looking up changes nothing, so the
 /// usual list of merges says the same. Otherwise every way to cut a token in two is a merge.
 fn parts(tokens: Tokens, added: Vec<AddedToken>, split: SplitPattern) -> Result<VocabularyParts, Fault> {
+    let highest = tokens.iter().map(|(id, _)| *id).max().unwrap_or_default();
+    check_holes(tokens.len() + added.len(), highest)?;
     let mut ids = Map::default();
     for (id, bytes) in &tokens {
         if ids.insert(&**bytes, *id).is_some() {
@@ -123,25 +127,67 @@ fn parts(tokens: Tokens, added: Vec<AddedToken>, split: SplitPattern) -> Result<
 
 type Ids<'a> = Map<&'a [u8], TokenId>;
 
+/// Of tokens with so many bytes every cut is looked up.
+const SHORT: usize = if cfg!(test) { 4 } else { 64 };
+
 /// Some seconds' worth of bytes.
 const MOST_LOOKED_AT: usize = 1 << 31;
 
 /// For each token the two that are left of its bytes when only lower ranks are merged; `None` if for
 /// some token it is not two.
+///
+/// These are the two with whose making no merge of lower rank interferes, if there are such; there are no others then.
 fn last_steps(tokens: &Tokens, ids: &Ids<'_>) -> Option<Vec<RankedMerge>> {
     let byte_ids = (0..=255u8).map(|byte| Some(ids.get(&[byte][..])?.get())).collect::<Option<Vec<u32>>>()?;
-    let last_step = |merging: &mut Merging, (result, token): &(TokenId, Box<[u8]>)| {
-        let symbols = token.iter().map(|&byte| byte_ids[usize::from(byte)]);
-        let left = merging.run(symbols, |_, range| {
-            let id = *ids.get(&token[range])?;
-            (id < *result).then_some((id.get(), id.get()))
-        });
-        let &[left, right] = left else { return None };
-        let (left, right) = (TokenId::new(left), TokenId::new(right));
-        Some(RankedMerge { left, right, result: *result, rank: result.get() })
+    let longer: Vec<&(TokenId, Box<[u8]>)> = tokens.iter().filter(|(_, token)| token.len() > 1).collect();
+    let cuts = |merging: &mut Merging, token: &&(TokenId, Box<[u8]>)| match token.1.len() {
+        0..=SHORT => earlier_cuts(token, ids),
+        _ => Vec::from_iter(last_step(merging, token, &byte_ids, ids)),
     };
-    let longer = tokens.par_iter().filter(|(_, token)| token.len() > 1);
-    longer.map_init(Merging::default, last_step).collect()
+    let mut cuts: Vec<RankedMerge> =
+        longer.par_iter().map_init(Merging::default, cuts).flatten_iter().collect();
+    cuts.sort_by_key(|cut| cut.rank);
+    let highest = tokens.iter().map(|(id, _)| id.index()).max()?;
+    let mut making = Making::new(highest + 1);
+    let mut merges = Vec::with_capacity(longer.len());
+    for cuts in cuts.chunk_by(|one, other| one.rank == other.rank) {
+        let last = cuts.iter().find(|cut| making.comes_about(cut))?;
+        making.add(last);
+        merges.push(*last);
+    }
+    (merges.len() == longer.len()).then_some(merges)
+}
+
+/// The ways to cut a token into two of lower rank.
+fn earlier_cuts((result, token): &(TokenId, Box<[u8]>), ids: &Ids<'_>) -> Vec<RankedMerge> {
+    let earlier = |bytes: &[u8]| ids.get(bytes).copied().filter(|id| id < result);
+    let cut = |at: usize| {
+        let (left, right) = token.split_at(at);
+        Some(RankedMerge {
+            left: earlier(left)?,
+            right: earlier(right)?,
+            result: *result,
+            rank: result.get(),
+        })
+    };
+    (1..token.len()).filter_map(cut).collect()
+}
+
+/// The two that are left of a long token when only lower ranks are merged, by merging them.
+fn last_step(
+    merging: &mut Merging,
+    (result, token): &(TokenId, Box<[u8]>),
+    byte_ids: &[u32],
+    ids: &Ids<'_>,
+) -> Option<RankedMerge> {
+    let symbols = token.iter().map(|&byte| byte_ids[usize::from(byte)]);
+    let left = merging.run(symbols, |_, range| {
+        let id = *ids.get(&token[range])?;
+        (id < *result).then_some((id.get(), id.get()))
+    });
+    let &[left, right] = left else { return None };
+    let (left, right) = (TokenId::new(left), TokenId::new(right));
+    Some(RankedMerge { left, right, result: *result, rank: result.get() })
 }
 
 /// All ways to cut each token in two.
@@ -214,5 +260,42 @@ fn limits(vocabulary: &Vocabulary) -> Result<(), Limit> {
     match ranked.build() {
         Ok(ranked) if ranked.merges == vocabulary.merges && looked_up => Ok(()),
         _ => Err(Limit::NotByIds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+
+    /// Tokens of few letters, by length, so that some are made of two others and some are not, in any order but for their
+    /// ranks.
+    fn tokens() -> impl Strategy<Value = Tokens> {
+        vec(vec(select(b"aabc".to_vec()), 2..9), 0..14).prop_map(|longer| {
+            let mut longer: Vec<Vec<u8>> = BTreeSet::from_iter(longer).into_iter().collect();
+            longer.sort_by_key(Vec::len);
+            let bytes = (0..=u8::MAX).map(|byte| vec![byte]);
+            bytes.chain(longer).zip(0..).map(|(token, id)| (TokenId::new(id), token.into())).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_last_step_is_found_as_by_merging(mut tokens in tokens(), backwards in any::<bool>()) {
+            if backwards {
+                tokens.reverse();
+            }
+            let ids: Ids<'_> = tokens.iter().map(|(id, bytes)| (&**bytes, *id)).collect();
+            let byte_ids: Vec<u32> = (0..=u8::MAX).map(u32::from).collect();
+            let mut longer: Vec<_> = tokens.iter().filter(|(_, token)| token.len() > 1).collect();
+            longer.sort();
+            let merged = longer.iter().map(|token| last_step(&mut Merging::default(), token, &byte_ids, &ids));
+            prop_assert_eq!(last_steps(&tokens, &ids), merged.collect());
+        }
     }
 }

@@ -250,21 +250,25 @@ fn few_letters() -> impl Strategy<Value = Vec<u8>> {
     vec(select(b"aabc".to_vec()), 0..24)
 }
 
-/// Merges as nobody would learn them: any pairs of tokens there are, in any order.
+/// Merges as nobody would learn them: any pairs of tokens there are, in any order, or each of parts made before and to
+/// a token of its own.
 fn arbitrary() -> impl Strategy<Value = Vocabulary> {
     let pairs = vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u16>()), 0..12);
-    (pairs, any::<bool>()).prop_map(|(pairs, ignore_merges)| {
+    (pairs, any::<bool>(), any::<bool>()).prop_map(|(pairs, in_order, ignore_merges)| {
         let mut ids: BTreeMap<Vec<u8>, TokenId> =
             (0..=255u8).zip(0..).map(|(byte, id)| (vec![byte], TokenId::new(id))).collect();
         let mut usable: Vec<Vec<u8>> = [b"a", b"b", b"c"].map(|byte| byte.to_vec()).into();
         let mut merges = BTreeMap::new();
-        for (left, right, rank) in pairs {
+        for ((left, right, rank), nth) in pairs.into_iter().zip(0..) {
             let (left, right) = (left.get(&usable).clone(), right.get(&usable).clone());
             let joined = [&*left, &*right].concat();
+            if in_order && ids.contains_key(&joined) {
+                continue;
+            }
             let next = TokenId::from_index(ids.len());
             let result = *ids.entry(joined.clone()).or_insert(next);
             usable.push(joined);
-            merges.insert((ids[&left], ids[&right]), (result, u32::from(rank)));
+            merges.insert((ids[&left], ids[&right]), (result, if in_order { nth } else { u32::from(rank) }));
         }
         let merges = merges.into_iter();
         Vocabulary::new(VocabularyParts {

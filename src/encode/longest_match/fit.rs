@@ -65,7 +65,8 @@ impl Fitting {
                     }
                     misfits.next();
                 }
-                let list = words.number(&row.words);
+                // Most have none.
+                let list = if row.kept == 0 { 0 } else { words.number(&row.words) };
                 groups.push(Group { kept: row.kept, first: low32(words.range(list).start) });
             }
             if words.items() > MOST_WORDS {

@@ -1,8 +1,14 @@
 use std::cmp::Reverse;
+use std::iter;
 use std::ops::Range;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
-use super::lists::Lists;
-use crate::units::{low32, place};
+use rayon::iter::ParallelIterator;
+use rayon::slice::ParallelSlice;
+
+use super::lists::{Item, Lists};
+use crate::units::{low32, place, place64};
 use crate::vocab::{RankedMerge, Vocabulary};
 
 /// So many intervals of tokens that do not fit are looked at for each token, and so many more: eight times as many as
@@ -10,11 +16,25 @@ use crate::vocab::{RankedMerge, Vocabulary};
 const PATIENCE: usize = 256;
 const LEAST_PATIENCE: usize = 1 << 20;
 
+/// So many tokens are looked at by all threads before their sets are numbered, and so many by one at a time.
+const AT_A_TIME: usize = if cfg!(test) { 64 } else { 1 << 14 };
+const PART: usize = if cfg!(test) { 16 } else { 1 << 10 };
+
 /// Classes of bytes.
 const CLASSES: usize = 64;
 
 /// The numbers of tokens that do not fit: the first, and the first after them.
 pub(super) type Misfits = (u32, u32);
+
+/// What does not fit after some tokens.
+#[derive(Default)]
+struct Found {
+    /// Of the last token, before they were put together.
+    sorted: Vec<u64>,
+    misfits: Vec<Misfits>,
+    /// Where those of each token end.
+    ends: Vec<usize>,
+}
 
 /// Which tokens fit after a given one.
 ///
@@ -101,37 +121,55 @@ impl Order {
     /// tokens.
     pub(super) fn sets_after(&self) -> Option<(Vec<u32>, Lists<Misfits>)> {
         let mut sets = Lists::new(&[]);
-        let mut patience = LEAST_PATIENCE + PATIENCE * self.ends.len();
-        let set_after = |token: usize| {
-            let misfits = self.misfits(low32(token), &mut patience)?;
-            Some(sets.number(&misfits))
-        };
-        let sets_after = (0..self.ends.len()).map(set_after).collect::<Option<_>>()?;
+        let mut sets_after = Vec::with_capacity(self.ends.len());
+        let patience = AtomicUsize::new(LEAST_PATIENCE + PATIENCE * self.ends.len());
+        let tokens: Vec<u32> = (0..low32(self.ends.len())).collect();
+        for tokens in tokens.chunks(AT_A_TIME) {
+            let found: Vec<Option<Found>> =
+                tokens.par_chunks(PART).map(|tokens| self.misfits_of(tokens, &patience)).collect();
+            for found in found {
+                let Found { misfits, ends, .. } = found?;
+                let starts = iter::once(0).chain(ends.iter().copied());
+                sets_after.extend(starts.zip(&ends).map(|(start, &end)| sets.number(&misfits[start..end])));
+            }
+        }
         Some((sets_after, sets))
     }
 
-    /// The intervals of tokens that do not fit after this one, in order and apart; `None` if there are more than
-    /// `patience` before they are put together.
-    fn misfits(&self, token: u32, patience: &mut usize) -> Option<Vec<Misfits>> {
-        let mut misfits: Vec<Misfits> = Vec::new();
+    /// The sets of some tokens; `None` if all threads together look at more than `patience`.
+    fn misfits_of(&self, tokens: &[u32], patience: &AtomicUsize) -> Option<Found> {
+        let mut found = Found::default();
+        for &token in tokens {
+            let looked_at = self.add_misfits(token, &mut found);
+            patience.try_update(Relaxed, Relaxed, |left| left.checked_sub(looked_at)).ok()?;
+        }
+        Some(found)
+    }
+
+    /// Adds the intervals of tokens that do not fit after this one, in order and apart. Gives how many steps that took, and
+    /// intervals before they were put together.
+    fn add_misfits(&self, token: u32, found: &mut Found) -> usize {
+        let mut steps = 0;
+        found.sorted.clear();
         // From the token itself, which nothing takes up, to its last byte.
         let mut at_border = Some((token, u32::MAX));
         while let Some((left, until)) = at_border {
             let merges = self.kept_off[place(left)].iter().take_while(|(rank, _)| *rank < until);
-            misfits.extend(merges.map(|(_, misfits)| misfits));
+            found.sorted.extend(merges.map(|(_, misfits)| misfits.bits()));
             at_border = self.ends[place(left)];
-            *patience = patience.checked_sub(1)?;
+            steps += 1;
         }
-        *patience = patience.checked_sub(misfits.len())?;
-        misfits.sort_unstable();
-        misfits.dedup_by(|next, last| {
-            let together = next.0 <= last.1;
-            if together {
-                last.1 = last.1.max(next.1);
+        found.sorted.sort_unstable();
+        let start = found.misfits.len();
+        for &bits in &found.sorted {
+            let (first, end) = interval(bits);
+            match found.misfits[start..].last_mut().filter(|last| first <= last.1) {
+                Some(last) => last.1 = last.1.max(end),
+                None => found.misfits.push((first, end)),
             }
-            together
-        });
-        Some(misfits)
+        }
+        found.ends.push(found.misfits.len());
+        steps + found.sorted.len()
     }
 
     /// The rank of a merge, and the tokens that it keeps from fitting after its left part.
@@ -186,4 +224,10 @@ impl Order {
             open.extend(self.merges[place(token)].iter().map(|merge| (merge.result.get(), false)));
         }
     }
+}
+
+/// The interval that has these [bits](Item::bits).
+fn interval(bits: u64) -> Misfits {
+    let low = |bits: u64| low32(place64(bits & u64::from(u32::MAX)));
+    (low(bits >> u32::BITS), low(bits))
 }

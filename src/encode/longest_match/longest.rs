@@ -1,15 +1,12 @@
 use std::hint::select_unpredictable;
 
-use super::NONE;
+use super::trie::{self, Prefix, Trie};
 use crate::pages;
 use crate::units::{low32, place};
 use crate::vocab::Vocabulary;
 
 /// Token ids and places in the double array stay below this, so that a byte has room beside them.
 pub(super) const LIMIT: usize = 1 << 24;
-
-/// Where more bytes than these are looked at for each byte of a text, other ways are faster.
-const MOST_LOOKED_AT: usize = 64;
 
 /// Finds the longest token that a text begins with.
 ///
@@ -44,12 +41,42 @@ impl Longest {
         if vocabulary.id_limit() > LIMIT {
             return None;
         }
-        let trie = Trie::new(vocabulary);
+        let trie = Trie::new(vocabulary, LIMIT)?;
         if trie.is_slow() {
             return None;
         }
-        let longest = trie.placed()?;
-        Some((longest, trie.shorter(vocabulary.id_limit())))
+        Some((Longest::of(&trie)?, trie.shorter(vocabulary.id_limit())))
+    }
+
+    /// A trie as a double array; `None` if it would have more places than [`LIMIT`].
+    fn of(trie: &Trie) -> Option<Longest> {
+        let prefixes = trie.prefixes();
+        let mut array = DoubleArray::new();
+        let mut nodes: Vec<Node> = prefixes.iter().map(Node::new).collect();
+        let mut places = vec![0; nodes.len()];
+        let mut children = Vec::new();
+        // Parents come before their children, whose places they decide.
+        for (number, prefix) in prefixes.iter().enumerate() {
+            children.clear();
+            children.extend(trie.children(prefix).map(|(number, child)| (child.byte, number)));
+            if prefix.length >= 2 && !children.is_empty() {
+                let base = array.take(&children);
+                nodes[number].base |= low32(base) << 8;
+                for &(byte, child) in &children {
+                    places[place(child)] = base ^ usize::from(byte);
+                }
+            }
+            if array.nodes.len() > LIMIT {
+                return None;
+            }
+            if prefix.length > 2 {
+                array.nodes[places[number]] = nodes[number];
+            }
+        }
+        array.close();
+        let (one, two) = roots(trie, &nodes);
+        let most_bytes = prefixes.iter().map(|prefix| place(prefix.length)).max().unwrap_or_default();
+        Some(Longest { one, two, nodes: array.nodes.into(), most_bytes })
     }
 
     /// The longest token that this text, which is not empty, begins with, and how many bytes it has, 0 for
@@ -58,7 +85,7 @@ impl Longest {
     pub(super) fn find(&self, text: &[u8]) -> (u32, u32) {
         let mut node = self.one[usize::from(text[0])];
         if let Some((two, rest)) = text.split_first_chunk() {
-            node = self.two[usize::from(u16::from_le_bytes(*two))];
+            node = self.two[trie::two(*two)];
             for &byte in rest {
                 let child = self.nodes[node.child(byte)];
                 if !child.is_by(byte) {
@@ -78,7 +105,7 @@ impl Longest {
     /// The node of two bytes.
     #[inline(always)]
     pub(super) fn second(&self, first: u8, second: u8) -> Node {
-        self.two[usize::from(u16::from_le_bytes([first, second]))]
+        self.two[trie::two([first, second])]
     }
 
     /// What may be the child of a node by this byte.
@@ -89,7 +116,7 @@ impl Longest {
 
     /// Asks for what [`walk`](Longest::walk) reads.
     pub(super) fn fetch(&self, text: &[u8], at: usize) {
-        pages::fetch(&*self.two, usize::from(u16::from_le_bytes([text[at], text[at + 1]])));
+        pages::fetch(&*self.two, trie::two([text[at], text[at + 1]]));
     }
 
     /// A walk from here to `end` at most, which is further on; behind it the text has another byte.
@@ -98,7 +125,7 @@ impl Longest {
         let two = [text[at], text[at + 1]];
         let walk = match end - at {
             1 => Walk { node: self.one[usize::from(two[0])], at: end, end },
-            _ => Walk { node: self.two[usize::from(u16::from_le_bytes(two))], at: at + 2, end },
+            _ => Walk { node: self.two[trie::two(two)], at: at + 2, end },
         };
         pages::fetch(&self.nodes, walk.node.child(text[walk.at]));
         walk
@@ -119,6 +146,12 @@ impl Longest {
 }
 
 impl Node {
+    /// Without a base: in the first block there are no children.
+    fn new(prefix: &Prefix) -> Node {
+        let length = u8::try_from(prefix.token_length).unwrap_or(0);
+        Node { base: u32::from(prefix.byte), token: prefix.token << 8 | u32::from(length) }
+    }
+
     /// Where the child by this byte is, if there is one.
     #[inline]
     fn child(self, byte: u8) -> usize {
@@ -167,159 +200,19 @@ impl Walk {
     }
 }
 
-/// The prefixes of all tokens, numbered as they come up in the tokens by rank; the empty one first.
-struct Trie {
-    prefixes: Vec<Prefix>,
-}
-
-#[derive(Debug, Default)]
-struct Prefix {
-    parent: usize,
-    /// The last byte.
-    byte: u8,
-    length: usize,
-    /// The bytes it goes on with, and the number of what comes of it.
-    children: Vec<(u8, u32)>,
-    /// The longest token that is a prefix of it, and that one's length.
-    token: u32,
-    token_length: usize,
-}
-
-impl Trie {
-    fn new(vocabulary: &Vocabulary) -> Trie {
-        let empty = Prefix { token: NONE, ..Prefix::default() };
-        let mut trie = Trie { prefixes: vec![empty] };
-        let made = vocabulary.merges().iter().map(|merge| merge.result);
-        for id in vocabulary.byte_ids().iter().copied().chain(made) {
-            let bytes = vocabulary.bytes(id).unwrap_or_default();
-            let end = bytes.iter().fold(0, |prefix, &byte| trie.child(prefix, byte));
-            let prefix = &mut trie.prefixes[end];
-            (prefix.token, prefix.token_length) = (id.get(), prefix.length);
+/// The nodes by the first byte and by the first two.
+fn roots(trie: &Trie, nodes: &[Node]) -> ([Node; 256], Box<[Node; 1 << 16]>) {
+    let mut one = [Node::default(); 256];
+    let mut two = vec![Node::default(); 1 << 16];
+    for (number, first) in trie.children(&trie.prefixes()[0]) {
+        let node = nodes[place(number)];
+        one[usize::from(first.byte)] = node;
+        two.iter_mut().skip(usize::from(first.byte)).step_by(256).for_each(|two| *two = node);
+        for (number, second) in trie.children(first) {
+            two[trie::two([first.byte, second.byte])] = nodes[place(number)];
         }
-        for number in 1..trie.prefixes.len() {
-            let parent = &trie.prefixes[trie.prefixes[number].parent];
-            let inherited = (parent.token, parent.token_length);
-            let prefix = &mut trie.prefixes[number];
-            if prefix.token_length != prefix.length {
-                (prefix.token, prefix.token_length) = inherited;
-            }
-        }
-        trie
     }
-
-    /// Whether there is a text of which far more is looked at than it has bytes, again and again for each of short tokens:
-    /// the beginnings of long tokens, of which nothing but short ones are tokens. Such vocabularies are made up. One has
-    /// `ab`, `aab`, and so on; in a run of `a`, each is the beginning of the longest.
-    fn is_slow(&self) -> bool {
-        let long = |prefix: &&Prefix| prefix.token_length == prefix.length && prefix.length > MOST_LOOKED_AT;
-        self.prefixes.iter().filter(long).any(|prefix| {
-            let text = self.spelled(prefix.parent);
-            let (mut at, mut looked_at) = (0, 0);
-            while at < text.len() && looked_at <= MOST_LOOKED_AT * text.len() {
-                let (token, length) = self.walk(&text[at..]);
-                at += self.prefixes[token].token_length;
-                looked_at += length;
-            }
-            at < text.len()
-        })
-    }
-
-    /// The bytes of a prefix.
-    fn spelled(&self, prefix: usize) -> Vec<u8> {
-        let parents = |&prefix: &usize| Some(self.prefixes[prefix].parent);
-        let on_the_way = std::iter::successors(Some(prefix), parents).take_while(|&prefix| prefix > 0);
-        let mut bytes: Vec<u8> = on_the_way.map(|prefix| self.prefixes[prefix].byte).collect();
-        bytes.reverse();
-        bytes
-    }
-
-    /// The longest prefix that a text begins with, and how many bytes it has.
-    fn walk(&self, text: &[u8]) -> (usize, usize) {
-        let (mut prefix, mut length) = (0, 0);
-        while let Some(child) = text.get(length).and_then(|&byte| self.known(prefix, byte)) {
-            (prefix, length) = (child, length + 1);
-        }
-        (prefix, length)
-    }
-
-    /// The number of a prefix with a byte more, if there is one.
-    fn known(&self, parent: usize, byte: u8) -> Option<usize> {
-        let known = self.prefixes[parent].children.iter().find(|child| child.0 == byte)?;
-        Some(place(known.1))
-    }
-
-    /// The number of a prefix with a byte more, which may be new.
-    fn child(&mut self, parent: usize, byte: u8) -> usize {
-        if let Some(child) = self.known(parent, byte) {
-            return child;
-        }
-        let child = self.prefixes.len();
-        let length = self.prefixes[parent].length + 1;
-        self.prefixes[parent].children.push((byte, low32(child)));
-        self.prefixes.push(Prefix { parent, byte, length, ..Prefix::default() });
-        child
-    }
-
-    /// The longest token that is a proper prefix of each, by id, or [`NONE`].
-    fn shorter(&self, ids: usize) -> Vec<u32> {
-        let mut shorter = vec![NONE; ids];
-        for prefix in self.prefixes.iter().skip(1) {
-            if prefix.token_length == prefix.length {
-                shorter[place(prefix.token)] = self.prefixes[prefix.parent].token;
-            }
-        }
-        shorter
-    }
-
-    /// As a double array; `None` if it would have more places than [`LIMIT`].
-    fn placed(&self) -> Option<Longest> {
-        let mut array = DoubleArray::new();
-        let mut nodes: Vec<Node> = self.prefixes.iter().map(Prefix::node).collect();
-        let mut places = vec![0; nodes.len()];
-        // Parents come before their children, whose places they decide.
-        for (number, prefix) in self.prefixes.iter().enumerate() {
-            if prefix.length >= 2 && !prefix.children.is_empty() {
-                let base = array.take(&prefix.children);
-                nodes[number].base |= low32(base) << 8;
-                for &(byte, child) in &prefix.children {
-                    places[place(child)] = base ^ usize::from(byte);
-                }
-            }
-            if array.nodes.len() > LIMIT {
-                return None;
-            }
-            if prefix.length > 2 {
-                array.nodes[places[number]] = nodes[number];
-            }
-        }
-        array.close();
-        let (one, two) = self.roots(&nodes);
-        let most_bytes = self.prefixes.iter().map(|prefix| prefix.length).max().unwrap_or_default();
-        Some(Longest { one, two, nodes: array.nodes.into(), most_bytes })
-    }
-
-    /// The nodes by the first byte and by the first two.
-    fn roots(&self, nodes: &[Node]) -> ([Node; 256], Box<[Node; 1 << 16]>) {
-        let mut one = [Node::default(); 256];
-        let mut two = vec![Node::default(); 1 << 16];
-        for &(first, child) in &self.prefixes[0].children {
-            let node = nodes[place(child)];
-            one[usize::from(first)] = node;
-            two.iter_mut().skip(usize::from(first)).step_by(256).for_each(|two| *two = node);
-            for &(second, child) in &self.prefixes[place(child)].children {
-                two[usize::from(u16::from_le_bytes([first, second]))] = nodes[place(child)];
-            }
-        }
-        (one, two.try_into().expect("so many were made"))
-    }
-}
-
-impl Prefix {
-    /// Without a base: in the first block there are no children.
-    fn node(&self) -> Node {
-        let length = u8::try_from(self.token_length).unwrap_or(0);
-        Node { base: u32::from(self.byte), token: self.token << 8 | u32::from(length) }
-    }
+    (one, two.try_into().expect("so many were made"))
 }
 
 /// The array while it is filled, in blocks of 256 places. Children are within the block of their base.

@@ -26,6 +26,7 @@
 //! so, and a character that then stands alone is looked up. Texts without a split are gone through [abreast], and where
 //! there is much of that, all this is what an [`automaton`] learns from.
 
+mod trie;
 mod longest;
 mod lists;
 mod follow;
@@ -111,16 +112,24 @@ impl Matches {
     /// Prepares a vocabulary for which the shortcuts hold, for pieces or for whole texts; `None` if it is too large,
     /// or made up so that preparing it would take too long.
     pub(super) fn new(vocabulary: &Vocabulary, whole_texts: bool) -> Option<Matches> {
-        let (longest, shorter) = Longest::new(vocabulary)?;
-        let order = Order::new(vocabulary);
-        let (sets_after, sets) = order.sets_after()?;
-        let (fitting, columns) = Fitting::new(&sets, order.numbers())?;
+        let (longest, after) = rayon::join(
+            || Longest::new(vocabulary),
+            || {
+                let order = Order::new(vocabulary);
+                let (sets_after, sets) = order.sets_after()?;
+                let (fitting, columns) = Fitting::new(&sets, order.numbers())?;
+                Some((order, sets_after, sets, fitting, columns))
+            },
+        );
+        let (longest, shorter) = longest?;
+        let (order, sets_after, sets, fitting, columns) = after?;
+        let followers: Vec<u64> = (0..sets.len()).map(|set| order.followers(sets.get(low32(set)))).collect();
         let unused = Token { followers: 0, row: 0, column: 0, length: 0, shorter: NONE };
         let mut tokens = vec![unused; shorter.len()];
         for (id, bytes) in vocabulary.ordinary() {
             let set = sets_after[id.index()];
             tokens[id.index()] = Token {
-                followers: order.followers(sets.get(set)),
+                followers: followers[place(set)],
                 row: Fitting::row(set, &columns),
                 column: columns[place(order.number(id.get()))],
                 length: low32(bytes.len()),
