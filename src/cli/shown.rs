@@ -3,12 +3,28 @@
 use tokenmill::report::{is_invisible, push_escaped};
 pub(super) use tokenmill::units::counted;
 
+/// Bytes of a token that are shown in a list.
+const MOST_SHOWN: usize = 120;
+
 /// A token's bytes with everything escaped that would not be seen: control characters, marks that turn the
 /// writing direction, and bytes that are not UTF-8, as `\xE2`.
 pub(super) fn visible(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());
     push_escaped(&mut shown, bytes, push_visible);
     shown
+}
+
+/// A token as [`visible`] shows it; of a long one, which can be as long as a document, the beginning and how long it is.
+pub(super) fn shortened(bytes: &[u8]) -> String {
+    let is_inside = |at: &usize| bytes[*at] & 0xC0 == 0x80;
+    match bytes.len() > MOST_SHOWN {
+        true => {
+            // Characters have no more than three bytes behind the first.
+            let end = (MOST_SHOWN - 3..=MOST_SHOWN).rev().find(|end| !is_inside(end)).unwrap_or(MOST_SHOWN);
+            format!("{}… ({} bytes)", visible(&bytes[..end]), bytes.len())
+        }
+        false => visible(bytes),
+    }
 }
 
 /// A message with the control characters escaped that names of files, or of what a server lists, bring into it. Lines stay.
@@ -32,12 +48,22 @@ fn push_visible(shown: &mut String, c: char) {
 
 #[cfg(test)]
 mod tests {
-    use super::{tame, visible};
+    use super::{shortened, tame, visible};
 
     #[test]
     fn messages_send_nothing_to_the_terminal_but_lines() {
         assert_eq!(tame("a.txt is not there\n  help: é"), "a.txt is not there\n  help: é");
         assert_eq!(tame("\x1b[31ma\u{9b}\t\nb"), "\\u{1b}[31ma\\u{9b}\\t\nb");
+    }
+
+    #[test]
+    fn long_tokens_are_shortened_between_characters() {
+        assert_eq!(shortened("é".repeat(60).as_bytes()), "é".repeat(60));
+        assert_eq!(
+            shortened(("a".to_owned() + &"é".repeat(60)).as_bytes()),
+            "a".to_owned() + &"é".repeat(59) + "… (121 bytes)"
+        );
+        assert_eq!(shortened(&[0x80; 200]), r"\x80".repeat(120) + "… (200 bytes)");
     }
 
     #[test]

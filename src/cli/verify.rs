@@ -13,7 +13,7 @@ use super::args::{VerifyArgs, VerifyMergesArgs};
 use super::failure::Failure;
 use super::flags;
 use super::session::{Done, Session};
-use super::shown::{counted, visible};
+use super::shown::{counted, shortened};
 use super::surroundings::open_context;
 
 pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, Failure> {
@@ -97,7 +97,7 @@ fn shown_pair(vocabulary: &Vocabulary, (left, right): (u32, u32)) -> String {
         None => vocabulary.byte_ids()[place(token)],
         Some(merge) => vocabulary.merges()[merge].result,
     };
-    let token = |number| visible(vocabulary.bytes(id(number)).unwrap_or_default());
+    let token = |number| shortened(vocabulary.bytes(id(number)).unwrap_or_default());
     format!("'{}' + '{}'", token(left), token(right))
 }
 

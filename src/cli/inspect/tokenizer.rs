@@ -10,7 +10,7 @@ use tokenmill::{Result, TokenId};
 use crate::cli::args::InspectArgs;
 use crate::cli::failure::Failure;
 use crate::cli::session::{Done, Session, print};
-use crate::cli::shown::visible;
+use crate::cli::shown::{shortened, visible};
 
 pub(super) fn inspect(path: &Path, args: &InspectArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let vocabulary = load(path, &args.split.options(), &session.progress())?;
@@ -161,7 +161,7 @@ impl Facts {
     }
 
     fn shown(&self, id: TokenId) -> String {
-        visible(self.vocabulary.bytes(id).unwrap_or_default())
+        shortened(self.vocabulary.bytes(id).unwrap_or_default())
     }
 
     fn write_checks(&self, out: &mut impl Write) -> io::Result<()> {
