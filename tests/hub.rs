@@ -204,6 +204,54 @@ fn a_recipe_of_a_hub_dataset_runs_once_with_the_network_and_again_without() {
 }
 
 #[test]
+fn what_an_address_keeps_secret_is_shown_nowhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let hub = poems(home);
+    let host = hub.endpoint.replace("http://", "http://me:hidden@");
+    let file = format!(
+        "{host}/resolve-cache/{COMMIT}/data/train-00001-of-00002.parquet?key=hidden&part=hidden#hidden"
+    );
+    let recipe = format!(
+        "[[source]]\nuri = \"{file}\"\ncolumn = \"line\"\n[train]\nsplit = \"gpt2\"\nmerges = 50\n\
+         [encode]\n[output]\ndir = \"out/run\"\n"
+    );
+    fs::write(home.join("recipe.toml"), recipe).unwrap();
+    let source = [file.as_str(), "--column", "line"];
+    let jobs: [&[&str]; 5] = [
+        &["run", "recipe.toml"],
+        &["train", "--split", "none", "--merges", "50", "-o", "out/train"],
+        &["encode", "-t", "out/train", "-o", "out/encode"],
+        &["count", "--split", "gpt2", "-o", "out/words.parquet"],
+        &["compare", "out/train", "--html", "out/compare.html", "--on"],
+    ];
+    for job in jobs {
+        let mut command = tokenmill(&hub, home);
+        command.args(job).args(if job[0] == "run" { &source[..0] } else { &source });
+        let output = command.output().unwrap();
+        assert!(!well(&output).contains("hidden") && !output.stdout.windows(6).any(|six| six == b"hidden"));
+    }
+    let wrong = tokenmill(&hub, home)
+        .args(["count", &file, "--column", "none", "-o", "none.parquet"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(wrong.stderr).unwrap();
+    assert!(said.contains("/resolve-cache/") && !said.contains("hidden"), "{said}");
+    let mut shown = 0;
+    for path in files_below(&home.join("out")) {
+        let bytes = fs::read(&path).unwrap();
+        assert!(!bytes.windows(6).any(|six| six == b"hidden"), "{}", path.display());
+        shown += usize::from(String::from_utf8_lossy(&bytes).contains("?key=…&part=…"));
+    }
+    assert!(shown > 0, "the address itself is told");
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
+}
+
+#[test]
 fn a_killed_download_goes_on() {
     const BYTES: usize = 200_000_000;
     let folder = tempfile::tempdir().unwrap();

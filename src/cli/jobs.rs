@@ -4,19 +4,24 @@ use serde_json::{Value, json};
 use tokenmill::report::{Ratios, RecipeFacts, RunReport};
 use tokenmill::run::recipe;
 use tokenmill::run::{JobOptions, Outcome, Plan, SmallerPlan, heed_counts, heed_tokenizer, job, train_only};
+use tokenmill::source::without_secrets;
 use tokenmill::units::ByteCount;
 
 use super::args::{EncodeArgs, RunArgs, TrainArgs};
 use super::failure::Failure;
 use super::flags;
-use super::session::{Done, Session, command_line, read_text};
+use super::session::{Done, Session, read_text, shown_command_line};
 use super::shown::counted;
 use super::surroundings::open_context;
 
 pub(super) fn run(args: &RunArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let text = read_text(&args.recipe)?;
     let plan = session.plan(recipe::read(&args.recipe, &text)?)?;
-    let recipe = RecipeFacts { name: args.recipe.clone(), text, sha256: plan.recipe_hash.clone() };
+    let recipe = RecipeFacts {
+        name: args.recipe.clone(),
+        text: without_secrets(&text),
+        sha256: plan.recipe_hash.clone(),
+    };
     let outcome = job(&plan, &JobOptions { recipe, force: args.force }, &open_context(&session.progress()))?;
     tell(&outcome, &plan, session)
 }
@@ -42,7 +47,7 @@ pub(super) fn encode(args: &EncodeArgs, session: &Session<'_>) -> Result<Done, F
 
 /// A report of a command shows the command in the recipe's place.
 fn recipe_of_flags(plan: &Plan) -> RecipeFacts {
-    RecipeFacts { name: String::new(), text: command_line(), sha256: plan.recipe_hash.clone() }
+    RecipeFacts { name: String::new(), text: shown_command_line(), sha256: plan.recipe_hash.clone() }
 }
 
 fn tell(outcome: &Outcome, plan: &Plan, session: &Session<'_>) -> Result<Done, Failure> {

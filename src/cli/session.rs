@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 use tokenmill::run::recipe::Given;
 use tokenmill::run::{Plan, Recipe};
+use tokenmill::source::{shown_uri, without_secrets};
 use tokenmill::units::ByteCount;
 use tokenmill::{Error, ErrorKind, Result};
 
@@ -134,7 +135,16 @@ struct NotText {
 
 /// The command as a shell takes it.
 pub(super) fn command_line() -> String {
-    std::env::args_os().map(|word| quoted(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
+    words(str::to_owned)
+}
+
+/// The same with [addresses as they are shown](shown_uri), for files that others read.
+pub(super) fn shown_command_line() -> String {
+    words(|word| without_secrets(&shown_uri(word)))
+}
+
+fn words(shown: impl Fn(&str) -> String) -> String {
+    std::env::args_os().map(|word| quoted(&shown(&word.to_string_lossy()))).collect::<Vec<_>>().join(" ")
 }
 
 fn quoted(word: &str) -> String {

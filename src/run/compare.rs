@@ -11,7 +11,7 @@ use crate::hashing::Map;
 use crate::observer::{Observer, Stage};
 use crate::parallel;
 use crate::report::{ComparedText, ComparedTokenizer, ComparedWord, Comparison};
-use crate::source::{Batch, OpenContext};
+use crate::source::{Batch, OpenContext, shown_uri};
 use crate::units::amount;
 use crate::vocab::{LoadOptions, Vocabulary, load};
 
@@ -185,7 +185,7 @@ impl Tally {
         let Tally { mut sources, mut scripts, used, words } = self;
         let mut text = ComparedText { tokens: vec![0; known.len()], ..ComparedText::default() };
         for (source, spec) in sources.iter_mut().zip(&plan.sources) {
-            source.name.clone_from(&spec.uri);
+            source.name = shown_uri(&spec.uri);
             text.add(source);
         }
         for (script, name) in scripts.iter_mut().zip(scripts::names()) {

@@ -13,7 +13,7 @@ use crate::report::{
     RunReport, SkippedInput, TokenizerFacts, TrainingFacts, VocabularyFacts,
 };
 use crate::sink::{Contents, Packing, SourceShare};
-use crate::source::Incident;
+use crate::source::{Incident, shown_uri};
 use crate::train::HistoryPoint;
 use crate::units::{amount, ratio};
 use crate::vocab::Vocabulary;
@@ -52,7 +52,7 @@ impl Deeds<'_> {
 
     fn corpus(&self) -> CorpusFacts {
         let counts = self.plan.counts.iter().map(|path| path.display().to_string());
-        let sources = self.plan.sources.iter().map(|source| source.uri.clone()).chain(counts).collect();
+        let sources = self.plan.sources.iter().map(|source| shown_uri(&source.uri)).chain(counts).collect();
         if let Some(Trained { corpus, .. }) = self.trained {
             let from_text = !self.plan.sources.is_empty();
             return CorpusFacts {
@@ -143,7 +143,7 @@ impl Deeds<'_> {
     fn encoded_source(&self, share: &SourceShare, added_a_document: u64) -> EncodedSource {
         let &SourceShare { source, documents, text_bytes, tokens } = share;
         let bytes_per_token = ratio(text_bytes, tokens.saturating_sub(documents * added_a_document));
-        let uri = self.plan.sources[source].uri.clone();
+        let uri = shown_uri(&self.plan.sources[source].uri);
         EncodedSource { uri, documents, text_bytes, tokens, bytes_per_token }
     }
 
@@ -151,7 +151,7 @@ impl Deeds<'_> {
         let listed = self.inputs.incidents().listed().into_iter();
         listed
             .map(|Incident { source, unit, problem }| {
-                let uri = || self.plan.sources[source].uri.clone();
+                let uri = || shown_uri(&self.plan.sources[source].uri);
                 let place = unit.map_or_else(uri, |unit| self.inputs.unit_name(source, unit));
                 // What was wrong mostly begins with the place.
                 let reason =

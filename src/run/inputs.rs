@@ -13,7 +13,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 use crate::sample::{SampleConfig, sample};
 use crate::sink::Input;
-use crate::source::{self, Batch, Documents, Identity, Incidents, OpenContext, Range, Source, Unit};
+use crate::source::{
+    self, Batch, Documents, Identity, Incidents, OpenContext, Range, Source, Unit, shown_uri,
+};
 use crate::units::{amount, declared_sum};
 
 /// What helps where a sample of an input has nothing in it.
@@ -173,7 +175,9 @@ impl<'a> Inputs<'a> {
 
     /// What messages call a sample, whose rows are counted over all sources, where a row of it comes from this one.
     pub(super) fn sample_name(&self, source: usize) -> String {
-        self.uris.get(source).map_or_else(|| "the sample".to_owned(), |uri| format!("the sample ({uri})"))
+        self.uris
+            .get(source)
+            .map_or_else(|| "the sample".to_owned(), |uri| format!("the sample ({})", shown_uri(uri)))
     }
 
     /// What identifies the content of each unit, by source and unit, after it was read. For most, content is hashed,
@@ -311,7 +315,7 @@ impl<'a> Inputs<'a> {
             if let Some((one, two)) = differs.into_iter().find(|(a, b)| a.data_type() != b.data_type()) {
                 let (column, one, two) =
                     (one.name().clone(), one.data_type().to_string(), two.data_type().to_string());
-                let (first, other) = (first_uri.clone(), uri.clone());
+                let (first, other) = (shown_uri(first_uri), shown_uri(uri));
                 let fault = Fault::ColumnsDiffer { column, one, first, two, other };
                 return Err(Error::new(ErrorKind::Usage, fault)
                     .with_help("leave that column out, or encode the sources on their own"));

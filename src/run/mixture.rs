@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::observer::{Observer, Stage};
 use crate::sink::Journal;
+use crate::source::shown_uri;
 use crate::split::SplitPattern;
 use crate::units::amount;
 
@@ -47,7 +48,8 @@ pub(super) fn count(
         let kept = Kept::new(plan, train, inputs, number, folder)?;
         let found = match kept.recall() {
             Some(found) => {
-                observer.noted(&format!("the counts of {} by an earlier run are there", source.uri));
+                observer
+                    .noted(&format!("the counts of {} by an earlier run are there", shown_uri(&source.uri)));
                 found
             }
             None => kept.count(plan, train, inputs, number, observer)?,
@@ -153,7 +155,7 @@ impl Kept {
             pattern: train.split.clone(),
             boundary: train.boundary,
             special_tokens: train.specials.clone(),
-            sources: json!({ "uri": plan.sources[number].uri }),
+            sources: json!({ "uri": shown_uri(&plan.sources[number].uri) }),
             ordered: true,
             tool_version: VERSION.to_owned(),
         };

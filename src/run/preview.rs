@@ -5,7 +5,7 @@ use super::plan::{Documents, Plan};
 use super::state::State;
 use crate::error::Result;
 use crate::sink::{FilePlan, Manifest, OutputFormat};
-use crate::source::{OpenContext, SourceSpec, Unit};
+use crate::source::{OpenContext, SourceSpec, Unit, shown_uri};
 use crate::split::SplitPattern;
 use crate::train::memory_estimate;
 use crate::units::{ByteCount, amount, declared_sum};
@@ -87,8 +87,9 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
     check(plan, &inputs, tokenizer.as_ref())?;
     let units = inputs.units();
     let all = units.iter().zip(&plan.sources).zip(inputs.bytes_elsewhere());
-    let sources: Vec<SourcePreview> =
-        all.map(|((units, spec), elsewhere)| source(&spec.uri, units, ByteCount(elsewhere))).collect();
+    let sources: Vec<SourcePreview> = all
+        .map(|((units, spec), elsewhere)| source(shown_uri(&spec.uri), units, ByteCount(elsewhere)))
+        .collect();
     let limit = |all: Option<u64>| match (all, plan.sample.max_bytes) {
         (Some(all), Some(most)) => Some(all.min(most)),
         (all, most) => all.or(most),
@@ -122,9 +123,9 @@ pub(super) fn disk_estimate(text_bytes: u64, format: OutputFormat) -> ByteCount 
     ByteCount((text_bytes / BYTES_A_TOKEN).saturating_mul(bits) / 8)
 }
 
-fn source(uri: &str, units: &[Unit], elsewhere: ByteCount) -> SourcePreview {
+fn source(uri: String, units: &[Unit], elsewhere: ByteCount) -> SourcePreview {
     SourcePreview {
-        uri: uri.to_owned(),
+        uri,
         units: amount(units.len()),
         rows: declared_sum(units.iter().map(|unit| unit.rows)),
         text_bytes: declared_sum(units.iter().map(|unit| unit.text_bytes)),

@@ -10,7 +10,7 @@ use crate::VERSION;
 use crate::count::{CorpusFacts, CountsInfo, Written, read_counts_info};
 use crate::error::Result;
 use crate::files;
-use crate::source::OpenContext;
+use crate::source::{OpenContext, shown_uri};
 
 /// What counting came to.
 #[derive(Clone, Debug)]
@@ -77,7 +77,7 @@ fn described(plan: &Plan, inputs: &Inputs<'_>) -> Result<Value> {
             .map(|(unit, identity)| json!({ "name": unit.name, "range": unit.range, "identity": identity }))
             .collect();
         sources.push(
-            json!({ "uri": spec.uri, "column": spec.column, "weight": plan.weights[number], "units": units }),
+            json!({ "uri": shown_uri(&spec.uri), "column": spec.column, "weight": plan.weights[number], "units": units }),
         );
     }
     Ok(json!({ "sources": sources, "sample": plan.sample }))

@@ -4,6 +4,7 @@
 //! by any thread. Knows nothing of what the documents are read for.
 
 mod batch;
+mod secrets;
 mod spec;
 mod fault;
 mod incidents;
@@ -36,6 +37,7 @@ pub use incidents::{Incident, Incidents, LISTED_INCIDENTS, LeftOut};
 pub use open::{DEFAULT_BATCH_BYTES, DEFAULT_RANGE_BYTES, OpenContext, ReadConfig, Stop, open};
 pub use order::{in_order, in_order_from};
 pub use remote::{HubSettings, Patience, StoreSettings};
+pub use secrets::{shown_uri, without_secrets};
 pub use spec::{DocumentRule, Format, NotFormat, SourceSpec};
 pub use texts::texts;
 pub use whole::{LONGEST_DOCUMENT, whole_documents, whole_documents_of};

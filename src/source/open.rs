@@ -7,6 +7,7 @@ use super::fault::Fault;
 use super::files::{Files, Identified, Stream};
 use super::incidents::{BadInput, Incidents};
 use super::pipe::Pipe;
+use super::secrets::shown_uri;
 use super::{DocumentRule, HubSettings, Source, SourceSpec, StoreSettings, listing, remote};
 use crate::error::{Error, Result};
 use crate::observer::Observer;
@@ -145,7 +146,7 @@ fn open_identified(
 ) -> Result<Arc<dyn Source>> {
     let (files, remotes): (Vec<_>, Vec<_>) = found.into_iter().unzip();
     let (places, identities): (Vec<_>, Vec<_>) = files.into_iter().unzip();
-    let listed = listing::named(&spec.uri, places, remotes, spec.format)?;
+    let listed = listing::named(&shown_uri(&spec.uri), places, remotes, spec.format)?;
     // What is streamed is one unit a file, and stays one where the cache has the file.
     let range_bytes = if spec.stream { u64::MAX } else { config.range_bytes };
     let config = ReadConfig { range_bytes, ..config };

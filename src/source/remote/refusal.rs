@@ -6,6 +6,7 @@ use ureq::http::{HeaderMap, StatusCode};
 use super::HubFault;
 use super::http::text;
 use crate::error::{Error, ErrorKind};
+use crate::source::secrets::without_secrets;
 
 /// What kind of server is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +49,7 @@ pub(super) fn broken(cause: ureq::Error) -> Trouble {
     match cause {
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => Trouble::Refused {
             kind: ErrorKind::Network,
-            problem: format!("its address is wrong: {cause}"),
+            problem: format!("its address is wrong: {}", without_secrets(&cause.to_string())),
             help: "check HF_ENDPOINT",
         },
         ureq::Error::Tls(_) | ureq::Error::Rustls(_) | ureq::Error::Pem(_) => Trouble::Refused {
@@ -56,7 +57,7 @@ pub(super) fn broken(cause: ureq::Error) -> Trouble {
             problem: format!("the connection is not trusted: {cause}"),
             help: "check HF_ENDPOINT, the clock, and the proxy between here and there",
         },
-        cause => Trouble::passing(cause.to_string()),
+        cause => Trouble::passing(without_secrets(&cause.to_string())),
     }
 }
 

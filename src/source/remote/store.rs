@@ -24,6 +24,7 @@ use crate::panics::catching;
 use crate::source::Identity;
 use crate::source::open::Stop;
 use crate::source::ranges::Ranged;
+use crate::source::secrets::without_secrets;
 use crate::units::amount;
 
 /// How soon a request to stop is heard.
@@ -230,5 +231,7 @@ fn refused(what: &str, cause: object_store::Error) -> Error {
         ),
         _ => (ErrorKind::Network, "check the bucket and the store's own variables, then run it again"),
     };
-    HubFault::Refused { what: what.to_owned(), problem: cause.to_string() }.with(kind).with_help(help)
+    HubFault::Refused { what: what.to_owned(), problem: without_secrets(&cause.to_string()) }
+        .with(kind)
+        .with_help(help)
 }

@@ -10,13 +10,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::source::Identity;
 use crate::source::open::Stop;
 use crate::source::ranges::Ranged;
+use crate::source::secrets::shown_uri;
 
 /// Looks at a file of any server, which is then read by ranges and never stored.
 pub(super) fn look(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Streamed> {
     let settings = HubSettings { endpoint: origin(uri).to_owned(), token: None, ..settings.clone() };
     let agent = agent(&settings.patience);
     let http = Http::new(agent.clone(), Server::Web, &settings, &**stop);
-    let mut tries = http.tries(uri);
+    let what = shown_uri(uri);
+    let mut tries = http.tries(&what);
     let head = loop {
         match http.get(uri, Span { from: 0, to: Some(1) }) {
             Ok(answer) => break answer.head,
@@ -24,14 +26,14 @@ pub(super) fn look(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Str
         }
     };
     let total = first_and_total(&head.headers).map(|(_, total)| total);
-    let bytes = total.or(is_empty(&head).then_some(0)).ok_or_else(|| without_ranges(uri))?;
+    let bytes = total.or(is_empty(&head).then_some(0)).ok_or_else(|| without_ranges(&what))?;
     let version = Version::of(&head);
     let identity = Identity::Web { bytes, etag: version.name().to_owned() };
     let remote: Arc<dyn Ranged> = Arc::new(RemoteFile {
         agent,
         stop: Arc::clone(stop),
         url: uri.to_owned(),
-        what: uri.to_owned(),
+        what: what.clone(),
         bytes,
         version,
         settings,
@@ -39,7 +41,7 @@ pub(super) fn look(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Str
     });
     // What follows the path is no part of the name by which the format is known.
     let path = uri.split(['?', '#']).next().unwrap_or(uri);
-    Ok((((PathBuf::from(path), uri.to_owned()), identity), Some(remote)))
+    Ok((((PathBuf::from(path), what), identity), Some(remote)))
 }
 
 pub(super) fn without_ranges(what: &str) -> Error {
