@@ -16,8 +16,6 @@ pub mod error;
 pub mod units;
 /// How a stage tells what it has done, and learns that it should stop.
 pub mod observer;
-/// Work on all cores with results in order.
-pub mod parallel;
 /// Writes a file whole or not at all.
 pub mod files;
 /// Makes errors of the panics of decoders.
@@ -27,6 +25,7 @@ pub(crate) mod digest;
 pub(crate) mod hashing;
 pub(crate) mod index;
 pub(crate) mod pages;
+pub(crate) mod parallel;
 #[cfg(test)]
 pub(crate) mod costly;
 

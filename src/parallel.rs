@@ -21,7 +21,7 @@ use crate::error::{Error, ErrorKind, Result};
 ///
 /// # Panics
 /// Where `items`, `state` or `map` panics, unless an item before it gave an error.
-pub fn ordered<T, S, R>(
+pub(crate) fn ordered<T, S, R>(
     items: impl Iterator<Item = Result<T>> + Send,
     ahead: usize,
     state: impl Fn() -> S + Sync,
