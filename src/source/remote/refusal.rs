@@ -134,9 +134,14 @@ pub(super) fn error(kind: ErrorKind, what: &str, problem: String) -> Error {
 pub(super) fn given_up(what: &str, problem: String, asked: Option<Duration>) -> Error {
     let help = match asked {
         Some(wait) => {
-            format!("run the same command again in {} seconds; what has arrived is kept", wait.as_secs())
+            format!(
+                "run the same command again in {} seconds; downloads go on where they ended",
+                wait.as_secs()
+            )
         }
-        None => "check the network, then run the same command again; what has arrived is kept".to_owned(),
+        None => {
+            "check the network, then run the same command again; downloads go on where they ended".to_owned()
+        }
     };
     error(ErrorKind::Network, what, problem).with_help(help)
 }
