@@ -1,10 +1,7 @@
 //! Tokens and amounts as people read them on a terminal.
 
-use tokenmill::report::{is_invisible, push_escaped};
+use tokenmill::report::{beginning, is_invisible, push_escaped};
 pub(super) use tokenmill::units::counted;
-
-/// Bytes of a token that are shown in a list.
-const MOST_SHOWN: usize = 120;
 
 /// A token's bytes with everything escaped that would not be seen: control characters, marks that turn the
 /// writing direction, and bytes that are not UTF-8, as `\xE2`.
@@ -16,13 +13,9 @@ pub(super) fn visible(bytes: &[u8]) -> String {
 
 /// A token as [`visible`] shows it; of a long one, which can be as long as a document, the beginning and how long it is.
 pub(super) fn shortened(bytes: &[u8]) -> String {
-    let is_inside = |at: &usize| bytes[*at] & 0xC0 == 0x80;
-    match bytes.len() > MOST_SHOWN {
-        true => {
-            // Characters have no more than three bytes behind the first.
-            let end = (MOST_SHOWN - 3..=MOST_SHOWN).rev().find(|end| !is_inside(end)).unwrap_or(MOST_SHOWN);
-            format!("{}… ({} bytes)", visible(&bytes[..end]), bytes.len())
-        }
+    let shown = beginning(bytes);
+    match shown.len() < bytes.len() {
+        true => format!("{}… ({} bytes)", visible(shown), bytes.len()),
         false => visible(bytes),
     }
 }

@@ -20,7 +20,7 @@ pub use facts::{
 };
 pub use html::to_html;
 pub use json::to_json;
-pub use shown::{ShownToken, is_invisible, push_escaped};
+pub use shown::{ShownToken, beginning, is_invisible, push_escaped};
 pub use tokens::tokens_to_html;
 
 use std::io::Write;

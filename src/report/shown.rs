@@ -27,7 +27,7 @@ pub struct ShownToken {
 impl ShownToken {
     /// Shows an ordinary token.
     pub fn new(id: TokenId, bytes: &[u8]) -> ShownToken {
-        let shown = beginning(bytes, SHOWN_BYTES);
+        let shown = beginning(bytes);
         let hex = std::str::from_utf8(shown).is_err().then(|| hex(shown));
         let text = String::from_utf8_lossy(shown).into_owned();
         ShownToken { id, text, hex, bytes: amount(bytes.len()), special: false }
@@ -58,9 +58,16 @@ impl ShownToken {
     }
 }
 
-/// At most `limit` bytes from the beginning, and no character cut in two if the bytes are text.
-fn beginning(bytes: &[u8], limit: usize) -> &[u8] {
-    let Some(shown) = bytes.get(..limit).filter(|_| bytes.len() > limit) else { return bytes };
+/// What is shown of a token: at most 120 bytes from its beginning, and no character cut in two if the bytes are text.
+///
+/// ```
+/// use tokenmill::report::beginning;
+///
+/// assert_eq!(beginning(b"the"), b"the");
+/// assert_eq!(beginning("€".repeat(50).as_bytes()), "€".repeat(40).as_bytes());
+/// ```
+pub fn beginning(bytes: &[u8]) -> &[u8] {
+    let Some(shown) = bytes.get(..SHOWN_BYTES).filter(|_| bytes.len() > SHOWN_BYTES) else { return bytes };
     match std::str::from_utf8(shown) {
         Err(error) if error.error_len().is_none() => &shown[..error.valid_up_to()],
         _ => shown,

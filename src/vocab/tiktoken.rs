@@ -118,7 +118,7 @@ fn parts(tokens: Tokens, added: Vec<AddedToken>, split: SplitPattern) -> Result<
             return Err(Fault::KeyTwice(String::from_utf8_lossy(bytes).into_owned()));
         }
     }
-    let (merges, ignore_merges) = match last_steps(&tokens, &ids) {
+    let (merges, ignore_merges) = match last_steps(&tokens, &ids, highest.index() + 1) {
         Some(merges) => (merges, false),
         None => (every_cut(&tokens, &ids)?, true),
     };
@@ -137,7 +137,7 @@ const MOST_LOOKED_AT: usize = 1 << 31;
 /// some token it is not two.
 ///
 /// These are the two with whose making no merge of lower rank interferes, if there are such; there are no others then.
-fn last_steps(tokens: &Tokens, ids: &Ids<'_>) -> Option<Vec<RankedMerge>> {
+fn last_steps(tokens: &Tokens, ids: &Ids<'_>, id_limit: usize) -> Option<Vec<RankedMerge>> {
     let byte_ids = (0..=255u8).map(|byte| Some(ids.get(&[byte][..])?.get())).collect::<Option<Vec<u32>>>()?;
     let longer: Vec<&(TokenId, Box<[u8]>)> = tokens.iter().filter(|(_, token)| token.len() > 1).collect();
     let cuts = |merging: &mut Merging, token: &&(TokenId, Box<[u8]>)| match token.1.len() {
@@ -147,8 +147,7 @@ fn last_steps(tokens: &Tokens, ids: &Ids<'_>) -> Option<Vec<RankedMerge>> {
     let mut cuts: Vec<RankedMerge> =
         longer.par_iter().map_init(Merging::default, cuts).flatten_iter().collect();
     cuts.sort_by_key(|cut| cut.rank);
-    let highest = tokens.iter().map(|(id, _)| id.index()).max()?;
-    let mut making = Making::new(highest + 1);
+    let mut making = Making::new(id_limit);
     let mut merges = Vec::with_capacity(longer.len());
     for cuts in cuts.chunk_by(|one, other| one.rank == other.rank) {
         let last = cuts.iter().find(|cut| making.comes_about(cut))?;
@@ -295,7 +294,7 @@ mod tests {
             let mut longer: Vec<_> = tokens.iter().filter(|(_, token)| token.len() > 1).collect();
             longer.sort();
             let merged = longer.iter().map(|token| last_step(&mut Merging::default(), token, &byte_ids, &ids));
-            prop_assert_eq!(last_steps(&tokens, &ids), merged.collect());
+            prop_assert_eq!(last_steps(&tokens, &ids, tokens.len()), merged.collect());
         }
     }
 }

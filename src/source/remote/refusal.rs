@@ -46,18 +46,19 @@ pub(super) fn check_token(token: Option<&str>) -> Result<(), Trouble> {
 
 /// What the library could not do. All of it may pass but what no answer can mend.
 pub(super) fn broken(cause: ureq::Error) -> Trouble {
+    let said = without_secrets(&cause.to_string());
     match cause {
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => Trouble::Refused {
             kind: ErrorKind::Network,
-            problem: format!("its address is wrong: {}", without_secrets(&cause.to_string())),
+            problem: format!("its address is wrong: {said}"),
             help: "check HF_ENDPOINT",
         },
         ureq::Error::Tls(_) | ureq::Error::Rustls(_) | ureq::Error::Pem(_) => Trouble::Refused {
             kind: ErrorKind::Network,
-            problem: format!("the connection is not trusted: {cause}"),
+            problem: format!("the connection is not trusted: {said}"),
             help: "check HF_ENDPOINT, the clock, and the proxy between here and there",
         },
-        cause => Trouble::passing(without_secrets(&cause.to_string())),
+        _ => Trouble::passing(said),
     }
 }
 
