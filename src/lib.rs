@@ -20,6 +20,7 @@ pub mod observer;
 pub mod files;
 /// Makes errors of the panics of decoders.
 pub mod panics;
+pub(crate) mod cast;
 pub(crate) mod declared;
 pub(crate) mod digest;
 pub(crate) mod hashing;

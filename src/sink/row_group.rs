@@ -3,7 +3,6 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int32Array, ListArray, RecordBatch};
 use arrow_buffer::OffsetBuffer;
-use arrow_cast::CastOptions;
 use arrow_schema::Schema;
 
 use super::contents::{Contents, Part, Position, SourceShare};
@@ -12,6 +11,7 @@ use super::pack::PackedRows;
 use super::packing::Packing;
 use super::row_bytes::row_bytes;
 use super::schema::{FileShape, SEQ_LENGTHS, element};
+use crate::cast::cast;
 use crate::encode::{TokenBatch, TokenIds};
 use crate::error::{Error, ErrorKind, Result};
 use crate::units::{amount, place64};
@@ -171,11 +171,7 @@ fn plain(
     source_index: usize,
     unit: usize,
 ) -> Result<ArrayRef> {
-    if given.data_type() == field.data_type() {
-        return Ok(Arc::clone(given));
-    }
-    let strict = CastOptions { safe: false, ..CastOptions::default() };
-    arrow_cast::cast_with_options(given, field.data_type(), &strict).map_err(|cause| {
+    cast(given, field.data_type()).map_err(|cause| {
         let (name, data_type) = (field.name().clone(), field.data_type().clone());
         Error::new(ErrorKind::Failed, Fault::ColumnCast { name, source_index, unit, data_type, cause })
     })

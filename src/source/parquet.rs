@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch};
-use arrow_cast::cast;
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
@@ -21,6 +20,7 @@ use super::listing::Listed;
 use super::ranges::Input;
 use super::views::{Chosen, rows_in_batch, split};
 use super::{Batch, Identity, SourceSpec};
+use crate::cast::cast;
 use crate::declared::{check_index, check_pages};
 use crate::digest;
 use crate::error::{Error, Result};

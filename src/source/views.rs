@@ -2,22 +2,12 @@ use std::collections::VecDeque;
 
 use arrow_array::{Array, BinaryViewArray, RecordBatch, StructArray, cast::AsArray};
 use arrow_buffer::NullBuffer;
-use arrow_cast::cast;
 use arrow_schema::{ArrowError, DataType, Fields};
 
 use super::{Batch, SourceSpec, fault::Fault};
+use crate::cast::{is_text, views};
 use crate::error::Result;
 use crate::units::place64;
-
-/// Whether a column of this type holds text. A column without a type holds nothing but nulls.
-fn is_text(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::Null => true,
-        DataType::Dictionary(_, values) => is_text(values),
-        _ => false,
-    }
-}
 
 /// The columns of a file that a source asks for, found in the file's schema.
 #[derive(Clone, Debug)]
@@ -97,14 +87,6 @@ fn descend<'a>(fields: &'a Fields, path: &str) -> Option<(Vec<usize>, &'a DataTy
         places.insert(0, at);
         Some((places, found))
     })
-}
-
-/// Any array of text as views, without copying the text.
-fn views(array: &dyn Array) -> Result<BinaryViewArray, ArrowError> {
-    if *array.data_type() == DataType::Null {
-        return Ok(BinaryViewArray::new_null(array.len()));
-    }
-    Ok(cast(array, &DataType::BinaryView)?.as_binary_view().clone())
 }
 
 /// Cuts a run of rows into batches of about `batch_bytes` each: of text, and of what passes through where it stands elsewhere,

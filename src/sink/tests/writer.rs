@@ -226,7 +226,7 @@ fn pass_through_columns_become_plain_ones() {
     assert_eq!(types[1..], ["Int32", "Utf8", "Utf8", "Int64", "Date32", "Time32(ms)", stamp]);
     for (name, given) in columns.schema().fields().iter().map(|f| f.name()).zip(columns.columns()) {
         let found = read.column_by_name(name).expect("the column");
-        let expected = arrow_cast::cast(given, found.data_type()).expect("a cast");
+        let expected = crate::cast::cast(given, found.data_type()).expect("a cast");
         assert_eq!(found.as_ref(), expected.as_ref(), "{name}");
     }
 }

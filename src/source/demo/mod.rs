@@ -13,6 +13,7 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::fault::Fault;
 use super::{Batch, Documents, Identity, Range, ReadConfig, Source, SourceSpec, Unit};
+use crate::cast::cast;
 use crate::error::{Error, Result};
 use crate::units::{amount, float, low32, place64, whole};
 use words::{Line, Syllables, WORDS};
@@ -130,7 +131,8 @@ impl Rows {
             let books = (from..from + amount(documents.len())).map(|row| book(self.seed, row));
             return Ok(Arc::new(Int64Array::from_iter_values(books)));
         }
-        arrow_cast::cast(documents, field.data_type())
+        let text: ArrayRef = Arc::new(documents.clone().to_string_view()?);
+        cast(&text, field.data_type())
     }
 }
 

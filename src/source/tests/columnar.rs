@@ -7,7 +7,7 @@ use ::parquet::file::properties::WriterProperties;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, BinaryViewArray, Decimal128Array, DictionaryArray, Int64Array,
+    Array, ArrayRef, BinaryArray, BinaryViewArray, Decimal128Array, DictionaryArray, Int32Array, Int64Array,
     LargeBinaryArray, LargeStringArray, ListArray, NullArray, RecordBatch, StringArray, StringViewArray,
     StructArray,
 };
@@ -241,10 +241,9 @@ fn a_long_value_that_many_rows_share_is_not_copied_for_all_of_them_at_once() {
         for batch in batches(&*source).unwrap() {
             let columns = batch.columns.unwrap();
             assert_eq!(columns.schema(), declared);
-            let text = arrow_cast::cast(columns.column(1), &DataType::Utf8).unwrap();
-            assert!(text.as_string::<i32>().value(0) == format!("row {row}"));
-            let found = arrow_cast::cast(columns.column(0), &DataType::BinaryView).unwrap();
-            let found = found.as_binary_view();
+            let text = columns.column(1).as_string::<i32>();
+            assert!(text.value(0) == format!("row {row}"));
+            let found = crate::cast::views(columns.column(0)).unwrap();
             assert!(found.iter().eq((row..row + found.len()).map(|row| value(row).map(str::as_bytes))));
             let bytes: u64 = found.lengths().map(u64::from).sum();
             assert!(bytes <= 1 << 20, "{name}: {bytes} bytes in a batch");
@@ -257,11 +256,10 @@ fn a_long_value_that_many_rows_share_is_not_copied_for_all_of_them_at_once() {
 #[test]
 fn decimals_that_a_dictionary_has_pass_through_as_decimals() {
     let folder = folder();
-    let price = DataType::Decimal128(30, 2);
     let prices = Decimal128Array::from(vec![Some(1_995), None, Some(250), Some(1_995)]);
     let prices: ArrayRef = Arc::new(prices.with_precision_and_scale(30, 2).unwrap());
-    let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(price.clone()));
-    let dictionary = arrow_cast::cast(&prices, &dictionary).unwrap();
+    let keys = Int32Array::from(vec![Some(0), None, Some(2), Some(0)]);
+    let dictionary: ArrayRef = Arc::new(DictionaryArray::new(keys, Arc::clone(&prices)));
     let field = |data_type: &DataType| Arc::new(Field::new("price", data_type.clone(), true));
     let structs = |array: &ArrayRef| -> ArrayRef {
         Arc::new(StructArray::new(vec![field(array.data_type())].into(), vec![Arc::clone(array)], None))
