@@ -9,7 +9,7 @@ use super::fault::Fault;
 use super::fixed::Fixed;
 use super::inputs::Inputs;
 use super::plan::Plan;
-use super::recipe::{Field, Given, Mistake, Recipe};
+use super::recipe::{Field, Given, Mistake, Recipe, TrainKeys};
 use super::train::count;
 use crate::count::Counted;
 use crate::error::{Error, ErrorKind, Result};
@@ -20,16 +20,19 @@ use crate::units::{Count, amount};
 use crate::vocab::{self, LoadOptions, SpecialTokensAt, TrainingRecord, Vocabulary};
 
 /// Completes a recipe that goes on from a tokenizer by what this says: pattern and special tokens, and
-/// where these stand. What the recipe says otherwise is added to its mistakes.
+/// where these stand; and, where nothing is said, by how it was trained, if that is recorded beside it. What the recipe
+/// says otherwise than the tokenizer is added to its mistakes.
 ///
 /// # Errors
-/// The tokenizer cannot be read, or is no plain list of merges.
+/// The tokenizer or the record cannot be read, or it is no plain list of merges.
 pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()> {
     let Some(path) = recipe.extend.clone() else { return Ok(()) };
     let vocabulary = vocab::load(Path::new(&path), &LoadOptions::default(), observer)?;
     let merges = amount(vocabulary.merge_list()?.len());
     heed(recipe, &path, &vocabulary);
     let keys = recipe.train.get_or_insert_default();
+    let settings = heed_record(keys, &path, &vocabulary)?;
+    fill(&mut keys.tie_break, &settings["tie_break"]);
     if keys.special_tokens_at.is_none() {
         let first = vocabulary.specials().next().is_some_and(|special| special.id < vocabulary.byte_ids()[0]);
         keys.special_tokens_at = first.then(|| Given::flag(SpecialTokensAt::Start));
@@ -62,18 +65,25 @@ fn heed(recipe: &mut Recipe, path: &str, vocabulary: &Vocabulary) {
 /// The record is damaged.
 pub fn heed_training(recipe: &mut Recipe, path: &str, vocabulary: &Vocabulary) -> Result<()> {
     heed(recipe, path, vocabulary);
+    let keys = recipe.train.get_or_insert_default();
+    heed_record(keys, path, vocabulary)?;
+    keys.min_frequency.get_or_insert(Given::flag(Count::ONE));
+    Ok(())
+}
+
+/// Takes from the record of a tokenizer's training, if there is one, what is not said of how pairs are counted and chosen
+/// from. Gives all its settings.
+fn heed_record(keys: &mut TrainKeys, path: &str, vocabulary: &Vocabulary) -> Result<Value> {
     let folder = Path::new(path);
     let folder = if folder.is_dir() { folder } else { folder.parent().unwrap_or(Path::new("")) };
     let record = TrainingRecord::read(folder)?;
     let record = record.filter(|record| record.vocabulary == vocabulary.fingerprint());
     let settings = record.map_or(Value::Null, |record| record.settings);
-    let keys = recipe.train.get_or_insert_default();
     fill(&mut keys.boundary, &settings["boundary"]);
     fill(&mut keys.score, &settings["score"]);
     fill(&mut keys.max_token_bytes, &settings["max_token_bytes"]);
     fill(&mut keys.min_frequency, &settings["min_frequency"]);
-    keys.min_frequency.get_or_insert(Given::flag(Count::ONE));
-    Ok(())
+    Ok(settings)
 }
 
 fn fill<T: for<'de> Deserialize<'de>>(field: &mut Field<T>, setting: &Value) {

@@ -129,6 +129,21 @@ fn training_goes_on_from_a_tokenizer_of_any_format() {
 }
 
 #[test]
+fn training_goes_on_by_the_rules_that_it_began_with() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let train = |folder: &TempDir, more: &[&str]| does(folder, &[&["train", "a.txt"][..], more].concat());
+    let rules = ["--split", "gpt2", "--boundary", "join", "--tie-break", "hf", "--score", "count-length"];
+    let rules = [&rules[..], &["--max-token-bytes", "3", "--min-frequency", "1"]].concat();
+    train(&folder, &[&["-o", "start", "--merges", "3"][..], &rules].concat());
+    train(&folder, &[&["-o", "all", "--merges", "9"][..], &rules].concat());
+    train(&folder, &["-o", "more", "--merges", "9", "--extend", "start"]);
+    assert_eq!(read(&folder, "more/tokenizer.json"), read(&folder, "all/tokenizer.json"));
+    train(&folder, &["-o", "other", "--merges", "9", "--extend", "start", "--max-token-bytes", "9"]);
+    assert_ne!(read(&folder, "other/tokenizer.json"), read(&folder, "all/tokenizer.json"));
+}
+
+#[test]
 fn what_is_gone_on_from_cannot_be_contradicted() {
     let folder = folder();
     write(&folder, "a.txt", TEXT);
