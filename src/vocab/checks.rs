@@ -64,7 +64,7 @@ pub fn check(vocabulary: &Vocabulary) -> Checks {
 
 /// How many tokens do not come about from their bytes, where each has one merge at most, of parts made before.
 fn not_coming_about(vocabulary: &Vocabulary) -> usize {
-    let mut making = Making::new(vocabulary.tokens.len());
+    let mut making = Making::new(vocabulary.tokens.len(), vocabulary.merges.len());
     vocabulary.merges.iter().for_each(|merge| making.add(merge));
     let alone: Vec<bool> = vocabulary.merges.par_iter().map(|merge| making.comes_about(merge)).collect();
     let mut comes_about = vec![false; vocabulary.tokens.len()];

@@ -1,4 +1,4 @@
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::RankedMerge;
 use crate::units::place;
@@ -27,9 +27,10 @@ struct AtBorder {
 }
 
 impl Making {
-    /// Of a vocabulary with ids below `id_limit`, without merges so far.
-    pub(super) fn new(id_limit: usize) -> Making {
-        Making { made: vec![None; id_limit], ranks: FxHashMap::default() }
+    /// Of a vocabulary with ids below `id_limit`, without its merges so far, of which there will be so many.
+    pub(super) fn new(id_limit: usize, merges: usize) -> Making {
+        let ranks = FxHashMap::with_capacity_and_hasher(merges, FxBuildHasher);
+        Making { made: vec![None; id_limit], ranks }
     }
 
     pub(super) fn add(&mut self, merge: &RankedMerge) {

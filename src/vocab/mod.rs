@@ -43,6 +43,7 @@
 //! said where it is encoded; [`load`] tells what is left out, and [`Vocabulary::around`] has it.
 
 mod added;
+mod affixes;
 mod alphabet;
 mod checks;
 mod crossing;

@@ -1,4 +1,4 @@
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxBuildHasher, FxHashSet};
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
@@ -124,8 +124,11 @@ fn check_texts(added: &[AddedToken], ordinary: &[(TokenId, Box<[u8]>)]) -> Resul
             return Err(Fault::AddedTwice(token.text.clone()));
         }
     }
+    // The bytes of most tokens need not be looked at.
+    let lengths: FxHashSet<usize> = texts.keys().map(|text| text.len()).collect();
     let clash = |(id, bytes): &&(TokenId, Box<[u8]>)| {
-        texts.get(&**bytes).is_some_and(|token| token.special && token.id != *id)
+        let same = || texts.get(&**bytes);
+        lengths.contains(&bytes.len()) && same().is_some_and(|token| token.special && token.id != *id)
     };
     match ordinary.iter().find(clash) {
         Some((id, bytes)) => {
@@ -199,7 +202,7 @@ fn check_merges(
     tokens: &[Option<Box<[u8]>>],
     apart: &[TokenId],
 ) -> Result<(), Fault> {
-    let mut pairs = FxHashSet::default();
+    let mut pairs = FxHashSet::with_capacity_and_hasher(merges.len(), FxBuildHasher);
     for (index, &RankedMerge { left, right, result, .. }) in merges.iter().enumerate() {
         let merge = index + 1;
         let bytes = |id: TokenId| match tokens.get(id.index()) {

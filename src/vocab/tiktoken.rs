@@ -1,11 +1,12 @@
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::{Deserialize, Serialize};
 
+use super::affixes::{Affixes, Equal};
 use super::crossing::Making;
 use super::fault::{Fault, Limit};
 use super::format::{Format, LoadOptions, Rendered, WriteOptions, read_bytes, read_text};
@@ -112,64 +113,85 @@ fn ranks(text: &str) -> Result<Tokens, Fault> {
 fn parts(tokens: Tokens, added: Vec<AddedToken>, split: SplitPattern) -> Result<VocabularyParts, Fault> {
     let highest = tokens.iter().map(|(id, _)| *id).max().unwrap_or_default();
     check_holes(tokens.len() + added.len(), highest)?;
-    let mut ids = Map::default();
-    for (id, bytes) in &tokens {
-        if ids.insert(&**bytes, *id).is_some() {
-            return Err(Fault::KeyTwice(String::from_utf8_lossy(bytes).into_owned()));
+    let (merges, ignore_merges) = {
+        let affixes = affixes(&tokens).map_err(|Equal(token, _)| {
+            Fault::KeyTwice(String::from_utf8_lossy(&tokens[token].1).into_owned())
+        })?;
+        match last_steps(&tokens, &affixes, highest.index() + 1) {
+            Some(merges) => (merges, false),
+            None => (every_cut(&tokens, &affixes)?, true),
         }
-    }
-    let (merges, ignore_merges) = match last_steps(&tokens, &ids, highest.index() + 1) {
-        Some(merges) => (merges, false),
-        None => (every_cut(&tokens, &ids)?, true),
     };
     Ok(VocabularyParts { tokens, added, merges, split, ignore_merges, ..VocabularyParts::default() })
 }
 
+fn affixes(tokens: &Tokens) -> Result<Affixes, Equal> {
+    let bytes: Vec<&[u8]> = tokens.iter().map(|(_, bytes)| &**bytes).collect();
+    Affixes::new(&bytes)
+}
+
 type Ids<'a> = Map<&'a [u8], TokenId>;
 
-/// Of tokens with so many bytes every cut is looked up.
-const SHORT: usize = if cfg!(test) { 4 } else { 64 };
+/// Bytes that ways to cut tokens may have together: some seconds' worth of looking at them.
+const MOST_BYTES: usize = 1 << 31;
 
-/// Some seconds' worth of bytes.
-const MOST_LOOKED_AT: usize = 1 << 31;
+/// Longer tokens are merged, so that the time to load a file grows with it whatever the tokens.
+const SHORT: usize = if cfg!(test) { 4 } else { 128 };
 
 /// For each token the two that are left of its bytes when only lower ranks are merged; `None` if for
 /// some token it is not two.
 ///
 /// These are the two with whose making no merge of lower rank interferes, if there are such; there are no others then.
-fn last_steps(tokens: &Tokens, ids: &Ids<'_>, id_limit: usize) -> Option<Vec<RankedMerge>> {
-    let byte_ids = (0..=255u8).map(|byte| Some(ids.get(&[byte][..])?.get())).collect::<Option<Vec<u32>>>()?;
-    let longer: Vec<&(TokenId, Box<[u8]>)> = tokens.iter().filter(|(_, token)| token.len() > 1).collect();
-    let cuts = |merging: &mut Merging, token: &&(TokenId, Box<[u8]>)| match token.1.len() {
-        0..=SHORT => earlier_cuts(token, ids),
-        _ => Vec::from_iter(last_step(merging, token, &byte_ids, ids)),
+fn last_steps(tokens: &Tokens, affixes: &Affixes, id_limit: usize) -> Option<Vec<RankedMerge>> {
+    let ids = LazyLock::new(|| tokens.iter().map(|(id, token)| (&**token, *id)).collect::<Ids<'_>>());
+    let byte_ids = byte_ids(tokens)?;
+    let longer: Vec<usize> = (0..tokens.len()).filter(|&token| tokens[token].1.len() > 1).collect();
+    let steps = |merging: &mut Merging, &token: &usize| match tokens[token].1.len() {
+        0..=SHORT => cuts(tokens, affixes, token).filter(is_earlier).collect(),
+        _ => Vec::from_iter(last_step(merging, &tokens[token], &byte_ids, &ids)),
     };
-    let mut cuts: Vec<RankedMerge> =
-        longer.par_iter().map_init(Merging::default, cuts).flatten_iter().collect();
-    cuts.sort_by_key(|cut| cut.rank);
-    let mut making = Making::new(id_limit);
+    let mut steps: Vec<RankedMerge> =
+        longer.par_iter().map_init(Merging::default, steps).flatten_iter().collect();
+    steps.sort_by_key(|step| step.rank);
+    let mut making = Making::new(id_limit, longer.len());
     let mut merges = Vec::with_capacity(longer.len());
-    for cuts in cuts.chunk_by(|one, other| one.rank == other.rank) {
-        let last = cuts.iter().find(|cut| making.comes_about(cut))?;
+    for steps in steps.chunk_by(|one, other| one.rank == other.rank) {
+        let last = steps.iter().find(|step| making.comes_about(step))?;
         making.add(last);
         merges.push(*last);
     }
     (merges.len() == longer.len()).then_some(merges)
 }
 
-/// The ways to cut a token into two of lower rank.
-fn earlier_cuts((result, token): &(TokenId, Box<[u8]>), ids: &Ids<'_>) -> Vec<RankedMerge> {
-    let earlier = |bytes: &[u8]| ids.get(bytes).copied().filter(|id| id < result);
-    let cut = |at: usize| {
-        let (left, right) = token.split_at(at);
-        Some(RankedMerge {
-            left: earlier(left)?,
-            right: earlier(right)?,
-            result: *result,
-            rank: result.get(),
-        })
-    };
-    (1..token.len()).filter_map(cut).collect()
+/// The token of each byte, if there is one of each.
+fn byte_ids(tokens: &Tokens) -> Option<Vec<u32>> {
+    let mut ids = [None; 256];
+    for (id, token) in tokens {
+        if let [byte] = **token {
+            ids[usize::from(byte)] = Some(id.get());
+        }
+    }
+    ids.into_iter().collect()
+}
+
+/// The ways to cut a token into two others.
+fn cuts<'a>(
+    tokens: &'a Tokens,
+    affixes: &'a Affixes,
+    token: usize,
+) -> impl Iterator<Item = RankedMerge> + 'a {
+    let id = tokens[token].0;
+    affixes.cuts(token).map(move |(left, right)| RankedMerge {
+        left: tokens[left].0,
+        right: tokens[right].0,
+        result: id,
+        rank: id.get(),
+    })
+}
+
+/// Whether the parts have lower ranks.
+fn is_earlier(cut: &RankedMerge) -> bool {
+    cut.left.max(cut.right) < cut.result
 }
 
 /// The two that are left of a long token when only lower ranks are merged, by merging them.
@@ -192,23 +214,15 @@ fn last_step(
 /// All ways to cut each token in two.
 ///
 /// # Errors
-/// More than [`MOST_LOOKED_AT`] bytes would be looked at.
-fn every_cut(tokens: &Tokens, ids: &Ids<'_>) -> Result<Vec<RankedMerge>, Fault> {
-    // Where there are long tokens, only few lengths are those of two others.
-    let lengths: BTreeSet<usize> = tokens.iter().map(|(_, token)| token.len()).collect();
-    let mut merges = Vec::new();
-    let mut looked_at = 0;
-    for (result, token) in tokens {
-        let others = lengths.range(..token.len());
-        looked_at += others.clone().count() * token.len();
-        if looked_at > MOST_LOOKED_AT {
+/// These have more than [`MOST_BYTES`] together.
+fn every_cut(tokens: &Tokens, affixes: &Affixes) -> Result<Vec<RankedMerge>, Fault> {
+    let (mut merges, mut bytes) = (Vec::new(), 0);
+    for (token, (_, spelled)) in tokens.iter().enumerate() {
+        let before = merges.len();
+        merges.extend(cuts(tokens, affixes, token));
+        bytes += (merges.len() - before) * spelled.len();
+        if bytes > MOST_BYTES {
             return Err(Fault::TooManyCuts);
-        }
-        for &middle in others.filter(|&&length| lengths.contains(&(token.len() - length))) {
-            let (start, end) = token.split_at(middle);
-            if let (Some(&left), Some(&right)) = (ids.get(start), ids.get(end)) {
-                merges.push(RankedMerge { left, right, result: *result, rank: result.get() });
-            }
         }
     }
     Ok(merges)
@@ -236,19 +250,15 @@ fn limits(vocabulary: &Vocabulary) -> Result<(), Limit> {
     if let Some(foreign) = vocabulary.foreign() {
         return Err(Limit::Foreign(foreign));
     }
-    let mut ids = Map::default();
-    for (id, bytes) in vocabulary.ordinary() {
-        if let Some(first) = ids.insert(bytes, id) {
-            return Err(Limit::EqualBytes { first, second: id });
-        }
-    }
+    let tokens: Tokens = vocabulary.ordinary().map(|(id, bytes)| (id, Box::from(bytes))).collect();
+    let equal = |Equal(one, other)| Limit::EqualBytes { first: tokens[one].0, second: tokens[other].0 };
+    let affixes = affixes(&tokens).map_err(equal)?;
     let checks = check(vocabulary);
     if checks.shortcuts_hold() && checks.ids_in_rank_order {
         return Ok(());
     }
-    let tokens: Tokens = vocabulary.ordinary().map(|(id, bytes)| (id, Box::from(bytes))).collect();
     let ranked = VocabularyParts {
-        merges: every_cut(&tokens, &ids).map_err(|_| Limit::NotByIds)?,
+        merges: every_cut(&tokens, &affixes).map_err(|_| Limit::NotByIds)?,
         tokens,
         added: vocabulary.added.clone(),
         split: vocabulary.split.clone(),
@@ -294,7 +304,8 @@ mod tests {
             let mut longer: Vec<_> = tokens.iter().filter(|(_, token)| token.len() > 1).collect();
             longer.sort();
             let merged = longer.iter().map(|token| last_step(&mut Merging::default(), token, &byte_ids, &ids));
-            prop_assert_eq!(last_steps(&tokens, &ids, tokens.len()), merged.collect());
+            let affixes = affixes(&tokens).expect("a set");
+            prop_assert_eq!(last_steps(&tokens, &affixes, tokens.len()), merged.collect());
         }
     }
 }

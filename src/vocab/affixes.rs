@@ -1,0 +1,174 @@
+use std::cmp::Ordering;
+use std::iter::successors;
+
+use crate::units::place;
+
+/// No token.
+const NONE: u32 = u32::MAX;
+
+/// So many bytes of a token are compared as one number.
+const HEAD: usize = 16;
+
+/// Which other tokens each token begins with, and which it ends with.
+///
+/// Tokens in the order of their bytes stand behind those that they begin with: going through them, the last one before a
+/// token that it begins with is the longest, which begins with all others. So nothing is looked up, however many there are.
+///
+/// **Memory:** 16 bytes a token, and 64 more while they are found.
+#[derive(Debug)]
+pub(super) struct Affixes {
+    lengths: Vec<usize>,
+    /// The longest other token that each begins with, by place, or [`NONE`].
+    prefixes: Vec<u32>,
+    /// The longest that it ends with.
+    suffixes: Vec<u32>,
+}
+
+/// The places of two tokens that are the same.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Equal(pub(super) usize, pub(super) usize);
+
+impl Affixes {
+    /// Of tokens that differ from each other. From now on they are known by their places.
+    ///
+    /// # Errors
+    /// Two are the same.
+    pub(super) fn new(tokens: &[&[u8]]) -> Result<Affixes, Equal> {
+        let (prefixes, suffixes) =
+            rayon::join(|| longest(tokens, Side::Start), || longest(tokens, Side::End));
+        let lengths = tokens.iter().map(|token| token.len()).collect();
+        Ok(Affixes { lengths, prefixes: prefixes?, suffixes: suffixes? })
+    }
+
+    /// The ways to cut a token into two others, those with the longest left part first.
+    pub(super) fn cuts(&self, token: usize) -> impl Iterator<Item = (usize, usize)> {
+        let length = |token: usize| self.lengths[token];
+        // The shortest is the last.
+        let mut ends: Vec<usize> = chain(&self.suffixes, token).collect();
+        chain(&self.prefixes, token).filter_map(move |left| {
+            let rest = length(token) - length(left);
+            while ends.pop_if(|end| length(*end) < rest).is_some() {}
+            ends.last().filter(|end| length(**end) == rest).map(|&right| (left, right))
+        })
+    }
+}
+
+/// The longest that a token begins or ends with, the longest that this one does, and so on.
+fn chain(longest: &[u32], token: usize) -> impl Iterator<Item = usize> {
+    let next = |&token: &usize| (longest[token] != NONE).then(|| place(longest[token]));
+    successors(next(&token), next)
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Side {
+    Start,
+    End,
+}
+
+impl Side {
+    /// The first bytes from this side as a number, filled up with zeros.
+    fn head(self, token: &[u8]) -> u128 {
+        let mut head = [0; HEAD];
+        let bytes = &mut head[..token.len().min(HEAD)];
+        match self {
+            Side::Start => bytes.copy_from_slice(&token[..bytes.len()]),
+            Side::End => {
+                bytes.copy_from_slice(&token[token.len() - bytes.len()..]);
+                bytes.reverse();
+            }
+        }
+        u128::from_be_bytes(head)
+    }
+
+    fn order(self, one: &[u8], other: &[u8]) -> Ordering {
+        match self {
+            Side::Start => one.cmp(other),
+            Side::End => one.iter().rev().cmp(other.iter().rev()),
+        }
+    }
+
+    fn has(self, token: &[u8], part: &[u8]) -> bool {
+        match self {
+            Side::Start => token.starts_with(part),
+            Side::End => token.ends_with(part),
+        }
+    }
+}
+
+/// How many bytes two heads have in common, from the first on.
+fn same_bytes(head: u128, other: u128) -> usize {
+    place((head ^ other).leading_zeros() / u8::BITS)
+}
+
+/// The longest other token that each has at a side.
+fn longest(tokens: &[&[u8]], side: Side) -> Result<Vec<u32>, Equal> {
+    let mut sorted: Vec<(u128, u32)> = (0..).zip(tokens).map(|(at, token)| (side.head(token), at)).collect();
+    let bytes = |at: u32| tokens[place(at)];
+    sorted.sort_unstable_by(|(head, at), (other_head, other)| {
+        head.cmp(other_head).then_with(|| side.order(bytes(*at), bytes(*other)))
+    });
+    let mut longest = vec![NONE; tokens.len()];
+    // Those that the next may have, each having the ones before it.
+    let mut open: Vec<(u128, u32)> = Vec::new();
+    for (head, at) in sorted {
+        let has = |&(part_head, part): &(u128, u32)| {
+            let (token, part) = (bytes(at), bytes(part));
+            // Few are longer than their heads, and only these need to be looked at.
+            match part.len() {
+                ..=HEAD => token.len() >= part.len() && same_bytes(head, part_head) >= part.len(),
+                _ => side.has(token, part),
+            }
+        };
+        while open.pop_if(|part| !has(part)).is_some() {}
+        if let Some(&(_, part)) = open.last() {
+            if bytes(part).len() == bytes(at).len() {
+                return Err(Equal(place(part.min(at)), place(part.max(at))));
+            }
+            longest[place(at)] = part;
+        }
+        open.push((head, at));
+    }
+    Ok(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+
+    /// Some longer than what is compared as a number, and some with the bytes that numbers are filled up with.
+    fn tokens() -> impl Strategy<Value = Vec<Vec<u8>>> {
+        let short = vec(select(b"aab\0".to_vec()), 0..6);
+        let long = vec(select(b"aaaaaaaab\0".to_vec()), 12..24);
+        vec(prop_oneof![3 => short, 1 => long], 0..30)
+    }
+
+    proptest! {
+        #[test]
+        fn cuts_are_all_the_ways_to_cut_a_token_in_two(tokens in tokens()) {
+            let tokens: Vec<&[u8]> = tokens.iter().map(|token| &token[..]).collect();
+            let equal = |at: usize| tokens[..at].contains(&tokens[at]);
+            let affixes = match Affixes::new(&tokens) {
+                Ok(affixes) => affixes,
+                Err(Equal(one, other)) => {
+                    prop_assert!(one < other && tokens[one] == tokens[other]);
+                    return Ok(());
+                }
+            };
+            prop_assert!(!(0..tokens.len()).any(equal));
+            let find = |bytes: &[u8]| tokens.iter().position(|token| *token == bytes);
+            for (at, token) in tokens.iter().enumerate() {
+                let others = |&(left, right): &(usize, usize)| left != at && right != at;
+                let ways = (0..=token.len()).rev().filter_map(|middle| {
+                    let (left, right) = token.split_at(middle);
+                    Some((find(left)?, find(right)?))
+                });
+                let expected: Vec<_> = ways.filter(others).collect();
+                prop_assert_eq!(affixes.cuts(at).collect::<Vec<_>>(), expected);
+            }
+        }
+    }
+}
