@@ -47,7 +47,8 @@ fn trained(text: &[u8], split: SplitPattern, merges: usize) -> (Vocabulary, u64)
 /// as training left and decodes to itself. `fresh` takes a new worker each time, which knows no piece.
 fn encode(bencher: Bencher, text: &[u8], split: SplitPattern, merges: usize, fresh: bool) {
     let (vocabulary, tokens) = trained(text, split, merges);
-    let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("no special tokens");
+    let encoder =
+        Encoder::new(vocabulary.clone(), EncodeConfig::default()).expect("no special tokens").prepared();
     let mut worker = encoder.worker();
     let ids = worker.encode(text).expect("any bytes encode");
     assert_eq!(u64::try_from(ids.len()), Ok(tokens));
@@ -92,7 +93,8 @@ fn megabyte_unlike_proust(bencher: Bencher, of: &str) {
         _ => of.bytes().cycle().take(SIZE).collect(),
     };
     let (vocabulary, _) = trained(&support::proust().bytes, SplitPattern::None, 7_936);
-    let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("no special tokens");
+    let encoder =
+        Encoder::new(vocabulary.clone(), EncodeConfig::default()).expect("no special tokens").prepared();
     let mut worker = encoder.worker();
     let mut decoded = Vec::new();
     let ids = worker.encode(&text).expect("any bytes encode");

@@ -105,6 +105,25 @@ pub(crate) fn attended<R: Send>(work: impl FnOnce(usize) -> R + Send) -> R {
     })
 }
 
+/// Runs work that is shared by as many threads as the current rayon pool has: those of a pool of its own. The calling thread
+/// waits, and is given no other work meanwhile, so that other threads may wait for this work.
+///
+/// # Errors
+/// The system gives no threads.
+///
+/// # Panics
+/// Where the work does.
+pub(crate) fn apart<R: Send>(work: impl FnOnce() -> R + Send) -> Result<R> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(rayon::current_num_threads()).build();
+    let pool = pool.map_err(no_threads)?;
+    // A thread of a pool would look for other work in it while it waits.
+    thread::scope(|scope| {
+        let started =
+            thread::Builder::new().spawn_scoped(scope, || pool.install(work)).map_err(no_threads)?;
+        Ok(started.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    })
+}
+
 /// Tells that something has ended once it is dropped, be it by a panic.
 struct End<'a>(&'a AtomicBool);
 

@@ -71,7 +71,7 @@ impl Case {
     fn check_tokens(&self, learned: &Learned) {
         let vocabulary =
             Vocabulary::from_merges(&learned.merges, &[], SpecialTokensAt::End, SplitPattern::None).unwrap();
-        let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).unwrap();
+        let encoder = Encoder::new(vocabulary.clone(), EncodeConfig::default()).unwrap().prepared();
         let mut worker = encoder.worker();
         let ids = worker.encode(self.text.as_bytes()).unwrap();
         assert_eq!(ids, obvious::encode_piece(&vocabulary, self.text.as_bytes()), "{}", self.name);

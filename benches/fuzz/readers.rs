@@ -231,8 +231,12 @@ fn read_tokenizer(path: &Path) -> bool {
     });
     let Ok(vocabulary) = loaded else { return false };
     // What is accepted must also work.
-    if let Ok(encoder) = tokenmill::encode::Encoder::new(&vocabulary, Default::default()) {
-        drop(encoder.worker().encode("some text, é 🙂 <|x|>".as_bytes()));
+    if let Ok(encoder) = tokenmill::encode::Encoder::new(vocabulary, Default::default()) {
+        let text = "some text, é 🙂 <|x|>".as_bytes();
+        let merged = encoder.worker().encode(text).map(<[_]>::to_vec);
+        let encoder = encoder.prepared();
+        let matched = encoder.worker().encode(text).map(<[_]>::to_vec);
+        assert!(merged.ok() == matched.ok(), "longest matches are not what merges make");
     }
     true
 }

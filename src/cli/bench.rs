@@ -63,7 +63,8 @@ fn measure(
 
     let start = Instant::now();
     let vocabulary = load(Path::new(&args.tokenizer.tokenizer), &args.tokenizer.options(), observer)?;
-    let encoder = Encoder::new(&vocabulary, EncodeConfig::default())?.expecting(ByteCount(text_bytes));
+    let encoder =
+        Encoder::new(vocabulary, EncodeConfig::default())?.prepared().expecting(ByteCount(text_bytes));
     let load_s = start.elapsed().as_secs_f64();
 
     let count = documents.iter().map(|batch| amount(batch.len())).sum();

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::json;
 use tokenmill::encode::{EncodeConfig, Encoder, Worker};
@@ -24,7 +25,8 @@ use super::surroundings::open_context;
 pub(super) fn decode(args: &DecodeArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let progress = session.progress();
     let vocabulary = load(Path::new(&args.tokenizer.tokenizer), &args.tokenizer.options(), &progress)?;
-    let rows = Rows { files: &args.files, fingerprint: vocabulary.fingerprint(), vocabulary };
+    let rows =
+        Rows { files: &args.files, fingerprint: vocabulary.fingerprint(), vocabulary: vocabulary.into() };
     match &args.verify {
         Some(input) => verify(&rows, args, input, session, &progress),
         None => {
@@ -61,7 +63,7 @@ fn verify(
     let plan = session.plan(flags::original(args, input))?;
     let input = Inputs::open(&plan, &open_context(progress))?;
     let encoder = rows.encoder()?;
-    let remaking = encoder.as_ref().map(|encoder| (encoder.worker(), &rows.vocabulary));
+    let remaking = encoder.as_ref().map(|encoder| (encoder.worker(), &*rows.vocabulary));
     let mut original = Original::of(&input, tells_nulls, remaking);
     let (mut count, mut text_bytes) = (0_u64, 0);
     rows.each(progress, &mut |text| {
@@ -88,7 +90,7 @@ fn verify(
 /// The rows of files of token ids.
 struct Rows<'a> {
     files: &'a [String],
-    vocabulary: Vocabulary,
+    vocabulary: Arc<Vocabulary>,
     fingerprint: String,
 }
 
@@ -103,7 +105,8 @@ impl Rows<'_> {
         let reader = TokenReader::open(Path::new(file))?;
         let special = reader.declaration().map(|declaration| json!(declaration.special));
         let special = special.and_then(|word| serde_json::from_value(word).ok()).unwrap_or_default();
-        Encoder::new(&self.vocabulary, EncodeConfig { special, ..EncodeConfig::default() }).map(Some)
+        Encoder::new(Arc::clone(&self.vocabulary), EncodeConfig { special, ..EncodeConfig::default() })
+            .map(Some)
     }
 
     /// Fails where rows are packed: which documents they were cannot be told from them. Says whether null documents can be

@@ -32,21 +32,22 @@ pub(super) fn tokens(args: &TokensArgs, session: &Session<'_>) -> Result<Done, F
     let vocabulary =
         load(Path::new(&args.tokenizer.tokenizer), &args.tokenizer.options(), &session.progress())?;
     let config = EncodeConfig { special: args.special.unwrap_or_default(), bos: None, eos: None };
-    let encoder = Encoder::new(&vocabulary, config)?;
+    let encoder = Encoder::new(vocabulary, config)?;
+    let vocabulary = encoder.vocabulary();
     let text = text(args.text.as_deref(), session.interrupt())?;
     let progress = session.progress();
     let ids = encoder.observed_worker(&progress).encode(&text)?.to_vec();
     drop(progress);
     if let Some(path) = &args.html {
-        let shown: Vec<_> = ids.iter().map(|&id| shown(&vocabulary, id)).collect();
+        let shown: Vec<_> = ids.iter().map(|&id| shown(vocabulary, id)).collect();
         page::write(path, &tokens_to_html(&shown))?;
     } else if session.json() {
-        session.print_json(&ids.iter().map(|&id| as_json(&vocabulary, id)).collect::<Vec<_>>())?;
+        session.print_json(&ids.iter().map(|&id| as_json(vocabulary, id)).collect::<Vec<_>>())?;
     } else if args.ids {
         let ids: Vec<String> = ids.iter().map(TokenId::to_string).collect();
         print(|out| writeln!(out, "{}", ids.join(" ")))?;
     } else {
-        print_pieces(&vocabulary, &ids)?;
+        print_pieces(vocabulary, &ids)?;
     }
     session.say(&format!("{}, {}", counted(amount(ids.len()), "token"), counted(amount(text.len()), "byte")));
     Ok(Done::Whole)

@@ -1,40 +1,53 @@
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
+use super::by_bytes::ByBytes;
 use super::cache::Seed;
 use super::config::EncodeConfig;
 use super::fault::Fault;
 use super::ids::TokenIds;
 use super::long;
 use super::longest_match::Matches;
-use super::method::{Method, TOO_MUCH};
+use super::method::{LITTLE_TEXT, Method};
 use super::pairs::Pairs;
 use super::prepare::Preparation;
+use super::shortcut::Shortcut;
 use super::worker::Worker;
 use crate::error::{Error, ErrorKind, Result};
-use crate::hashing::Map;
 use crate::observer::{Observer, Silent};
 use crate::split::{self, SplitPattern, Splitter};
 use crate::units::{ByteCount, TokenId, place64};
-use crate::vocab::{self, Vocabulary};
+use crate::vocab::Vocabulary;
 
-/// What encoding with one vocabulary needs, made once and shared by all threads.
+/// Making ready for longest matches takes about as long as they save in so many bytes of new text for each token of the
+/// vocabulary.
+const WORTH: usize = 16;
+
+/// Of text that is split about one byte in so many is new, or fewer: the rest is in pieces met before.
+const NEW: usize = 8;
+
+/// What encoding with one vocabulary needs, shared by all threads.
 ///
-/// **Memory:** 1 MB, and up to 64 bytes a merge and about 320 a token; with
-/// [`ignore_merges`](Vocabulary::ignore_merges), unless pieces are encoded by longest matches, besides the bytes of all
-/// tokens and 40 more for each. Where much text is not split, what two workers each have learned of it, up to 140 MiB, is
-/// kept for later ones.
+/// It is made in two steps. Merging, which is right for every vocabulary, is made ready at once. What it takes to encode
+/// by longest matches, which is several times faster and for hundreds of thousands of tokens takes up to a second to make,
+/// follows when a thread has met so much new text that it pays, or at once where that much [is expected](Encoder::expecting).
+/// The ids are the same.
+///
+/// **Memory:** the vocabulary, 1 MB, and up to 64 bytes a merge; for longest matches about 320 a token; with
+/// [`ignore_merges`](Vocabulary::ignore_merges) up to 21 a token. Where much text is not split, what two workers each have
+/// learned of it, up to 140 MiB, is kept for later ones.
 pub struct Encoder {
+    vocabulary: Arc<Vocabulary>,
     pub(super) pairs: Pairs,
     pub(super) byte_ids: [TokenId; 256],
     /// `None` where a document is one piece.
     pub(super) splitter: Option<Box<dyn Splitter>>,
-    method: Method,
-    /// For pieces, if they are encoded by longest matches.
-    pub(super) matches: Option<Matches>,
-    /// Pieces that are tokens, if there are pieces and the vocabulary allows longest matches.
-    pub(super) seeds: Box<[Seed]>,
-    /// Tokens by their bytes, if a piece that is a token stays whole though merges may not make it.
-    pub(super) whole: Option<Map<Box<[u8]>, TokenId>>,
+    /// Made once it pays.
+    shortcut: Arc<OnceLock<Shortcut>>,
+    /// So many bytes of new text that one thread has are worth making it.
+    worth: usize,
+    /// If a piece that is a token stays whole though merges may not make it.
+    whole: Option<ByBytes>,
     /// What happens to a text first, if anything.
     pub(super) preparation: Option<Preparation>,
     pub(super) config: EncodeConfig,
@@ -48,14 +61,11 @@ impl fmt::Debug for Encoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Encoder")
             .field("config", &self.config)
-            .field("method", &self.method)
+            .field("method", &self.method())
             .field("id_limit", &self.id_limit)
             .finish_non_exhaustive()
     }
 }
-
-/// So many tokens, those of the lowest ids, are in a large cache from the start on.
-const SEEDS: usize = 1 << 16;
 
 /// Text has about so many bytes a token, or more: room for the tokens is made beforehand.
 const BYTES_A_TOKEN: usize = 3;
@@ -66,7 +76,8 @@ impl Encoder {
     /// # Errors
     /// BOS or EOS is no token of the vocabulary, its pattern is not a regular expression, or it has
     /// ids of 2³¹ or more.
-    pub fn new(vocabulary: &Vocabulary, config: EncodeConfig) -> Result<Encoder> {
+    pub fn new(vocabulary: impl Into<Arc<Vocabulary>>, config: EncodeConfig) -> Result<Encoder> {
+        let vocabulary = vocabulary.into();
         let splitter = match vocabulary.split() {
             SplitPattern::None => None,
             pattern => Some(split::splitter(pattern)?),
@@ -75,34 +86,23 @@ impl Encoder {
     }
 
     pub(super) fn with_splitter(
-        vocabulary: &Vocabulary,
+        vocabulary: Arc<Vocabulary>,
         config: EncodeConfig,
         splitter: Option<Box<dyn Splitter>>,
     ) -> Result<Encoder> {
-        check(vocabulary, &config)?;
-        let mut method = Method::of(&vocab::check(vocabulary));
-        let mut matches = None;
-        if method == Method::LongestMatches {
-            matches = Matches::new(vocabulary, splitter.is_none());
-            method = matches.as_ref().map_or(TOO_MUCH, |_| method);
-        }
-        let whole = vocabulary.ignore_merges() && matches.is_none();
-        // With longest matches each token is what its bytes encode to.
-        let seeded = matches.is_some() && splitter.is_some();
-        let tokens = seeded.then(|| vocabulary.ordinary()).into_iter().flatten();
-        let seeds = tokens.filter_map(|(id, bytes)| Seed::new(id, bytes)).take(SEEDS).collect();
+        check(&vocabulary, &config)?;
         Ok(Encoder {
-            pairs: Pairs::new(vocabulary),
+            pairs: Pairs::new(&vocabulary),
             byte_ids: *vocabulary.byte_ids(),
             splitter,
-            method,
-            matches,
-            seeds,
-            whole: whole.then(|| tokens_by_bytes(vocabulary)),
-            preparation: Preparation::new(vocabulary, config.special)?,
+            shortcut: Arc::default(),
+            worth: WORTH * vocabulary.id_limit(),
+            whole: vocabulary.ignore_merges().then(|| ByBytes::new(&vocabulary)),
+            preparation: Preparation::new(&vocabulary, config.special)?,
             config,
             id_limit: vocabulary.id_limit(),
             expected: 0,
+            vocabulary,
         })
     }
 
@@ -110,7 +110,58 @@ impl Encoder {
     /// pool has. What pays only with much text is then begun at once. The ids are the same.
     #[must_use]
     pub fn expecting(self, text_bytes: ByteCount) -> Encoder {
-        Encoder { expected: place64(text_bytes.0) / rayon::current_num_threads(), ..self }
+        let expected = place64(text_bytes.0) / rayon::current_num_threads();
+        let new = if self.splitter.is_some() { expected / NEW } else { expected };
+        self.matches_for(new);
+        Encoder { expected, ..self }
+    }
+
+    /// Makes at once what encoding by longest matches needs, if the vocabulary allows that. The ids are the same.
+    #[must_use]
+    pub fn prepared(self) -> Encoder {
+        self.prepare();
+        self
+    }
+
+    pub(super) fn prepare(&self) {
+        self.matches_for(usize::MAX);
+    }
+
+    /// Shares with another encoder of the same vocabulary what encoding by longest matches needs, whichever makes it.
+    pub(super) fn sharing(self, other: &Encoder) -> Encoder {
+        Encoder { shortcut: Arc::clone(&other.shortcut), ..self }
+    }
+
+    /// The same with another amount of text that is worth preparing for.
+    #[cfg(test)]
+    pub(super) fn worth(self, bytes: usize) -> Encoder {
+        Encoder { worth: bytes, ..self }
+    }
+
+    /// What encoding by longest matches needs, once it has been made.
+    #[inline]
+    pub(super) fn matches(&self) -> Option<&Matches> {
+        self.shortcut.get()?.matches.as_ref()
+    }
+
+    /// The same, made now if it pays for so many bytes of new text on one thread.
+    #[inline]
+    pub(super) fn matches_for(&self, bytes: usize) -> Option<&Matches> {
+        if bytes < self.worth {
+            return self.matches();
+        }
+        let make = || Shortcut::new(&self.vocabulary, self.splitter.is_none());
+        self.shortcut.get_or_init(make).matches.as_ref()
+    }
+
+    /// Pieces that are known to be tokens.
+    pub(super) fn seeds(&self) -> &[Seed] {
+        self.shortcut.get().map_or(&[], |shortcut| &shortcut.seeds)
+    }
+
+    /// The token that a piece is though merges may not make it.
+    pub(super) fn whole(&self, piece: &[u8]) -> Option<TokenId> {
+        self.whole.as_ref()?.find(&self.vocabulary, piece)
     }
 
     /// Room for the ids of so many bytes of text, as a rule.
@@ -128,9 +179,14 @@ impl Encoder {
         Worker::new(self, observer)
     }
 
-    /// How pieces are encoded, and texts that are not split.
+    /// What it encodes with.
+    pub fn vocabulary(&self) -> &Arc<Vocabulary> {
+        &self.vocabulary
+    }
+
+    /// How pieces are encoded, and texts that are not split: as long as it is not [prepared](Encoder::prepared), by merges.
     pub fn method(&self) -> Method {
-        self.method
+        self.shortcut.get().map_or(LITTLE_TEXT, |shortcut| shortcut.method)
     }
 
     /// How documents become token ids.
@@ -151,13 +207,4 @@ fn check(vocabulary: &Vocabulary, config: &EncodeConfig) -> Result<()> {
         return Err(Error::new(ErrorKind::Failed, Fault::TooManyIds { limit, most: long::LIMIT }));
     }
     Ok(())
-}
-
-/// Tokens that text is merged into, by their bytes; of equal ones the lowest id.
-fn tokens_by_bytes(vocabulary: &Vocabulary) -> Map<Box<[u8]>, TokenId> {
-    let mut whole = Map::default();
-    for (id, bytes) in vocabulary.ordinary() {
-        whole.entry(bytes.into()).or_insert(id);
-    }
-    whole
 }

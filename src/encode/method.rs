@@ -39,6 +39,13 @@ impl Method {
 pub(super) const TOO_MUCH: Method =
     Method::Merges { because: "longest matches take too much time or memory" };
 
+/// What longest matches need would take longer to make.
+pub(super) const LITTLE_TEXT: Method = Method::Merges { because: "there has been little text so far" };
+
+/// It is made by threads of its own.
+pub(super) const NO_THREADS: Method =
+    Method::Merges { because: "no threads can be started that prepare longest matches" };
+
 impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

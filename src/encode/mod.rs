@@ -23,6 +23,8 @@ mod normal;
 mod prepare;
 mod longest_match;
 mod method;
+mod by_bytes;
+mod shortcut;
 mod encoder;
 mod draft;
 mod worker;

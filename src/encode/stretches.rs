@@ -61,8 +61,8 @@ impl Stretch {
 
 /// Whether a text of so many bytes is worth cutting up, and can be.
 pub(super) fn can_be_cut(encoder: &Encoder, bytes: usize, stretch: usize) -> bool {
-    let independent = encoder.splitter.is_some() || encoder.matches.is_some();
-    bytes >= 2 * stretch && independent && encoder.preparation.is_none()
+    let independent = || encoder.splitter.is_some() || encoder.matches_for(bytes).is_some();
+    bytes >= 2 * stretch && encoder.preparation.is_none() && independent()
 }
 
 /// The stretch of a text that begins at a place, if the text does not end there. Where there is a pattern it ends
@@ -123,7 +123,7 @@ impl<'e> Joiner<'e> {
         match next {
             Stretched::Ids(next) => self.ids.join(next),
             Stretched::Part(part) => {
-                let matches = self.encoder.matches.as_ref().expect("parts are made of longest matches");
+                let matches = self.encoder.matches().expect("parts are made of longest matches");
                 self.ending.join(&mut self.ids, (matches, &mut self.scratch), (text, start), part);
             }
         }

@@ -1,19 +1,21 @@
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use super::cache::Cache;
 use super::merge::Merger;
 use super::pairs::Pairs;
 use super::*;
-use crate::costly::one_case_in;
+use crate::costly::{one_case_in, with_threads};
 use crate::count::PieceCounts;
 use crate::error::Result;
 use crate::observer::Silent;
 use crate::split::{Named, SplitPattern, Splitter};
 use crate::train::{self, TrainConfig};
-use crate::units::{Count, TokenId, low32, place};
+use crate::units::{ByteCount, Count, TokenId, low32, place};
 use crate::vocab::{AddedToken, RankedMerge, SpecialTokensAt, Vocabulary, VocabularyParts};
 
 mod batches;
@@ -120,10 +122,20 @@ pub(super) fn decoded(vocabulary: &Vocabulary, ids: &[TokenId]) -> Vec<u8> {
     ids.iter().flat_map(|&id| vocabulary.bytes(id).expect("ids come from the vocabulary")).copied().collect()
 }
 
+/// An encoder by longest matches from the start, if the vocabulary allows that.
+pub(super) fn prepared(vocabulary: &Vocabulary, config: EncodeConfig) -> Encoder {
+    Encoder::new(vocabulary.clone(), config).expect("valid").prepared()
+}
+
+fn after_spaces(vocabulary: &Vocabulary, config: EncodeConfig) -> Encoder {
+    let vocabulary = Arc::new(vocabulary.clone());
+    Encoder::with_splitter(vocabulary, config, Some(Box::new(AfterSpaces))).expect("valid").prepared()
+}
+
 proptest! {
     #[test]
     fn unsplit_documents_equal_the_definition(vocabulary in vocabulary(), texts in vec(text(), 1..4)) {
-        let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("valid");
+        let encoder = prepared(&vocabulary, EncodeConfig::default());
         let mut worker = encoder.worker();
         for text in &texts {
             let ids = worker.encode(text).expect("any bytes encode");
@@ -149,10 +161,9 @@ proptest! {
         vocabulary in vocabulary(),
         texts in vec(text(), 1..4),
     ) {
-        let encoder = Encoder::with_splitter(&vocabulary, EncodeConfig::default(), Some(Box::new(AfterSpaces)));
-        let encoder = encoder.expect("valid");
+        let encoder = after_spaces(&vocabulary, EncodeConfig::default());
         let (mut warm, mut tiny) = (encoder.worker(), Worker::with_cache(&encoder, Cache::new(2)));
-        let mut seeded = Worker::with_cache(&encoder, Cache::full(1 << 10, &encoder.seeds));
+        let mut seeded = Worker::with_cache(&encoder, Cache::full(1 << 10, encoder.seeds()));
         for text in texts.iter().chain(&texts) {
             let pieces: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b' ').collect();
             let expected = expected(&vocabulary, &pieces);
@@ -175,8 +186,7 @@ fn new_pieces_are_encoded_together_where_they_belong() {
         let vocabulary = trained(&learned_from, SplitPattern::None);
         let (bos, eos) = (TokenId::new(7), TokenId::new(9));
         let config = EncodeConfig { bos: Some(bos), eos: Some(eos), ..EncodeConfig::default() };
-        let encoder =
-            Encoder::with_splitter(&vocabulary, config, Some(Box::new(AfterSpaces))).expect("valid");
+        let encoder = after_spaces(&vocabulary, config);
         let mut worker = encoder.worker();
         let texts = with_known(&texts, known);
         let mut draft = worker.draft(TokenIds::from_iter([eos]));
@@ -198,11 +208,70 @@ fn new_pieces_are_encoded_together_where_they_belong() {
     });
 }
 
+/// Whenever longest matches begin, be it between the texts of a draft.
+#[test]
+fn what_is_prepared_for_meanwhile_changes_nothing() {
+    let inputs = (vocabulary(), vec(text(), 1..8), 0..300usize, 0..200usize);
+    one_case_in(2, &inputs, |(vocabulary, texts, known, worth)| {
+        let shared = Arc::new(vocabulary.clone());
+        for splitter in [None, Some(Box::new(AfterSpaces) as Box<dyn Splitter>)] {
+            let is_split = splitter.is_some();
+            let encoder = Encoder::with_splitter(Arc::clone(&shared), EncodeConfig::default(), splitter);
+            let encoder = encoder.expect("valid").worth(worth);
+            let (mut worker, mut other) = (encoder.worker(), encoder.worker());
+            let texts = with_known(&texts, if is_split { known } else { 0 });
+            let mut draft = worker.draft(TokenIds::default());
+            let mut all = Vec::new();
+            for text in &texts {
+                worker.document(text, &mut draft).expect("any bytes encode");
+                let whole = [&text[..]];
+                let pieces: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b' ').collect();
+                let expected = expected(&vocabulary, if is_split { &pieces } else { &whole });
+                prop_assert_eq!(other.encode(text).expect("any bytes encode"), &expected[..]);
+                all.extend(expected);
+            }
+            prop_assert_eq!(worker.finish(draft).0.into_wide(), all);
+        }
+        Ok(())
+    });
+}
+
+/// All wait for the one that prepares, each on a thread of the pool that might have been given a part of that.
+#[test]
+fn workers_that_prepare_at_once_wait_for_one() {
+    let text = b"ab ca bc ab aab cab bca".repeat(50);
+    let vocabulary = Arc::new(trained(&text, SplitPattern::None));
+    let expected = reference::encode_piece(&vocabulary, &text);
+    with_threads(4, || {
+        for worth in [0, 2_000] {
+            let encoder =
+                Encoder::new(Arc::clone(&vocabulary), EncodeConfig::default()).expect("valid").worth(worth);
+            assert_eq!(encoder.method(), method::LITTLE_TEXT);
+            (0..64).into_par_iter().for_each(|_| {
+                let mut worker = encoder.worker();
+                (0..3).for_each(|_| assert_eq!(worker.encode(&text).expect("any bytes encode"), expected));
+            });
+            assert_eq!(encoder.method(), Method::LongestMatches);
+        }
+    });
+}
+
+#[test]
+fn so_much_text_is_prepared_for_beforehand() {
+    for (split, least) in [(SplitPattern::None, 16 * 256), (SplitPattern::Named(Named::Gpt2), 8 * 16 * 256)] {
+        let vocabulary = Arc::new(trained(b"", split));
+        for (bytes, method) in [(least - 1, method::LITTLE_TEXT), (least, Method::LongestMatches)] {
+            let encoder = Encoder::new(Arc::clone(&vocabulary), EncodeConfig::default()).expect("valid");
+            let encoder = with_threads(1, || encoder.expecting(ByteCount(bytes)));
+            assert_eq!(encoder.method(), method);
+        }
+    }
+}
+
 #[test]
 fn rare_new_pieces_wait_for_others() {
     let vocabulary = trained(b"ab ab ab cab", SplitPattern::None);
-    let encoder = Encoder::with_splitter(&vocabulary, EncodeConfig::default(), Some(Box::new(AfterSpaces)));
-    let encoder = encoder.expect("valid");
+    let encoder = after_spaces(&vocabulary, EncodeConfig::default());
     let mut worker = encoder.worker();
     let [known, new, more] = [b"ab ".repeat(100), b"cab cab bca ".to_vec(), b"ab ".repeat(20_000)];
     let long = [b"ca ", &*b"z".repeat(20_000), b" ab "].concat();
@@ -256,7 +325,7 @@ fn the_lowest_rank_goes_first_whenever_it_comes_up() {
         (&outrun, "bcdef", &[98, 260]),
     ] {
         let vocabulary = merging(merges);
-        let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("valid");
+        let encoder = prepared(&vocabulary, EncodeConfig::default());
         let ids: Vec<TokenId> = ids.iter().map(|&id| TokenId::new(id)).collect();
         assert_eq!(encoder.worker().encode(text.as_bytes()).expect("any bytes encode"), ids, "{text}");
         let mut long = Vec::new();
@@ -281,7 +350,7 @@ fn a_long_document_encodes_as_its_pieces_do() {
     let text = text.as_bytes();
     for named in [Named::Gpt2, Named::Gpt4, Named::Cl100k, Named::O200k] {
         let vocabulary = trained(&text[..300], SplitPattern::Named(named));
-        let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("valid");
+        let encoder = prepared(&vocabulary, EncodeConfig::default());
         let mut ends = vec![0];
         let splitter = crate::split::splitter(vocabulary.split()).expect("a pattern with a name");
         splitter.piece_ends(text, &mut ends).expect("it needs no backtracking");
@@ -307,7 +376,7 @@ fn a_megabyte_of_anything_ends() {
     for text in [vec![b'a'; SIZE], vec![b' '; SIZE], b"ab c".repeat(SIZE / 4), letters] {
         for split in [SplitPattern::None, SplitPattern::Named(Named::Gpt2)] {
             let vocabulary = trained(&text[..2_000], split);
-            let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("valid");
+            let encoder = prepared(&vocabulary, EncodeConfig::default());
             let mut worker = encoder.worker();
             let ids = worker.encode(&text).expect("any bytes encode");
             assert!(ids.len() < SIZE);

@@ -63,7 +63,6 @@ impl fmt::Debug for Tokenizer {
 }
 
 struct Inner {
-    vocabulary: Arc<Vocabulary>,
     encoder: Encoder,
     /// The memory of workers that have nothing to do.
     idle: Mutex<Vec<Memory>>,
@@ -88,9 +87,15 @@ impl Tokenizer {
     /// # Errors
     /// Those of [`Encoder::new`].
     pub fn new(vocabulary: impl Into<Arc<Vocabulary>>, config: EncodeConfig) -> Result<Tokenizer> {
-        let vocabulary = vocabulary.into();
-        let encoder = Encoder::new(&vocabulary, config)?;
-        Ok(Tokenizer(Arc::new(Inner { vocabulary, encoder, idle: Mutex::default() })))
+        let encoder = Encoder::new(vocabulary, config)?;
+        Ok(Tokenizer(Arc::new(Inner { encoder, idle: Mutex::default() })))
+    }
+
+    /// Makes at once what encoding by longest matches needs, so that no text has to wait for it later: see [`Encoder`].
+    #[must_use]
+    pub fn prepared(self) -> Tokenizer {
+        self.0.encoder.prepare();
+        self
     }
 
     /// The tokenizer with the same vocabulary that deals with the text of special tokens by another policy.
@@ -115,8 +120,10 @@ impl Tokenizer {
     /// # Errors
     /// Those of [`Encoder::new`].
     pub fn with_special(&self, policy: SpecialPolicy) -> Result<Tokenizer> {
-        let config = EncodeConfig { special: policy, ..self.0.encoder.config() };
-        Tokenizer::new(Arc::clone(&self.0.vocabulary), config)
+        let before = &self.0.encoder;
+        let config = EncodeConfig { special: policy, ..before.config() };
+        let encoder = Encoder::new(Arc::clone(before.vocabulary()), config)?.sharing(before);
+        Ok(Tokenizer(Arc::new(Inner { encoder, idle: Mutex::default() })))
     }
 
     /// The token ids of a text, which is encoded as a whole document.
@@ -194,24 +201,24 @@ impl Tokenizer {
     pub fn decode(&self, ids: &[u32]) -> Result<Vec<u8>> {
         let mut text = Vec::new();
         for &id in ids {
-            self.0.vocabulary.decode(&[TokenId::new(id)], &mut text)?;
+            self.vocabulary().decode(&[TokenId::new(id)], &mut text)?;
         }
         Ok(text)
     }
 
     /// Decodes ids that come one by one, giving text as soon as its characters are complete.
     pub fn decode_stream(&self) -> DecodeStream {
-        DecodeStream::new(Arc::clone(&self.0.vocabulary))
+        DecodeStream::new(Arc::clone(self.0.encoder.vocabulary()))
     }
 
     /// The id of a special token, by its text.
     pub fn special_token(&self, text: &str) -> Option<u32> {
-        self.0.vocabulary.specials().find(|token| token.text == text).map(|token| token.id.get())
+        self.vocabulary().specials().find(|token| token.text == text).map(|token| token.id.get())
     }
 
     /// The vocabulary.
     pub fn vocabulary(&self) -> &Vocabulary {
-        &self.0.vocabulary
+        self.0.encoder.vocabulary()
     }
 
     /// The encoder, for [workers](Encoder::worker) that a thread keeps to itself.

@@ -61,6 +61,8 @@ pub(super) struct Memory {
     together: longest_match::Together,
     draft: draft::Memory,
     merger: Merger,
+    /// Bytes of pieces that were encoded on their own.
+    merged: usize,
     scratch: longest_match::Scratch,
     ends: Vec<u32>,
     /// Of one piece.
@@ -98,7 +100,19 @@ impl<'e> Worker<'e> {
     pub(super) fn with_cache(encoder: &'e Encoder, cache: Cache) -> Worker<'e> {
         let (lookups, novelty, together, draft, merger, ends, tokens, ids) = Default::default();
         let scratch = longest_match::Scratch::expecting(encoder.expected);
-        let memory = Memory { cache, lookups, novelty, together, draft, merger, scratch, ends, tokens, ids };
+        let memory = Memory {
+            cache,
+            lookups,
+            novelty,
+            together,
+            draft,
+            merger,
+            merged: 0,
+            scratch,
+            ends,
+            tokens,
+            ids,
+        };
         Worker::with_memory(encoder, memory)
     }
 
@@ -232,7 +246,7 @@ impl<'e> Worker<'e> {
         if text.is_empty() {
             return Ok(());
         }
-        let matches = self.encoder.matches.as_ref();
+        let matches = self.encoder.matches();
         if matches.is_some_and(|matches| self.memory.scratch.is_for_together(matches, text)) {
             draft.leave(text);
             return Ok(());
@@ -244,7 +258,7 @@ impl<'e> Worker<'e> {
     /// cut, or the text is one piece and the vocabulary allows longest matches.
     pub(super) fn stretch(&mut self, text: &[u8], range: Range<usize>) -> Result<Stretched> {
         let encoder = self.encoder;
-        match &encoder.matches {
+        match encoder.matches() {
             Some(matches) if encoder.splitter.is_none() => {
                 let mut ids = std::mem::take(&mut self.memory.ids);
                 ids.clear();
@@ -283,7 +297,7 @@ impl<'e> Worker<'e> {
     /// the first of them is looked at.
     fn look_up(&mut self, text: &[u8], start: usize, ends: &[u32], lookups: &mut [Lookup]) {
         let Memory { cache, novelty, .. } = &mut self.memory;
-        cache.make_room(&self.encoder.seeds);
+        cache.make_room(self.encoder.seeds());
         novelty.count(ends.len());
         cache.look_up(text, start, ends, lookups);
     }
@@ -322,7 +336,7 @@ impl<'e> Worker<'e> {
         }
         let novelty = &mut self.memory.novelty;
         let waits = |matches: &Matches| piece.len() <= TOGETHER && !matches.by_characters(piece);
-        if novelty.is_rare() && self.encoder.matches.as_ref().is_some_and(waits) {
+        if novelty.is_rare() && self.encoder.matches().is_some_and(waits) {
             novelty.new += u32::from(draft.leave(piece));
             return Ok(());
         }
@@ -354,7 +368,7 @@ impl<'e> Worker<'e> {
     fn fill(&mut self, draft: &mut Draft<'_>) {
         let Memory { cache, together, scratch, .. } = &mut self.memory;
         let pieces = draft.new_pieces();
-        match &self.encoder.matches {
+        match self.encoder.matches() {
             Some(matches) if self.encoder.splitter.is_none() => {
                 scratch.encode_together(matches, pieces);
                 draft.close(|text| scratch.ids(text));
@@ -375,9 +389,10 @@ impl<'e> Worker<'e> {
     /// Encodes a piece, which is not empty, on its own.
     fn merge(&mut self, piece: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
         let encoder = self.encoder;
-        if let Some(matches) = &encoder.matches {
+        self.memory.merged = self.memory.merged.saturating_add(piece.len());
+        if let Some(matches) = encoder.matches_for(self.memory.merged) {
             self.memory.scratch.encode(matches, piece, ids, self.observer)?;
-        } else if let Some(&id) = encoder.whole.as_ref().and_then(|whole| whole.get(piece)) {
+        } else if let Some(id) = encoder.whole(piece) {
             ids.push(id);
         } else if piece.len() >= long::LIMIT {
             return Err(too_long(piece.len()));

@@ -13,7 +13,7 @@ use crate::parallel;
 use crate::report::{ComparedText, ComparedTokenizer, ComparedWord, Comparison};
 use crate::source::{Batch, OpenContext, shown_uri};
 use crate::units::amount;
-use crate::vocab::{LoadOptions, Vocabulary, load};
+use crate::vocab::{LoadOptions, load};
 
 /// So many words are listed, and so many tokens.
 const SHOWN: usize = 20;
@@ -66,15 +66,14 @@ pub fn compare(plan: &Plan, tokenizers: &[PathBuf], context: &OpenContext<'_>) -
 
 struct Known {
     path: PathBuf,
-    vocabulary: Vocabulary,
     encoder: Encoder,
 }
 
 impl Known {
     fn load(path: &Path, observer: &dyn Observer) -> Result<Known> {
         let vocabulary = load(path, &LoadOptions::default(), observer)?;
-        let encoder = Encoder::new(&vocabulary, EncodeConfig::default())?;
-        Ok(Known { path: path.to_path_buf(), vocabulary, encoder })
+        let encoder = Encoder::new(vocabulary, EncodeConfig::default())?;
+        Ok(Known { path: path.to_path_buf(), encoder })
     }
 }
 
@@ -93,7 +92,7 @@ impl Part {
         let mut part = Part {
             source: batch.source,
             scripts: vec![ComparedText::default(); scripts::names().count()],
-            used: known.iter().map(|known| vec![false; known.vocabulary.id_limit()]).collect(),
+            used: known.iter().map(|known| vec![false; known.encoder.vocabulary().id_limit()]).collect(),
             words: Map::default(),
         };
         for text in batch.iter().flatten() {
@@ -160,7 +159,7 @@ impl Tally {
         Tally {
             sources: vec![none.clone(); sources],
             scripts: vec![none; scripts::names().count()],
-            used: known.iter().map(|known| vec![false; known.vocabulary.id_limit()]).collect(),
+            used: known.iter().map(|known| vec![false; known.encoder.vocabulary().id_limit()]).collect(),
             words: Map::default(),
         }
     }
@@ -201,13 +200,14 @@ impl Tally {
 
 impl Known {
     fn compared(&self, used: &[bool]) -> ComparedTokenizer {
-        let mut tokens: Vec<_> = self.vocabulary.ordinary().filter(|(id, _)| used[id.index()]).collect();
+        let mut tokens: Vec<_> =
+            self.encoder.vocabulary().ordinary().filter(|(id, _)| used[id.index()]).collect();
         tokens.sort_by_key(|&(id, bytes)| (std::cmp::Reverse(bytes.len()), id));
         ComparedTokenizer {
             path: self.path.display().to_string(),
-            vocabulary: amount(self.vocabulary.ordinary().count()),
+            vocabulary: amount(self.encoder.vocabulary().ordinary().count()),
             used: amount(tokens.len()),
-            longest: tokens.iter().take(SHOWN).map(|&(id, _)| shown(&self.vocabulary, id)).collect(),
+            longest: tokens.iter().take(SHOWN).map(|&(id, _)| shown(self.encoder.vocabulary(), id)).collect(),
         }
     }
 }
@@ -234,7 +234,7 @@ fn different(words: Map<Box<[u8]>, u64>, known: &[Known]) -> Result<Vec<Compared
         tokens: tokens
             .iter()
             .zip(known)
-            .map(|(ids, known)| ids.iter().map(|&id| shown(&known.vocabulary, id)).collect())
+            .map(|(ids, known)| ids.iter().map(|&id| shown(known.encoder.vocabulary(), id)).collect())
             .collect(),
     };
     Ok(found.into_iter().map(compared).collect())

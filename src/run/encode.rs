@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::sync::Arc;
 
 use super::facts::word;
 use super::fault::Fault;
@@ -32,14 +33,14 @@ pub(super) struct Encoded {
 pub(super) fn encode(
     plan: &Plan,
     encode: &EncodePlan,
-    vocabulary: &Vocabulary,
+    vocabulary: &Arc<Vocabulary>,
     inputs: &Inputs<'_>,
     folder: &OutputFolder,
     state: &State,
     observer: &dyn Observer,
 ) -> Result<Encoded> {
     let tokens = added_tokens(encode, vocabulary)?;
-    let encoder = Encoder::new(vocabulary, tokens.config(encode))?;
+    let encoder = Encoder::new(Arc::clone(vocabulary), tokens.config(encode))?;
     let everything = encode.documents == Documents::All || inputs.sample_is_everything();
     let config = DatasetConfig {
         job: state.fingerprint(),

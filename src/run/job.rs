@@ -1,5 +1,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::check::{check, check_outside, is_result};
 use super::costs::Costs;
@@ -104,7 +105,7 @@ struct Job<'a> {
     observer: &'a dyn Observer,
     inputs: Inputs<'a>,
     /// The tokenizer that the plan names, if it does.
-    given: Option<Vocabulary>,
+    given: Option<Arc<Vocabulary>>,
     folder: OutputFolder,
     state: State,
 }
@@ -115,10 +116,11 @@ impl<'a> Job<'a> {
         check_outside(plan, &plan.output)?;
         let inputs = Inputs::open(plan, context)?;
         let path = plan.encode.as_ref().and_then(|encode| encode.tokenizer.as_ref());
-        let given = path.map(|path| vocab::load(path, &LoadOptions::default(), observer)).transpose()?;
-        check(plan, &inputs, given.as_ref())?;
+        let given =
+            path.map(|path| vocab::load(path, &LoadOptions::default(), observer)).transpose()?.map(Arc::new);
+        check(plan, &inputs, given.as_deref())?;
         let folder = OutputFolder::open(&plan.output)?;
-        let state = State::of(plan, &inputs, given.as_ref())?;
+        let state = State::of(plan, &inputs, given.as_deref())?;
         Ok(Job { plan, options, observer, inputs, given, folder, state })
     }
 
@@ -252,7 +254,7 @@ impl<'a> Job<'a> {
     }
 
     /// Encodes, if the plan says so.
-    fn encode(&self, vocabulary: &Vocabulary, costs: &mut Costs) -> Result<Option<Encoded>> {
+    fn encode(&self, vocabulary: &Arc<Vocabulary>, costs: &mut Costs) -> Result<Option<Encoded>> {
         let Some(settings) = &self.plan.encode else { return Ok(None) };
         let encoded = costs.stage("encode", || {
             let encoded = encode(

@@ -65,7 +65,7 @@ pub(super) fn recall(
     let merges = Merges::new(record.merges.into_iter().map(merge).collect());
     let (specials, at) = (&settings.specials, settings.specials_at);
     let trained = Trained {
-        vocabulary: Vocabulary::from_merges(&merges, specials, at, settings.split.clone())?,
+        vocabulary: Vocabulary::from_merges(&merges, specials, at, settings.split.clone())?.into(),
         learned: Learned { merges, history: record.history },
         // Only a command goes on from a tokenizer, and it is not gone on with itself.
         taken_over: 0,

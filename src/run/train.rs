@@ -1,6 +1,7 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::json;
 
@@ -24,7 +25,7 @@ use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteO
 
 /// What training gives, before it is written.
 pub(super) struct Trained {
-    pub(super) vocabulary: Vocabulary,
+    pub(super) vocabulary: Arc<Vocabulary>,
     pub(super) learned: Learned,
     /// So many of the merges were those of the tokenizer that training went on from.
     pub(super) taken_over: usize,
@@ -79,6 +80,7 @@ pub(super) fn train(
     let vocabulary =
         Vocabulary::from_merges(&learned.merges, &train.specials, train.specials_at, train.split.clone())?;
     let taken_over = base.map_or(0, |base| base.len());
+    let vocabulary = Arc::new(vocabulary);
     Ok(Trained { vocabulary, learned, taken_over, corpus: facts, distinct_pieces })
 }
 

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokenmill::encode::{EncodeConfig, Encoder, Method};
@@ -13,11 +14,11 @@ use crate::cli::session::{Done, Session, print};
 use crate::cli::shown::{shortened, visible};
 
 pub(super) fn inspect(path: &Path, args: &InspectArgs, session: &Session<'_>) -> Result<Done, Failure> {
-    let vocabulary = load(path, &args.split.options(), &session.progress())?;
+    let vocabulary = Arc::new(load(path, &args.split.options(), &session.progress())?);
     let (checks, counts) = (check(&vocabulary), counts(path, &vocabulary)?);
     // A vocabulary that cannot be encoded with can still be looked at.
-    let encoder = Encoder::new(&vocabulary, EncodeConfig::default());
-    let method = encoder.map_or_else(|_| Method::of(&checks), |encoder| encoder.method());
+    let encoder = Encoder::new(Arc::clone(&vocabulary), EncodeConfig::default());
+    let method = encoder.map_or_else(|_| Method::of(&checks), |encoder| encoder.prepared().method());
     let facts = Facts { vocabulary, checks, method, counts };
     if session.json() {
         session.print_json(&facts.as_json())?;
@@ -39,7 +40,7 @@ fn counts(path: &Path, vocabulary: &Vocabulary) -> Result<Option<Vec<u64>>> {
 }
 
 struct Facts {
-    vocabulary: Vocabulary,
+    vocabulary: Arc<Vocabulary>,
     checks: Checks,
     method: Method,
     counts: Option<Vec<u64>>,

@@ -6,8 +6,9 @@ use super::path::{DeadEnds, Finder};
 use super::*;
 use crate::costly::one_case_in;
 use crate::count::PieceCounts;
-use crate::encode::tests::{decoded, text};
-use crate::encode::{EncodeConfig, Encoder, Method, TokenIds, reference};
+use crate::encode::method::TOO_MUCH;
+use crate::encode::tests::{decoded, prepared, text};
+use crate::encode::{EncodeConfig, Method, TokenIds, reference};
 use crate::observer::Silent;
 use crate::split::SplitPattern;
 use crate::train::{self, Merge, Merges, TieBreak, TrainConfig};
@@ -125,8 +126,8 @@ fn vocabularies_that_take_too_long_to_prepare_are_merged() {
     let vocabulary = vocabulary(pairs.chain(ahead).chain(behind));
     assert_eq!(Method::of(&crate::vocab::check(&vocabulary)), Method::LongestMatches);
     assert!(Matches::new(&vocabulary, true).is_none());
-    let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("valid");
-    assert!(matches!(encoder.method(), Method::Merges { .. }));
+    let encoder = prepared(&vocabulary, EncodeConfig::default());
+    assert_eq!(encoder.method(), TOO_MUCH);
     let text = [1, 2, 200, 3, 4, 200, 200, 54, 54, 55, 54];
     let ids = encoder.worker().encode(&text).expect("any bytes encode").to_vec();
     assert_eq!(ids, reference::encode_piece(&vocabulary, &text));
@@ -247,7 +248,7 @@ fn text_that_is_expected_changes_no_ids() {
     let inputs = (with_texts(), 0..2000u64);
     one_case_in(4, &inputs, |((vocabulary, texts), expected)| {
         let config = EncodeConfig::default();
-        let encoder = Encoder::new(&vocabulary, config).expect("valid").expecting(ByteCount(expected));
+        let encoder = prepared(&vocabulary, config).expecting(ByteCount(expected));
         let mut worker = encoder.worker();
         for text in &texts {
             let ids = worker.encode(text).expect("any bytes encode");
@@ -261,7 +262,7 @@ fn text_that_is_expected_changes_no_ids() {
 fn learned_vocabularies_are_encoded_by_longest_matches() {
     one_case_in(2, &with_texts(), |(vocabulary, texts)| {
         prop_assert_eq!(Method::of(&crate::vocab::check(&vocabulary)), Method::LongestMatches);
-        let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("valid");
+        let encoder = prepared(&vocabulary, EncodeConfig::default());
         let mut worker = encoder.worker();
         for text in texts.iter().chain(&texts) {
             let ids = worker.encode(text).expect("any bytes encode");

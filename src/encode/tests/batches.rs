@@ -75,8 +75,7 @@ fn batches_and_threads_change_nothing() {
         let vocabulary =
             trained(&texts.iter().flatten().flatten().copied().collect::<Vec<u8>>(), SplitPattern::None);
         let eos = Some(TokenId::new(7));
-        let encoder =
-            Encoder::new(&vocabulary, EncodeConfig { eos, ..EncodeConfig::default() }).expect("valid");
+        let encoder = prepared(&vocabulary, EncodeConfig { eos, ..EncodeConfig::default() });
         let mut worker = encoder.worker();
         let alone: Vec<_> = texts
             .iter()
@@ -111,7 +110,7 @@ fn ids_of_more_than_two_bytes_are_kept() {
         ..VocabularyParts::default()
     });
     let config = EncodeConfig { eos: Some(eos), ..EncodeConfig::default() };
-    let encoder = Encoder::new(&vocabulary.expect("valid"), config).expect("valid");
+    let encoder = prepared(&vocabulary.expect("valid"), config);
     let texts = [Some(b"ab".to_vec()), None, Some(Vec::new())];
     let (_, taken) = encode(2, documents(&texts, 2), &encoder, &Silent).expect("encodes");
     let ids = |ids: &[u32]| Some(ids.iter().copied().map(TokenId::new).collect());
@@ -133,7 +132,7 @@ fn stretches_of_long_documents_change_nothing() {
             eos: Some(TokenId::new(8)),
             ..EncodeConfig::default()
         };
-        let encoder = Encoder::new(&vocabulary, config).expect("valid");
+        let encoder = prepared(&vocabulary, config);
         let (facts, taken) = encode(2, documents(&texts, 1), &encoder, &Silent).expect("encodes");
         for threads in [1, 3] {
             let mut cut = Vec::new();
@@ -163,7 +162,7 @@ fn stretches_of_long_documents_change_nothing() {
 fn stretches_end_at_certain_cuts_and_go_on_where_there_is_none() {
     let text = b"ab cd efghijklmn op";
     let vocabulary = trained(text, SplitPattern::Named(Named::Gpt2));
-    let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("valid");
+    let encoder = prepared(&vocabulary, EncodeConfig::default());
     let after = |start: usize| stretches::next(&encoder, text, start, 4);
     let found = std::iter::successors(after(0), |last| after(last.end));
     assert!(found.eq([0..2, 2..5, 5..16, 16..19]));
@@ -174,7 +173,7 @@ fn large_batches_are_cut_into_runs_between_rows() {
     let three: [Row; 3] = [Some(vec![b'x'; 1_500_000]), None, Some(vec![b'y'; 5_000_000])];
     let texts: Vec<Row> = three.iter().cycle().take(9).cloned().collect();
     let vocabulary = trained(b"xxyy", SplitPattern::None);
-    let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("valid");
+    let encoder = prepared(&vocabulary, EncodeConfig::default());
     let (facts, taken) = encode(2, documents(&texts, 9), &encoder, &Silent).expect("encodes");
     assert!(taken.iter().all(|batch| batch.text_bytes <= 4 << 20 || batch.len() == 1));
     assert!(taken.len() > 3);
@@ -189,7 +188,7 @@ fn a_forbidden_special_token_is_named_with_its_unit_and_row() {
     let (none, at) = (Merges::default(), SpecialTokensAt::End);
     let vocabulary = Vocabulary::from_merges(&none, &specials, at, SplitPattern::None);
     let config = EncodeConfig { special: SpecialPolicy::Forbid, ..EncodeConfig::default() };
-    let encoder = Encoder::new(&vocabulary.expect("valid"), config).expect("valid");
+    let encoder = prepared(&vocabulary.expect("valid"), config);
     let texts: Vec<Row> = ["a", "b", "c", "d", "e <|end|>", "<|end|>"].map(|text| Some(text.into())).into();
     let error = encode(3, documents(&texts, 2), &encoder, &Silent).expect_err("forbidden");
     assert_eq!(error.kind(), ErrorKind::Failed);
@@ -219,7 +218,7 @@ impl Observer for Stops {
 #[test]
 fn the_observer_hears_every_byte_and_can_stop_the_run() {
     let texts: Vec<Row> = vec![Some(b"some text".to_vec()); 100];
-    let encoder = Encoder::new(&trained(b"", SplitPattern::None), EncodeConfig::default()).expect("valid");
+    let encoder = prepared(&trained(b"", SplitPattern::None), EncodeConfig::default());
     let run = |at| {
         let observer = Stops { bytes: AtomicU64::new(0), at };
         let outcome = encode(2, documents(&texts, 3), &encoder, &observer);
@@ -231,7 +230,7 @@ fn the_observer_hears_every_byte_and_can_stop_the_run() {
 
 #[test]
 fn an_error_of_the_source_ends_it() {
-    let encoder = Encoder::new(&trained(b"", SplitPattern::None), EncodeConfig::default()).expect("valid");
+    let encoder = prepared(&trained(b"", SplitPattern::None), EncodeConfig::default());
     let good = batch(&[Some(b"a".to_vec())], 0);
     let documents = Box::new([Ok(good), Err(Error::interrupted())].into_iter());
     let mut taken = 0;
@@ -268,7 +267,7 @@ fn a_worker_stops_within_a_long_document_and_works_on() {
     let text: Vec<u8> = (0..900_000).map(|_| letter()).collect();
     for split in [SplitPattern::None, SplitPattern::Named(Named::Gpt2)] {
         let vocabulary = trained(&text[..2_000], split.clone());
-        let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("valid");
+        let encoder = prepared(&vocabulary, EncodeConfig::default());
         let text: &[u8] = if split == SplitPattern::None { &text } else { &b"ab c ".repeat(100_000) };
         let observer = StopsOnceUnderWay(AtomicU64::new(0));
         let mut worker = encoder.observed_worker(&observer);

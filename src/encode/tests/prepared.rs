@@ -19,8 +19,7 @@ fn vocabulary(added: Vec<AddedToken>, rules: TextRules) -> Vocabulary {
 
 /// The ids of a text, each of an added token in brackets, and the bytes between them.
 fn shown(vocabulary: &Vocabulary, special: SpecialPolicy, text: &[u8]) -> String {
-    let encoder =
-        Encoder::new(vocabulary, EncodeConfig { special, ..EncodeConfig::default() }).expect("valid");
+    let encoder = prepared(vocabulary, EncodeConfig { special, ..EncodeConfig::default() });
     let mut worker = encoder.worker();
     let ids = worker.encode(text).expect("nothing is forbidden").to_vec();
     let show = |id: &TokenId| match u8::try_from(id.get()) {
@@ -106,7 +105,7 @@ fn tokens_that_are_not_normalized_are_looked_for_first() {
 fn text_is_normalized_between_what_is_not_utf8() {
     let vocabulary = vocabulary(Vec::new(), TextRules { nfc: true, prefix_space: false });
     assert!(!vocabulary.keeps_text());
-    let encoder = Encoder::new(&vocabulary, EncodeConfig::default()).expect("valid");
+    let encoder = prepared(&vocabulary, EncodeConfig::default());
     for (text, normal) in [
         (&b""[..], &b""[..]),
         (b"plain", b"plain"),

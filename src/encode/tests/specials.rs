@@ -14,7 +14,7 @@ fn vocabulary() -> Vocabulary {
 }
 
 fn encode(config: EncodeConfig, text: &str) -> Result<Vec<u32>> {
-    let encoder = Encoder::new(&vocabulary(), config)?;
+    let encoder = Encoder::new(vocabulary(), config)?;
     let mut worker = encoder.worker();
     Ok(worker.encode(text.as_bytes())?.iter().map(|id| id.get()).collect())
 }

@@ -31,10 +31,12 @@ proptest! {
         threads in 1usize..4,
         stretch in 1usize..20,
         ends in any::<[bool; 2]>(),
+        at_once in any::<bool>(),
     ) {
         let [bos, eos] = ends.map(|put| put.then(|| vocabulary.byte_ids()[0]));
         let config = EncodeConfig { bos, eos, ..EncodeConfig::default() };
         let tokenizer = Tokenizer::new(vocabulary, config).expect("a vocabulary that encodes");
+        let tokenizer = if at_once { tokenizer.prepared() } else { tokenizer };
         let mut worker = tokenizer.encoder().worker();
         let one_by_one: Vec<Vec<u32>> =
             texts.iter().map(|text| worker.encode(text).expect("encodes").iter().map(|id| id.get()).collect()).collect();
