@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tokenmill::source::Stop;
+use tokenmill::source::{Note, Stop};
 use tokenmill::units::{ByteCount, float, ratio};
 use tokenmill::{Observer, Stage};
 
@@ -78,6 +78,16 @@ impl Progress {
     /// Standard input, until the run should stop.
     pub(super) fn input(&self) -> Input {
         Input::new(self.interrupt.clone())
+    }
+
+    /// Tells what those hear of who have no observer.
+    pub(super) fn note(&self) -> Note {
+        let shared = self.shared.clone();
+        Arc::new(move |message| {
+            if let Some(shared) = &shared {
+                shared.line(&tame(message));
+            }
+        })
     }
 
     /// Says whether the program was asked to stop.

@@ -99,7 +99,7 @@ pub(super) fn open_context(progress: &Progress) -> OpenContext<'_> {
     let context = OpenContext::new(progress);
     OpenContext {
         stdin: Mutex::new(Some(Box::new(progress.input()))),
-        hub: hub(),
+        hub: HubSettings { noted: progress.note(), ..hub() },
         stores: stores(),
         stop: progress.stop(),
         ..context
@@ -143,6 +143,7 @@ fn hub_of(variable: &dyn Fn(&str) -> Option<String>, user: Option<PathBuf>) -> H
         cache: path("HF_HUB_CACHE").or_else(|| Some(home?.join("hub"))).unwrap_or(defaults.cache),
         offline: set("HF_HUB_OFFLINE").is_some_and(|value| is_true(&value)),
         patience: Patience { silence: silence.unwrap_or(defaults.patience.silence), ..defaults.patience },
+        noted: defaults.noted,
     }
 }
 

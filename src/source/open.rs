@@ -37,6 +37,9 @@ impl Default for ReadConfig {
 /// Says whether to stop, to those that wait for a network while documents are read.
 pub type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
 
+/// Hears, from any thread, what whoever waits should know.
+pub type Note = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// What opening sources takes beside what they are: everything that comes from outside the library.
 pub struct OpenContext<'a> {
     /// In what portions to read.

@@ -10,7 +10,8 @@ use super::address::{join, origin};
 use super::refusal::{self, Server, Trouble};
 use super::{HubSettings, Patience};
 use crate::VERSION;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::units::counted;
 
 /// Answers lead on to other addresses at most this often.
 const REDIRECTS: usize = 10;
@@ -18,6 +19,9 @@ const BLOCK_BYTES: usize = 1 << 17;
 const BLOCKS_AHEAD: usize = 16;
 /// How soon a request to stop is heard while nothing arrives.
 const TICK: Duration = Duration::from_millis(100);
+
+/// Waits of this length and longer are told.
+const TOLD: Duration = Duration::from_secs(1);
 
 /// Asks the hub, and the hosts that it points to.
 ///
@@ -111,7 +115,7 @@ impl<'a> Http<'a> {
 
     /// A whole body of at most `limit` bytes, asked for until it comes, with the headers before it.
     pub(super) fn whole(&self, what: &str, url: &str, limit: usize) -> Result<(HeaderMap, Vec<u8>)> {
-        let mut tries = Tries::new(&self.settings.patience, self.stop, what);
+        let mut tries = self.tries(what);
         loop {
             match self.whole_once(url, limit) {
                 Ok(answer) => return Ok(answer),
@@ -132,8 +136,11 @@ impl<'a> Http<'a> {
         Ok((answer.head.headers, body))
     }
 
-    pub(super) fn tries(&self, what: &'a str) -> Tries<'a> {
-        Tries::new(&self.settings.patience, self.stop, what)
+    pub(super) fn tries<'w>(&self, what: &'w str) -> Tries<'w>
+    where
+        'a: 'w,
+    {
+        Tries { settings: self.settings, stop: self.stop, what, failed: 0 }
     }
 }
 
@@ -261,17 +268,13 @@ fn entity_tag(headers: &HeaderMap) -> Option<String> {
 
 /// How often something has failed in a row, and whether to try again.
 pub(super) struct Tries<'a> {
-    patience: &'a Patience,
+    settings: &'a HubSettings,
     stop: &'a dyn Fn() -> bool,
     what: &'a str,
     failed: u32,
 }
 
-impl<'a> Tries<'a> {
-    fn new(patience: &'a Patience, stop: &'a dyn Fn() -> bool, what: &'a str) -> Tries<'a> {
-        Tries { patience, stop, what, failed: 0 }
-    }
-
+impl Tries<'_> {
     /// Whether a try has done it; if not, waits before the next, or gives up. After a byte of progress a failure
     /// is the first again.
     pub(super) fn is_done(&mut self, progressed: bool, outcome: Result<(), Trouble>) -> Result<bool> {
@@ -291,11 +294,17 @@ impl<'a> Tries<'a> {
             }
             Trouble::Final(error) => return Err(error),
         };
-        let doubled = self.patience.first_wait.saturating_mul(1 << (self.failed - 1).min(16));
-        let own = doubled.min(self.patience.longest_wait);
+        let HubSettings { patience, noted, .. } = self.settings;
+        let doubled = patience.first_wait.saturating_mul(1 << (self.failed - 1).min(16));
+        let own = doubled.min(patience.longest_wait);
         let wait = asked.map_or(own, |asked| asked.max(own));
-        if self.failed >= self.patience.attempts || wait > self.patience.longest_wait {
+        if self.failed >= patience.attempts || wait > patience.longest_wait {
             return Err(refusal::given_up(self.what, problem, asked));
+        }
+        if wait >= TOLD {
+            let seconds = counted(wait.as_secs(), "second");
+            let error = refusal::error(ErrorKind::Network, self.what, problem);
+            noted(&format!("{error}; trying again in {seconds}"));
         }
         let until = Instant::now() + wait;
         while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {

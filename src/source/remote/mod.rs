@@ -37,7 +37,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Identity;
-use super::open::Stop;
+use super::open::{Note, Stop};
 use super::ranges::Ranged;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
@@ -55,6 +55,8 @@ pub struct HubSettings {
     pub offline: bool,
     /// When to try again, and when to give up.
     pub patience: Patience,
+    /// Hears of each wait of a second or more before a server is asked again, and why.
+    pub noted: Note,
 }
 
 /// How long to bear with a server or a connection that fails.
@@ -85,7 +87,8 @@ impl Default for HubSettings {
     fn default() -> HubSettings {
         let endpoint = "https://huggingface.co".to_owned();
         let cache = PathBuf::from(".cache/huggingface/hub");
-        HubSettings { endpoint, token: None, cache, offline: false, patience: Patience::default() }
+        let (patience, noted): (_, Note) = (Patience::default(), Arc::new(|_| ()));
+        HubSettings { endpoint, token: None, cache, offline: false, patience, noted }
     }
 }
 

@@ -4,6 +4,7 @@ mod streamed;
 
 use std::fs;
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::Instant;
 
 use fake::{Asked, COMMIT, CONVERTED_COMMIT, FakeHub, Fault, Part, git_hash, sha256};
@@ -11,6 +12,7 @@ use fake::{Asked, COMMIT, CONVERTED_COMMIT, FakeHub, Fault, Part, git_hash, sha2
 use super::uri::{CONVERTED, Wanted};
 use super::*;
 use crate::observer::Silent;
+use crate::parallel::lock;
 use crate::source::{OpenContext, SourceSpec, open};
 
 #[test]
@@ -84,7 +86,7 @@ fn hub(files: &[(&str, &str, bool)], cache: &Path) -> (FakeHub, HubSettings) {
         silence: SILENCE,
     };
     let (endpoint, token, cache) = (hub.endpoint.clone(), Some("secret".to_owned()), cache.to_path_buf());
-    (hub, HubSettings { endpoint, token, cache, offline: false, patience })
+    (hub, HubSettings { endpoint, token, cache, offline: false, patience, ..HubSettings::default() })
 }
 
 fn texts(files: &[Fetched]) -> Vec<String> {
@@ -232,11 +234,19 @@ fn what_fails_in_passing_is_tried_again() {
         let folder = tempfile::tempdir().unwrap();
         let (hub, settings) = hub(&[("a.parquet", &text, true)], folder.path());
         faults.iter().cloned().for_each(|(part, fault)| hub.fail(part, fault));
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let hears = Arc::clone(&told);
+        let noted: Note = Arc::new(move |message| lock(&hears).push(message.to_owned()));
+        let settings = HubSettings { noted, ..settings };
         let begun = Instant::now();
         let fetched = fetch(URI, &settings, &Silent).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(texts(&fetched), [text.as_str()], "{name}");
         assert_eq!(hub.faults_left(), 0, "{name}");
-        assert_eq!(begun.elapsed() >= Duration::from_secs(1), name.starts_with("a wait"), "{name}");
+        let waits = name.starts_with("a wait");
+        assert_eq!(begun.elapsed() >= Duration::from_secs(1), waits, "{name}");
+        let told = lock(&told).join("\n");
+        assert_eq!(told.contains("a.parquet of ns/poems: "), waits, "{name}: {told}");
+        assert_eq!(told.ends_with("; trying again in 1 second"), waits, "{name}: {told}");
         assert_eq!(names(folder.path(), "blobs"), [sha256(text.as_bytes())], "{name}");
     }
 }
