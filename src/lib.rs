@@ -56,6 +56,9 @@ pub use self::{
     source::Batch, count::PieceCounts, train::Merges, vocab::Vocabulary, encode::TokenBatch, report::RunReport,
 };
 
+// Of which documents and columns are made: `source::Batch`, `encode::TokenBatch`.
+pub use {arrow_array, arrow_schema};
+
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -28,14 +28,14 @@ const NEW: usize = 8;
 
 /// What encoding with one vocabulary needs, shared by all threads.
 ///
-/// It is made in two steps. Merging, which is right for every vocabulary, is made ready at once. What it takes to encode
-/// by longest matches, which is several times faster and for hundreds of thousands of tokens takes up to a second to make,
-/// follows when a thread has met so much new text that it pays, or at once where that much [is expected](Encoder::expecting).
-/// The ids are the same.
+/// It is made in two steps. Merging, which is right for every vocabulary, is made ready at once. What longest matches
+/// need, which encode new text several times faster and take up to a second to make ready for hundreds of thousands of
+/// tokens, follows when a thread has met so much new text that it pays, or at once where that much
+/// [is expected](Encoder::expecting). The ids are the same.
 ///
 /// **Memory:** the vocabulary, 1 MB, and up to 64 bytes a merge; for longest matches about 320 a token; with
-/// [`ignore_merges`](Vocabulary::ignore_merges) up to 21 a token. Where much text is not split, what two workers each have
-/// learned of it, up to 140 MiB, is kept for later ones.
+/// [`ignore_merges`](Vocabulary::ignore_merges) up to 21 a token. Where much text is not split, what two workers each
+/// have learned of it, up to 140 MiB, is kept for later ones.
 pub struct Encoder {
     vocabulary: Arc<Vocabulary>,
     pub(super) pairs: Pairs,
@@ -184,7 +184,8 @@ impl Encoder {
         &self.vocabulary
     }
 
-    /// How pieces are encoded, and texts that are not split: as long as it is not [prepared](Encoder::prepared), by merges.
+    /// How pieces are encoded, and texts that are not split: by merges as long as there has been little text, unless
+    /// it is [prepared](Encoder::prepared).
     pub fn method(&self) -> Method {
         self.shortcut.get().map_or(LITTLE_TEXT, |shortcut| shortcut.method)
     }

@@ -214,7 +214,8 @@ fn what_is_prepared_for_meanwhile_changes_nothing() {
     let inputs = (vocabulary(), vec(text(), 1..8), 0..300usize, 0..200usize);
     one_case_in(2, &inputs, |(vocabulary, texts, known, worth)| {
         let shared = Arc::new(vocabulary.clone());
-        for splitter in [None, Some(Box::new(AfterSpaces) as Box<dyn Splitter>)] {
+        let splitters: [Option<Box<dyn Splitter>>; 2] = [None, Some(Box::new(AfterSpaces))];
+        for splitter in splitters {
             let is_split = splitter.is_some();
             let encoder = Encoder::with_splitter(Arc::clone(&shared), EncodeConfig::default(), splitter);
             let encoder = encoder.expect("valid").worth(worth);

@@ -80,7 +80,45 @@ impl<W: Write + Send> Body<W> {
 /// Writes rows of token ids to one file, in order.
 ///
 /// Row groups are cut by rows, ids and bytes of pass-through columns, so the bytes written depend on the
-/// rows alone; where the file is [packed](super::Packing), by the documents and their ids. Each is encoded and compressed on one of the [`Encoders`]' threads while the next fills.
+/// rows alone; where the file is [packed](super::Packing), by the documents and their ids. Each is encoded and compressed
+/// on one of the [`Encoders`]' threads while the next fills.
+///
+/// # Examples
+/// Texts that a program has, as a file of token ids. Whole datasets go through [`run`](crate::run).
+///
+/// ```
+/// use tokenmill::encode::{EncodeConfig, Encoder, encode_batches};
+/// use tokenmill::files::publish;
+/// use tokenmill::observer::Silent;
+/// use tokenmill::sink::{
+///     Compression, Declaration, Encoders, FileShape, ShardWriter, TokenReader, output_schema,
+/// };
+/// use tokenmill::source;
+/// # use tokenmill::{Vocabulary, split::SplitPattern, train::Merges, vocab::SpecialTokensAt};
+///
+/// # let split = SplitPattern::None;
+/// # let vocabulary = Vocabulary::from_merges(&Merges::default(), &[], SpecialTokensAt::End, split)?;
+/// # let folder = tempfile::tempdir().expect("a folder");
+/// # let path = folder.path().join("tokens.parquet");
+/// let encoder = Encoder::new(vocabulary, EncodeConfig::default())?;
+/// let shape = FileShape::new(output_schema(&[])?, Compression::Default, &Declaration::default())?;
+/// let encoders = Encoders::start(2)?;
+/// let facts = publish(&path, |file| {
+///     let mut writer = ShardWriter::new(file, &path, &shape, &encoders)?;
+///     let texts = source::texts(["how much wood", "would a woodchuck chuck"]);
+///     let name = |_, _| "the texts".to_owned();
+///     encode_batches(texts, &encoder, name, &Silent, |batch| writer.write(batch))?;
+///     writer.finish().map(|(_, facts)| facts)
+/// })?;
+/// assert_eq!((facts.rows, facts.tokens), (2, 36));
+///
+/// let mut rows = 0;
+/// for batch in TokenReader::open(&path)? {
+///     rows += batch?.len();
+/// }
+/// assert_eq!(rows, 2);
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 ///
 /// **Memory:** about 30 MB (a full row group and one compressed) for each thread that encodes and two
 /// more, up to 160 MB where long values pass through; 20 MB more for each thread where it packs by best-fit; a row that

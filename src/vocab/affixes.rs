@@ -11,8 +11,8 @@ const HEAD: usize = 16;
 
 /// Which other tokens each token begins with, and which it ends with.
 ///
-/// Tokens in the order of their bytes stand behind those that they begin with: going through them, the last one before a
-/// token that it begins with is the longest, which begins with all others. So nothing is looked up, however many there are.
+/// Tokens in the order of their bytes stand behind those that they begin with: going through them, the last one before
+/// a token that it begins with is the longest, which begins with all others. So nothing is looked up.
 ///
 /// **Memory:** 16 bytes a token, and 64 more while they are found.
 #[derive(Debug)]
