@@ -105,17 +105,16 @@ pub(crate) fn attended<R: Send>(work: impl FnOnce(usize) -> R + Send) -> R {
     })
 }
 
-/// Runs work that is shared by as many threads as the current rayon pool has: those of a pool of its own. The calling thread
-/// waits, and is given no other work meanwhile, so that other threads may wait for this work.
+/// Runs work that is shared by so many threads, those of a rayon pool of its own. The calling thread waits, and is given
+/// no other work meanwhile, so that other threads may wait for this work.
 ///
 /// # Errors
 /// The system gives no threads.
 ///
 /// # Panics
 /// Where the work does.
-pub(crate) fn apart<R: Send>(work: impl FnOnce() -> R + Send) -> Result<R> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(rayon::current_num_threads()).build();
-    let pool = pool.map_err(no_threads)?;
+pub(crate) fn apart<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> Result<R> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(no_threads)?;
     // A thread of a pool would look for other work in it while it waits.
     thread::scope(|scope| {
         let started =
@@ -282,6 +281,16 @@ mod tests {
         assert_eq!(as_many_as_there_are(4, given(2)).expect("two"), [0, 1]);
         let refused = as_many_as_there_are(4, given(0)).expect_err("none");
         assert!(refused.to_string().contains("no more") && refused.help().is_some(), "{refused}");
+    }
+
+    #[test]
+    fn work_is_done_apart_by_as_many_threads_as_are_asked_for() {
+        for threads in [1, 3] {
+            let of_pool = with_threads(2, || apart(threads, rayon::current_num_threads));
+            assert_eq!(of_pool.expect("threads"), threads);
+        }
+        let panic = catch_unwind(|| apart::<()>(1, || resume_unwind(Box::new("the work's own"))));
+        assert_eq!(panic.expect_err("it is passed on").downcast_ref(), Some(&"the work's own"));
     }
 
     #[test]

@@ -70,7 +70,14 @@ fn settings(endpoint: &str, scratch: &Path) -> HubSettings {
         silence: Duration::from_millis(300),
     };
     let (token, cache) = (Some("secret".to_owned()), scratch.join("cache"));
-    HubSettings { endpoint: endpoint.to_owned(), token, cache, offline: false, patience, ..HubSettings::default() }
+    HubSettings {
+        endpoint: endpoint.to_owned(),
+        token,
+        cache,
+        offline: false,
+        patience,
+        ..HubSettings::default()
+    }
 }
 
 /// What a server answers, also without the length of the body, which then ends with the connection.

@@ -46,6 +46,8 @@ pub struct Encoder {
     shortcut: Arc<OnceLock<Shortcut>>,
     /// So many bytes of new text that one thread has are worth making it.
     worth: usize,
+    /// It is made by so many: threads that encode may be in no pool that would tell.
+    pub(super) threads: usize,
     /// If a piece that is a token stays whole though merges may not make it.
     whole: Option<ByBytes>,
     /// What happens to a text first, if anything.
@@ -97,6 +99,7 @@ impl Encoder {
             splitter,
             shortcut: Arc::default(),
             worth: WORTH * vocabulary.id_limit(),
+            threads: rayon::current_num_threads(),
             whole: vocabulary.ignore_merges().then(|| ByBytes::new(&vocabulary)),
             preparation: Preparation::new(&vocabulary, config.special)?,
             config,
@@ -150,7 +153,7 @@ impl Encoder {
         if bytes < self.worth {
             return self.matches();
         }
-        let make = || Shortcut::new(&self.vocabulary, self.splitter.is_none());
+        let make = || Shortcut::new(&self.vocabulary, self.splitter.is_none(), self.threads);
         self.shortcut.get_or_init(make).matches.as_ref()
     }
 

@@ -1,7 +1,7 @@
 //! Turns text into token ids.
 //!
-//! One shared, read-only [`Encoder`]; one cheap [`Worker`] a thread; and both in one behind [`Tokenizer`]. Knows nothing of counting and
-//! training: a tokenizer from elsewhere encodes as well as ours.
+//! One shared [`Encoder`]; one cheap [`Worker`] a thread; and both in one behind [`Tokenizer`]. Knows nothing of
+//! counting and training: a tokenizer from elsewhere encodes as well as ours.
 //!
 //! First, where the vocabulary says so, added tokens are found in a text and what stands between them is normalized;
 //! then it is split into pieces. What a piece met before was encoded to is looked up; new ones wait for each other

@@ -4,7 +4,7 @@ use super::method::{Method, NO_THREADS, TOO_MUCH};
 use crate::parallel;
 use crate::vocab::{self, Vocabulary};
 
-/// So many tokens, those of the lowest ids, are in a large cache from the start on.
+/// So many tokens, those of the lowest ids, are in a cache when it gets its full size.
 const SEEDS: usize = 1 << 16;
 
 /// What encoding by longest matches needs, or why a vocabulary is not encoded with so.
@@ -18,10 +18,10 @@ pub(super) struct Shortcut {
 }
 
 impl Shortcut {
-    /// Prepares a vocabulary for pieces, or for whole texts: on as many threads as the current rayon pool has, which
-    /// are not the pool's own. Others of these may wait for it.
-    pub(super) fn new(vocabulary: &Vocabulary, whole_texts: bool) -> Shortcut {
-        let made = parallel::apart(|| Shortcut::made(vocabulary, whole_texts));
+    /// Prepares a vocabulary for pieces, or for whole texts, on so many threads of its own: those that encode may wait for
+    /// it. Where the system gives none, texts are merged from then on.
+    pub(super) fn new(vocabulary: &Vocabulary, whole_texts: bool, threads: usize) -> Shortcut {
+        let made = parallel::apart(threads, || Shortcut::made(vocabulary, whole_texts));
         made.unwrap_or_else(|_| Shortcut::none(NO_THREADS))
     }
 

@@ -265,6 +265,11 @@ fn so_much_text_is_prepared_for_beforehand() {
             let encoder = Encoder::new(Arc::clone(&vocabulary), EncodeConfig::default()).expect("valid");
             let encoder = with_threads(1, || encoder.expecting(ByteCount(bytes)));
             assert_eq!(encoder.method(), method);
+            let made_within = |threads| {
+                let new = || Encoder::new(Arc::clone(&vocabulary), EncodeConfig::default());
+                with_threads(threads, new).expect("valid").threads
+            };
+            assert_eq!([1, 3].map(made_within), [1, 3]);
         }
     }
 }

@@ -30,9 +30,13 @@ pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()
     let vocabulary = vocab::load(Path::new(&path), &LoadOptions::default(), observer)?;
     let merges = amount(vocabulary.merge_list()?.len());
     heed(recipe, &path, &vocabulary);
+    let counted = !recipe.counts.is_empty();
     let keys = recipe.train.get_or_insert_default();
     let settings = heed_record(keys, &path, &vocabulary)?;
-    fill(&mut keys.tie_break, &settings["tie_break"]);
+    // Counts may have no order, and those that do are asked for it.
+    if !counted || settings["tie_break"] != "first" {
+        fill(&mut keys.tie_break, &settings["tie_break"]);
+    }
     if keys.special_tokens_at.is_none() {
         let first = vocabulary.specials().next().is_some_and(|special| special.id < vocabulary.byte_ids()[0]);
         keys.special_tokens_at = first.then(|| Given::flag(SpecialTokensAt::Start));

@@ -70,7 +70,7 @@ pub(super) enum Fault {
     #[error("the tokens have more than {limit} bytes together")]
     TokensTooLong { limit: usize },
     #[error(
-        "tokens that no merge makes are there, and so many long ones that it takes too long to find what makes them"
+        "tokens that no merge makes are there, and so many ways to put long ones together that it takes too long to look at them"
     )]
     TooManyCuts,
 

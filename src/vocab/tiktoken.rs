@@ -114,7 +114,7 @@ fn parts(tokens: Tokens, added: Vec<AddedToken>, split: SplitPattern) -> Result<
     let highest = tokens.iter().map(|(id, _)| *id).max().unwrap_or_default();
     check_holes(tokens.len() + added.len(), highest)?;
     let (merges, ignore_merges) = {
-        let affixes = affixes(&tokens).map_err(|Equal(token, _)| {
+        let affixes = affixes(tokens.iter().map(|(_, bytes)| &**bytes)).map_err(|Equal(token, _)| {
             Fault::KeyTwice(String::from_utf8_lossy(&tokens[token].1).into_owned())
         })?;
         match last_steps(&tokens, &affixes, highest.index() + 1) {
@@ -125,9 +125,8 @@ fn parts(tokens: Tokens, added: Vec<AddedToken>, split: SplitPattern) -> Result<
     Ok(VocabularyParts { tokens, added, merges, split, ignore_merges, ..VocabularyParts::default() })
 }
 
-fn affixes(tokens: &Tokens) -> Result<Affixes, Equal> {
-    let bytes: Vec<&[u8]> = tokens.iter().map(|(_, bytes)| &**bytes).collect();
-    Affixes::new(&bytes)
+fn affixes<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Result<Affixes, Equal> {
+    Affixes::new(&Vec::from_iter(tokens))
 }
 
 type Ids<'a> = Map<&'a [u8], TokenId>;
@@ -250,13 +249,14 @@ fn limits(vocabulary: &Vocabulary) -> Result<(), Limit> {
     if let Some(foreign) = vocabulary.foreign() {
         return Err(Limit::Foreign(foreign));
     }
-    let tokens: Tokens = vocabulary.ordinary().map(|(id, bytes)| (id, Box::from(bytes))).collect();
+    let tokens: Vec<(TokenId, &[u8])> = vocabulary.ordinary().collect();
     let equal = |Equal(one, other)| Limit::EqualBytes { first: tokens[one].0, second: tokens[other].0 };
-    let affixes = affixes(&tokens).map_err(equal)?;
+    let affixes = affixes(tokens.iter().map(|(_, bytes)| *bytes)).map_err(equal)?;
     let checks = check(vocabulary);
     if checks.shortcuts_hold() && checks.ids_in_rank_order {
         return Ok(());
     }
+    let tokens: Tokens = tokens.into_iter().map(|(id, bytes)| (id, Box::from(bytes))).collect();
     let ranked = VocabularyParts {
         merges: every_cut(&tokens, &affixes).map_err(|_| Limit::NotByIds)?,
         tokens,
@@ -304,7 +304,7 @@ mod tests {
             let mut longer: Vec<_> = tokens.iter().filter(|(_, token)| token.len() > 1).collect();
             longer.sort();
             let merged = longer.iter().map(|token| last_step(&mut Merging::default(), token, &byte_ids, &ids));
-            let affixes = affixes(&tokens).expect("a set");
+            let affixes = affixes(tokens.iter().map(|(_, bytes)| &**bytes)).expect("a set");
             prop_assert_eq!(last_steps(&tokens, &affixes, tokens.len()), merged.collect());
         }
     }

@@ -139,6 +139,9 @@ fn training_goes_on_by_the_rules_that_it_began_with() {
     train(&folder, &[&["-o", "all", "--merges", "9"][..], &rules].concat());
     train(&folder, &["-o", "more", "--merges", "9", "--extend", "start"]);
     assert_eq!(read(&folder, "more/tokenizer.json"), read(&folder, "all/tokenizer.json"));
+    for rule in ["boundary", "tie_break", "score", "max_token_bytes", "min_frequency"] {
+        assert_eq!(setting(&folder, "more", rule), setting(&folder, "all", rule), "{rule}");
+    }
     train(&folder, &["-o", "other", "--merges", "9", "--extend", "start", "--max-token-bytes", "9"]);
     assert_ne!(read(&folder, "other/tokenizer.json"), read(&folder, "all/tokenizer.json"));
 }

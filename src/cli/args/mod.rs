@@ -115,7 +115,7 @@ pub(in crate::cli) struct TrainArgs {
     pub(in crate::cli) pieces: PieceFlags,
     #[command(flatten)]
     pub(in crate::cli) train: TrainFlags,
-    /// Go on from the merges of this tokenizer: a file or its folder
+    /// Go on from the merges of this tokenizer, a file or its folder, and by the rules recorded beside it
     #[arg(long, value_name = "TOKENIZER")]
     pub(in crate::cli) extend: Option<String>,
 }
