@@ -146,6 +146,27 @@ fn training_goes_on_by_the_rules_that_it_began_with() {
     assert_ne!(read(&folder, "other/tokenizer.json"), read(&folder, "all/tokenizer.json"));
 }
 
+/// The rule needs the order of first appearance, which such counts do not have.
+#[test]
+fn counts_without_an_order_are_gone_on_with_whatever_rule_is_recorded() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let split = ["--split", "gpt2"];
+    does(
+        &folder,
+        &[&["train", "a.txt", "-o", "start", "--merges", "3", "--tie-break", "first"][..], &split].concat(),
+    );
+    does(&folder, &[&["count", "a.txt", "-o", "counts.parquet"][..], &split].concat());
+    does(
+        &folder,
+        &["train", "--from-counts", "counts.parquet", "-o", "more", "--merges", "5", "--extend", "start"],
+    );
+    assert_eq!(
+        [setting(&folder, "start", "tie_break"), setting(&folder, "more", "tie_break")],
+        ["first", "ids"]
+    );
+}
+
 #[test]
 fn what_is_gone_on_from_cannot_be_contradicted() {
     let folder = folder();
