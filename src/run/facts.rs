@@ -92,7 +92,7 @@ impl Deeds<'_> {
         TrainingFacts {
             merges_asked: config.map_or(0, |(config, _)| amount(config.merges)),
             merges_learned: amount(learned.merges.len()),
-            merges_taken_over: amount(trained.taken_over),
+            merges_taken_over: amount(trained.base.as_ref().map_or(0, |base| base.merges().len())),
             train_s: self.costs.seconds("train"),
             distinct_pieces: trained.distinct_pieces,
             tokens_before: learned.history.first().map_or(0, tokens),

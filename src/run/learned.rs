@@ -68,7 +68,7 @@ pub(super) fn recall(
         vocabulary: Vocabulary::from_merges(&merges, specials, at, settings.split.clone())?.into(),
         learned: Learned { merges, history: record.history },
         // Only a command goes on from a tokenizer, and it is not gone on with itself.
-        taken_over: 0,
+        base: None,
         corpus: record.corpus,
         distinct_pieces: record.distinct_pieces,
     };

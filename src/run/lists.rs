@@ -15,9 +15,9 @@ use crate::count::Counted;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 use crate::source::OpenContext;
-use crate::train::{Deviation, verify_memory_estimate, verify_merges};
-use crate::units::{Count, amount};
-use crate::vocab::{self, LoadOptions, SpecialTokensAt, TrainingRecord, Vocabulary};
+use crate::train::{Deviation, Merge, Merges, verify_memory_estimate, verify_merges};
+use crate::units::{Count, amount, low32};
+use crate::vocab::{self, Format, LoadOptions, SpecialTokensAt, TrainingRecord, Vocabulary, WriteOptions};
 
 /// Completes a recipe that goes on from a tokenizer by what this says: pattern and special tokens, and
 /// where these stand; and, where nothing is said, by how it was trained, if that is recorded beside it. What the recipe
@@ -28,7 +28,8 @@ use crate::vocab::{self, LoadOptions, SpecialTokensAt, TrainingRecord, Vocabular
 pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()> {
     let Some(path) = recipe.extend.clone() else { return Ok(()) };
     let vocabulary = vocab::load(Path::new(&path), &LoadOptions::default(), observer)?;
-    let merges = amount(vocabulary.merge_list()?.len());
+    let list = vocabulary.merge_list()?;
+    let merges = amount(list.len());
     heed(recipe, &path, &vocabulary);
     let counted = !recipe.counts.is_empty();
     let keys = recipe.train.get_or_insert_default();
@@ -54,7 +55,23 @@ pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()
             recipe.mistakes.push(Mistake { help, ..Mistake::new(Some(key), None, message) });
         }
     }
+    if let (Some(formats), Some(grown)) = (&keys.formats, grown(&vocabulary, &list)) {
+        let held = |format: Format| vocab::render(&grown, format, &WriteOptions::default());
+        if let Some(wrong) = formats.value.iter().find_map(|format| held(format.value).err()) {
+            let message = format!("{} names one that will not do: {wrong}", recipe.origin.name("formats"));
+            let help = wrong.help().map(str::to_owned);
+            recipe.mistakes.push(Mistake { help, ..Mistake::new(Some("formats"), None, message) });
+        }
+    }
     Ok(())
+}
+
+/// A vocabulary with one token more, as the first step of going on from it makes it; `None` if it cannot be one.
+fn grown(vocabulary: &Vocabulary, list: &Merges) -> Option<Vocabulary> {
+    // No merge begins with it.
+    let last = low32(list.len() + 255);
+    let more = list.iter().copied().chain([Merge { left: last, right: 0, count: Count::ZERO }]);
+    vocabulary.extended(&Merges::new(more.collect())).ok()
 }
 
 fn heed(recipe: &mut Recipe, path: &str, vocabulary: &Vocabulary) {

@@ -27,8 +27,8 @@ use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteO
 pub(super) struct Trained {
     pub(super) vocabulary: Arc<Vocabulary>,
     pub(super) learned: Learned,
-    /// So many of the merges were those of the tokenizer that training went on from.
-    pub(super) taken_over: usize,
+    /// What training went on from, whose merges are the first.
+    pub(super) base: Option<Vocabulary>,
     pub(super) corpus: CorpusFacts,
     pub(super) distinct_pieces: u64,
 }
@@ -71,23 +71,27 @@ pub(super) fn train(
     let base = base(train, observer)?;
     let learned = costs.stage("train", || {
         let learned = match &base {
-            Some(base) => extend_merges(pieces, base, &train.config, observer),
+            Some(base) => extend_merges(pieces, &base.merge_list()?, &train.config, observer),
             None => learn_merges(pieces, &train.config, observer),
         };
         Ok((learned?, distinct_bytes))
     })?;
     check_tokens(&learned, plan.memory)?;
-    let vocabulary =
-        Vocabulary::from_merges(&learned.merges, &train.specials, train.specials_at, train.split.clone())?;
-    let taken_over = base.map_or(0, |base| base.len());
-    let vocabulary = Arc::new(vocabulary);
-    Ok(Trained { vocabulary, learned, taken_over, corpus: facts, distinct_pieces })
+    let vocabulary = Arc::new(vocabulary(&learned.merges, train, base.as_ref())?);
+    Ok(Trained { vocabulary, learned, base, corpus: facts, distinct_pieces })
 }
 
-/// The merges of the tokenizer that the plan goes on from, if it does.
-fn base(train: &TrainPlan, observer: &dyn Observer) -> Result<Option<Merges>> {
-    let Some(path) = &train.extend else { return Ok(None) };
-    vocab::load(path, &LoadOptions::default(), observer)?.merge_list().map(Some)
+/// The tokenizer that the plan goes on from, if it does.
+fn base(train: &TrainPlan, observer: &dyn Observer) -> Result<Option<Vocabulary>> {
+    train.extend.as_ref().map(|path| vocab::load(path, &LoadOptions::default(), observer)).transpose()
+}
+
+/// The vocabulary of merges, the first of which may be those of another.
+fn vocabulary(merges: &Merges, train: &TrainPlan, base: Option<&Vocabulary>) -> Result<Vocabulary> {
+    match base {
+        Some(base) => base.extended(merges),
+        None => Vocabulary::from_merges(merges, &train.specials, train.specials_at, train.split.clone()),
+    }
 }
 
 /// Counts the distinct pieces of the sample, or gathers its documents where there is no split.
@@ -248,8 +252,7 @@ pub(super) fn write_tokenizer(
     remove_smaller(train, options, observer)?;
     for smaller in &train.smaller {
         let merges = trained.learned.merges.first(smaller.merges);
-        let vocabulary =
-            Vocabulary::from_merges(&merges, &train.specials, train.specials_at, train.split.clone())?;
+        let vocabulary = vocabulary(&merges, train, trained.base.as_ref())?;
         let record = first_part(&record, &vocabulary, smaller);
         write_files(&vocabulary, record, &train.formats, &smaller.output, options, observer)?;
     }

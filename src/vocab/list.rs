@@ -1,7 +1,7 @@
 use rustc_hash::FxHashMap;
 
-use super::Vocabulary;
 use super::fault::Fault;
+use super::{RankedMerge, Vocabulary, VocabularyParts};
 use crate::error::{Error, ErrorKind, Result};
 use crate::train::{Merge, Merges};
 use crate::units::{Count, TokenId, low32, place};
@@ -19,6 +19,42 @@ impl Vocabulary {
             Error::new(ErrorKind::Failed, Fault::NotAList { problem })
                 .with_help("give a tokenizer whose merges were learned one after the other")
         })
+    }
+
+    /// The vocabulary with the merges that a list has beyond this one's [own](Vocabulary::merge_list), with which the list
+    /// begins. All that is here keeps its id, so that a model's embeddings stay what they are; new tokens get the ids
+    /// after the highest, special tokens among them or not.
+    ///
+    /// # Errors
+    /// A special token is equal to a token that was learned.
+    pub fn extended(&self, merges: &Merges) -> Result<Vocabulary> {
+        let own = self.merges.len();
+        let made = self.merges.iter().map(|merge| merge.result);
+        // By the numbers of training.
+        let mut ids: Vec<TokenId> = self.byte_ids.into_iter().chain(made).collect();
+        let mut parts = VocabularyParts {
+            tokens: self.ordinary().map(|(id, bytes)| (id, bytes.into())).collect(),
+            added: self.added.clone(),
+            merges: self.merges.clone(),
+            split: self.split.clone(),
+            rules: self.rules,
+            around: self.around.clone(),
+            ignore_merges: self.ignore_merges,
+        };
+        let first = parts.tokens.len();
+        for (merge, rank) in merges.iter().zip(0u32..).skip(own) {
+            let [left, right] = [merge.left, merge.right].map(|number| ids[place(number)]);
+            let result = TokenId::from_index(self.id_limit() + parts.tokens.len() - first);
+            let bytes = |id: TokenId| match id.index().checked_sub(self.id_limit()) {
+                Some(new) => &*parts.tokens[first + new].1,
+                None => self.bytes(id).unwrap_or_default(),
+            };
+            let token = [bytes(left), bytes(right)].concat().into_boxed_slice();
+            parts.tokens.push((result, token));
+            parts.merges.push(RankedMerge { left, right, result, rank });
+            ids.push(result);
+        }
+        parts.build().map_err(|fault| Error::new(ErrorKind::Usage, fault))
     }
 
     fn as_list(&self) -> Result<Merges, String> {

@@ -103,12 +103,11 @@ fn training_goes_on_from_a_tokenizer_of_any_format() {
     let folder = folder();
     write(&folder, "a.txt", TEXT);
     let formats = ["--formats", "hf,tiktoken,minbpe,gpt2", "--split", "gpt2"];
-    let start: Vec<&str> =
-        [&["train", "a.txt", "-o", "start", "--merges", "4"][..], &SPECIAL, &formats].concat();
-    does(&folder, &start);
-    does(&folder, &[&["train", "a.txt", "-o", "all", "--merges", "9"][..], &SPECIAL, &formats].concat());
+    for (output, merges) in [("start", "4"), ("all", "9")] {
+        does(&folder, &[&["train", "a.txt", "-o", output, "--merges", merges][..], &formats].concat());
+    }
     for from in ["start", "start/tokenizer.json", "start/tokenizer.tiktoken", "start/tokenizer.model"] {
-        let go_on = ["train", "a.txt", "-o", "more", "--vocab-size", "266", "--formats", "hf,minbpe"];
+        let go_on = ["train", "a.txt", "-o", "more", "--vocab-size", "265", "--formats", "hf,minbpe"];
         let said = does(&folder, &[&go_on[..], &["--extend", from]].concat());
         assert!(
             said.contains("learned 3 merges of 5: no pair is left that is frequent enough; with the 4 that"),
@@ -125,7 +124,41 @@ fn training_goes_on_from_a_tokenizer_of_any_format() {
     let inspected: serde_json::Value = serde_json::from_slice(&inspected.stdout).expect("JSON");
     assert_eq!(inspected["merges"][0]["count"], 0, "a merge that is of no use here is kept");
     assert_eq!(inspected["merges"][4]["count"], 3, "{}", inspected["merges"]);
-    assert_eq!(inspected["special_tokens"][0]["text"], "<end>");
+}
+
+/// A model that goes on with the larger tokenizer has learned what each id stands for.
+#[test]
+fn tokens_that_are_gone_on_from_keep_their_ids() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let formats = ["--formats", "hf,tiktoken,gpt2", "--split", "gpt2"];
+    let start = ["train", "a.txt", "-o", "start", "--merges", "4"];
+    does(&folder, &[&start[..], &SPECIAL, &formats].concat());
+    let ids = |tokenizer: &str| -> serde_json::Map<String, serde_json::Value> {
+        let file: serde_json::Value =
+            serde_json::from_str(&read(&folder, &format!("{tokenizer}/tokenizer.json"))).expect("JSON");
+        file["model"]["vocab"].as_object().expect("keys").clone()
+    };
+    let before = ids("start");
+    assert_eq!(before["<end>"], 260);
+    for from in ["start", "start/tokenizer.tiktoken"] {
+        let more = ["train", "a.txt", "-o", "more", "--vocab-size", "262,264", "--formats", "hf,tiktoken"];
+        does(&folder, &[&more[..], &["--extend", from]].concat());
+        for (tokenizer, tokens) in [("more", 264), ("more/vocab-262", 262)] {
+            let after = ids(tokenizer);
+            assert!(before.iter().all(|(key, id)| after[key] == *id), "{tokenizer} from {from}");
+            assert_eq!(u64::try_from(after.len()), Ok(tokens), "{tokenizer} from {from}");
+            let mut new: Vec<u64> =
+                after.values().filter_map(|id| id.as_u64()).filter(|id| *id > 260).collect();
+            new.sort_unstable();
+            assert!(new.into_iter().eq(261..tokens), "{tokenizer} from {from}");
+        }
+    }
+    // Its ids go by the order of merges, with special tokens behind all.
+    let minbpe =
+        ["train", "a.txt", "-o", "out", "--vocab-size", "264", "--formats", "minbpe", "--extend", "start"];
+    refuses(&folder, &minbpe, 2, &["`--formats`", "minbpe", "merge 5", "write it as hf"]);
+    assert!(!folder.path().join("out").exists());
 }
 
 #[test]
