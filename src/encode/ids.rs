@@ -1,4 +1,5 @@
 use std::borrow::Cow;
+use std::mem;
 use std::ops::Range;
 
 use crate::pages;
@@ -7,78 +8,125 @@ use crate::units::TokenId;
 /// Token ids, in two bytes each or in four.
 ///
 /// Two of these are equal if they hold the same ids, however wide and however joined.
+#[derive(Clone, Debug, Default)]
+pub struct TokenIds {
+    /// The parts in which a long document was encoded, but the last of them. Most have none.
+    before: Vec<Part>,
+    last: Part,
+}
+
+/// Ids that lie together.
 #[derive(Clone, Debug)]
-pub enum TokenIds {
+enum Part {
     /// Ids below 2¹⁶.
     Narrow(Vec<u16>),
     /// Any ids.
     Wide(Vec<TokenId>),
-    /// Those of a long document, in the parts in which it was encoded.
-    Joined(Parts),
 }
 
-/// Parts of [`TokenIds`], one at least, none of them joined itself.
-#[derive(Clone, Debug)]
-pub struct Parts(Vec<TokenIds>);
+impl Part {
+    fn with_capacity(room: usize, narrow: bool) -> Part {
+        if narrow { Part::Narrow(Vec::with_capacity(room)) } else { Part::Wide(Vec::with_capacity(room)) }
+    }
+
+    fn is_narrow(&self) -> bool {
+        matches!(self, Part::Narrow(_))
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Part::Narrow(ids) => ids.len(),
+            Part::Wide(ids) => ids.len(),
+        }
+    }
+
+    fn iter(&self) -> impl DoubleEndedIterator<Item = TokenId> {
+        let (narrow, wide): (&[u16], &[TokenId]) = match self {
+            Part::Narrow(ids) => (ids, &[]),
+            Part::Wide(ids) => (&[], ids),
+        };
+        narrow.iter().copied().map(widened).chain(wide.iter().copied())
+    }
+
+    fn greatest(&self) -> Option<TokenId> {
+        match self {
+            Part::Narrow(ids) => ids.iter().max().copied().map(widened),
+            Part::Wide(ids) => ids.iter().max().copied(),
+        }
+    }
+
+    fn into_wide(self) -> Vec<TokenId> {
+        match self {
+            Part::Narrow(ids) => ids.into_iter().map(widened).collect(),
+            Part::Wide(ids) => ids,
+        }
+    }
+
+    fn extend_from_slice(&mut self, more: &[TokenId]) {
+        let ids = match self {
+            Part::Narrow(ids) => ids,
+            Part::Wide(ids) => return ids.extend_from_slice(more),
+        };
+        let (before, mut all_bits) = (ids.len(), 0);
+        ids.extend(more.iter().map(|id| {
+            all_bits |= id.get();
+            low16(id.get())
+        }));
+        if all_bits > u32::from(u16::MAX) {
+            let known = ids[..before].iter().copied().map(widened);
+            *self = Part::Wide(known.chain(more.iter().copied()).collect());
+        }
+    }
+
+    fn extend(&mut self, other: &Part, range: Range<usize>) {
+        match (self, other) {
+            (Part::Narrow(ids), Part::Narrow(more)) => ids.extend_from_slice(&more[range]),
+            (Part::Wide(ids), Part::Narrow(more)) => ids.extend(more[range].iter().copied().map(widened)),
+            (part, Part::Wide(more)) => part.extend_from_slice(&more[range]),
+        }
+    }
+
+    fn truncate(&mut self, length: usize) {
+        match self {
+            Part::Narrow(ids) => ids.truncate(length),
+            Part::Wide(ids) => ids.truncate(length),
+        }
+    }
+}
 
 impl TokenIds {
     /// None yet, with room for so many that are below `limit`.
     pub(super) fn with_capacity(room: usize, limit: usize) -> TokenIds {
-        if limit <= 1 << u16::BITS {
-            TokenIds::Narrow(Vec::with_capacity(room))
-        } else {
-            TokenIds::Wide(Vec::with_capacity(room))
-        }
+        Part::with_capacity(room, limit <= 1 << u16::BITS).into()
     }
 
     /// None yet, wide if any of these are, and with room for as many.
     pub(crate) fn room_for_as_many(&self) -> TokenIds {
-        match self.parts().iter().all(|part| matches!(part, TokenIds::Narrow(_))) {
-            true => TokenIds::Narrow(Vec::with_capacity(self.len())),
-            false => TokenIds::Wide(Vec::with_capacity(self.len())),
-        }
+        Part::with_capacity(self.len(), self.parts().all(Part::is_narrow)).into()
     }
 
-    /// They as parts, each of them narrow or wide.
-    pub(crate) fn parts(&self) -> &[TokenIds] {
-        match self {
-            TokenIds::Joined(Parts(parts)) => parts,
-            one => std::slice::from_ref(one),
-        }
-    }
-
-    /// The part that more ids are appended to.
-    fn last(&mut self) -> &mut TokenIds {
-        match self {
-            TokenIds::Joined(Parts(parts)) => parts.last_mut().expect("there is one at least"),
-            one => one,
-        }
+    fn parts(&self) -> impl DoubleEndedIterator<Item = &Part> {
+        self.before.iter().chain([&self.last])
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        match self {
-            TokenIds::Narrow(ids) => ids.len(),
-            TokenIds::Wide(ids) => ids.len(),
-            TokenIds::Joined(Parts(parts)) => parts.iter().map(TokenIds::len).sum(),
-        }
+        self.parts().map(Part::len).sum()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.parts().iter().all(|part| part.len() == 0)
+        self.parts().all(|part| part.len() == 0)
     }
 
     /// The ids in order.
     pub fn iter(&self) -> impl Iterator<Item = TokenId> {
-        self.parts().iter().flat_map(|part| {
-            let (narrow, wide): (&[u16], &[TokenId]) = match part {
-                TokenIds::Narrow(ids) => (ids, &[]),
-                TokenIds::Wide(ids) => (&[], ids),
-                TokenIds::Joined(_) => unreachable!("a part is not joined itself"),
-            };
-            narrow.iter().copied().map(widened).chain(wide.iter().copied())
-        })
+        self.parts().flat_map(Part::iter)
+    }
+
+    /// The greatest of them.
+    pub(crate) fn greatest(&self) -> Option<TokenId> {
+        self.parts().filter_map(Part::greatest).max()
     }
 
     /// Some of the ids; copied, if they have to be widened or joined.
@@ -86,10 +134,10 @@ impl TokenIds {
     /// # Panics
     /// There are not so many.
     pub fn slice(&self, range: Range<usize>) -> Cow<'_, [TokenId]> {
-        if let TokenIds::Wide(ids) = self {
+        if let (true, Part::Wide(ids)) = (self.before.is_empty(), &self.last) {
             return Cow::Borrowed(&ids[range]);
         }
-        let mut some = TokenIds::Wide(Vec::new());
+        let mut some = TokenIds::from(Part::Wide(Vec::new()));
         some.extend(self, range);
         Cow::Owned(some.into_wide())
     }
@@ -98,25 +146,30 @@ impl TokenIds {
     pub fn append_to<const N: usize>(&self, file: &mut Vec<u8>, bytes_of: impl Fn(TokenId) -> [u8; N]) {
         for part in self.parts() {
             match part {
-                TokenIds::Narrow(ids) => append(file, ids.iter().map(|&id| bytes_of(widened(id)))),
-                TokenIds::Wide(ids) => append(file, ids.iter().map(|&id| bytes_of(id))),
-                TokenIds::Joined(_) => unreachable!("a part is not joined itself"),
+                Part::Narrow(ids) => append(file, ids.iter().map(|&id| bytes_of(widened(id)))),
+                Part::Wide(ids) => append(file, ids.iter().map(|&id| bytes_of(id))),
             }
+        }
+    }
+
+    /// All of them in two bytes each, if that is how they lie, and together.
+    pub(crate) fn into_narrow(self) -> Result<Vec<u16>, TokenIds> {
+        match self {
+            TokenIds { before, last: Part::Narrow(ids) } if before.is_empty() => Ok(ids),
+            other => Err(other),
         }
     }
 
     /// All of them, copied if they have to be widened or joined.
     pub(crate) fn into_wide(self) -> Vec<TokenId> {
         let length = self.len();
-        match self {
-            TokenIds::Narrow(ids) => ids.into_iter().map(widened).collect(),
-            TokenIds::Wide(ids) => ids,
-            TokenIds::Joined(Parts(parts)) => {
-                let mut all = Vec::with_capacity(length);
-                parts.into_iter().for_each(|part| all.extend(part.into_wide()));
-                all
-            }
+        let TokenIds { before, last } = self;
+        if before.is_empty() {
+            return last.into_wide();
         }
+        let mut all = Vec::with_capacity(length);
+        before.into_iter().chain([last]).for_each(|part| all.extend(part.into_wide()));
+        all
     }
 
     /// Appends one id.
@@ -126,17 +179,7 @@ impl TokenIds {
 
     /// Appends ids.
     pub(super) fn extend_from_slice(&mut self, more: &[TokenId]) {
-        let last = self.last();
-        let TokenIds::Narrow(ids) = last else { return last.wide().extend_from_slice(more) };
-        let (before, mut all_bits) = (ids.len(), 0);
-        ids.extend(more.iter().map(|id| {
-            all_bits |= id.get();
-            low16(id.get())
-        }));
-        if all_bits > u32::from(u16::MAX) {
-            ids.truncate(before);
-            last.wide().extend_from_slice(more);
-        }
+        self.last.extend_from_slice(more);
     }
 
     /// Appends some of other ids.
@@ -144,38 +187,21 @@ impl TokenIds {
     /// # Panics
     /// There are not so many.
     pub(crate) fn extend(&mut self, other: &TokenIds, range: Range<usize>) {
-        match (self.last(), other) {
-            (TokenIds::Narrow(ids), TokenIds::Narrow(more)) => ids.extend_from_slice(&more[range]),
-            (TokenIds::Wide(ids), TokenIds::Narrow(more)) => {
-                ids.extend(more[range].iter().copied().map(widened));
-            }
-            (last, TokenIds::Wide(more)) => last.extend_from_slice(&more[range]),
-            (last, TokenIds::Joined(Parts(parts))) => {
-                let mut start = 0;
-                for part in parts {
-                    let within = |at: usize| at.saturating_sub(start).min(part.len());
-                    last.extend(part, within(range.start)..within(range.end));
-                    start += part.len();
-                }
-                assert!(range.end <= start, "there are {start} ids");
-            }
-            (TokenIds::Joined(_), _) => unreachable!("a part is not joined itself"),
+        let mut start = 0;
+        for part in other.parts() {
+            let within = |at: usize| at.saturating_sub(start).min(part.len());
+            self.last.extend(part, within(range.start)..within(range.end));
+            start += part.len();
         }
+        assert!(range.end <= start, "there are {start} ids");
     }
 
     /// The last so many, copied.
-    ///
-    /// # Panics
-    /// There are not so many.
     pub(super) fn last_ids(&self, number: usize) -> Vec<TokenId> {
-        let (mut first, mut more) = (self.parts().len(), number);
-        while more > 0 {
-            first -= 1;
-            more = more.saturating_sub(self.parts()[first].len());
-        }
-        let some = self.parts()[first..].iter().flat_map(TokenIds::iter);
-        let length: usize = self.parts()[first..].iter().map(TokenIds::len).sum();
-        some.skip(length - number).collect()
+        let mut ids: Vec<TokenId> =
+            self.parts().rev().flat_map(|part| part.iter().rev()).take(number).collect();
+        ids.reverse();
+        ids
     }
 
     /// Takes the last so many off.
@@ -184,47 +210,30 @@ impl TokenIds {
     /// There are not so many.
     pub(super) fn take_back(&mut self, number: usize) {
         let mut more = number;
-        if let TokenIds::Joined(Parts(parts)) = self {
-            while let [_, .., last] = &parts[..]
-                && last.len() <= more
-            {
-                more -= last.len();
-                parts.pop();
-            }
+        while self.last.len() <= more
+            && let Some(before) = self.before.pop()
+        {
+            more -= self.last.len();
+            self.last = before;
         }
-        match self.last() {
-            TokenIds::Narrow(ids) => ids.truncate(ids.len() - more),
-            TokenIds::Wide(ids) => ids.truncate(ids.len() - more),
-            TokenIds::Joined(_) => unreachable!("a part is not joined itself"),
-        }
+        self.last.truncate(self.last.len() - more);
     }
 
-    /// Appends a part without copying it. It must not be joined itself.
+    /// Appends others without copying them.
     pub(crate) fn join(&mut self, next: TokenIds) {
-        match self {
-            one if one.is_empty() => *one = next,
-            TokenIds::Joined(Parts(parts)) => parts.push(next),
-            one => *one = TokenIds::Joined(Parts(vec![std::mem::take(one), next])),
+        if self.is_empty() {
+            *self = next;
+        } else {
+            self.before.push(mem::replace(&mut self.last, next.last));
+            self.before.extend(next.before);
         }
     }
 
     /// Asks for the memory of so many more, if there is room for them.
     pub(super) fn populate(&mut self, more: usize) {
-        match self.last() {
-            TokenIds::Narrow(ids) => pages::populate(ids, more),
-            TokenIds::Wide(ids) => pages::populate(ids, more),
-            TokenIds::Joined(_) => unreachable!("a part is not joined itself"),
-        }
-    }
-
-    /// The ids of a part, which are wide from now on.
-    fn wide(&mut self) -> &mut Vec<TokenId> {
-        if let TokenIds::Narrow(ids) = self {
-            *self = TokenIds::Wide(ids.iter().copied().map(widened).collect());
-        }
-        match self {
-            TokenIds::Wide(ids) => ids,
-            _ => unreachable!("a part is not joined itself, and was widened"),
+        match &mut self.last {
+            Part::Narrow(ids) => pages::populate(ids, more),
+            Part::Wide(ids) => pages::populate(ids, more),
         }
     }
 }
@@ -247,9 +256,27 @@ fn widened(id: u16) -> TokenId {
     TokenId::new(id.into())
 }
 
-impl Default for TokenIds {
-    fn default() -> TokenIds {
-        TokenIds::Narrow(Vec::new())
+impl Default for Part {
+    fn default() -> Part {
+        Part::Narrow(Vec::new())
+    }
+}
+
+impl From<Part> for TokenIds {
+    fn from(last: Part) -> TokenIds {
+        TokenIds { before: Vec::new(), last }
+    }
+}
+
+impl From<Vec<u16>> for TokenIds {
+    fn from(ids: Vec<u16>) -> TokenIds {
+        Part::Narrow(ids).into()
+    }
+}
+
+impl From<Vec<TokenId>> for TokenIds {
+    fn from(ids: Vec<TokenId>) -> TokenIds {
+        Part::Wide(ids).into()
     }
 }
 
@@ -280,11 +307,11 @@ mod tests {
 
     #[test]
     fn ids_are_as_narrow_as_the_greatest_allows() {
-        assert!(matches!(ids(&[0, 7, 65_535]), TokenIds::Narrow(found) if found == [0, 7, 65_535]));
+        assert_eq!(ids(&[0, 7, 65_535]).into_narrow(), Ok(vec![0, 7, 65_535]));
         let wide = [1, 65_536, 2].map(TokenId::new);
-        assert!(matches!(ids(&[1, 65_536, 2]), TokenIds::Wide(found) if found == wide));
-        assert!(matches!(TokenIds::with_capacity(3, 65_536), TokenIds::Narrow(_)));
-        assert!(matches!(TokenIds::with_capacity(3, 65_537), TokenIds::Wide(_)));
+        assert_eq!(ids(&[1, 65_536, 2]).into_narrow().map_err(TokenIds::into_wide), Err(wide.to_vec()));
+        assert!(TokenIds::with_capacity(3, 65_536).last.is_narrow());
+        assert!(!TokenIds::with_capacity(3, 65_537).last.is_narrow());
     }
 
     #[test]
@@ -302,7 +329,8 @@ mod tests {
             expected.extend(&all, start..end);
             assert_eq!(more, expected);
         }
-        assert!(matches!(joined.room_for_as_many(), TokenIds::Wide(_)));
+        assert!(!joined.room_for_as_many().last.is_narrow());
+        assert_eq!(joined.greatest(), Some(TokenId::new(80_000)));
         joined.extend(&parts[0], 1..3);
         assert_eq!(joined.into_wide(), ids(&[1, 2, 3, 4, 70_000, 5, 80_000, 2, 3]).into_wide());
     }
@@ -351,7 +379,7 @@ mod tests {
                 expected.extend(some.iter().skip(1));
             }
             assert_eq!((all.len(), &*all.slice(0..4), &all), (4, &*expected, &slices));
-            assert_eq!(matches!(all, TokenIds::Narrow(_)), order == [&narrow, &narrow]);
+            assert_eq!(all.last.is_narrow(), order == [&narrow, &narrow]);
             assert_eq!(all.into_wide(), expected);
         }
     }

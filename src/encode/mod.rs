@@ -42,7 +42,7 @@ pub use batch::TokenBatch;
 pub use batches::{EncodeFacts, encode_batches};
 pub use config::{EncodeConfig, SpecialPolicy};
 pub use encoder::Encoder;
-pub use ids::{Parts, TokenIds};
+pub use ids::TokenIds;
 pub use method::Method;
 pub use stream::DecodeStream;
 pub use tokenizer::Tokenizer;

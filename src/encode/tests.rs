@@ -38,13 +38,19 @@ pub(super) fn text() -> impl Strategy<Value = Vec<u8>> {
 
 /// Merges as training learns them from a text.
 pub(super) fn trained(text: &[u8], split: SplitPattern) -> Vocabulary {
+    trained_beside(&[], text, split)
+}
+
+/// Likewise, with special tokens.
+pub(super) fn trained_beside(specials: &[String], text: &[u8], split: SplitPattern) -> Vocabulary {
     let mut pieces = PieceCounts::new();
     if !text.is_empty() {
         pieces.push(text, Count::ONE);
     }
     let config = TrainConfig { min_frequency: Count::ONE, ..TrainConfig::new(40) };
     let learned = train::reference::learn_merges(&pieces, &config);
-    Vocabulary::from_merges(&learned.merges, &[], SpecialTokensAt::End, split).expect("learned merges fit")
+    Vocabulary::from_merges(&learned.merges, specials, SpecialTokensAt::End, split)
+        .expect("learned merges fit")
 }
 
 /// A merge to be: two tokens by their place in the list of those that merge, whether its result is a

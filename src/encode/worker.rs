@@ -147,7 +147,7 @@ impl<'e> Worker<'e> {
     /// # Errors
     /// As [`encode`](Worker::encode); `ids` may then have some of the tokens.
     pub fn append(&mut self, text: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
-        let mut all = TokenIds::Wide(std::mem::take(ids));
+        let mut all = TokenIds::from(std::mem::take(ids));
         let outcome = self.drafted(&mut all, |worker, draft| worker.document(text, draft));
         *ids = all.into_wide();
         outcome

@@ -139,11 +139,12 @@ enum Ids {
 
 impl Ids {
     fn new(ids: TokenIds) -> Ids {
-        match ids {
-            TokenIds::Narrow(ids) if ids.len() <= GROUP_IDS => Ids::Narrow(ids),
-            // Those of one huge row are written all at a time.
-            ids => Ids::Signed(ids.into_wide().into_iter().map(|id| id.get().cast_signed()).collect()),
+        let signed = |ids: TokenIds| ids.into_wide().into_iter().map(|id| id.get().cast_signed()).collect();
+        // Those of one huge row are written all at a time.
+        if ids.len() > GROUP_IDS {
+            return Ids::Signed(signed(ids));
         }
+        ids.into_narrow().map_or_else(|ids| Ids::Signed(signed(ids)), Ids::Narrow)
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::fault::Fault;
 use super::flat_file::{IdWidth, MEGATRON_MAGIC, MEGATRON_VERSION};
 use super::read::{BATCH_IDS, BATCH_ROWS};
-use crate::encode::{TokenBatch, TokenIds};
+use crate::encode::TokenBatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::units::{TokenId, amount, place, place64};
 
@@ -150,11 +150,11 @@ impl FlatFileReader {
         let ids = match self.index.width {
             IdWidth::Two => {
                 let ids = bytes.as_chunks::<2>().0.iter();
-                TokenIds::Narrow(ids.map(|id| u16::from_le_bytes(*id)).collect())
+                ids.map(|id| u16::from_le_bytes(*id)).collect::<Vec<_>>().into()
             }
             IdWidth::Four => {
                 let ids = bytes.as_chunks::<4>().0.iter();
-                TokenIds::Wide(ids.map(|id| TokenId::new(u32::from_le_bytes(*id))).collect())
+                ids.map(|id| TokenId::new(u32::from_le_bytes(*id))).collect::<Vec<_>>().into()
             }
         };
         self.row += ends.len();

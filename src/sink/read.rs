@@ -374,5 +374,5 @@ where
         Ok(id) => Ok(TokenId::new(id)),
         Err(_) => Err((place, value.into())),
     };
-    values.iter().enumerate().map(id).collect::<Result<_, _>>().map(TokenIds::Wide)
+    values.iter().enumerate().map(id).collect::<Result<Vec<_>, _>>().map(TokenIds::from)
 }

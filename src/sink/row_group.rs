@@ -135,11 +135,7 @@ fn check_lengths(batch: &TokenBatch) -> Result<()> {
 }
 
 fn check_ids(ids: &TokenIds) -> Result<()> {
-    let greatest = |part: &TokenIds| match part {
-        TokenIds::Wide(ids) => ids.iter().max().map_or(0, |id| id.get()),
-        TokenIds::Narrow(_) | TokenIds::Joined(_) => 0,
-    };
-    let greatest = ids.parts().iter().map(greatest).max().unwrap_or_default();
+    let greatest = ids.greatest().unwrap_or_default().get();
     match i32::try_from(greatest) {
         Ok(_) => Ok(()),
         Err(_) => Err(Error::new(ErrorKind::Failed, Fault::IdTooLarge { id: greatest })),

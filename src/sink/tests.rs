@@ -37,7 +37,7 @@ pub(super) fn batch(rows: &[Row]) -> TokenBatch {
             joined.join(second.iter().copied().collect());
             joined
         }
-        _ => TokenIds::Wide(ids.collect()),
+        _ => ids.collect::<Vec<TokenId>>().into(),
     };
     let lengths: Vec<u64> = rows.iter().map(|row| amount(row.as_ref().map_or(0, Vec::len))).collect();
     let ends = rows.iter().scan(0, |end, row| {
