@@ -59,10 +59,11 @@ impl Stretch {
     }
 }
 
-/// Whether a text of so many bytes is worth cutting up, and can be.
-pub(super) fn can_be_cut(encoder: &Encoder, bytes: usize, stretch: usize) -> bool {
-    let independent = || encoder.splitter.is_some() || encoder.matches_for(bytes).is_some();
-    bytes >= 2 * stretch && encoder.preparation.is_none() && independent()
+/// Whether a text is worth cutting up, and can be: none that is normalized, or has added tokens that are looked for.
+pub(super) fn can_be_cut(encoder: &Encoder, text: &[u8], stretch: usize) -> bool {
+    let plain = || encoder.preparation.as_ref().is_none_or(|preparation| preparation.leaves(text));
+    let independent = || encoder.splitter.is_some() || encoder.matches_for(text.len()).is_some();
+    text.len() >= 2 * stretch && plain() && independent()
 }
 
 /// The stretch of a text that begins at a place, if the text does not end there. Where there is a pattern it ends
@@ -83,7 +84,8 @@ pub(super) fn next(encoder: &Encoder, text: &[u8], start: usize, stretch: usize)
 /// The stretches of a batch, if it is one document that can be cut up, or the batch itself.
 pub(super) fn cut(encoder: &Encoder, batch: Batch, stretch: usize) -> impl Iterator<Item = Work> {
     let bytes = place64(batch.text_bytes());
-    let possible = batch.len() == 1 && !batch.documents.is_null(0) && can_be_cut(encoder, bytes, stretch);
+    let document = (batch.len() == 1 && !batch.documents.is_null(0)).then(|| batch.documents.value(0));
+    let possible = document.is_some_and(|text| can_be_cut(encoder, text, stretch));
     let whole = (!possible).then(|| Work::Whole(batch.clone()));
     let mut start = if possible { 0 } else { bytes };
     let stretches = std::iter::from_fn(move || {

@@ -124,10 +124,17 @@ fn stretches_of_long_documents_change_nothing() {
         1..40usize,
         any::<bool>(),
         proptest::sample::select(vec![SplitPattern::None, SplitPattern::Named(Named::Gpt2)]),
+        any::<bool>(),
     );
-    one_case_in(4, &inputs, |(texts, stretch, bos, split)| {
-        let vocabulary = trained(&texts.iter().flatten().flatten().copied().collect::<Vec<u8>>(), split);
+    one_case_in(4, &inputs, |(mut texts, stretch, bos, split, found)| {
+        let learned_from = texts.iter().flatten().flatten().copied().collect::<Vec<u8>>();
+        let vocabulary = trained_beside(&["<s>".to_owned()], &learned_from, split);
+        // Some texts have none of those that are looked for, and some have one.
+        for text in texts.iter_mut().flatten().step_by(2) {
+            text.splice(text.len() / 2..text.len() / 2, *b"<s>");
+        }
         let config = EncodeConfig {
+            special: if found { SpecialPolicy::Allow } else { SpecialPolicy::Text },
             bos: bos.then_some(TokenId::new(7)),
             eos: Some(TokenId::new(8)),
             ..EncodeConfig::default()
