@@ -88,6 +88,14 @@ impl Error {
         self
     }
 
+    /// Puts the place where it went wrong before the message; kind, causes and remedy stay.
+    #[must_use]
+    pub(crate) fn at(self, place: impl fmt::Display) -> Error {
+        let Inner { kind, fault, help } = *self.0;
+        let fault = Box::new(Placed { place: place.to_string(), fault });
+        Error(Box::new(Inner { kind, fault, help }))
+    }
+
     /// The kind of failure.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -134,3 +142,31 @@ struct IoFault {
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]
 struct Interrupted;
+
+/// A fault with its place; the fault itself is in the message already, its cause is the cause.
+#[derive(Debug)]
+struct Placed {
+    place: String,
+    fault: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl fmt::Display for Placed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.fault)
+    }
+}
+
+impl std::error::Error for Placed {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.fault.source()
+    }
+}
+
+/// The beginning of what a message quotes of its input, in quotes and with escapes: input may be of any length.
+pub(crate) fn excerpt(text: &str) -> String {
+    const SHOWN: usize = 200;
+    match text.char_indices().nth(SHOWN) {
+        None => format!("{text:?}"),
+        Some((end, _)) => format!("{:?}…", &text[..end]),
+    }
+}

@@ -2,10 +2,9 @@ use serde::{Deserialize, Serialize};
 
 use super::batch::TokenBatch;
 use super::encoder::Encoder;
-use super::fault::InRow;
 use super::stretches::{self, Joiner, STRETCH, Stretch, Stretched, Work};
 use super::worker::Worker;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::observer::{Observer, Stage};
 use crate::parallel;
 use crate::source::{Batch, Documents};
@@ -45,7 +44,8 @@ impl EncodeFacts {
 /// Encodes documents on all threads and hands them to `take` in their order.
 ///
 /// Batches must hold whole documents. `unit_name` gives the name of a unit from its source and its
-/// number, for messages. The observer hears of a batch's text once the batch is taken.
+/// number, for messages. The observer hears of a batch's text once the batch is taken. Several threads work on a long
+/// document, unless it is normalized or has added tokens that are looked for.
 ///
 /// **Memory:** two batches a thread with their tokens, where a batch has about 4 MB of text or one
 /// document that is larger, and the tokens of a document that is encoded in parts; and a [`Worker`] a
@@ -101,7 +101,7 @@ pub(super) fn encode_in_stretches(
             }
             Work::Stretch(stretch) => {
                 let (batch, row) = stretch.document();
-                let in_row = |cause| InRow::wrap(unit_name(batch.source, batch.unit), row, cause);
+                let in_row = |wrong: Error| wrong.at(row_name(&unit_name, batch, row));
                 let stretched = stretch.encode(worker).map_err(in_row)?;
                 Encoded::Stretch(stretch, stretched)
             }
@@ -165,7 +165,7 @@ fn encode_run(
     for (row, document) in (batch.first_row..).zip(batch.iter()) {
         match document {
             Some(text) => {
-                let in_row = |cause| InRow::wrap(unit_name(batch.source, batch.unit), row, cause);
+                let in_row = |wrong: Error| wrong.at(row_name(unit_name, &batch, row));
                 worker.document(text, &mut draft).map_err(in_row)?;
                 facts.text_bytes += amount(text.len());
                 facts.empty_documents += u64::from(text.is_empty());
@@ -186,4 +186,8 @@ fn encode_run(
     let text_bytes = facts.text_bytes;
     let tokens = TokenBatch { source, unit, first_row, ids, ends, nulls, text_bytes, text_lengths, columns };
     Ok((tokens, facts))
+}
+
+fn row_name(unit_name: &impl Fn(usize, usize) -> String, batch: &Batch, row: u64) -> String {
+    format!("{}: row {row}", unit_name(batch.source, batch.unit))
 }

@@ -22,8 +22,6 @@ pub enum SpecialPolicy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EncodeConfig {
     /// What text that looks like a special token becomes.
-    ///
-    /// Added tokens that are not special are ordinary vocabulary, and found under every policy.
     pub special: SpecialPolicy,
     /// The token put before every document, if any.
     pub bos: Option<TokenId>,

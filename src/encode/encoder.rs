@@ -35,7 +35,7 @@ const NEW: usize = 8;
 ///
 /// **Memory:** the vocabulary, 1 MB, and up to 64 bytes a merge; for longest matches about 320 a token; with
 /// [`ignore_merges`](Vocabulary::ignore_merges) up to 21 a token. Where much text is not split, what two workers each
-/// have learned of it, up to 140 MiB, is kept for later ones.
+/// have learned of it, up to 160 MiB, is kept for later ones.
 pub struct Encoder {
     vocabulary: Arc<Vocabulary>,
     pub(super) pairs: Pairs,

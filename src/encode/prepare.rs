@@ -57,10 +57,10 @@ impl Preparation {
     /// # Errors
     /// Those of `take`, or a special token that is forbidden.
     pub(super) fn each(&self, text: &[u8], take: Take<'_>) -> Result<()> {
-        self.early.each(text, 0, &mut |part| match part {
+        self.early.each(text, Some(0), &mut |part| match part {
             Found::Token(token) => take(Part::Token(token)),
             Found::Text(range) => {
-                let start = range.start;
+                let start = (!self.rules.nfc).then_some(range.start);
                 let normal = if self.rules.nfc { nfc(&text[range]) } else { Cow::Borrowed(&text[range]) };
                 self.late.each(&normal, start, &mut |part| match part {
                     Found::Token(token) => take(Part::Token(token)),
@@ -68,6 +68,13 @@ impl Preparation {
                 })
             }
         })
+    }
+
+    /// Whether nothing of a text is changed or found in it.
+    pub(super) fn leaves(&self, text: &[u8]) -> bool {
+        let finds_none =
+            |finder: &Finder| finder.search.segments(text).all(|part| matches!(part, Segment::Text(_)));
+        self.rules == TextRules::default() && finds_none(&self.early) && finds_none(&self.late)
     }
 
     fn spaced<'t>(&self, text: &'t [u8]) -> Cow<'t, [u8]> {
@@ -101,12 +108,18 @@ impl Finder {
         Ok(Finder { search: SpecialFinder::new(&texts)?, tokens, policy })
     }
 
-    /// Hands tokens and the text between them to `take`. `start` is where the text begins in its document.
+    /// Hands tokens and the text between them to `take`. `start` is where the text begins in its document, unless it has
+    /// been normalized since.
     ///
     /// A token that does not count still hides those that overlap with it; and one that takes the white space
     /// after it may reach into the next, which is found all the same, unless it takes the white space before it and
     /// nothing is left of it.
-    fn each(&self, text: &[u8], start: usize, take: &mut dyn FnMut(Found<'_>) -> Result<()>) -> Result<()> {
+    fn each(
+        &self,
+        text: &[u8],
+        start: Option<usize>,
+        take: &mut dyn FnMut(Found<'_>) -> Result<()>,
+    ) -> Result<()> {
         // Where the white space ends that was looked at last: long runs of it are looked at once.
         let (mut done, mut white) = (0, 0);
         for segment in self.search.segments(text) {
@@ -116,7 +129,7 @@ impl Finder {
                 continue;
             }
             if token.special && self.policy == SpecialPolicy::Forbid {
-                return Err(forbidden(token, start + found.start));
+                return Err(forbidden(token, start.map(|start| start + found.start)));
             }
             let mut right = found.end;
             if token.rstrip {
@@ -151,8 +164,13 @@ impl Finder {
     }
 }
 
-fn forbidden(token: &AddedToken, offset: usize) -> Error {
-    Error::new(ErrorKind::Failed, Fault::SpecialInText { text: token.text.clone(), offset })
+fn forbidden(token: &AddedToken, offset: Option<usize>) -> Error {
+    let text = token.text.clone();
+    let fault = match offset {
+        Some(offset) => Fault::SpecialInText { text, offset },
+        None => Fault::SpecialInNormal { text },
+    };
+    Error::new(ErrorKind::Failed, fault)
         .with_help("take special tokens in texts as text or allow them, or leave the document out")
 }
 

@@ -8,14 +8,13 @@ use rayon::prelude::*;
 
 use super::config::{EncodeConfig, SpecialPolicy};
 use super::encoder::Encoder;
-use super::fault::InRow;
 use super::stream::DecodeStream;
 use super::stretches::{self, Joiner, STRETCH, Stretched};
 use super::worker::{Memory, Worker};
 use crate::error::Result;
 use crate::observer::Silent;
 use crate::parallel::lock;
-use crate::units::{TokenId, amount};
+use crate::units::TokenId;
 use crate::vocab::{self, LoadOptions, Vocabulary};
 
 /// Texts of a batch are handed to threads in chunks of at most so many.
@@ -120,8 +119,16 @@ impl Tokenizer {
     /// # Errors
     /// Those of [`Encoder::new`].
     pub fn with_special(&self, policy: SpecialPolicy) -> Result<Tokenizer> {
+        self.with_config(EncodeConfig { special: policy, ..self.0.encoder.config() })
+    }
+
+    /// The tokenizer with the same vocabulary that goes by another configuration, such as one with an EOS whose id is
+    /// known by now.
+    ///
+    /// # Errors
+    /// Those of [`Encoder::new`].
+    pub fn with_config(&self, config: EncodeConfig) -> Result<Tokenizer> {
         let before = &self.0.encoder;
-        let config = EncodeConfig { special: policy, ..before.config() };
         let encoder = Encoder::new(Arc::clone(before.vocabulary()), config)?.sharing(before);
         Ok(Tokenizer(Arc::new(Inner { encoder, idle: Mutex::default() })))
     }
@@ -135,7 +142,7 @@ impl Tokenizer {
     }
 
     /// The token ids of each text, in their order. All threads of the current rayon pool work on them, several on
-    /// one text where that is long.
+    /// one text where that is long, unless it is normalized or has added tokens that are looked for.
     ///
     /// # Errors
     /// As [`Worker::encode`], for the first text that fails, with its place.
@@ -150,7 +157,7 @@ impl Tokenizer {
         stretch: usize,
     ) -> Result<Vec<Vec<u32>>> {
         let size = (texts.len() / (8 * rayon::current_num_threads())).clamp(1, CHUNK);
-        let is_long = |text: &T| stretches::can_be_cut(&self.0.encoder, text.as_ref().len(), stretch);
+        let is_long = |text: &T| stretches::can_be_cut(&self.0.encoder, text.as_ref(), stretch);
         let short = |text: &T, worker: &mut Worker<'_>| {
             if is_long(text) { Ok(None) } else { ids(worker, text.as_ref()).map(Some) }
         };
@@ -166,7 +173,7 @@ impl Tokenizer {
                 Ok(Some(ids)) => Ok(ids),
                 Err(cause) => Err(cause),
             };
-            all.push(ids.map_err(|cause| InRow::wrap("the batch".to_owned(), amount(place), cause))?);
+            all.push(ids.map_err(|wrong| wrong.at(format_args!("the batch: row {place}")))?);
         }
         Ok(all)
     }
@@ -211,9 +218,9 @@ impl Tokenizer {
         DecodeStream::new(Arc::clone(self.0.encoder.vocabulary()))
     }
 
-    /// The id of a special token, by its text.
+    /// The id of an added token by its text, whether its file marks it as special or not.
     pub fn special_token(&self, text: &str) -> Option<u32> {
-        self.vocabulary().specials().find(|token| token.text == text).map(|token| token.id.get())
+        self.vocabulary().added().iter().find(|token| token.text == text).map(|token| token.id.get())
     }
 
     /// The vocabulary.

@@ -1,19 +1,19 @@
 use thiserror::Error;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, excerpt};
 
 /// What can go wrong with a pattern.
 #[derive(Debug, Error)]
 pub(super) enum Fault {
-    #[error("{pattern:?} is not a regular expression")]
+    #[error("{} is not a regular expression", excerpt(pattern))]
     Syntax {
         pattern: String,
         #[source]
         cause: Box<fancy_regex::Error>,
     },
-    #[error("the pattern {pattern:?} can match nothing at all")]
+    #[error("the pattern {} can match nothing at all", excerpt(pattern))]
     MatchesNothing { pattern: String },
-    #[error("the pattern {pattern:?} backtracks too far at byte {at} of a text")]
+    #[error("the pattern {} backtracks too far at byte {at} of a text", excerpt(pattern))]
     Backtracking {
         pattern: String,
         at: usize,
@@ -21,15 +21,21 @@ pub(super) enum Fault {
         cause: Box<fancy_regex::Error>,
     },
     #[error(
-        "{construct} in the pattern {pattern:?} means one thing here and another in Hugging Face's engine"
+        "{construct} in the pattern {} means one thing here and another in Hugging Face's engine",
+        excerpt(pattern)
     )]
     Dialect { pattern: String, construct: String },
+    #[error("a regular expression of {bytes} bytes is too long: at most {most} are read")]
+    LongExpression { bytes: usize, most: usize },
     #[error(
         "a text of {bytes} bytes, in which no certain cut is found, is too long: at most {} can be split",
         u32::MAX
     )]
     TooLong { bytes: usize },
-    #[error("the pattern {pattern:?} leaves out {text:?}, which Hugging Face's tokenizers would drop")]
+    #[error(
+        "the pattern {} leaves out {text:?}, which Hugging Face's tokenizers would drop",
+        excerpt(pattern)
+    )]
     Gap { pattern: String, text: String },
     #[error("special token number {number} is empty")]
     EmptySpecial { number: usize },
@@ -58,7 +64,9 @@ impl From<Fault> for Error {
                 (ErrorKind::Failed, Some("cut the document, or use a pattern that has a name"))
             }
             Fault::Gap { .. } => (ErrorKind::Failed, Some("leave the document out")),
-            Fault::EmptySpecial { .. } | Fault::Specials(_) => (ErrorKind::Usage, None),
+            Fault::LongExpression { .. } | Fault::EmptySpecial { .. } | Fault::Specials(_) => {
+                (ErrorKind::Usage, None)
+            }
         };
         let error = Error::new(kind, fault);
         match help {

@@ -184,8 +184,8 @@ impl SplitPattern {
             SplitPattern::Custom(regex) => escaped(regex) == escaped(known),
             _ => false,
         };
-        // The last one leaves nothing of a text out, the others would.
-        let covers = steps.iter().rev().skip(1).any(|step| step.covers);
+        // Those of one step leave nothing of a text out, each of several would.
+        let covers = steps.len() > 1 && steps.iter().any(|step| step.covers);
         let is = |named: &Named| {
             !covers && named.steps().len() == steps.len() && steps.iter().zip(named.steps()).all(same)
         };

@@ -1,8 +1,9 @@
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::Format;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, excerpt};
 use crate::units::TokenId;
 
 /// What can be wrong with a vocabulary or with a file that should hold one.
@@ -20,7 +21,7 @@ pub(super) enum Fault {
     Holes { tokens: usize, highest: TokenId, limit: usize },
     #[error("merge {merge} uses token {id}, which does not exist")]
     MergeUnknown { merge: usize, id: TokenId },
-    #[error("merge {merge} uses token {id} ({text:?}), which is an added token only")]
+    #[error("merge {merge} uses token {id} ({}), which is an added token only", excerpt(text))]
     MergeAdded { merge: usize, id: TokenId, text: String },
     #[error("merge {merge} makes token {result}, whose bytes are not those of {left} and {right} together")]
     MergeBytes { merge: usize, left: TokenId, right: TokenId, result: TokenId },
@@ -28,9 +29,9 @@ pub(super) enum Fault {
     PairTwice { merge: usize, left: TokenId, right: TokenId },
     #[error("an added token is empty")]
     AddedEmpty,
-    #[error("added token {0:?} is there twice")]
+    #[error("added token {} is there twice", excerpt(.0))]
     AddedTwice(String),
-    #[error("special token {text:?} is also ordinary token {id}")]
+    #[error("special token {} is also ordinary token {id}", excerpt(text))]
     SpecialIsToken { text: String, id: TokenId },
     #[error("the tokenizer is no plain list of merges: {problem}")]
     NotAList { problem: String },
@@ -47,15 +48,23 @@ pub(super) enum Fault {
     Line { line: usize, problem: LineProblem },
     #[error("{0} is not supported")]
     Unsupported(String),
-    #[error("token {id} ({key:?}) is not written in the byte alphabet of GPT-2")]
+    #[error("token {id} ({}) is not written in the byte alphabet of GPT-2", excerpt(key))]
     NotByteLevel { id: TokenId, key: String },
-    #[error("token {0:?} is there twice")]
+    #[error("token {} is there twice", excerpt(.0))]
     KeyTwice(String),
-    #[error("merge {merge} ({left:?} {right:?}) needs token {missing:?}, which the vocabulary lacks")]
+    #[error(
+        "merge {merge} ({} {}) needs token {}, which the vocabulary lacks",
+        excerpt(left),
+        excerpt(right),
+        excerpt(missing)
+    )]
     MergeKey { merge: usize, left: String, right: String, missing: String },
-    #[error("added token {text:?} has id {added}, but the vocabulary gives it id {listed}")]
+    #[error("added token {} has id {added}, but the vocabulary gives it id {listed}", excerpt(text))]
     AddedId { text: String, added: TokenId, listed: TokenId },
-    #[error("added token {text:?} has id {added}, but Hugging Face's tokenizers would number it {counted}")]
+    #[error(
+        "added token {} has id {added}, but Hugging Face's tokenizers would number it {counted}",
+        excerpt(text)
+    )]
     AddedNumber { text: String, added: TokenId, counted: TokenId },
     #[error("nothing says how text is split")]
     NoSplit,
@@ -70,9 +79,12 @@ pub(super) enum Fault {
     #[error("the tokens have more than {limit} bytes together")]
     TokensTooLong { limit: usize },
     #[error(
-        "tokens that no merge makes are there, and so many ways to put long ones together that it takes too long to look at them"
+        "tokens that no merge makes are there, and so many ways to put others together that it takes too long to look at them"
     )]
     TooManyCuts,
+
+    #[error(transparent)]
+    Split(Error),
 
     #[error("{format} cannot hold this vocabulary: {limit}")]
     CannotHold { format: Format, limit: Limit },
@@ -81,7 +93,7 @@ pub(super) enum Fault {
 /// What is wrong with one line of a file.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LineProblem {
-    #[error("{expected} expected, found {found:?}")]
+    #[error("{expected} expected, found {found}")]
     Expected { expected: &'static str, found: String },
     #[error("{expected} expected, but the file ends")]
     Ends { expected: &'static str },
@@ -92,9 +104,9 @@ pub(super) enum LineProblem {
 pub(super) enum Limit {
     #[error("tokens {first} and {second} have equal bytes")]
     EqualBytes { first: TokenId, second: TokenId },
-    #[error("added token {text:?} is spelled as token {id} is there")]
+    #[error("added token {} is spelled as token {id} is there", excerpt(text))]
     AddedSpelled { text: String, id: TokenId },
-    #[error("special token {0:?} has white space in it")]
+    #[error("special token {} has white space in it", excerpt(.0))]
     SpecialSpace(String),
     #[error("the split pattern begins or ends with white space, or has a line break")]
     PatternSpace,
@@ -116,7 +128,7 @@ pub(super) enum Limit {
     NotGpt2Split,
     #[error("merge {merge} would read as a header line")]
     LooksLikeHeader { merge: usize },
-    #[error("added token {text:?} has id {id}, and would be numbered {counted}")]
+    #[error("added token {} has id {id}, and would be numbered {counted}", excerpt(text))]
     AddedNumber { text: String, id: TokenId, counted: TokenId },
     #[error("{0}")]
     Foreign(Foreign),
@@ -131,7 +143,7 @@ pub(super) enum Foreign {
     PrefixSpace,
     #[error("it splits text in several steps")]
     Steps,
-    #[error("added token {0:?} is not special, or found in a way of its own")]
+    #[error("added token {} is not special, or found in a way of its own", excerpt(.0))]
     Added(String),
 }
 
@@ -141,8 +153,7 @@ impl Fault {
     }
 
     pub(super) fn expected(line: usize, expected: &'static str, found: &str) -> Fault {
-        const SHOWN: usize = 60;
-        let found = found.chars().take(SHOWN).collect();
+        let found = excerpt(found);
         Fault::Line { line, problem: LineProblem::Expected { expected, found } }
     }
 
@@ -158,7 +169,10 @@ impl Fault {
 
     /// The error of a file that has this fault.
     pub(super) fn in_file(self, path: &Path) -> Error {
-        let help = self.help();
+        let help = match &self {
+            Fault::Split(wrong) => wrong.help().map(|help| Cow::Owned(help.to_owned())),
+            fault => fault.help().map(Cow::Borrowed),
+        };
         let kind = match self {
             Fault::NoSplit | Fault::OtherSplit | Fault::Several(_) => ErrorKind::Usage,
             _ => ErrorKind::Failed,

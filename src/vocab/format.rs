@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
@@ -11,7 +12,7 @@ use super::{Vocabulary, gpt2, hf, minbpe, tiktoken};
 use crate::error::{Error, Result};
 use crate::files::publish;
 use crate::observer::Observer;
-use crate::split::SplitPattern;
+use crate::split::{SplitPattern, splitter};
 
 /// No file of a tokenizer may be longer: the largest in use have some tens of megabytes.
 pub(super) const MAX_FILE_BYTES: u64 = 256 << 20;
@@ -120,7 +121,8 @@ impl Default for WriteOptions {
 /// What a file says and encoding does not use is told to `observer`: unused ids, and a post-processor
 /// that would put tokens around documents.
 ///
-/// **Memory:** a few times the size of the files, which may have 256 MiB.
+/// **Memory:** a few times the size of the files, which may have 256 MiB; of a rank file with tokens that no merge makes
+/// some 100 bytes for each way to put one together, up to 1 GB.
 ///
 /// # Errors
 /// There is no tokenizer, it is damaged, it breaks an invariant of [`Vocabulary`], or it uses a
@@ -133,6 +135,8 @@ pub fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) -> Resu
         Format::Minbpe => minbpe::load(&path, options),
         Format::Gpt2 => gpt2::load(&path, options),
     }?;
+    // Only texts would tell otherwise that the file's regular expression is none.
+    splitter(vocabulary.split()).map_err(|wrong| Fault::Split(wrong).in_file(&path))?;
     let holes = vocabulary.tokens.iter().filter(|token| token.is_none()).count();
     if holes > 0 {
         let (path, limit) = (path.display(), vocabulary.id_limit());
@@ -242,7 +246,7 @@ fn of_file(path: &Path) -> Option<Format> {
     let name = path.file_name()?.to_str()?;
     Some(match path.extension()?.to_str()? {
         _ if name == gpt2::VOCABULARY || name == gpt2::MERGES => Format::Gpt2,
-        "json" => Format::Hf,
+        "json" if !name.ends_with(".tiktoken.json") => Format::Hf,
         "tiktoken" => Format::Tiktoken,
         "model" => Format::Minbpe,
         _ => return None,
@@ -292,6 +296,15 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
         return Err(Fault::FileTooLong { limit: MAX_FILE_BYTES }.in_file(path));
     }
     Ok(bytes)
+}
+
+/// What a file of JSON holds; `None` if there is no such file.
+pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    if !path.try_exists().map_err(|cause| Error::io("read", path, cause))? {
+        return Ok(None);
+    }
+    let read = serde_json::from_slice(&read_bytes(path)?);
+    read.map(Some).map_err(|wrong| Fault::Json(wrong).in_file(path))
 }
 
 /// The bytes of a file as text.

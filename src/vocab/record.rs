@@ -3,8 +3,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::fault::Fault;
-use super::format::read_bytes;
+use super::format::read_json;
 use super::hf::pretty;
 use crate::error::{Error, Result};
 use crate::files::publish;
@@ -62,11 +61,6 @@ impl TrainingRecord {
     /// # Errors
     /// The file is damaged or cannot be read.
     pub fn read(folder: &Path) -> Result<Option<TrainingRecord>> {
-        let path = TrainingRecord::path(folder);
-        if !path.try_exists().map_err(|cause| Error::io("read", &path, cause))? {
-            return Ok(None);
-        }
-        let record = serde_json::from_slice(&read_bytes(&path)?);
-        record.map(Some).map_err(|wrong| Fault::Json(wrong).in_file(&path))
+        read_json(&TrainingRecord::path(folder))
     }
 }

@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use super::affixes::{Affixes, Equal};
 use super::crossing::Making;
 use super::fault::{Fault, Limit};
-use super::format::{Format, LoadOptions, Rendered, WriteOptions, read_bytes, read_text};
+use super::format::{Format, LoadOptions, Rendered, WriteOptions, read_json, read_text};
 use super::hf::pretty;
 use super::keyed::Entries;
 use super::merging::Merging;
 use super::parts::check_holes;
 use super::{AddedToken, RankedMerge, Vocabulary, VocabularyParts, check};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::hashing::Map;
 use crate::split::{Named, SplitPattern};
 use crate::units::TokenId;
@@ -82,12 +82,7 @@ fn named(path: &Path, options: &LoadOptions) -> Result<(SplitPattern, Vec<(Strin
 }
 
 fn sidecar(path: &Path) -> Result<Option<Sidecar>> {
-    let path = sidecar_path(path);
-    if !path.try_exists().map_err(|cause| Error::io("read", &path, cause))? {
-        return Ok(None);
-    }
-    let sidecar = serde_json::from_slice(&read_bytes(&path)?);
-    sidecar.map(Some).map_err(|wrong| Fault::Json(wrong).in_file(&path))
+    read_json(&sidecar_path(path))
 }
 
 type Tokens = Vec<(TokenId, Box<[u8]>)>;
@@ -133,6 +128,9 @@ type Ids<'a> = Map<&'a [u8], TokenId>;
 
 /// Bytes that ways to cut tokens may have together: some seconds' worth of looking at them.
 const MOST_BYTES: usize = 1 << 31;
+
+/// As many ways may be merges: each takes some 100 bytes.
+const MOST_CUTS: usize = if cfg!(test) { 1 << 16 } else { 1 << 23 };
 
 /// Longer tokens are merged, so that the time to load a file grows with it whatever the tokens.
 const SHORT: usize = if cfg!(test) { 4 } else { 128 };
@@ -213,14 +211,14 @@ fn last_step(
 /// All ways to cut each token in two.
 ///
 /// # Errors
-/// These have more than [`MOST_BYTES`] together.
+/// These are more than [`MOST_CUTS`], or have more than [`MOST_BYTES`] together.
 fn every_cut(tokens: &Tokens, affixes: &Affixes) -> Result<Vec<RankedMerge>, Fault> {
     let (mut merges, mut bytes) = (Vec::new(), 0);
     for (token, (_, spelled)) in tokens.iter().enumerate() {
         let before = merges.len();
         merges.extend(cuts(tokens, affixes, token));
         bytes += (merges.len() - before) * spelled.len();
-        if bytes > MOST_BYTES {
+        if bytes > MOST_BYTES || merges.len() > MOST_CUTS {
             return Err(Fault::TooManyCuts);
         }
     }
@@ -291,6 +289,23 @@ mod tests {
             let bytes = (0..=u8::MAX).map(|byte| vec![byte]);
             bytes.chain(longer).zip(0..).map(|(token, id)| (TokenId::new(id), token.into())).collect()
         })
+    }
+
+    /// All strings over two letters up to a length, and one that is made of no others.
+    #[test]
+    fn more_ways_to_cut_tokens_than_there_is_room_for_are_refused() {
+        let longer = |tokens: &Vec<Vec<u8>>| {
+            let one = |token: &Vec<u8>| [b'a', b'b'].map(|letter| [&**token, &[letter]].concat());
+            Some(tokens.iter().flat_map(one).collect())
+        };
+        let of_length = std::iter::successors(Some(vec![b"a".to_vec(), b"b".to_vec()]), longer);
+        for (longest, refused) in [(10, false), (13, true)] {
+            let bytes = (0..=u8::MAX).map(|byte| vec![byte]);
+            let all = bytes.chain(of_length.clone().take(longest).skip(1).flatten()).chain([b"xyz".to_vec()]);
+            let tokens: Tokens = (0..).map(TokenId::new).zip(all.map(Vec::into_boxed_slice)).collect();
+            let parts = parts(tokens, Vec::new(), SplitPattern::None);
+            assert_eq!(matches!(parts, Err(Fault::TooManyCuts)), refused, "up to {longest} letters");
+        }
     }
 
     proptest! {

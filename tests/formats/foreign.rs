@@ -48,6 +48,12 @@ fn step(pattern: SplitPattern, covers: bool) -> SplitStep {
     SplitStep { pattern, covers }
 }
 
+/// DeepSeek V3's steps, each written in a way.
+fn deepseek(write: &dyn Fn(&str) -> Value) -> Vec<Value> {
+    let steps = Named::DeepSeekV3.steps().iter().map(|step| write(step));
+    steps.chain([byte_level(false, false)]).collect()
+}
+
 #[test]
 fn splits_of_real_files_are_understood() {
     let custom = |regex: &str| SplitPattern::Custom(regex.to_owned());
@@ -93,6 +99,22 @@ fn splits_of_real_files_are_understood() {
             vec![split(r"\S+|\s", "Removed", true), byte_level(false, false)],
             SplitPattern::Steps(vec![step(custom(r"\S+|\s"), true)]),
         ),
+        (deepseek(&|step| split(step, "Isolated", false)), SplitPattern::Named(Named::DeepSeekV3)),
+        // The last leaves out what is no letter, mark, punctuation, symbol or white space, and would drop it.
+        (
+            deepseek(&|step| match step == Named::DeepSeekV3.steps()[2] {
+                true => split(step, "Removed", true),
+                false => split(step, "Isolated", false),
+            }),
+            SplitPattern::Steps(
+                Named::DeepSeekV3
+                    .steps()
+                    .iter()
+                    .zip([false, false, true])
+                    .map(|(regex, covers)| step(custom(regex), covers))
+                    .collect(),
+            ),
+        ),
     ];
     let mut fingerprints = HashSet::new();
     for (steps, expected) in cases {
@@ -103,7 +125,7 @@ fn splits_of_real_files_are_understood() {
         assert_eq!(again, vocabulary, "{steps:?}");
         fingerprints.insert(vocabulary.fingerprint());
     }
-    assert_eq!(fingerprints.len(), 6, "all but the first two cut differently");
+    assert_eq!(fingerprints.len(), 8, "all but the first two cut differently");
 }
 
 fn added(id: u32, content: &str, special: bool) -> Value {

@@ -46,7 +46,7 @@ impl Character {
 
     /// The one that a text ends with, if it ends with one.
     fn last(text: &[u8]) -> Option<Character> {
-        let inner = text.iter().rev().take_while(|&&byte| is_inner(byte)).count();
+        let inner = text.iter().rev().take(MOST_BYTES).take_while(|&&byte| is_inner(byte)).count();
         let (character, length) = Character::first(&text[text.len().checked_sub(inner + 1)?..])?;
         (length == inner + 1).then_some(character)
     }
@@ -328,6 +328,16 @@ mod tests {
         let vocabulary =
             Vocabulary::from_merges(&Merges::new(merges), &[], SpecialTokensAt::End, SplitPattern::None);
         Matches::new(&vocabulary.expect("merges of what was made"), false).expect("not too large")
+    }
+
+    /// Each byte of such tokens may be looked at some times, but not all of them at each.
+    #[test]
+    fn long_tokens_of_bytes_within_characters_take_no_longer_than_others() {
+        let twice = |token| Merge { left: token, right: token, count: Count::ONE };
+        let merges = std::iter::once(twice(0x80)).chain((256..276).map(twice)).collect();
+        let vocabulary =
+            Vocabulary::from_merges(&Merges::new(merges), &[], SpecialTokensAt::End, SplitPattern::None);
+        Borders::new(&vocabulary.expect("merges of what was made"));
     }
 
     /// Whether two characters may be spanned, as a piece that has both is told.

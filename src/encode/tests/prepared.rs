@@ -101,6 +101,22 @@ fn tokens_that_are_not_normalized_are_looked_for_first() {
     assert_eq!(shown(&nfc, SpecialPolicy::Text, "ö o\u{308}".as_bytes()), "ö [303]");
 }
 
+/// A place in what normalizing makes of a text is none in the text.
+#[test]
+fn of_a_token_in_normalized_text_no_place_is_told() {
+    let forbid = EncodeConfig { special: SpecialPolicy::Forbid, ..EncodeConfig::default() };
+    for (normalized, nfc, said) in [
+        (true, true, r#"the text, in normalization form C, holds the special token "<s>""#),
+        (false, true, r#"the text holds the special token "<s>" at byte 9"#),
+        (true, false, r#"the text holds the special token "<s>" at byte 9"#),
+    ] {
+        let special = added(300, "<s>", |token| (token.special, token.normalized) = (true, normalized));
+        let encoder = prepared(&vocabulary(vec![special], TextRules { nfc, prefix_space: false }), forbid);
+        let refused = encoder.worker().encode("e\u{301}e\u{301}e\u{301}<s>".as_bytes()).map(drop);
+        assert_eq!(refused.expect_err("forbidden").to_string(), said);
+    }
+}
+
 #[test]
 fn text_is_normalized_between_what_is_not_utf8() {
     let vocabulary = vocabulary(Vec::new(), TextRules { nfc: true, prefix_space: false });

@@ -45,6 +45,10 @@ static FOLDED: LazyLock<Vec<String>> = LazyLock::new(|| {
     longer.flat_map(|(c, folded)| [c.to_string(), folded]).collect()
 });
 
+/// Longer expressions are not read, since reading one can take as long as the square of its length. Tokenizers have some
+/// hundred bytes.
+const LONGEST: usize = 1 << 16;
+
 /// An expression of Oniguruma's as it is written here: `$`, which ends every line there, is spelled out.
 ///
 /// # Errors
@@ -89,6 +93,9 @@ enum Part<'a> {
 }
 
 fn walk<'a>(text: &'a str, mut take: impl FnMut(Part<'a>) -> Result<()>) -> Result<()> {
+    if text.len() > LONGEST {
+        return Err(Fault::LongExpression { bytes: text.len(), most: LONGEST }.into());
+    }
     let mut reader = Reader::new(text);
     let mut rest = text;
     while !rest.is_empty() {

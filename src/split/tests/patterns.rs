@@ -177,6 +177,13 @@ fn what_oniguruma_understands_otherwise_is_not_passed_on() {
         assert_eq!(refused.kind(), ErrorKind::Usage);
         assert!(SplitPattern::Custom(regex.to_owned()).oniguruma().is_err(), "{regex}");
     }
+    for long in ["(?<".repeat(1 << 20), "{".repeat(1 << 20)] {
+        let refused = SplitPattern::from_oniguruma(&long).expect_err("too long").to_string();
+        assert!(refused.contains("too long") && refused.len() < 1000, "{refused}");
+        assert!(SplitPattern::Custom(long).oniguruma().is_err());
+    }
+    let refused = splitter(&SplitPattern::Custom("(".repeat(1 << 12))).map(drop).expect_err("no expression");
+    assert!(refused.to_string().contains("(((") && refused.to_string().len() < 300, "{refused}");
     for regex in
         [r"\$|[$^]+|\^\}+|.", r"(?>\p{N}{1,3})|\p{L}+|[^\p{L}]", r"[]^$]+|[^]$]", r"[:a]|(?i:m)|(?=s)."]
             .into_iter()

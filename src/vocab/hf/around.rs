@@ -39,8 +39,10 @@ pub(super) fn found(post_processor: Option<&Value>) -> Result<Option<&Value>, Fa
     for step in flat(post_processor, "processors", "post_processor")? {
         match kind(step) {
             "ByteLevel" => {}
-            "TemplateProcessing" | "RobertaProcessing" | "BertProcessing" if found.is_none() => {
-                found = Some(step);
+            "TemplateProcessing" | "RobertaProcessing" | "BertProcessing" => {
+                if found.replace(step).is_some() {
+                    return Err(Fault::unsupported("a second post_processor that puts tokens around texts"));
+                }
             }
             other => return Err(Fault::unsupported(format!("post_processor {other}"))),
         }

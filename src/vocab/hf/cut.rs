@@ -57,6 +57,11 @@ struct Digits {
 const NUMBER: &str = r"[\p{N}\x{11DE0}-\x{11DE9}\x{16FF4}-\x{16FF6}]";
 
 impl Cut {
+    /// Whether the file does not say how text is cut, nor that it is brought into bytes.
+    pub(super) fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
     /// The steps as one pattern.
     ///
     /// # Errors

@@ -62,10 +62,19 @@ pub(super) fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) 
     drop(bytes);
     let cut = cut::read(file.pre_tokenizer.as_ref(), file.decoder.as_ref());
     let cut = cut.map_err(|fault| fault.in_file(path))?;
-    let (split, prefix_space) = (cut.pattern()?, cut.prefix_space);
+    let split = cut.pattern().map_err(|wrong| Fault::Split(wrong).in_file(path))?;
+    let prefix_space = cut.prefix_space;
     let post_processor = around::found(file.post_processor.as_ref()).map_err(|fault| fault.in_file(path))?;
     let post_processor = post_processor.map(|found| kind(found).to_owned());
+    let uncut = cut.is_empty();
     let vocabulary = vocabulary(file, split, prefix_space, options).map_err(|fault| fault.in_file(path))?;
+    if uncut {
+        observer.noted(&format!(
+            "{}: it has no pre_tokenizer, so that texts are not split; Hugging Face's tokenizers would drop what the \
+             byte alphabet spells otherwise, such as spaces",
+            path.display()
+        ));
+    }
     if let Some(kind) = post_processor {
         let (path, puts) = (path.display(), around::described(&vocabulary));
         observer.noted(&format!(
