@@ -121,6 +121,7 @@ impl Shelf {
         let page = all.iter().skip(from).take(PAGE);
         let next = if from + PAGE < all.len() { (from + PAGE).to_string() } else { String::new() };
         let body = if value("comp") == "list" {
+            // Microsoft's has quotes around a tag everywhere but here.
             let blobs: String = page
                 .map(|(name, bytes)| {
                     format!(
@@ -128,7 +129,7 @@ impl Shelf {
                          <Content-Type>x</Content-Type><Last-Modified>Thu, 01 Jan 2026 00:00:00 GMT</Last-Modified>\
                          </Properties></Blob>",
                         bytes.len(),
-                        tag(bytes)
+                        tag(bytes).trim_matches('"')
                     )
                 })
                 .collect();

@@ -118,7 +118,7 @@ pub(super) fn list(
     objects.sort_by(|one, other| one.location.as_ref().cmp(other.location.as_ref()));
     let streamed = objects.into_iter().map(|object| {
         let ObjectMeta { location, last_modified, size, e_tag, .. } = object;
-        let name = wanted.name(&location);
+        let (name, e_tag) = (wanted.name(&location), e_tag.map(quoted));
         let identity =
             Identity::Web { bytes: size, etag: e_tag.clone().unwrap_or_else(|| last_modified.to_rfc3339()) };
         let path = PathBuf::from(location.as_ref());
@@ -163,6 +163,7 @@ struct StoredObject {
     name: String,
     location: Path,
     bytes: u64,
+    /// With its quotes.
     etag: Option<String>,
 }
 
@@ -191,11 +192,16 @@ impl Ranged for StoredObject {
             Ok((found.meta.clone(), found.bytes().await?))
         })?;
         // Not every store heeds the condition.
-        if object.size != self.bytes || object.e_tag != self.etag || bytes.len() != length {
+        if object.size != self.bytes || object.e_tag.map(quoted) != self.etag || bytes.len() != length {
             return Err(HubFault::changed(&self.name));
         }
         Ok(bytes)
     }
+}
+
+/// An entity tag as conditions have it: Azure leaves the quotes out where it lists objects, and nowhere else.
+fn quoted(tag: String) -> String {
+    if tag.ends_with('"') { tag } else { format!("\"{tag}\"") }
 }
 
 /// Waits for a store, or for a request to stop.
