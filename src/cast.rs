@@ -48,6 +48,10 @@ pub(crate) fn views(array: &dyn Array) -> Result<BinaryViewArray, ArrowError> {
         DataType::BinaryView => array.as_binary_view().clone(),
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
+            // Of nulls without a type there may be any number.
+            if dictionary.values().data_type().is_null() {
+                return Ok(BinaryViewArray::new_null(array.len()));
+            }
             let values = views(dictionary.values())?;
             take(&values, dictionary.keys(), None)?.as_binary_view().clone()
         }

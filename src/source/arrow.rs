@@ -18,6 +18,10 @@ use crate::units::amount;
 /// What a file in Arrow's file format begins with; one in the stream format does not.
 const MAGIC: &[u8; 6] = b"ARROW1";
 
+/// So many rows without text are taken out of a record batch at once. Nulls that have no type take no room there: a
+/// few bytes may stand for any number of them.
+const NULLS_AT_ONCE: usize = 1 << 16;
+
 /// Arrow data before its schema has been read.
 pub(super) enum Input {
     File(File),
@@ -83,13 +87,19 @@ pub(super) fn columns(input: Input, spec: &SourceSpec, name: &str) -> Result<Opt
 /// Reads all record batches.
 pub(super) fn read(input: Input, spec: &SourceSpec, reading: Reading) -> Result<RecordBatches> {
     let (reader, chosen) = start(input, spec, &reading.name)?;
-    Ok(RecordBatches { reader: Some(reader), chosen, number: 0, row: 0, ready: VecDeque::new(), reading })
+    let at_once = if chosen.is_untyped(reader.schema().fields()) { NULLS_AT_ONCE } else { usize::MAX };
+    let (reader, ready) = (Some(reader), VecDeque::new());
+    Ok(RecordBatches { reader, chosen, at_once, begun: None, number: 0, row: 0, ready, reading })
 }
 
 /// The batches of an Arrow file or stream.
 pub(super) struct RecordBatches {
     reader: Option<Reader>,
     chosen: Chosen,
+    /// How many rows of a record batch become documents at once.
+    at_once: usize,
+    /// A record batch of which rows are left, from this one on.
+    begun: Option<(RecordBatch, usize)>,
     number: u64,
     row: u64,
     ready: VecDeque<Batch>,
@@ -100,15 +110,23 @@ impl RecordBatches {
     fn decode(&mut self) -> Result<Option<Batch>> {
         let Some(reader) = self.reader.as_mut() else { return Ok(None) };
         let place = format!("record batch {} and what follows it", self.number);
-        let chosen = &self.chosen;
+        let (chosen, at_once, begun) = (&self.chosen, self.at_once, &mut self.begun);
         let decoded = guarded(&self.reading.name, &place, || {
-            let Some(rows) = reader.next()? else { return Ok(None) };
+            let next = || Ok::<_, ArrowError>(reader.next()?.map(|batch| (batch, 0)));
+            let Some((batch, from)) = begun.take().map_or_else(next, |left| Ok(Some(left)))? else {
+                return Ok(None);
+            };
+            let left = batch.num_rows() - from;
+            let rows = batch.slice(from, left.min(at_once));
+            if left > at_once {
+                *begun = Some((batch, from + at_once));
+            }
             Ok::<_, ArrowError>(Some((chosen.text_of(&rows)?, chosen.passed(&rows)?)))
         })?;
         let Some((documents, columns)) = decoded else { return Ok(None) };
         let first_row = self.row;
         self.row += amount(documents.len());
-        self.number += 1;
+        self.number += u64::from(self.begun.is_none());
         Ok(Some(self.reading.batch(first_row, documents, columns)))
     }
 }

@@ -41,11 +41,7 @@ impl InFile {
         file.seek(SeekFrom::Start(start))?;
         let footer = exactly(&mut file, length)?;
         let footer = root_as_footer(&footer).map_err(wrong)?;
-        let schema = footer.schema().ok_or_else(|| wrong("its footer has no schema"))?;
-        if !schema.endianness().equals_to_target_endianness() {
-            return Err(wrong("its bytes are in another order than this machine's"));
-        }
-        let schema = Arc::new(try_fb_to_schema(schema)?);
+        let schema = schema_of(footer.schema().ok_or_else(|| wrong("its footer has no schema"))?)?;
         let blocks = footer.recordBatches().ok_or_else(|| wrong("its footer lists no record batches"))?;
         let mut decoder = FileDecoder::new(Arc::clone(&schema), footer.version());
         for block in footer.dictionaries().iter().flatten() {
@@ -63,6 +59,14 @@ impl InFile {
         let Some(block) = self.blocks.pop_front() else { return Ok(None) };
         self.decoder.read_record_batch(&block, &read_block(&mut self.file, &block)?)
     }
+}
+
+/// The schema of data that this machine can read as it stands.
+fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<SchemaRef, ArrowError> {
+    if !schema.endianness().equals_to_target_endianness() {
+        return Err(wrong("its bytes are in another order than this machine's"));
+    }
+    try_fb_to_schema(schema).map(Arc::new)
 }
 
 /// A message of a file with its body.
@@ -96,8 +100,7 @@ impl<R: BufRead> InStream<R> {
         }
         let (head, _) = read_message(&mut from)?.ok_or_else(|| wrong("it is empty"))?;
         let schema = root_as_message(&head).map_err(wrong)?.header_as_schema();
-        let schema = schema.ok_or_else(|| wrong("it does not begin with a schema"))?;
-        let schema = Arc::new(try_fb_to_schema(schema)?);
+        let schema = schema_of(schema.ok_or_else(|| wrong("it does not begin with a schema"))?)?;
         Ok(InStream { from, schema, dictionaries: HashMap::new() })
     }
 

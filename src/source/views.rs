@@ -44,6 +44,11 @@ impl Chosen {
         Ok(Chosen { text, pass })
     }
 
+    /// Whether the text has no type among these fields of the file: its rows are all null, and take no room there.
+    pub(super) fn is_untyped(&self, fields: &Fields) -> bool {
+        type_at(fields, &self.text).is_some_and(DataType::is_null)
+    }
+
     /// The text of a record batch that has all fields of the file.
     pub(super) fn text_of(&self, batch: &RecordBatch) -> Result<BinaryViewArray, ArrowError> {
         let Some((&root, below)) = self.text.split_first() else {
@@ -73,6 +78,14 @@ impl Chosen {
 
 fn missing_column() -> ArrowError {
     ArrowError::SchemaError("a column of the file's schema is missing from its data".to_owned())
+}
+
+fn type_at<'a>(fields: &'a Fields, path: &[usize]) -> Option<&'a DataType> {
+    let (&at, below) = path.split_first()?;
+    match fields.get(at)?.data_type() {
+        DataType::Struct(inner) if !below.is_empty() => type_at(inner, below),
+        found => Some(found),
+    }
 }
 
 /// Finds a column by its name, or, if no name is the same, by its path `a.b`.

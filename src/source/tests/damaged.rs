@@ -1,6 +1,6 @@
 use ::parquet::basic::Compression;
 use ::parquet::file::properties::WriterProperties;
-use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
 use proptest::prelude::*;
 
 use super::columnar::parquet_file;
@@ -71,6 +71,43 @@ fn cut_arrow_data_is_an_error_at_every_length_but_between_messages() {
 }
 
 #[test]
+fn arrow_data_in_the_other_byte_order_is_told() {
+    use arrow_ipc::convert::IpcSchemaEncoder;
+    use arrow_ipc::{Endianness, FooterBuilder, MessageBuilder, MessageHeader, SchemaBuilder};
+
+    let folder = folder();
+    for in_file in [false, true] {
+        let mut made = IpcSchemaEncoder::new().schema_to_fb(&table().schema());
+        made.reset();
+        let mut schema = SchemaBuilder::new(&mut made);
+        schema.add_endianness(Endianness::Big);
+        let schema = schema.finish();
+        if in_file {
+            let mut footer = FooterBuilder::new(&mut made);
+            footer.add_schema(schema);
+            let footer = footer.finish();
+            made.finish(footer, None);
+        } else {
+            let mut message = MessageBuilder::new(&mut made);
+            message.add_header_type(MessageHeader::Schema);
+            message.add_header(schema.as_union_value());
+            let message = message.finish();
+            made.finish(message, None);
+        }
+        let head = made.finished_data();
+        let length = u32::try_from(head.len()).unwrap().to_le_bytes();
+        let bytes = match in_file {
+            true => [b"ARROW1\0\0", head, &length, b"ARROW1"].concat(),
+            false => [&[0xFF; 4], length.as_slice(), head].concat(),
+        };
+        let path = written(folder.path(), "other.arrow", bytes);
+        let (kind, message) = failure(opened(&spec(&path), ReadConfig::default()));
+        assert_eq!(kind, ErrorKind::Failed);
+        assert!(message.contains("its bytes are in another order than this machine's"), "{message}");
+    }
+}
+
+#[test]
 fn feather_of_the_first_version_is_told() {
     let folder = folder();
     let path = written(folder.path(), "old.feather", b"FEA1\0\0\0\0 some columns FEA1");
@@ -131,15 +168,59 @@ proptest! {
     }
 }
 
-/// Room for what a part of a record batch says to have decompressed could not be had.
+/// Tables without text that take next to no room in a file, each with its column for text and one to pass through.
+fn many_nulls() -> [(RecordBatch, &'static str); 3] {
+    use arrow_array::types::Int8Type;
+    use arrow_array::{DictionaryArray, Int8Array, NullArray, StructArray};
+    use arrow_schema::{DataType, Field};
+
+    let nulls = |rows| -> ArrayRef { Arc::new(NullArray::new(rows)) };
+    let table = |text: ArrayRef| {
+        let id = nulls(text.len());
+        RecordBatch::try_from_iter_with_nullable([("text", text, true), ("id", id, true)]).unwrap()
+    };
+    let field = Field::new("in", DataType::Null, true);
+    let nested = StructArray::new(vec![field].into(), vec![nulls(3 << 16)], None);
+    let shared = DictionaryArray::<Int8Type>::new(Int8Array::from(vec![0, 1, 2]), nulls(1 << 33));
+    [(table(nulls(1 << 33)), "text"), (table(Arc::new(nested)), "text.in"), (table(Arc::new(shared)), "text")]
+}
+
+fn as_file_and_stream(table: &RecordBatch) -> [Vec<u8>; 2] {
+    use arrow_ipc::writer::{FileWriter, StreamWriter};
+
+    let mut file = FileWriter::try_new(Vec::new(), &table.schema()).unwrap();
+    let mut stream = StreamWriter::try_new(Vec::new(), &table.schema()).unwrap();
+    file.write(table).unwrap();
+    stream.write(table).unwrap();
+    [file.into_inner().unwrap(), stream.into_inner().unwrap()]
+}
+
+/// Room could not be had for what a part of a record batch says to have decompressed, nor for as many documents as
+/// nulls without a type may be.
 #[test]
 fn sizes_that_arrow_data_declares_are_not_believed() {
     use arrow_ipc::CompressionType;
     use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 
+    let folder = folder();
+    for (nulls, column) in many_nulls() {
+        for bytes in as_file_and_stream(&nulls) {
+            let path = written(folder.path(), "nulls.arrow", &bytes);
+            let (column, columns) = (Some(column.to_owned()), vec!["id".to_owned()]);
+            let source =
+                opened(&SourceSpec { column, columns, ..spec(&path) }, ReadConfig::default()).unwrap();
+            let mut rows = 0;
+            for batch in source.read(0).unwrap().take(3).map(Result::unwrap) {
+                assert_eq!(batch.first_row, rows);
+                assert!((1..=1 << 16).contains(&batch.len()) && batch.documents.null_count() == batch.len());
+                assert_eq!(batch.columns.as_ref().unwrap().num_rows(), batch.len());
+                rows += crate::units::amount(batch.len());
+            }
+            assert_eq!(rows, crate::units::amount(nulls.num_rows()).min(3 << 16));
+        }
+    }
     let table = table();
     let length = table.column(0).to_data().buffers()[1].len();
-    let folder = folder();
     for codec in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
         let options = || IpcWriteOptions::default().try_with_compression(Some(codec)).unwrap();
         let mut file = FileWriter::try_new_with_options(Vec::new(), &table.schema(), options()).unwrap();
