@@ -21,6 +21,7 @@ pub mod files;
 /// Makes errors of the panics of decoders.
 pub mod panics;
 pub(crate) mod cast;
+pub(crate) mod lengths;
 pub(crate) mod declared;
 pub(crate) mod digest;
 pub(crate) mod hashing;

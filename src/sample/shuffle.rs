@@ -19,6 +19,8 @@ struct Kept {
     source: usize,
     text: Option<Box<[u8]>>,
     columns: Option<Row>,
+    /// Of text and columns.
+    bytes: u64,
 }
 
 /// A row of pass-through columns, which stays in the batch that it came in.
@@ -65,6 +67,8 @@ pub(super) struct Shuffle<'a> {
 struct Current {
     batch: Batch,
     columns: Option<Arc<(u64, RecordBatch)>>,
+    /// Of each row.
+    bytes: Vec<u64>,
     row: usize,
 }
 
@@ -98,7 +102,7 @@ impl<'a> Shuffle<'a> {
             };
             let columns = batch.columns.as_ref().map(|columns| Arc::new((self.read, columns.clone())));
             self.read += 1;
-            self.current = Some(Current { batch, columns, row: 0 });
+            self.current = Some(Current { bytes: batch.row_bytes(), batch, columns, row: 0 });
         }
     }
 
@@ -136,13 +140,12 @@ impl<'a> Shuffle<'a> {
                 None => self.leave()?,
             };
             let Some(kept) = kept else { break };
-            let length = amount(kept.text.as_ref().map_or(0, |text| text.len()));
-            let full = rows.len() == BATCH_ROWS || bytes + length > DEFAULT_BATCH_BYTES;
+            let full = rows.len() == BATCH_ROWS || bytes + kept.bytes > DEFAULT_BATCH_BYTES;
             if rows.first().is_some_and(|first| full || first.source != kept.source) {
                 self.next = Some(kept);
                 break;
             }
-            bytes += length;
+            bytes += kept.bytes;
             rows.push(kept);
         }
         Ok(match rows.first() {
@@ -162,7 +165,7 @@ impl Current {
         let documents = &self.batch.documents;
         let text = (!arrow_array::Array::is_null(documents, row)).then(|| documents.value(row).into());
         let columns = self.columns.as_ref().map(|batch| Row { batch: Arc::clone(batch), row });
-        Some(Kept { source: self.batch.source, text, columns })
+        Some(Kept { source: self.batch.source, text, columns, bytes: self.bytes[row] })
     }
 }
 

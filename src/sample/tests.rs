@@ -2,7 +2,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::types::Int64Type;
-use arrow_array::{ArrayRef, BinaryViewArray, Int64Array, RecordBatch};
+use arrow_array::{
+    ArrayRef, BinaryViewArray, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray,
+};
 use proptest::prelude::*;
 
 use super::shuffle::Draws;
@@ -189,4 +191,27 @@ fn weights_scale_to_the_smallest_whole_numbers() {
     let numbers: Vec<Weight> = serde_json::from_str("[1, 0.25, 3.0, \"0.1\"]").unwrap();
     assert_eq!(numbers.iter().map(Weight::to_string).collect::<Vec<_>>(), ["1", "0.25", "3", "0.1"]);
     assert!(serde_json::from_str::<Weight>("1e-7").is_err());
+}
+
+#[test]
+fn a_batch_that_leaves_the_buffer_has_no_more_columns_than_text_would_be() {
+    let long = StringArray::from_iter_values(["a long value ".repeat(2_000)]);
+    let rows = 2_000;
+    let shared: ArrayRef = Arc::new(DictionaryArray::new(Int32Array::from(vec![0; rows]), Arc::new(long)));
+    let batch = Batch {
+        source: 0,
+        unit: 0,
+        first_row: 0,
+        documents: BinaryViewArray::from_iter_values(vec![b"text"; rows]),
+        columns: Some(RecordBatch::try_from_iter([("shared", shared)]).unwrap()),
+        continued: false,
+        open: false,
+    };
+    let config = SampleConfig { shuffle_buffer: 500, ..SampleConfig::default() };
+    let batches: Vec<Batch> =
+        sample(Box::new(std::iter::once(Ok(batch))), &config).map(Result::unwrap).collect();
+    assert_eq!(batches.iter().map(Batch::len).sum::<usize>(), rows);
+    for batch in batches {
+        assert!(batch.row_bytes().iter().sum::<u64>() <= crate::source::DEFAULT_BATCH_BYTES);
+    }
 }

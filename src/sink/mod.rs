@@ -9,7 +9,6 @@ mod fault;
 pub mod schema;
 mod features;
 mod contents;
-mod row_bytes;
 mod packing;
 mod row_group;
 mod pack;

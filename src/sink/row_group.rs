@@ -9,11 +9,11 @@ use super::contents::{Contents, Part, Position, SourceShare};
 use super::fault::Fault;
 use super::pack::PackedRows;
 use super::packing::Packing;
-use super::row_bytes::row_bytes;
 use super::schema::{FileShape, SEQ_LENGTHS, element};
 use crate::cast::cast;
 use crate::encode::{TokenBatch, TokenIds};
 use crate::error::{Error, ErrorKind, Result};
+use crate::lengths::row_bytes;
 use crate::units::{amount, place64};
 
 /// Token ids in a row group; one row may have more. 16 MiB: small enough that encoding and compression

@@ -1,6 +1,10 @@
 use arrow_array::{Array, BinaryViewArray, RecordBatch};
 
+use crate::lengths::row_bytes;
 use crate::units::amount;
+
+/// The bytes of so many rows are summed at once, for which each item of a list takes a place in memory.
+const ROWS_AT_ONCE: usize = 1 << 10;
 
 /// A run of consecutive documents of one unit, read together.
 ///
@@ -65,6 +69,18 @@ impl Batch {
         let columns = self.columns.iter().flat_map(RecordBatch::columns);
         let passed = columns.map(|column| column.to_data().get_slice_memory_size().unwrap_or(0));
         self.text_bytes() + amount(passed.sum::<usize>())
+    }
+
+    /// Bytes of each row: of text, and of the pass-through columns as plain ones.
+    pub(crate) fn row_bytes(&self) -> Vec<u64> {
+        let mut sums: Vec<u64> = self.documents.lengths().map(u64::from).collect();
+        if let Some(columns) = &self.columns {
+            for (part, sums) in sums.chunks_mut(ROWS_AT_ONCE).enumerate() {
+                let rows = columns.slice(part * ROWS_AT_ONCE, sums.len());
+                sums.iter_mut().zip(row_bytes(&rows)).for_each(|(sum, bytes)| *sum += bytes);
+            }
+        }
+        sums
     }
 
     /// Bytes of text in the batch.

@@ -32,6 +32,13 @@ const MAGIC: &[u8; 4] = b"PAR1";
 /// How much of the end of a file that lies elsewhere is fetched at first: most indexes fit in it.
 const TAIL_BYTES: u64 = 64 << 10;
 
+/// What a value takes as a view, or a number at most.
+const VIEW_BYTES: u64 = 16;
+
+/// So many rows are read at once where a text is written as its difference from the one before: it may be long in few
+/// bytes, and has its own here.
+const ROWS_BY_DIFFERENCES: usize = 256;
+
 /// A Parquet file whose footer has been read and whose columns have been found.
 #[derive(Clone, Debug)]
 pub(super) struct Footer {
@@ -64,7 +71,8 @@ impl Footer {
             check_index(&input)?;
             ArrowReaderMetadata::load(&input, options)
         })?;
-        let schema = Schema::new(metadata.schema().fields().iter().map(readable).collect::<Fields>());
+        let fields = metadata.schema().fields().iter().map(|field| with_types(field, readable));
+        let schema = Schema::new(fields.collect::<Fields>());
         let chosen = Chosen::find(name, schema.fields(), spec)?;
         let passed =
             Arc::new(schema.project(&chosen.pass).map_err(|e| Fault::damaged(name, "its schema", e))?);
@@ -89,10 +97,20 @@ impl Footer {
         Some(Group { rows, text_bytes: text_bytes(column, rows)? })
     }
 
-    /// Bytes of all the columns that are read, uncompressed.
-    fn read_bytes(&self, group: &RowGroupMetaData) -> u64 {
-        let bytes = |column: &ColumnChunkMetaData| u64::try_from(column.uncompressed_size()).unwrap_or(0);
-        declared_sum(self.columns_read(group).map(|column| Some(bytes(column)))).unwrap_or(0)
+    /// How many rows of a group are read at once: so many that what is read takes about as many bytes as are wanted.
+    fn batch_rows(&self, group: &RowGroupMetaData, rows: u64, batch_bytes: u64) -> usize {
+        let declared = |size| u64::try_from(size).unwrap_or(0);
+        // Nulls take no room in a file, but here the places of values; and a row may be a list of as many as one likes.
+        let places = |column: &ColumnChunkMetaData| declared(column.num_values()).saturating_mul(VIEW_BYTES);
+        let bytes =
+            |column: &ColumnChunkMetaData| Some(declared(column.uncompressed_size()).max(places(column)));
+        let bytes = declared_sum(self.columns_read(group).map(bytes)).unwrap_or(u64::MAX);
+        let by_differences = |column: &ColumnChunkMetaData| {
+            column.encodings().any(|encoding| encoding == Encoding::DELTA_BYTE_ARRAY)
+        };
+        let most =
+            if self.columns_read(group).any(by_differences) { ROWS_BY_DIFFERENCES } else { usize::MAX };
+        rows_in_batch(batch_bytes, bytes, rows).min(most)
     }
 
     fn columns_read<'g>(&self, group: &'g RowGroupMetaData) -> impl Iterator<Item = &'g ColumnChunkMetaData> {
@@ -153,16 +171,32 @@ fn leaves(data_type: &DataType) -> usize {
     }
 }
 
-/// The field with decimals instead of dictionaries of them, which the reader does not know.
-fn readable(field: &FieldRef) -> FieldRef {
-    let data_type = match field.data_type() {
+/// The type without dictionaries of decimals, which the reader does not know.
+fn readable(data_type: &DataType) -> DataType {
+    match data_type {
         DataType::Dictionary(_, values) if values.is_decimal() => DataType::clone(values),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(readable).collect()),
-        DataType::List(item) => DataType::List(readable(item)),
-        DataType::LargeList(item) => DataType::LargeList(readable(item)),
-        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(readable(item), *length),
-        DataType::Map(entries, sorted) => DataType::Map(readable(entries), *sorted),
         other => other.clone(),
+    }
+}
+
+/// The type with views instead of plain texts. A dictionary shares its values as it is.
+fn shared(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Dictionary(..) => data_type.clone(),
+        other => view_type(other),
+    }
+}
+
+/// The field with other types, also in what it holds.
+fn with_types(field: &FieldRef, of: fn(&DataType) -> DataType) -> FieldRef {
+    let inner = |field| with_types(field, of);
+    let data_type = match field.data_type() {
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        DataType::List(item) => DataType::List(inner(item)),
+        DataType::LargeList(item) => DataType::LargeList(inner(item)),
+        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(inner(item), *length),
+        DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
+        flat => of(flat),
     };
     Arc::new(Field::clone(field).with_data_type(data_type))
 }
@@ -175,10 +209,8 @@ fn readable(field: &FieldRef) -> FieldRef {
 fn with_views(metadata: ArrowReaderMetadata, schema: &Schema, chosen: &Chosen) -> ArrowReaderMetadata {
     let mut fields: Vec<FieldRef> = replace(schema.fields(), &chosen.text, &chosen.pass);
     for &at in &chosen.pass {
-        // A dictionary shares its values as it is.
-        let plain = |field: &&mut FieldRef| !matches!(field.data_type(), DataType::Dictionary(..));
-        if let Some(field) = fields.get_mut(at).filter(plain) {
-            *field = Arc::new(Field::clone(field).with_data_type(view_type(field.data_type())));
+        if let Some(field) = fields.get_mut(at) {
+            *field = with_types(field, shared);
         }
     }
     let asked = Schema::new_with_metadata(fields, metadata.schema().metadata().clone());
@@ -226,7 +258,7 @@ pub(super) fn read(footer: &Footer, file: &Listed, group: usize, reading: Readin
         input.fetch(start, bytes)?;
         guarded(&reading.name, &place, || check_pages(&input, column))?;
     }
-    let batch_rows = rows_in_batch(reading.batch_bytes, footer.read_bytes(shape), rows);
+    let batch_rows = footer.batch_rows(shape, rows, reading.batch_bytes);
     let reader = guarded(&reading.name, &place, || {
         ParquetRecordBatchReaderBuilder::new_with_metadata(input, footer.metadata.clone())
             .with_row_groups(vec![group])

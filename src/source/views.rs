@@ -102,16 +102,12 @@ fn descend<'a>(fields: &'a Fields, path: &str) -> Option<(Vec<usize>, &'a DataTy
     })
 }
 
-/// Cuts a run of rows into batches of about `batch_bytes` each: of text, and of what passes through where it stands elsewhere,
-/// so that equal values may share their bytes.
+/// Cuts a run of rows into batches of about `batch_bytes` each: of text, and of what passes through, though equal values
+/// of that may share their bytes.
 pub(super) fn split(whole: Batch, batch_bytes: u64) -> VecDeque<Batch> {
-    let mut lengths: Vec<u64> = whole.documents.lengths().map(u64::from).collect();
-    for shared in whole.columns.iter().flat_map(RecordBatch::columns).filter_map(|column| shared(column)) {
-        lengths.iter_mut().zip(shared.lengths()).for_each(|(sum, length)| *sum += u64::from(length));
-    }
     let mut batches = VecDeque::new();
     let (mut start, mut bytes) = (0, 0);
-    for (row, length) in lengths.into_iter().enumerate() {
+    for (row, length) in whole.row_bytes().into_iter().enumerate() {
         if bytes > 0 && bytes + length > batch_bytes {
             batches.push_back(whole.slice(start, row - start));
             (start, bytes) = (row, 0);
@@ -124,16 +120,6 @@ pub(super) fn split(whole: Batch, batch_bytes: u64) -> VecDeque<Batch> {
         batches.push_back(whole.slice(start, whole.len() - start));
     }
     batches
-}
-
-/// The values of a column of views, or of a dictionary, as views.
-fn shared(column: &dyn Array) -> Option<BinaryViewArray> {
-    let is_shared = match column.data_type() {
-        DataType::Utf8View | DataType::BinaryView => true,
-        DataType::Dictionary(_, values) => is_text(values),
-        _ => false,
-    };
-    if is_shared { views(column).ok() } else { None }
 }
 
 /// How many rows of `row_bytes` each make a batch.

@@ -1,9 +1,9 @@
 use crate::lexer::{Token, tokens, without_tests};
 
 /// What every stage may import: they know no stage.
-const BELOW: [&str; 13] = [
-    "error", "units", "observer", "parallel", "files", "digest", "hashing", "index", "cast", "declared",
-    "panics", "pages", "costly",
+const BELOW: [&str; 14] = [
+    "error", "units", "observer", "parallel", "files", "digest", "hashing", "index", "cast", "lengths",
+    "declared", "panics", "pages", "costly",
 ];
 
 /// The stages in the order of the flow, each with what it may import besides [`BELOW`].
@@ -22,7 +22,7 @@ const GRAPH: [(&str, &[&str]); 10] = [
 ];
 
 /// What the files below the stages may import of each other.
-const BASE: [(&str, &[&str]); 13] = [
+const BASE: [(&str, &[&str]); 14] = [
     ("error", &[]),
     ("units", &["error"]),
     ("observer", &["error", "units"]),
@@ -31,7 +31,8 @@ const BASE: [(&str, &[&str]); 13] = [
     ("digest", &[]),
     ("hashing", &["units"]),
     ("index", &["units"]),
-    ("cast", &[]),
+    ("cast", &["units"]),
+    ("lengths", &["units"]),
     ("declared", &["units"]),
     ("panics", &[]),
     ("pages", &[]),

@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::costly::one_case_in;
 use crate::error::ErrorKind;
-use crate::sink::row_bytes::row_bytes;
+use crate::lengths::row_bytes;
 use crate::sink::row_group::{GROUP_IDS, GROUP_ROWS};
 use crate::sink::schema::{DECLARATION_KEY, FEATURES_KEY};
 use crate::units::place64;

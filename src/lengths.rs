@@ -1,12 +1,15 @@
+//! How many bytes the rows of Arrow arrays take.
+
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, OffsetSizeTrait, RecordBatch};
+use arrow_array::{AnyDictionaryArray, Array, OffsetSizeTrait, RecordBatch};
 use arrow_schema::DataType;
 
 use crate::units::amount;
 
-/// How many bytes each row of a batch of plain columns takes: a function of the values alone, so that
-/// what is cut by it does not depend on how the rows came together.
-pub(super) fn row_bytes(batch: &RecordBatch) -> Vec<u64> {
+/// How many bytes each row of a batch takes as plain columns: a function of the values alone, so that what is cut by it
+/// does not depend on how the rows came together. Views, and the values of dictionaries, may share their bytes; each
+/// counts as if it had its own.
+pub(crate) fn row_bytes(batch: &RecordBatch) -> Vec<u64> {
     let mut sums = vec![0; batch.num_rows()];
     for column in batch.columns() {
         add(&mut sums, &value_bytes(column));
@@ -26,6 +29,9 @@ fn value_bytes(array: &dyn Array) -> Vec<u64> {
         DataType::LargeUtf8 => spans(array.as_string::<i64>().value_offsets()),
         DataType::Binary => spans(array.as_binary::<i32>().value_offsets()),
         DataType::LargeBinary => spans(array.as_binary::<i64>().value_offsets()),
+        DataType::Utf8View => array.as_string_view().lengths().map(u64::from).collect(),
+        DataType::BinaryView => array.as_binary_view().lengths().map(u64::from).collect(),
+        DataType::Dictionary(..) => of_dictionary(array.as_any_dictionary()),
         DataType::List(_) => {
             let list = array.as_list::<i32>();
             within(list.value_offsets(), list.values())
@@ -62,6 +68,20 @@ fn value_bytes(array: &dyn Array) -> Vec<u64> {
     bytes
 }
 
+fn of_dictionary(dictionary: &dyn AnyDictionaryArray) -> Vec<u64> {
+    let values = dictionary.values();
+    if values.is_empty() {
+        return vec![0; dictionary.len()];
+    }
+    let keys = dictionary.normalized_keys().into_iter();
+    // A few rows may have a dictionary of millions.
+    if values.len() > dictionary.len() {
+        return keys.map(|key| value_bytes(&values.slice(key, 1)).iter().sum()).collect();
+    }
+    let bytes = value_bytes(values);
+    keys.map(|key| bytes[key]).collect()
+}
+
 fn spans<O: OffsetSizeTrait>(offsets: &[O]) -> Vec<u64> {
     offsets.windows(2).map(|ends| amount((ends[1] - ends[0]).as_usize())).collect()
 }
@@ -76,4 +96,39 @@ fn within<O: OffsetSizeTrait>(offsets: &[O], items: &dyn Array) -> Vec<u64> {
     let items = value_bytes(&items.slice(first, last - first));
     let list = |ends: &[O]| items[ends[0].as_usize() - first..ends[1].as_usize() - first].iter().sum::<u64>();
     offsets.windows(2).map(|ends| list(ends) + 4).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::types::Int32Type;
+    use arrow_array::{ArrayRef, DictionaryArray, ListArray, StringArray, StringViewArray};
+    use arrow_buffer::OffsetBuffer;
+    use arrow_schema::Field;
+
+    use super::*;
+
+    #[test]
+    fn what_shares_its_bytes_counts_as_if_it_had_its_own() {
+        let words = [Some("one"), None, Some("a word that no view has inline"), Some(""), Some("one"), None];
+        let plain: ArrayRef = Arc::new(StringArray::from_iter(words));
+        let views: ArrayRef = Arc::new(StringViewArray::from_iter(words));
+        let dictionary: ArrayRef = Arc::new(words.into_iter().collect::<DictionaryArray<Int32Type>>());
+        let nothing: ArrayRef = Arc::new(DictionaryArray::<Int32Type>::from_iter([None::<&str>; 6]));
+        let list = |items: &ArrayRef| -> ArrayRef {
+            let item = Arc::new(Field::new("item", items.data_type().clone(), true));
+            let offsets = OffsetBuffer::from_lengths([2, 0, 1, 3]);
+            Arc::new(ListArray::new(item, offsets, Arc::clone(items), None))
+        };
+        for (from, rows) in [(0, 6), (1, 5), (2, 1)] {
+            let expected = value_bytes(&plain.slice(from, rows));
+            assert_eq!(value_bytes(&views.slice(from, rows)), expected);
+            assert_eq!(value_bytes(&dictionary.slice(from, rows)), expected, "{rows} rows");
+        }
+        assert_eq!(value_bytes(&list(&plain)), [7, 4, 34, 7]);
+        assert_eq!(value_bytes(&list(&views)), value_bytes(&list(&plain)));
+        assert_eq!(value_bytes(&list(&dictionary)), value_bytes(&list(&plain)));
+        assert_eq!(value_bytes(&nothing), [0; 6]);
+    }
 }
