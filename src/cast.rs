@@ -12,13 +12,16 @@ use arrow_array::types::{
     TimestampSecondType, Utf8Type,
 };
 use arrow_array::{
-    Array, ArrayRef, BinaryViewArray, Date32Array, FixedSizeListArray, GenericByteArray,
+    Array, ArrayRef, BinaryViewArray, BooleanArray, Date32Array, FixedSizeListArray, GenericByteArray,
     GenericByteViewArray, GenericListArray, MapArray, OffsetSizeTrait, StringViewArray, StructArray,
-    Time32MillisecondArray, TimestampMillisecondArray,
+    Time32MillisecondArray, TimestampMillisecondArray, UInt64Array,
 };
-use arrow_buffer::OffsetBuffer;
+use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields, TimeUnit};
+use arrow_select::nullif::nullif;
 use arrow_select::take::take;
+
+use crate::units::amount;
 
 const DAY_MILLISECONDS: i64 = 24 * 60 * 60 * 1_000;
 
@@ -104,10 +107,7 @@ pub(crate) fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowErr
         (List(_), List(item)) => Arc::new(list_of(array.as_list::<i32>(), item)?),
         (LargeList(_), LargeList(item)) => Arc::new(list_of(array.as_list::<i64>(), item)?),
         (FixedSizeList(_, from), FixedSizeList(item, length)) if from == length => {
-            let list = array.as_fixed_size_list();
-            let (items, nulls) = (cast(list.values(), item.data_type())?, list.nulls().cloned());
-            let item = Arc::clone(item);
-            Arc::new(FixedSizeListArray::try_new_with_length(item, *length, items, nulls, list.len())?)
+            Arc::new(fixed_list_of(array.as_fixed_size_list(), item, *length)?)
         }
         (Map(..), Map(entries, sorted)) => Arc::new(map_of(array.as_map(), entries, *sorted)?),
         (from, _) => return Err(ArrowError::CastError(format!("{from} is not written as {to}"))),
@@ -133,31 +133,62 @@ where
 }
 
 fn struct_of(array: &StructArray, fields: &Fields) -> Result<StructArray, ArrowError> {
-    let columns = array.columns().iter().zip(fields).map(|(column, field)| cast(column, field.data_type()));
+    let columns = array.columns().iter().zip(fields);
+    let columns = columns.map(|(column, field)| cast_shown(column, array.nulls(), field.data_type()));
     StructArray::try_new(fields.clone(), columns.collect::<Result<_, _>>()?, array.nulls().cloned())
+}
+
+fn fixed_list_of(
+    list: &FixedSizeListArray,
+    item: &FieldRef,
+    length: i32,
+) -> Result<FixedSizeListArray, ArrowError> {
+    let nulls = list.nulls().map(|nulls| nulls.expand(usize::try_from(length).unwrap_or(0)));
+    let items = cast_shown(list.values(), nulls.as_ref(), item.data_type())?;
+    let nulls = list.nulls().cloned();
+    FixedSizeListArray::try_new_with_length(Arc::clone(item), length, items, nulls, list.len())
+}
+
+/// The values that no null of what holds them hides. What lies under one may be anything, and need not fit.
+fn cast_shown(array: &ArrayRef, shown: Option<&NullBuffer>, to: &DataType) -> Result<ArrayRef, ArrowError> {
+    match shown.filter(|shown| shown.null_count() > 0 && array.data_type() != to) {
+        None => cast(array, to),
+        Some(shown) => cast(&nullif(array, &BooleanArray::new(!shown.inner(), None))?, to),
+    }
 }
 
 fn list_of<O: OffsetSizeTrait>(
     list: &GenericListArray<O>,
     item: &FieldRef,
 ) -> Result<GenericListArray<O>, ArrowError> {
-    let (offsets, items) = used(list.offsets(), list.values());
+    let (offsets, items) = used(list.offsets(), list.values(), list.nulls())?;
     let items = cast(&items, item.data_type())?;
     GenericListArray::try_new(Arc::clone(item), offsets, items, list.nulls().cloned())
 }
 
 fn map_of(map: &MapArray, entries: &FieldRef, sorted: bool) -> Result<MapArray, ArrowError> {
     let given: ArrayRef = Arc::new(map.entries().clone());
-    let (offsets, given) = used(map.offsets(), &given);
+    let (offsets, given) = used(map.offsets(), &given, map.nulls())?;
     let cast = cast(&given, entries.data_type())?.as_struct().clone();
     MapArray::try_new(Arc::clone(entries), offsets, cast, map.nulls().cloned(), sorted)
 }
 
-/// What a slice of lists holds of the items of all of them.
-fn used<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>, items: &ArrayRef) -> (OffsetBuffer<O>, ArrayRef) {
-    let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
-    let items = items.slice(first.as_usize(), (last - first).as_usize());
-    (OffsetBuffer::new(offsets.iter().map(|&offset| offset - first).collect()), items)
+/// What a slice of lists holds of the items of all of them, without those that lie under null lists.
+fn used<O: OffsetSizeTrait>(
+    offsets: &OffsetBuffer<O>,
+    items: &ArrayRef,
+    nulls: Option<&NullBuffer>,
+) -> Result<(OffsetBuffer<O>, ArrayRef), ArrowError> {
+    let is_shown = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row));
+    let ranges = || offsets.windows(2).map(|ends| ends[0].as_usize()..ends[1].as_usize());
+    if ranges().enumerate().all(|(row, range)| is_shown(row) || range.is_empty()) {
+        let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
+        let items = items.slice(first.as_usize(), (last - first).as_usize());
+        return Ok((OffsetBuffer::new(offsets.iter().map(|&offset| offset - first).collect()), items));
+    }
+    let shown = || ranges().enumerate().map(|(row, range)| if is_shown(row) { range } else { 0..0 });
+    let places = UInt64Array::from_iter_values(shown().flatten().map(amount));
+    Ok((OffsetBuffer::from_lengths(shown().map(|range| range.len())), take(items, &places, None)?))
 }
 
 #[cfg(test)]
@@ -168,8 +199,6 @@ mod tests {
         LargeBinaryArray, LargeListArray, LargeStringArray, ListArray, NullArray, StringArray,
         Time32SecondArray, TimestampSecondArray,
     };
-    use arrow_buffer::NullBuffer;
-
     use arrow_schema::Field;
 
     use super::*;
@@ -257,7 +286,7 @@ mod tests {
         ))
     }
 
-    /// What can hold items, each as a column of six rows.
+    /// What can hold items, each as a column of three or six rows, with the third item under a null.
     fn holders(items: &ArrayRef) -> Vec<ArrayRef> {
         let item = || field("item", items);
         let lengths = [1, 0, 2, 0, 2, 1];
@@ -266,7 +295,11 @@ mod tests {
                 item(),
                 length,
                 items.slice(0, 6 * usize::from(length > 0)),
-                None,
+                Some(
+                    (0..rows)
+                        .map(|row| length == 0 || row != 2 / usize::try_from(length).expect("few"))
+                        .collect(),
+                ),
                 rows,
             )
         };
@@ -333,6 +366,16 @@ mod tests {
             let nulls = Some([true, false].into_iter().collect());
             let hidden = given.to_data().into_builder().nulls(nulls).build().expect("one that is null");
             assert_eq!(cast(&arrow_array::make_array(hidden), &to).expect("a null").null_count(), 1);
+        }
+        let seconds = array(TimestampSecondArray::from(vec![0, 0, 1 << 62, 0, 0, 0]));
+        let milliseconds = array(TimestampMillisecondArray::from(vec![0; 6]));
+        let inner = |items: &ArrayRef| -> ArrayRef {
+            array(StructArray::new(vec![field("inner", items)].into(), vec![Arc::clone(items)], None))
+        };
+        let cases = [(inner(&seconds), inner(&milliseconds)), (seconds, milliseconds)];
+        for (given, written) in cases.iter().flat_map(|(one, two)| holders(one).into_iter().zip(holders(two)))
+        {
+            assert_eq!(&cast(&given, written.data_type()).expect("it lies under a null"), &written);
         }
         let problem =
             cast(&array(Int32Array::from(vec![1])), &DataType::Int64).expect_err("no such way").to_string();
