@@ -13,6 +13,7 @@ use super::incidents::{BadInput, BadRows};
 use super::jsonl::LinesBefore;
 use super::listing::{Compression, Listed};
 use super::parquet::Footer;
+use super::ranges::{InOrder, Ranged};
 use super::{
     Batch, Documents, Format, Identity, Range, ReadConfig, Source, SourceSpec, Unit, arrow, beginning,
     content, cuts, jsonl, parquet, plain,
@@ -429,6 +430,16 @@ impl Source for Stream {
     }
 }
 
+/// What identifies a file that lies elsewhere, by reading it.
+fn by_content(file: &Listed, remote: &Arc<dyn Ranged>) -> Result<Identity> {
+    if file.format == Format::Parquet {
+        return parquet::identity(file);
+    }
+    let sha256 = digest::sha256_of(InOrder::new(Arc::clone(remote)));
+    let sha256 = sha256.map_err(|cause| Error::io("read", &file.name, cause))?;
+    Ok(Identity::Content { bytes: remote.bytes(), sha256 })
+}
+
 /// A source whose files are known by other identities than their contents, such as a hub's.
 pub(super) struct Identified {
     pub(super) files: Files,
@@ -446,7 +457,17 @@ impl Source for Identified {
     }
 
     fn identity(&self, unit: usize) -> Result<Identity> {
-        Ok(self.identities[self.files.owners[unit]].clone())
+        let owner = self.files.owners[unit];
+        let (file, known) = (&self.files.files[owner], &self.identities[owner]);
+        match (known, &file.remote) {
+            // Another content of the same size would not be noticed.
+            (Identity::Web { etag, .. }, Some(remote)) if etag.is_empty() => by_content(file, remote),
+            _ => Ok(known.clone()),
+        }
+    }
+
+    fn identified_with(&self, unit: usize) -> usize {
+        self.files.identified_with(unit)
     }
 
     fn changed(&self) -> Option<&str> {

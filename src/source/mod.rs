@@ -77,7 +77,7 @@ pub enum Identity {
     Web {
         /// Size of the file.
         bytes: u64,
-        /// Entity tag or time; empty if the server gives neither.
+        /// Entity tag or time.
         etag: String,
     },
     /// Generated: the URI says it all.
@@ -89,11 +89,7 @@ pub enum Identity {
 impl Identity {
     /// Whether nothing but the name of the source tells one from another.
     pub(crate) fn is_told_by_name(&self) -> bool {
-        match self {
-            Identity::Generated => true,
-            Identity::Web { etag, .. } => etag.is_empty(),
-            _ => false,
-        }
+        matches!(self, Identity::Generated)
     }
 }
 

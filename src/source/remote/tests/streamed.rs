@@ -5,7 +5,10 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 
 use super::*;
-use crate::source::{DocumentRule, ReadConfig};
+use crate::source::files::{Files, Identified};
+use crate::source::incidents::BadInput;
+use crate::source::ranges::Ranged;
+use crate::source::{DocumentRule, Incidents, ReadConfig, Source, listing};
 
 /// A Parquet file of three row groups with long texts, and a column beside them that is as long.
 fn two_columns() -> (Vec<u8>, Vec<String>, usize) {
@@ -151,5 +154,50 @@ fn files_of_a_web_server_are_read_where_they_lie() {
         let error = read(&uri("c.txt"), DocumentRule::Line, &settings).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains("the server answers"), "{error}");
+    }
+}
+
+/// A file that lies elsewhere.
+#[derive(Debug)]
+struct Elsewhere(Vec<u8>);
+
+impl Ranged for Elsewhere {
+    fn bytes(&self) -> u64 {
+        crate::units::amount(self.0.len())
+    }
+
+    fn range(&self, start: u64, length: usize) -> crate::Result<bytes::Bytes> {
+        let start = crate::units::place64(start);
+        Ok(self.0[start..start + length].to_vec().into())
+    }
+}
+
+#[test]
+fn a_file_of_which_the_server_tells_nothing_is_known_by_its_content() {
+    let parquet = |text: &str| {
+        let column: ArrayRef = Arc::new(StringArray::from(vec![text]));
+        let rows = RecordBatch::try_from_iter([("text", column)]).unwrap();
+        let mut writer = ArrowWriter::try_new(Vec::new(), rows.schema(), None).unwrap();
+        writer.write(&rows).unwrap();
+        writer.into_inner().unwrap()
+    };
+    let identity = |name: &str, bytes: Vec<u8>, etag: &str| {
+        let known = Identity::Web { bytes: crate::units::amount(bytes.len()), etag: etag.to_owned() };
+        let remote: Arc<dyn Ranged> = Arc::new(Elsewhere(bytes));
+        let place = (std::path::PathBuf::from(name), name.to_owned());
+        let files = listing::named(name, vec![place], vec![Some(remote)], None).unwrap();
+        let spec = SourceSpec { uri: name.to_owned(), ..SourceSpec::default() };
+        let bad =
+            BadInput { policy: spec.on_bad_input, source: 0, incidents: Arc::new(Incidents::default()) };
+        let files = Files::open(&spec, files, ReadConfig::default(), bad).unwrap();
+        Identified { files, identities: vec![known] }.identity(0).unwrap()
+    };
+    for (name, one, two) in
+        [("a.txt", b"one".to_vec(), b"two".to_vec()), ("a.parquet", parquet("one"), parquet("two"))]
+    {
+        assert_eq!(one.len(), two.len());
+        assert_eq!(identity(name, one.clone(), ""), identity(name, one.clone(), ""), "{name}");
+        assert_ne!(identity(name, one.clone(), ""), identity(name, two.clone(), ""), "{name}");
+        assert_eq!(identity(name, one, "tag"), identity(name, two, "tag"), "{name}");
     }
 }
