@@ -9,7 +9,7 @@ use super::incidents::{BadInput, Incidents};
 use super::pipe::Pipe;
 use super::secrets::shown_uri;
 use super::{DocumentRule, HubSettings, Source, SourceSpec, StoreSettings, listing, remote};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::observer::Observer;
 use crate::parallel::lock;
 
@@ -133,9 +133,11 @@ pub fn open(spec: &SourceSpec, source: usize, context: &OpenContext<'_>) -> Resu
         ));
     }
     if std::fs::metadata(uri).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
-        let pipe = Pipe::open(uri.into(), Arc::clone(&context.stop));
-        let pipe = pipe.map_err(|cause| Error::io("read", uri, cause))?;
-        return Ok(Arc::new(Stream::open(spec, uri.to_owned(), Box::new(pipe), config, bad)?));
+        // Its name says the format as a file's does; what it is compressed with is seen when it is read.
+        let format = listing::list(uri, spec.format)?.first().map(|pipe| pipe.format);
+        let spec = SourceSpec { format, ..spec.clone() };
+        let pipe = Box::new(Pipe::new(uri.into(), Arc::clone(&context.stop)));
+        return Ok(Arc::new(Stream::open(&spec, uri.to_owned(), pipe, config, bad)?));
     }
     Ok(Arc::new(Files::open(spec, listing::list(uri, spec.format)?, config, bad)?))
 }

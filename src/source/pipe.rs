@@ -17,25 +17,32 @@ const BLOCKS_AHEAD: usize = 16;
 /// How long nothing may come before it is asked whether to stop.
 const WHILE: Duration = Duration::from_millis(200);
 
-/// A named pipe, which is opened once: what is written to a pipe without a reader is lost. Opening it waits for a
-/// writer, and reading for what that writes, so both are done by a thread that nobody waits for when the run should stop.
+/// A named pipe. It is opened when it is first read, so that who only asks what there is takes nothing from it; and
+/// once: what is written to a pipe without a reader is lost. Opening it waits for a writer, and reading for what that
+/// writes, so both are done by a thread that nobody waits for when the run should stop.
 pub(super) struct Pipe {
-    blocks: Receiver<io::Result<Vec<u8>>>,
+    path: PathBuf,
+    /// What the thread sends, if it has begun.
+    blocks: Option<Receiver<io::Result<Vec<u8>>>>,
     block: io::Cursor<Vec<u8>>,
     stop: Stop,
 }
 
 impl Pipe {
-    pub(super) fn open(path: PathBuf, stop: Stop) -> io::Result<Pipe> {
-        let (send, blocks) = sync_channel(BLOCKS_AHEAD);
-        thread::Builder::new().spawn(move || {
-            if let Err(cause) = read(path, &send) {
-                // Nobody listens any more where the run has ended.
-                let _ = send.send(Err(cause));
-            }
-        })?;
-        Ok(Pipe { blocks, block: io::Cursor::default(), stop })
+    pub(super) fn new(path: PathBuf, stop: Stop) -> Pipe {
+        Pipe { path, blocks: None, block: io::Cursor::default(), stop }
     }
+}
+
+fn begin(path: PathBuf) -> io::Result<Receiver<io::Result<Vec<u8>>>> {
+    let (send, blocks) = sync_channel(BLOCKS_AHEAD);
+    thread::Builder::new().spawn(move || {
+        if let Err(cause) = read(path, &send) {
+            // Nobody listens any more where the run has ended.
+            let _ = send.send(Err(cause));
+        }
+    })?;
+    Ok(blocks)
 }
 
 fn read(path: PathBuf, send: &SyncSender<io::Result<Vec<u8>>>) -> io::Result<()> {
@@ -52,12 +59,17 @@ fn read(path: PathBuf, send: &SyncSender<io::Result<Vec<u8>>>) -> io::Result<()>
 
 impl Read for Pipe {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let blocks = match self.blocks.take() {
+            Some(blocks) => blocks,
+            None => begin(self.path.clone())?,
+        };
+        let blocks = self.blocks.insert(blocks);
         loop {
             let length = self.block.read(into)?;
             if length > 0 || into.is_empty() {
                 return Ok(length);
             }
-            match self.blocks.recv_timeout(WHILE) {
+            match blocks.recv_timeout(WHILE) {
                 Ok(block) => self.block = io::Cursor::new(block?),
                 Err(RecvTimeoutError::Disconnected) => return Ok(0),
                 Err(RecvTimeoutError::Timeout) if (self.stop)() => {

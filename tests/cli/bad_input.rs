@@ -118,3 +118,26 @@ fn a_pipe_that_nothing_comes_from_does_not_hold_the_program() {
     assert!(interrupt.expect("kill").success());
     assert_eq!(child.wait().expect("an end").code(), Some(130));
 }
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_read_by_its_name_and_not_by_plans() {
+    let folder = folder();
+    let pipe = folder.path().join("rows.jsonl");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo").success());
+    // A writer that nobody reads from would wait, so what a plan takes from it would be lost.
+    let writer =
+        std::thread::spawn(move || fs::write(pipe, "{\"text\": \"the cat\"}\n{\"text\": \"the mat\"}\n"));
+    write(
+        &folder,
+        "r.toml",
+        "[source]\nuri = \"rows.jsonl\"\n[train]\nmerges = 3\n[output]\ndir = \"out\"\n",
+    );
+    let (code, said) = ended(&folder, &["plan", "r.toml"]);
+    assert_eq!(code, Some(0), "{said}");
+    let count = ["count", "rows.jsonl", "-o", "c.parquet", "--json"];
+    let counted = tokenmill(&folder).args(count).output().expect("a run").stdout;
+    assert!(String::from_utf8_lossy(&counted).contains("\"documents\":2,"));
+    writer.join().expect("a writer").expect("all is read");
+}
