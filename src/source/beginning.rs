@@ -19,7 +19,11 @@ pub(super) struct Beginning {
 
 const UNPACK: [&str; 2] = ["unpack it first"; 2];
 
-const BEGINNINGS: [Beginning; 8] = [
+const LEAVE_OUT: [&str; 2] = ["take its text out of it first, or leave it out"; 2];
+const AS_UTF_8: [&str; 2] = ["make it UTF-8 first, with `iconv -t UTF-8` for instance"; 2];
+
+/// What begins like another stands before it.
+const BEGINNINGS: [Beginning; 20] = [
     Beginning {
         bytes: b"\x1f\x8b\x08",
         what: "compressed with gzip",
@@ -44,11 +48,28 @@ const BEGINNINGS: [Beginning; 8] = [
         compression: None,
         remedies: ["give it a name that ends in .arrow, or say its format", "write it to a file first"],
     },
-    Beginning { bytes: b"\xfd7zXZ\0", what: "compressed with xz", compression: None, remedies: UNPACK },
-    Beginning { bytes: b"BZh?1AY&SY", what: "compressed with bzip2", compression: None, remedies: UNPACK },
-    Beginning { bytes: b"PK\x03\x04", what: "a zip archive", compression: None, remedies: UNPACK },
-    Beginning { bytes: b"7z\xbc\xaf\x27\x1c", what: "a 7z archive", compression: None, remedies: UNPACK },
+    other(b"\xfd7zXZ\0", "compressed with xz", UNPACK),
+    other(b"BZh?1AY&SY", "compressed with bzip2", UNPACK),
+    other(b"PK\x03\x04", "a zip archive", UNPACK),
+    other(b"7z\xbc\xaf\x27\x1c", "a 7z archive", UNPACK),
+    other(b"\x04\x22\x4d\x18", "compressed with LZ4", UNPACK),
+    other(b"\xff\xfe\0\0", "UTF-32, not UTF-8", AS_UTF_8),
+    other(b"\0\0\xfe\xff", "UTF-32, not UTF-8", AS_UTF_8),
+    other(b"\xff\xfe", "UTF-16, not UTF-8", AS_UTF_8),
+    other(b"\xfe\xff", "UTF-16, not UTF-8", AS_UTF_8),
+    other(b"%PDF-", "a PDF file", LEAVE_OUT),
+    other(b"\x89PNG\r\n\x1a\n", "a PNG picture", LEAVE_OUT),
+    other(b"\xff\xd8\xff", "a JPEG picture", LEAVE_OUT),
+    other(b"\x7fELF", "a program (ELF)", LEAVE_OUT),
+    other(b"SQLite format 3\0", "an SQLite database", LEAVE_OUT),
+    other(b"\x89HDF\r\n\x1a\n", "an HDF5 file", LEAVE_OUT),
+    other(b"\x93NUMPY", "a NumPy array", LEAVE_OUT),
 ];
+
+/// What this program cannot make text of.
+const fn other(bytes: &'static [u8], what: &'static str, remedies: [&'static str; 2]) -> Beginning {
+    Beginning { bytes, what, compression: None, remedies }
+}
 
 /// Enough to tell them all.
 const LONGEST: u64 = 16;

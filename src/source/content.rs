@@ -1,9 +1,10 @@
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::mem;
 use std::path::Path;
 use std::sync::Arc;
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 
 use super::Range;
 use super::beginning::{self, Beginning};
@@ -59,9 +60,54 @@ fn decompressed(
 ) -> io::Result<Box<dyn Read + Send>> {
     Ok(match compression {
         Compression::None => Box::new(raw),
-        Compression::Gzip => Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 16, raw))),
+        Compression::Gzip => Box::new(Members::Before(BufReader::with_capacity(1 << 16, raw))),
         Compression::Zstd => Box::new(zstd::stream::read::Decoder::new(raw)?),
     })
+}
+
+/// The text of a gzip file's members, one after the other. A file without a byte has none; and zeros may follow a
+/// member, as tapes and file systems fill up their blocks with them.
+enum Members<R> {
+    Before(R),
+    Within(GzDecoder<R>),
+    Ended,
+}
+
+impl<R: BufRead> Read for Members<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let is_at_end = match self {
+                Members::Before(from) => from.fill_buf()?.is_empty(),
+                Members::Within(member) => {
+                    let read = member.read(into)?;
+                    if read > 0 || into.is_empty() {
+                        return Ok(read);
+                    }
+                    pass_zeros(member.get_mut())?;
+                    false
+                }
+                Members::Ended => true,
+            };
+            *self = match mem::replace(self, Members::Ended) {
+                _ if is_at_end => return Ok(0),
+                Members::Before(from) => Members::Within(GzDecoder::new(from)),
+                Members::Within(member) => Members::Before(member.into_inner()),
+                Members::Ended => Members::Ended,
+            };
+        }
+    }
+}
+
+fn pass_zeros(from: &mut impl BufRead) -> io::Result<()> {
+    loop {
+        let block = from.fill_buf()?;
+        let zeros = block.iter().take_while(|byte| **byte == 0).count();
+        let is_over = zeros < block.len() || block.is_empty();
+        from.consume(zeros);
+        if is_over {
+            return Ok(());
+        }
+    }
 }
 
 /// A reader whose end before the expected length is an error: the file was cut since it was listed.

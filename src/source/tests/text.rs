@@ -117,7 +117,11 @@ fn compressed_text_reads_as_what_it_holds() {
     let zstd = |text: &str| zstd::encode_all(text.as_bytes(), 1).expect("memory to write to");
     let json = "{\"text\":\"a\"}\n{\"other\":1}\n";
     let lines = texts(["eins", "zwei", "drei"]);
+    let padded = [gzip(first.as_bytes()), vec![0; 70_000], gzip(second.as_bytes()), vec![0; 9]].concat();
     let cases = [
+        ("padded.txt.gz", padded, lines.clone()),
+        ("empty.txt.gz", Vec::new(), Texts::new()),
+        ("empty.jsonl.gz", Vec::new(), Texts::new()),
         ("members.txt.gz", [gzip(first.as_bytes()), gzip(second.as_bytes())].concat(), lines.clone()),
         ("frames.txt.zst", [zstd(first), zstd(second)].concat(), lines),
         ("rows.jsonl.gz", gzip(json.as_bytes()), vec![Some(b"a".to_vec()), None]),
@@ -129,6 +133,12 @@ fn compressed_text_reads_as_what_it_holds() {
         let spec = SourceSpec { documents: DocumentRule::Line, ..spec(&path) };
         assert_eq!(read(&spec, SMALL).unwrap(), expected, "{name}");
         assert_eq!(opened(&spec, SMALL).unwrap().units().len(), 1);
+    }
+    let member = gzip(first.as_bytes());
+    for bytes in [vec![0; 9], [&member, &b"\0\0x"[..]].concat(), [&member, &member[..5]].concat()] {
+        let path = written(folder.path(), "no_member.txt.gz", bytes);
+        let (kind, message) = failure(read(&spec(&path), SMALL));
+        assert!(kind == ErrorKind::Failed && message.contains("no_member.txt.gz"), "{message}");
     }
 }
 
@@ -144,6 +154,18 @@ fn what_is_no_text_is_told_by_its_beginning() {
         ("packed.dat", b"PK\x03\x04...".to_vec(), "zip"),
         ("rows", b"PAR1\x15...".to_vec(), "Parquet"),
         ("rows.bin", b"ARROW1\0\0...".to_vec(), "Arrow"),
+        ("packed.lz4", b"\x04\x22\x4d\x18...".to_vec(), "LZ4"),
+        ("windows.txt", b"\xff\xfed\0o\0".to_vec(), "UTF-16"),
+        ("other.txt", b"\xfe\xff\0d\0o".to_vec(), "UTF-16"),
+        ("wide.txt", b"\xff\xfe\0\0d\0\0\0".to_vec(), "UTF-32"),
+        ("other_wide.txt", b"\0\0\xfe\xff\0\0\0d".to_vec(), "UTF-32"),
+        ("page.txt", b"%PDF-1.7\n".to_vec(), "PDF"),
+        ("picture.txt", b"\x89PNG\r\n\x1a\n...".to_vec(), "PNG"),
+        ("photograph.jsonl", b"\xff\xd8\xff\xe0...".to_vec(), "JPEG"),
+        ("program", b"\x7fELF\x02\x01\x01".to_vec(), "program"),
+        ("data.db", b"SQLite format 3\0...".to_vec(), "SQLite"),
+        ("data.h5", b"\x89HDF\r\n\x1a\n...".to_vec(), "HDF5"),
+        ("data.npy", b"\x93NUMPY\x01\0".to_vec(), "NumPy"),
     ];
     let folder = folder();
     for (name, bytes, said) in cases {
@@ -162,7 +184,9 @@ fn what_is_no_text_is_told_by_its_beginning() {
         assert!(message.contains(name) && message.contains("not compressed"), "{message}");
         assert!(message.contains("a name without that ending"), "{message}");
     }
-    for text in ["PAR1", "ARROW1", "BZh", "BZh9", "BZh91AY&S", "PK", "("] {
+    for text in
+        ["PAR1", "ARROW1", "BZh", "BZh9", "BZh91AY&S", "PK", "(", "%PDF", "\u{feff}text", "SQLite format 3"]
+    {
         let path = written(folder.path(), "text", text);
         assert_eq!(read(&spec(&path), ReadConfig::default()).unwrap(), texts([text]));
     }
