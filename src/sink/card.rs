@@ -32,6 +32,11 @@ pub(super) fn write(
     })
 }
 
+/// A column's row in the card's table, which neither a break nor a bar in its name ends.
+fn row(column: &str, what: &str) -> String {
+    format!("| `{}` | {what} |\n", column.escape_debug().to_string().replace('|', "\\|"))
+}
+
 /// The card of files that `datasets` cannot load: a few words for people.
 fn flat_card(format: OutputFormat, declaration: &Declaration, data: &[OutputFile]) -> String {
     let sum = |of: fn(&OutputFile) -> u64| data.iter().map(of).sum::<u64>();
@@ -109,8 +114,7 @@ pub(super) fn card(
             )
         }
     };
-    let others: String =
-        shape.schema.fields()[2..].iter().map(|field| format!("| `{}` | {what} |\n", field.name())).collect();
+    let others: String = shape.schema.fields()[2..].iter().map(|field| row(field.name(), what)).collect();
     format!(
         r#"---
 configs:

@@ -30,10 +30,24 @@ impl Features {
     }
 
     /// As the head of a dataset card has them, one line a column. JSON, which is YAML too and safe for
-    /// any column name.
+    /// any column name, once what YAML does not take as it is has its number instead.
     pub(super) fn yaml_lines(&self) -> impl Iterator<Item = String> {
-        self.0.iter().map(|named| format!("- {}", named_yaml(named)))
+        self.0.iter().map(|named| format!("- {}", printable(&named_yaml(named).to_string())))
     }
+}
+
+/// JSON without the characters that YAML calls breaks or not printable, beside those that JSON has numbers for itself.
+fn printable(json: &str) -> String {
+    let mut printed = String::with_capacity(json.len());
+    for character in json.chars() {
+        match character {
+            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
+                printed.push_str(&format!("\\u{:04x}", u32::from(character)));
+            }
+            plain => printed.push(plain),
+        }
+    }
+    printed
 }
 
 fn object(fields: &[(String, Feature)], value: impl Fn(&Feature) -> Value) -> Value {

@@ -155,7 +155,7 @@ fn batches_out_of_order_are_refused() {
 
 #[test]
 fn the_card_tells_readers_what_there_is() {
-    let column = strings("na\"me", &[Some("x"), None]);
+    let column = strings("na\"me|\n\u{7f}\u{2028}é", &[Some("x"), None]);
     let fields: Vec<FieldRef> = column.schema().fields().to_vec();
     let folder = tempfile::tempdir().expect("a folder");
     let config = DatasetConfig { columns: fields, ..config(vec![vec![unit("in", None)]], 10) };
@@ -165,7 +165,8 @@ fn the_card_tells_readers_what_there_is() {
         "    path: \"data/train-*.parquet\"",
         "  - {\"name\":\"input_ids\",\"sequence\":\"int32\"}",
         "  - {\"name\":\"length\",\"dtype\":\"int32\"}",
-        "  - {\"name\":\"na\\\"me\",\"dtype\":\"string\"}",
+        r#"  - {"name":"na\"me|\n\u007f\u2028é","dtype":"string"}"#,
+        r#"| `na\"me\|\n\u{7f}\u{2028}é` | passed through |"#,
         "    num_examples: 2",
     ] {
         assert!(card.lines().any(|found| found == line), "{line} in\n{card}");
