@@ -328,10 +328,15 @@ impl<'a> Inputs<'a> {
     pub fn skipped(&self, observer: &dyn Observer) -> u64 {
         let listed = self.incidents.listed();
         listed.iter().for_each(|incident| observer.noted(&format!("left out: {}", incident.problem)));
-        if let Some(first) = self.incidents.first().filter(|_| listed.is_empty()) {
-            observer.noted(&format!("the first that was left out: {first}"));
+        if let Some(first) = self.first_left_out().filter(|_| listed.is_empty()) {
+            observer.noted(&first);
         }
         self.incidents.count()
+    }
+
+    /// Says what was left out first, if anything was.
+    pub(super) fn first_left_out(&self) -> Option<String> {
+        self.incidents.first().map(|first| format!("the first that was left out: {first}"))
     }
 
     /// What had to be left out.

@@ -64,6 +64,7 @@ pub(super) fn train(
         } else {
             ("sample", TAKE_MORE)
         };
+        let help = inputs.first_left_out().unwrap_or_else(|| help.to_owned());
         return Err(Error::new(ErrorKind::Failed, Fault::NothingToTrainOn { whole }).with_help(help));
     }
     check_memory(&pieces, train, plan.memory)?;

@@ -80,6 +80,18 @@ fn the_first_that_was_left_out_is_named_whatever_unit_it_is_of() {
 }
 
 #[test]
+fn why_there_is_nothing_to_train_on_is_said_where_all_was_left_out() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT.repeat(100));
+    let zipped = std::process::Command::new("gzip").arg(folder.path().join("a.txt")).status();
+    assert!(zipped.expect("gzip").success());
+    let whole = fs::read(folder.path().join("a.txt.gz")).expect("the file");
+    write(&folder, "a.txt.gz", &whole[..20]);
+    let skip = train("a.txt.gz", &["--on-bad-input", "skip"]);
+    refuses(&folder, &skip, 1, &["nothing to train on", "the first that was left out: a.txt.gz: "]);
+}
+
+#[test]
 fn ids_of_another_vocabulary_are_named_by_file_and_row() {
     let folder = folder();
     write(&folder, "a.txt", "the cat\nthe mat\n");
