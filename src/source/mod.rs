@@ -73,7 +73,7 @@ pub enum Identity {
         sha256: String,
     },
     /// A file of a web server or an object store: its size, and its entity tag or else the time of its last
-    /// change, as the server gives them.
+    /// change, as the server gives them. Of one that gives neither a file is identified as if it lay here.
     Web {
         /// Size of the file.
         bytes: u64,
@@ -137,7 +137,8 @@ pub enum OnBadInput {
 
 /// Documents that can be listed and read.
 ///
-/// Listing happens when a source is opened; it reads names and footers, never the text.
+/// Listing happens when a source is opened; it reads names, footers and schemas, and of text no more than the first
+/// bytes of each file and what stands where a large file is cut into units.
 pub trait Source: Send + Sync {
     /// The source's parts, in document order.
     fn units(&self) -> &[Unit];

@@ -77,7 +77,8 @@ pub enum DocumentRule {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SourceSpec {
-    /// A path, folder or glob; `hf://datasets/…`; `demo:…`; or `-` for standard input.
+    /// A path, folder, glob or named pipe; `hf://datasets/…`; `https://…`; `s3://…`, `gs://…` or `az://…`;
+    /// `demo:…`; or `-` for standard input.
     pub uri: String,
     /// The column or field that holds the text; a nested one as `a.b`. `None` is `text`, for the
     /// generator `line`. Plain text has no columns and needs none.

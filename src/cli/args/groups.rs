@@ -65,14 +65,16 @@ impl TokenizerSplit {
 
 #[derive(Args, Debug)]
 pub(in crate::cli) struct InputFlags {
-    /// Files, folders, globs, hf://datasets/…, demo:verse?lines=1000, or - for standard input
+    /// Files, folders, globs, pipes, hf://datasets/…, https://…, s3://…, gs://…, az://…,
+    /// demo:verse?lines=1000, or - for standard input
     #[arg(required = true, value_name = "INPUT")]
     pub(in crate::cli) inputs: Vec<String>,
 }
 
 #[derive(Args, Debug)]
 pub(in crate::cli) struct TrainInput {
-    /// Files, folders, globs, hf://datasets/…, demo:verse?lines=1000, or - for standard input
+    /// Files, folders, globs, pipes, hf://datasets/…, https://…, s3://…, gs://…, az://…,
+    /// demo:verse?lines=1000, or - for standard input
     #[arg(required_unless_present = "from_counts", value_name = "INPUT")]
     pub(in crate::cli) inputs: Vec<String>,
     /// Learn from files that `count` wrote, in place of an input; a weight may follow each

@@ -249,7 +249,8 @@ pub(in crate::cli) struct VerifyArgs {
 pub(in crate::cli) struct VerifyMergesArgs {
     #[command(flatten)]
     pub(in crate::cli) tokenizer: TokenizerArgument,
-    /// The data: files, folders, globs, hf://datasets/…, demo:verse?lines=1000, or - for standard input
+    /// The data: files, folders, globs, pipes, hf://datasets/…, https://…, s3://…, gs://…, az://…,
+    /// demo:verse?lines=1000, or - for standard input
     #[arg(long, required = true, value_name = "INPUT", num_args = 1..)]
     pub(in crate::cli) on: Vec<String>,
     #[command(flatten)]
@@ -266,7 +267,8 @@ pub(in crate::cli) struct CompareArgs {
     /// The tokenizers: files or their folders
     #[arg(required = true, value_name = "TOKENIZER")]
     pub(in crate::cli) tokenizers: Vec<String>,
-    /// The text: files, folders, globs, hf://datasets/…, demo:verse?lines=1000, or - for standard input
+    /// The text: files, folders, globs, pipes, hf://datasets/…, https://…, s3://…, gs://…, az://…,
+    /// demo:verse?lines=1000, or - for standard input
     #[arg(long, required = true, value_name = "INPUT", num_args = 1..)]
     pub(in crate::cli) on: Vec<String>,
     /// Write the comparison as a page with pictures, too
