@@ -24,6 +24,7 @@ pub(crate) mod cast;
 pub(crate) mod lengths;
 pub(crate) mod declared;
 pub(crate) mod digest;
+pub(crate) mod draws;
 pub(crate) mod hashing;
 pub(crate) mod index;
 pub(crate) mod pages;

@@ -7,6 +7,7 @@ use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow_select::interleave::interleave_record_batch;
 
 use super::Fault;
+use crate::draws::Draws;
 use crate::error::Result;
 use crate::source::{Batch, DEFAULT_BATCH_BYTES, Documents};
 use crate::units::{amount, low32, place64};
@@ -27,24 +28,6 @@ struct Kept {
 struct Row {
     batch: Arc<(u64, RecordBatch)>,
     row: usize,
-}
-
-/// The random numbers of a seed, by SplitMix64.
-pub(super) struct Draws(pub(super) u64);
-
-impl Draws {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// A place among `length`, all equally likely but for some 2⁻⁶⁴ of `length`.
-    pub(super) fn below(&mut self, length: usize) -> usize {
-        let scaled = (u128::from(self.next()) * u128::from(amount(length))) >> 64;
-        place64(u64::try_from(scaled).expect("the upper half of a product of two 64-bit numbers"))
-    }
 }
 
 /// A shuffle buffer; see [`sample`](super::sample) for its rule.
@@ -77,7 +60,7 @@ impl<'a> Shuffle<'a> {
         Shuffle {
             documents: Some(documents),
             capacity: place64(buffer),
-            draws: Draws(seed),
+            draws: Draws::of(seed),
             buffer: Vec::new(),
             left: most.unwrap_or(u64::MAX),
             read: 0,

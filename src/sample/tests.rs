@@ -7,8 +7,8 @@ use arrow_array::{
 };
 use proptest::prelude::*;
 
-use super::shuffle::Draws;
 use super::*;
+use crate::draws::Draws;
 
 /// Documents `0`, `1`, … as text and as a pass-through column, every seventh null, in batches of these
 /// lengths; the second half is of a second source.
@@ -62,7 +62,7 @@ fn chosen(lengths: &[u64], config: &SampleConfig) -> Vec<u64> {
 /// The rules read plainly, on a list.
 fn plainly(count: u64, config: &SampleConfig) -> Vec<u64> {
     let every: Vec<u64> = (0..count).step_by(place64(config.every)).collect();
-    let mut draws = Draws(config.seed);
+    let mut draws = Draws::of(config.seed);
     let mut shuffled = Vec::new();
     let mut buffer = Vec::new();
     for row in every {

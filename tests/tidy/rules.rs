@@ -1,8 +1,8 @@
 use crate::lexer::{Token, tokens, without_tests};
 
 /// What every stage may import: they know no stage.
-const BELOW: [&str; 14] = [
-    "error", "units", "observer", "parallel", "files", "digest", "hashing", "index", "cast", "lengths",
+const BELOW: [&str; 15] = [
+    "error", "units", "observer", "parallel", "files", "digest", "hashing", "draws", "index", "cast", "lengths",
     "declared", "panics", "pages", "costly",
 ];
 
@@ -22,7 +22,7 @@ const GRAPH: [(&str, &[&str]); 10] = [
 ];
 
 /// What the files below the stages may import of each other.
-const BASE: [(&str, &[&str]); 14] = [
+const BASE: [(&str, &[&str]); 15] = [
     ("error", &[]),
     ("units", &["error"]),
     ("observer", &["error", "units"]),
@@ -30,6 +30,7 @@ const BASE: [(&str, &[&str]); 14] = [
     ("files", &["error", "units", "observer"]),
     ("digest", &[]),
     ("hashing", &["units"]),
+    ("draws", &["units"]),
     ("index", &["units"]),
     ("cast", &["units"]),
     ("lengths", &["units"]),

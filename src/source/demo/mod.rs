@@ -14,6 +14,7 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use super::fault::Fault;
 use super::{Batch, Documents, Identity, Range, ReadConfig, Source, SourceSpec, Unit};
 use crate::cast::cast;
+use crate::draws::{Draws, mix};
 use crate::error::{Error, Result};
 use crate::units::{amount, float, low32, place64, whole};
 use words::{Line, Syllables, WORDS};
@@ -225,24 +226,6 @@ fn book(seed: u64, row: u64) -> i64 {
     i64::try_from(drawn).unwrap_or(0) + 1
 }
 
-/// The output function of SplitMix64: every input bit sways every output bit.
-fn mix(state: u64) -> u64 {
-    let z = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
-
-/// Random numbers of one row.
-struct Draws(u64);
-
-impl Draws {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        mix(self.0)
-    }
-}
-
 /// Writes lines; reused from line to line.
 struct Writer {
     syllables: Syllables,
@@ -257,7 +240,7 @@ impl Writer {
     fn line(&mut self, kind: Kind, seed: u64, row: u64) -> &[u8] {
         self.line.clear();
         match kind {
-            Kind::Verse => self.verse(Draws(mix(mix(seed).wrapping_add(row)))),
+            Kind::Verse => self.verse(Draws::of(mix(mix(seed).wrapping_add(row)))),
             Kind::Words { distinct } => self.words(distinct, seed, row),
         }
         self.line.text()
@@ -266,6 +249,8 @@ impl Writer {
     /// A line of 20 to 60 bytes.
     fn verse(&mut self, mut draws: Draws) {
         const SHORTEST: usize = 20;
+        // Lines have always begun with the second number, and stay what they are.
+        draws.next();
         let shape = draws.next();
         // One byte is kept for the mark at the end.
         let limit = 28 + place64(shape % 32);

@@ -1,0 +1,50 @@
+//! Random numbers of a seed, the same ones everywhere, by SplitMix64.
+
+use crate::units::{amount, place64};
+
+/// What is added to the state from number to number.
+const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The random numbers of a seed.
+pub(crate) struct Draws(u64);
+
+impl Draws {
+    /// Those of this seed, from the first on.
+    pub(crate) fn of(seed: u64) -> Draws {
+        Draws(seed)
+    }
+
+    /// The next one.
+    pub(crate) fn next(&mut self) -> u64 {
+        let drawn = mix(self.0);
+        self.0 = self.0.wrapping_add(STEP);
+        drawn
+    }
+
+    /// A place among `length`, all equally likely but for some 2⁻⁶⁴ of `length`.
+    pub(crate) fn below(&mut self, length: usize) -> usize {
+        let scaled = (u128::from(self.next()) * u128::from(amount(length))) >> 64;
+        place64(u64::try_from(scaled).expect("the upper half of a product of two 64-bit numbers"))
+    }
+}
+
+/// The first random number of a seed: every bit of the seed sways every bit of it.
+pub(crate) fn mix(seed: u64) -> u64 {
+    let z = seed.wrapping_add(STEP);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first numbers of the seed 1234567, as the author's program in C gives them.
+    #[test]
+    fn they_are_those_of_split_mix() {
+        let mut draws = Draws::of(1_234_567);
+        let first = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
+        assert_eq!(first.map(|_| draws.next()), first);
+    }
+}
