@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use fake::{COMMIT, FakeHub, Part, sha256};
+use fake::{COMMIT, FakeHub, Fault, Part, sha256};
 
 const NAME: &str = "biglam/gutenberg-poetry-corpus";
 const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/peers-venv/bin/python");
@@ -216,10 +216,14 @@ fn what_an_address_keeps_secret_is_shown_nowhere() {
         "[[source]]\nuri = \"{file}\"\ncolumn = \"line\"\n[train]\nsplit = \"gpt2\"\nmerges = 50\n\
          [encode]\n[output]\ndir = \"out/run\"\n"
     );
-    fs::write(home.join("recipe.toml"), recipe).unwrap();
+    fs::write(home.join("recipe.toml"), &recipe).unwrap();
+    let (base, _) = file.split_once('?').unwrap();
+    let variable = recipe.replace(base, "${BASE}").replace("out/run", "out/variable");
+    fs::write(home.join("variable.toml"), variable).unwrap();
     let source = [file.as_str(), "--column", "line"];
-    let jobs: [&[&str]; 5] = [
+    let jobs: [&[&str]; 6] = [
         &["run", "recipe.toml"],
+        &["run", "variable.toml"],
         &["train", "--split", "none", "--merges", "50", "-o", "out/train"],
         &["encode", "-t", "out/train", "-o", "out/encode"],
         &["count", "--split", "gpt2", "-o", "out/words.parquet"],
@@ -227,16 +231,24 @@ fn what_an_address_keeps_secret_is_shown_nowhere() {
     ];
     for job in jobs {
         let mut command = tokenmill(&hub, home);
+        command.env("BASE", base);
         command.args(job).args(if job[0] == "run" { &source[..0] } else { &source });
         let output = command.output().unwrap();
         assert!(!well(&output).contains("hidden") && !output.stdout.windows(6).any(|six| six == b"hidden"));
     }
-    let wrong = tokenmill(&hub, home)
-        .args(["count", &file, "--column", "none", "-o", "none.parquet"])
-        .output()
-        .unwrap();
-    let said = String::from_utf8(wrong.stderr).unwrap();
-    assert!(said.contains("/resolve-cache/") && !said.contains("hidden"), "{said}");
+    hub.fail(Part::Api, Fault::Body(b"<html>"));
+    let cases: [(&str, &str, &[(&str, &str)]); 3] = [
+        (&file, "/resolve-cache/", &[]),
+        (&file, "HF_HUB_OFFLINE", &[("HF_HUB_OFFLINE", "1")]),
+        (&format!("hf://datasets/{NAME}"), "/api/datasets/", &[("HF_ENDPOINT", &host)]),
+    ];
+    for (input, says, variables) in cases {
+        let mut command = tokenmill(&hub, home);
+        command.args(["count", input, "--column", "none", "-o", "none.parquet"]);
+        let wrong = command.envs(variables.iter().copied()).output().unwrap();
+        let said = String::from_utf8(wrong.stderr).unwrap();
+        assert!(said.contains(says) && !said.contains("hidden"), "{said}");
+    }
     let mut shown = 0;
     for path in files_below(&home.join("out")) {
         let bytes = fs::read(&path).unwrap();

@@ -17,30 +17,50 @@ pub fn shown_uri(uri: &str) -> String {
     let (place, query) = parted(rest, '?');
     let (host, path) = place.split_at(place.find('/').unwrap_or(place.len()));
     let host = host.rsplit_once('@').map_or(host.to_owned(), |(_, host)| format!("…@{host}"));
-    let query = query
-        .map(|query| format!("?{}", query.split('&').map(shown_parameter).collect::<Vec<_>>().join("&")));
+    let query = query.map(shown_query);
     let fragment = fragment.map_or("", |_| "#…");
     format!("{scheme}{host}{path}{}{fragment}", query.unwrap_or_default())
 }
 
 /// A text, such as a command line or a recipe, whose web addresses are as [`shown_uri`] shows them. They end at white space
-/// and at quotes.
+/// and at quotes. What begins with a variable, as `${BASE}/a?key=value`, may be one.
 pub fn without_secrets(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(start) = ["https://", "http://"].iter().filter_map(|scheme| rest.find(scheme)).min() {
-        let (before, address) = rest.split_at(start);
-        let end = address.find(|c: char| c.is_whitespace() || "\"'`<>".contains(c)).unwrap_or(address.len());
+    while let Some(start) = address(rest).into_iter().chain(rest.find("${")).min() {
+        let (before, found) = rest.split_at(start);
+        let end = found.find(|c: char| c.is_whitespace() || "\"'`<>".contains(c)).unwrap_or(found.len());
+        // An address may come after a variable.
+        let end = address(found).filter(|next| (1..end).contains(next)).unwrap_or(end);
+        let (found, after) = found.split_at(end);
         shown.push_str(before);
-        shown.push_str(&shown_uri(&address[..end]));
-        rest = &address[end..];
+        shown.push_str(&if found.starts_with('$') { shown_if_query(found) } else { shown_uri(found) });
+        rest = after;
     }
     shown + rest
+}
+
+/// Where the next web address begins.
+fn address(text: &str) -> Option<usize> {
+    ["https://", "http://"].iter().filter_map(|scheme| text.find(scheme)).min()
+}
+
+/// What begins with a variable, without the values of its query. A path may have question marks too, but hardly with an
+/// equals sign after one.
+fn shown_if_query(text: &str) -> String {
+    match text.split_once('?') {
+        Some((place, query)) if query.contains('=') => format!("{place}{}", shown_query(query)),
+        _ => text.to_owned(),
+    }
 }
 
 /// What stands before the first of a character, and after it if it is there.
 fn parted(text: &str, at: char) -> (&str, Option<&str>) {
     text.split_once(at).map_or((text, None), |(before, after)| (before, Some(after)))
+}
+
+fn shown_query(query: &str) -> String {
+    format!("?{}", query.split('&').map(shown_parameter).collect::<Vec<_>>().join("&"))
 }
 
 fn shown_parameter(parameter: &str) -> String {
@@ -75,5 +95,18 @@ mod tests {
         let shown = "uri = \"https://…@host/a?k=…\" # not http://host/b?k=… but\n'http://host/c?…' s3://e?f";
         assert_eq!(without_secrets(recipe), shown);
         assert_eq!(without_secrets("https://"), "https://");
+    }
+
+    #[test]
+    fn what_a_variable_may_make_an_address_is_shown_without_its_query() {
+        for (text, shown) in [
+            ("uri = \"${BASE}/a.txt?sig=x&b\" # c=d", "uri = \"${BASE}/a.txt?sig=…&…\" # c=d"),
+            ("'${BASE}?sig=x#y' https://h?k=v", "'${BASE}?sig=…' https://h?k=…"),
+            ("${HERE}/part-?.parquet ${", "${HERE}/part-?.parquet ${"),
+            ("${A}https://n:p@h", "${A}https://…@h"),
+            ("https://${USER}:p@h/${B}?k=v", "https://…@h/${B}?k=…"),
+        ] {
+            assert_eq!(without_secrets(text), shown);
+        }
     }
 }

@@ -7,6 +7,7 @@ use super::http::Http;
 use super::links::{Links, next_page};
 use super::uri::Wanted;
 use crate::error::{Error, ErrorKind, Result};
+use crate::source::secrets::shown_uri;
 use serde::Deserialize;
 
 /// An answer of the API in bytes, and a tree in pages: more is not an answer but an attack.
@@ -144,7 +145,7 @@ impl<'a> Api<'a> {
 
     fn unusable(&self, what: &'static str) -> Error {
         let fault =
-            HubFault::Answer { repository: self.wanted.repository(), address: self.base.clone(), what };
+            HubFault::Answer { repository: self.wanted.repository(), address: shown_uri(&self.base), what };
         let error = fault.with(ErrorKind::Network);
         error.with_help(
             "check HF_ENDPOINT, and whether a proxy between here and there answers in the hub's place",

@@ -39,6 +39,8 @@ use std::time::Duration;
 use super::Identity;
 use super::open::{Note, Stop};
 use super::ranges::Ranged;
+#[cfg(feature = "hub")]
+use super::secrets::shown_uri;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 
@@ -201,7 +203,7 @@ pub(super) fn stream(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<V
 #[cfg(feature = "hub")]
 pub(super) fn look(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Streamed> {
     if settings.offline {
-        let fault = HubFault::Refused { what: uri.to_owned(), problem: "HF_HUB_OFFLINE is set".to_owned() };
+        let fault = HubFault::Refused { what: shown_uri(uri), problem: "HF_HUB_OFFLINE is set".to_owned() };
         return Err(fault.with(ErrorKind::Network));
     }
     web::look(uri, settings, stop)
@@ -236,7 +238,8 @@ pub(super) fn list(
 /// Refuses: the client is not part of this build.
 #[cfg(not(feature = "hub"))]
 pub(super) fn look(uri: &str, _settings: &HubSettings, _stop: &Stop) -> Result<Streamed> {
-    let error = HubFault::Without { uri: uri.to_owned(), what: "the hub" }.with(ErrorKind::Usage);
+    let error =
+        HubFault::Without { uri: super::secrets::shown_uri(uri), what: "the hub" }.with(ErrorKind::Usage);
     Err(error.with_help("build with the feature `hub`, or download the file and name it"))
 }
 
