@@ -95,6 +95,41 @@ fn a_plan_reads_indexes_alone() {
     assert_eq!(plan()["elsewhere_bytes"], 0);
 }
 
+/// A text of several units, which a run has downloaded.
+#[test]
+fn a_plan_tells_of_what_the_cache_has_as_a_run_does() {
+    use tokenmill::observer::Silent;
+    use tokenmill::run::{Held, JobOptions, Surroundings, job, plan, preview, recipe};
+    use tokenmill::source::{HubSettings, OpenContext, ReadConfig};
+    use tokenmill::units::ByteCount;
+
+    let folder = tempfile::tempdir().unwrap();
+    let hub = FakeHub::start(NAME);
+    hub.put(COMMIT, "poems.txt", "a line of verse\n".repeat(1_000), true);
+    let recipe = format!(
+        "[source]\nuri = \"hf://datasets/{NAME}/poems.txt\"\ndocuments = \"line\"\n\
+         [train]\nmerges = 3\n[encode]\n[output]\nfile_text_bytes = 4_000\ndir = {:?}\n",
+        folder.path().join("out")
+    );
+    let surroundings = Surroundings { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
+    let plan = plan(&recipe::read("poems.toml", &recipe).unwrap(), &surroundings).unwrap();
+    let context = || OpenContext {
+        config: ReadConfig { range_bytes: 5_000, ..ReadConfig::default() },
+        hub: HubSettings {
+            endpoint: hub.endpoint.clone(),
+            cache: folder.path().join("hub"),
+            ..HubSettings::default()
+        },
+        ..OpenContext::new(&Silent)
+    };
+    assert_eq!(preview(&plan, &context()).unwrap().held, Held::Nothing);
+    let manifest = job(&plan, &JobOptions::default(), &context()).unwrap().manifest.unwrap();
+    let names: Vec<String> = manifest.files.into_iter().map(|file| file.name).collect();
+    assert_eq!(names.len(), 4);
+    let preview = preview(&plan, &context()).unwrap();
+    assert_eq!((preview.held, preview.files), (Held::Done, Some(names)));
+}
+
 /// The corpus of the tutorial that the recipe follows, from a hub: its sample and the end of its training.
 #[test]
 fn the_poetry_of_the_tutorial_comes_out_as_there() {

@@ -14,7 +14,7 @@ use crate::observer::Observer;
 use crate::sample::{SampleConfig, sample};
 use crate::sink::Input;
 use crate::source::{
-    self, Batch, Documents, Identity, Incidents, OpenContext, Range, Source, Unit, shown_uri,
+    self, Batch, Documents, Identity, Incidents, OpenContext, Range, Source, SourceSpec, Unit, shown_uri,
 };
 use crate::units::{amount, declared_sum};
 
@@ -58,10 +58,22 @@ impl<'a> Inputs<'a> {
     /// # Errors
     /// A source cannot be opened.
     pub fn open(plan: &Plan, context: &OpenContext<'a>) -> Result<Inputs<'a>> {
+        Inputs::open_by(plan, context, |spec, number| source::open(spec, number, context))
+    }
+
+    /// The same for a look, for which nothing is downloaded.
+    pub(super) fn look(plan: &Plan, context: &OpenContext<'a>) -> Result<Inputs<'a>> {
+        Inputs::open_by(plan, context, |spec, number| source::look(spec, number, context))
+    }
+
+    fn open_by(
+        plan: &Plan,
+        context: &OpenContext<'a>,
+        open: impl Fn(&SourceSpec, usize) -> Result<Arc<dyn Source>>,
+    ) -> Result<Inputs<'a>> {
         let columns = plan.encode.as_ref().map(|encode| encode.columns.as_slice()).unwrap_or_default();
-        let open = |(number, spec): (usize, &source::SourceSpec)| {
-            let spec = source::SourceSpec { columns: columns.to_vec(), ..spec.clone() };
-            source::open(&spec, number, context)
+        let open = |(number, spec): (usize, &SourceSpec)| {
+            open(&SourceSpec { columns: columns.to_vec(), ..spec.clone() }, number)
         };
         let sources = plan.sources.iter().enumerate().map(open).collect::<Result<Vec<_>>>()?;
         let incidents = Arc::clone(&context.incidents);

@@ -5,7 +5,7 @@ use super::plan::{Documents, Plan};
 use super::state::State;
 use crate::error::Result;
 use crate::sink::{FilePlan, Manifest, OutputFormat};
-use crate::source::{OpenContext, SourceSpec, Unit, shown_uri};
+use crate::source::{OpenContext, Unit, shown_uri};
 use crate::split::SplitPattern;
 use crate::train::memory_estimate;
 use crate::units::{ByteCount, amount, declared_sum};
@@ -78,12 +78,7 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
     let tokenizer =
         path.map(|path| vocab::load(path, &LoadOptions::default(), context.observer)).transpose()?;
     check_outside(plan, &plan.output)?;
-    // Nothing is downloaded for a look.
-    let streamed = |spec: &SourceSpec| SourceSpec { stream: true, ..spec.clone() };
-    let inputs = Inputs::open(
-        &Plan { sources: plan.sources.iter().map(streamed).collect(), ..plan.clone() },
-        context,
-    )?;
+    let inputs = Inputs::look(plan, context)?;
     check(plan, &inputs, tokenizer.as_ref())?;
     let units = inputs.units();
     let all = units.iter().zip(&plan.sources).zip(inputs.bytes_elsewhere());

@@ -34,7 +34,7 @@ mod tests;
 
 pub use batch::{Batch, Documents};
 pub use incidents::{Incident, Incidents, LISTED_INCIDENTS, LeftOut};
-pub use open::{DEFAULT_BATCH_BYTES, DEFAULT_RANGE_BYTES, Note, OpenContext, ReadConfig, Stop, open};
+pub use open::{DEFAULT_BATCH_BYTES, DEFAULT_RANGE_BYTES, Note, OpenContext, ReadConfig, Stop, look, open};
 pub use order::{in_order, in_order_from};
 pub use remote::{HubSettings, Patience, StoreSettings};
 pub use secrets::{shown_uri, without_secrets};

@@ -93,6 +93,24 @@ impl<'a> OpenContext<'a> {
 /// The source does not exist or has no files; a file is damaged or cannot be read, unless bad input is
 /// to be left out; a column is missing or holds no text, or the request is wrong in another way.
 pub fn open(spec: &SourceSpec, source: usize, context: &OpenContext<'_>) -> Result<Arc<dyn Source>> {
+    open_by(spec, source, context, !spec.stream)
+}
+
+/// The same without downloading anything: files of the hub that are not in its cache are taken for ones to be read by
+/// ranges. All others are what [`open`] makes of them.
+///
+/// # Errors
+/// As of [`open`].
+pub fn look(spec: &SourceSpec, source: usize, context: &OpenContext<'_>) -> Result<Arc<dyn Source>> {
+    open_by(spec, source, context, false)
+}
+
+fn open_by(
+    spec: &SourceSpec,
+    source: usize,
+    context: &OpenContext<'_>,
+    download: bool,
+) -> Result<Arc<dyn Source>> {
     if matches!(&spec.documents, DocumentRule::Separator(separator) if separator.is_empty()) {
         return Err(Fault::EmptySeparator.usage());
     }
@@ -110,9 +128,9 @@ pub fn open(spec: &SourceSpec, source: usize, context: &OpenContext<'_>) -> Resu
         return Ok(Arc::new(Demo::open(spec, source, config)?));
     }
     if uri.starts_with("hf://") {
-        let found = match spec.stream {
-            true => remote::stream(uri, &context.hub, &context.stop)?,
-            false => {
+        let found = match download {
+            false => remote::stream(uri, &context.hub, &context.stop)?,
+            true => {
                 let fetched = remote::fetch(uri, &context.hub, context.observer)?;
                 fetched.into_iter().map(|fetched| (fetched, None)).collect()
             }

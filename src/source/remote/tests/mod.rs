@@ -13,7 +13,7 @@ use super::uri::{CONVERTED, Wanted};
 use super::*;
 use crate::observer::Silent;
 use crate::parallel::lock;
-use crate::source::{OpenContext, SourceSpec, open};
+use crate::source::{OpenContext, SourceSpec, look, open};
 
 #[test]
 fn uris_are_taken_apart() {

@@ -85,15 +85,20 @@ fn units_of_a_stream_do_not_depend_on_what_the_cache_has() {
     let (_hub, settings) = hub(&[("data/a.txt", "one\ntwo\nthree\n", true)], folder.path());
     let uri = format!("{URI}/data");
     let (documents, config) = (DocumentRule::Line, ReadConfig { range_bytes: 4, ..ReadConfig::default() });
-    let units = |stream| {
-        let spec =
-            SourceSpec { uri: uri.clone(), documents: documents.clone(), stream, ..SourceSpec::default() };
-        let context = OpenContext { hub: settings.clone(), config, ..OpenContext::new(&Silent) };
-        open(&spec, 0, &context).unwrap().units().to_vec()
+    let spec = |stream| {
+        let (uri, documents) = (uri.clone(), documents.clone());
+        SourceSpec { uri, documents, stream, ..SourceSpec::default() }
     };
+    let context = || OpenContext { hub: settings.clone(), config, ..OpenContext::new(&Silent) };
+    let units = |stream| open(&spec(stream), 0, &context()).unwrap().units().to_vec();
+    let looked_at = || look(&spec(false), 0, &context()).unwrap().units().to_vec();
     let expected = units(true);
-    assert_eq!(units(false).len(), 3, "what is downloaded is cut");
+    assert_eq!(looked_at(), expected, "what is not there cannot be cut");
+    assert!(!settings.cache.exists() || fs::read_dir(&settings.cache).unwrap().next().is_none());
+    let cut = units(false);
+    assert_eq!(cut.len(), 3, "what is downloaded is cut");
     assert_eq!(units(true), expected);
+    assert_eq!(looked_at(), cut, "a look at what the cache has");
 }
 
 #[test]
