@@ -140,12 +140,10 @@ impl<'a> Job<'a> {
             return Ok(None);
         };
         if manifest.job == self.state.fingerprint() && !self.inputs.read_once() {
-            return match manifest
-                .verify(self.folder.path(), self.observer)
-                .and_then(|()| self.the_rest_is_there(&manifest))
-            {
+            let whole = manifest.verify(self.folder.path(), self.observer);
+            return match whole.and_then(|()| self.the_rest_is_there(&manifest).map_err(as_damage)) {
                 Ok(skipped) => Ok(Some((manifest, skipped))),
-                Err(error) if matches!(error.kind(), ErrorKind::Interrupted) => Err(error),
+                Err(error) if !matches!(error.kind(), ErrorKind::Mismatch) => Err(error),
                 Err(damage) => {
                     self.observer.noted(&format!("{damage}; doing it again"));
                     Ok(None)
@@ -297,6 +295,11 @@ impl<'a> Job<'a> {
             files: Vec::new(),
         }
     }
+}
+
+/// Of a report, card or tokenizer that cannot be read nothing is lost: it is written again in a moment.
+fn as_damage(error: Error) -> Error {
+    Error::new(ErrorKind::Mismatch, error)
 }
 
 /// Looks for the files of a tokenizer in each of its formats, and for how it was learned. They must hold the tokenizer

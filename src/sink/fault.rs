@@ -3,7 +3,8 @@ use std::path::{Path, PathBuf};
 use arrow_schema::{ArrowError, DataType};
 use parquet::errors::ParquetError;
 
-use crate::error::{Error, ErrorKind};
+use super::schema::FORMAT_VERSION;
+use crate::error::{Error, ErrorKind, Result};
 
 /// What can go wrong with an output, and where.
 #[derive(Debug, thiserror::Error)]
@@ -70,8 +71,8 @@ pub(super) enum Fault {
         #[source]
         cause: ParquetError,
     },
-    #[error("{}: damaged{}; the Parquet reader gave up", path.display(), in_row_group(*row_group))]
-    ParquetPanic { path: PathBuf, row_group: Option<usize> },
+    #[error("{}: damaged{}; the Parquet reader gave up: {said}", path.display(), in_row_group(*row_group))]
+    ParquetPanic { path: PathBuf, row_group: Option<usize>, said: String },
     #[error("{}: column {column:?} not found; it has {found}", path.display())]
     NoTokenColumn { path: PathBuf, column: &'static str, found: String },
     #[error("{}: column {column:?} is {found}, not a list of token ids", path.display())]
@@ -92,6 +93,16 @@ pub(super) enum Fault {
     IndexDamaged { path: PathBuf, what: &'static str },
     #[error("{} holds no files of token ids", folder.display())]
     NoFiles { folder: PathBuf },
+}
+
+/// Refuses what a later version of the program wrote.
+pub(super) fn check_version(path: &Path, found: u32) -> Result<()> {
+    if found <= FORMAT_VERSION {
+        return Ok(());
+    }
+    let fault = Fault::VersionUnknown { path: path.to_path_buf(), found, known: FORMAT_VERSION };
+    Err(Error::new(ErrorKind::Failed, fault)
+        .with_help("use the version of tokenmill that wrote it, or a later one"))
 }
 
 fn in_row_group(row_group: Option<usize>) -> String {

@@ -145,8 +145,8 @@ fn publish_if_finished(folder: &OutputFolder, last: &FileRecord, observer: &dyn 
     let as_draft = OutputFile { name, ..last.file.clone() };
     match as_draft.verify_bytes(folder.path(), observer) {
         Ok(()) => publish(&draft, &path),
-        Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
-        Err(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::Mismatch => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
@@ -161,14 +161,14 @@ pub(super) fn sync(file: &File, path: &Path) -> Result<()> {
     file.sync_all().map_err(|cause| Error::io("write", path, cause))
 }
 
-/// Which files are as they were when they were noted.
+/// Which files are as they were when they were noted. One that cannot be read may be, and is not to be replaced.
 fn check(folder: &Path, records: &[FileRecord], observer: &dyn Observer) -> Result<Vec<bool>> {
     if records.is_empty() {
         return Ok(Vec::new());
     }
     observer.started(Stage::Verify, Some(records.iter().map(|record| record.file.bytes).sum()));
     let check = |record: &FileRecord| match record.file.verify(folder, observer) {
-        Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
+        Err(error) if error.kind() != ErrorKind::Mismatch => Err(error),
         compared => Ok(compared.is_ok()),
     };
     let good = records.par_iter().with_max_len(1).map(check).collect();

@@ -3,12 +3,13 @@ use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
-use super::fault::Fault;
+use super::fault::{Fault, check_version};
 use super::folder::data_files;
-use super::hashed::Hashed;
 use super::read::row_count;
-use super::schema::{Declaration, FORMAT_VERSION};
+use super::schema::Declaration;
+use crate::digest::hex;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::hashing::Set;
@@ -25,7 +26,7 @@ const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 /// What an output folder holds, and of what. It is written last: where it stands the output is complete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// [`FORMAT_VERSION`] of the program that wrote it.
+    /// [`FORMAT_VERSION`](super::FORMAT_VERSION) of the program that wrote it.
     pub format_version: u32,
     /// Version of the program that wrote it.
     pub tool_version: String,
@@ -224,7 +225,7 @@ fn verify_file(path: &Path, bytes: u64, sha256: &str, observer: &dyn Observer) -
 }
 
 fn hash(mut file: File, path: &Path, observer: &dyn Observer) -> Result<String> {
-    let mut hashed = Hashed::new(io::sink());
+    let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 18];
     loop {
         observer.checkpoint()?;
@@ -233,9 +234,9 @@ fn hash(mut file: File, path: &Path, observer: &dyn Observer) -> Result<String> 
             read => read.map_err(|cause| Error::io("read", path, cause))?,
         };
         if read == 0 {
-            return Ok(hashed.sha256());
+            return Ok(hex(&hash.finalize()));
         }
-        hashed.write_all(&buffer[..read]).expect("a sink takes all");
+        hash.update(&buffer[..read]);
         observer.advanced(Stage::Verify, amount(read));
     }
 }
@@ -251,11 +252,7 @@ fn parse(path: PathBuf, text: &[u8]) -> Result<Manifest> {
     };
     match serde_json::from_slice::<Version>(text) {
         Err(cause) => return Err(damaged(path, cause)),
-        Ok(Version { format_version: found }) if found > FORMAT_VERSION => {
-            return Err(failed(Fault::VersionUnknown { path, found, known: FORMAT_VERSION })
-                .with_help("use the version of tokenmill that wrote it, or a later one"));
-        }
-        Ok(_) => {}
+        Ok(Version { format_version }) => check_version(&path, format_version)?,
     }
     let manifest: Manifest = match serde_json::from_slice(text) {
         Err(cause) => return Err(damaged(path, cause)),

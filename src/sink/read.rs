@@ -14,12 +14,12 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
 
-use super::fault::Fault;
+use super::fault::{Fault, check_version};
 use super::flat_read::{FlatFileReader, Index};
 use super::folder::data_files;
 use super::manifest::Manifest;
 use super::plan::DATA_FOLDER;
-use super::schema::{DECLARATION_KEY, Declaration, FORMAT_VERSION, INPUT_IDS};
+use super::schema::{DECLARATION_KEY, Declaration, INPUT_IDS};
 use crate::declared::{check_index, check_pages};
 use crate::encode::{TokenBatch, TokenIds};
 use crate::error::{Error, ErrorKind, Result};
@@ -181,7 +181,7 @@ fn files_of(folder: &Path) -> Result<(Vec<PathBuf>, Option<Declaration>)> {
 
 /// How many rows a file says it has.
 pub(super) fn row_count(path: &Path) -> Result<u64> {
-    if path.extension() == Some(OsStr::new("bin")) {
+    if is_flat(path) {
         return Ok(amount(Index::read(path)?.lengths.len()));
     }
     let metadata = load(path)?;
@@ -205,7 +205,7 @@ fn guarded<R>(
     let fault = match catching(read) {
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(cause)) => Fault::Parquet { path: path.to_path_buf(), row_group, cause },
-        Err(_) => Fault::ParquetPanic { path: path.to_path_buf(), row_group },
+        Err(said) => Fault::ParquetPanic { path: path.to_path_buf(), row_group, said },
     };
     Err(Error::new(ErrorKind::Failed, fault))
 }
@@ -234,12 +234,7 @@ impl OpenFile {
         let declaration: Declaration = serde_json::from_str(text).map_err(|cause| {
             Error::new(ErrorKind::Failed, Fault::DeclarationDamaged { path: path.clone(), cause })
         })?;
-        let found = declaration.format_version;
-        if found > FORMAT_VERSION {
-            let fault = Fault::VersionUnknown { path, found, known: FORMAT_VERSION };
-            return Err(Error::new(ErrorKind::Failed, fault)
-                .with_help("use the version of tokenmill that wrote it, or a later one"));
-        }
+        check_version(&path, declaration.format_version)?;
         Ok(Some(declaration))
     }
 

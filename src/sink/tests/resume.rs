@@ -178,6 +178,25 @@ fn of_a_finished_output_only_the_damaged_file_is_written_again() {
     }
 }
 
+/// It may well be as it was.
+#[cfg(unix)]
+#[test]
+fn a_file_that_cannot_be_read_is_not_written_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_on(folder.path(), job(), usize::MAX);
+    for name in ["data/train-00000.parquet", "data/train-00001.parquet"] {
+        let (path, good) = (folder.path().join(name), folder.path().join("good"));
+        fs::rename(&path, &good).expect("moved");
+        // A link to itself, which nobody can open.
+        std::os::unix::fs::symlink(&path, &path).expect("a link");
+        let output = OutputFolder::open(folder.path()).expect("the folder");
+        let error = DatasetWriter::create(&output, job(), &Silent).expect_err(name);
+        assert!(error.to_string().contains(name) && path.is_symlink(), "{error}");
+        fs::rename(&good, &path).expect("moved back");
+    }
+    assert_eq!(write_on(folder.path(), job(), 0).0.files, 2);
+}
+
 #[test]
 fn a_file_that_was_not_yet_named_is_named() {
     let whole = undisturbed();
