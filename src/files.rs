@@ -1,18 +1,26 @@
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tempfile::NamedTempFile;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::observer::Observer;
 
 /// What the names of unfinished files begin with.
 pub const TEMPORARY_PREFIX: &str = ".tmp-";
 
+/// How many random letters and digits they end with, behind a `-`.
+const RANDOM_CHARS: usize = 6;
+
+/// So much of the final name stands between the two: there is a limit to names.
+const NAME_CHARS: usize = 32;
+
 /// A file that is being written and has no final name yet.
 ///
-/// It lies in the folder of its final path under a name that begins with [`TEMPORARY_PREFIX`], and is
-/// removed when dropped before [`commit`](Pending::commit).
+/// It lies in the folder of its final path under a name made of [`TEMPORARY_PREFIX`], the final name and some random
+/// letters, and is removed when dropped before [`commit`](Pending::commit).
 #[derive(Debug)]
 pub struct Pending {
     file: NamedTempFile,
@@ -28,7 +36,10 @@ impl Pending {
     pub fn create(path: impl Into<PathBuf>) -> Result<Pending> {
         let path = destination(path.into())?;
         let mut builder = tempfile::Builder::new();
-        builder.prefix(TEMPORARY_PREFIX);
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name: String = name.chars().take(NAME_CHARS).collect();
+        let prefix = format!("{TEMPORARY_PREFIX}{name}-");
+        builder.prefix(&prefix).rand_bytes(RANDOM_CHARS);
         readable_by_others(&mut builder);
         match builder.tempfile_in(folder_of(&path)) {
             Ok(file) => Ok(Pending { file, path }),
@@ -84,6 +95,25 @@ pub fn publish<T>(path: &Path, write: impl FnOnce(&mut File) -> Result<T>) -> Re
     let written = write(pending.file_mut())?;
     pending.commit()?;
     Ok(written)
+}
+
+/// The final name, or the beginning of a long one, of the unfinished file that has this name; `None` for what this program
+/// does not name so.
+pub fn unfinished(name: &str) -> Option<&str> {
+    let (written, random) = name.strip_prefix(TEMPORARY_PREFIX)?.rsplit_once('-')?;
+    let is_random = random.len() == RANDOM_CHARS && random.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    is_random.then_some(written)
+}
+
+/// Removes a file, if it is there.
+///
+/// # Errors
+/// It cannot be removed.
+pub fn remove(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path, cause)),
+        _ => Ok(()),
+    }
 }
 
 /// Where a file of this path is to be written.
@@ -142,14 +172,41 @@ pub fn check_writable(folder: &Path) -> Result<()> {
 }
 
 /// Takes a folder, which is made if it is not there, for this process alone, as long as the file that is given lives:
-/// what several processes write there at the same time does not mix. Waits for others; where folders cannot be
-/// locked, for none.
+/// what several processes write there at the same time does not mix. Waits for others, and says so; where folders cannot
+/// be locked, for none.
 ///
 /// # Errors
-/// The folder cannot be made.
-pub fn lock_folder(folder: &Path) -> Result<Option<File>> {
+/// The folder cannot be made; the observer says stop.
+pub fn lock_folder(folder: &Path, observer: &dyn Observer) -> Result<Option<File>> {
     std::fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
-    Ok(File::open(folder).ok().filter(|folder| folder.lock().is_ok()))
+    let Ok(file) = File::open(folder) else { return Ok(None) };
+    let others = || format!("waiting for another run that writes to {}", folder.display());
+    Ok(wait_for_lock(&file, others, observer)?.then_some(file))
+}
+
+/// Locks an open file or folder. Whoever has the lock is waited for, which `waiting` tells of. Gives whether it is
+/// locked: some network folders know no locks.
+///
+/// # Errors
+/// The observer says stop.
+pub(crate) fn wait_for_lock(
+    file: &File,
+    waiting: impl FnOnce() -> String,
+    observer: &dyn Observer,
+) -> Result<bool> {
+    let mut waiting = Some(waiting);
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(_)) => return Ok(false),
+        }
+        if let Some(waiting) = waiting.take() {
+            observer.noted(&waiting());
+        }
+        observer.checkpoint()?;
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// Temporary files are private by default; a published file gets what the process's umask leaves.
@@ -193,6 +250,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+    use crate::observer::Silent;
 
     fn names(folder: &Path) -> Vec<OsString> {
         fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").file_name()).collect()
@@ -225,6 +283,20 @@ mod tests {
     }
 
     #[test]
+    fn unfinished_files_are_known_by_their_names() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, begins) in [("out-1.txt", "out-1.txt"), (&"é".repeat(127), &"é".repeat(NAME_CHARS))] {
+            let pending = Pending::create(folder.path().join(name)).expect("a file");
+            let there = names(folder.path()).pop().expect("an unfinished file").into_string().expect("UTF-8");
+            assert_eq!(unfinished(&there), Some(begins), "{there}");
+            drop(pending);
+        }
+        for name in [".tmp-mine", ".tmp-abcdef", ".tmp-my-notes.md", ".tmp-my-notes-", "my-abcdef"] {
+            assert_eq!(unfinished(name), None, "{name}");
+        }
+    }
+
+    #[test]
     fn names_the_path_it_cannot_create() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("missing").join("out.txt");
@@ -249,7 +321,7 @@ mod tests {
     fn a_folder_is_locked_until_the_lock_is_dropped() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("new");
-        let lock = lock_folder(&path).expect("a new folder").expect("a lock");
+        let lock = lock_folder(&path, &Silent).expect("a new folder").expect("a lock");
         let other = File::open(&path).expect("the folder");
         assert!(other.try_lock().is_err());
         drop(lock);

@@ -19,14 +19,23 @@ pub(super) fn check(plan: &Plan, inputs: &Inputs<'_>, given: Option<&Vocabulary>
         return Err(Error::new(ErrorKind::Usage, Fault::ReadTwice).with_help("save it to a file first"));
     }
     check_apart(&plan.output, inputs)?;
+    let Some(encode) = &plan.encode else { return Ok(()) };
+    sink::output_schema(&inputs.columns()?)?;
+    given.map_or(Ok(()), |vocabulary| added_tokens(encode, vocabulary).map(|_| ()))
+}
+
+/// Finds what is wrong with the place of a job's results, which is known before its inputs are open.
+///
+/// # Errors
+/// They would lie in a folder that is input, or replace the report of a training.
+pub(super) fn check_place(plan: &Plan) -> Result<()> {
     let folder = &plan.output;
+    check_outside(plan, folder)?;
     if plan.train.is_none() && TrainingRecord::path(folder).is_file() && !is_result(folder) {
         let fault = Fault::HoldsTokenizer { folder: folder.clone() };
         return Err(Error::new(ErrorKind::Usage, fault).with_help("choose another folder for the results"));
     }
-    let Some(encode) = &plan.encode else { return Ok(()) };
-    sink::output_schema(&inputs.columns()?)?;
-    given.map_or(Ok(()), |vocabulary| added_tokens(encode, vocabulary).map(|_| ()))
+    Ok(())
 }
 
 /// Finds a source that is a folder in which results go, to a folder or a file: the same job again would find them among

@@ -2,7 +2,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::check::{check, check_outside, is_result};
+use super::check::{check, check_outside, check_place, is_result};
 use super::costs::Costs;
 use super::encode::{Encoded, encode};
 use super::facts::Deeds;
@@ -76,11 +76,11 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
             );
         }
         check_outside(plan, &settings.output)?;
-        let inputs = Inputs::open(plan, context)?;
         files::check_writable(&settings.output)?;
+        let inputs = Inputs::open(plan, context)?;
         let mut costs = Costs::default();
         let trained = train(plan, settings, &inputs, None, &mut costs, context.observer)?;
-        let _lock = files::lock_folder(&settings.output)?;
+        let _lock = files::lock_folder(&settings.output, context.observer)?;
         write_tokenizer(&trained, plan, settings, &WriteOptions::default(), context.observer)?;
         let report = Deeds {
             plan,
@@ -113,7 +113,8 @@ struct Job<'a> {
 impl<'a> Job<'a> {
     fn open(plan: &'a Plan, options: &'a JobOptions, context: &OpenContext<'a>) -> Result<Job<'a>> {
         let observer = context.observer;
-        check_outside(plan, &plan.output)?;
+        check_place(plan)?;
+        OutputFolder::check(&plan.output)?;
         let inputs = Inputs::open(plan, context)?;
         let path = plan.encode.as_ref().and_then(|encode| encode.tokenizer.as_ref());
         let given =

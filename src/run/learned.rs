@@ -1,5 +1,4 @@
 use std::fs;
-use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -7,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::plan::TrainPlan;
 use super::train::Trained;
 use crate::count::CorpusFacts;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::files;
 use crate::report::StageCost;
 use crate::sink::{self, Journal, OutputFolder, STATE_FOLDER};
 use crate::source::{Incidents, LeftOut};
@@ -84,9 +84,5 @@ pub(super) fn has_begun(folder: &Path) -> Result<bool> {
 
 /// Removes it, where it was learned from something else.
 pub(super) fn forget(folder: &OutputFolder) -> Result<()> {
-    let path = folder.state().join(NAME);
-    match fs::remove_file(&path) {
-        Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", &path, cause)),
-        _ => Ok(()),
-    }
+    files::remove(&folder.state().join(NAME))
 }

@@ -1,4 +1,4 @@
-use super::check::{check, check_outside};
+use super::check::{check, check_place};
 use super::inputs::Inputs;
 use super::learned;
 use super::plan::{Documents, Plan};
@@ -77,7 +77,7 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
     let path = plan.encode.as_ref().and_then(|encode| encode.tokenizer.as_ref());
     let tokenizer =
         path.map(|path| vocab::load(path, &LoadOptions::default(), context.observer)).transpose()?;
-    check_outside(plan, &plan.output)?;
+    check_place(plan)?;
     let inputs = Inputs::look(plan, context)?;
     check(plan, &inputs, tokenizer.as_ref())?;
     let units = inputs.units();

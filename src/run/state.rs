@@ -9,7 +9,7 @@ use crate::VERSION;
 use crate::digest::sha256;
 use crate::error::{Error, Result};
 use crate::files;
-use crate::sink::{OutputFolder, STATE_FOLDER};
+use crate::sink::{JOB, OutputFolder, STATE_FOLDER};
 use crate::vocab::Vocabulary;
 
 /// All that an output depends on: two jobs with the same state write the same bytes.
@@ -68,5 +68,5 @@ impl State {
 }
 
 fn path(folder: &Path) -> PathBuf {
-    folder.join(STATE_FOLDER).join("job.json")
+    folder.join(STATE_FOLDER).join(JOB)
 }

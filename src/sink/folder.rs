@@ -8,16 +8,25 @@ use super::finished;
 use super::manifest::{MANIFEST, Manifest};
 use super::plan::{DATA_FOLDER, TOKENIZER_FOLDER};
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::TEMPORARY_PREFIX;
+use crate::files::{self, remove};
 
 /// The folder within an output folder for the lock, scratch files and state.
 pub const STATE_FOLDER: &str = ".tokenmill";
 
-/// In that folder, which row groups there are of a file that is not finished.
+/// In that folder, what the output is going to hold. A run writes it before anything outside of that folder.
+pub(crate) const JOB: &str = "job.json";
+
+/// Which row groups there are of a file that is not finished.
 const UNFINISHED_JOURNAL: &str = "unfinished.journal";
+
+/// Which data files have been written to their end.
+const FINISHED_JOURNAL: &str = "finished.journal";
 
 /// The dataset card.
 pub(crate) const CARD: &str = "README.md";
+
+/// What an output has beside its folders. The last two are the report, which is written by others.
+const BESIDE: [&str; 4] = [CARD, MANIFEST, "report.json", "report.html"];
 
 /// An output folder that this process alone may write, until this value is dropped.
 #[derive(Debug)]
@@ -33,20 +42,29 @@ impl OutputFolder {
     ///
     /// # Errors
     /// The folder cannot be made or written, another process holds it, its manifest cannot be read, or it holds
-    /// a dataset card, manifest or data files that are not this program's ([`ErrorKind::Usage`]): those would be
+    /// a dataset card, report, manifest or data files that are not this program's ([`ErrorKind::Usage`]): those would be
     /// overwritten, removed, or read as part of the output.
     pub fn open(path: impl Into<PathBuf>) -> Result<OutputFolder> {
         let path = path.into();
         let state = path.join(STATE_FOLDER);
-        if !state.is_dir() {
-            refuse_foreign(&path)?;
-        }
+        refuse_foreign(&path)?;
         fs::create_dir_all(&state).map_err(|cause| Error::io("create", &state, cause))?;
         let lock = lock(&path, &state.join("lock"))?;
         let folder = OutputFolder { path, _lock: lock };
         folder.refuse_unknown_data()?;
         folder.remove_unfinished()?;
         Ok(folder)
+    }
+
+    /// Finds what [`open`](OutputFolder::open) would fail of, before long work that the folder is opened after. Leaves
+    /// nothing behind.
+    ///
+    /// # Errors
+    /// As of [`open`](OutputFolder::open).
+    pub fn check(path: &Path) -> Result<()> {
+        refuse_foreign(path)?;
+        let held = path.join(STATE_FOLDER).join("lock");
+        if held.exists() { lock(path, &held).map(drop) } else { files::check_writable(path) }
     }
 
     /// The folder's path.
@@ -99,7 +117,7 @@ impl OutputFolder {
 
     /// Which data files have been written to their end.
     pub(super) fn finished_journal(&self) -> PathBuf {
-        self.state().join("finished.journal")
+        self.state().join(FINISHED_JOURNAL)
     }
 
     /// Finds a data file that neither the manifest lists nor a run has noted: it is somebody else's, and would be
@@ -132,7 +150,9 @@ impl OutputFolder {
         for folder in folders {
             for path in entries(&folder)? {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
-                if name.starts_with(TEMPORARY_PREFIX) && !path.is_dir() {
+                // Beside the folders others may be writing files at this moment.
+                let is_ours = |of: &str| folder != self.path || BESIDE.contains(&of);
+                if files::unfinished(&name).is_some_and(is_ours) && !path.is_dir() {
                     remove(&path)?;
                 }
             }
@@ -179,19 +199,14 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-fn remove(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path, cause)),
-        _ => Ok(()),
-    }
-}
-
-/// An output that was copied without its state folder is known by its manifest.
+/// An output is known by what its state folder says of a run or, if it was copied without that, by its manifest.
 fn refuse_foreign(folder: &Path) -> Result<()> {
-    if matches!(Manifest::read(folder), Ok(Some(_))) {
+    let state = folder.join(STATE_FOLDER);
+    let begun = [JOB, UNFINISHED_JOURNAL, FINISHED_JOURNAL].iter().any(|name| state.join(name).exists());
+    if begun || matches!(Manifest::read(folder), Ok(Some(_))) {
         return Ok(());
     }
-    let fixed = [CARD, MANIFEST].map(|name| folder.join(name)).into_iter().filter(|path| path.exists());
+    let fixed = BESIDE.map(|name| folder.join(name)).into_iter().filter(|path| path.exists());
     if let Some(path) = fixed.chain(data_files(folder)?).next() {
         let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
         let fault = Fault::ForeignFolder { folder: folder.to_path_buf(), name };

@@ -1,6 +1,6 @@
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::fault::Fault;
 use super::{Vocabulary, gpt2, hf, minbpe, tiktoken};
 use crate::error::{Error, Result};
-use crate::files::publish;
+use crate::files::{self, publish};
 use crate::observer::Observer;
 use crate::split::{SplitPattern, splitter};
 
@@ -202,15 +202,7 @@ pub fn caution(vocabulary: &Vocabulary, format: Format) -> Option<String> {
 /// # Errors
 /// A file cannot be removed.
 pub(crate) fn remove(format: Format, folder: &Path, options: &WriteOptions) -> Result<()> {
-    for path in format.file_names(&options.name).map(|name| folder.join(name)) {
-        match fs::remove_file(&path) {
-            Err(cause) if cause.kind() != ErrorKind::NotFound => {
-                return Err(Error::io("remove", &path, cause));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+    format.file_names(&options.name).into_iter().try_for_each(|name| files::remove(&folder.join(name)))
 }
 
 /// In which formats a folder has a tokenizer.

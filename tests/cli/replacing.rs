@@ -45,6 +45,53 @@ fn input_among_results_is_refused() {
     assert!(folder.path().join("made/data/b.txt").exists());
 }
 
+/// Whatever an output has beside its folders, and what only looks like an unfinished file.
+#[test]
+fn what_others_called_as_results_are_stays() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    assert_eq!(ended(&folder, &["train", "a.txt", "-o", "learned", "--merges", "3"]).0, Some(0));
+    fn encode(to: &str) -> [&str; 6] {
+        ["encode", "a.txt", "-t", "learned", "-o", to]
+    }
+    fs::create_dir(folder.path().join("made")).expect("a folder");
+    for name in ["made/.tmp-mine", "made/.tmp-c.parquet-Abc123", "made/notes.txt"] {
+        write(&folder, name, "mine");
+    }
+    assert_eq!(ended(&folder, &encode("made")).0, Some(0));
+    let entries = fs::read_dir(folder.path().join("made")).expect("the output");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"));
+    let (mine, results): (Vec<String>, Vec<String>) = names
+        .filter(|name| folder.path().join("made").join(name).is_file())
+        .partition(|name| fs::read(folder.path().join("made").join(name)).is_ok_and(|text| text == b"mine"));
+    assert_eq!((mine.len(), results.len()), (3, 4), "{mine:?} {results:?}");
+    for name in results {
+        fs::create_dir(folder.path().join(&name)).expect("a folder");
+        let path = format!("{name}/{name}");
+        write(&folder, &path, "mine");
+        refuses(&folder, &encode(&name), 2, &[&format!("holds {name}"), "choose a new or an empty folder"]);
+        assert_eq!(fs::read(folder.path().join(&path)).expect("a file"), b"mine");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_data_file_that_cannot_be_read_stays() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    assert_eq!(ended(&folder, &["train", "a.txt", "-o", "learned", "--merges", "3"]).0, Some(0));
+    let encode = ["encode", "a.txt", "-t", "learned", "-o", "made"];
+    assert_eq!(ended(&folder, &encode).0, Some(0));
+    let path = folder.path().join("made/data/train-00000-of-00001.parquet");
+    fs::rename(&path, folder.path().join("good")).expect("moved");
+    std::os::unix::fs::symlink(&path, &path).expect("a link to itself, which nobody can open");
+    refuses(&folder, &encode, 1, &["cannot read", "train-00000-of-00001.parquet"]);
+    assert!(path.is_symlink() && folder.path().join("made/manifest.json").exists());
+    fs::rename(folder.path().join("good"), &path).expect("moved back");
+    let (code, said) = ended(&folder, &encode);
+    assert!(code == Some(0) && said.contains("nothing to do"), "{said}");
+}
+
 /// Whatever is asked for, and whatever it is a copy of.
 #[test]
 fn a_data_file_that_was_put_beside_the_results_stays() {
@@ -115,6 +162,30 @@ fn smaller_tokenizers_of_an_earlier_training_do_not_stay() {
     assert_eq!(files(&folder.path().join("made/vocab-260")).len(), 1);
     assert!(there("vocab-260/notes.txt") && there("vocab-300/tokenizer.json"), "none of the training's");
     assert!(train("266", "hf") && !there("vocab-262"));
+}
+
+/// Nobody can tell how long whoever has the lock goes on.
+#[cfg(unix)]
+#[test]
+fn waiting_for_a_folder_can_be_interrupted() {
+    use std::io::{BufRead, BufReader};
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    fs::create_dir(folder.path().join("made")).expect("a folder");
+    let lock = fs::File::open(folder.path().join("made")).expect("the folder");
+    lock.lock().expect("a lock");
+    let mut program = Command::new(env!("CARGO_BIN_EXE_tokenmill"));
+    program.args(["train", "a.txt", "-o", "made", "--merges", "3"]).current_dir(folder.path());
+    let mut child = program.stderr(std::process::Stdio::piped()).spawn().expect("a run");
+    let said = BufReader::new(child.stderr.take().expect("what it says"));
+    let waits = |line: std::io::Result<String>| line.expect("text").contains("waiting for another run");
+    let mut lines = said.lines();
+    assert!(lines.by_ref().any(waits), "it did not wait");
+    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(interrupt.expect("kill").success());
+    lines.for_each(drop);
+    assert_eq!(child.wait().expect("an end").code(), Some(130));
+    assert_eq!(files(&folder.path().join("made")), [String::new(); 0]);
 }
 
 #[cfg(unix)]
@@ -231,7 +302,26 @@ fn what_cannot_be_written_is_told_before_anything_is_read() {
             let (_, message) = ended(&folder, command);
             assert!(!message.contains("MB/s") && !message.contains(".tmp"), "{message}");
         }
+        // Whether there is any input is not even looked for.
+        let train = ["train", "missing.txt", "-o", "/proc/made", "--merges", "3"];
+        let encode = ["encode", "missing.txt", "-t", "made", "-o", "/proc/made"];
+        write(
+            &folder,
+            "r.toml",
+            "source = { uri = \"missing.txt\" }\ntrain = { merges = 3 }\noutput = { dir = \"/proc/made\" }",
+        );
+        for command in [&train[..], &encode, &["run", "r.toml"]] {
+            refuses(&folder, command, 1, &["cannot create /proc/made"]);
+        }
     }
+    let held = tokenmill::sink::OutputFolder::open(folder.path().join("held")).expect("a folder");
+    refuses(
+        &folder,
+        &["encode", "missing.txt", "-t", "made", "-o", "held"],
+        1,
+        &["held is being written by"],
+    );
+    drop(held);
     for (output, said) in
         [("no/such/c.parquet", "make its folder first"), (".", "directory"), ("", "cannot write")]
     {

@@ -8,19 +8,29 @@ fn one_writer_at_a_time() {
     let parent = tempfile::tempdir().expect("a folder");
     let path = parent.path().join("new/out");
     let first = OutputFolder::open(&path).expect("the first");
-    let error = OutputFolder::open(&path).expect_err("a second");
-    assert_eq!(error.kind(), ErrorKind::Failed);
-    assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
+    for error in [OutputFolder::check(&path), OutputFolder::open(&path).map(|_| ())] {
+        let error = error.expect_err("a second");
+        assert_eq!(error.kind(), ErrorKind::Failed);
+        assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
+    }
     drop(first);
-    OutputFolder::open(&path).expect("free again");
+    OutputFolder::check(&path).expect("free again");
+    OutputFolder::open(&path).expect("and still free");
 }
 
 #[test]
 fn what_a_killed_run_left_is_removed() {
     let folder = tempfile::tempdir().expect("a folder");
     drop(OutputFolder::open(folder.path()).expect("a first run"));
-    let unfinished = ["data/.tmp-abc", ".tmp-def", "tokenizer/.tmp-ghi", "tokenizer/vocab-300/.tmp-jkl"];
-    let others = ["data/notes.txt", "notes.txt", "mine/.tmp-mno"];
+    let unfinished = [
+        "data/.tmp-train-00000.idx-Abc123",
+        ".tmp-report.html-Abc123",
+        ".tokenmill/.tmp-job.json-Abc123",
+        "tokenizer/.tmp-tokenizer.json-Abc123",
+        "tokenizer/vocab-300/.tmp-tokenizer.json-Abc123",
+    ];
+    // The last is of a file that another program may be writing there now.
+    let others = ["notes.txt", "data/notes.txt", "mine/.tmp-a-Abc123", ".tmp-mine", ".tmp-c.parquet-Abc123"];
     for name in unfinished.iter().chain(&others) {
         let path = folder.path().join(name);
         fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
@@ -33,14 +43,21 @@ fn what_a_killed_run_left_is_removed() {
 
 #[test]
 fn files_of_others_are_not_overwritten() {
-    for name in ["README.md", "manifest.json", "data/x.parquet"] {
-        let folder = tempfile::tempdir().expect("a folder");
-        fs::create_dir_all(folder.path().join("data")).expect("a folder");
-        fs::write(folder.path().join(name), "mine").expect("a file");
-        let error = OutputFolder::open(folder.path()).expect_err(name);
-        assert_eq!(error.kind(), ErrorKind::Usage);
-        assert!(error.to_string().contains(name), "{error}");
-        assert!(!folder.path().join(".tokenmill").exists());
+    for name in ["README.md", "manifest.json", "report.json", "report.html", "data/x.parquet"] {
+        for opened_before in [false, true] {
+            let folder = tempfile::tempdir().expect("a folder");
+            if opened_before {
+                drop(OutputFolder::open(folder.path()).expect("an empty folder"));
+            }
+            fs::create_dir_all(folder.path().join("data")).expect("a folder");
+            fs::write(folder.path().join(name), "mine").expect("a file");
+            for error in [OutputFolder::check(folder.path()), OutputFolder::open(folder.path()).map(|_| ())] {
+                let error = error.expect_err(name);
+                assert_eq!(error.kind(), ErrorKind::Usage);
+                assert!(error.to_string().contains(name), "{error}");
+            }
+            assert_eq!(folder.path().join(".tokenmill").exists(), opened_before);
+        }
     }
 }
 
@@ -50,6 +67,7 @@ fn an_index_without_its_file_is_known_while_that_is_unfinished() {
     let folder = tempfile::tempdir().expect("a folder");
     drop(OutputFolder::open(folder.path()).expect("a first run"));
     fs::create_dir(folder.path().join("data")).expect("a folder");
+    fs::write(folder.path().join(".tokenmill/job.json"), "{}").expect("a file");
     let index = folder.path().join("data/train-00000.idx");
     fs::write(&index, "x").expect("a file");
     let error = OutputFolder::open(folder.path()).expect_err("nothing is unfinished");

@@ -1,7 +1,6 @@
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use sha1::{Digest as _, Sha1};
 use ureq::http::StatusCode;
@@ -13,6 +12,7 @@ use super::http::{Answer, Http, Span, first_and_total};
 use super::refusal::Trouble;
 use crate::digest;
 use crate::error::{Error, ErrorKind, Result};
+use crate::files;
 use crate::observer::{Observer, Stage};
 use crate::units::amount;
 
@@ -172,7 +172,10 @@ impl Partial {
                 return Ok(None);
             }
             let locked = open(&lock)?;
-            wait_for_lock(&locked, &lock, observer)?;
+            // Where there are no locks two downloads at once spoil each other's bytes, which the hash notices unless one
+            // of them writes on after that.
+            let another = || format!("waiting for another download of {}", lock.display());
+            files::wait_for_lock(&locked, another, observer)?;
             // Whoever had the lock may have removed its file, and have brought the other one to its place.
             if same_file(&locked, &lock) && !is_whole(&blob, entry.bytes) {
                 return Ok(Some(Partial { file: open(&path)?, path, _lock: locked }));
@@ -219,24 +222,6 @@ fn git_hash(from: impl Read, bytes: u64) -> std::io::Result<String> {
     let mut hash = Sha1::new();
     hash.update(format!("blob {bytes}\0"));
     digest::hash_of(hash, from)
-}
-
-fn wait_for_lock(file: &File, path: &Path, observer: &dyn Observer) -> Result<()> {
-    let mut told = false;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(()),
-            Err(TryLockError::WouldBlock) => {}
-            // Some network folders know no locks. Two downloads at once then spoil each other's bytes, which the hash
-            // notices unless one of them writes on after that.
-            Err(TryLockError::Error(_)) => return Ok(()),
-        }
-        if !std::mem::replace(&mut told, true) {
-            observer.noted(&format!("waiting for another download of {}", path.display()));
-        }
-        observer.checkpoint()?;
-        std::thread::sleep(Duration::from_millis(100));
-    }
 }
 
 #[cfg(unix)]
