@@ -39,7 +39,7 @@ pub(in crate::cli) struct Global {
     /// How many threads work [default: one for each core]
     #[arg(long, global = true, value_name = "N")]
     pub(in crate::cli) threads: Option<u64>,
-    /// Limit of memory, such as 8GB [default: what the machine or the cgroup has]
+    /// Limit of memory for counting and learning, such as 8GB [default: what the machine or the cgroup has]
     #[arg(long, global = true, value_name = "BYTES")]
     pub(in crate::cli) memory: Option<ByteCount>,
 }
