@@ -1,11 +1,12 @@
 //! `convert`: a tokenizer in another format.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use tokenmill::vocab::{WriteOptions, caution, load, write};
-use tokenmill::{Error, Observer};
+use tokenmill::observer::Silent;
+use tokenmill::vocab::{Format, LoadOptions, Vocabulary, WriteOptions, caution, load, render, write};
+use tokenmill::{Error, ErrorKind, Observer};
 
 use super::args::ConvertArgs;
 use super::failure::Failure;
@@ -15,6 +16,7 @@ pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done,
     let progress = session.progress();
     let vocabulary = load(Path::new(&args.tokenizer.tokenizer), &args.tokenizer.options(), &progress)?;
     let folder = Path::new(&args.output);
+    check_replaced(&vocabulary, args.to, folder)?;
     fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
     let paths = write(&vocabulary, args.to, folder, &WriteOptions::default())?;
     if let Some(caution) = caution(&vocabulary, args.to) {
@@ -25,4 +27,29 @@ pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done,
     }
     paths.iter().for_each(|path| session.say(&format!("wrote {}", path.display())));
     Ok(Done::Whole)
+}
+
+/// Finds another tokenizer of this format that would be replaced.
+fn check_replaced(vocabulary: &Vocabulary, format: Format, folder: &Path) -> Result<(), Error> {
+    let files = render(vocabulary, format, &WriteOptions::default())?;
+    let is_other = |(name, bytes): &(String, Vec<u8>)| {
+        let path = folder.join(name);
+        path.exists() && fs::read(path).ok().as_ref() != Some(bytes)
+    };
+    let Some((name, _)) = files.iter().find(|file| is_other(file)) else { return Ok(()) };
+    let options = LoadOptions { format: Some(format), split: None };
+    match load(folder, &options, &Silent) {
+        // It may have been written by another version of this program.
+        Ok(found) if found.fingerprint() == vocabulary.fingerprint() => Ok(()),
+        _ => {
+            let fault = OtherTokenizer { path: folder.join(name) };
+            Err(Error::new(ErrorKind::Usage, fault).with_help("choose another folder, or move it away"))
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{} would be replaced, which is of another tokenizer", path.display())]
+struct OtherTokenizer {
+    path: PathBuf,
 }

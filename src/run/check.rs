@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use super::encode::added_tokens;
 use super::fault::Fault;
 use super::inputs::Inputs;
-use super::plan::Plan;
+use super::plan::{Plan, TrainPlan};
+use super::state::State;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sink::{self, Manifest};
-use crate::vocab::{TrainingRecord, Vocabulary};
+use crate::vocab::{self, TrainingRecord, Vocabulary, WriteOptions};
 
 /// Finds what can be wrong with a request, once its inputs are open and before anything is written.
 ///
@@ -27,15 +28,37 @@ pub(super) fn check(plan: &Plan, inputs: &Inputs<'_>, given: Option<&Vocabulary>
 /// Finds what is wrong with the place of a job's results, which is known before its inputs are open.
 ///
 /// # Errors
-/// They would lie in a folder that is input, or replace the report of a training.
+/// They would lie in a folder that is input, replace the report of a training, or a tokenizer of others.
 pub(super) fn check_place(plan: &Plan) -> Result<()> {
     let folder = &plan.output;
     check_outside(plan, folder)?;
-    if plan.train.is_none() && TrainingRecord::path(folder).is_file() && !is_result(folder) {
-        let fault = Fault::HoldsTokenizer { folder: folder.clone() };
-        return Err(Error::new(ErrorKind::Usage, fault).with_help("choose another folder for the results"));
+    if is_result(folder) {
+        return Ok(());
     }
-    Ok(())
+    match &plan.train {
+        Some(train) => check_replaced(train, State::read(folder).is_some()),
+        None if TrainingRecord::path(folder).is_file() => {
+            let fault = Fault::HoldsTokenizer { folder: folder.clone() };
+            Err(Error::new(ErrorKind::Usage, fault).with_help("choose another folder for the results"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Finds a tokenizer file that a training would replace, and none has left: one has a record beside it. Of what a job has
+/// begun all is its own.
+///
+/// # Errors
+/// There is one.
+pub(super) fn check_replaced(train: &TrainPlan, begun: bool) -> Result<()> {
+    let folders = train.smaller.iter().map(|smaller| &smaller.output).chain([&train.output]);
+    let foreign = folders.filter(|folder| !begun && !TrainingRecord::path(folder).exists());
+    let files = foreign.flat_map(|folder| vocab::paths(&train.formats, folder, &WriteOptions::default()));
+    match files.into_iter().find(|path| path.exists()) {
+        Some(path) => Err(Error::new(ErrorKind::Usage, Fault::NotLearnedThere { path })
+            .with_help("choose another folder, or move it away")),
+        None => Ok(()),
+    }
 }
 
 /// Finds a source that is a folder in which results go, to a folder or a file: the same job again would find them among

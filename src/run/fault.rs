@@ -43,6 +43,8 @@ pub(super) enum Fault {
     HoldsResult { folder: PathBuf },
     #[error("{} holds a tokenizer, and the report of its training would be replaced", folder.display())]
     HoldsTokenizer { folder: PathBuf },
+    #[error("{} would be replaced, which no training has left there", path.display())]
+    NotLearnedThere { path: PathBuf },
     #[error("the results in {} would lie in the folder {uri}, which is input", folder.display())]
     InputHoldsResults { uri: String, folder: PathBuf },
     #[error("{name} is input, and lies among the results in {}", folder.display())]

@@ -2,7 +2,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::check::{check, check_outside, check_place, is_result};
+use super::check::{check, check_outside, check_place, check_replaced, is_result};
 use super::costs::Costs;
 use super::encode::{Encoded, encode};
 use super::facts::Deeds;
@@ -12,13 +12,13 @@ use super::learned;
 use super::plan::Plan;
 use super::preview::disk_estimate;
 use super::state::State;
-use super::train::{Trained, train, write_tokenizer};
+use super::train::{Trained, remove_others, tokenizer_files, train, write_tokenizer};
 use crate::VERSION;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::observer::{Observer, Silent};
 use crate::report::{self, RecipeFacts, RunReport};
-use crate::sink::{CARD, FORMAT_VERSION, Manifest, OutputFolder};
+use crate::sink::{CARD, FORMAT_VERSION, Manifest, OutputFolder, TOKENIZER_FOLDER};
 use crate::source::OpenContext;
 use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteOptions};
 
@@ -76,6 +76,7 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
             );
         }
         check_outside(plan, &settings.output)?;
+        check_replaced(settings, false)?;
         files::check_writable(&settings.output)?;
         let inputs = Inputs::open(plan, context)?;
         let mut costs = Costs::default();
@@ -195,6 +196,10 @@ impl<'a> Job<'a> {
         if self.inputs.read_once() || State::read(self.folder.path()).as_ref() != Some(&self.state) {
             self.folder.clear_data()?;
             learned::forget(&self.folder)?;
+            if let Some(given) = &self.given {
+                let folder = self.folder.path().join(TOKENIZER_FOLDER);
+                remove_others(&folder, given, &self.write_options(), self.observer)?;
+            }
         }
         self.state.write(&self.folder)?;
         let mut costs = Costs::default();
@@ -219,6 +224,9 @@ impl<'a> Job<'a> {
         let mut manifest =
             encoded.map_or_else(|| self.manifest_of_tokenizer(vocabulary), |encoded| encoded.manifest);
         manifest.inputs = self.inputs.listed()?;
+        if let Some(train) = &self.plan.train {
+            manifest.tokenizer_files = tokenizer_files(train, self.folder.path(), &self.write_options());
+        }
         manifest.write(self.folder.path())?;
         let skipped = self.inputs.skipped(self.observer);
         Ok(Outcome { skipped, report: Some(report), manifest: Some(manifest) })
@@ -294,6 +302,7 @@ impl<'a> Job<'a> {
             declaration: None,
             inputs: Vec::new(),
             files: Vec::new(),
+            tokenizer_files: Vec::new(),
         }
     }
 }

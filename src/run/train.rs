@@ -250,7 +250,9 @@ pub(super) fn write_tokenizer(
         counts: trained.learned.merges.iter().map(|merge| merge.count.get()).collect(),
         history: trained.learned.history.clone(),
     };
-    remove_smaller(train, options, observer)?;
+    let kept =
+        |folder: &Path, _: &TrainingRecord| train.smaller.iter().any(|smaller| smaller.output == folder);
+    remove_smaller(&train.output, kept, options, observer)?;
     for smaller in &train.smaller {
         let merges = trained.learned.merges.first(smaller.merges);
         let vocabulary = vocabulary(&merges, train, trained.base.as_ref())?;
@@ -260,11 +262,33 @@ pub(super) fn write_tokenizer(
     write_files(&trained.vocabulary, record, &train.formats, &train.output, options, observer)
 }
 
-/// Removes the smaller tokenizers, known by their records, that an earlier training left and this one does not write
-/// again. Their folders go too, if nothing else lies in them.
-fn remove_smaller(train: &TrainPlan, options: &WriteOptions, observer: &dyn Observer) -> Result<()> {
-    let cannot = |cause| Error::io("read", &train.output, cause);
-    let entries = match fs::read_dir(&train.output) {
+/// Removes the tokenizer that an earlier job learned into a folder, and its smaller ones, known by their records, for an
+/// output that is encoded with another one. That one stays: it may have been given from there.
+pub(super) fn remove_others(
+    folder: &Path,
+    given: &Vocabulary,
+    options: &WriteOptions,
+    observer: &dyn Observer,
+) -> Result<()> {
+    let given = given.fingerprint();
+    let Ok(Some(record)) = TrainingRecord::read(folder) else { return Ok(()) };
+    if record.vocabulary == given {
+        return Ok(());
+    }
+    remove_smaller(folder, |_, record| record.vocabulary == given, options, observer)?;
+    observer.noted(&format!("{} held the tokenizer of an earlier run, which is removed", folder.display()));
+    remove_tokenizer(folder, &record, options)
+}
+
+/// Removes the smaller tokenizers, known by their records, that an earlier training left, but those to be kept.
+fn remove_smaller(
+    of: &Path,
+    kept: impl Fn(&Path, &TrainingRecord) -> bool,
+    options: &WriteOptions,
+    observer: &dyn Observer,
+) -> Result<()> {
+    let cannot = |cause| Error::io("read", of, cause);
+    let entries = match fs::read_dir(of) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(cannot)?,
     };
@@ -273,22 +297,44 @@ fn remove_smaller(train: &TrainPlan, options: &WriteOptions, observer: &dyn Obse
         let (name, folder) = (entry.file_name(), entry.path());
         let size = name.to_str().and_then(|name| name.strip_prefix(SMALLER_FOLDER));
         let is_smaller = size.is_some_and(|size| size.parse::<u64>().is_ok()) && !folder.is_symlink();
-        if !is_smaller || train.smaller.iter().any(|smaller| smaller.output == folder) {
+        if !is_smaller {
             continue;
         }
         let Ok(Some(record)) = TrainingRecord::read(&folder) else { continue };
+        if kept(&folder, &record) {
+            continue;
+        }
         let path = folder.display();
         observer.noted(&format!("{path} held a smaller tokenizer of an earlier training, which is removed"));
-        formats_of(&record).into_iter().try_for_each(|format| vocab::remove(format, &folder, options))?;
-        TrainingRecord::remove(&folder)?;
-        match fs::remove_dir(&folder) {
-            Err(cause) if cause.kind() != io::ErrorKind::DirectoryNotEmpty => {
-                return Err(Error::io("remove", folder, cause));
-            }
-            _ => {}
-        }
+        remove_tokenizer(&folder, &record, options)?;
     }
     Ok(())
+}
+
+/// Removes a tokenizer and its record; their folder too, if nothing else lies in it.
+fn remove_tokenizer(folder: &Path, record: &TrainingRecord, options: &WriteOptions) -> Result<()> {
+    formats_of(record).into_iter().try_for_each(|format| vocab::remove(format, folder, options))?;
+    TrainingRecord::remove(folder)?;
+    match fs::remove_dir(folder) {
+        Err(cause) if cause.kind() != io::ErrorKind::DirectoryNotEmpty => {
+            Err(Error::io("remove", folder, cause))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The files that [`write_tokenizer`] gives, by their paths below an output folder.
+pub(super) fn tokenizer_files(train: &TrainPlan, output: &Path, options: &WriteOptions) -> Vec<String> {
+    let folders = train.smaller.iter().map(|smaller| &smaller.output).chain([&train.output]);
+    let files = folders.flat_map(|folder| {
+        vocab::paths(&train.formats, folder, options).into_iter().chain([TrainingRecord::path(folder)])
+    });
+    let below = files.filter_map(|path| {
+        let parts = path.strip_prefix(output).ok()?.components();
+        let parts: Option<Vec<&str>> = parts.map(|part| part.as_os_str().to_str()).collect();
+        Some(parts?.join("/"))
+    });
+    below.collect()
 }
 
 /// The formats that a record says to lie beside it.
@@ -318,14 +364,16 @@ fn write_files(
             others.into_iter().try_for_each(|other| vocab::remove(other, folder, options))?;
         }
     }
+    // The record comes first: by it a training knows its own files, should it end before all of them are there.
+    record.settings[FORMATS] = json!(held);
+    record.write(folder)?;
     for &format in formats {
         vocab::write(vocabulary, format, folder, options)?;
         if let Some(caution) = vocab::caution(vocabulary, format) {
             observer.noted(&caution);
         }
     }
-    record.settings[FORMATS] = json!(held);
-    record.write(folder).map(drop)
+    Ok(())
 }
 
 /// The record of a smaller vocabulary of the same training.

@@ -365,6 +365,7 @@ impl<'a> DatasetWriter<'a> {
             declaration: self.shape.flat.map(|_| declaration),
             inputs: Vec::new(),
             files,
+            tokenizer_files: Vec::new(),
         };
         Ok((manifest, sum))
     }

@@ -42,6 +42,10 @@ pub struct Manifest {
     pub inputs: Vec<Input>,
     /// The data files, in order.
     pub files: Vec<OutputFile>,
+    /// The files of the tokenizer that was learned and of the smaller ones, as paths below the output folder with forward
+    /// slashes. None if it was given, or the version of the program did not list them.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub tokenizer_files: Vec<String>,
 }
 
 /// A file that a run has read, or a range of it that has an identity of its own.
@@ -157,7 +161,7 @@ impl Manifest {
     }
 
     /// Reads all data files of `folder` and compares size, hash and rows with the manifest, then looks
-    /// for data files that it does not list. Tells of [`Stage::Verify`].
+    /// for data files that it does not list, and whether the tokenizer's are there. Tells of [`Stage::Verify`].
     ///
     /// # Errors
     /// A file is missing, differs, or is not listed ([`ErrorKind::Mismatch`]); a file cannot be read;
@@ -172,6 +176,10 @@ impl Manifest {
         if let Some(path) = data_files(folder)?.into_iter().find(|path| !listed.contains(path)) {
             return Err(mismatch(Fault::FileUnlisted { path })
                 .with_help("remove it: readers of the folder take it for part of the data"));
+        }
+        let mut others = self.tokenizer_files.iter().map(|name| folder.join(name));
+        if let Some(path) = others.find(|path| !path.is_file()) {
+            return Err(mismatch(Fault::FileMissing { path }));
         }
         observer.finished(Stage::Verify);
         Ok(())
@@ -269,7 +277,8 @@ impl Manifest {
         let inside = |name: &str| {
             !name.is_empty() && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)))
         };
-        if !self.files.iter().flat_map(OutputFile::names).all(|name| inside(name)) {
+        let mut all = self.files.iter().flat_map(OutputFile::names).chain(&self.tokenizer_files);
+        if !all.all(|name| inside(name)) {
             return Some("names a file outside the folder");
         }
         let mut names = Set::default();

@@ -187,6 +187,12 @@ pub fn write(
     Ok(paths)
 }
 
+/// The files that [`write()`] would give, in these formats.
+pub(crate) fn paths(formats: &[Format], folder: &Path, options: &WriteOptions) -> Vec<PathBuf> {
+    let names = formats.iter().flat_map(|format| format.file_names(&options.name));
+    names.map(|name| folder.join(name)).collect()
+}
+
 /// What users of a format's files should know, if anything: with a custom pattern, text between matches is a piece
 /// here, and tiktoken and minbpe drop it.
 pub fn caution(vocabulary: &Vocabulary, format: Format) -> Option<String> {

@@ -63,8 +63,8 @@ mod vocabulary;
 
 pub use added::{AddedToken, Around, TextRules};
 pub use checks::{Checks, check};
-pub(crate) use format::remove;
 pub use format::{Format, LoadOptions, NotFormat, WriteOptions, caution, formats_in, load, render, write};
+pub(crate) use format::{paths, remove};
 pub use parts::{SpecialTokensAt, VocabularyParts};
 pub use record::TrainingRecord;
 pub use vocabulary::{RankedMerge, Vocabulary};

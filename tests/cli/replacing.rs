@@ -164,6 +164,90 @@ fn smaller_tokenizers_of_an_earlier_training_do_not_stay() {
     assert!(train("266", "hf") && !there("vocab-262"));
 }
 
+#[test]
+fn tokenizers_of_others_are_not_replaced() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let at = |name: &str| fs::read(folder.path().join(name)).expect("a file");
+    for (to, merges) in [("small", "3"), ("large", "5")] {
+        let train = ["train", "a.txt", "-o", to, "--merges", merges, "--split", "gpt2"];
+        assert_eq!(ended(&folder, &train).0, Some(0));
+    }
+    for format in ["hf", "tiktoken", "minbpe", "gpt2"] {
+        let convert = |from| ["convert", from, "--to", format, "-o", format];
+        for _ in 0..2 {
+            let (code, said) = ended(&folder, &convert("small"));
+            assert_eq!(code, Some(0), "{format}: {said}");
+        }
+        let before = files(&folder.path().join(format)).into_iter().map(fs::read);
+        let before: Vec<Vec<u8>> = before.map(|bytes| bytes.expect("a file")).collect();
+        refuses(&folder, &convert("large"), 2, &["is of another tokenizer", "choose another folder"]);
+        let train = ["train", "a.txt", "-o", format, "--merges", "3", "--split", "gpt2", "--formats", format];
+        refuses(&folder, &train, 2, &["no training has left there", "choose another folder"]);
+        let after = files(&folder.path().join(format)).into_iter().map(fs::read);
+        assert_eq!(after.map(|bytes| bytes.expect("a file")).collect::<Vec<_>>(), before, "{format}");
+    }
+    let before = at("large/tokenizer.json");
+    refuses(
+        &folder,
+        &["convert", "small", "--to", "hf", "-o", "large"],
+        2,
+        &["large/tokenizer.json would be"],
+    );
+    assert_eq!(at("large/tokenizer.json"), before);
+    fs::create_dir_all(folder.path().join("out2/tokenizer")).expect("folders");
+    write(&folder, "out2/tokenizer/tokenizer.json", "mine");
+    let recipe =
+        "source = { uri = \"a.txt\" }\ntrain = { merges = 3 }\nencode = {}\noutput = { dir = \"out2\" }";
+    write(&folder, "r.toml", recipe);
+    for command in ["plan", "run"] {
+        refuses(&folder, &[command, "r.toml"], 2, &["out2/tokenizer/tokenizer.json would be replaced"]);
+    }
+    assert_eq!(at("out2/tokenizer/tokenizer.json"), b"mine");
+}
+
+#[test]
+fn an_output_has_the_tokenizer_that_it_is_encoded_with() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let recipe = "source = { uri = \"a.txt\" }\ntrain = { vocab_size = [258, 262], formats = [\"hf\", \"tiktoken\"] }\n\
+                  encode = {}\noutput = { dir = \"made\" }";
+    write(&folder, "r.toml", recipe);
+    let run = || assert_eq!(ended(&folder, &["run", "r.toml", "--force"]).0, Some(0));
+    let there = |name: &str| folder.path().join("made/tokenizer").join(name).exists();
+    let verified = || assert_eq!(ended(&folder, &["verify", "made"]).0, Some(0));
+    let encode = |with: &str| {
+        let (code, said) = ended(&folder, &["encode", "a.txt", "-t", with, "-o", "made", "--force"]);
+        assert_eq!(code, Some(0), "{said}");
+        verified();
+    };
+    assert_eq!(ended(&folder, &["train", "a.txt", "-o", "other", "--merges", "3"]).0, Some(0));
+    run();
+    for name in
+        ["tokenizer.json", "tokenizer.tiktoken", "training.json", "vocab-258/tokenizer.json", "vocab-258", ""]
+    {
+        let path = folder.path().join("made/tokenizer").join(name);
+        let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        removed.expect("it was written");
+        let (code, said) = ended(&folder, &["verify", "made"]);
+        assert!(code == Some(4) && said.contains("not there"), "{name}: {said}");
+        let (code, said) = ended(&folder, &["run", "r.toml"]);
+        assert!(code == Some(0) && said.contains("doing it again"), "{name}: {said}");
+        verified();
+    }
+    fs::write(folder.path().join("made/tokenizer/notes.txt"), "mine").expect("a file");
+    encode("made/tokenizer");
+    assert!(there("training.json") && there("vocab-258/tokenizer.json"), "they are of the same training");
+    run();
+    encode("made/tokenizer/vocab-258");
+    assert!(there("vocab-258/training.json") && !there("tokenizer.json"), "what was given stays");
+    run();
+    encode("other");
+    assert_eq!(files(&folder.path().join("made/tokenizer")).len(), 1, "none of what was learned is left");
+    let inspected = tokenmill(&folder).args(["inspect", "made"]).output().expect("a run");
+    assert!(inspected.status.success() && there("notes.txt"));
+}
+
 /// Nobody can tell how long whoever has the lock goes on.
 #[cfg(unix)]
 #[test]

@@ -6,7 +6,10 @@ use crate::observer::{Observer, Silent};
 use crate::sink::{Manifest, OutputFile};
 
 fn output(folder: &Path) -> Manifest {
-    fs::create_dir(folder.join("data")).expect("a folder");
+    for name in ["data", "tokenizer"] {
+        fs::create_dir(folder.join(name)).expect("a folder");
+    }
+    fs::write(folder.join("tokenizer/tokenizer.json"), "{}").expect("a file");
     let (bytes, facts) = write([batch(&some_rows(500))], None, Compression::Default, 1);
     fs::write(folder.join("data/train-00000.parquet"), bytes).expect("a file");
     let file = OutputFile {
@@ -27,6 +30,7 @@ fn output(folder: &Path) -> Manifest {
         declaration: None,
         inputs: Vec::new(),
         files: vec![file],
+        tokenizer_files: vec!["tokenizer/tokenizer.json".to_owned()],
     }
 }
 
@@ -53,16 +57,24 @@ fn any_change_to_a_file_is_noticed() {
     };
     let remove: Change = |path| fs::remove_file(path).expect("removed");
     let another: Change = |path| fs::write(path.with_file_name("stray.parquet"), "x").expect("a file");
-    for (change, says) in
-        [(truncate, "size"), (flip, "SHA-256"), (remove, "not there"), (another, "stray.parquet")]
-    {
+    let tokenizer: Change = |path| {
+        let output = path.ancestors().nth(2).expect("the output folder");
+        fs::remove_file(output.join("tokenizer/tokenizer.json")).expect("removed");
+    };
+    for (change, says) in [
+        (truncate, "train-00000.parquet: the size"),
+        (flip, "train-00000.parquet: the SHA-256"),
+        (remove, "train-00000.parquet: listed in the manifest, but not there"),
+        (another, "stray.parquet"),
+        (tokenizer, "tokenizer.json: listed in the manifest, but not there"),
+    ] {
         let folder = tempfile::tempdir().expect("a folder");
         let manifest = output(folder.path());
         manifest.verify(folder.path(), &Silent).expect("unchanged");
         change(&folder.path().join("data/train-00000.parquet"));
         let error = manifest.verify(folder.path(), &Silent).expect_err(says);
         assert_eq!(error.kind(), ErrorKind::Mismatch);
-        assert!(error.to_string().contains(says) && error.to_string().contains(".parquet"), "{error}");
+        assert!(error.to_string().contains(says), "{error}");
     }
     let folder = tempfile::tempdir().expect("a folder");
     let mut manifest = output(folder.path());
@@ -90,6 +102,7 @@ fn hostile_manifests_are_errors() {
     let good = serde_json::to_string(&output(folder.path())).expect("JSON");
     let file = |name: &str| good.replace("data/train-00000.parquet", name);
     let twice = good.replace("\"files\":[", "\"files\":[{\"name\":\"data/train-00000.parquet\",\"rows\":0,\"tokens\":0,\"text_bytes\":0,\"bytes\":0,\"sha256\":\"\",\"units\":[]},");
+    let tokenizer = good.replace("tokenizer/tokenizer.json", "../tokenizer.json");
     let sum = twice.replace("data/train-00000.parquet\",\"rows\":0", "other\",\"rows\":18446744073709551615");
     for (text, says) in [
         (String::new(), "not a manifest"),
@@ -100,6 +113,7 @@ fn hostile_manifests_are_errors() {
         (file("../x.parquet"), "outside"),
         (file("/etc/passwd"), "outside"),
         (file(""), "outside"),
+        (tokenizer, "outside"),
         (twice, "twice"),
         (sum, "64 bits"),
     ] {
