@@ -10,7 +10,7 @@ use super::Fault;
 use crate::draws::Draws;
 use crate::error::Result;
 use crate::source::{Batch, DEFAULT_BATCH_BYTES, Documents};
-use crate::units::{amount, low32, place64};
+use crate::units::{low32, place64};
 
 /// The most documents in a batch that leaves the buffer.
 const BATCH_ROWS: usize = 1 << 16;

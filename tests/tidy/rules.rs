@@ -2,8 +2,8 @@ use crate::lexer::{Token, tokens, without_tests};
 
 /// What every stage may import: they know no stage.
 const BELOW: [&str; 15] = [
-    "error", "units", "observer", "parallel", "files", "digest", "hashing", "draws", "index", "cast", "lengths",
-    "declared", "panics", "pages", "costly",
+    "error", "units", "observer", "parallel", "files", "digest", "hashing", "draws", "index", "cast",
+    "lengths", "declared", "panics", "pages", "costly",
 ];
 
 /// The stages in the order of the flow, each with what it may import besides [`BELOW`].
