@@ -195,11 +195,13 @@ impl<'a> Job<'a> {
         // same job that cannot be, unless its input was a stream, which nothing identifies.
         if self.inputs.read_once() || State::read(self.folder.path()).as_ref() != Some(&self.state) {
             self.folder.clear_data()?;
-            learned::forget(&self.folder)?;
-            if let Some(given) = &self.given {
+            if let Some(given) = &self.given
+                && learned::is_noted(self.folder.path())
+            {
                 let folder = self.folder.path().join(TOKENIZER_FOLDER);
                 remove_others(&folder, given, &self.write_options(), self.observer)?;
             }
+            learned::forget(&self.folder)?;
         }
         self.state.write(&self.folder)?;
         let mut costs = Costs::default();

@@ -78,8 +78,12 @@ pub(super) fn recall(
 
 /// Whether a folder without a manifest has what a job began: data, or what it learned.
 pub(super) fn has_begun(folder: &Path) -> Result<bool> {
-    let learned = fs::metadata(folder.join(STATE_FOLDER).join(NAME)).is_ok_and(|file| file.len() > 0);
-    Ok(learned || sink::holds_data(folder)?)
+    Ok(is_noted(folder) || sink::holds_data(folder)?)
+}
+
+/// Whether a job has learned something in a folder.
+pub(super) fn is_noted(folder: &Path) -> bool {
+    fs::metadata(folder.join(STATE_FOLDER).join(NAME)).is_ok_and(|file| file.len() > 0)
 }
 
 /// Removes it, where it was learned from something else.

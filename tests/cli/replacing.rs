@@ -246,6 +246,11 @@ fn an_output_has_the_tokenizer_that_it_is_encoded_with() {
     assert_eq!(files(&folder.path().join("made/tokenizer")).len(), 1, "none of what was learned is left");
     let inspected = tokenmill(&folder).args(["inspect", "made"]).output().expect("a run");
     assert!(inspected.status.success() && there("notes.txt"));
+    // What no run has learned there is no part of the output.
+    assert_eq!(ended(&folder, &["train", "a.txt", "-o", "made/tokenizer", "--merges", "2"]).0, Some(0));
+    let (code, said) =
+        ended(&folder, &["encode", "a.txt", "-t", "other", "-o", "made", "--force", "--documents", "line"]);
+    assert!(code == Some(0) && there("training.json"), "{said}");
 }
 
 /// Nobody can tell how long whoever has the lock goes on.
