@@ -16,6 +16,8 @@ mod compare;
 mod reading_back;
 #[path = "cli/replacing.rs"]
 mod replacing;
+#[path = "cli/said.rs"]
+mod said;
 
 use std::fs;
 use std::path::Path;
@@ -201,24 +203,6 @@ fn a_plan_names_a_tokenizer_that_is_missing() {
         "[source]\nuri = \"in.txt\"\n[encode]\ntokenizer = \"missing.json\"\n[output]\ndir = \"out\"\n";
     write(&folder, "r.toml", recipe);
     refuses(&folder, &["plan", "r.toml"], 1, &["missing.json"]);
-}
-
-#[test]
-fn help_completions_and_the_manual_go_to_standard_output() {
-    let folder = folder();
-    for (arguments, expected) in [
-        (&["--help"][..], "Usage: tokenmill"),
-        (&["train", "--help"], "--tie-break"),
-        (&["completions", "bash"], "_tokenmill"),
-        (&["completions", "zsh"], "#compdef tokenmill"),
-        (&["man"], ".TH tokenmill 1"),
-    ] {
-        let output = tokenmill(&folder).args(arguments).output().expect("a run");
-        assert!(output.status.success(), "{arguments:?}");
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(said.contains(expected), "{arguments:?} printed\n{said}");
-        assert!(output.stderr.is_empty(), "{arguments:?}");
-    }
 }
 
 #[test]

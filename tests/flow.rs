@@ -192,7 +192,7 @@ fn packed_files_have_the_tokens_of_the_documents() {
         let tokens: usize = packed.iter().map(Vec::len).sum();
         assert!(packed.iter().all(|row| row.len() <= 100));
         let report = outcome.report.unwrap();
-        let utilisation = tokenmill::report::Ratios::of(&report).packing_utilisation;
+        let utilisation = tokenmill::report::Ratios::of(&report).packing_utilisation.unwrap();
         let facts = report.encoding.unwrap().packing.unwrap();
         assert_eq!((facts.rule.as_str(), facts.length, facts.rows), (rule, 100, amount(packed.len())));
         assert_eq!(facts.padding, amount(packed.len() * 100 - tokens));

@@ -67,7 +67,7 @@ fn measure(
         Encoder::new(vocabulary, EncodeConfig::default())?.prepared().expecting(ByteCount(text_bytes));
     let load_s = start.elapsed().as_secs_f64();
 
-    let count = documents.iter().map(|batch| amount(batch.len())).sum();
+    let count = documents.iter().map(documents_with_text).sum();
     let (start, used) = (Instant::now(), processor_time());
     let encoded = encode(documents, &encoder, input, observer)?;
     let (encode_s, encode_cpu_s) = (start.elapsed().as_secs_f64(), used.and_then(time_since));
@@ -84,6 +84,12 @@ fn measure(
         peak_memory_bytes: peak_memory().map(ByteCount),
         ids_sha256: digest(&encoded),
     })
+}
+
+/// How many documents end in a batch, null rows not counted.
+fn documents_with_text(batch: &Batch) -> u64 {
+    let nulls = batch.iter().filter(Option::is_none).count();
+    amount(batch.len() - nulls) - u64::from(batch.open)
 }
 
 /// Says when to stop. Nobody is told how far the work is, which would be measured too.

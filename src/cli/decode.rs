@@ -83,7 +83,7 @@ fn verify(
         None => "identical",
         Some(_) => "identical with what the tokenizer makes of the texts, which it does not keep as they are",
     };
-    session.say(&format!("{identical}: {}, {}", counted(count, "document"), counted(text_bytes, "byte")));
+    session.say(&format!("{identical}: {}, {}", counted(count, "row"), counted(text_bytes, "byte")));
     Ok(session.done(input.skipped(progress)))
 }
 

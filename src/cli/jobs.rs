@@ -1,11 +1,11 @@
 //! `run`, `train`, `encode`: what makes an output folder, told by a recipe or by flags.
 
 use serde_json::{Value, json};
-use tokenmill::report::{Ratios, RecipeFacts, RunReport};
+use tokenmill::report::{EncodingFacts, Ratios, RecipeFacts, RunReport};
 use tokenmill::run::recipe;
 use tokenmill::run::{JobOptions, Outcome, Plan, SmallerPlan, heed_counts, heed_tokenizer, job, train_only};
 use tokenmill::source::without_secrets;
-use tokenmill::units::ByteCount;
+use tokenmill::units::{ByteCount, ratio};
 
 use super::args::{EncodeArgs, RunArgs, TrainArgs};
 use super::failure::Failure;
@@ -57,17 +57,23 @@ fn tell(outcome: &Outcome, plan: &Plan, session: &Session<'_>) -> Result<Done, F
     match &outcome.report {
         Some(report) => tell_report(report, plan, session),
         None => {
-            let (rows, tokens) =
-                outcome.manifest.as_ref().map_or((0, 0), |found| (found.rows(), found.tokens()));
-            session.say(&format!(
-                "all is done: {} holds the result already, {} and {}; nothing to do",
-                plan.output.display(),
-                counted(rows, "row"),
-                counted(tokens, "token"),
-            ));
+            let (folder, held) = (plan.output.display(), held(outcome, plan));
+            session.say(&format!("all is done: {folder} holds the result already, {held}; nothing to do"));
         }
     }
     Ok(session.done(outcome.skipped))
+}
+
+/// What a job that was done before came to.
+fn held(outcome: &Outcome, plan: &Plan) -> String {
+    let vocabulary = outcome.before.as_ref().and_then(|report| report.vocabulary.as_ref());
+    match (&outcome.manifest, vocabulary) {
+        (Some(manifest), _) if plan.encode.is_some() => {
+            format!("{} and {}", counted(manifest.rows(), "row"), counted(manifest.tokens(), "token"))
+        }
+        (_, Some(vocabulary)) => format!("a tokenizer with {}", counted(vocabulary.tokens, "token")),
+        _ => "a tokenizer".to_owned(),
+    }
 }
 
 fn tell_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
@@ -88,16 +94,9 @@ fn tell_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
         ));
     }
     if let Some(encoding) = &report.encoding {
-        let (documents, tokens) = (encoding.documents + encoding.null_documents, encoding.tokens);
-        let bytes_a_token = Ratios::of(report).bytes_per_token;
-        let text = ByteCount(encoding.text_bytes);
-        session.say(&format!(
-            "encoded {}, {text}, to {} ({bytes_a_token:.2} bytes a token)",
-            counted(documents, "document"),
-            counted(tokens, "token"),
-        ));
+        session.say(&encoded(encoding));
         if let Some(packing) = &encoding.packing {
-            let used = 100.0 * Ratios::of(report).packing_utilisation;
+            let used = 100.0 * Ratios::of(report).packing_utilisation.unwrap_or(0.0);
             session.say(&format!(
                 "packed by {} into {} of {}: {used:.2} % used, {} short of full, {} cut",
                 packing.rule,
@@ -114,24 +113,41 @@ fn tell_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
     session.say(&format!("wrote {}", plan.output.display()));
 }
 
+/// The line of an encoding. Its ratio is the one of its own figures.
+fn encoded(encoding: &EncodingFacts) -> String {
+    let nulls = match encoding.null_documents {
+        0 => String::new(),
+        nulls => format!(" and {}", counted(nulls, "null row")),
+    };
+    let with = if encoding.added_tokens > 0 { ", BOS and EOS counted" } else { "" };
+    format!(
+        "encoded {}{nulls}, {}, to {} ({:.2} bytes a token{with})",
+        counted(encoding.documents, "document"),
+        ByteCount(encoding.text_bytes),
+        counted(encoding.tokens, "token"),
+        ratio(encoding.text_bytes, encoding.tokens),
+    )
+}
+
 fn smaller(plan: &Plan) -> &[SmallerPlan] {
     plan.train.as_ref().map(|train| train.smaller.as_slice()).unwrap_or_default()
 }
 
 fn as_json(outcome: &Outcome, plan: &Plan) -> Value {
-    let report = outcome.report.as_ref();
+    let report = outcome.report.as_ref().or(outcome.before.as_ref());
     let training = report.and_then(|report| report.training.as_ref());
     let encoding = report.and_then(|report| report.encoding.as_ref());
-    let manifest = outcome.manifest.as_ref();
+    let manifest = outcome.manifest.as_ref().filter(|_| plan.encode.is_some());
     json!({
         "output": plan.output,
         "smaller": smaller(plan).iter().map(|smaller| &smaller.output).collect::<Vec<_>>(),
-        "done_before": report.is_none(),
+        "done_before": outcome.report.is_none(),
         "skipped": outcome.skipped,
         "text_bytes": report.map(|report| report.corpus.text_bytes),
         "distinct_pieces": training.map(|training| training.distinct_pieces),
         "vocab_size": report.and_then(|report| report.vocabulary.as_ref()).map(|vocabulary| vocabulary.tokens),
         "merges": training.map(|training| training.merges_learned),
+        "merges_taken_over": training.map(|training| training.merges_taken_over),
         "count_s": report.and_then(|report| report.seconds("count")),
         "train_s": training.map(|training| training.train_s),
         "documents": encoding.map(|encoding| encoding.documents),

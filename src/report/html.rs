@@ -5,6 +5,7 @@ use super::{
     EncodedSource, LearnedMerge, OutputFile, PackingFacts, Ratios, RunReport, SampleDocument, ShownToken,
     StageCost,
 };
+use crate::units::counted;
 
 /// Up to this length documents are shown length by length, such as lines are; others by doublings.
 const SHORT_DOCUMENT: u64 = 256;
@@ -76,6 +77,8 @@ struct Merge {
 struct Sample {
     place: String,
     tokens: Fact,
+    /// `token` or `tokens`.
+    unit: &'static str,
     first: Vec<Token>,
     last: Vec<Token>,
 }
@@ -127,11 +130,20 @@ impl Fact {
     fn number(label: &'static str, key: impl Into<String>, value: f64) -> Fact {
         Fact { label, key: key.into(), value: format!("{value:.3}") }
     }
+
+    /// A ratio, of which there may be none.
+    fn ratio(label: &'static str, name: &str, value: Option<f64>) -> Fact {
+        let key = format!("ratios.{name}");
+        match value {
+            Some(value) => Fact::number(label, key, value),
+            None => Fact::text(label, key, "none"),
+        }
+    }
 }
 
 impl Token {
     fn of(token: &ShownToken) -> Token {
-        let title = format!("id {}, {} bytes", token.id, token.bytes);
+        let title = format!("id {}, {}", token.id, counted(token.bytes, "byte"));
         Token { text: token.visible(), title, special: token.special }
     }
 }
@@ -152,6 +164,7 @@ impl Sample {
         Sample {
             place: format!("{}, row {}", sample.unit, sample.row),
             tokens: Fact::count("", format!("encoding.samples.{at}.tokens"), sample.tokens),
+            unit: if sample.tokens == 1 { "token" } else { "tokens" },
             first: sample.first.iter().map(Token::of).collect(),
             last: sample.last.iter().map(Token::of).collect(),
         }
@@ -173,7 +186,7 @@ fn headline(report: &RunReport) -> Vec<Fact> {
     }
     if let Some(encoding) = &report.encoding {
         facts.push(Fact::count("tokens written", "encoding.tokens", encoding.tokens));
-        facts.push(Fact::number(BYTES_A_TOKEN, "ratios.bytes_per_token", ratios.bytes_per_token));
+        facts.push(Fact::ratio(BYTES_A_TOKEN, "bytes_per_token", ratios.bytes_per_token));
     }
     facts
 }
@@ -196,7 +209,7 @@ fn sections(report: &RunReport) -> Vec<Section> {
             count("distinct sequences", "distinct_pieces", training.distinct_pieces),
             count("tokens before", "tokens_before", training.tokens_before),
             count("tokens after", "tokens_after", training.tokens_after),
-            Fact::number("times fewer", "ratios.training_compression", ratio),
+            Fact::ratio("times fewer", "training_compression", ratio),
             count("least count of a merge", "min_frequency", training.min_frequency),
             text("first among equals", "tie_break", &training.tie_break),
             text("merged the greatest", "score", &training.score),
@@ -239,7 +252,7 @@ fn corpus(report: &RunReport) -> Vec<Fact> {
     facts.push(count("bytes of text", "text_bytes", corpus.text_bytes));
     if let Some(characters) = corpus.characters {
         facts.push(count("characters", "characters", characters));
-        facts.push(Fact::number("bytes a character", "ratios.bytes_per_character", ratio));
+        facts.push(Fact::ratio("bytes a character", "bytes_per_character", ratio));
     }
     facts.extend(corpus.distinct_bytes.map(|bytes| count("distinct bytes", "distinct_bytes", bytes)));
     facts
@@ -259,21 +272,21 @@ fn encoding(report: &RunReport) -> Vec<Fact> {
         count("bytes of text", "text_bytes", encoding.text_bytes),
         count("tokens written", "tokens", encoding.tokens),
         count("of these BOS and EOS", "added_tokens", encoding.added_tokens),
-        Fact::number(BYTES_A_TOKEN, "ratios.bytes_per_token", ratios.bytes_per_token),
-        Fact::number("tokens a document", "ratios.tokens_per_document", ratios.tokens_per_document),
+        Fact::ratio(BYTES_A_TOKEN, "bytes_per_token", ratios.bytes_per_token),
+        Fact::ratio("tokens a document", "tokens_per_document", ratios.tokens_per_document),
         added("before each document", "bos", &encoding.bos),
         added("after each document", "eos", &encoding.eos),
         Fact::text("text of special tokens", "encoding.special", &encoding.special),
     ]
 }
 
-fn packing_facts(packing: &PackingFacts, utilisation: f64) -> Vec<Fact> {
+fn packing_facts(packing: &PackingFacts, utilisation: Option<f64>) -> Vec<Fact> {
     let count = |label, key: &str, value| Fact::count(label, format!("encoding.packing.{key}"), value);
     vec![
         Fact::text("rule", "encoding.packing.rule", &packing.rule),
         count("tokens a row can have", "length", packing.length),
         count("rows", "rows", packing.rows),
-        Fact::number("utilisation", "ratios.packing_utilisation", utilisation),
+        Fact::ratio("utilisation", "packing_utilisation", utilisation),
         count("tokens that rows lack", "padding", packing.padding),
         count("documents not in one row", "cut_documents", packing.cut_documents),
     ]

@@ -181,6 +181,18 @@ fn the_json_holds_the_report_and_its_ratios() {
 }
 
 #[test]
+fn a_ratio_of_nothing_is_none() {
+    let nothing = EncodingFacts { packing: Some(PackingFacts::default()), ..EncodingFacts::default() };
+    let report = RunReport { encoding: Some(nothing), ..RunReport::default() };
+    let json: Value = serde_json::from_str(&to_json(&report)).expect("valid JSON");
+    let ratios = json["ratios"].as_object().expect("the ratios");
+    assert!(ratios.len() == 5 && ratios.values().all(Value::is_null), "{ratios:?}");
+    let figures = figures(&to_html(&report));
+    let ratios = figures.iter().filter(|(key, _)| key.starts_with("ratios."));
+    assert!(ratios.clone().count() >= 3 && ratios.clone().all(|(_, shown)| shown == "none"));
+}
+
+#[test]
 fn text_from_the_corpus_cannot_leave_its_place() {
     let hostile = "</pre></td><script>alert(\"'&\")</script><img src=x onerror=y>";
     let mut report = report();

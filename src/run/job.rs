@@ -36,6 +36,8 @@ pub struct JobOptions {
 pub struct Outcome {
     /// The report that was written; `None` if all was done already.
     pub report: Option<RunReport>,
+    /// The report of the run that did it, if all was done already.
+    pub before: Option<RunReport>,
     /// What the output folder holds; `None` for a run that writes a tokenizer alone.
     pub manifest: Option<Manifest>,
     /// How many rows or files were left out.
@@ -53,7 +55,10 @@ pub fn job(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) -> Resu
     super::with_threads(plan.threads, || {
         let job = Job::open(plan, options, context)?;
         match job.already_done()? {
-            Some((manifest, skipped)) => Ok(Outcome { report: None, manifest: Some(manifest), skipped }),
+            Some((manifest, before)) => {
+                let skipped = before.skipped_inputs;
+                Ok(Outcome { report: None, before: Some(before), manifest: Some(manifest), skipped })
+            }
             None => job.run(),
         }
     })
@@ -95,7 +100,7 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
         .report()?;
         report::write(&settings.output, &report)?;
         let skipped = inputs.skipped(context.observer);
-        Ok(Outcome { skipped, report: Some(report), manifest: None })
+        Ok(Outcome { skipped, report: Some(report), before: None, manifest: None })
     })
 }
 
@@ -126,11 +131,11 @@ impl<'a> Job<'a> {
         Ok(Job { plan, options, observer, inputs, given, folder, state })
     }
 
-    /// The manifest, and how many rows or files were left out, if the folder holds this job's result, whole and undamaged.
+    /// The manifest and the report of the run that wrote it, if the folder holds this job's result, whole and undamaged.
     ///
     /// # Errors
     /// It holds the result of another job, or what one has begun, and that is not to be replaced.
-    fn already_done(&self) -> Result<Option<(Manifest, u64)>> {
+    fn already_done(&self) -> Result<Option<(Manifest, RunReport)>> {
         let changed = State::read(self.folder.path()).and_then(|held| self.state.difference(&held));
         let folder = self.folder.path().to_owned();
         let Some(manifest) = Manifest::read(self.folder.path())? else {
@@ -144,7 +149,7 @@ impl<'a> Job<'a> {
         if manifest.job == self.state.fingerprint() && !self.inputs.read_once() {
             let whole = manifest.verify(self.folder.path(), self.observer);
             return match whole.and_then(|()| self.the_rest_is_there(&manifest).map_err(as_damage)) {
-                Ok(skipped) => Ok(Some((manifest, skipped))),
+                Ok(report) => Ok(Some((manifest, report))),
                 Err(error) if !matches!(error.kind(), ErrorKind::Mismatch) => Err(error),
                 Err(damage) => {
                     self.observer.noted(&format!("{damage}; doing it again"));
@@ -171,8 +176,8 @@ impl<'a> Job<'a> {
             .with_help("choose another output folder, or replace what is there with --force"))
     }
 
-    /// Looks for what the manifest does not list. Says how many rows or files were left out.
-    fn the_rest_is_there(&self, manifest: &Manifest) -> Result<u64> {
+    /// Looks for what the manifest does not list. Gives the report.
+    fn the_rest_is_there(&self, manifest: &Manifest) -> Result<RunReport> {
         let card = self.plan.encode.as_ref().map(|_| CARD);
         let names = [report::JSON_NAME, report::HTML_NAME].into_iter().chain(card);
         names.map(|name| self.folder.path().join(name)).try_for_each(is_there)?;
@@ -187,7 +192,7 @@ impl<'a> Job<'a> {
             folders
                 .try_for_each(|folder| tokenizer_is_there(folder, &train.formats, &self.write_options()))?;
         }
-        Ok(report::read(self.folder.path())?.skipped_inputs)
+        report::read(self.folder.path())
     }
 
     fn run(&self) -> Result<Outcome> {
@@ -231,7 +236,7 @@ impl<'a> Job<'a> {
         }
         manifest.write(self.folder.path())?;
         let skipped = self.inputs.skipped(self.observer);
-        Ok(Outcome { skipped, report: Some(report), manifest: Some(manifest) })
+        Ok(Outcome { skipped, report: Some(report), before: None, manifest: Some(manifest) })
     }
 
     /// Learns a tokenizer, if the plan says so, and writes it.

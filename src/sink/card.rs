@@ -9,7 +9,7 @@ use super::plan::{DATA_FOLDER, FilePlan};
 use super::schema::{Declaration, DeclaredToken, FileShape, OutputFormat};
 use crate::error::{Error, Result};
 use crate::files;
-use crate::units::{ByteCount, ratio};
+use crate::units::{ByteCount, counted, ratio};
 
 /// What a packed output's column of lengths holds.
 const LENGTHS: &str = "lengths of the documents in the row, or of the parts of documents";
@@ -56,12 +56,13 @@ fn flat_card(format: OutputFormat, declaration: &Declaration, data: &[OutputFile
         ),
     };
     format!(
-        "# Token ids\n\n{rows} documents with {text} of text, encoded as {tokens} tokens.\n\n\
+        "# Token ids\n\n{rows} with {text} of text, encoded as {tokens} tokens.\n\n\
          Each `.bin` in `data` has the ids alone, little-endian; the `.idx` beside it has {index}.\n\
          Null documents are empty ones here.\n\n\
          Token before each document: {bos}; after it: {eos}. Special tokens within the text: `{special}`.\n\
          The tokenizer's fingerprint is `{tokenizer}`; `manifest.json` lists the files with their hashes and the\n\
          input that each holds.\n\n```python\n{code}\n```\n\nWritten by tokenmill {version}.\n",
+        rows = counted(rows, "row"),
         text = ByteCount(sum(|file| file.text_bytes)),
         bos = added(declaration.bos.as_ref()),
         eos = added(declaration.eos.as_ref()),
@@ -102,7 +103,9 @@ pub(super) fn card(
         None => String::new(),
     };
     let (content, null, what) = match &shape.packing {
-        None => (format!("{rows} documents with"), "; null where the document is null", "passed through"),
+        None => {
+            (format!("{} with", counted(rows, "row")), "; null where the document is null", "passed through")
+        }
         Some(Packing { length, .. }) => {
             let documents: u64 = data.iter().flat_map(|file| &file.units).map(|unit| unit.rows).sum();
             (

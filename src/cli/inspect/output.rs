@@ -2,9 +2,11 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tokenmill::Result;
 use tokenmill::sink::{Declaration, DeclaredToken, Input, Manifest, TOKENIZER_FOLDER, TokenReader};
 use tokenmill::source::Range;
 use tokenmill::units::{ByteCount, amount, ratio};
+use tokenmill::vocab::{LoadOptions, Vocabulary, load};
 
 use crate::cli::failure::Failure;
 use crate::cli::session::{Done, Session, print};
@@ -18,7 +20,8 @@ pub(super) fn inspect(folder: &Path, manifest: Manifest, session: &Session<'_>) 
     // An output without files says nothing of its tokens.
     let reader = (!manifest.files.is_empty()).then(|| TokenReader::open(folder)).transpose()?;
     let declaration = reader.and_then(|reader| reader.declaration().cloned());
-    let output = Output { folder, manifest, declaration };
+    let trained = if manifest.files.is_empty() { trained(folder, session)? } else { None };
+    let output = Output { folder, manifest, declaration, trained };
     if session.json() {
         session.print_json(&output.as_json())?;
     } else {
@@ -31,6 +34,14 @@ struct Output<'a> {
     folder: &'a Path,
     manifest: Manifest,
     declaration: Option<Declaration>,
+    /// The tokenizer, if that is all there is.
+    trained: Option<Vocabulary>,
+}
+
+/// The tokenizer that a folder has.
+fn trained(folder: &Path, session: &Session<'_>) -> Result<Option<Vocabulary>> {
+    let folder = folder.join(TOKENIZER_FOLDER);
+    folder.is_dir().then(|| load(&folder, &LoadOptions::default(), &session.progress())).transpose()
 }
 
 impl Output<'_> {
@@ -41,16 +52,31 @@ impl Output<'_> {
             "tokens": manifest.tokens(),
             "text_bytes": manifest.text_bytes(),
             "bytes": manifest.bytes(),
+            "vocab_size": self.trained.as_ref().map(|trained| trained.tokens().count()),
             "declaration": self.declaration,
             "manifest": manifest,
         })
     }
 
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        let Manifest { tool_version, files, inputs, .. } = &self.manifest;
+        let Manifest { tool_version, inputs, .. } = &self.manifest;
+        writeln!(out, "output        complete, written by tokenmill {}", visible(tool_version.as_bytes()))?;
+        match &self.trained {
+            Some(trained) => {
+                let merges = counted(amount(trained.merges().len()), "merge");
+                writeln!(out, "vocabulary    {} tokens, {merges}", trained.tokens().count())?;
+                self.write_tokenizer(out)?;
+            }
+            None => self.write_data(out)?,
+        }
+        writeln!(out, "inputs        {}", inputs.len())?;
+        listed(out, inputs.iter().map(shown_input))?;
+        if self.trained.is_some() { Ok(()) } else { self.write_files(out) }
+    }
+
+    fn write_data(&self, out: &mut impl Write) -> io::Result<()> {
         let (rows, tokens) = (self.manifest.rows(), self.manifest.tokens());
         let (text, bytes) = (self.manifest.text_bytes(), self.manifest.bytes());
-        writeln!(out, "output        complete, written by tokenmill {tool_version}")?;
         writeln!(out, "rows          {rows}, {:.1} tokens each", ratio(tokens, rows))?;
         let added = self.declaration.as_ref().is_some_and(Declaration::adds_tokens);
         let with = if added { ", BOS and EOS counted" } else { "" };
@@ -59,15 +85,17 @@ impl Output<'_> {
         let size = ByteCount(bytes);
         writeln!(out, "on disk       {size}, {:.2} bytes a token", ratio(bytes, tokens))?;
         self.write_tokenizer(out)?;
-        self.write_declared(out)?;
-        writeln!(out, "inputs        {}", inputs.len())?;
-        listed(out, inputs.iter().map(shown_input))?;
+        self.write_declared(out)
+    }
+
+    fn write_files(&self, out: &mut impl Write) -> io::Result<()> {
+        let files = &self.manifest.files;
         writeln!(out, "files         {}", files.len())?;
         listed(
             out,
             files.iter().map(|file| {
                 let (rows, tokens) = (counted(file.rows, "row"), counted(file.tokens, "token"));
-                format!("{}  {rows}, {tokens}, {}", file.name, ByteCount(file.bytes))
+                format!("{}  {rows}, {tokens}, {}", visible(file.name.as_bytes()), ByteCount(file.bytes))
             }),
         )
     }
@@ -75,13 +103,13 @@ impl Output<'_> {
     /// The tokenizer, and where it is if the folder has it.
     fn write_tokenizer(&self, out: &mut impl Write) -> io::Result<()> {
         let own = self.folder.join(TOKENIZER_FOLDER);
-        write!(out, "tokenizer     {}", self.manifest.tokenizer)?;
+        write!(out, "tokenizer     {}", visible(self.manifest.tokenizer.as_bytes()))?;
         if own.is_dir() { writeln!(out, ", in {}", own.display()) } else { writeln!(out) }
     }
 
     fn write_declared(&self, out: &mut impl Write) -> io::Result<()> {
         let Some(Declaration { special, bos, eos, pack, .. }) = &self.declaration else { return Ok(()) };
-        writeln!(out, "special       {special}")?;
+        writeln!(out, "special       {}", visible(special.as_bytes()))?;
         for (token, role) in [(bos, "bos"), (eos, "eos")] {
             if let Some(DeclaredToken { id, text }) = token {
                 writeln!(out, "{role}           {} ({id})", visible(text.as_bytes()))?;
@@ -95,13 +123,14 @@ impl Output<'_> {
 }
 
 fn shown_input(input: &Input) -> String {
+    let name = visible(input.name.as_bytes());
     let range = match input.range {
-        Range::Whole => return input.name.clone(),
+        Range::Whole => return name,
         Range::Bytes(start, end) => format!("bytes {start} to {end}"),
         Range::RowGroups(start, end) => format!("row groups {start} to {end}"),
         Range::Rows(start, end) => format!("rows {start} to {end}"),
     };
-    format!("{}  {range}", input.name)
+    format!("{name}  {range}")
 }
 
 fn listed(out: &mut impl Write, lines: impl ExactSizeIterator<Item = String>) -> io::Result<()> {

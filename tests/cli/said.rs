@@ -1,0 +1,93 @@
+//! What results and refusals say: figures that agree, things by their names, reasons.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+/// What a command says on standard error and prints, which must end with this code.
+#[track_caller]
+fn both(folder: &TempDir, arguments: &[&str], code: i32) -> (String, String) {
+    let output = tokenmill(folder).args(arguments).output().expect("a run");
+    let (said, printed) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    assert_eq!(output.status.code(), Some(code), "{arguments:?} said\n{said}");
+    (said.into_owned(), printed.into_owned())
+}
+
+/// The JSON that a command prints, which must end with this code.
+#[track_caller]
+fn json_of(folder: &TempDir, arguments: &[&str], code: i32) -> Value {
+    let (said, printed) = both(folder, &[arguments, &["--json"]].concat(), code);
+    serde_json::from_str(&printed)
+        .unwrap_or_else(|_| panic!("{arguments:?} printed {printed:?}, said {said}"))
+}
+
+fn content(folder: &TempDir, name: &str) -> String {
+    fs::read_to_string(folder.path().join(name)).expect(name)
+}
+
+#[test]
+fn figures_of_an_encoding_agree() {
+    let folder = folder();
+    write(
+        &folder,
+        "a.jsonl",
+        "{\"text\": \"abcd\"}\n{\"text\": null}\n{\"text\": \"abc\"}\n{\"text\": null}\n",
+    );
+    let train = ["train", "a.jsonl", "-o", "made", "--merges", "0", "--special-token", "<end>"];
+    both(&folder, &train, 0);
+    let encode = ["encode", "a.jsonl", "-t", "made"];
+    // 7 bytes are 7 tokens, and 9 with one behind each document.
+    let (said, _) = both(&folder, &[&encode[..], &["-o", "ids", "--eos", "<end>"]].concat(), 0);
+    let line =
+        "encoded 2 documents and 2 null rows, 7 bytes, to 9 tokens (0.78 bytes a token, BOS and EOS counted)";
+    assert!(said.lines().any(|said| said == line), "{said}");
+    let (_, shown) = both(&folder, &["inspect", "ids"], 0);
+    assert!(shown.contains("9, 0.78 bytes each, BOS and EOS counted"), "{shown}");
+    let card = content(&folder, "ids/README.md");
+    assert!(card.contains("4 rows with 7 bytes of text"), "{card}");
+    both(&folder, &[&encode[..], &["-o", "flat", "--output-format", "bin"]].concat(), 0);
+    assert!(content(&folder, "flat/README.md").contains("4 rows with 7 bytes of text"));
+    let (said, _) = both(&folder, &[&encode[..], &["-o", "plain"]].concat(), 0);
+    assert!(said.contains("to 7 tokens (1.00 bytes a token)"), "{said}");
+
+    let report: Value = serde_json::from_str(&content(&folder, "ids/report.json")).expect("JSON");
+    assert_eq!(report["encoding"]["documents"], 2);
+    assert_eq!(json_of(&folder, &["bench", "a.jsonl", "-t", "made"], 0)["documents"], 2);
+    let (said, _) = both(&folder, &["decode", "ids", "-t", "made", "--verify", "a.jsonl"], 0);
+    assert!(said.contains("identical: 4 rows, 7 bytes"), "{said}");
+    // What was not done has no figure.
+    let ratios = &report["ratios"];
+    for name in ["bytes_per_character", "training_compression", "packing_utilisation"] {
+        assert_eq!(ratios[name], Value::Null, "{ratios}");
+    }
+    assert_eq!(ratios["bytes_per_token"], 1.0);
+}
+
+#[test]
+fn a_tokenizer_alone_is_no_empty_data() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let recipe = "source = { uri = \"a.txt\" }\ntrain = { merges = 5 }\noutput = { dir = \"learned\" }\n";
+    write(&folder, "r.toml", recipe);
+    let first = json_of(&folder, &["run", "r.toml"], 0);
+    let (_, shown) = both(&folder, &["inspect", "learned"], 0);
+    assert!(shown.contains("vocabulary    261 tokens, 5 merges\n") && !shown.contains("rows"), "{shown}");
+    assert_eq!(json_of(&folder, &["inspect", "learned"], 0)["vocab_size"], 261);
+    let (said, _) = both(&folder, &["run", "r.toml"], 0);
+    assert!(said.contains("the result already, a tokenizer with 261 tokens; nothing to do"), "{said}");
+    // What is known of it is told again.
+    let mut again = json_of(&folder, &["run", "r.toml"], 0);
+    assert_eq!((&first["done_before"], &again["done_before"]), (&json!(false), &json!(true)));
+    again["done_before"] = json!(false);
+    assert_eq!(first, again);
+}
+
+#[test]
+fn merges_taken_over_are_told_apart() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    both(&folder, &["train", "a.txt", "-o", "made", "--merges", "3"], 0);
+    let extend = ["train", "a.txt", "-o", "more", "--merges", "5", "--extend", "made"];
+    let found = json_of(&folder, &extend, 0);
+    assert_eq!((&found["merges"], &found["merges_taken_over"]), (&json!(5), &json!(3)));
+}
