@@ -66,13 +66,13 @@ fn verify(
     let remaking = encoder.as_ref().map(|encoder| (encoder.worker(), &*rows.vocabulary));
     let mut original = Original::of(&input, tells_nulls, remaking);
     let (mut count, mut text_bytes) = (0_u64, 0);
-    rows.each(progress, &mut |text| {
+    let compared = rows.each(progress, &mut |text| {
         text_bytes += amount(text.map_or(0, <[u8]>::len));
         original.compare(count, text)?;
         count += 1;
         Ok(())
-    })?;
-    original.end(count)?;
+    });
+    session.or_told(compared.and_then(|()| original.end(count)), "identical")?;
     if session.json() {
         let text_kept = encoder.is_none();
         session.print_json(&json!({

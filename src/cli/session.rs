@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, StdoutLock, Write, stdout};
 use std::path::Path;
 
 use serde::Serialize;
+use serde_json::json;
 use tokenmill::run::recipe::Given;
 use tokenmill::run::{Plan, Recipe};
 use tokenmill::source::{shown_uri, without_secrets};
@@ -14,6 +15,7 @@ use super::args::Global;
 use super::failure::Failure;
 use super::interrupt::Interrupt;
 use super::progress::Progress;
+use super::shown::tame;
 use super::surroundings::{Style, surroundings};
 
 /// How a command that worked ended.
@@ -89,7 +91,7 @@ impl<'a> Session<'a> {
     pub(super) fn say(&self, line: &str) {
         if !self.global.quiet {
             // Where standard error is gone nobody can be told.
-            let _ = writeln!(io::stderr(), "{line}");
+            let _ = writeln!(io::stderr(), "{}", tame(line));
         }
     }
 
@@ -97,6 +99,18 @@ impl<'a> Session<'a> {
     pub(super) fn print_json(&self, result: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string(result).expect("plain fields with text keys");
         print(|out| writeln!(out, "{text}"))
+    }
+
+    /// Passes on how a comparison ended. That two things differ is a result too: as JSON it is told under the same
+    /// `verdict` as that they do not.
+    pub(super) fn or_told<T>(&self, compared: Result<T>, verdict: &str) -> Result<T> {
+        match &compared {
+            Err(error) if self.json() && error.kind() == ErrorKind::Mismatch => {
+                self.print_json(&json!({ verdict: false, "difference": error.to_string() }))?;
+            }
+            _ => {}
+        }
+        compared
     }
 }
 

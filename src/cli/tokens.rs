@@ -41,12 +41,13 @@ pub(super) fn tokens(args: &TokensArgs, session: &Session<'_>) -> Result<Done, F
     if let Some(path) = &args.html {
         let shown: Vec<_> = ids.iter().map(|&id| shown(vocabulary, id)).collect();
         page::write(path, &tokens_to_html(&shown))?;
-    } else if session.json() {
+    }
+    if session.json() {
         session.print_json(&ids.iter().map(|&id| as_json(vocabulary, id)).collect::<Vec<_>>())?;
     } else if args.ids {
         let ids: Vec<String> = ids.iter().map(TokenId::to_string).collect();
         print(|out| writeln!(out, "{}", ids.join(" ")))?;
-    } else {
+    } else if args.html.is_none() {
         print_pieces(vocabulary, &ids)?;
     }
     session.say(&format!("{}, {}", counted(amount(ids.len()), "token"), counted(amount(text.len()), "byte")));

@@ -1,13 +1,14 @@
 //! `verify`: an output folder against its manifest; `verify-merges`: a list of merges against data.
 
+use std::fmt;
 use std::path::Path;
 
 use serde_json::{Value, json};
 use tokenmill::run::{Verified, heed_training, verify_list, verify_output};
-use tokenmill::train::Deviation;
+use tokenmill::train::{Deviation, Score, TrainConfig};
 use tokenmill::units::{amount, place};
 use tokenmill::vocab::{Vocabulary, load};
-use tokenmill::{Error, ErrorKind};
+use tokenmill::{Error, ErrorKind, TokenId};
 
 use super::args::{VerifyArgs, VerifyMergesArgs};
 use super::failure::Failure;
@@ -18,7 +19,7 @@ use super::surroundings::open_context;
 
 pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let folder = Path::new(&args.dir);
-    let verified = verify_output(folder, &session.progress())?;
+    let verified = session.or_told(verify_output(folder, &session.progress()), "verified")?;
     let Verified { manifest, formats } = verified.ok_or_else(|| {
         let error = Error::new(ErrorKind::Failed, NoManifest { folder: args.dir.clone() });
         error.with_help(
@@ -29,6 +30,7 @@ pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, F
     let formats: Vec<&str> = formats.iter().map(|format| format.name()).collect();
     if session.json() {
         session.print_json(&json!({
+            "verified": true,
             "files": files,
             "rows": rows,
             "tokens": tokens,
@@ -57,58 +59,126 @@ pub(super) fn verify_merges(args: &VerifyMergesArgs, session: &Session<'_>) -> R
         train.output = std::env::temp_dir();
     }
     let found = verify_list(&plan, &vocabulary, &open_context(&session.progress()))?;
-    let shown = |pair: (u32, u32)| shown_pair(&vocabulary, pair);
+    let config = plan.train.as_ref().map(|train| &train.config);
+    let fault = found.deviation.zip(config).map(|(deviation, config)| NotBest {
+        merges: found.merges,
+        chosen: shown_pair(&vocabulary, deviation.chosen),
+        better: deviation.better.map(|(pair, count)| (shown_pair(&vocabulary, pair), count.get())),
+        reason: Reason::of(&deviation, &vocabulary, config),
+        deviation,
+    });
     if session.json() {
-        let pair = |(pair, count): ((u32, u32), _)| json!({ "pair": shown(pair), "count": count });
-        let deviation = found.deviation.map(|Deviation { merge, chosen, count, better }| {
-            json!({ "merge": merge + 1, "chosen": pair((chosen, count)), "better": better.map(pair) })
-        });
         session.print_json(&json!({
             "merges": found.merges,
-            "verified": found.deviation.is_none(),
-            "deviation": deviation.unwrap_or(Value::Null),
+            "verified": fault.is_none(),
+            "score": config.map(|config| config.score.to_string()),
+            "deviation": fault.as_ref().map(NotBest::as_json),
             "text_bytes": found.text_bytes,
             "skipped": found.skipped,
         }))?;
     }
-    if let Some(Deviation { merge, chosen, count, better }) = found.deviation {
-        let better = better.map_or_else(
-            || "nothing was left to merge".to_owned(),
-            |(pair, count)| format!("{} occurred {count} times", shown(pair)),
-        );
-        let fault = NotBest {
-            merge: merge + 1,
-            merges: found.merges,
-            chosen: shown(chosen),
-            count: count.get(),
-            better,
-        };
+    if let Some(fault) = fault {
         return Err(Error::new(ErrorKind::Mismatch, fault)
             .with_help("the list was learned from other data, by other settings, or wrongly")
             .into());
     }
-    session.say(&format!("all {} merges are the best pairs of their steps", found.merges));
+    session.say(&format!("all {} are the best pairs of their steps", counted(amount(found.merges), "merge")));
     Ok(session.done(found.skipped))
 }
 
-/// The tokens of a pair, numbered as training does, as people read them.
-fn shown_pair(vocabulary: &Vocabulary, (left, right): (u32, u32)) -> String {
-    let id = |token: u32| match place(token).checked_sub(256) {
+/// The ids of the tokens of a pair, which training numbers.
+fn ids(vocabulary: &Vocabulary, (left, right): (u32, u32)) -> [TokenId; 2] {
+    [left, right].map(|token| match place(token).checked_sub(256) {
         None => vocabulary.byte_ids()[place(token)],
         Some(merge) => vocabulary.merges()[merge].result,
-    };
-    let token = |number| shortened(vocabulary.bytes(id(number)).unwrap_or_default());
-    format!("'{}' + '{}'", token(left), token(right))
+    })
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("merge {merge} of {merges} is not the best: {chosen} occurred {count} times, and {better}")]
+/// A pair as people read it.
+fn shown_pair(vocabulary: &Vocabulary, pair: (u32, u32)) -> String {
+    let [left, right] = ids(vocabulary, pair).map(|id| shortened(vocabulary.bytes(id).unwrap_or_default()));
+    format!("'{left}' + '{right}'")
+}
+
+/// Why a merge is not the one of its step.
+#[derive(Clone, Debug)]
+enum Reason {
+    /// Its token is longer than any may be.
+    TooLong(usize),
+    /// Its pair occurs less often than any that is merged.
+    TooRare(u64),
+    /// Another pair has a greater score.
+    Score(Score),
+}
+
+impl Reason {
+    fn of(deviation: &Deviation, vocabulary: &Vocabulary, config: &TrainConfig) -> Reason {
+        let length = |id| vocabulary.bytes(id).map_or(0, <[u8]>::len);
+        let bytes: usize = ids(vocabulary, deviation.chosen).map(length).iter().sum();
+        match config.max_token_bytes.filter(|most| bytes > *most) {
+            Some(most) => Reason::TooLong(most),
+            None if deviation.count < config.min_frequency => Reason::TooRare(config.min_frequency.get()),
+            None => Reason::Score(config.score),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Reason::TooLong(_) => "max_token_bytes",
+            Reason::TooRare(_) => "min_frequency",
+            Reason::Score(_) => "score",
+        }
+    }
+}
+
+/// The first merge of a list that was not the best.
+#[derive(Debug)]
 struct NotBest {
-    merge: usize,
+    deviation: Deviation,
     merges: usize,
     chosen: String,
-    count: u64,
-    better: String,
+    better: Option<(String, u64)>,
+    reason: Reason,
+}
+
+impl NotBest {
+    fn as_json(&self) -> Value {
+        let Deviation { merge, count, .. } = self.deviation;
+        json!({
+            "merge": merge + 1,
+            "reason": self.reason.name(),
+            "chosen": { "pair": self.chosen, "count": count },
+            "better": self.better.as_ref().map(|(pair, count)| json!({ "pair": pair, "count": count })),
+        })
+    }
+}
+
+impl fmt::Display for NotBest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NotBest { deviation: Deviation { merge, count, .. }, merges, chosen, better, reason } = self;
+        write!(f, "merge {} of {merges} ", merge + 1)?;
+        match reason {
+            Reason::TooLong(most) => {
+                write!(f, "makes a token of more than {}", counted(amount(*most), "byte"))?
+            }
+            Reason::TooRare(least) => {
+                write!(f, "is of a pair that occurs less often than {}", times(*least))?
+            }
+            Reason::Score(Score::Count) => f.write_str("is not the best")?,
+            Reason::Score(score) => write!(f, "is not the best by {score}")?,
+        }
+        write!(f, ": {chosen} occurred {}", times(count.get()))?;
+        match better {
+            Some((pair, count)) => write!(f, "; the best was {pair}, which occurred {}", times(*count)),
+            None => f.write_str("; nothing was left to merge"),
+        }
+    }
+}
+
+impl std::error::Error for NotBest {}
+
+fn times(count: u64) -> String {
+    counted(count, "time")
 }
 
 #[derive(Debug, thiserror::Error)]

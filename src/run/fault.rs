@@ -8,6 +8,8 @@ use crate::vocab::Format;
 pub(super) enum Fault {
     #[error("there is nothing to train on: the {whole} has no text")]
     NothingToTrainOn { whole: &'static str },
+    #[error("there is nothing to replay merges on: the {whole} has no text")]
+    NothingToReplayOn { whole: &'static str },
     #[error("training needs {} of memory, and the limit is {limit}", about(*need, *limit))]
     TooLarge { need: ByteCount, limit: ByteCount },
     #[error(

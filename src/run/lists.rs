@@ -10,7 +10,7 @@ use super::fixed::Fixed;
 use super::inputs::Inputs;
 use super::plan::Plan;
 use super::recipe::{Field, Given, Mistake, Recipe, TrainKeys};
-use super::train::count;
+use super::train::{count, no_text};
 use crate::count::Counted;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
@@ -140,6 +140,9 @@ pub fn verify_list(plan: &Plan, vocabulary: &Vocabulary, context: &OpenContext<'
         let inputs = Inputs::open(plan, context)?;
         let Counted { pieces, facts } = count(plan, settings, &inputs, context.observer)?;
         inputs.check_stamps()?;
+        if pieces.is_empty() {
+            return Err(no_text(&inputs, |whole| Fault::NothingToReplayOn { whole }));
+        }
         let need = verify_memory_estimate(amount(pieces.bytes()), amount(pieces.len()));
         if need > plan.memory {
             return Err(Error::new(ErrorKind::Memory, Fault::TooLarge { need, limit: plan.memory })

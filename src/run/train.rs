@@ -59,13 +59,7 @@ pub(super) fn train(
         Ok((counted, text_bytes))
     })?;
     if pieces.is_empty() {
-        let (whole, help) = if inputs.sample_is_everything() {
-            ("input", "check that the input is the right one, and its column or field")
-        } else {
-            ("sample", TAKE_MORE)
-        };
-        let help = inputs.first_left_out().unwrap_or_else(|| help.to_owned());
-        return Err(Error::new(ErrorKind::Failed, Fault::NothingToTrainOn { whole }).with_help(help));
+        return Err(no_text(inputs, |whole| Fault::NothingToTrainOn { whole }));
     }
     check_memory(&pieces, train, plan.memory)?;
     let (distinct_pieces, distinct_bytes) = (amount(pieces.len()), amount(pieces.bytes()));
@@ -80,6 +74,17 @@ pub(super) fn train(
     check_tokens(&learned, plan.memory)?;
     let vocabulary = Arc::new(vocabulary(&learned.merges, train, base.as_ref())?);
     Ok(Trained { vocabulary, learned, base, corpus: facts, distinct_pieces })
+}
+
+/// The error of an input without text, or of a sample of it, whose fault says which.
+pub(super) fn no_text(inputs: &Inputs<'_>, fault: impl FnOnce(&'static str) -> Fault) -> Error {
+    let (whole, help) = if inputs.sample_is_everything() {
+        ("input", "check that the input is the right one, and its column or field")
+    } else {
+        ("sample", TAKE_MORE)
+    };
+    let help = inputs.first_left_out().unwrap_or_else(|| help.to_owned());
+    Error::new(ErrorKind::Failed, fault(whole)).with_help(help)
 }
 
 /// The tokenizer that the plan goes on from, if it does.

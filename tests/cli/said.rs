@@ -64,6 +64,52 @@ fn figures_of_an_encoding_agree() {
 }
 
 #[test]
+fn that_two_things_differ_is_told_as_json_too() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    write(&folder, "b.txt", TEXT.replace("sat", "set"));
+    both(&folder, &["train", "a.txt", "-o", "made", "--merges", "5"], 0);
+    both(&folder, &["encode", "a.txt", "-t", "made", "-o", "ids"], 0);
+    let decode = ["decode", "ids", "-t", "made", "--verify"];
+    for (input, identical) in [("a.txt", true), ("b.txt", false)] {
+        let code = if identical { 0 } else { 4 };
+        let found = json_of(&folder, &[&decode[..], &[input]].concat(), code);
+        assert_eq!(found["identical"], identical, "{found}");
+        assert_eq!(found["difference"].is_string(), !identical, "{found}");
+    }
+    assert_eq!(json_of(&folder, &["verify", "ids"], 0)["verified"], true);
+    fs::remove_dir_all(folder.path().join("ids/data")).expect("it goes");
+    let found = json_of(&folder, &["verify", "ids"], 4);
+    assert_eq!(found["verified"], false);
+    assert!(found["difference"].as_str().is_some_and(|said| said.contains("not there")), "{found}");
+    // A page does not take the place of what is asked for as JSON.
+    let tokens = json_of(&folder, &["tokens", "-t", "made", "--html", "page.html", "x"], 0);
+    assert_eq!(tokens, json!([{ "id": 120, "text": "x" }]));
+    assert!(both(&folder, &["tokens", "-t", "made", "--html", "page.html", "x"], 0).1.is_empty());
+}
+
+#[test]
+fn a_merge_that_is_not_the_best_is_told_with_the_reason() {
+    let folder = folder();
+    write(&folder, "a.txt", "ab ab ab ab cde cde cde");
+    let train = ["train", "a.txt", "-o", "made", "--split", "none", "--merges", "9", "--min-frequency", "1"];
+    both(&folder, &train, 0);
+    for (rules, reason, said) in [
+        (&["--score", "count-length"][..], "score", "is not the best by count-length: "),
+        (&["--max-token-bytes", "2"], "max_token_bytes", "makes a token of more than 2 bytes: "),
+        (&["--min-frequency", "4"], "min_frequency", "occurs less often than 4 times: "),
+    ] {
+        let verify = [&["verify-merges", "made", "--on", "a.txt"], rules].concat();
+        refuses(&folder, &verify, 4, &["of 9", said]);
+        let found = json_of(&folder, &verify, 4);
+        assert_eq!(found["deviation"]["reason"], reason, "{found}");
+    }
+    write(&folder, "none.txt", "");
+    let nothing = ["verify-merges", "made", "--on", "none.txt"];
+    refuses(&folder, &nothing, 1, &["nothing to replay merges on: the input has no text"]);
+}
+
+#[test]
 fn a_tokenizer_alone_is_no_empty_data() {
     let folder = folder();
     write(&folder, "a.txt", TEXT);
