@@ -26,6 +26,26 @@ fn content(folder: &TempDir, name: &str) -> String {
 }
 
 #[test]
+fn help_completions_and_the_manual_go_to_standard_output() {
+    let folder = folder();
+    for (arguments, expected) in [
+        (&["--help"][..], "Usage: tokenmill"),
+        (&["train", "--help"], "--tie-break"),
+        (&["completions", "bash"], "_tokenmill"),
+        (&["completions", "zsh"], "#compdef tokenmill"),
+        (&["man"], ".TH tokenmill 1"),
+        (&["--help"], "  4         verification found a difference\n"),
+        (&["man"], "  4         verification found a difference\n"),
+    ] {
+        let output = tokenmill(&folder).args(arguments).output().expect("a run");
+        assert!(output.status.success(), "{arguments:?}");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains(expected), "{arguments:?} printed\n{said}");
+        assert!(output.stderr.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
 fn figures_of_an_encoding_agree() {
     let folder = folder();
     write(
@@ -61,6 +81,31 @@ fn figures_of_an_encoding_agree() {
         assert_eq!(ratios[name], Value::Null, "{ratios}");
     }
     assert_eq!(ratios["bytes_per_token"], 1.0);
+}
+
+#[test]
+fn as_many_merges_are_shown_as_are_asked_for() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    both(&folder, &["train", "a.txt", "-o", "made", "--merges", "5"], 0);
+    for (more, shown) in [(&[][..], 5), (&["--merges", "2"], 2), (&["--merges", "9"], 5)] {
+        let found = json_of(&folder, &[&["inspect", "made"], more].concat(), 0);
+        assert_eq!(found["merges"].as_array().map(Vec::len), Some(shown), "{more:?}");
+    }
+}
+
+#[test]
+fn a_split_is_shown_as_it_can_be_given_again() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    for (regex, shown) in [
+        (r"\p{L}+|[^\p{L}]", r"split         \p{L}+|[^\p{L}]"),
+        (r" ?\p{L}+|[^\p{L}]", r"split         ' ?\p{L}+|[^\p{L}]'"),
+    ] {
+        both(&folder, &["train", "a.txt", "-o", "made", "--merges", "3", "--split-regex", regex], 0);
+        let (_, inspected) = both(&folder, &["inspect", "made"], 0);
+        assert!(inspected.lines().any(|line| line == shown), "{inspected}");
+    }
 }
 
 #[test]

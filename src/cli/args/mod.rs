@@ -14,9 +14,21 @@ use tokenmill::vocab;
 
 use groups::choice;
 
+/// The codes with which the program ends. Lines that begin with spaces stay lines in the manual page too.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0         done
+  1         failed: missing, unreadable or damaged input, output not writable
+  2         wrong usage or recipe
+  3         done, but inputs were left out
+  4         verification found a difference
+  5, 6      network; authorisation
+  7, 8      disk full; memory limit
+  130, 143  interrupted";
+
 /// Learns byte-level BPE tokenizers from large corpora, and encodes datasets into token-id Parquet.
 #[derive(Debug, Parser)]
-#[command(name = "tokenmill", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "tokenmill", version, propagate_version = true, max_term_width = 100, after_help = EXIT_CODES)]
 pub(in crate::cli) struct Cli {
     #[command(flatten)]
     pub(in crate::cli) global: Global,
@@ -206,7 +218,7 @@ pub(in crate::cli) struct TokensArgs {
     /// Show ids instead of pieces
     #[arg(long)]
     pub(in crate::cli) ids: bool,
-    /// Write a page that shows the tokens, and print nothing
+    /// Write a page that shows the tokens, and print nothing but what --json does
     #[arg(long, value_name = "FILE.html", conflicts_with = "ids")]
     pub(in crate::cli) html: Option<String>,
     /// What text that looks like a special token becomes
@@ -221,9 +233,9 @@ pub(in crate::cli) struct InspectArgs {
     pub(in crate::cli) path: String,
     #[command(flatten)]
     pub(in crate::cli) split: TokenizerSplit,
-    /// How many merges are shown
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub(in crate::cli) merges: usize,
+    /// How many merges are shown [default: 20, with --json all]
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) merges: Option<usize>,
 }
 
 #[derive(Args, Debug)]

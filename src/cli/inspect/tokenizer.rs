@@ -5,13 +5,17 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokenmill::encode::{EncodeConfig, Encoder, Method};
+use tokenmill::units::amount;
 use tokenmill::vocab::{Around, Checks, TextRules, TrainingRecord, Vocabulary, check, load};
 use tokenmill::{Result, TokenId};
 
 use crate::cli::args::InspectArgs;
 use crate::cli::failure::Failure;
 use crate::cli::session::{Done, Session, print};
-use crate::cli::shown::{shortened, visible};
+use crate::cli::shown::{counted, shortened, tame, visible};
+
+/// So many merges are shown where nothing else is asked for.
+const SHOWN: usize = 20;
 
 pub(super) fn inspect(path: &Path, args: &InspectArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let vocabulary = Arc::new(load(path, &args.split.options(), &session.progress())?);
@@ -21,11 +25,19 @@ pub(super) fn inspect(path: &Path, args: &InspectArgs, session: &Session<'_>) ->
     let method = encoder.map_or_else(|_| Method::of(&checks), |encoder| encoder.prepared().method());
     let facts = Facts { vocabulary, checks, method, counts };
     if session.json() {
-        session.print_json(&facts.as_json())?;
+        session.print_json(&facts.as_json(args.merges.unwrap_or(usize::MAX)))?;
     } else {
-        print(|out| facts.write(out, args.merges))?;
+        print(|out| facts.write(out, args.merges.unwrap_or(SHOWN)))?;
     }
     Ok(Done::Whole)
+}
+
+/// A pattern to be copied: as it stands, but for what a terminal would act upon, and in quotes where its ends would not
+/// be seen.
+fn copied(pattern: &str) -> String {
+    let shown = tame(pattern).replace('\n', r"\n");
+    let ends = [pattern.chars().next(), pattern.chars().next_back()];
+    if ends.into_iter().flatten().any(char::is_whitespace) { format!("'{shown}'") } else { shown }
 }
 
 /// How often each merge's pair occurred in training, if that is recorded beside the tokenizer.
@@ -47,7 +59,7 @@ struct Facts {
 }
 
 impl Facts {
-    fn as_json(&self) -> Value {
+    fn as_json(&self, most: usize) -> Value {
         let vocabulary = &self.vocabulary;
         let specials: Vec<Value> =
             vocabulary.specials().map(|special| json!({ "id": special.id, "text": special.text })).collect();
@@ -55,6 +67,7 @@ impl Facts {
             .merges()
             .iter()
             .enumerate()
+            .take(most)
             .map(|(number, merge)| {
                 json!({
                     "left": merge.left,
@@ -109,9 +122,9 @@ impl Facts {
         writeln!(out, "tokens        {}", vocabulary.tokens().count())?;
         writeln!(out, "ids below     {}", vocabulary.id_limit())?;
         writeln!(out, "merges        {}", vocabulary.merges().len())?;
-        writeln!(out, "longest token {} bytes", self.longest())?;
+        writeln!(out, "longest token {}", counted(amount(self.longest()), "byte"))?;
         writeln!(out, "token bytes   {}", self.lengths())?;
-        writeln!(out, "split         {}", visible(vocabulary.split().to_string().as_bytes()))?;
+        writeln!(out, "split         {}", copied(&vocabulary.split().to_string()))?;
         writeln!(out, "fingerprint   {}", vocabulary.fingerprint())?;
         self.write_rules(out)?;
         self.write_added(out)?;
