@@ -8,7 +8,7 @@ use tokenmill::run::Mistakes;
 use tokenmill::run::recipe::Mistake;
 use tokenmill::{Error, ErrorKind};
 
-use super::shown::tame;
+use super::shown::{tame, tame_source};
 use super::surroundings::Style;
 
 /// Why a command ends before its work is done.
@@ -105,7 +105,7 @@ fn help(help: Option<&str>, text: &mut String) -> fmt::Result {
     help.map_or(Ok(()), |help| writeln!(text, "  help: {help}"))
 }
 
-fn draw(pretty: &Pretty<'_>, style: Style, text: &mut String) -> fmt::Result {
+fn draw(pretty: &Pretty, style: Style, text: &mut String) -> fmt::Result {
     let theme = if style.coloured { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
     GraphicalReportHandler::new_themed(theme)
         .with_width(100)
@@ -115,52 +115,78 @@ fn draw(pretty: &Pretty<'_>, style: Style, text: &mut String) -> fmt::Result {
 
 /// A failure as miette draws it.
 #[derive(Debug)]
-struct Pretty<'a> {
+struct Pretty {
     message: String,
-    cause: Option<&'a (dyn std::error::Error + 'static)>,
-    help: Option<&'a str>,
+    cause: Option<Cause>,
+    help: Option<String>,
     source: Option<NamedSource<String>>,
     label: Option<LabeledSpan>,
 }
 
-impl<'a> Pretty<'a> {
-    fn of(error: &'a Error) -> Pretty<'a> {
+impl Pretty {
+    fn of(error: &Error) -> Pretty {
         Pretty {
             message: tame(&error.to_string()),
-            cause: std::error::Error::source(error),
-            help: error.help(),
+            cause: std::error::Error::source(error).map(Cause::of),
+            help: error.help().map(tame),
             source: None,
             label: None,
         }
     }
 
-    fn at(mistakes: &Mistakes, mistake: &'a Mistake) -> Pretty<'a> {
+    fn at(mistakes: &Mistakes, mistake: &Mistake) -> Pretty {
         let file = mistakes.file().filter(|_| mistake.span.is_some());
         Pretty {
             message: tame(&mistake.message),
             cause: None,
-            help: mistake.help.as_deref(),
-            source: file.map(|(path, text)| NamedSource::new(path, text.to_owned())),
+            help: mistake.help.as_deref().map(tame),
+            source: file.map(|(path, text)| NamedSource::new(tame(path), tame_source(text))),
             label: mistake.span.clone().map(LabeledSpan::underline),
         }
     }
 }
 
-impl fmt::Display for Pretty<'_> {
+/// What led to a failure, tamed as its message is.
+#[derive(Debug)]
+struct Cause {
+    message: String,
+    cause: Option<Box<Cause>>,
+}
+
+impl Cause {
+    fn of(error: &(dyn std::error::Error + 'static)) -> Cause {
+        let cause = error.source().map(|cause| Box::new(Cause::of(cause)));
+        Cause { message: tame(&error.to_string()), cause }
+    }
+}
+
+impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Pretty<'_> {
+impl std::error::Error for Cause {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.cause
+        self.cause.as_deref().map(|cause| -> &(dyn std::error::Error + 'static) { cause })
     }
 }
 
-impl Diagnostic for Pretty<'_> {
+impl fmt::Display for Pretty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Pretty {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause.as_ref().map(|cause| -> &(dyn std::error::Error + 'static) { cause })
+    }
+}
+
+impl Diagnostic for Pretty {
     fn help<'b>(&'b self) -> Option<Box<dyn fmt::Display + 'b>> {
-        let help = self.help?;
+        let help = self.help.as_ref()?;
         Some(Box::new(help))
     }
 
@@ -172,5 +198,27 @@ impl Diagnostic for Pretty<'_> {
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
         let label = self.label.clone()?;
         Some(Box::new(std::iter::once(label)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("\x1b[31mfault")]
+    struct Fault(#[source] io::Error);
+
+    #[test]
+    fn what_is_drawn_sends_nothing_to_the_terminal_but_lines() {
+        for drawn in [true, false] {
+            let fault = Fault(io::Error::other("\x1b[32mcause"));
+            let error = Error::new(ErrorKind::Failed, fault).with_help("\x1b[33mhelp");
+            let shown = Failure::Error(error).shown(Style { drawn, coloured: false });
+            for part in [r"\u{1b}[31mfault", r"\u{1b}[32mcause", r"\u{1b}[33mhelp"] {
+                assert!(shown.contains(part), "{part}: {shown:?}");
+            }
+            assert!(!shown.contains('\x1b'), "{shown:?}");
+        }
     }
 }

@@ -30,6 +30,18 @@ pub(super) fn tame(message: &str) -> String {
     message.chars().map(shown).collect()
 }
 
+/// A text whose places are pointed at, with control characters replaced by others that take as many bytes. Lines stay.
+pub(super) fn tame_source(text: &str) -> String {
+    let tamed = |c: char| match c {
+        '\n' | '\t' => c,
+        '\r' => ' ',
+        c if c.is_ascii_control() => '?',
+        c if c.is_control() => '¿',
+        c => c,
+    };
+    text.chars().map(tamed).collect()
+}
+
 fn push_visible(shown: &mut String, c: char) {
     match c {
         '\\' => shown.push_str(r"\\"),
@@ -41,12 +53,18 @@ fn push_visible(shown: &mut String, c: char) {
 
 #[cfg(test)]
 mod tests {
-    use super::{shortened, tame, visible};
+    use super::{shortened, tame, tame_source, visible};
 
     #[test]
     fn messages_send_nothing_to_the_terminal_but_lines() {
         assert_eq!(tame("a.txt is not there\n  help: é"), "a.txt is not there\n  help: é");
         assert_eq!(tame("\x1b[31ma\u{9b}\t\nb"), "\\u{1b}[31ma\\u{9b}\\t\nb");
+    }
+
+    #[test]
+    fn places_of_a_tamed_source_stay() {
+        let (source, tamed) = ("a = \"\x1b[31m\u{9b}\"\r\nb", "a = \"?[31m¿\" \nb");
+        assert_eq!((tame_source(source).as_str(), tamed.len()), (tamed, source.len()));
     }
 
     #[test]

@@ -182,3 +182,19 @@ fn merges_taken_over_are_told_apart() {
     let found = json_of(&folder, &extend, 0);
     assert_eq!((&found["merges"], &found["merges_taken_over"]), (&json!(5), &json!(3)));
 }
+
+#[test]
+fn names_in_a_manifest_send_nothing_to_the_terminal() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    both(&folder, &["train", "a.txt", "-o", "made", "--merges", "5"], 0);
+    both(&folder, &["encode", "a.txt", "-t", "made", "-o", "ids"], 0);
+    let mut manifest: Value = serde_json::from_str(&content(&folder, "ids/manifest.json")).expect("JSON");
+    let wild = json!("\u{1b}[31m");
+    manifest["tool_version"] = wild.clone();
+    manifest["inputs"][0]["name"] = wild.clone();
+    manifest["tokenizer"] = wild;
+    write(&folder, "ids/manifest.json", manifest.to_string());
+    let (_, shown) = both(&folder, &["inspect", "ids"], 0);
+    assert!(shown.matches(r"\u{1b}[31m").count() == 3 && !shown.contains('\u{1b}'), "{shown:?}");
+}
