@@ -43,7 +43,7 @@ impl Pending {
         readable_by_others(&mut builder);
         match builder.tempfile_in(folder_of(&path)) {
             Ok(file) => Ok(Pending { file, path }),
-            Err(cause) => Err(Error::io("create", path, cause)),
+            Err(cause) => Err(Error::io("create", path, of_the_system(cause))),
         }
     }
 
@@ -141,8 +141,8 @@ pub fn check_replaced(path: &Path, kind: &'static str, is_of_kind: impl FnOnce(&
             Err(Error::new(ErrorKind::Usage, fault).with_help("name another file, or remove this one first"))
         }
         Ok(there) if there.is_dir() => Err(Error::io("write", path, io::ErrorKind::IsADirectory.into())),
-        Err(_) if path.file_name().is_none() || !folder_of(path).is_dir() => {
-            let missing = Error::io("write", path, io::ErrorKind::NotFound.into());
+        Err(cause) if path.file_name().is_none() || !folder_of(path).is_dir() => {
+            let missing = Error::io("write", path, cause);
             Err(missing.with_help("make its folder first, or name another file"))
         }
         _ => check_writable(folder_of(&destination(path.to_path_buf())?)),
@@ -164,11 +164,12 @@ struct NotReplaced {
 pub fn check_writable(folder: &Path) -> Result<()> {
     let there = folder.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("."));
     let action = if folder.is_dir() { "write in" } else { "create" };
-    match tempfile::tempfile_in(there) {
-        // With words of its own it tells of a temporary file, whose name nobody knows.
-        Err(cause) if cause.raw_os_error().is_none() => Err(Error::io(action, folder, cause.kind().into())),
-        made => made.map(drop).map_err(|cause| Error::io(action, folder, cause)),
-    }
+    tempfile::tempfile_in(there).map(drop).map_err(|cause| Error::io(action, folder, of_the_system(cause)))
+}
+
+/// What the system said. With words of its own `tempfile` tells of a temporary file, whose name nobody knows.
+fn of_the_system(cause: io::Error) -> io::Error {
+    if cause.raw_os_error().is_some() { cause } else { cause.kind().into() }
 }
 
 /// Takes a folder, which is made if it is not there, for this process alone, as long as the file that is given lives:

@@ -64,6 +64,8 @@ pub(super) enum Fault {
     FileUnlisted { path: PathBuf },
     #[error("{}: {what} is {found}, the manifest says {expected}", path.display())]
     FileDiffers { path: PathBuf, what: &'static str, found: String, expected: String },
+    #[error("{} is not a Parquet file: it does not begin with PAR1", path.display())]
+    NotParquet { path: PathBuf },
     #[error("{}: cannot be read as Parquet{}", path.display(), in_row_group(*row_group))]
     Parquet {
         path: PathBuf,

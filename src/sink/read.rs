@@ -1,6 +1,7 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
 use arrow_array::cast::AsArray;
@@ -31,6 +32,9 @@ pub(super) const BATCH_IDS: u64 = 1 << 20;
 
 /// Rows in a batch at most.
 pub(super) const BATCH_ROWS: u64 = 1 << 13;
+
+/// What a Parquet file begins with.
+const MAGIC: &[u8] = b"PAR1";
 
 /// Reads rows of token ids in order, from an output folder or a single file, also of another program: a
 /// Parquet column `input_ids` that is a list of integers is enough, or a `.bin` file with its `.idx`. The
@@ -190,10 +194,23 @@ pub(super) fn row_count(path: &Path) -> Result<u64> {
 
 fn load(path: &Path) -> Result<ArrowReaderMetadata> {
     let file = File::open(path).map_err(|cause| Error::io("read", path, cause))?;
+    check_begin(&file, path)?;
     guarded(path, None, || {
         check_index(&file)?;
         ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())
     })
+}
+
+/// A file of another kind is one that was named by mistake.
+fn check_begin(mut file: &File, path: &Path) -> Result<()> {
+    let mut begin = Vec::new();
+    let read = file.take(amount(MAGIC.len())).read_to_end(&mut begin).and_then(|_| file.rewind());
+    read.map_err(|cause| Error::io("read", path, cause))?;
+    if begin == MAGIC {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Failed, Fault::NotParquet { path: path.to_path_buf() })
+        .with_help("name a file of token ids, or the output folder of `run` or `encode`"))
 }
 
 /// The Parquet reader panics on some damaged files; that ends in an error as well.

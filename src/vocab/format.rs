@@ -237,7 +237,18 @@ fn locate(path: &Path, format: Option<Format>) -> Result<(Format, PathBuf)> {
             return Ok((candidate, file));
         }
     }
-    Err(format.map_or(Fault::UnknownFormat, Fault::NoSuch).in_file(path))
+    let error = format.map_or(Fault::UnknownFormat, Fault::NoSuch).in_file(path);
+    Err(match deeper(path) {
+        Some(found) => error.with_help(format!("name {}, which has one", found.display())),
+        None => error,
+    })
+}
+
+/// The folder in a folder that has a tokenizer, as an output folder of `run` does.
+fn deeper(folder: &Path) -> Option<PathBuf> {
+    let below = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let has_one = |path: &PathBuf| path.is_dir() && formats_in(path).is_ok_and(|formats| !formats.is_empty());
+    below.filter(has_one).min()
 }
 
 fn of_file(path: &Path) -> Option<Format> {
@@ -253,15 +264,20 @@ fn of_file(path: &Path) -> Option<Format> {
 
 fn in_folder(folder: &Path, format: Format) -> Result<Option<PathBuf>> {
     match format {
-        Format::Hf => Ok(existing(folder.join(hf::TOKENIZER))),
-        Format::Gpt2 => Ok(existing(folder.join(gpt2::VOCABULARY))),
+        Format::Hf => existing(folder.join(hf::TOKENIZER)),
+        Format::Gpt2 => existing(folder.join(gpt2::VOCABULARY)),
         Format::Tiktoken => only(folder, "tiktoken"),
         Format::Minbpe => only(folder, "model"),
     }
 }
 
-fn existing(path: PathBuf) -> Option<PathBuf> {
-    path.is_file().then_some(path)
+/// A file if it is there. What the system does not let see may be.
+fn existing(path: PathBuf) -> Result<Option<PathBuf>> {
+    match fs::metadata(&path) {
+        Ok(metadata) => Ok(metadata.is_file().then_some(path)),
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
+        Err(cause) => Err(Error::io("read", path, cause)),
+    }
 }
 
 /// The one file of a folder that has this extension.

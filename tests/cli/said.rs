@@ -155,6 +155,24 @@ fn a_merge_that_is_not_the_best_is_told_with_the_reason() {
 }
 
 #[test]
+fn an_output_that_is_not_complete_is_called_so() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    write(&folder, "r.toml", RECIPE.replace("${WHERE}", "."));
+    both(&folder, &["run", "r.toml"], 0);
+    refuses_beside(&folder, &["tokens", "-t", "out", "x"], 1, &["no tokenizer", "name out/tokenizer,"]);
+    fs::remove_file(folder.path().join("out/manifest.json")).expect("it goes");
+    refuses_beside(&folder, &["inspect", "out"], 1, &["out is not complete", "same `run` or `encode` again"]);
+}
+
+/// As [`refuses`], beside an output that is there.
+#[track_caller]
+fn refuses_beside(folder: &TempDir, arguments: &[&str], code: i32, said: &[&str]) {
+    let (message, printed) = both(folder, arguments, code);
+    assert!(said.iter().all(|said| message.contains(said)) && printed.is_empty(), "{message}{printed}");
+}
+
+#[test]
 fn a_tokenizer_alone_is_no_empty_data() {
     let folder = folder();
     write(&folder, "a.txt", TEXT);
@@ -197,4 +215,15 @@ fn names_in_a_manifest_send_nothing_to_the_terminal() {
     write(&folder, "ids/manifest.json", manifest.to_string());
     let (_, shown) = both(&folder, &["inspect", "ids"], 0);
     assert!(shown.matches(r"\u{1b}[31m").count() == 3 && !shown.contains('\u{1b}'), "{shown:?}");
+}
+
+/// Not of the one that is written in its place, whose name nobody knows.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_cannot_be_made_is_named() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    both(&folder, &["train", "a.txt", "-o", "made", "--merges", "3"], 0);
+    let (said, _) = both(&folder, &["convert", "made", "--to", "hf", "-o", "/proc/self"], 1);
+    assert!(said.contains("/proc/self/tokenizer.json") && !said.contains(".tmp-"), "{said}");
 }

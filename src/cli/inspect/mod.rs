@@ -5,7 +5,9 @@ mod tokenizer;
 
 use std::path::Path;
 
-use tokenmill::sink::Manifest;
+use tokenmill::sink::{Manifest, STATE_FOLDER};
+use tokenmill::vocab::formats_in;
+use tokenmill::{Error, ErrorKind};
 
 use super::args::InspectArgs;
 use super::failure::Failure;
@@ -16,6 +18,18 @@ pub(super) fn inspect(args: &InspectArgs, session: &Session<'_>) -> Result<Done,
     let manifest = if path.is_dir() { Manifest::read(path)? } else { None };
     match manifest {
         Some(manifest) => output::inspect(path, manifest, session),
+        None if path.join(STATE_FOLDER).is_dir() && formats_in(path)?.is_empty() => {
+            let fault = Unfinished { folder: args.path.clone() };
+            Err(Error::new(ErrorKind::Failed, fault)
+                .with_help("give the same `run` or `encode` again, which goes on from what is finished")
+                .into())
+        }
         None => tokenizer::inspect(path, args, session),
     }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the output in {folder} is not complete: it has no manifest.json yet")]
+struct Unfinished {
+    folder: String,
 }
