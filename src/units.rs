@@ -157,7 +157,7 @@ impl fmt::Display for ByteCount {
             unit += 1;
         }
         match unit {
-            0 => write!(f, "{} bytes", self.0),
+            0 => f.write_str(&counted(self.0, "byte")),
             _ if value < 9.95 => write!(f, "{value:.1} {}", UNITS[unit]),
             _ => write!(f, "{value:.0} {}", UNITS[unit]),
         }
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn byte_counts_print_three_figures_at_most() {
         let shown: Vec<String> =
-            [0, 999, 1_500, 9_949_999, 123_456_789, 999_600_000].map(|n| ByteCount(n).to_string()).into();
-        assert_eq!(shown, ["0 bytes", "999 bytes", "1.5 kB", "9.9 MB", "123 MB", "1.0 GB"]);
+            [0, 1, 999, 1_500, 9_949_999, 123_456_789, 999_600_000].map(|n| ByteCount(n).to_string()).into();
+        assert_eq!(shown, ["0 bytes", "1 byte", "999 bytes", "1.5 kB", "9.9 MB", "123 MB", "1.0 GB"]);
     }
 }

@@ -12,6 +12,7 @@ use super::args::{CountArgs, MergeCountsArgs};
 use super::failure::Failure;
 use super::flags;
 use super::session::{Done, Session};
+use super::shown::counted;
 use super::surroundings::open_context;
 
 pub(super) fn count(args: &CountArgs, session: &Session<'_>) -> Result<Done, Failure> {
@@ -29,7 +30,8 @@ pub(super) fn count(args: &CountArgs, session: &Session<'_>) -> Result<Done, Fai
             "skipped": tally.skipped,
         }))?;
     }
-    session.say(&format!("{pieces} distinct pieces in {}; wrote {}", ByteCount(text_bytes), args.output));
+    let found = counted(pieces, "distinct piece");
+    session.say(&format!("{found} in {}; wrote {}", ByteCount(text_bytes), args.output));
     Ok(session.done(tally.skipped))
 }
 
@@ -39,7 +41,7 @@ pub(super) fn merge(args: &MergeCountsArgs, session: &Session<'_>) -> Result<Don
         0 => paths.map(|path| (path, Weight::ONE)).collect(),
         given if given == args.files.len() => paths.zip(args.weight.iter().copied()).collect(),
         given => {
-            let fault = Weights { given, files: args.files.len() };
+            let fault = Weights(flags::weights_given(given, args.files.len(), "file"));
             return Err(Error::new(ErrorKind::Usage, fault)
                 .with_help("give one for each file, in the same order, or none")
                 .into());
@@ -55,13 +57,10 @@ pub(super) fn merge(args: &MergeCountsArgs, session: &Session<'_>) -> Result<Don
         }))?;
     }
     let order = if sum.info.ordered { ", in order of first appearance" } else { "" };
-    session.say(&format!("{} distinct pieces{order}; wrote {}", sum.pieces, args.output));
+    session.say(&format!("{}{order}; wrote {}", counted(sum.pieces, "distinct piece"), args.output));
     Ok(Done::Whole)
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("there are {given} `--weight` for {files} files")]
-struct Weights {
-    given: usize,
-    files: usize,
-}
+#[error("{0}")]
+struct Weights(String);

@@ -7,7 +7,7 @@ use tokenmill::run::recipe::{
 };
 use tokenmill::source::DocumentRule;
 use tokenmill::split::SplitPattern;
-use tokenmill::units::Count;
+use tokenmill::units::{Count, amount, counted};
 
 use super::args::{
     BenchArgs, CompareArgs, CountArgs, CountsArgument, DecodeArgs, EncodeArgs, EncodeFlags, PieceFlags,
@@ -92,7 +92,7 @@ fn reading(command: Command, inputs: &[String], flags: &SourceFlags) -> Recipe {
         recipe.mistakes.push(Mistake {
             key: Some("weight"),
             span: None,
-            message: format!("there are {} `--weight` for {} inputs", flags.weight.len(), inputs.len()),
+            message: weights_given(flags.weight.len(), inputs.len(), "input"),
             help: Some("give one for each input, in the same order, or none".to_owned()),
         });
     }
@@ -111,6 +111,12 @@ fn reading(command: Command, inputs: &[String], flags: &SourceFlags) -> Recipe {
     };
     recipe.sources = inputs.iter().enumerate().map(source).collect();
     recipe
+}
+
+/// That there are not as many weights as inputs.
+pub(super) fn weights_given(given: usize, inputs: usize, input: &str) -> String {
+    let (times, inputs) = (counted(amount(given), "time"), counted(amount(inputs), input));
+    format!("`--weight` is given {times} for {inputs}")
 }
 
 fn sample(flags: &SampleFlags) -> SampleKeys {

@@ -52,9 +52,8 @@ fn as_json(plan: &Plan, preview: &Preview) -> Value {
 fn write(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
     for source in &preview.sources {
         let rows = source.rows.map_or_else(|| "rows not known yet".to_owned(), |rows| counted(rows, "row"));
-        let text = source
-            .text_bytes
-            .map_or_else(|| "text not known yet".to_owned(), |bytes| format!("{bytes} bytes"));
+        let text =
+            source.text_bytes.map_or_else(|| "text not known yet".to_owned(), |bytes| counted(bytes, "byte"));
         writeln!(out, "source   {}: {}, {rows}, {text}", source.uri, counted(source.units, "part"))?;
         if source.elsewhere.0 > 0 {
             writeln!(out, "         {} of it are not on this machine", source.elsewhere)?;
@@ -109,7 +108,12 @@ fn write_training(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::R
         train.output.display()
     )?;
     train.smaller.iter().try_for_each(|smaller| {
-        writeln!(out, "         the first {} merges to {}", smaller.merges, smaller.output.display())
+        writeln!(
+            out,
+            "         the first {} to {}",
+            counted(amount(smaller.merges), "merge"),
+            smaller.output.display()
+        )
     })
 }
 

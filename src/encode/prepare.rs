@@ -170,8 +170,9 @@ fn forbidden(token: &AddedToken, offset: Option<usize>) -> Error {
         Some(offset) => Fault::SpecialInText { text, offset },
         None => Fault::SpecialInNormal { text },
     };
-    Error::new(ErrorKind::Failed, fault)
-        .with_help("take special tokens in texts as text or allow them, or leave the document out")
+    Error::new(ErrorKind::Failed, fault).with_help(
+        "take special tokens in texts as text (`--special text`) or as tokens (`--special allow`), or leave the document out",
+    )
 }
 
 /// Where the white space begins that a text ends with.

@@ -20,7 +20,7 @@ use crate::observer::{Observer, Stage};
 use crate::source::{Documents, Unit};
 use crate::split::{SpecialFinder, SplitPattern, splitter};
 use crate::train::{Learned, Merges, extend_merges, learn_merges, memory_estimate};
-use crate::units::{ByteCount, Count, amount};
+use crate::units::{ByteCount, Count, amount, counted};
 use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteOptions};
 
 /// What training gives, before it is written.
@@ -258,7 +258,13 @@ pub(super) fn write_tokenizer(
     let kept =
         |folder: &Path, _: &TrainingRecord| train.smaller.iter().any(|smaller| smaller.output == folder);
     remove_smaller(&train.output, kept, options, observer)?;
+    let learned = trained.learned.merges.len();
     for smaller in &train.smaller {
+        if smaller.merges > learned {
+            let (path, tokens) = (smaller.output.display(), trained.vocabulary.tokens().count());
+            observer
+                .noted(&format!("{path} has the whole vocabulary, of {tokens} tokens: no more were learned"));
+        }
         let merges = trained.learned.merges.first(smaller.merges);
         let vocabulary = vocabulary(&merges, train, trained.base.as_ref())?;
         let record = first_part(&record, &vocabulary, smaller);
@@ -365,7 +371,8 @@ fn write_files(
             held.extend(others);
         } else {
             let (path, merges) = (folder.display(), before.counts.len());
-            observer.noted(&format!("{path} held another tokenizer, of {merges} merges, which is replaced"));
+            let merges = counted(amount(merges), "merge");
+            observer.noted(&format!("{path} held another tokenizer, of {merges}, which is replaced"));
             others.into_iter().try_for_each(|other| vocab::remove(other, folder, options))?;
         }
     }

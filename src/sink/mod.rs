@@ -43,6 +43,7 @@ pub use folder::{OutputFolder, STATE_FOLDER, holds_data};
 pub use journal::Journal;
 pub use manifest::{IndexFile, Input, Manifest, OutputFile, UnitPart};
 pub use packing::{MAX_PACKED_LENGTH, PackRule, Packing};
+pub(crate) use plan::split_name_help;
 pub use plan::{FilePlan, TOKENIZER_FOLDER, is_split_name};
 pub use read::TokenReader;
 pub use schema::{

@@ -132,11 +132,18 @@ pub fn is_split_name(name: &str) -> bool {
     name.split('.').all(word) && name != "all"
 }
 
+/// What the name of a split is to be, where `name` will not do.
+pub(crate) fn split_name_help(name: &str) -> &'static str {
+    match name {
+        "all" => "`datasets` means all splits by \"all\": choose another, like \"train\"",
+        _ => "it is made of letters, digits and underscores, like \"train\"",
+    }
+}
+
 fn check_split_name(name: &str) -> Result<()> {
     if is_split_name(name) {
         return Ok(());
     }
     let fault = Fault::SplitName { name: name.to_owned() };
-    Err(Error::new(ErrorKind::Usage, fault)
-        .with_help("use letters, digits and underscores, such as train or validation"))
+    Err(Error::new(ErrorKind::Usage, fault).with_help(split_name_help(name)))
 }

@@ -26,7 +26,7 @@ pub(super) enum Fault {
     Line { file: String, line: u64, problem: String },
     #[error("{file} is no text: it is {what}")]
     IsNoText { file: String, what: &'static str },
-    #[error("{file} is text that is not compressed, as its name says it is")]
+    #[error("{file} has a name of a compressed text, but is not compressed")]
     NotCompressed { file: String },
     #[error("{file} is not a Parquet file: it does not begin with PAR1")]
     NotParquet { file: String },

@@ -125,7 +125,7 @@ fn counts_of_other_pieces_are_not_summed() {
         &folder,
         &["merge-counts", "a.parquet", "--weight", "1", "--weight", "2", "-o", "out"],
         2,
-        &["1 files"],
+        &["2 times for 1 file\n"],
     );
     refuses(&folder, &["merge-counts", "a.txt", "-o", "out"], 1, &["a.txt"]);
     let before = fs::read(folder.path().join("a.parquet")).expect("counts");

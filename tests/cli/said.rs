@@ -202,6 +202,15 @@ fn merges_taken_over_are_told_apart() {
 }
 
 #[test]
+fn a_size_that_is_not_reached_is_noted() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let (said, _) = both(&folder, &["train", "a.txt", "-o", "made", "--vocab-size", "258,400,500"], 0);
+    assert!(said.contains("made/vocab-400 has the whole vocabulary"), "{said}");
+    assert!(!said.contains("made/vocab-258 has"), "{said}");
+}
+
+#[test]
 fn names_in_a_manifest_send_nothing_to_the_terminal() {
     let folder = folder();
     write(&folder, "a.txt", TEXT);
@@ -215,6 +224,49 @@ fn names_in_a_manifest_send_nothing_to_the_terminal() {
     write(&folder, "ids/manifest.json", manifest.to_string());
     let (_, shown) = both(&folder, &["inspect", "ids"], 0);
     assert!(shown.matches(r"\u{1b}[31m").count() == 3 && !shown.contains('\u{1b}'), "{shown:?}");
+}
+
+#[test]
+fn refusals_name_what_was_given_and_what_helps() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    write(&folder, "fake.txt.gz", TEXT);
+    both(&folder, &["train", "a.txt", "-o", "made", "--merges", "3", "--special-token", "cat"], 0);
+    both(&folder, &["count", "a.txt", "-o", "c.parquet", "--special-token", "cat"], 0);
+    let encode = ["encode", "a.txt", "-t", "made", "-o", "out"];
+    let gpt2 = ["--formats", "gpt2", "--split-regex", "a|b"];
+    for (arguments, code, said) in [
+        (train("a.txt", &gpt2), 2, "`--formats` names one that will not do"),
+        (train("a.txt", &["--split-regex", "^a"]), 2, "`--split-regex` cannot be written: "),
+        (train("a.txt", &["--weight", "1", "--weight", "2"]), 2, "`--weight` is given 2 times for 1 input"),
+        (
+            vec!["merge-counts", "c.parquet", "c.parquet", "-o", "d.parquet", "--weight", "1"],
+            2,
+            "`--weight` is given 1 time for 2 files",
+        ),
+        (
+            vec!["count", "fake.txt.gz", "-o", "out"],
+            1,
+            "has a name of a compressed text, but is not compressed",
+        ),
+        ([&encode[..], &["--special", "forbid"]].concat(), 1, "`--special allow`"),
+        ([&encode[..], &["--split-name", "all"]].concat(), 2, "`datasets` means all splits by \"all\""),
+        (vec!["count", "a.txt", "-o", "no/such/c.parquet"], 1, "No such file or directory"),
+        (
+            vec!["decode", "a.txt", "-t", "made"],
+            1,
+            "a.txt is not a Parquet file: it does not begin with PAR1",
+        ),
+        (vec!["decode", "a.txt", "-t", "made"], 1, "name a file of token ids"),
+    ] {
+        refuses(&folder, &arguments, code, &[said]);
+    }
+    let counts = ["train", "--from-counts", "c.parquet", "-o", "out", "--merges", "3", "--take", "3"];
+    let (said, _) = both(&folder, &counts, 2);
+    assert!(said.contains("--take <N>") && !said.contains("--every"), "{said}");
+    let (said, _) = both(&folder, &["train", "a.txt", "-o", "made", "--merges", "1"], 0);
+    let (again, _) = both(&folder, &["train", "a.txt", "-o", "made", "--merges", "2"], 0);
+    assert!(said.contains("of 3 merges,") && again.contains("of 1 merge,"), "{said}{again}");
 }
 
 /// Not of the one that is written in its place, whose name nobody knows.

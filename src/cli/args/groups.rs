@@ -71,6 +71,25 @@ pub(in crate::cli) struct InputFlags {
     pub(in crate::cli) inputs: Vec<String>,
 }
 
+/// What concerns the text that counts stand for. Each by its name and not by its group, so that a refusal names those
+/// that were given.
+const NOT_OF_COUNTS: [&str; 14] = [
+    "inputs",
+    "column",
+    "format",
+    "documents",
+    "separator",
+    "weight",
+    "stream",
+    "on_bad_input",
+    "every",
+    "shuffle_buffer",
+    "seed",
+    "skip",
+    "take",
+    "max_bytes",
+];
+
 #[derive(Args, Debug)]
 pub(in crate::cli) struct TrainInput {
     /// Files, folders, globs, pipes, hf://datasets/…, https://…, s3://…, gs://…, az://…,
@@ -82,7 +101,7 @@ pub(in crate::cli) struct TrainInput {
         long,
         value_name = "COUNTS.parquet[=DECIMAL]",
         num_args = 1..,
-        conflicts_with_all = ["inputs", "SourceFlags", "SampleFlags"]
+        conflicts_with_all = NOT_OF_COUNTS
     )]
     pub(in crate::cli) from_counts: Vec<CountsArgument>,
 }

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use super::check::{Check, value_of};
 use super::{EncodePlan, TrainPlan};
 use crate::run::recipe::{EncodeKeys, Field, Given, OutputKeys, Recipe};
-use crate::sink::{INPUT_IDS, LENGTH, MAX_PACKED_LENGTH, OutputFormat, PackRule, Packing, is_split_name};
+use crate::sink::{
+    INPUT_IDS, LENGTH, MAX_PACKED_LENGTH, OutputFormat, PackRule, Packing, is_split_name, split_name_help,
+};
 use crate::units::{ByteCount, place64};
 
 /// Default of `split_name`.
@@ -158,12 +160,7 @@ impl Check<'_> {
         let Some(given) = &output.split_name else { return DEFAULT_SPLIT_NAME.to_owned() };
         if !is_split_name(&given.value) {
             let problem = format!("cannot be {:?}", given.value);
-            self.wrong(
-                "split_name",
-                given,
-                &problem,
-                "it is made of letters, digits and underscores, like \"train\"",
-            );
+            self.wrong("split_name", given, &problem, split_name_help(&given.value));
         }
         given.value.clone()
     }

@@ -49,7 +49,9 @@ impl Check<'_> {
             output: folder,
         };
         let counts_only = matches!(recipe.origin, Origin::Flags(Command::Count | Command::Verify));
-        if !counts_only && !["split", "special_tokens", "formats"].iter().any(|key| self.is_wrong(key)) {
+        if !counts_only
+            && !["split", "split_regex", "special_tokens", "formats"].iter().any(|key| self.is_wrong(key))
+        {
             self.formats_hold(keys, &plan);
         }
         plan
@@ -85,10 +87,19 @@ impl Check<'_> {
                     self.wrong("formats", given, &format!("names one that will not do: {error}"), help);
                 }
                 (None, Some(given)) => {
-                    self.wrong("split", given, &format!("cannot be written: {error}"), help)
+                    let key = self.split_key(&given.value);
+                    self.wrong(key, given, &format!("cannot be written: {error}"), help)
                 }
                 (None, None) => {}
             }
+        }
+    }
+
+    /// What gave the split: flags have one of its own for a regular expression.
+    fn split_key(&self, split: &SplitPattern) -> &'static str {
+        match (self.origin, split) {
+            (Origin::Flags(_), SplitPattern::Custom(_)) => "split_regex",
+            _ => "split",
         }
     }
 
@@ -104,7 +115,7 @@ impl Check<'_> {
             let help = error.help().unwrap_or("write a regular expression whose matches are the pieces");
             let cause =
                 std::error::Error::source(&error).map_or_else(String::new, |cause| format!(": {cause}"));
-            let key = if matches!(self.origin, Origin::Flags(_)) { "split_regex" } else { "split" };
+            let key = self.split_key(&given.value);
             self.wrong(key, given, &format!("cannot be used: {error}{cause}"), help);
         }
         given.value.clone()
