@@ -6,6 +6,7 @@ use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use sha2::{Digest, Sha256};
 
 use super::fault::Fault;
+use super::idle::tell_idle;
 use super::plan::Plan;
 use super::state::State;
 use crate::digest::hex;
@@ -76,6 +77,7 @@ impl<'a> Inputs<'a> {
             open(&SourceSpec { columns: columns.to_vec(), ..spec.clone() }, number)
         };
         let sources = plan.sources.iter().enumerate().map(open).collect::<Result<Vec<_>>>()?;
+        tell_idle(plan, sources.iter().map(|source| &**source), context.observer);
         let incidents = Arc::clone(&context.incidents);
         Ok(Inputs {
             observer: context.observer,

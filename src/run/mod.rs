@@ -28,6 +28,7 @@ pub mod recipe;
 pub mod plan;
 mod fault;
 mod inputs;
+mod idle;
 mod costs;
 mod state;
 mod train;

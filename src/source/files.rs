@@ -201,6 +201,10 @@ impl Source for Files {
         self.columns.clone()
     }
 
+    fn format(&self) -> Option<Format> {
+        self.files.first().map(|file| file.format)
+    }
+
     fn is_plain(&self) -> bool {
         let plain = |file: &Listed| {
             file.format == Format::Text && file.compression == Compression::None && file.remote.is_none()
@@ -395,6 +399,10 @@ impl Source for Stream {
         &self.units
     }
 
+    fn format(&self) -> Option<Format> {
+        Some(self.format)
+    }
+
     fn is_stream(&self) -> bool {
         true
     }
@@ -454,6 +462,10 @@ impl Source for Identified {
 
     fn columns(&self) -> Option<SchemaRef> {
         self.files.columns()
+    }
+
+    fn format(&self) -> Option<Format> {
+        self.files.format()
     }
 
     fn identity(&self, unit: usize) -> Result<Identity> {

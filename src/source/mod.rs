@@ -148,6 +148,11 @@ pub trait Source: Send + Sync {
         None
     }
 
+    /// The format of its files; `None` if it has none, as what is generated.
+    fn format(&self) -> Option<Format> {
+        None
+    }
+
     /// Whether it can be read once only.
     fn is_stream(&self) -> bool {
         false

@@ -227,6 +227,32 @@ fn names_in_a_manifest_send_nothing_to_the_terminal() {
 }
 
 #[test]
+fn what_changes_nothing_is_noted() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    write_parquet(&folder, "a.parquet", &[Some("the cat the cat")]);
+    for (arguments, said) in [
+        (&["a.parquet", "--documents", "line"][..], Some("what is said of documents has no effect")),
+        (&["a.parquet", "--separator", "x"], Some("what is said of documents has no effect")),
+        (&["a.txt", "--column", "text"], Some("`column` has no effect")),
+        (&["a.txt", "--stream"], Some("`stream` has no effect")),
+        (&["a.txt", "--seed", "3"], Some("`seed` has no effect")),
+        (&["a.parquet", "a.txt", "--column", "text", "--documents", "line"], None),
+        (&["a.txt", "--shuffle-buffer", "9", "--seed", "3"], None),
+    ] {
+        let train = [&["train", "-o", "made", "--merges", "1"], arguments].concat();
+        let noted = both(&folder, &train, 0).0;
+        assert_eq!(noted.contains("has no effect"), said.is_some(), "{arguments:?}: {noted}");
+        assert!(said.is_none_or(|said| noted.contains(said)), "{arguments:?}: {noted}");
+    }
+    let recipe = "source = { uri = \"a.txt\" }\ntrain = { merges = 5 }\n[output]\ndir = \"out\"\n\
+                  format = \"bin\"\nsplit_name = \"test\"\nfile_text_bytes = \"1MB\"\n";
+    write(&folder, "r.toml", recipe);
+    let keys = ["`format` has no meaning", "`split_name` has no meaning", "`file_text_bytes` has no meaning"];
+    refuses(&folder, &["plan", "r.toml"], 2, &keys);
+}
+
+#[test]
 fn refusals_name_what_was_given_and_what_helps() {
     let folder = folder();
     write(&folder, "a.txt", TEXT);

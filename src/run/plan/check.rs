@@ -3,7 +3,9 @@ use std::path::PathBuf;
 
 use super::path::{self, Unexpanded};
 use super::{Plan, Surroundings, hash};
-use crate::run::recipe::{Command, Field, Given, Mistake, Mistakes, Origin, Recipe, SampleKeys, SourceKeys};
+use crate::run::recipe::{
+    Command, Field, Given, Mistake, Mistakes, Origin, OutputKeys, Recipe, SampleKeys, SourceKeys,
+};
 use crate::sample::{SampleConfig, Weight, scale_weights};
 use crate::source::{DocumentRule, SourceSpec};
 use crate::units::{ByteCount, place64};
@@ -56,6 +58,7 @@ impl Check<'_> {
         };
         self.standard_input_once(recipe);
         self.weights_count(recipe);
+        self.data_is_written(recipe);
         let uris: Vec<&str> =
             recipe.sources.iter().filter_map(|source| Some(source.uri.as_ref()?.value.as_str())).collect();
         plan.recipe_hash = hash::recipe_hash(&plan, &uris);
@@ -120,6 +123,19 @@ impl Check<'_> {
             let help = "leave it out: each document is taken once";
             self.wrong("weight", weight, "multiplies counts, and nothing is counted", help);
         }
+    }
+
+    /// What data files are to be like says nothing where none are written.
+    fn data_is_written(&mut self, recipe: &Recipe) {
+        if recipe.encode.is_some() || recipe.train.is_none() {
+            return;
+        }
+        let help = "leave it out, or add [encode]";
+        let OutputKeys { format, split_name, file_text_bytes, .. } = &recipe.output;
+        let idle = "has no meaning without encoding";
+        format.iter().for_each(|given| self.wrong("format", given, idle, help));
+        split_name.iter().for_each(|given| self.wrong("split_name", given, idle, help));
+        file_text_bytes.iter().for_each(|given| self.wrong("file_text_bytes", given, idle, help));
     }
 
     fn standard_input_once(&mut self, recipe: &Recipe) {

@@ -1,0 +1,34 @@
+use super::plan::Plan;
+use crate::observer::Observer;
+use crate::source::{DocumentRule, Format, Source, SourceSpec};
+
+/// Tells which settings change nothing, since what is read has no place for them. One is told of if it changes nothing
+/// wherever it stands: among flags it stands for all inputs.
+pub(super) fn tell_idle<'a>(
+    plan: &Plan,
+    sources: impl Iterator<Item = &'a dyn Source>,
+    observer: &dyn Observer,
+) {
+    let formats: Vec<Option<Format>> = sources.map(Source::format).collect();
+    let idle = |stands: fn(&SourceSpec) -> bool, does_nothing: fn(&SourceSpec, Option<Format>) -> bool| {
+        let mut standing = plan.sources.iter().zip(&formats).filter(|(spec, _)| stands(spec)).peekable();
+        standing.peek().is_some() && standing.all(|(spec, &format)| does_nothing(spec, format))
+    };
+    let documents = idle(
+        |spec| spec.documents != DocumentRule::default(),
+        |_, format| format.is_some_and(|format| format != Format::Text),
+    );
+    let column = idle(|spec| spec.column.is_some(), |_, format| format == Some(Format::Text));
+    let stream = idle(|spec| spec.stream, |spec, _| !spec.uri.contains("://"));
+    let seed = plan.sample.seed != 0 && plan.sample.shuffle_buffer == 0;
+    for (idle, what) in [
+        (documents, "what is said of documents has no effect: only plain text is cut into some"),
+        (column, "`column` has no effect: plain text has no columns"),
+        (stream, "`stream` has no effect: what lies on this machine is not kept anyway"),
+        (seed, "`seed` has no effect: without `shuffle_buffer` nothing is shuffled"),
+    ] {
+        if idle {
+            observer.noted(what);
+        }
+    }
+}
