@@ -13,7 +13,6 @@ use super::incidents::{BadInput, BadRows};
 use super::jsonl::LinesBefore;
 use super::listing::{Compression, Listed};
 use super::parquet::Footer;
-use super::ranges::{InOrder, Ranged};
 use super::{
     Batch, Documents, Format, Identity, Range, ReadConfig, Source, SourceSpec, Unit, arrow, beginning,
     content, cuts, jsonl, parquet, plain,
@@ -21,7 +20,7 @@ use super::{
 use crate::digest;
 use crate::error::{Error, Result};
 use crate::parallel::lock;
-use crate::units::{amount, declared_sum, place64};
+use crate::units::{amount, place64};
 
 /// What every reader knows of the unit that it reads.
 #[derive(Clone, Debug)]
@@ -68,10 +67,10 @@ const KEPT_FOOTERS: usize = 4;
 pub(super) struct Files {
     spec: SourceSpec,
     config: ReadConfig,
-    files: Vec<Listed>,
+    pub(super) files: Vec<Listed>,
     units: Vec<Unit>,
     /// The file of each unit.
-    owners: Vec<usize>,
+    pub(super) owners: Vec<usize>,
     columns: Option<SchemaRef>,
     footers: Mutex<VecDeque<(usize, Footer)>>,
     /// How the files were when they were opened.
@@ -435,75 +434,5 @@ impl Source for Stream {
 
     fn taken(&self, unit: usize, left_out: u64) {
         self.bad.taken(Some(unit), left_out);
-    }
-}
-
-/// What identifies a file that lies elsewhere, by reading it.
-fn by_content(file: &Listed, remote: &Arc<dyn Ranged>) -> Result<Identity> {
-    if file.format == Format::Parquet {
-        return parquet::identity(file);
-    }
-    let sha256 = digest::sha256_of(InOrder::new(Arc::clone(remote)));
-    let sha256 = sha256.map_err(|cause| Error::io("read", &file.name, cause))?;
-    Ok(Identity::Content { bytes: remote.bytes(), sha256 })
-}
-
-/// A source whose files are known by other identities than their contents, such as a hub's.
-pub(super) struct Identified {
-    pub(super) files: Files,
-    /// The identity of each file.
-    pub(super) identities: Vec<Identity>,
-}
-
-impl Source for Identified {
-    fn units(&self) -> &[Unit] {
-        self.files.units()
-    }
-
-    fn columns(&self) -> Option<SchemaRef> {
-        self.files.columns()
-    }
-
-    fn format(&self) -> Option<Format> {
-        self.files.format()
-    }
-
-    fn identity(&self, unit: usize) -> Result<Identity> {
-        let owner = self.files.owners[unit];
-        let (file, known) = (&self.files.files[owner], &self.identities[owner]);
-        match (known, &file.remote) {
-            // Another content of the same size would not be noticed.
-            (Identity::Web { etag, .. }, Some(remote)) if etag.is_empty() => by_content(file, remote),
-            _ => Ok(known.clone()),
-        }
-    }
-
-    fn identified_with(&self, unit: usize) -> usize {
-        self.files.identified_with(unit)
-    }
-
-    fn changed(&self) -> Option<&str> {
-        self.files.changed()
-    }
-
-    fn is_plain(&self) -> bool {
-        self.files.is_plain()
-    }
-
-    fn bytes_elsewhere(&self) -> u64 {
-        let elsewhere = self.files.files.iter().filter_map(|file| file.remote.as_ref());
-        declared_sum(elsewhere.map(|remote| Some(remote.bytes()))).unwrap_or(0)
-    }
-
-    fn read(&self, unit: usize) -> Result<Documents<'static>> {
-        self.files.read(unit)
-    }
-
-    fn left_out(&self, unit: usize) -> u64 {
-        self.files.left_out(unit)
-    }
-
-    fn taken(&self, unit: usize, left_out: u64) {
-        self.files.taken(unit, left_out);
     }
 }

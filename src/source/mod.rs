@@ -11,6 +11,7 @@ mod incidents;
 mod open;
 mod listing;
 mod files;
+mod identified;
 mod pipe;
 mod content;
 mod beginning;

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use super::demo::Demo;
 use super::fault::Fault;
-use super::files::{Files, Identified, Stream};
+use super::files::{Files, Stream};
+use super::identified::Identified;
 use super::incidents::{BadInput, Incidents};
 use super::pipe::Pipe;
 use super::secrets::shown_uri;

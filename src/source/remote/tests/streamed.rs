@@ -5,7 +5,8 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 
 use super::*;
-use crate::source::files::{Files, Identified};
+use crate::source::files::Files;
+use crate::source::identified::Identified;
 use crate::source::incidents::BadInput;
 use crate::source::ranges::Ranged;
 use crate::source::{DocumentRule, Incidents, ReadConfig, Source, listing};
