@@ -31,4 +31,7 @@ pub(super) fn tell_idle<'a>(
             observer.noted(what);
         }
     }
+    for key in &plan.idle {
+        observer.noted(&format!("`{key}` has no effect: nothing is encoded"));
+    }
 }

@@ -52,13 +52,13 @@ impl Check<'_> {
             encode: recipe.encode.as_ref().map(|encode| self.encode(encode, recipe, trained.as_ref())),
             train: trained,
             output,
+            idle: idle(recipe),
             threads: self.threads(&recipe.run.threads),
             memory: value_of(&recipe.run.memory).unwrap_or(self.surroundings.memory),
             recipe_hash: String::new(),
         };
         self.standard_input_once(recipe);
         self.weights_count(recipe);
-        self.data_is_written(recipe);
         let uris: Vec<&str> =
             recipe.sources.iter().filter_map(|source| Some(source.uri.as_ref()?.value.as_str())).collect();
         plan.recipe_hash = hash::recipe_hash(&plan, &uris);
@@ -123,19 +123,6 @@ impl Check<'_> {
             let help = "leave it out: each document is taken once";
             self.wrong("weight", weight, "multiplies counts, and nothing is counted", help);
         }
-    }
-
-    /// What data files are to be like says nothing where none are written.
-    fn data_is_written(&mut self, recipe: &Recipe) {
-        if recipe.encode.is_some() || recipe.train.is_none() {
-            return;
-        }
-        let help = "leave it out, or add [encode]";
-        let OutputKeys { format, split_name, file_text_bytes, .. } = &recipe.output;
-        let idle = "has no meaning without encoding";
-        format.iter().for_each(|given| self.wrong("format", given, idle, help));
-        split_name.iter().for_each(|given| self.wrong("split_name", given, idle, help));
-        file_text_bytes.iter().for_each(|given| self.wrong("file_text_bytes", given, idle, help));
     }
 
     fn standard_input_once(&mut self, recipe: &Recipe) {
@@ -258,6 +245,17 @@ impl Check<'_> {
     pub(super) fn is_wrong(&self, key: &str) -> bool {
         self.mistakes.iter().any(|mistake| mistake.key == Some(key))
     }
+}
+
+/// What is said of data files, where none are written.
+fn idle(recipe: &Recipe) -> Vec<&'static str> {
+    let OutputKeys { format, split_name, file_text_bytes, .. } = &recipe.output;
+    let said = [
+        ("format", format.is_some()),
+        ("split_name", split_name.is_some()),
+        ("file_text_bytes", file_text_bytes.is_some()),
+    ];
+    said.into_iter().filter(|(_, said)| *said && recipe.encode.is_none()).map(|(key, _)| key).collect()
 }
 
 /// What is taken of a source.

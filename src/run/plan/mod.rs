@@ -46,6 +46,8 @@ pub struct Plan {
     pub encode: Option<EncodePlan>,
     /// The output folder; empty for commands that write none.
     pub output: PathBuf,
+    /// Keys for the data files of a run that writes none.
+    pub idle: Vec<&'static str>,
     /// How many threads work.
     pub threads: usize,
     /// Bytes of memory that the run may take.
