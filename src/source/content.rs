@@ -69,7 +69,7 @@ fn decompressed(
 /// member, as tapes and file systems fill up their blocks with them.
 enum Members<R> {
     Before(R),
-    Within(GzDecoder<R>),
+    Within(Box<GzDecoder<R>>),
     Ended,
 }
 
@@ -90,7 +90,7 @@ impl<R: BufRead> Read for Members<R> {
             };
             *self = match mem::replace(self, Members::Ended) {
                 _ if is_at_end => return Ok(0),
-                Members::Before(from) => Members::Within(GzDecoder::new(from)),
+                Members::Before(from) => Members::Within(Box::new(GzDecoder::new(from))),
                 Members::Within(member) => Members::Before(member.into_inner()),
                 Members::Ended => Members::Ended,
             };

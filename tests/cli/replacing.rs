@@ -274,7 +274,7 @@ fn waiting_for_a_folder_can_be_interrupted() {
     assert!(interrupt.expect("kill").success());
     lines.for_each(drop);
     assert_eq!(child.wait().expect("an end").code(), Some(130));
-    assert_eq!(files(&folder.path().join("made")), [String::new(); 0]);
+    assert!(files(&folder.path().join("made")).is_empty());
 }
 
 #[cfg(unix)]
