@@ -114,12 +114,14 @@ fn draw(pretty: &Pretty, style: Style, text: &mut String) -> fmt::Result {
 }
 
 /// A failure as miette draws it.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
 struct Pretty {
     message: String,
+    #[source]
     cause: Option<Cause>,
     help: Option<String>,
-    source: Option<NamedSource<String>>,
+    recipe: Option<NamedSource<String>>,
     label: Option<LabeledSpan>,
 }
 
@@ -129,7 +131,7 @@ impl Pretty {
             message: tame(&error.to_string()),
             cause: std::error::Error::source(error).map(Cause::of),
             help: error.help().map(tame),
-            source: None,
+            recipe: None,
             label: None,
         }
     }
@@ -140,16 +142,18 @@ impl Pretty {
             message: tame(&mistake.message),
             cause: None,
             help: mistake.help.as_deref().map(tame),
-            source: file.map(|(path, text)| NamedSource::new(tame(path), tame_source(text))),
+            recipe: file.map(|(path, text)| NamedSource::new(tame(path), tame_source(text))),
             label: mistake.span.clone().map(LabeledSpan::underline),
         }
     }
 }
 
 /// What led to a failure, tamed as its message is.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
 struct Cause {
     message: String,
+    #[source]
     cause: Option<Box<Cause>>,
 }
 
@@ -160,30 +164,6 @@ impl Cause {
     }
 }
 
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Cause {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.cause.as_deref().map(|cause| -> &(dyn std::error::Error + 'static) { cause })
-    }
-}
-
-impl fmt::Display for Pretty {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Pretty {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.cause.as_ref().map(|cause| -> &(dyn std::error::Error + 'static) { cause })
-    }
-}
-
 impl Diagnostic for Pretty {
     fn help<'b>(&'b self) -> Option<Box<dyn fmt::Display + 'b>> {
         let help = self.help.as_ref()?;
@@ -191,8 +171,8 @@ impl Diagnostic for Pretty {
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
-        let source = self.source.as_ref()?;
-        Some(source)
+        let recipe = self.recipe.as_ref()?;
+        Some(recipe)
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
