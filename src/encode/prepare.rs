@@ -70,11 +70,13 @@ impl Preparation {
         })
     }
 
-    /// Whether nothing of a text is changed or found in it.
+    /// Whether nothing of a text is changed or found in it, as far as that is plain.
     pub(super) fn leaves(&self, text: &[u8]) -> bool {
         let finds_none =
             |finder: &Finder| finder.search.segments(text).all(|part| matches!(part, Segment::Text(_)));
-        self.rules == TextRules::default() && finds_none(&self.early) && finds_none(&self.late)
+        let spaced = !self.rules.prefix_space || text.starts_with(b" ");
+        let normal = || !self.rules.nfc || matches!(nfc(text), Cow::Borrowed(_));
+        spaced && finds_none(&self.early) && finds_none(&self.late) && normal()
     }
 
     fn spaced<'t>(&self, text: &'t [u8]) -> Cow<'t, [u8]> {

@@ -59,7 +59,8 @@ impl Stretch {
     }
 }
 
-/// Whether a text is worth cutting up, and can be: none that is normalized, or has added tokens that are looked for.
+/// Whether a text is worth cutting up, and can be: none that normalizing changes, or that has added tokens that are looked
+/// for.
 pub(super) fn can_be_cut(encoder: &Encoder, text: &[u8], stretch: usize) -> bool {
     let plain = || encoder.preparation.as_ref().is_none_or(|preparation| preparation.leaves(text));
     let independent = || encoder.splitter.is_some() || encoder.matches_for(text.len()).is_some();

@@ -148,6 +148,33 @@ fn a_space_is_put_before_what_begins_with_none() {
 }
 
 #[test]
+fn text_is_left_where_nothing_is_changed_or_found() {
+    let vocabulary = |nfc, prefix_space| {
+        let tokens = vec![added(300, "<m>", |_| ()), added(301, "ö", |token| token.normalized = true)];
+        vocabulary(tokens, TextRules { nfc, prefix_space })
+    };
+    for (text, left) in [
+        ("abc", [true, true, false, false]),
+        (" é", [true, true, true, true]),
+        (" e\u{301}", [true, false, true, false]),
+        (" o\u{308}", [true, false, true, false]),
+        (" a ö", [false, false, false, false]),
+        (" a <m>", [false, false, false, false]),
+    ] {
+        for ((nfc, prefix_space), left) in
+            [(false, false), (true, false), (false, true), (true, true)].into_iter().zip(left)
+        {
+            let encoder = prepared(&vocabulary(nfc, prefix_space), EncodeConfig::default());
+            let preparation = encoder.preparation.as_ref().expect("rules and tokens");
+            assert_eq!(preparation.leaves(text.as_bytes()), left, "{text:?}, {nfc}, {prefix_space}");
+            let unchanged = encoder.worker().encode(text.as_bytes()).expect("any bytes encode")
+                == text.bytes().map(|byte| TokenId::new(byte.into())).collect::<Vec<_>>();
+            assert_eq!(unchanged, left, "{text:?}, {nfc}, {prefix_space}");
+        }
+    }
+}
+
+#[test]
 fn whole_pieces_become_added_tokens_only_where_these_merge_too() {
     let mut tokens = bytes();
     tokens.push((TokenId::new(256), Box::from(*b"ab")));
