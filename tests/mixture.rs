@@ -123,6 +123,35 @@ fn files_that_nothing_but_their_names_tell_apart_are_counted_each() {
 }
 
 #[test]
+fn the_report_tells_what_was_learned_from_each_source() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("1.txt"), "aaaa\nbb\ncccc\n").unwrap();
+    fs::write(path("2.txt"), "dddddd\nffff\n").unwrap();
+    fs::write(path("3.txt"), "").unwrap();
+    // With a sample of all of them, or without a split, no counts are kept.
+    for more in ["", "[sample]\nevery = 1\nseed = 1\nshuffle_buffer = 9\n"] {
+        for split in ["gpt2", "none"] {
+            let names = [path("1.txt"), path("2.txt"), path("3.txt")];
+            let weights = ["weight = 0.5", "weight = 1.5", "weight = 3"];
+            let sources: Vec<(&Path, &str)> = names.iter().map(|name| &**name).zip(weights).collect();
+            let (outcome, _) =
+                run(&sources, &format!("{more}{}", TRAIN.replace("gpt2", split)), &path("out"));
+            let training = outcome.report.unwrap().training.unwrap();
+            let told = training
+                .sources
+                .iter()
+                .map(|source| (source.documents, source.text_bytes, source.weight, source.share));
+            assert_eq!(
+                told.collect::<Vec<_>>(),
+                [(3, 10, 1, 0.25), (2, 10, 3, 0.75), (0, 0, 6, 0.0)],
+                "{split}"
+            );
+        }
+    }
+}
+
+#[test]
 fn another_value_of_a_variable_is_another_job() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");

@@ -23,11 +23,35 @@ pub struct CorpusFacts {
     pub distinct_bytes: u64,
     /// Documents by their length in bytes.
     pub document_lengths: Histogram,
+    /// What came from each source, by its number, as far as sources gave anything. Not known of counts of pieces.
+    #[serde(default)]
+    pub sources: Vec<SourceFacts>,
+}
+
+/// What came from one source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceFacts {
+    /// Documents, empty ones included, null ones not.
+    pub documents: u64,
+    /// Null documents, which were skipped.
+    pub null_documents: u64,
+    /// Bytes of text, special tokens included.
+    pub text_bytes: u64,
+}
+
+impl SourceFacts {
+    fn add(&mut self, other: &SourceFacts) {
+        self.documents += other.documents;
+        self.null_documents += other.null_documents;
+        self.text_bytes += other.text_bytes;
+    }
 }
 
 impl CorpusFacts {
-    /// Adds the facts of other text, but for the distinct bytes, which cannot be added.
-    pub fn add(&mut self, other: &CorpusFacts) {
+    /// Adds the facts of a source that was counted by itself, but for the distinct bytes, which cannot be added.
+    pub fn add_source(&mut self, other: &CorpusFacts) {
+        let &CorpusFacts { documents, null_documents, text_bytes, .. } = other;
+        self.sources.push(SourceFacts { documents, null_documents, text_bytes });
         self.documents += other.documents;
         self.null_documents += other.null_documents;
         self.text_bytes += other.text_bytes;
@@ -42,13 +66,13 @@ const BINS: usize = 256;
 
 /// Facts being gathered.
 pub(super) struct FactFinder {
-    /// Without the lengths of documents.
+    /// Without the lengths of documents, and without what the sources tell.
     facts: CorpusFacts,
     /// Documents by the bin of their length.
     lengths: [u64; BINS],
     seen: [bool; 256],
-    /// Bytes of the document that goes on in the next batch.
-    open: Option<u64>,
+    /// The source of the document that goes on in the next batch, and its bytes so far.
+    open: Option<(usize, u64)>,
 }
 
 impl Default for FactFinder {
@@ -61,7 +85,8 @@ impl FactFinder {
     /// Takes note of a batch's documents, but not of their characters.
     pub(super) fn saw_batch(&mut self, batch: &Batch) {
         let whole = self.saw_parts(batch);
-        batch.iter().take(whole.end).skip(whole.start).for_each(|document| self.saw_document(document));
+        let documents = batch.iter().take(whole.end).skip(whole.start);
+        documents.for_each(|document| self.saw_document(batch.source, document));
     }
 
     /// Takes note of the documents that are not whole in a batch, and gives the rows that are.
@@ -84,27 +109,37 @@ impl FactFinder {
     }
 
     fn saw_part(&mut self, batch: &Batch, row: usize) {
-        *self.open.get_or_insert(0) += amount(batch.documents.value(row).len());
+        let (_, length) = self.open.get_or_insert((batch.source, 0));
+        *length += amount(batch.documents.value(row).len());
     }
 
     fn end_document(&mut self) {
-        if let Some(length) = self.open.take() {
-            self.saw_length(length);
+        if let Some((source, length)) = self.open.take() {
+            self.saw_length(source, length);
         }
     }
 
     /// Takes note of a whole document, but not of its characters.
-    pub(super) fn saw_document(&mut self, document: Option<&[u8]>) {
+    pub(super) fn saw_document(&mut self, source: usize, document: Option<&[u8]>) {
         match document {
-            None => self.facts.null_documents += 1,
-            Some(text) => self.saw_length(amount(text.len())),
+            None => self.source(source).null_documents += 1,
+            Some(text) => self.saw_length(source, amount(text.len())),
         }
     }
 
-    fn saw_length(&mut self, length: u64) {
-        self.facts.documents += 1;
-        self.facts.text_bytes += length;
+    fn saw_length(&mut self, source: usize, length: u64) {
+        let facts = self.source(source);
+        facts.documents += 1;
+        facts.text_bytes += length;
         self.lengths[Histogram::bin_number(length)] += 1;
+    }
+
+    fn source(&mut self, source: usize) -> &mut SourceFacts {
+        let sources = &mut self.facts.sources;
+        if sources.len() <= source {
+            sources.resize(source + 1, SourceFacts::default());
+        }
+        &mut sources[source]
     }
 
     /// Takes note of text whose documents are known already.
@@ -127,9 +162,9 @@ impl FactFinder {
 
     /// Adds what was found in other parts of the same text.
     pub(super) fn add(&mut self, other: &FactFinder) {
-        self.facts.documents += other.facts.documents;
-        self.facts.null_documents += other.facts.null_documents;
-        self.facts.text_bytes += other.facts.text_bytes;
+        for (number, source) in other.facts.sources.iter().enumerate() {
+            self.source(number).add(source);
+        }
         for (here, there) in self.lengths.iter_mut().zip(other.lengths) {
             *here += there;
         }
@@ -142,6 +177,10 @@ impl FactFinder {
 
     pub(super) fn finish(mut self) -> CorpusFacts {
         self.end_document();
+        let mut all = SourceFacts::default();
+        self.facts.sources.iter().for_each(|source| all.add(source));
+        let SourceFacts { documents, null_documents, text_bytes } = all;
+        self.facts = CorpusFacts { documents, null_documents, text_bytes, ..self.facts };
         self.facts.document_lengths = Histogram::of_counts(&self.lengths);
         self.facts.distinct_bytes = amount(self.seen.iter().filter(|seen| **seen).count());
         self.facts

@@ -12,6 +12,8 @@ use crate::units::amount;
 pub(super) struct Part {
     /// Bytes of text in the corpus before this part.
     pub(super) place: u64,
+    /// The number of the source that it is from.
+    pub(super) source: usize,
     /// What its counts are multiplied by.
     pub(super) weight: u64,
     /// The end of a text that began in an earlier part, or all of one that ends here; may be empty.
@@ -139,7 +141,8 @@ impl<'a> Parts<'a> {
     }
 
     fn part(&mut self, head: Vec<u8>, rows: Option<Rows>) -> Part {
-        let part = Part { place: self.place, weight: self.config.weight(self.source), head, rows };
+        let (place, source) = (self.place, self.source);
+        let part = Part { place, source, weight: self.config.weight(source), head, rows };
         self.place += part.texts().map(|text| amount(text.len())).sum::<u64>();
         part
     }

@@ -163,7 +163,7 @@ impl<'a> Shard<'a> {
     fn count_part(&mut self, part: &Part, observer: &dyn Observer) -> Result<()> {
         observer.checkpoint()?;
         let mut place = part.place;
-        part.whole_documents().for_each(|document| self.facts.saw_document(document));
+        part.whole_documents().for_each(|document| self.facts.saw_document(part.source, document));
         for text in part.texts() {
             for segment in self.specials.segments(text) {
                 match segment {

@@ -109,12 +109,30 @@ pub struct TrainingFacts {
     pub score: String,
     /// What one sequence was: `document` or `join`.
     pub boundary: String,
+    /// What came from each source, in the order of the recipe. Counts of pieces tell nothing of it.
+    #[serde(default)]
+    pub sources: Vec<LearnedSource>,
     /// Tokens after some of the merges.
     pub history: Vec<HistoryPoint>,
     /// The first merges.
     pub first_merges: Vec<LearnedMerge>,
     /// The count of every merge, in the order in which they were learned.
     pub merge_counts: Vec<u64>,
+}
+
+/// What of the text that was learned from came from one source.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LearnedSource {
+    /// The source's URI.
+    pub uri: String,
+    /// Documents read, null rows not counted.
+    pub documents: u64,
+    /// Bytes of text read.
+    pub text_bytes: u64,
+    /// How many times the text counts: the weights of all sources as the smallest whole numbers.
+    pub weight: u64,
+    /// The part of all text, each as often as it counts, from 0 to 1.
+    pub share: f64,
 }
 
 /// One merge as people read it.

@@ -2,8 +2,8 @@ use askama::Template;
 
 use super::charts;
 use super::{
-    EncodedSource, LearnedMerge, OutputFile, PackingFacts, Ratios, RunReport, SampleDocument, ShownToken,
-    StageCost,
+    EncodedSource, LearnedMerge, LearnedSource, OutputFile, PackingFacts, Ratios, RunReport, SampleDocument,
+    ShownToken, StageCost,
 };
 use crate::units::counted;
 
@@ -31,7 +31,7 @@ struct Page<'a> {
     first_tokens: Vec<Token>,
     longest_tokens: Vec<Token>,
     special_tokens: Vec<Token>,
-    sources: Vec<Source<'a>>,
+    by_source: Vec<BySource<'a>>,
     samples: Vec<Sample>,
     stages: Vec<Stage>,
     files: Vec<File<'a>>,
@@ -45,9 +45,11 @@ struct Fact {
     value: String,
 }
 
-struct Source<'a> {
-    uri: &'a str,
-    figures: [Fact; 4],
+/// Figures of each of several sources.
+struct BySource<'a> {
+    title: &'static str,
+    labels: [&'static str; 4],
+    rows: Vec<(&'a str, [Fact; 4])>,
 }
 
 struct Chart {
@@ -111,7 +113,7 @@ impl<'a> Page<'a> {
             longest_tokens: tokens(vocabulary.map(|v| &v.longest_tokens)),
             special_tokens: tokens(vocabulary.map(|v| &v.special_tokens)),
             samples: samples.enumerate().map(|(at, sample)| Sample::of(at, sample)).collect(),
-            sources: sources(report),
+            by_source: by_source(report),
             stages: stages(report),
             files: files(report),
         }
@@ -319,20 +321,46 @@ fn draw_charts(report: &RunReport) -> Vec<Chart> {
     charts
 }
 
-/// The sources, if what was encoded came from several.
-fn sources(report: &RunReport) -> Vec<Source<'_>> {
-    fn row((at, source): (usize, &EncodedSource)) -> Source<'_> {
-        let key = |name| format!("encoding.sources.{at}.{name}");
-        let figures = [
-            Fact::count("", key("documents"), source.documents),
-            Fact::count("", key("text_bytes"), source.text_bytes),
-            Fact::count("", key("tokens"), source.tokens),
-            Fact::number("", key("bytes_per_token"), source.bytes_per_token),
-        ];
-        Source { uri: &source.uri, figures }
+/// What was learned from, and what was encoded, by source; of either only if there are several.
+fn by_source(report: &RunReport) -> Vec<BySource<'_>> {
+    let mut tables = Vec::new();
+    let learned = report.training.as_ref().map_or(&[][..], |training| &training.sources);
+    if learned.len() > 1 {
+        let row = |(at, source): (usize, &LearnedSource)| {
+            let key = |name| format!("training.sources.{at}.{name}");
+            [
+                Fact::count("", key("documents"), source.documents),
+                Fact::count("", key("text_bytes"), source.text_bytes),
+                Fact::count("", key("weight"), source.weight),
+                Fact::number("", key("share"), source.share),
+            ]
+        };
+        let uris = learned.iter().map(|source| &source.uri[..]);
+        tables.push(BySource {
+            title: "Learned from, by source",
+            labels: ["documents", "bytes of text", "times that it counts", "share of all text"],
+            rows: uris.zip(learned.iter().enumerate().map(row)).collect(),
+        });
     }
-    let sources = report.encoding.as_ref().map(|encoding| encoding.sources.as_slice()).unwrap_or_default();
-    if sources.len() > 1 { sources.iter().enumerate().map(row).collect() } else { Vec::new() }
+    let encoded = report.encoding.as_ref().map_or(&[][..], |encoding| &encoding.sources);
+    if encoded.len() > 1 {
+        let row = |(at, source): (usize, &EncodedSource)| {
+            let key = |name| format!("encoding.sources.{at}.{name}");
+            [
+                Fact::count("", key("documents"), source.documents),
+                Fact::count("", key("text_bytes"), source.text_bytes),
+                Fact::count("", key("tokens"), source.tokens),
+                Fact::number("", key("bytes_per_token"), source.bytes_per_token),
+            ]
+        };
+        let uris = encoded.iter().map(|source| &source.uri[..]);
+        tables.push(BySource {
+            title: "Encoded, by source",
+            labels: ["documents", "bytes of text", "tokens", BYTES_A_TOKEN],
+            rows: uris.zip(encoded.iter().enumerate().map(row)).collect(),
+        });
+    }
+    tables
 }
 
 fn stages(report: &RunReport) -> Vec<Stage> {

@@ -15,8 +15,9 @@ mod tokens;
 pub use comparison::{ComparedText, ComparedTokenizer, ComparedWord, Comparison, comparison_to_html};
 pub use compression::Ratios;
 pub use facts::{
-    CorpusFacts, EncodedSource, EncodingFacts, LearnedMerge, OutputFile, PackingFacts, RecipeFacts,
-    RunReport, SampleDocument, SkippedInput, StageCost, TokenizerFacts, TrainingFacts, VocabularyFacts,
+    CorpusFacts, EncodedSource, EncodingFacts, LearnedMerge, LearnedSource, OutputFile, PackingFacts,
+    RecipeFacts, RunReport, SampleDocument, SkippedInput, StageCost, TokenizerFacts, TrainingFacts,
+    VocabularyFacts,
 };
 pub use html::to_html;
 pub use json::to_json;

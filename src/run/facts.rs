@@ -1,3 +1,5 @@
+use std::iter::repeat;
+
 use serde::Serialize;
 
 use super::costs::Costs;
@@ -6,16 +8,16 @@ use super::inputs::Inputs;
 use super::plan::Plan;
 use super::train::Trained;
 use crate::VERSION;
-use crate::count::Histogram;
+use crate::count::{Histogram, SourceFacts};
 use crate::error::Result;
 use crate::report::{
-    CorpusFacts, EncodedSource, EncodingFacts, LearnedMerge, OutputFile, PackingFacts, RecipeFacts,
-    RunReport, SkippedInput, TokenizerFacts, TrainingFacts, VocabularyFacts,
+    CorpusFacts, EncodedSource, EncodingFacts, LearnedMerge, LearnedSource, OutputFile, PackingFacts,
+    RecipeFacts, RunReport, SkippedInput, TokenizerFacts, TrainingFacts, VocabularyFacts,
 };
 use crate::sink::{Contents, Packing, SourceShare};
 use crate::source::{Incident, shown_uri};
 use crate::train::HistoryPoint;
-use crate::units::{amount, ratio};
+use crate::units::{amount, float, ratio};
 use crate::vocab::Vocabulary;
 
 /// So many merges and tokens are shown in a report.
@@ -101,6 +103,7 @@ impl Deeds<'_> {
             tie_break: config.map_or_else(String::new, |(config, _)| word(&config.tie_break)),
             score: config.map_or_else(String::new, |(config, _)| config.score.to_string()),
             boundary: config.map_or_else(String::new, |(_, boundary)| word(&boundary)),
+            sources: self.learned_sources(trained),
             history: learned.history.clone(),
             first_merges: merges
                 .take(SHOWN)
@@ -113,6 +116,20 @@ impl Deeds<'_> {
                 .collect(),
             merge_counts: learned.merges.iter().map(|merge| merge.count.get()).collect(),
         }
+    }
+
+    fn learned_sources(&self, trained: &Trained) -> Vec<LearnedSource> {
+        let read = trained.corpus.sources.iter().copied().chain(repeat(SourceFacts::default()));
+        let sources = self.plan.sources.iter().zip(&self.plan.weights).zip(read);
+        let mut sources: Vec<LearnedSource> = sources
+            .map(|((spec, &weight), SourceFacts { documents, text_bytes, .. })| {
+                let times = float(text_bytes) * float(weight);
+                LearnedSource { uri: shown_uri(&spec.uri), documents, text_bytes, weight, share: times }
+            })
+            .collect();
+        let all: f64 = sources.iter().map(|source| source.share).sum();
+        sources.iter_mut().filter(|_| all > 0.0).for_each(|source| source.share /= all);
+        sources
     }
 
     fn encoding(&self, encoded: &Encoded) -> Result<EncodingFacts> {

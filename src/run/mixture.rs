@@ -54,7 +54,7 @@ pub(super) fn count(
             }
             None => kept.count(plan, train, inputs, number, observer)?,
         };
-        facts.add(&found);
+        facts.add_source(&found);
         weighted.push(WeightedFile { path: kept.counts, weight });
     }
     forget_others(folder, &weighted)?;

@@ -6,6 +6,7 @@ use super::*;
 use crate::costly::{one_case_in, with_threads};
 use crate::error::{Error, ErrorKind};
 use crate::observer::{Silent, Stage};
+use crate::units::amount;
 
 fn document() -> impl Strategy<Value = Option<Vec<u8>>> {
     let word = prop_oneof![
@@ -52,7 +53,7 @@ fn threads_and_batches_change_nothing() {
         let boundary = if joined { Boundary::Join } else { Boundary::Document };
         let (config, splitter) = (config(boundary, weights), splitter(pattern));
         let expected = reference::count_pieces(&documents, splitter.as_ref(), &config).expect("no limits");
-        let mut facts = None;
+        let (mut facts, by_source) = (None, by_source(&documents));
         for (threads, size) in [(1, 1_000_000), (1, 1), (2, 7), (7, 3), (3, 40)] {
             let parts = batches(&documents, size);
             let counted =
@@ -60,9 +61,24 @@ fn threads_and_batches_change_nothing() {
             let counted = counted.expect("no limits");
             prop_assert_eq!(&counted.pieces, &expected, "{} threads, batches of {}", threads, size);
             prop_assert_eq!(facts.get_or_insert(counted.facts.clone()), &counted.facts);
+            prop_assert_eq!(&counted.facts.sources, &by_source);
+            let gathered = gather_documents(stream(batches(&documents, size)), &config, &Silent);
+            prop_assert_eq!(&gathered.expect("no limits").facts.sources, &by_source);
         }
         Ok(())
     });
+}
+
+/// What came from each source up to the last that gave anything.
+fn by_source(documents: &[Document]) -> Vec<SourceFacts> {
+    let mut sources = vec![SourceFacts::default(); documents.last().map_or(0, |(source, _)| source + 1)];
+    for (source, document) in documents {
+        let facts = &mut sources[*source];
+        facts.documents += u64::from(document.is_some());
+        facts.null_documents += u64::from(document.is_none());
+        facts.text_bytes += document.as_ref().map_or(0, |text| amount(text.len()));
+    }
+    sources
 }
 
 #[test]
