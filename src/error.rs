@@ -101,7 +101,7 @@ impl Error {
         self.0.kind
     }
 
-    /// What to do about it, if that is known.
+    /// What whoever uses the program can do about it, if that is known: in terms of its flags and of keys of recipes.
     pub fn help(&self) -> Option<&str> {
         self.0.help.as_deref()
     }
@@ -116,7 +116,7 @@ impl fmt::Display for Error {
 /// What `fn main() -> tokenmill::Result<()>` tells: the message, its causes and the remedy.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fault.fmt(f)?;
+        fmt::Display::fmt(&self.0.fault, f)?;
         for cause in std::iter::successors(self.0.fault.source(), |cause| cause.source()) {
             write!(f, ": {cause}")?;
         }
@@ -168,5 +168,20 @@ pub(crate) fn excerpt(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         None => format!("{text:?}"),
         Some((end, _)) => format!("{:?}…", &text[..end]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn main_tells_message_causes_and_remedy() {
+        let cause = io::Error::new(io::ErrorKind::StorageFull, "full");
+        let error = Error::io("write", "a.txt", cause);
+        assert_eq!(
+            format!("{error:?}"),
+            "cannot write a.txt: full\n  help: free some space, then run the same command again"
+        );
     }
 }

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 
 /// What the names of unfinished files begin with.
-pub const TEMPORARY_PREFIX: &str = ".tmp-";
+pub(crate) const TEMPORARY_PREFIX: &str = ".tmp-";
 
 /// How many random letters and digits they end with, behind a `-`.
 const RANDOM_CHARS: usize = 6;
@@ -99,7 +99,7 @@ pub fn publish<T>(path: &Path, write: impl FnOnce(&mut File) -> Result<T>) -> Re
 
 /// The final name, or the beginning of a long one, of the unfinished file that has this name; `None` for what this program
 /// does not name so.
-pub fn unfinished(name: &str) -> Option<&str> {
+pub(crate) fn unfinished(name: &str) -> Option<&str> {
     let (written, random) = name.strip_prefix(TEMPORARY_PREFIX)?.rsplit_once('-')?;
     let is_random = random.len() == RANDOM_CHARS && random.bytes().all(|byte| byte.is_ascii_alphanumeric());
     is_random.then_some(written)
@@ -109,7 +109,7 @@ pub fn unfinished(name: &str) -> Option<&str> {
 ///
 /// # Errors
 /// It cannot be removed.
-pub fn remove(path: &Path) -> Result<()> {
+pub(crate) fn remove(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
         Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path, cause)),
         _ => Ok(()),
@@ -161,7 +161,7 @@ struct NotReplaced {
 ///
 /// # Errors
 /// They cannot.
-pub fn check_writable(folder: &Path) -> Result<()> {
+pub(crate) fn check_writable(folder: &Path) -> Result<()> {
     let there = folder.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("."));
     let action = if folder.is_dir() { "write in" } else { "create" };
     tempfile::tempfile_in(there).map(drop).map_err(|cause| Error::io(action, folder, of_the_system(cause)))
@@ -178,7 +178,7 @@ fn of_the_system(cause: io::Error) -> io::Error {
 ///
 /// # Errors
 /// The folder cannot be made; the observer says stop.
-pub fn lock_folder(folder: &Path, observer: &dyn Observer) -> Result<Option<File>> {
+pub(crate) fn lock_folder(folder: &Path, observer: &dyn Observer) -> Result<Option<File>> {
     std::fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
     let Ok(file) = File::open(folder) else { return Ok(None) };
     let others = || format!("waiting for another run that writes to {}", folder.display());
@@ -221,7 +221,7 @@ fn readable_by_others(builder: &mut tempfile::Builder<'_, '_>) {
 fn readable_by_others(_builder: &mut tempfile::Builder<'_, '_>) {}
 
 /// The folder that a path's file lies in; `.` for a bare file name.
-pub fn folder_of(path: &Path) -> &Path {
+pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
@@ -231,7 +231,7 @@ pub fn folder_of(path: &Path) -> &Path {
 /// # Errors
 /// The folder cannot be synced.
 #[cfg(unix)]
-pub fn sync_folder(folder: &Path) -> Result<()> {
+pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|cause| Error::io("write", folder, cause))
 }
 
@@ -240,7 +240,7 @@ pub fn sync_folder(folder: &Path) -> Result<()> {
 /// # Errors
 /// None.
 #[cfg(not(unix))]
-pub fn sync_folder(_folder: &Path) -> Result<()> {
+pub(crate) fn sync_folder(_folder: &Path) -> Result<()> {
     Ok(())
 }
 

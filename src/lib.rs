@@ -5,10 +5,40 @@
 //! sequences. With a split the sequences are the distinct pieces and their counts; without one they
 //! are the documents. So there is one merge loop, one tie rule, and one encoder for both.
 //!
-//! To encode and decode texts in a program, begin with [`Tokenizer`]; whole jobs go through [`run`].
+//! To encode and decode texts in a program, begin with [`Tokenizer`]; to learn a tokenizer from texts that it holds, with
+//! [`run::learn`]. Whole jobs, as the command line does them, go through [`run::job`].
 //!
-//! The modules stand in the order in which data flows, and each knows only those before it that it
-//! needs (`ARCHITECTURE.md` has the graph).
+//! ```
+//! use tokenmill::encode::EncodeConfig;
+//! use tokenmill::observer::Silent;
+//! use tokenmill::run::{LearnConfig, learn};
+//! use tokenmill::{Tokenizer, source};
+//!
+//! let texts = source::texts(["how much wood would a woodchuck chuck", "if a woodchuck could chuck wood?"]);
+//! let (vocabulary, _) = learn(texts, &LearnConfig::new(280, &[]), &Silent)?;
+//! let tokenizer = Tokenizer::new(vocabulary, EncodeConfig::default())?;
+//! let ids = tokenizer.encode("would a woodchuck chuck?")?;
+//! assert_eq!(tokenizer.decode(&ids)?, b"would a woodchuck chuck?");
+//! # Ok::<(), tokenmill::Error>(())
+//! ```
+//!
+//! Data flows through the modules in this order, and each knows only those before it that it needs:
+//!
+//! | module | takes | gives |
+//! | --- | --- | --- |
+//! | [`source`] | files, datasets of a hub, texts of a program | [`Batch`]es of documents |
+//! | [`sample`] | documents | some of them |
+//! | [`split`] | a text | where its pieces end |
+//! | [`count`] | documents | [`PieceCounts`] |
+//! | [`train`] | piece counts | [`Merges`] |
+//! | [`vocab`] | merges, or files of a tokenizer | a [`Vocabulary`], and files of it |
+//! | [`encode`] | a vocabulary and documents | [`TokenBatch`]es |
+//! | [`sink`] | token batches | files of token ids |
+//! | [`report`] | what all these have found | a [`RunReport`] |
+//! | [`run`] | a recipe | all of this |
+//!
+//! Features: `cli` (the program) and `hub` (`hf://`, `https://`) are there by default, `remote` (`s3://`, `gs://`, `az://`)
+//! is not.
 
 /// The crate's one error type, and what kind of failure it stands for.
 pub mod error;

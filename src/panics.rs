@@ -9,15 +9,16 @@ thread_local! {
 /// Calls a decoder that panics on some malformed input, and gives what the panic said as an error.
 ///
 /// What `decode` was working on must not be used any more after an error.
-pub fn catching<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn catching<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
     let outer = CATCHING.replace(true);
     let outcome = catch_unwind(AssertUnwindSafe(decode));
     CATCHING.set(outer);
     outcome.map_err(|panic| said(&*panic))
 }
 
-/// Whether this thread is in [`catching`]: a panic here ends in an error, so that a panic hook need not
-/// tell of it.
+/// Whether a panic of this thread becomes an error, as those of Parquet's decoders on damaged files do.
+///
+/// A panic hook hears of such panics too, unless it asks this. In a program that is built with `panic = "abort"` they end it.
 pub fn is_catching() -> bool {
     CATCHING.get()
 }

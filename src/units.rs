@@ -38,6 +38,18 @@ impl TokenId {
     }
 }
 
+impl From<u32> for TokenId {
+    fn from(id: u32) -> TokenId {
+        TokenId(id)
+    }
+}
+
+impl From<TokenId> for u32 {
+    fn from(id: TokenId) -> u32 {
+        id.0
+    }
+}
+
 impl fmt::Display for TokenId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -91,22 +103,25 @@ impl fmt::Display for Count {
 }
 
 /// A 32-bit number as a place in memory; lossless, since addresses have at least 64 bits.
+#[doc(hidden)]
 pub const fn place(number: u32) -> usize {
     number as usize
 }
 
 /// A 64-bit number as a place in memory; lossless, since addresses have at least 64 bits.
+#[doc(hidden)]
 pub const fn place64(number: u64) -> usize {
     number as usize
 }
 
 /// The sum of amounts that files and servers merely declare: the most there is where it would be more, `None` where one
 /// is not known.
-pub fn declared_sum(amounts: impl IntoIterator<Item = Option<u64>>) -> Option<u64> {
+pub(crate) fn declared_sum(amounts: impl IntoIterator<Item = Option<u64>>) -> Option<u64> {
     amounts.into_iter().try_fold(0_u64, |sum, amount| Some(sum.saturating_add(amount?)))
 }
 
 /// A length in memory as a 64-bit amount; lossless.
+#[doc(hidden)]
 pub const fn amount(length: usize) -> u64 {
     length as u64
 }
@@ -115,7 +130,7 @@ pub const fn amount(length: usize) -> u64 {
 ///
 /// # Panics
 /// In debug builds, if it does not fit.
-pub const fn low32(length: usize) -> u32 {
+pub(crate) const fn low32(length: usize) -> u32 {
     debug_assert!(length <= u32::MAX as usize);
     length as u32
 }
@@ -128,16 +143,18 @@ pub(crate) fn halves(bytes: &[u8; 16]) -> [u64; 2] {
 }
 
 /// An amount as a float, for ratios that people read; exact up to 2⁵³.
+#[doc(hidden)]
 pub const fn float(amount: u64) -> f64 {
     amount as f64
 }
 
 /// The whole part of a float; 0 for what is negative or no number, and at most 2⁶⁴ - 1.
-pub const fn whole(value: f64) -> u64 {
+pub(crate) const fn whole(value: f64) -> u64 {
     value as u64
 }
 
 /// `part / whole` as people read it; 0 where there is no whole.
+#[doc(hidden)]
 pub const fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { float(part) / float(whole) }
 }
@@ -211,6 +228,7 @@ impl std::str::FromStr for ByteCount {
 ///
 /// assert_eq!([1, 3].map(|number| counted(number, "file")), ["1 file", "3 files"]);
 /// ```
+#[doc(hidden)]
 pub fn counted(number: u64, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }

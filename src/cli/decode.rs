@@ -154,10 +154,13 @@ impl Rows<'_> {
 
     fn same_tokenizer(&self, file: &str, declaration: Option<&Declaration>) -> Result<()> {
         match declaration {
-            Some(declaration) if declaration.tokenizer != self.fingerprint => {
+            // Empty where the file does not tell.
+            Some(Declaration { tokenizer, .. })
+                if !tokenizer.is_empty() && *tokenizer != self.fingerprint =>
+            {
                 let fault = Fault::OtherTokenizer {
                     file: file.to_owned(),
-                    declared: declaration.tokenizer.clone(),
+                    declared: tokenizer.clone(),
                     given: self.fingerprint.clone(),
                 };
                 let error = Error::new(ErrorKind::Mismatch, fault);

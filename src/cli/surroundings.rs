@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use tokenmill::run::Surroundings;
-use tokenmill::source::{HubSettings, OpenContext, Patience, StoreSettings};
+use tokenmill::source::{HubSettings, OpenContext, StoreSettings};
 use tokenmill::units::ByteCount;
 
 use super::progress::Progress;
@@ -116,78 +116,5 @@ fn stores() -> StoreSettings {
 
 /// The hub as Python's `huggingface_hub` finds it.
 fn hub() -> HubSettings {
-    hub_of(&|name| env::var(name).ok(), env::home_dir())
-}
-
-/// The hub of these variables: `HF_ENDPOINT`, `HF_TOKEN` or the token file, `HF_HOME`, `HF_HUB_CACHE`,
-/// `HF_HUB_OFFLINE`, `HF_HUB_DOWNLOAD_TIMEOUT`. Empty ones count as not set.
-fn hub_of(variable: &dyn Fn(&str) -> Option<String>, user: Option<PathBuf>) -> HubSettings {
-    let set = |name| variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
-    let in_home =
-        |path: String| match path.strip_prefix('~').filter(|rest| rest.is_empty() || rest.starts_with('/')) {
-            Some(rest) => user.as_ref().map(|user| user.join(rest.trim_start_matches('/'))),
-            None => Some(PathBuf::from(path)),
-        };
-    let path = |name| set(name).and_then(in_home);
-    let cache = path("XDG_CACHE_HOME").or_else(|| Some(user.as_ref()?.join(".cache")));
-    let home = path("HF_HOME").or_else(|| Some(cache?.join("huggingface")));
-    let token_file = path("HF_TOKEN_PATH").or_else(|| Some(home.as_ref()?.join("token")));
-    let stored = || Some(fs::read_to_string(token_file?).ok()?.trim().to_owned());
-    let silence = set("HF_HUB_DOWNLOAD_TIMEOUT").and_then(|seconds| seconds.parse().ok());
-    let silence =
-        silence.filter(|&seconds| seconds > 0).map(|seconds: u64| Duration::from_secs(seconds.min(A_DAY)));
-    let defaults = HubSettings::default();
-    HubSettings {
-        endpoint: set("HF_ENDPOINT").map_or(defaults.endpoint, |url| url.trim_end_matches('/').to_owned()),
-        token: set("HF_TOKEN").or_else(stored).filter(|token| !token.is_empty()),
-        cache: path("HF_HUB_CACHE").or_else(|| Some(home?.join("hub"))).unwrap_or(defaults.cache),
-        offline: set("HF_HUB_OFFLINE").is_some_and(|value| is_true(&value)),
-        patience: Patience { silence: silence.unwrap_or(defaults.patience.silence), ..defaults.patience },
-        noted: defaults.noted,
-    }
-}
-
-/// In seconds. Who wants to wait for ever waits as long as this.
-const A_DAY: u64 = 24 * 60 * 60;
-
-fn is_true(value: &str) -> bool {
-    matches!(value.to_ascii_uppercase().as_str(), "1" | "ON" | "YES" | "TRUE")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_hub_is_where_the_variables_say() {
-        let hub = |set: &[(&str, &str)]| {
-            let variable = |name: &str| {
-                let found = set.iter().find(|(known, _)| *known == name);
-                found.map(|(_, value)| (*value).to_owned())
-            };
-            hub_of(&variable, Some(PathBuf::from("/nobody")))
-        };
-        let plain = hub(&[]);
-        assert_eq!(plain.cache, Path::new("/nobody/.cache/huggingface/hub"));
-        assert_eq!(
-            (plain.endpoint.as_str(), plain.token, plain.offline),
-            ("https://huggingface.co", None, false)
-        );
-        assert_eq!(hub(&[("XDG_CACHE_HOME", "/x")]).cache, Path::new("/x/huggingface/hub"));
-        assert_eq!(hub(&[("XDG_CACHE_HOME", "/x"), ("HF_HOME", "/h")]).cache, Path::new("/h/hub"));
-        assert_eq!(hub(&[("HF_HOME", "/h"), ("HF_HUB_CACHE", "/c")]).cache, Path::new("/c"));
-        assert_eq!(hub(&[("HF_HOME", "~/h")]).cache, Path::new("/nobody/h/hub"));
-        assert_eq!(hub(&[("HF_HUB_CACHE", "~other/c")]).cache, Path::new("~other/c"));
-        let silence = |seconds| hub(&[("HF_HUB_DOWNLOAD_TIMEOUT", seconds)]).patience.silence.as_secs();
-        assert_eq!(["7", "0", "18446744073709551615"].map(silence), [7, 30, A_DAY]);
-        let mirror =
-            hub(&[("HF_ENDPOINT", "http://localhost:1/"), ("HF_TOKEN", " t\n"), ("HF_HUB_OFFLINE", "1")]);
-        assert_eq!((mirror.endpoint.as_str(), mirror.token.as_deref()), ("http://localhost:1", Some("t")));
-        assert!(mirror.offline);
-
-        let home = tempfile::tempdir().expect("a folder");
-        fs::write(home.path().join("token"), "stored\n").expect("a writable folder");
-        let stored = hub(&[("HF_HOME", &home.path().to_string_lossy()), ("HF_TOKEN", "")]);
-        assert_eq!(stored.token.as_deref(), Some("stored"));
-    }
+    HubSettings::from_variables(&|name| env::var(name).ok(), env::home_dir().as_deref())
 }

@@ -66,8 +66,8 @@ pub struct CountConfig {
     pub weights: Vec<u64>,
     /// What ends a text.
     pub boundary: Boundary,
-    /// How much memory distinct pieces may take, and where more of them go; `None` is no limit. Documents
-    /// that are gathered know none.
+    /// How much memory distinct pieces may take, and where more of them go; `None` is no limit, as it is for
+    /// [`gather_documents`] in any case.
     pub limit: Option<MemoryLimit>,
 }
 
@@ -106,9 +106,9 @@ pub fn count_pieces(
 ///
 /// Calls `observer.advanced` with bytes of text, but neither `started` nor `finished`.
 ///
-/// **Memory:** at most some 150 bytes and its own for each distinct piece and thread, up to 200 where a thread has about
-/// 200 000; or the limit, but half a megabyte a thread; a few batches; and the longest stretch of a document (with
-/// [`Boundary::Join`], of a source) in which the pattern has no certain cut.
+/// **Memory:** for each distinct piece that a thread has met its bytes and some 150 more, up to 200 where it has met about
+/// 200 000; with a limit that, but at least half a megabyte a thread. Besides a few batches, and the longest stretch of a
+/// document (with [`Boundary::Join`], of a source) in which the pattern has no certain cut.
 ///
 /// # Errors
 /// Reading or splitting fails, a count passes 2⁶⁴, a sorted run cannot be written, or the observer stops

@@ -30,7 +30,7 @@ impl PieceCounts {
         self.counts.push(count);
     }
 
-    /// How many distinct sequences there are.
+    /// How many sequences there are: distinct ones, unless one was [pushed](PieceCounts::push) again.
     pub fn len(&self) -> usize {
         self.ends.len()
     }

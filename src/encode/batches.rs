@@ -2,9 +2,10 @@ use serde::{Deserialize, Serialize};
 
 use super::batch::TokenBatch;
 use super::encoder::Encoder;
+use super::fault::Fault;
 use super::stretches::{self, Joiner, STRETCH, Stretch, Stretched, Work};
 use super::worker::Worker;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Stage};
 use crate::parallel;
 use crate::source::{Batch, Documents};
@@ -43,9 +44,10 @@ impl EncodeFacts {
 
 /// Encodes documents on all threads and hands them to `take` in their order.
 ///
-/// Batches must hold whole documents. `unit_name` gives the name of a unit from its source and its
+/// Batches must hold whole documents: those that are read from files go through
+/// [`whole_documents`](crate::source::whole_documents) before. `unit_name` gives the name of a unit from its source and its
 /// number, for messages. The observer hears of a batch's text once the batch is taken. Several threads work on a long
-/// document, unless it is normalized or has added tokens that are looked for.
+/// document, unless normalizing changes it or it has added tokens that are looked for.
 ///
 /// **Memory:** two batches a thread with their tokens, where a batch has about 4 MB of text or one
 /// document that is larger, and the tokens of a document that is encoded in parts; and a [`Worker`] a
@@ -53,10 +55,8 @@ impl EncodeFacts {
 ///
 /// # Errors
 /// As [`Worker::encode`], with the unit and row; what reading `documents` or `take` gives; and
-/// [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted) when the observer wants to stop.
-///
-/// # Panics
-/// On a batch that holds a part of a document.
+/// [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted) when the observer wants to stop; a batch holds a part of a
+/// document.
 pub fn encode_batches(
     documents: Documents<'_>,
     encoder: &Encoder,
@@ -84,7 +84,7 @@ pub(super) fn encode_in_stretches(
 ) -> Result<EncodeFacts> {
     let mut facts = EncodeFacts::default();
     let items = documents.flat_map(|batch| {
-        let (runs, error) = match batch {
+        let (runs, error) = match batch.and_then(|batch| whole(batch, &unit_name)) {
             Ok(batch) => (Some(runs(batch)), None),
             Err(error) => (None, Some(Err(error))),
         };
@@ -128,9 +128,19 @@ pub(super) fn encode_in_stretches(
     Ok(facts)
 }
 
+/// A batch, unless it holds a part of a document.
+fn whole(batch: Batch, unit_name: &impl Fn(usize, usize) -> String) -> Result<Batch> {
+    if !batch.continued && !batch.open {
+        return Ok(batch);
+    }
+    let row = if batch.continued { 0 } else { amount(batch.len()).saturating_sub(1) };
+    let place = row_name(unit_name, &batch, batch.first_row + row);
+    Err(Error::new(ErrorKind::Usage, Fault::DocumentInParts { place })
+        .with_help("put documents together by `source::whole_documents` before they are encoded"))
+}
+
 /// Cuts a batch into runs of about [`RUN_BYTES`].
 fn runs(batch: Batch) -> impl Iterator<Item = Batch> {
-    assert!(!batch.continued && !batch.open, "documents are encoded whole");
     let mut start = 0;
     std::iter::from_fn(move || {
         let mut bytes = 0;

@@ -18,6 +18,17 @@ pub enum SpecialPolicy {
     Forbid,
 }
 
+impl SpecialPolicy {
+    /// Its word in flags, recipes and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            SpecialPolicy::Text => "text",
+            SpecialPolicy::Allow => "allow",
+            SpecialPolicy::Forbid => "forbid",
+        }
+    }
+}
+
 /// How documents become token ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EncodeConfig {

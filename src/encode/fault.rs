@@ -10,6 +10,8 @@ pub(super) enum Fault {
     SpecialInText { text: String, offset: usize },
     #[error("the text, in normalization form C, holds the special token {text:?}")]
     SpecialInNormal { text: String },
+    #[error("{place}: the document comes in parts")]
+    DocumentInParts { place: String },
     #[error("a piece of the text has {bytes} bytes; encoding takes up to {most}")]
     PieceTooLong { bytes: usize, most: usize },
 }

@@ -72,7 +72,9 @@ impl Tokenizer {
     /// of tiktoken (those of OpenAI by their names, others with what stands beside them), a `.model` of minbpe,
     /// or GPT-2's `vocab.json` and `merges.txt`.
     ///
-    /// Special tokens are taken as text, and nothing is put around texts, whatever the file's own program does.
+    /// Special tokens are taken as text, and nothing is put around texts, whatever the file's own program does. What a file
+    /// does not say, as the pattern of ranks that are not OpenAI's, takes [`vocab::load`] with [`LoadOptions`], and
+    /// [`new`](Tokenizer::new).
     ///
     /// # Errors
     /// Those of [`vocab::load`] and [`Encoder::new`].

@@ -21,7 +21,9 @@ pub use facts::{
 };
 pub use html::to_html;
 pub use json::to_json;
-pub use shown::{ShownToken, beginning, is_invisible, push_escaped};
+pub use shown::ShownToken;
+#[doc(hidden)]
+pub use shown::{beginning, is_invisible, push_escaped};
 pub use tokens::tokens_to_html;
 
 use std::io::Write;

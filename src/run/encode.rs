@@ -1,7 +1,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::facts::word;
 use super::fault::Fault;
 use super::findings::Findings;
 use super::inputs::{Inputs, ReadBy, TAKE_MORE};
@@ -50,13 +49,9 @@ pub(super) fn encode(
         ids: amount(vocabulary.id_limit()),
         compression: encode.compression,
         declaration: Declaration {
-            tokenizer: vocabulary.fingerprint(),
             recipe: plan.recipe_hash.clone(),
-            special: word(&encode.special),
-            bos: tokens.bos.clone(),
-            eos: tokens.eos.clone(),
             pack: encode.pack,
-            ..Declaration::default()
+            ..Declaration::of(&encoder)
         },
     };
     let writer = DatasetWriter::create(folder, config, observer)?;

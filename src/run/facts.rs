@@ -146,7 +146,7 @@ impl Deeds<'_> {
             added_tokens: documents * amount(a_document),
             bos: added.bos.map(|token| shown(self.vocabulary, token.id)),
             eos: added.eos.map(|token| shown(self.vocabulary, token.id)),
-            special: word(&encode.special),
+            special: encode.special.name().to_owned(),
             packing: encode.pack.map(|pack| packing_facts(&pack, facts)),
             sources: facts
                 .sources

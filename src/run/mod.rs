@@ -2,21 +2,20 @@
 //!
 //! ```
 //! use tokenmill::observer::Silent;
-//! use tokenmill::run::{JobOptions, Surroundings, job, plan, recipe};
+//! use tokenmill::run::recipe::{self, Given};
+//! use tokenmill::run::{JobOptions, Surroundings, job, plan};
 //! use tokenmill::source::OpenContext;
 //! use tokenmill::units::ByteCount;
 //!
 //! # let folder = tempfile::tempdir()?;
 //! # let dir = folder.path().join("out");
-//! let text = format!(
-//!     r#"
-//!     source = {{ uri = "demo:verse?lines=500", column = "line" }}
-//!     train = {{ split = "gpt4", vocab_size = 400 }}
-//!     encode = {{ eos = false }}
-//!     output = {{ dir = {dir:?} }}
-//!     "#
-//! );
-//! let recipe = recipe::read("verse.toml", &text)?;
+//! let text = r#"
+//!     source = { uri = "demo:verse?lines=500", column = "line" }
+//!     train = { split = "gpt4", vocab_size = 400 }
+//!     encode = { eos = false }
+//! "#;
+//! let mut recipe = recipe::read("verse.toml", text)?;
+//! recipe.output.dir = Some(Given::flag(dir.display().to_string()));
 //! let surroundings = Surroundings { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
 //! let plan = plan(&recipe, &surroundings)?;
 //! let outcome = job(&plan, &JobOptions::default(), &OpenContext::new(&Silent))?;
@@ -32,6 +31,7 @@ mod idle;
 mod costs;
 mod state;
 mod train;
+mod learn;
 mod learned;
 mod stretch;
 mod findings;
@@ -50,12 +50,19 @@ mod preview;
 mod verify;
 
 pub use compare::{Compared, compare};
+#[doc(hidden)]
 pub use costs::peak_memory;
-pub use counted::{heed_counts, merge_counts};
+#[doc(hidden)]
+pub use counted::heed_counts;
+pub use counted::merge_counts;
+#[doc(hidden)]
 pub use encode::shown;
 pub use inputs::Inputs;
 pub use job::{JobOptions, Outcome, job, train_only};
-pub use lists::{Verification, heed_tokenizer, heed_training, verify_list};
+pub use learn::{LearnConfig, learn};
+pub use lists::{Verification, verify_list};
+#[doc(hidden)]
+pub use lists::{heed_tokenizer, heed_training};
 pub use plan::{EncodePlan, Plan, SmallerPlan, Surroundings, TrainPlan, plan};
 pub use preview::{Held, Preview, SourcePreview, preview};
 pub use recipe::{Mistakes, Recipe};

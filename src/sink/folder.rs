@@ -183,7 +183,7 @@ fn is_index(path: &Path) -> bool {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn holds_data(folder: &Path) -> Result<bool> {
+pub(crate) fn holds_data(folder: &Path) -> Result<bool> {
     let journal = folder.join(STATE_FOLDER).join(UNFINISHED_JOURNAL);
     let begun = fs::metadata(journal).is_ok_and(|journal| journal.len() > 0);
     Ok(begun || !data_files(folder)?.is_empty())

@@ -22,7 +22,7 @@ const HASH_CHARS: usize = 64;
 /// predecessor is a key. So what was cut off or damaged, and all that was written for another key, is
 /// not taken for a record.
 #[derive(Debug)]
-pub struct Journal {
+pub(crate) struct Journal {
     file: File,
     path: PathBuf,
     /// The hash of the last line, or of the key.
@@ -35,7 +35,10 @@ impl Journal {
     ///
     /// # Errors
     /// The file cannot be read or written.
-    pub fn open<R: DeserializeOwned>(path: impl Into<PathBuf>, key: &str) -> Result<(Journal, Vec<R>)> {
+    pub(crate) fn open<R: DeserializeOwned>(
+        path: impl Into<PathBuf>,
+        key: &str,
+    ) -> Result<(Journal, Vec<R>)> {
         let path = path.into();
         if !path.exists() {
             let journal = Journal::create(path, key)?;
@@ -69,7 +72,7 @@ impl Journal {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn create(path: impl Into<PathBuf>, key: &str) -> Result<Journal> {
+    pub(crate) fn create(path: impl Into<PathBuf>, key: &str) -> Result<Journal> {
         let path = path.into();
         let file = File::create(&path).map_err(|cause| Error::io("create", &path, cause))?;
         // What is synced later outlives a failure of the machine only with its name.
@@ -82,7 +85,7 @@ impl Journal {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn append(&mut self, record: &impl Serialize) -> Result<()> {
+    pub(crate) fn append(&mut self, record: &impl Serialize) -> Result<()> {
         let json = serde_json::to_string(record).expect("plain fields with text keys");
         let hash = link(&self.last, json.as_bytes());
         let line = format!("{hash} {json}\n");
@@ -95,7 +98,7 @@ impl Journal {
     ///
     /// # Errors
     /// The disk does not take them.
-    pub fn sync(&self) -> Result<()> {
+    pub(crate) fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|cause| Error::io("write", &self.path, cause))
     }
 }

@@ -15,7 +15,9 @@ use super::features::Features;
 use super::flat_file::IdWidth;
 use super::packing::{MAX_PACKED_LENGTH, Packing};
 use crate::VERSION;
+use crate::encode::Encoder;
 use crate::error::{Error, ErrorKind, Result};
+use crate::units::TokenId;
 
 /// Version of the output contract: columns, types, metadata keys, manifest. Readers refuse later ones.
 pub const FORMAT_VERSION: u32 = 1;
@@ -99,6 +101,25 @@ pub struct Declaration {
 }
 
 impl Declaration {
+    /// What an encoder gives: its vocabulary's fingerprint, and the tokens that it adds.
+    pub fn of(encoder: &Encoder) -> Declaration {
+        let (vocabulary, config) = (encoder.vocabulary(), encoder.config());
+        let declared = |id: TokenId| {
+            let text = match vocabulary.special(id) {
+                Some(special) => special.text.clone(),
+                None => String::from_utf8_lossy(vocabulary.bytes(id).unwrap_or_default()).into_owned(),
+            };
+            DeclaredToken { id, text }
+        };
+        Declaration {
+            tokenizer: vocabulary.fingerprint(),
+            special: config.special.name().to_owned(),
+            bos: config.bos.map(declared),
+            eos: config.eos.map(declared),
+            ..Declaration::default()
+        }
+    }
+
     /// Whether documents have a token before or after their text, which is of none of its bytes.
     pub fn adds_tokens(&self) -> bool {
         self.bos.is_some() || self.eos.is_some()
@@ -125,7 +146,7 @@ impl Default for Declaration {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclaredToken {
     /// Its id.
-    pub id: crate::units::TokenId,
+    pub id: TokenId,
     /// The text that stands for it.
     pub text: String,
 }

@@ -101,7 +101,7 @@ impl<W: Write + Send> Body<W> {
 /// # let folder = tempfile::tempdir().expect("a folder");
 /// # let path = folder.path().join("tokens.parquet");
 /// let encoder = Encoder::new(vocabulary, EncodeConfig::default())?;
-/// let shape = FileShape::new(output_schema(&[])?, Compression::Default, &Declaration::default())?;
+/// let shape = FileShape::new(output_schema(&[])?, Compression::Default, &Declaration::of(&encoder))?;
 /// let encoders = Encoders::start(2)?;
 /// let facts = publish(&path, |file| {
 ///     let mut writer = ShardWriter::new(file, &path, &shape, &encoders)?;

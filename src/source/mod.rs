@@ -194,12 +194,12 @@ pub trait Source: Send + Sync {
     /// The unit cannot be opened; later trouble is an item of the iterator.
     fn read(&self, unit: usize) -> Result<Documents<'static>>;
 
-    /// How many rows of a unit its latest reading has left out so far.
+    /// How many rows of a unit its latest reading has left out so far; 0 in sources that leave nothing out.
     fn left_out(&self, _unit: usize) -> u64 {
         0
     }
 
     /// Tells that what was read of a unit was taken up to where it had left out so many rows: these count as left out of
-    /// the run. [`in_order`] does that with what is taken of it.
+    /// the run. [`in_order`] does that with what is taken of it. Sources that leave nothing out need not heed it.
     fn taken(&self, _unit: usize, _left_out: u64) {}
 }

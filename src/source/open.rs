@@ -55,7 +55,8 @@ pub struct OpenContext<'a> {
     pub stores: StoreSettings,
     /// Hears of downloads, and can stop them.
     pub observer: &'a dyn Observer,
-    /// Can stop reading what is not downloaded but streamed.
+    /// Can stop reading what is not downloaded but streamed, and waiting for a pipe. These go on after `observer` is gone,
+    /// and hear this alone: a program that can be interrupted lets both ask the same flag.
     pub stop: Stop,
 }
 
@@ -87,8 +88,9 @@ impl<'a> OpenContext<'a> {
 /// Lists a source and looks at what can be known of it before reading: names, footers, schemas. Files of
 /// the hub that are not in its cache are downloaded.
 ///
-/// `source` is the source's number in the run, which its batches carry. Relative paths are relative to
-/// the working directory.
+/// `source` is the source's number, which its batches carry: the place that it has among the sources given to
+/// [`in_order`](super::in_order), and its weight among [weights](crate::count::CountConfig::weights). Relative paths are
+/// relative to the working directory.
 ///
 /// # Errors
 /// The source does not exist or has no files; a file is damaged or cannot be read, unless bad input is

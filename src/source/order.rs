@@ -26,7 +26,9 @@ const GROWTH_OF_FIRST: u64 = 4;
 /// How many units may be begun before the first of them is used up, per reading thread.
 const UNITS_AHEAD: usize = 4;
 
-/// The documents of all sources in order: source by source, unit by unit, row by row.
+/// The documents of all sources in order: source by source, unit by unit, row by row. Each source must have been opened
+/// by the number of its place here. Documents come in batches, which long ones are cut by: see
+/// [`whole_documents`](super::whole_documents).
 ///
 /// `threads` threads read and decode units ahead of the consumer; the order does not depend on them.
 /// They end when the stream is used up, gives an error, or is dropped, each as soon as it has finished
@@ -35,9 +37,9 @@ const UNITS_AHEAD: usize = 4;
 /// With 0 threads whoever takes a batch reads it. Where several threads take from the stream in turn, and the sources
 /// are [plain](Source::is_plain), that is faster: no thread has to be woken, and the text is where it is needed.
 ///
-/// **Memory:** 1 MiB of text and of what passes through waits per thread to be taken, and as much of the unit that is being
-/// taken; up to 16 and 4 where the consumer has to wait although readers had to stop for that. Each thread holds a batch
-/// more, and a batch of the unit that is being taken may wait whatever its size.
+/// **Memory:** for each thread 1 MiB of text, and of what passes through, waits to be taken, and as much of the unit that is
+/// being taken. Once the consumer was found waiting while readers were stopped, up to 16 MiB for each thread, and 4 of the
+/// unit. Each thread holds a batch more, and a batch of the unit that is being taken may wait whatever its size.
 pub fn in_order(sources: Vec<Arc<dyn Source>>, threads: usize) -> Documents<'static> {
     in_order_from(sources, (0, 0), threads)
 }

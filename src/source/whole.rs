@@ -108,10 +108,10 @@ impl Whole<'_> {
 
     /// Takes in a batch that begins with a document's beginning.
     fn after(&mut self, batch: Batch) -> Result<Option<Batch>> {
+        let Some(last) = batch.len().checked_sub(1) else { return Ok(None) };
         if !batch.open {
-            return Ok((!batch.is_empty()).then_some(batch));
+            return Ok(Some(batch));
         }
-        let last = batch.len() - 1;
         let part = batch.slice(last, 1);
         let mut begun = Begun {
             source: part.source,
@@ -177,5 +177,13 @@ mod tests {
         let error = outcome[1].as_ref().expect_err("12 bytes");
         assert_eq!(error.to_string(), "file 1.2: row 1: a document is longer than 10 bytes");
         assert!(error.help().is_some_and(|help| help.contains("--documents line")));
+    }
+
+    #[test]
+    fn a_batch_without_documents_begins_none() {
+        let documents = BinaryViewArray::from_iter_values([""; 0]);
+        let (source, unit, first_row, columns) = (0, 0, 0, None);
+        let batch = Batch { source, unit, first_row, documents, columns, continued: false, open: true };
+        assert_eq!(whole_documents(Box::new([Ok(batch)].into_iter())).count(), 0);
     }
 }

@@ -18,6 +18,7 @@ mod fault;
 
 pub(crate) use classes::ranges as class_ranges;
 pub use pattern::{Named, NotPattern, SplitPattern};
+#[doc(hidden)]
 pub use scanner::Instructions;
 pub(crate) use short::{SHORT, ShortPiece};
 pub use special::{Segment, Segments, SpecialFinder};
@@ -66,6 +67,7 @@ pub trait Splitter: Send + Sync {
 pub fn splitter(pattern: &SplitPattern) -> Result<Box<dyn Splitter>> {
     Ok(match pattern {
         SplitPattern::None => Box::new(Whole),
+        SplitPattern::Steps(steps) if steps.is_empty() => Box::new(Whole),
         SplitPattern::Named(name) => Box::new(scanner::Scanner::new(*name, Instructions::best())),
         SplitPattern::Custom(text) => by_regex(text, false)?,
         SplitPattern::Steps(steps) => Box::new(steps::Chain::new(steps)?),

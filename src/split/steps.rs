@@ -1,13 +1,14 @@
 use std::ops::RangeInclusive;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{SplitPattern, Splitter, by_regex, splitter};
 use crate::error::Result;
 use crate::units::place;
 
 /// One of several cuts.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SplitStep {
     /// The cut.
     pub pattern: SplitPattern,

@@ -189,6 +189,23 @@ fn large_batches_are_cut_into_runs_between_rows() {
 }
 
 #[test]
+fn a_document_in_parts_is_refused_where_it_stands() {
+    let vocabulary = trained(b"xy", SplitPattern::None);
+    let encoder = prepared(&vocabulary, EncodeConfig::default());
+    let texts: Vec<Row> = ["a", "b", "c"].map(|text| Some(text.into())).into();
+    for (continued, open, row) in [(true, false, 0), (false, true, 2)] {
+        let mut batches = documents(&texts, 3);
+        (batches[0].continued, batches[0].open) = (continued, open);
+        let refused = encode(2, batches, &encoder, &Silent).expect_err("a part of a document");
+        assert_eq!(refused.kind(), ErrorKind::Usage);
+        assert!(
+            refused.to_string().ends_with(&format!("row {row}: the document comes in parts")),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
 fn a_forbidden_special_token_is_named_with_its_unit_and_row() {
     let specials = [String::from("<|end|>")];
     let (none, at) = (Merges::default(), SpecialTokensAt::End);

@@ -26,7 +26,8 @@ use crate::train::TrainConfig;
 use crate::units::ByteCount;
 use crate::vocab::{Format, SpecialTokensAt};
 
-/// All that a run needs to know.
+/// All that a run needs to know, to be made by [`plan`] and read: its `recipe_hash`, by which results are told from those of
+/// other jobs, is of the settings as they were then. Who wants others changes the recipe, and plans anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Where documents come from, at least one source unless there are `counts`. What is encoded wants the columns of

@@ -21,6 +21,7 @@ mod links;
 mod refusal;
 #[cfg(feature = "hub")]
 mod ranged;
+mod settings;
 #[cfg(feature = "remote")]
 mod store;
 mod uri;
@@ -31,95 +32,18 @@ mod web;
 #[cfg(feature = "hub")]
 mod tests;
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::Identity;
-use super::open::{Note, Stop};
+use super::open::Stop;
 use super::ranges::Ranged;
 #[cfg(feature = "hub")]
 use super::secrets::shown_uri;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 
-/// How to reach the hub, and where its files are kept.
-#[derive(Clone)]
-pub struct HubSettings {
-    /// The hub's address.
-    pub endpoint: String,
-    /// The user's token; it is sent to the endpoint only.
-    pub token: Option<String>,
-    /// The folder of the cache, with a folder for each repository.
-    pub cache: PathBuf,
-    /// Use what is in the cache alone.
-    pub offline: bool,
-    /// When to try again, and when to give up.
-    pub patience: Patience,
-    /// Hears of each wait of a second or more before a server is asked again, and why.
-    pub noted: Note,
-}
-
-/// How long to bear with a server or a connection that fails.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Patience {
-    /// Failures in a row, without a byte of progress between them, after which to give up.
-    pub attempts: u32,
-    /// The wait after the first failure; it doubles with each further one.
-    pub first_wait: Duration,
-    /// The longest wait. A server that asks for a longer one is an error that says so.
-    pub longest_wait: Duration,
-    /// A connection on which nothing happens for so long is broken.
-    pub silence: Duration,
-}
-
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience {
-            attempts: 6,
-            first_wait: Duration::from_secs(1),
-            longest_wait: Duration::from_secs(300),
-            silence: Duration::from_secs(30),
-        }
-    }
-}
-
-impl Default for HubSettings {
-    fn default() -> HubSettings {
-        let endpoint = "https://huggingface.co".to_owned();
-        let cache = PathBuf::from(".cache/huggingface/hub");
-        let (patience, noted): (_, Note) = (Patience::default(), Arc::new(|_| ()));
-        HubSettings { endpoint, token: None, cache, offline: false, patience, noted }
-    }
-}
-
-impl fmt::Debug for HubSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let token = self.token.as_ref().map(|_| "…");
-        f.debug_struct("HubSettings")
-            .field("endpoint", &self.endpoint)
-            .field("token", &token)
-            .field("cache", &self.cache)
-            .field("offline", &self.offline)
-            .field("patience", &self.patience)
-            .finish()
-    }
-}
-
-/// How to reach object stores.
-#[derive(Clone, Default)]
-pub struct StoreSettings {
-    /// The variables that the stores' own tools read: names such as `AWS_ACCESS_KEY_ID`, and values.
-    pub variables: Vec<(String, String)>,
-}
-
-impl fmt::Debug for StoreSettings {
-    /// Without the values, of which some are secrets.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.variables.iter().map(|(name, _)| name)).finish()
-    }
-}
+pub use settings::{HubSettings, Patience, StoreSettings};
 
 /// A file of a dataset: where it is or would be in the cache, its name, and what identifies it.
 pub(super) type Fetched = ((PathBuf, String), Identity);

@@ -327,6 +327,23 @@ fn recipes_hold_a_name_or_a_regex() {
 }
 
 #[test]
+fn steps_are_written_and_read_back() {
+    let steps = vec![step(r"\p{N}", true), step(Named::Gpt2.regex(), false), step(r"\p{L}", false)];
+    let pattern = SplitPattern::from_steps(steps);
+    let json = serde_json::to_string(&pattern).expect("patterns serialise");
+    assert_eq!(serde_json::from_str::<SplitPattern>(&json).expect("and read back"), pattern, "{json}");
+    for wrong in ["[]", "[1]", r#"[{"pattern":"gpt2"}]"#, r#"[{"pattern":"gpt2","covers":false,"x":1}]"#] {
+        assert!(serde_json::from_str::<SplitPattern>(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn no_steps_cut_nothing() {
+    let splitter = splitter(&SplitPattern::Steps(Vec::new())).expect("there is no regular expression");
+    assert_eq!(pieces(splitter.as_ref(), b"a b"), [b"a b"]);
+}
+
+#[test]
 fn a_custom_pattern_cuts_matches_and_what_is_between_them() {
     let cases: [(&str, &str, &[&str]); 7] = [
         (r"\d+", "ab12c", &["ab", "12", "c"]),

@@ -5,7 +5,7 @@ mod streamed;
 use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fake::{Asked, COMMIT, CONVERTED_COMMIT, FakeHub, Fault, Part, git_hash, sha256};
 
@@ -13,7 +13,7 @@ use super::uri::{CONVERTED, Wanted};
 use super::*;
 use crate::observer::Silent;
 use crate::parallel::lock;
-use crate::source::{OpenContext, SourceSpec, look, open};
+use crate::source::{Note, OpenContext, SourceSpec, look, open};
 
 #[test]
 fn uris_are_taken_apart() {

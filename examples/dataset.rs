@@ -1,0 +1,57 @@
+//! Encodes the lines of a file to rows of 1 024 token ids in a Parquet file, and reads them back:
+//!
+//! ```sh
+//! cargo run --release --example dataset -- corpus.txt my-tokenizer tokens.parquet
+//! ```
+
+#![expect(clippy::print_stdout, reason = "it is a program")]
+
+use std::env;
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+
+use tokenmill::encode::{EncodeConfig, Encoder, encode_batches};
+use tokenmill::files::publish;
+use tokenmill::observer::Silent;
+use tokenmill::sink::{
+    Compression, Declaration, Encoders, FileShape, PackRule, Packing, ShardWriter, TokenReader, output_schema,
+};
+use tokenmill::source::{self, DocumentRule, OpenContext, SourceSpec};
+use tokenmill::vocab::{self, LoadOptions};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let [text, tokenizer, file] = &arguments[..] else {
+        return Err("usage: dataset TEXT TOKENIZER FILE".into());
+    };
+    let file = Path::new(file);
+
+    let vocabulary = Arc::new(vocab::load(Path::new(tokenizer), &LoadOptions::default(), &Silent)?);
+    // Where documents end must be seen in rows that hold several.
+    let eos = vocabulary.specials().next().map(|special| special.id);
+    let encoder = Encoder::new(vocabulary, EncodeConfig { eos, ..EncodeConfig::default() })?;
+
+    let pack = Some(Packing::new(PackRule::BestFit, 1024));
+    let declaration = Declaration { pack, ..Declaration::of(&encoder) };
+    let shape = FileShape::new(output_schema(&[])?, Compression::Default, &declaration)?;
+    let encoders = Encoders::start(2)?;
+
+    let spec = SourceSpec { uri: text.clone(), documents: DocumentRule::Line, ..SourceSpec::default() };
+    let source = source::open(&spec, 0, &OpenContext::new(&Silent))?;
+    let name = |_, unit: usize| source.units()[unit].name.clone();
+    let documents = source::whole_documents(source::in_order(vec![Arc::clone(&source)], 2));
+    let facts = publish(file, |out| {
+        let mut writer = ShardWriter::new(out, file, &shape, &encoders)?;
+        encode_batches(documents, &encoder, name, &Silent, |batch| writer.write(batch))?;
+        writer.finish().map(|(_, facts)| facts)
+    })?;
+    println!("{} rows with {} ids", facts.rows, facts.tokens);
+
+    let mut longest = 0;
+    for batch in TokenReader::open(file)? {
+        longest = batch?.iter().flatten().map(|row| row.len()).max().unwrap_or(0).max(longest);
+    }
+    println!("the longest has {longest}");
+    Ok(())
+}

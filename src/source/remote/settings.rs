@@ -1,0 +1,172 @@
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, fs};
+
+use crate::source::open::Note;
+
+/// How to reach the hub, and where its files are kept.
+#[derive(Clone)]
+pub struct HubSettings {
+    /// The hub's address.
+    pub endpoint: String,
+    /// The user's token; it is sent to the endpoint only.
+    pub token: Option<String>,
+    /// The folder of the cache, with a folder for each repository. By default it is in the working directory: see
+    /// [`from_variables`](HubSettings::from_variables).
+    pub cache: PathBuf,
+    /// Use what is in the cache alone.
+    pub offline: bool,
+    /// When to try again, and when to give up.
+    pub patience: Patience,
+    /// Hears of each wait of a second or more before a server is asked again, and why.
+    pub noted: Note,
+}
+
+/// How long to bear with a server or a connection that fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// Failures in a row, without a byte of progress between them, after which to give up.
+    pub attempts: u32,
+    /// The wait after the first failure; it doubles with each further one.
+    pub first_wait: Duration,
+    /// The longest wait. A server that asks for a longer one is an error that says so.
+    pub longest_wait: Duration,
+    /// A connection on which nothing happens for so long is broken.
+    pub silence: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience {
+            attempts: 6,
+            first_wait: Duration::from_secs(1),
+            longest_wait: Duration::from_secs(300),
+            silence: Duration::from_secs(30),
+        }
+    }
+}
+
+impl HubSettings {
+    /// The hub as Python's `huggingface_hub` finds it, by `HF_ENDPOINT`, `HF_TOKEN` or the token file, `HF_HOME`,
+    /// `HF_HUB_CACHE`, `HF_HUB_OFFLINE`, `HF_HUB_DOWNLOAD_TIMEOUT`, and `XDG_CACHE_HOME`. `variable` gives the value of one,
+    /// and `user` is the user's home folder; no variable is looked up otherwise. Empty ones count as not set.
+    ///
+    /// ```no_run
+    /// use std::env;
+    /// use tokenmill::source::HubSettings;
+    ///
+    /// let hub = HubSettings::from_variables(&|name| env::var(name).ok(), env::home_dir().as_deref());
+    /// ```
+    pub fn from_variables(variable: &dyn Fn(&str) -> Option<String>, user: Option<&Path>) -> HubSettings {
+        let set =
+            |name| variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+        let in_home = |path: String| match path
+            .strip_prefix('~')
+            .filter(|rest| rest.is_empty() || rest.starts_with('/'))
+        {
+            Some(rest) => user.map(|user| user.join(rest.trim_start_matches('/'))),
+            None => Some(PathBuf::from(path)),
+        };
+        let path = |name| set(name).and_then(in_home);
+        let cache = path("XDG_CACHE_HOME").or_else(|| Some(user?.join(".cache")));
+        let home = path("HF_HOME").or_else(|| Some(cache?.join("huggingface")));
+        let token_file = path("HF_TOKEN_PATH").or_else(|| Some(home.as_ref()?.join("token")));
+        let stored = || Some(fs::read_to_string(token_file?).ok()?.trim().to_owned());
+        let silence = set("HF_HUB_DOWNLOAD_TIMEOUT").and_then(|seconds| seconds.parse().ok());
+        let silence = silence
+            .filter(|&seconds| seconds > 0)
+            .map(|seconds: u64| Duration::from_secs(seconds.min(A_DAY)));
+        let defaults = HubSettings::default();
+        HubSettings {
+            endpoint: set("HF_ENDPOINT")
+                .map_or(defaults.endpoint, |url| url.trim_end_matches('/').to_owned()),
+            token: set("HF_TOKEN").or_else(stored).filter(|token| !token.is_empty()),
+            cache: path("HF_HUB_CACHE").or_else(|| Some(home?.join("hub"))).unwrap_or(defaults.cache),
+            offline: set("HF_HUB_OFFLINE").is_some_and(|value| is_true(&value)),
+            patience: Patience { silence: silence.unwrap_or(defaults.patience.silence), ..defaults.patience },
+            noted: defaults.noted,
+        }
+    }
+}
+
+/// In seconds. Who wants to wait for ever waits as long as this.
+const A_DAY: u64 = 24 * 60 * 60;
+
+fn is_true(value: &str) -> bool {
+    matches!(value.to_ascii_uppercase().as_str(), "1" | "ON" | "YES" | "TRUE")
+}
+
+impl Default for HubSettings {
+    fn default() -> HubSettings {
+        let endpoint = "https://huggingface.co".to_owned();
+        let cache = PathBuf::from(".cache/huggingface/hub");
+        let (patience, noted): (_, Note) = (Patience::default(), Arc::new(|_| ()));
+        HubSettings { endpoint, token: None, cache, offline: false, patience, noted }
+    }
+}
+
+impl fmt::Debug for HubSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let token = self.token.as_ref().map(|_| "…");
+        f.debug_struct("HubSettings")
+            .field("endpoint", &self.endpoint)
+            .field("token", &token)
+            .field("cache", &self.cache)
+            .field("offline", &self.offline)
+            .field("patience", &self.patience)
+            .finish()
+    }
+}
+
+/// How to reach object stores.
+#[derive(Clone, Default)]
+pub struct StoreSettings {
+    /// The variables that the stores' own tools read: names such as `AWS_ACCESS_KEY_ID`, and values.
+    pub variables: Vec<(String, String)>,
+}
+
+impl fmt::Debug for StoreSettings {
+    /// Without the values, of which some are secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.variables.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hub_is_where_the_variables_say() {
+        let hub = |set: &[(&str, &str)]| {
+            let variable = |name: &str| {
+                let found = set.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            HubSettings::from_variables(&variable, Some(Path::new("/nobody")))
+        };
+        let plain = hub(&[]);
+        assert_eq!(plain.cache, Path::new("/nobody/.cache/huggingface/hub"));
+        assert_eq!(
+            (plain.endpoint.as_str(), plain.token, plain.offline),
+            ("https://huggingface.co", None, false)
+        );
+        assert_eq!(hub(&[("XDG_CACHE_HOME", "/x")]).cache, Path::new("/x/huggingface/hub"));
+        assert_eq!(hub(&[("XDG_CACHE_HOME", "/x"), ("HF_HOME", "/h")]).cache, Path::new("/h/hub"));
+        assert_eq!(hub(&[("HF_HOME", "/h"), ("HF_HUB_CACHE", "/c")]).cache, Path::new("/c"));
+        assert_eq!(hub(&[("HF_HOME", "~/h")]).cache, Path::new("/nobody/h/hub"));
+        assert_eq!(hub(&[("HF_HUB_CACHE", "~other/c")]).cache, Path::new("~other/c"));
+        let silence = |seconds| hub(&[("HF_HUB_DOWNLOAD_TIMEOUT", seconds)]).patience.silence.as_secs();
+        assert_eq!(["7", "0", "18446744073709551615"].map(silence), [7, 30, A_DAY]);
+        let mirror =
+            hub(&[("HF_ENDPOINT", "http://localhost:1/"), ("HF_TOKEN", " t\n"), ("HF_HUB_OFFLINE", "1")]);
+        assert_eq!((mirror.endpoint.as_str(), mirror.token.as_deref()), ("http://localhost:1", Some("t")));
+        assert!(mirror.offline);
+
+        let home = tempfile::tempdir().expect("a folder");
+        fs::write(home.path().join("token"), "stored\n").expect("a writable folder");
+        let stored = hub(&[("HF_HOME", &home.path().to_string_lossy()), ("HF_TOKEN", "")]);
+        assert_eq!(stored.token.as_deref(), Some("stored"));
+    }
+}
