@@ -162,6 +162,9 @@ struct NotReplaced {
 /// # Errors
 /// They cannot.
 pub(crate) fn check_writable(folder: &Path) -> Result<()> {
+    if folder.is_symlink() && !folder.exists() {
+        return Err(Error::io("create", folder, io::Error::other("it is a link that leads nowhere")));
+    }
     let there = folder.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("."));
     let action = if folder.is_dir() { "write in" } else { "create" };
     tempfile::tempfile_in(there).map(drop).map_err(|cause| Error::io(action, folder, of_the_system(cause)))

@@ -142,7 +142,7 @@ fn counts() -> Result<Vec<u8>> {
     let pieces: PieceCounts = pieces.iter().map(|piece| (&piece[..], Count::ONE)).collect();
     let info = CountsInfo { pattern: SplitPattern::Named(Named::Gpt2), ..CountsInfo::default() };
     let mut counts = Vec::new();
-    write_counts(&mut counts, Path::new("counts"), &pieces, &info)?;
+    write_counts(&mut counts, Path::new("counts"), &pieces, &info, &Silent)?;
     Ok(counts)
 }
 

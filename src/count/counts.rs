@@ -100,10 +100,10 @@ impl Counts {
             Pieces::Held(pieces) => {
                 facts.saw_bytes(pieces.all_bytes());
                 (number, bytes) = (amount(pieces.len()), amount(pieces.bytes()));
-                write_counts(out, path, &pieces, info)?;
+                write_counts(out, path, &pieces, info, observer)?;
             }
             Pieces::Spilled(runs, limit) => {
-                let mut writer = CountsWriter::begin(out, path, info)?;
+                let mut writer = CountsWriter::begin(out, path, info, observer)?;
                 let (runs, order) = match info.ordered {
                     true => (vec![by_first(runs, &limit, observer)?], Order::First),
                     false => (runs, Order::Bytes),
@@ -178,8 +178,12 @@ fn collected(runs: &Runs, limit: &MemoryLimit, observer: &dyn Observer) -> Resul
 pub(super) const EACH: u64 = 16;
 pub(super) const EACH_INDEXED: u64 = 48;
 
+/// Bytes that pieces take.
+pub(super) fn bytes_of(pieces: &PieceCounts, each: u64) -> u64 {
+    amount(pieces.bytes()) + each * amount(pieces.len())
+}
+
 /// Checks that pieces take no more than so many bytes.
 pub(super) fn check_fits(pieces: &PieceCounts, each: u64, limit: ByteCount) -> Result<(), Fault> {
-    let need = amount(pieces.bytes()) + each * amount(pieces.len());
-    if need > limit.0 { Err(Fault::TooManyPieces { limit }) } else { Ok(()) }
+    if bytes_of(pieces, each) > limit.0 { Err(Fault::TooManyPieces { limit }) } else { Ok(()) }
 }

@@ -11,13 +11,13 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
-use rayon::slice::ParallelSliceMut;
 
 use super::PieceCounts;
 use super::checksum::{self, Checksum};
 use super::counts_file::{CountsInfo, KEY, schema};
 use super::fault::{Fault, io_error};
 use crate::error::{Error, Result};
+use crate::observer::Observer;
 use crate::split::SplitPattern;
 use crate::units::{Count, amount};
 
@@ -35,24 +35,23 @@ const BATCH_BYTES: usize = 16 << 20;
 ///
 /// Its metadata have a checksum, which reading compares. The bytes depend on the arguments alone. `path` is for messages.
 ///
-/// **Memory:** 8 bytes for each piece, some 20 MB, and what a million pieces take compressed.
+/// **Memory:** 16 bytes for each piece, some 20 MB, and what a million pieces take compressed.
 ///
 /// # Errors
-/// The pattern is none, a piece is longer than 2 GiB or comes more than 2⁶⁴ times, or writing fails.
+/// The pattern is none, a piece is longer than 2 GiB or comes more than 2⁶⁴ times, writing fails, or the observer stops it.
 pub fn write_counts(
     out: impl Write + Send,
     path: &Path,
     pieces: &PieceCounts,
     info: &CountsInfo,
+    observer: &dyn Observer,
 ) -> Result<()> {
-    let mut writer = CountsWriter::begin(out, path, info)?;
+    let mut writer = CountsWriter::begin(out, path, info, observer)?;
     if info.ordered {
         pieces.iter().try_for_each(|(piece, count)| writer.push(piece, count))?;
         return writer.end();
     }
-    let mut order: Vec<usize> = (0..pieces.len()).collect();
-    order.par_sort_unstable_by_key(|index| pieces.piece(*index));
-    for same in order.chunk_by(|one, other| pieces.piece(*one) == pieces.piece(*other)) {
+    for same in pieces.by_bytes().chunk_by(|one, other| pieces.piece(*one) == pieces.piece(*other)) {
         let piece = pieces.piece(same[0]);
         let add = |sum: Count, index: &usize| sum.checked_add(pieces.counts[*index]);
         let count = same.iter().try_fold(Count::ZERO, add);
@@ -64,6 +63,7 @@ pub fn write_counts(
 /// A counts file being written, piece by piece in its order.
 pub(super) struct CountsWriter<'a, W: Write + Send> {
     path: &'a Path,
+    observer: &'a dyn Observer,
     writer: ArrowWriter<W>,
     schema: Arc<Schema>,
     ordered: bool,
@@ -77,7 +77,12 @@ pub(super) struct CountsWriter<'a, W: Write + Send> {
 }
 
 impl<'a, W: Write + Send> CountsWriter<'a, W> {
-    pub(super) fn begin(out: W, path: &'a Path, info: &CountsInfo) -> Result<CountsWriter<'a, W>> {
+    pub(super) fn begin(
+        out: W,
+        path: &'a Path,
+        info: &CountsInfo,
+        observer: &'a dyn Observer,
+    ) -> Result<CountsWriter<'a, W>> {
         if info.pattern == SplitPattern::None {
             return Err(Fault::Unsplit.into());
         }
@@ -86,6 +91,7 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
         let writer = ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties(text.clone())));
         Ok(CountsWriter {
             path,
+            observer,
             writer: writer.map_err(|cause| write_error(path, cause))?,
             schema,
             ordered: info.ordered,
@@ -121,6 +127,7 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
     }
 
     fn write(&mut self) -> Result<()> {
+        self.observer.checkpoint()?;
         if self.counts.is_empty() {
             return Ok(());
         }

@@ -85,7 +85,7 @@ impl From<Fault> for Error {
             Fault::Overflow { .. } => (ErrorKind::Failed, "use smaller weights, or sample the corpus"),
             Fault::TooManyPieces { .. } => (
                 ErrorKind::Memory,
-                "take a part of the corpus (`take`, `every`, `max_bytes`), or raise --memory",
+                "raise --memory, or count a part of the corpus (`take`, `every`, `max_bytes`)",
             ),
             Fault::TooManyNumbers { .. } => (ErrorKind::Memory, "take a part of the corpus"),
             Fault::DamagedRun { .. } => (ErrorKind::Failed, "check the disk, and count again"),

@@ -107,7 +107,7 @@ pub fn count_pieces(
 /// Calls `observer.advanced` with bytes of text, but neither `started` nor `finished`.
 ///
 /// **Memory:** for each distinct piece that a thread has met its bytes and some 150 more, up to 200 where it has met about
-/// 200 000; with a limit that, but at least half a megabyte a thread. Besides a few batches, and the longest stretch of a
+/// 200 000; with a limit that, but at least a megabyte a thread. Besides a few batches, and the longest stretch of a
 /// document (with [`Boundary::Join`], of a source) in which the pattern has no certain cut.
 ///
 /// # Errors

@@ -1,3 +1,5 @@
+use rayon::slice::ParallelSliceMut;
+
 use crate::units::Count;
 
 /// Distinct byte sequences with how often each occurs: what training learns from.
@@ -58,6 +60,23 @@ impl PieceCounts {
     /// The sequence at a place in the order.
     pub(super) fn piece(&self, index: usize) -> &[u8] {
         nth(&self.bytes, &self.ends, index)
+    }
+
+    /// The places of the sequences in the order of their bytes.
+    pub(super) fn by_bytes(&self) -> Vec<usize> {
+        // Most are told apart by what they begin with, without a look at where they lie.
+        let beginning = |piece: &[u8]| {
+            let mut bytes = [0; 8];
+            let length = piece.len().min(bytes.len());
+            bytes[..length].copy_from_slice(&piece[..length]);
+            u64::from_be_bytes(bytes)
+        };
+        let placed = |index: usize| (beginning(self.piece(index)), index);
+        let mut order: Vec<(u64, usize)> = (0..self.len()).map(placed).collect();
+        order.par_sort_unstable_by(|one, other| {
+            one.0.cmp(&other.0).then_with(|| self.piece(one.1).cmp(self.piece(other.1)))
+        });
+        order.into_iter().map(|(_, index)| index).collect()
     }
 
     /// The sequences with their counts, in order.

@@ -26,6 +26,9 @@ const PIECES_A_CHECK: usize = 4 << 10;
 /// With less memory than this a table would be written out after every few windows of text.
 const LEAST_SHARE: usize = if cfg!(test) { 0 } else { 2 << 20 };
 
+/// A table of fewer bytes, the least of which are empty, would be written out after every few pieces.
+const LEAST_TABLE: usize = if cfg!(test) { 1 } else { 1 << 20 };
+
 /// What all threads have counted.
 pub(super) struct Counted {
     /// The tables, one a thread; empty where there are runs.
@@ -125,7 +128,8 @@ struct Shard<'a> {
 
 impl<'a> Shard<'a> {
     fn new(splitter: &'a dyn Splitter, config: &'a CountConfig, threads: usize) -> Shard<'a> {
-        let share = |limit: &'a MemoryLimit| (place64(limit.tables.0) / threads, &*limit.scratch);
+        let share =
+            |limit: &'a MemoryLimit| ((place64(limit.tables.0) / threads).max(LEAST_TABLE), &*limit.scratch);
         Shard {
             splitter,
             specials: &config.specials,

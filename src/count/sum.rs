@@ -1,10 +1,9 @@
-use std::cmp::Reverse;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::counts::{EACH, EACH_INDEXED, check_fits};
+use super::counts::{EACH, EACH_INDEXED, bytes_of, check_fits};
 use super::counts_file::{CountsFile, CountsInfo, read_counts_info, read_counts_within};
 use super::counts_reader::CountsReader;
 use super::counts_writer::CountsWriter;
@@ -44,8 +43,8 @@ pub struct Sum {
 /// Else it is in order of the pieces' bytes.
 ///
 /// **Memory:** the sum and a few MB a file. If all are ordered, 11 to 32 bytes more for each piece of the sum, and one
-/// file at a time as [`read_counts`](super::read_counts) reads it; if some are, these all at once. The sum and each file
-/// that is held keep within `limit`.
+/// file at a time as [`read_counts`](super::read_counts) reads it; if some are, these all at once. The sum keeps within
+/// `limit`, and so does what is held of the files.
 ///
 /// # Errors
 /// A file cannot be read or was counted otherwise than the first; a count passes 2⁶⁴; the pieces do not keep within the
@@ -54,6 +53,9 @@ pub fn sum_counts(files: &[WeightedFile], limit: ByteCount, observer: &dyn Obser
     let info = info_of_sum(files)?;
     if !info.ordered {
         return Ok(CountsFile { pieces: held_by_bytes(files, limit, observer)?, info });
+    }
+    if let [WeightedFile { path, weight: 1 }] = files {
+        return Ok(CountsFile { pieces: read_counts_within(path, limit)?.pieces, info });
     }
     let (mut pieces, mut index) = (PieceCounts::new(), HashIndex::default());
     for file in files {
@@ -79,10 +81,10 @@ pub fn write_sum(
     let info = info_of_sum(files)?;
     if info.ordered {
         let CountsFile { pieces, info } = sum_counts(files, limit, observer)?;
-        write_counts(out, path, &pieces, &info)?;
+        write_counts(out, path, &pieces, &info, observer)?;
         return Ok(Sum { pieces: amount(pieces.len()), piece_bytes: amount(pieces.bytes()), info });
     }
-    let mut writer = CountsWriter::begin(out, path, &info)?;
+    let mut writer = CountsWriter::begin(out, path, &info, observer)?;
     let (mut pieces, mut piece_bytes) = (0, 0);
     sum_by_bytes(files, limit, observer, |piece, count| {
         (pieces, piece_bytes) = (pieces + 1, piece_bytes + amount(piece.len()));
@@ -189,12 +191,15 @@ fn held_by_bytes(files: &[WeightedFile], limit: ByteCount, observer: &dyn Observ
     Ok(sum)
 }
 
-/// Readers of the files in order of the pieces' bytes.
+/// Readers of the files in order of the pieces' bytes. What they hold keeps within the limit together.
 fn readers(files: &[WeightedFile], limit: ByteCount) -> Result<Vec<Weighted>> {
+    let mut left = limit;
     let reader = |file: &WeightedFile| {
         let reader = CountsReader::open(&file.path)?;
         let pieces: Box<dyn PieceReader> = if reader.info().ordered {
-            Box::new(Sorted::new(read_counts_within(&file.path, limit)?.pieces))
+            let pieces = read_counts_within(&file.path, left)?.pieces;
+            left = ByteCount(left.0.saturating_sub(bytes_of(&pieces, EACH)));
+            Box::new(Sorted::new(pieces))
         } else {
             Box::new(reader)
         };
@@ -242,8 +247,8 @@ struct Sorted {
 
 impl Sorted {
     fn new(pieces: PieceCounts) -> Sorted {
-        let mut rest: Vec<usize> = (0..pieces.len()).collect();
-        rest.sort_unstable_by_key(|&place| Reverse(pieces.piece(place)));
+        let mut rest = pieces.by_bytes();
+        rest.reverse();
         Sorted { pieces, rest, place: 0 }
     }
 }

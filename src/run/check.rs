@@ -8,6 +8,7 @@ use super::inputs::Inputs;
 use super::plan::{Plan, TrainPlan};
 use super::state::State;
 use crate::error::{Error, ErrorKind, Result};
+use crate::report::{HTML_NAME, JSON_NAME};
 use crate::sink::{self, Manifest};
 use crate::vocab::{self, TrainingRecord, Vocabulary, WriteOptions};
 
@@ -45,16 +46,20 @@ pub(super) fn check_place(plan: &Plan) -> Result<()> {
     }
 }
 
-/// Finds a tokenizer file that a training would replace, and none has left: one has a record beside it. Of what a job has
-/// begun all is its own.
+/// Finds a file that a training would replace, and none has left: one has a record beside its tokenizer and its report. Of
+/// what a job has begun all is its own.
 ///
 /// # Errors
 /// There is one.
 pub(super) fn check_replaced(train: &TrainPlan, begun: bool) -> Result<()> {
     let folders = train.smaller.iter().map(|smaller| &smaller.output).chain([&train.output]);
-    let foreign = folders.filter(|folder| !begun && !TrainingRecord::path(folder).exists());
-    let files = foreign.flat_map(|folder| vocab::paths(&train.formats, folder, &WriteOptions::default()));
-    match files.into_iter().find(|path| path.exists()) {
+    let left = |folder: &Path| matches!(TrainingRecord::read(folder), Ok(Some(_)));
+    let foreign = folders.filter(|folder| !begun && !left(folder));
+    let mut files = foreign.flat_map(|folder| {
+        let others = [TrainingRecord::path(folder), folder.join(JSON_NAME), folder.join(HTML_NAME)];
+        vocab::paths(&train.formats, folder, &WriteOptions::default()).into_iter().chain(others)
+    });
+    match files.find(|path| path.exists()) {
         Some(path) => Err(Error::new(ErrorKind::Usage, Fault::NotLearnedThere { path })
             .with_help("choose another folder, or move it away")),
         None => Ok(()),

@@ -5,7 +5,7 @@ use super::fixed::Fixed;
 use super::plan::{Plan, TrainPlan};
 use super::recipe::{Given, Mistake, Recipe};
 use super::tally::check_output;
-use super::train::memory_of_tables;
+use super::train::{memory_of_sum, memory_of_tables};
 use crate::count::{
     CorpusFacts, Counted, CountsFile, CountsInfo, PieceCounts, Sum, WeightedFile, characters, check_same,
     read_counts_info, sum_counts, write_sum,
@@ -99,11 +99,12 @@ fn weighted(paths: &[PathBuf], weights: &[u64]) -> Vec<WeightedFile> {
 /// A file cannot be read, or does not fit the plan.
 pub(super) fn read(plan: &Plan, train: &TrainPlan, observer: &dyn Observer) -> Result<Counted> {
     observer.started(Stage::Count, None);
-    let CountsFile { pieces, info } = sum_counts(
-        &weighted(&plan.counts, &plan.weights),
-        memory_of_tables(plan.memory, plan.threads),
-        observer,
-    )?;
+    let limit = match plan.counts[..] {
+        [_] => memory_of_tables(plan.memory, plan.threads),
+        _ => memory_of_sum(plan),
+    };
+    let CountsFile { pieces, info } = sum_counts(&weighted(&plan.counts, &plan.weights), limit, observer)?;
+    observer.advanced(Stage::Count, amount(pieces.bytes()));
     observer.finished(Stage::Count);
     let ordered = info.ordered || train.config.tie_break != TieBreak::First;
     if !ordered || info.pattern != train.split || train.split == SplitPattern::None {

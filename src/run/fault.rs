@@ -17,6 +17,8 @@ pub(super) enum Fault {
         about(*need, *limit)
     )]
     LongTokens { bytes: ByteCount, need: ByteCount, limit: ByteCount },
+    #[error("the tokens learned have {bytes} together, and a file of a tokenizer may have {limit} at most")]
+    NoFileHolds { bytes: ByteCount, limit: ByteCount },
     #[error("the sum would replace {}, which it is made of", path.display())]
     SumAmongCounts { path: PathBuf },
     #[error("{} was counted otherwise than the plan says", path.display())]

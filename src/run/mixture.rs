@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::inputs::Inputs;
 use super::plan::{Plan, TrainPlan};
-use super::train::{count_documents, memory_of_tables};
+use super::train::{count_documents, memory_of_sum};
 use crate::VERSION;
 use crate::count::{CorpusFacts, Counted, CountsFile, CountsInfo, WeightedFile, Written, sum_counts};
 use crate::digest::{sha256, sha256_of};
@@ -59,8 +59,8 @@ pub(super) fn count(
     }
     forget_others(folder, &weighted)?;
     observer.started(Stage::Count, None);
-    let CountsFile { pieces, .. } =
-        sum_counts(&weighted, memory_of_tables(plan.memory, plan.threads), observer)?;
+    let CountsFile { pieces, .. } = sum_counts(&weighted, memory_of_sum(plan), observer)?;
+    observer.advanced(Stage::Count, amount(pieces.bytes()));
     observer.finished(Stage::Count);
     let specials = train.specials.iter().filter(|_| facts.special_tokens > 0);
     let bytes: BTreeSet<u8> = pieces

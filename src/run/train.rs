@@ -16,6 +16,7 @@ use crate::count::{
     self, Boundary, CorpusFacts, CountConfig, Counted, Counts, MemoryLimit, PieceCounts, gather_documents,
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::files;
 use crate::observer::{Observer, Stage};
 use crate::source::{Documents, Unit};
 use crate::split::{SpecialFinder, SplitPattern, splitter};
@@ -167,6 +168,11 @@ pub(super) fn memory_of_tables(limit: ByteCount, threads: usize) -> ByteCount {
     ByteCount(limit.0.saturating_sub(others).max(limit.0 / 4))
 }
 
+/// The same for a sum of counts: what is added is held beside it.
+pub(super) fn memory_of_sum(plan: &Plan) -> ByteCount {
+    ByteCount(memory_of_tables(plan.memory, plan.threads).0 / 2)
+}
+
 /// Bytes of text that are certainly trained on, where that is known before reading: those of the longest
 /// document, if documents are not split. Others may be equal to each other.
 fn least_text(plan: &Plan, train: &TrainPlan, inputs: &Inputs<'_>) -> Option<u64> {
@@ -207,21 +213,29 @@ fn check_tokens(learned: &Learned, limit: ByteCount) -> Result<()> {
     /// What any tokenizer may have.
     const USUAL: u64 = 4 << 20;
     let bytes = learned.merges.token_bytes();
+    if bytes > vocab::MAX_FILE_BYTES {
+        let (bytes, limit) = (ByteCount(bytes), ByteCount(vocab::MAX_FILE_BYTES));
+        return Err(
+            Error::new(ErrorKind::Failed, Fault::NoFileHolds { bytes, limit }).with_help(SHORTER_TOKENS)
+        );
+    }
     let need = bytes.saturating_mul(A_BYTE);
     if bytes <= USUAL || need <= limit.0 {
         return Ok(());
     }
     let fault = Fault::LongTokens { bytes: ByteCount(bytes), need: ByteCount(need), limit };
-    Err(Error::new(ErrorKind::Memory, fault)
-        .with_help("set --max-token-bytes ([train] max_token_bytes), learn fewer merges, or raise --memory"))
+    Err(Error::new(ErrorKind::Memory, fault).with_help(format!("{SHORTER_TOKENS}, or raise --memory")))
 }
+
+/// What helps where tokens are very long.
+const SHORTER_TOKENS: &str = "set --max-token-bytes ([train] max_token_bytes), or learn fewer merges";
 
 fn within_memory(need: ByteCount, limit: ByteCount) -> Result<()> {
     if need <= limit {
         return Ok(());
     }
     Err(Error::new(ErrorKind::Memory, Fault::TooLarge { need, limit })
-        .with_help("take a part of the corpus (`take`, `every`, `max_bytes`), or raise --memory"))
+        .with_help("raise --memory, or learn from a part of the corpus (`take`, `every`, `max_bytes`)"))
 }
 
 /// Which formats a folder has, among the settings of its record.
@@ -255,10 +269,8 @@ pub(super) fn write_tokenizer(
         counts: trained.learned.merges.iter().map(|merge| merge.count.get()).collect(),
         history: trained.learned.history.clone(),
     };
-    let kept =
-        |folder: &Path, _: &TrainingRecord| train.smaller.iter().any(|smaller| smaller.output == folder);
-    remove_smaller(&train.output, kept, options, observer)?;
     let learned = trained.learned.merges.len();
+    let mut all = Vec::new();
     for smaller in &train.smaller {
         if smaller.merges > learned {
             let (path, tokens) = (smaller.output.display(), trained.vocabulary.tokens().count());
@@ -268,9 +280,14 @@ pub(super) fn write_tokenizer(
         let merges = trained.learned.merges.first(smaller.merges);
         let vocabulary = vocabulary(&merges, train, trained.base.as_ref())?;
         let record = first_part(&record, &vocabulary, smaller);
-        write_files(&vocabulary, record, &train.formats, &smaller.output, options, observer)?;
+        all.push(Rendered::new(&vocabulary, record, &train.formats, &smaller.output, options)?);
     }
-    write_files(&trained.vocabulary, record, &train.formats, &train.output, options, observer)
+    all.push(Rendered::new(&trained.vocabulary, record, &train.formats, &train.output, options)?);
+    // Only now is it certain that the formats hold all of them: nothing that is there has been touched.
+    let kept =
+        |folder: &Path, _: &TrainingRecord| train.smaller.iter().any(|smaller| smaller.output == folder);
+    remove_smaller(&train.output, kept, options, observer)?;
+    all.into_iter().try_for_each(|rendered| rendered.write(&train.formats, options, observer))
 }
 
 /// Removes the tokenizer that an earlier job learned into a folder, and its smaller ones, known by their records, for an
@@ -353,36 +370,71 @@ fn formats_of(record: &TrainingRecord) -> Vec<Format> {
     serde_json::from_value(record.settings[FORMATS].clone()).unwrap_or_default()
 }
 
-/// Writes a tokenizer and its record into a folder. What stands there of another tokenizer, by its record, is removed.
-fn write_files(
-    vocabulary: &Vocabulary,
-    mut record: TrainingRecord,
-    formats: &[Format],
-    folder: &Path,
-    options: &WriteOptions,
-    observer: &dyn Observer,
-) -> Result<()> {
-    fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
-    let mut held = formats.to_vec();
-    // A record that cannot be read is about to be replaced too.
-    if let Ok(Some(before)) = TrainingRecord::read(folder) {
-        let others = formats_of(&before).into_iter().filter(|other| !formats.contains(other));
-        if before.vocabulary == record.vocabulary {
-            held.extend(others);
-        } else {
-            let (path, merges) = (folder.display(), before.counts.len());
-            let merges = counted(amount(merges), "merge");
-            observer.noted(&format!("{path} held another tokenizer, of {merges}, which is replaced"));
-            others.into_iter().try_for_each(|other| vocab::remove(other, folder, options))?;
+/// A tokenizer as it will be written into a folder.
+struct Rendered<'p> {
+    folder: &'p Path,
+    record: TrainingRecord,
+    /// Names and bytes of all formats.
+    files: Vec<(String, Vec<u8>)>,
+    /// What users of them should know.
+    cautions: Vec<String>,
+}
+
+impl<'p> Rendered<'p> {
+    fn new(
+        vocabulary: &Vocabulary,
+        record: TrainingRecord,
+        formats: &[Format],
+        folder: &'p Path,
+        options: &WriteOptions,
+    ) -> Result<Rendered<'p>> {
+        let mut files = Vec::new();
+        for &format in formats {
+            files.extend(vocab::render(vocabulary, format, options)?);
         }
+        let cautions = formats.iter().filter_map(|&format| vocab::caution(vocabulary, format)).collect();
+        Ok(Rendered { folder, record, files, cautions })
     }
-    // The record comes first: by it a training knows its own files, should it end before all of them are there.
-    record.settings[FORMATS] = json!(held);
-    record.write(folder)?;
-    for &format in formats {
-        vocab::write(vocabulary, format, folder, options)?;
-        if let Some(caution) = vocab::caution(vocabulary, format) {
-            observer.noted(&caution);
+
+    /// Writes it. What stands there of another tokenizer, by its record, is removed.
+    fn write(self, formats: &[Format], options: &WriteOptions, observer: &dyn Observer) -> Result<()> {
+        let Rendered { folder, mut record, files, cautions } = self;
+        fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
+        remove_unfinished(folder, &files)?;
+        let mut held = formats.to_vec();
+        // A record that cannot be read is about to be replaced too.
+        if let Ok(Some(before)) = TrainingRecord::read(folder) {
+            let others = formats_of(&before).into_iter().filter(|other| !formats.contains(other));
+            if before.vocabulary == record.vocabulary {
+                held.extend(others);
+            } else {
+                let (path, merges) = (folder.display(), before.counts.len());
+                let merges = counted(amount(merges), "merge");
+                observer.noted(&format!("{path} held another tokenizer, of {merges}, which is replaced"));
+                others.into_iter().try_for_each(|other| vocab::remove(other, folder, options))?;
+            }
+        }
+        // The record comes first: by it a training knows its own files, should it end before all of them are there.
+        record.settings[FORMATS] = json!(held);
+        record.write(folder)?;
+        for (name, bytes) in files {
+            vocab::write_file(&folder.join(name), &bytes)?;
+        }
+        cautions.iter().for_each(|caution| observer.noted(caution));
+        Ok(())
+    }
+}
+
+/// Removes what a training that was killed has begun to write. The folder is locked.
+fn remove_unfinished(folder: &Path, files: &[(String, Vec<u8>)]) -> Result<()> {
+    let cannot = |cause| Error::io("read", folder, cause);
+    let record = TrainingRecord::path(folder);
+    for entry in fs::read_dir(folder).map_err(cannot)? {
+        let path = entry.map_err(cannot)?.path();
+        let written = path.file_name().and_then(|name| files::unfinished(name.to_str()?));
+        let is_own = |name: &str| files.iter().any(|(own, _)| own == name) || record.ends_with(name);
+        if written.is_some_and(is_own) {
+            files::remove(&path)?;
         }
     }
     Ok(())

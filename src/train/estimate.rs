@@ -1,5 +1,8 @@
-use super::{Score, TrainConfig, scan};
-use crate::units::{ByteCount, amount};
+use super::{Score, TieBreak, TrainConfig, scan};
+use crate::units::{ByteCount, Count, amount};
+
+/// The text, and pairs with lists that grow by doubling: 21 bytes on prose, 26 on many short pieces.
+const A_SCORED_POSITION: u64 = 32;
 
 /// About the most memory that training on so many bytes of distinct sequences takes, the sequences
 /// themselves included. `weighted` says whether some count more than once.
@@ -24,8 +27,14 @@ fn learning_estimate(config: &TrainConfig, bytes: u64, sequences: u64, weighted:
         }
         // Cells and first lists; later lists seldom reach half of their bound.
         Score::Count if !weighted => 8 + 4 + 4,
+        // To go on from a list by these rules takes what scores do, and the tokens' bytes.
+        Score::Count if matches!(config.tie_break, TieBreak::BytesGreatest | TieBreak::BytesSmallest) => {
+            A_SCORED_POSITION + 9
+        }
         Score::Count => 8 + 8 + 8,
-        _ => return verify_memory_estimate(bytes, sequences),
+        // Pairs that there have been are kept: where one that occurs once is merged, each merge makes new ones.
+        _ if config.min_frequency <= Count::ONE => 2 * A_SCORED_POSITION,
+        _ => A_SCORED_POSITION,
     };
     with_sequences(positions.saturating_mul(a_position), bytes, sequences)
 }
@@ -33,10 +42,8 @@ fn learning_estimate(config: &TrainConfig, bytes: u64, sequences: u64, weighted:
 /// About the most memory that [`verify_merges`](super::verify_merges) takes, the sequences themselves
 /// included.
 pub fn verify_memory_estimate(bytes: u64, sequences: u64) -> ByteCount {
-    // The text, and pairs with lists that grow by doubling: 21 bytes on prose, 26 on many short pieces.
-    const A_POSITION: u64 = 32;
     let positions = bytes.saturating_add(sequences).saturating_add(1);
-    with_sequences(positions.saturating_mul(A_POSITION), bytes, sequences)
+    with_sequences(positions.saturating_mul(A_SCORED_POSITION), bytes, sequences)
 }
 
 fn with_sequences(learning: u64, bytes: u64, sequences: u64) -> ByteCount {
@@ -55,8 +62,6 @@ fn scanning(config: &TrainConfig, positions: u64) -> ByteCount {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::train::TieBreak;
-    use crate::units::Count;
 
     #[test]
     fn scanning_takes_half_as_much_as_lists() {
@@ -71,6 +76,17 @@ mod tests {
         assert_eq!(short(&many), short(&lists), "lists are made soon");
         assert!(need(&many, true) > need(&lists, false));
         assert_eq!(memory_estimate(&many, u64::MAX, 1, true).0, u64::MAX);
+    }
+
+    #[test]
+    fn scores_and_rules_by_bytes_take_more() {
+        let config = TrainConfig::new(1000);
+        let need = |config, weighted| learning_estimate(config, 1_000_000, 1, weighted).0 / 1_000_000;
+        let by_bytes = TrainConfig { tie_break: TieBreak::BytesSmallest, ..config.clone() };
+        assert_eq!([need(&by_bytes, false), need(&by_bytes, true)], [17, 42], "to go on is another loop");
+        let scored = TrainConfig { score: Score::CountLength, ..config };
+        let once = TrainConfig { min_frequency: Count::ZERO, ..scored.clone() };
+        assert_eq!([need(&scored, false), need(&once, false)], [33, 65]);
     }
 
     #[test]

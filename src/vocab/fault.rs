@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Format;
 use crate::error::{Error, ErrorKind, excerpt};
-use crate::units::TokenId;
+use crate::units::{ByteCount, TokenId};
 
 /// What can be wrong with a vocabulary or with a file that should hold one.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +40,8 @@ pub(super) enum Fault {
 
     #[error("longer than the {limit} bytes a tokenizer may have")]
     FileTooLong { limit: u64 },
+    #[error("as {format} the tokenizer would take {bytes}, and a file of one may have {limit} at most")]
+    WouldBeTooLong { format: Format, bytes: ByteCount, limit: ByteCount },
     #[error("not UTF-8")]
     NotText(#[source] std::str::Utf8Error),
     #[error("not the JSON expected")]

@@ -9,13 +9,14 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
 use super::{Vocabulary, gpt2, hf, minbpe, tiktoken};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind as Kind, Result};
 use crate::files::{self, publish};
 use crate::observer::Observer;
 use crate::split::{SplitPattern, splitter};
+use crate::units::{ByteCount, amount};
 
 /// No file of a tokenizer may be longer: the largest in use have some tens of megabytes.
-pub(super) const MAX_FILE_BYTES: u64 = 256 << 20;
+pub(crate) const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// How a vocabulary is kept in files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -151,7 +152,7 @@ pub(super) type Rendered = [Vec<u8>; 2];
 /// The files that hold a vocabulary, as names and what stands in them; the same bytes every time.
 ///
 /// # Errors
-/// The format cannot say something that the vocabulary needs.
+/// The format cannot say something that the vocabulary needs, or a file would be longer than [`load`] reads.
 pub fn render(
     vocabulary: &Vocabulary,
     format: Format,
@@ -163,6 +164,13 @@ pub fn render(
         Format::Minbpe => minbpe::render(vocabulary),
         Format::Gpt2 => gpt2::render(vocabulary),
     }?;
+    let longest = rendered.iter().map(|bytes| amount(bytes.len())).max().unwrap_or(0);
+    if longest > MAX_FILE_BYTES {
+        let (bytes, limit) = (ByteCount(longest), ByteCount(MAX_FILE_BYTES));
+        return Err(Error::new(Kind::Failed, Fault::WouldBeTooLong { format, bytes, limit }).with_help(
+            "learn shorter tokens (--max-token-bytes, [train] max_token_bytes) or fewer of them",
+        ));
+    }
     Ok(format.file_names(&options.name).into_iter().zip(rendered).collect())
 }
 
@@ -177,14 +185,16 @@ pub fn write(
     folder: &Path,
     options: &WriteOptions,
 ) -> Result<Vec<PathBuf>> {
-    let rendered = render(vocabulary, format, options)?;
-    let mut paths = Vec::with_capacity(rendered.len());
-    for (name, bytes) in rendered {
-        let path = folder.join(name);
-        publish(&path, |file| file.write_all(&bytes).map_err(|cause| Error::io("write", &path, cause)))?;
-        paths.push(path);
-    }
-    Ok(paths)
+    render(vocabulary, format, options)?
+        .into_iter()
+        .map(|(name, bytes)| write_file(&folder.join(name), &bytes))
+        .collect()
+}
+
+/// Writes a file that was [rendered](render), and gives its path.
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<PathBuf> {
+    publish(path, |file| file.write_all(bytes).map_err(|cause| Error::io("write", path, cause)))?;
+    Ok(path.to_owned())
 }
 
 /// The files that [`write()`] would give, in these formats.
@@ -306,7 +316,7 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     let file = File::open(path).map_err(cannot)?;
     // One byte more, so that a file that goes on can be told from one that ends there.
     file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
-    if crate::units::amount(bytes.len()) > MAX_FILE_BYTES {
+    if amount(bytes.len()) > MAX_FILE_BYTES {
         return Err(Fault::FileTooLong { limit: MAX_FILE_BYTES }.in_file(path));
     }
     Ok(bytes)

@@ -144,7 +144,7 @@ pub(crate) fn counts() -> Vec<u8> {
     let pieces: PieceCounts = pieces.iter().map(|piece| (&piece[..], Count::ONE)).collect();
     let info = CountsInfo { pattern: SplitPattern::Named(Named::Gpt2), ..CountsInfo::default() };
     let mut file = Vec::new();
-    write_counts(&mut file, Path::new("counts"), &pieces, &info).unwrap();
+    write_counts(&mut file, Path::new("counts"), &pieces, &info, &tokenmill::observer::Silent).unwrap();
     file
 }
 

@@ -135,9 +135,12 @@ fn counts_of_other_pieces_are_not_summed() {
     refuses(&folder, &["merge-counts", "none.parquet", "-o", "out"], 1, &["none.parquet"]);
 }
 
-/// Words of which most occur once, a megabyte of them.
+/// Words of letters, each of them once, most of a megabyte.
 fn many_words() -> String {
-    (0..100_000_u32).map(|n| format!("word{} ", n.wrapping_mul(2_654_435_761))).collect()
+    let letter =
+        |n: u32, place: u32| char::from(b'a' + u8::try_from(n / 26_u32.pow(place) % 26).expect("a letter"));
+    let word = |n: u32| (0..7).map(move |place| letter(n.wrapping_mul(2_654_435_761), place)).chain([' ']);
+    (0..100_000).flat_map(word).collect()
 }
 
 #[test]

@@ -429,3 +429,43 @@ fn numbers_below_zero_are_wrong_values_of_the_flag_they_follow() {
     }
     refuses(&folder, &["encode", "a.txt", "-t", "t", "-o", "out", "--split-name", "all"], 2, &["\"all\""]);
 }
+
+/// Whether a format holds a tokenizer may come out only once it is learned.
+#[test]
+fn what_a_format_cannot_hold_leaves_what_was_there() {
+    let folder = folder();
+    write(&folder, "a.txt", "hello world hello there\n");
+    write(&folder, "b.txt", "a hello hello a hello\n");
+    // Spelled as ` hello` is in `tokenizer.json`.
+    let train = |text, sizes, split| {
+        let train = ["train", text, "-o", "made", "--split", split, "--special-token", "Ġhello"];
+        [&train[..], &["--min-frequency", "1", "--vocab-size", sizes]].concat()
+    };
+    assert_eq!(ended(&folder, &train("a.txt", "259,264", "none")).0, Some(0));
+    write(&folder, "made/vocab-259/.tmp-tokenizer.json-Abc123", "of a training that was killed");
+    let before = contents(&folder.path().join("made"));
+    refuses(&folder, &train("b.txt", "258,300", "gpt4"), 2, &["hf cannot hold this vocabulary", "Ġhello"]);
+    assert_eq!(contents(&folder.path().join("made")), before);
+    assert_eq!(ended(&folder, &train("a.txt", "259,264", "none")).0, Some(0));
+    assert!(!folder.path().join("made/vocab-259/.tmp-tokenizer.json-Abc123").exists());
+}
+
+/// The files below a folder, with what is in them.
+fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    files(folder).into_iter().map(|path| (path.clone(), fs::read(path).expect("a file"))).collect()
+}
+
+#[test]
+fn training_replaces_no_report_or_record_of_others() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    for name in ["report.html", "report.json", "training.json"] {
+        let path = format!("{name} beside/{name}");
+        fs::create_dir(folder.path().join(format!("{name} beside"))).expect("a folder");
+        write(&folder, &path, "mine");
+        let to = format!("{name} beside");
+        let train = ["train", "a.txt", "-o", &to, "--merges", "3"];
+        refuses(&folder, &train, 2, &[name, "no training has left there"]);
+        assert_eq!(fs::read_to_string(folder.path().join(path)).expect("the file"), "mine");
+    }
+}

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::count::counts_writer::CountsWriter;
 use crate::error::ErrorKind;
+use crate::observer::Silent;
 use crate::split::Named;
 
 fn info(ordered: bool) -> CountsInfo {
@@ -20,7 +21,8 @@ fn info(ordered: bool) -> CountsInfo {
 
 fn written(pieces: &PieceCounts, info: &CountsInfo) -> Vec<u8> {
     let mut file = Vec::new();
-    write_counts(&mut file, "counts.parquet".as_ref(), pieces, info).expect("memory takes everything");
+    write_counts(&mut file, "counts.parquet".as_ref(), pieces, info, &Silent)
+        .expect("memory takes everything");
     file
 }
 
@@ -33,6 +35,20 @@ fn read_bytes(bytes: &[u8]) -> Result<CountsFile> {
 
 fn pieces(entries: &[(&str, u64)]) -> PieceCounts {
     entries.iter().map(|(piece, count)| (piece.as_bytes(), Count::new(*count))).collect()
+}
+
+#[test]
+fn writing_can_be_stopped() {
+    struct Stops;
+    impl crate::observer::Observer for Stops {
+        fn stopping(&self) -> bool {
+            true
+        }
+    }
+    for ordered in [true, false] {
+        let stopped = write_counts(Vec::new(), "x".as_ref(), &pieces(&[("a", 1)]), &info(ordered), &Stops);
+        assert_eq!(stopped.expect_err("stopped").kind(), ErrorKind::Interrupted);
+    }
 }
 
 #[test]
@@ -57,7 +73,7 @@ fn equal_pieces_are_written_once() {
     let read = read_bytes(&written(&counted, &info(false))).expect("a right file");
     assert_eq!(read.pieces, pieces(&[("a", 2), ("b", 10)]));
     let often = pieces(&[("b", u64::MAX), ("b", 1)]);
-    let error = write_counts(Vec::new(), "x".as_ref(), &often, &info(false)).expect_err("too often");
+    let error = write_counts(Vec::new(), "x".as_ref(), &often, &info(false), &Silent).expect_err("too often");
     assert!(error.to_string().contains(r#""b" passes 2^64"#), "{error}");
 }
 
@@ -74,7 +90,7 @@ fn wrong_counts_are_refused() {
     for entries in [["a", "a", "b"], ["b", "a", "b"]] {
         for ordered in [true, false] {
             let (mut file, info) = (Vec::new(), info(ordered));
-            let writer = CountsWriter::begin(&mut file, "counts.parquet".as_ref(), &info);
+            let writer = CountsWriter::begin(&mut file, "counts.parquet".as_ref(), &info, &Silent);
             let mut writer = writer.expect("memory takes everything");
             entries.iter().for_each(|piece| writer.push(piece.as_bytes(), Count::ONE).expect("as before"));
             writer.end().expect("as before");
@@ -83,7 +99,8 @@ fn wrong_counts_are_refused() {
         }
     }
     let unsplit = CountsInfo { pattern: SplitPattern::None, ..info(false) };
-    let error = write_counts(Vec::new(), "x".as_ref(), &PieceCounts::new(), &unsplit).expect_err("no split");
+    let error =
+        write_counts(Vec::new(), "x".as_ref(), &PieceCounts::new(), &unsplit, &Silent).expect_err("no split");
     assert_eq!(error.kind(), ErrorKind::Usage);
 }
 
@@ -116,7 +133,7 @@ impl io::Write for Full {
 
 #[test]
 fn a_full_disk_is_told_as_such() {
-    let error = write_counts(Full, "counts.parquet".as_ref(), &pieces(&[("a", 1)]), &info(false));
+    let error = write_counts(Full, "counts.parquet".as_ref(), &pieces(&[("a", 1)]), &info(false), &Silent);
     assert_eq!(error.expect_err("nothing fits").kind(), ErrorKind::DiskFull);
 }
 

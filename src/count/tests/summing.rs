@@ -19,7 +19,7 @@ fn write(folder: &Path, name: &str, pieces: &PieceCounts, ordered: bool) -> Weig
     let info = CountsInfo { pattern: "gpt4".parse().expect("a name"), ordered, ..CountsInfo::default() };
     let path = folder.join(name);
     let file = File::create(&path).expect("a writable folder");
-    write_counts(file, &path, pieces, &info).expect("room for a small file");
+    write_counts(file, &path, pieces, &info, &Silent).expect("room for a small file");
     WeightedFile { path, weight: 1 }
 }
 
@@ -57,6 +57,13 @@ fn a_sum_that_passes_the_limit_of_memory_is_refused() {
         let error = sum_counts(&files, ByteCount(20_000), &Silent).expect_err("too many");
         assert_eq!(error.kind(), ErrorKind::Memory);
     }
+    // What is held of several files keeps within the limit together.
+    let mut files: Vec<WeightedFile> =
+        (0..5).map(|number| write(folder.path(), &format!("ordered {number}"), &pieces, true)).collect();
+    files.push(write(folder.path(), "by bytes", &pieces, false));
+    assert!(sum_counts(&files, ByteCount(5 * 35_000 + 70_000), &Silent).is_ok());
+    let error = sum_counts(&files, ByteCount(70_000), &Silent).expect_err("five of them are held");
+    assert_eq!(error.kind(), ErrorKind::Memory);
     // Each by itself fits.
     let others: Vec<String> = names.iter().map(|name| format!("other {name}")).collect();
     let others: PieceCounts = others.iter().map(|name| (name.as_bytes(), Count::ONE)).collect();

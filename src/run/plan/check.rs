@@ -27,6 +27,9 @@ pub fn plan(recipe: &Recipe, surroundings: &Surroundings<'_>) -> Result<Plan, Mi
     }
 }
 
+/// With less nothing can be done.
+const LEAST_MEMORY: ByteCount = ByteCount(1_000_000);
+
 /// A recipe while it is checked. Each check gives a value to go on with, whatever it finds.
 pub(super) struct Check<'a> {
     pub(super) origin: &'a Origin,
@@ -54,7 +57,7 @@ impl Check<'_> {
             output,
             idle: idle(recipe),
             threads: self.threads(&recipe.run.threads),
-            memory: value_of(&recipe.run.memory).unwrap_or(self.surroundings.memory),
+            memory: self.memory(&recipe.run.memory),
             recipe_hash: String::new(),
         };
         self.standard_input_once(recipe);
@@ -219,6 +222,14 @@ impl Check<'_> {
             self.wrong("threads", given, &problem, "one for each core is enough");
         }
         threads.map_or(self.surroundings.threads, place64)
+    }
+
+    fn memory(&mut self, field: &Field<ByteCount>) -> ByteCount {
+        if let Some(given) = field.as_ref().filter(|given| given.value < LEAST_MEMORY) {
+            let problem = format!("is {}, and the program itself takes more", given.value);
+            self.wrong("memory", given, &problem, "is a unit missing? Write it like 800MB or 8GB");
+        }
+        value_of(field).unwrap_or(self.surroundings.memory)
     }
 
     /// Tells that something is wrong with a value.
