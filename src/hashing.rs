@@ -114,13 +114,15 @@ mod tests {
     use super::*;
     use crate::units::place64;
 
-    /// Of 4 096 keys in as many places no more than 32 are in one. There might be by chance, but hardly within the age of the
-    /// universe.
-    fn are_spread(keys: impl Iterator<Item = [u64; 2]>) -> bool {
-        let hashing = Hashing::drawn();
-        let mut places = vec![0; 1 << 12];
-        keys.take(1 << 12).for_each(|key| places[place64(hashing.halves(key) >> 52)] += 1);
-        places.into_iter().all(|keys| keys <= 32)
+    /// Of 4 096 keys in as many places no more than 32 are in one, by most numbers that are drawn. Some few, one in a
+    /// thousand, bring keys together that are as far from each other as these are.
+    fn are_spread(keys: impl Iterator<Item = [u64; 2]> + Clone) -> bool {
+        let by_drawn = |_: &i32| {
+            let (hashing, mut places) = (Hashing::drawn(), vec![0; 1 << 12]);
+            keys.clone().take(1 << 12).for_each(|key| places[place64(hashing.halves(key) >> 52)] += 1);
+            places.into_iter().all(|keys| keys <= 32)
+        };
+        (0..7).filter(by_drawn).count() > 3
     }
 
     #[test]

@@ -266,6 +266,16 @@ mod tests {
     }
 
     #[test]
+    fn pieces_that_differ_in_the_zeros_at_their_end_are_told_apart() {
+        let pieces = [&b"ab"[..], b"ab\0", b"ab\0\0\0\0\0\0\0"].map(ShortPiece::new);
+        for (one, other) in pieces.iter().flat_map(|one| pieces.map(|other| (*one, other))) {
+            let (mut cache, token) = (Cache::new(2), TokenId::new(7));
+            cache.put(one, cache.line(other), &[token]);
+            assert_eq!(get(&mut cache, other), (one == other).then_some(vec![token]));
+        }
+    }
+
+    #[test]
     fn a_piece_is_found_until_others_take_its_slots() {
         let mut cache = Cache::new(2);
         let ids = |number: u32| [TokenId::new(number); IDS];

@@ -185,7 +185,22 @@ fn weights_scale_to_the_smallest_whole_numbers() {
         let weights: Vec<Weight> = weights.iter().map(|weight| weight.parse().unwrap()).collect();
         assert_eq!(scale_weights(&weights), expected);
     }
-    for wrong in ["", "0", "0.0", "-1", "1.", ".5", "1e3", "0.0000001", "1000000000000000", "nan", "+1"] {
+    let most: Weight = "999999999999.999999".parse().unwrap();
+    assert_eq!(most.to_string(), "999999999999.999999");
+    for wrong in [
+        "1000000000000",
+        "",
+        "0",
+        "0.0",
+        "-1",
+        "1.",
+        ".5",
+        "1e3",
+        "0.0000001",
+        "1000000000000000",
+        "nan",
+        "+1",
+    ] {
         assert!(wrong.parse::<Weight>().is_err(), "{wrong:?}");
     }
     let numbers: Vec<Weight> = serde_json::from_str("[1, 0.25, 3.0, \"0.1\"]").unwrap();

@@ -161,12 +161,47 @@ fn pairs_far_rarer_than_the_last_to_be_merged_are_not_kept_at_first() {
     assert_eq!([0, 1, 2, 3, 4, 5].map(threshold), [2, 25, 5, 2, 2, 2]);
 }
 
+/// Counts have levels of their own below 2¹², and weights go with occurrences below 2³¹.
+#[test]
+fn counts_at_the_borders_of_how_they_are_kept_are_told_apart() {
+    for border in [1_u64 << 12, 1 << 31] {
+        let words: [(&[u8], u64); 4] =
+            [(b"ab", border), (b"cd", border + 1), (b"ef", border - 1), (b"gh", border + 2)];
+        let pieces: PieceCounts = words.into_iter().map(|(word, count)| (word, Count::new(count))).collect();
+        let config = TrainConfig::new(4);
+        let expected = reference::learn_merges(&pieces, &config);
+        assert_eq!(learn_merges(pieces, &config, &Silent).unwrap(), expected, "around {border}");
+    }
+}
+
+/// The last letter of `bcda`, which is made of `bc` and `da`, began an `aa` before it was a part of that. Two
+/// bytes before it, where a `da` that ends there would begin, is the midst of the token.
+#[test]
+fn a_long_text_is_not_cut_within_a_token_in_which_the_pair_stood() {
+    let word = |number: u32| if number.is_multiple_of(4) { "bcdaaa" } else { "bcda" };
+    let apart = |number: u32| char::from_u32(u32::from('A') + number % 26).unwrap();
+    let text: String = (0..40).map(|number| format!("{}{}", word(number), apart(number))).collect();
+    let pieces: PieceCounts = [(text.as_bytes(), Count::ONE)].into_iter().collect();
+    let config = TrainConfig::new(6);
+    let expected = reference::learn_merges(&pieces, &config);
+    let learned = with_threads(3, || learn_merges(pieces.clone(), &config, &Silent).unwrap());
+    assert_eq!(learned, expected);
+}
+
+/// Sequences whose tokens are too many: one by itself, or the last of several.
+fn too_many_tokens() -> [PieceCounts; 2] {
+    let (one, all) = (Count::ONE, u64::MAX);
+    let alone = [(b"fine".as_slice(), one), (b"too often", Count::new(all / 2))];
+    let together = [(b"fine".as_slice(), Count::new(all / 4)), (b"too often", one)];
+    [alone, together].map(|pieces| pieces.into_iter().collect())
+}
+
 #[test]
 fn a_corpus_whose_tokens_overflow_is_refused_by_name() {
-    let pieces: PieceCounts =
-        [(b"fine".as_slice(), Count::ONE), (b"too often", Count::new(u64::MAX / 2))].into_iter().collect();
-    let error = learn_merges(pieces, &TrainConfig::new(1), &Silent).unwrap_err();
-    assert!(error.to_string().contains("too often"), "{error}");
+    for pieces in too_many_tokens() {
+        let error = learn_merges(pieces, &TrainConfig::new(1), &Silent).unwrap_err();
+        assert!(error.to_string().contains("too often"), "{error}");
+    }
 }
 
 #[test]

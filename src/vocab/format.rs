@@ -174,7 +174,7 @@ pub fn render(
     Ok(format.file_names(&options.name).into_iter().zip(rendered).collect())
 }
 
-/// Writes a vocabulary into a folder, which must exist, and gives the paths of the files. Each file
+/// Writes a vocabulary into a folder, which is made if it is not there, and gives the paths of the files. Each file
 /// is there whole or not at all, and none is if the format cannot hold the vocabulary.
 ///
 /// # Errors
@@ -185,10 +185,9 @@ pub fn write(
     folder: &Path,
     options: &WriteOptions,
 ) -> Result<Vec<PathBuf>> {
-    render(vocabulary, format, options)?
-        .into_iter()
-        .map(|(name, bytes)| write_file(&folder.join(name), &bytes))
-        .collect()
+    let rendered = render(vocabulary, format, options)?;
+    fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
+    rendered.into_iter().map(|(name, bytes)| write_file(&folder.join(name), &bytes)).collect()
 }
 
 /// Writes a file that was [rendered](render), and gives its path.

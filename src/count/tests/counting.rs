@@ -202,3 +202,9 @@ fn an_error_of_the_source_is_passed_on() {
         assert_eq!(counted.err().map(|error| error.kind()), Some(ErrorKind::Interrupted));
     }
 }
+
+#[test]
+fn characters_are_counted_whatever_their_bytes() {
+    let all: String = ('\0'..=char::MAX).collect();
+    assert_eq!(characters(all.as_bytes()), crate::units::amount(all.chars().count()));
+}

@@ -98,6 +98,16 @@ fn wrong_counts_are_refused() {
             assert!(error.to_string().contains("row"), "{error}");
         }
     }
+    // Rows are read 8 192 at a time, and the last of these is followed by itself.
+    let mut names: Vec<String> = (0..8_192).map(|n| format!("{n:04}")).collect();
+    names.push(names[8_191].clone());
+    let (mut file, info_of_many) = (Vec::new(), info(false));
+    let mut writer =
+        CountsWriter::begin(&mut file, "counts.parquet".as_ref(), &info_of_many, &Silent).expect("as before");
+    names.iter().for_each(|name| writer.push(name.as_bytes(), Count::ONE).expect("as before"));
+    writer.end().expect("as before");
+    let error = read_bytes(&file).expect_err("twice the same");
+    assert!(error.to_string().contains("row 8192"), "{error}");
     let unsplit = CountsInfo { pattern: SplitPattern::None, ..info(false) };
     let error =
         write_counts(Vec::new(), "x".as_ref(), &PieceCounts::new(), &unsplit, &Silent).expect_err("no split");

@@ -340,6 +340,18 @@ mod tests {
         Borders::new(&vocabulary.expect("merges of what was made"));
     }
 
+    #[test]
+    fn nothing_is_taken_apart_by_more_tokens_than_have_room_beside_each_other() {
+        let mut matches = of(&[]);
+        let mut tokens = std::mem::take(&mut matches.tokens).into_vec();
+        tokens.resize(1 << ID_BITS, tokens[0].clone());
+        for (more, taken_apart) in [(0, true), (1, false)] {
+            tokens.resize((1 << ID_BITS) + more, tokens[0].clone());
+            matches.tokens = tokens.clone().into();
+            assert_eq!(matches.by_characters("中国".as_bytes()), taken_apart);
+        }
+    }
+
     /// Whether two characters may be spanned, as a piece that has both is told.
     fn spanned(matches: &Matches, text: &str) -> bool {
         let mut scratch = Scratch::default();

@@ -290,15 +290,19 @@ fn a_worker_stops_within_a_long_document_and_works_on() {
     let text: Vec<u8> = (0..900_000).map(|_| letter()).collect();
     for split in [SplitPattern::None, SplitPattern::Named(Named::Gpt2)] {
         let vocabulary = trained(&text[..2_000], split.clone());
-        let encoder = prepared(&vocabulary, EncodeConfig::default());
+        let by_longest_matches = prepared(&vocabulary, EncodeConfig::default());
+        let merging = Encoder::new(vocabulary, EncodeConfig::default()).expect("valid").worth(usize::MAX);
         let text: &[u8] = if split == SplitPattern::None { &text } else { &b"ab c ".repeat(100_000) };
-        let observer = StopsOnceUnderWay(AtomicU64::new(0));
-        let mut worker = encoder.observed_worker(&observer);
-        let error = worker.encode(text).map(<[_]>::len).expect_err("it is asked in the midst of the text");
-        assert_eq!(error.kind(), ErrorKind::Interrupted, "{split}");
-        let mut ids = Vec::new();
-        observer.0.store(0, Ordering::Relaxed);
-        worker.append(&text[..200], &mut ids).expect("it is asked once at most");
-        assert_eq!(encoder.worker().encode(&text[..200]).expect("any bytes encode"), ids, "{split}");
+        for encoder in [by_longest_matches, merging] {
+            let observer = StopsOnceUnderWay(AtomicU64::new(0));
+            let mut worker = encoder.observed_worker(&observer);
+            let error =
+                worker.encode(text).map(<[_]>::len).expect_err("it is asked in the midst of the text");
+            assert_eq!(error.kind(), ErrorKind::Interrupted, "{split}");
+            let mut ids = Vec::new();
+            observer.0.store(0, Ordering::Relaxed);
+            worker.append(&text[..200], &mut ids).expect("it is asked once at most");
+            assert_eq!(encoder.worker().encode(&text[..200]).expect("any bytes encode"), ids, "{split}");
+        }
     }
 }

@@ -191,3 +191,16 @@ fn whole_pieces_become_added_tokens_only_where_these_merge_too() {
     assert_eq!(shown(&vocabulary, SpecialPolicy::Text, b"cd"), "[257]");
     assert_eq!(shown(&vocabulary, SpecialPolicy::Text, b"abcd"), "abcd");
 }
+
+#[test]
+fn of_the_tokens_that_are_found_the_special_ones_are_counted() {
+    let vocabulary = vocabulary(
+        vec![added(300, "<a>", |_| ()), added(301, "<s>", |token| token.special = true)],
+        TextRules::default(),
+    );
+    let config = EncodeConfig { special: SpecialPolicy::Allow, ..EncodeConfig::default() };
+    let encoder = prepared(&vocabulary, config);
+    let mut worker = encoder.worker();
+    worker.encode(b"<a><s><a>").expect("nothing is forbidden");
+    assert_eq!(worker.specials(), 1);
+}

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use arrow_schema::FieldRef;
+use serde_json::Value;
 
 use super::*;
 use crate::error::Result;
@@ -171,4 +172,67 @@ fn the_card_tells_readers_what_there_is() {
     ] {
         assert!(card.lines().any(|found| found == line), "{line} in\n{card}");
     }
+}
+
+#[test]
+fn files_are_used_again_only_if_all_that_their_bytes_depend_on_is_the_same() {
+    let same = || config(vec![vec![unit("in", None)]], 1 << 30);
+    let columns = strings("name", &[]).schema().fields().to_vec();
+    let declaration = Declaration { tokenizer: "another".to_owned(), ..Declaration::default() };
+    let others = [
+        DatasetConfig { columns, ..same() },
+        DatasetConfig { ids: 60_000, ..same() },
+        DatasetConfig { compression: Compression::Fast, ..same() },
+        DatasetConfig { declaration, ..same() },
+    ];
+    for (config, files) in [(same(), 1)].into_iter().chain(others.map(|other| (other, 0))) {
+        let folder = tempfile::tempdir().expect("a folder");
+        run(folder.path(), same(), vec![batch(&some_rows(20))]).expect("an output");
+        let output = OutputFolder::open(folder.path()).expect("a folder");
+        let writer = DatasetWriter::create(&output, config.clone(), &Silent).expect("a writer");
+        assert_eq!(writer.reused().files, files, "{config:?}");
+    }
+}
+
+/// Of units in one file and in several, and of two that have the same number in their sources.
+#[test]
+fn the_manifest_has_the_identity_of_each_unit() {
+    let two = |name: &str| vec![unit(&format!("{name}0"), Some(2)), unit(&format!("{name}1"), Some(2))];
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = OutputFolder::open(folder.path()).expect("a folder");
+    let config = config(vec![two("a"), two("b")], 6);
+    let mut writer = DatasetWriter::create(&output, config, &Silent).expect("a writer");
+    for (source, unit) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        writer.write(of_unit(source, unit, &[Some(vec![1, 2])])).expect("a batch");
+    }
+    let identity = |source, unit| Identity::Content { bytes: 0, sha256: format!("of {source} {unit}") };
+    let (manifest, _) = writer.finish(|source, unit| Ok(identity(source, unit))).expect("an output");
+    let found: Vec<Vec<_>> = manifest
+        .files
+        .into_iter()
+        .map(|file| file.units.into_iter().map(|unit| (unit.name, unit.identity)).collect())
+        .collect();
+    let of = |name: &str, source, unit| (name.to_owned(), identity(source, unit));
+    assert_eq!(found, [vec![of("a0", 0, 0), of("a1", 0, 1), of("b0", 1, 0)], vec![of("b1", 1, 1)]]);
+}
+
+/// Also the first ones, which are made before there is a file.
+#[test]
+fn what_was_remarked_of_files_is_found_by_a_later_writer() {
+    let (folder, rows) = (tempfile::tempdir().expect("a folder"), some_rows(100));
+    let output = OutputFolder::open(folder.path()).expect("a folder");
+    let writer = || {
+        let config = config(vec![vec![unit("in", None)]], 600);
+        DatasetWriter::create(&output, config, &Silent).expect("a writer")
+    };
+    let mut first = writer();
+    for (number, rows) in rows.chunks(5).enumerate() {
+        first.remark(number.into());
+        first.write(TokenBatch { first_row: amount(number * 5), ..batch(rows) }).expect("a batch");
+    }
+    drop(first);
+    let second = writer();
+    let found: Vec<u64> = second.reused().remarks.iter().filter_map(Value::as_u64).collect();
+    assert!(second.reused().files > 2 && found.len() > 6, "{found:?}");
+    assert_eq!(found, (0..amount(found.len())).collect::<Vec<u64>>());
 }

@@ -10,7 +10,7 @@ use super::*;
 use crate::costly::one_case_in;
 use crate::error::ErrorKind;
 use crate::observer::Silent;
-use crate::sink::row_group::GROUP_IDS;
+use crate::sink::row_group::{GROUP_IDS, GROUP_ROWS};
 use crate::sink::{
     Contents, DatasetConfig, DatasetWriter, Manifest, OutputFolder, OutputFormat, PackRule, Packing, Span,
 };
@@ -202,6 +202,9 @@ fn write_on(folder: &Path, packing: Packing, size: usize, most: usize) -> (usize
     let folder = OutputFolder::open(folder).expect("the folder");
     let mut writer = DatasetWriter::create(&folder, job(packing), &Silent).expect("a writer");
     let (reused, mut written) = (writer.reused().row_groups, 0);
+    // The first documents do not come again once something is used again.
+    let of_the_first = writer.reused().remarks.iter().filter(|&remark| remark == 0).count();
+    assert!(of_the_first <= 1, "{:?}", writer.reused().remarks);
     for span in writer.missing() {
         let Span { from, documents: count, .. } = writer.begin(span).expect("a span");
         let first = place64(from.row);
@@ -211,6 +214,7 @@ fn write_on(folder: &Path, packing: Packing, size: usize, most: usize) -> (usize
                 return (reused, None);
             }
             batch.first_row += from.row;
+            writer.remark(batch.first_row.into());
             writer.write(batch).expect("a batch");
             written += 1;
         }
@@ -244,6 +248,29 @@ fn packing_goes_on_where_it_was_killed() {
     }
 }
 
+/// The row group that was damaged is noted again when it is written again, and so is not to be found twice.
+#[test]
+fn packing_goes_on_after_damage_where_it_was_killed_again() {
+    let packing = Packing { rule: PackRule::Concat, length: 16, window: 16 };
+    let whole = tempfile::tempdir().expect("a folder");
+    assert!(write_on(whole.path(), packing, 150, usize::MAX).1.is_some());
+    let whole = contents(whole.path());
+    let mut groups = 0;
+    for most in 1..30 {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(write_on(folder.path(), packing, 4, most).1.is_none());
+        let unfinished = folder.path().join(".tokenmill/unfinished");
+        let Ok(mut bytes) = std::fs::read(&unfinished) else { continue };
+        bytes.iter_mut().next_back().into_iter().for_each(|last| *last ^= 1);
+        std::fs::write(&unfinished, bytes).expect("a damaged file");
+        assert!(write_on(folder.path(), packing, 4, 5).1.is_none());
+        let (reused, manifest) = write_on(folder.path(), packing, 4, usize::MAX);
+        groups += reused;
+        assert!(manifest.is_some() && contents(folder.path()) == whole, "after {most} batches");
+    }
+    assert!(groups > 20, "{groups} row groups used again");
+}
+
 #[test]
 fn of_packed_files_only_the_damaged_one_is_written_again() {
     for rule in [PackRule::Concat, PackRule::BestFit] {
@@ -255,6 +282,13 @@ fn of_packed_files_only_the_damaged_one_is_written_again() {
         assert!(write_on(folder.path(), packing, 7, 12).1.is_some(), "{rule:?}");
         assert!(contents(folder.path()) == whole, "{rule:?}");
     }
+}
+
+#[test]
+fn a_window_has_room_for_no_more_documents_than_a_row_group_has_rows() {
+    let packing = Packing::new(PackRule::BestFit, 8);
+    let room = |documents| packing.room(GROUP_ROWS, documents, 3);
+    assert_eq!([GROUP_ROWS - 1, GROUP_ROWS].map(room), [3, 0]);
 }
 
 #[test]

@@ -85,6 +85,8 @@ fn row_groups_are_cut_by_ids_and_by_rows() {
     };
     assert_eq!(counts(&bytes), [2, 1, 1, 1]);
     assert!(read_back(&bytes) == rows);
+    let full = [GROUP_IDS - 3, 3, 1].map(|ids| Some(vec![7; ids]));
+    assert_eq!(counts(&write([batch(&full)], None, Compression::Default, 1).0), [2, 1]);
     let many = vec![Some(vec![]); GROUP_ROWS + 1];
     let (bytes, _) = write([batch(&many)], None, Compression::Default, 1);
     assert_eq!(counts(&bytes), [i64::try_from(GROUP_ROWS).expect("small"), 1]);

@@ -77,6 +77,17 @@ fn every_short_text_is_cut_as_by_the_regex() {
     all_strings(&["a", "'", "l", "L", "r", "E", " "], 5, |text| agree(&pairs, text));
 }
 
+/// What stands before a contraction tells nothing of what comes after it.
+#[test]
+fn what_follows_a_contraction_is_cut_as_by_the_regex() {
+    let pairs = pairs();
+    for before in ["a's", "A'LL", "漢's"] {
+        all_strings(&["a", "A", "漢", "\u{301}", " "], 4, |text| {
+            agree(&pairs, &[before.as_bytes(), text].concat());
+        });
+    }
+}
+
 fn class_as_regex_has_it(code: char) -> u16 {
     use classes::*;
     let is =
@@ -182,6 +193,21 @@ proptest! {
             let (left, right) = whole.split_at(other.len() + cut);
             let apart = [pieces(scanner.as_ref(), left), pieces(scanner.as_ref(), right)].concat();
             prop_assert_eq!(apart, pieces(scanner.as_ref(), &whole), "{:?}", name);
+        }
+    }
+
+    /// A part of a text may begin and end within a character.
+    #[test]
+    fn what_is_certain_of_a_part_is_so_of_the_whole_text(
+        text in text(), ends in [any::<prop::sample::Index>(), any::<prop::sample::Index>()],
+    ) {
+        let [one, other] = ends.map(|end| end.index(text.len() + 1));
+        let (start, end) = (one.min(other), one.max(other));
+        for Pair { name, scanner, .. } in pairs_once().iter() {
+            let Some(cut) = scanner.certain_cut(&text[start..end], 1..=end) else { continue };
+            let (left, right) = text.split_at(start + cut);
+            let apart = [pieces(scanner.as_ref(), left), pieces(scanner.as_ref(), right)].concat();
+            prop_assert_eq!(apart, pieces(scanner.as_ref(), &text), "{:?}", name);
         }
     }
 

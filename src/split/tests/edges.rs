@@ -85,9 +85,17 @@ fn bytes_that_are_not_text_are_cut_as_anywhere() {
         b"\xC1\xBF",
     ];
     for (lead, before) in leads.into_iter().flat_map(|lead| (56..72).map(move |before| (lead, before))) {
-        for tail in
-            [&b""[..], b"\x80", b"\x80\x80", b"\x80\x80\x80", b"a", b"\xC3\xA9", b" a", b"\xE6\xBC\xA2a"]
-        {
+        for tail in [
+            &b""[..],
+            b"\x80",
+            b"\x80a",
+            b"\x80\x80",
+            b"\x80\x80\x80",
+            b"a",
+            b"\xC3\xA9",
+            b" a",
+            b"\xE6\xBC\xA2a",
+        ] {
             for filler in ["a", "!", " ", "é", "漢"] {
                 edges.agree(&[filler.repeat(before).as_bytes(), lead, tail].concat());
                 edges.agree(&[filler.repeat(before / 2).as_bytes(), lead, tail, lead, b"xyz"].concat());

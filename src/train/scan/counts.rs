@@ -128,3 +128,23 @@ impl ByteTally {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_of_bytes_are_counted_beyond_32_bits() {
+        let tally = || {
+            let mut tally = ByteTally::new();
+            // As after four billion pairs.
+            tally.now[usize::from(b'b') << 8 | usize::from(b'a')] = u32::MAX;
+            tally.pairs = u64::from(u32::MAX);
+            tally.count(b"ab ab");
+            tally
+        };
+        let (a, b) = (Code::from(b'a'), Code::from(b'b'));
+        assert_eq!(tally().finish().get(a, b), u64::from(u32::MAX) + 2);
+        assert_eq!(tally().add(tally()).finish().get(a, b), 2 * (u64::from(u32::MAX) + 2));
+    }
+}

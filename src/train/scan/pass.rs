@@ -237,3 +237,22 @@ impl Worker<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_tallied_beyond_32_bits() {
+        let rules = Rules::new(vec![Rule { left: 0, right: 1, made: 2, count: 1 }]);
+        let mut tally = Tally::new(&rules, 3);
+        // As after four billion sites.
+        (tally.left_now[0], tally.right_now[1]) = (u32::MAX, u32::MAX);
+        tally.sites = u64::from(u32::MAX);
+        tally.expect(1);
+        tally.left_now[0] += 1;
+        tally.right_now[1] += 1;
+        let sum = tally.add(Tally::new(&rules, 3));
+        assert_eq!((sum.left[0], sum.right[1]), (1 << 32, 1 << 32));
+    }
+}

@@ -177,6 +177,18 @@ fn spans_chunks_engines_and_threads_meet_exactly() {
     }
 }
 
+/// All but `!` are too frequent to share a code. Its pair is as frequent as it is, and comes first among
+/// equals.
+#[test]
+fn no_pair_comes_before_one_that_may_have_a_byte_of_a_shared_code() {
+    let words: [(&[u8], u64); 4] = [(b"!s", 3), (b"uv", 3), (b"us", 2), (b"vu", 1)];
+    let pieces: PieceCounts = words.into_iter().map(|(word, count)| (word, Count::new(count))).collect();
+    let config = TrainConfig::new(2);
+    let tuning = Tuning { rare_share: 5, codes_a_merge: NEVER, ..Tuning::new(Engine::Portable, 0) };
+    let scanned = scan(&pieces, &config, tuning, 1);
+    assert_eq!(Merges::new(scanned.merges), reference::learn_merges(&pieces, &config).merges);
+}
+
 #[test]
 fn lists_go_on_where_scanning_leaves_off() {
     let text = prose(place64(LEAST_BYTES) + 100);
@@ -202,6 +214,9 @@ fn scanning_suits_long_texts_that_seldom_repeat() {
     assert!(suits(&pieces(1), &config));
     assert!(!suits(&pieces(2), &config), "it would take twice the memory");
     assert!(!suits(&pieces(u64::MAX), &config));
+    let (once, often) = (Count::ONE, Count::new(1 << 62));
+    let together = [(&*text, once), (b"a", often), (b"b", often)].into_iter().collect();
+    assert!(!suits(&together, &config), "each takes less than 64 bits can count");
     assert!(!suits(&[(b"short".as_slice(), Count::ONE)].into_iter().collect(), &config));
     assert!(!suits(&pieces(1), &TrainConfig { tie_break: TieBreak::First, ..config }));
 }

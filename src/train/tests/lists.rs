@@ -90,3 +90,14 @@ fn a_list_that_goes_on_when_nothing_is_left_is_wrong() {
     let expected = Deviation { merge: 1, chosen: (256, 99), count: Count::ZERO, better: None };
     assert_eq!(found, Some(expected));
 }
+
+/// It was as frequent as the best pair is now, before it went.
+#[test]
+fn a_pair_that_occurs_no_more_is_no_best_one() {
+    let pieces: PieceCounts = [(b"abc".as_slice(), Count::new(3))].into_iter().collect();
+    let merge = |left, right| Merge { left, right, count: Count::ZERO };
+    let merges = Merges::new(vec![merge(97, 98), merge(98, 99)]);
+    let found = verify_merges(&pieces, &merges, &TrainConfig::new(2), &Silent).unwrap();
+    let better = Some(((256, 99), Count::new(3)));
+    assert_eq!(found, Some(Deviation { merge: 1, chosen: (98, 99), count: Count::ZERO, better }));
+}
