@@ -19,7 +19,7 @@ const NAME_CHARS: usize = 32;
 
 /// A file that is being written and has no final name yet.
 ///
-/// It lies in the folder of its final path under a name made of [`TEMPORARY_PREFIX`], the final name and some random
+/// It lies in the folder of its final path under a name made of `.tmp-`, the final name and some random
 /// letters, and is removed when dropped before [`commit`](Pending::commit).
 #[derive(Debug)]
 pub struct Pending {
