@@ -30,7 +30,8 @@ impl SpecialPolicy {
 }
 
 /// How documents become token ids.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct EncodeConfig {
     /// What text that looks like a special token becomes.
     pub special: SpecialPolicy,

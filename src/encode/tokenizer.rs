@@ -39,13 +39,16 @@ const CHUNK: usize = 256;
 /// # let specials = ["<|endoftext|>".to_owned()];
 /// # let made = Vocabulary::from_merges(&learned.merges, &specials, SpecialTokensAt::End, SplitPattern::None)?;
 /// # write(&made, Format::Hf, folder, &Default::default())?;
-/// let tokenizer = Tokenizer::from_file(folder.join("tokenizer.json"))?;
+/// let file = folder.join("tokenizer.json");
+/// let tokenizer = Tokenizer::from_file(&file)?; // or `from_json(include_bytes!(…))`
 /// let ids = tokenizer.encode("would a woodchuck chuck?")?;
 /// assert_eq!(tokenizer.decode(&ids)?, b"would a woodchuck chuck?");
 /// assert_eq!(tokenizer.count("would a woodchuck chuck?")?, ids.len());
 ///
 /// let batch = tokenizer.encode_batch(&["how much wood", "would"])?;
 /// assert_eq!(batch[1], tokenizer.encode("would")?);
+/// # let json = std::fs::read(file).expect("the file");
+/// # assert_eq!(Tokenizer::from_json(json)?.encode("would")?, batch[1]);
 /// # Ok(())
 /// # }
 /// ```
@@ -81,6 +84,14 @@ impl Tokenizer {
     pub fn from_file(path: impl AsRef<Path>) -> Result<Tokenizer> {
         let vocabulary = vocab::load(path.as_ref(), &LoadOptions::default(), &Silent)?;
         Tokenizer::new(vocabulary, EncodeConfig::default())
+    }
+
+    /// The same of the content of a `tokenizer.json`, such as one that is part of a program.
+    ///
+    /// # Errors
+    /// Those of [`vocab::from_json`] and [`Encoder::new`].
+    pub fn from_json(json: impl AsRef<[u8]>) -> Result<Tokenizer> {
+        Tokenizer::new(vocab::from_json(json.as_ref(), &Silent)?, EncodeConfig::default())
     }
 
     /// Makes a tokenizer of a vocabulary: one just trained, or one that was loaded with options.

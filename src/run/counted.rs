@@ -67,6 +67,7 @@ pub fn heed_counts(recipe: &mut Recipe) -> Result<()> {
         split: &info.pattern,
         boundary: Some(info.boundary),
         specials: &info.special_tokens,
+        specials_at: None,
     };
     fixed.heed(recipe);
     let tie_break = recipe.train.as_ref().and_then(|keys| keys.tie_break.as_ref());

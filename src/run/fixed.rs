@@ -2,6 +2,7 @@ use super::facts::word;
 use super::recipe::{Field, Given, Mistake, Recipe, TrainKeys};
 use crate::count::Boundary;
 use crate::split::SplitPattern;
+use crate::vocab::SpecialTokensAt;
 
 /// What a file fixes of a training, so that flags may repeat it but not contradict it.
 pub(super) struct Fixed<'a> {
@@ -11,6 +12,8 @@ pub(super) struct Fixed<'a> {
     /// The boundary, if the file says it.
     pub(super) boundary: Option<Boundary>,
     pub(super) specials: &'a [String],
+    /// Where these are, if the file says it.
+    pub(super) specials_at: Option<SpecialTokensAt>,
 }
 
 impl Fixed<'_> {
@@ -28,6 +31,11 @@ impl Fixed<'_> {
         }
         if !self.heed_specials(keys) {
             wrong.push(("special_tokens", format!("the special tokens {:?}", self.specials)));
+        }
+        if let Some(at) = &self.specials_at
+            && differs(&mut keys.special_tokens_at, at)
+        {
+            wrong.push(("special_tokens_at", format!("its special tokens at the {}", word(at))));
         }
         for (key, fixed) in wrong {
             let message = format!("{}: {} has {fixed}", recipe.origin.name(key), self.by);

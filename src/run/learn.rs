@@ -1,6 +1,8 @@
+use serde::{Deserialize, Serialize};
+
 use crate::count::{Boundary, CountConfig, count_pieces, gather_documents};
 use crate::error::Result;
-use crate::observer::Observer;
+use crate::observer::{Observer, Stage};
 use crate::source::Documents;
 use crate::split::{Named, SpecialFinder, SplitPattern, splitter};
 use crate::train::{Learned, Merges, TrainConfig, learn_merges};
@@ -10,7 +12,7 @@ use crate::vocab::{SpecialTokensAt, Vocabulary};
 const BYTE_TOKENS: usize = 256;
 
 /// What [`learn`] makes of texts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnConfig {
     /// How texts are cut into pieces, by training and by the tokenizer.
     pub split: SplitPattern,
@@ -26,7 +28,7 @@ pub struct LearnConfig {
 
 impl LearnConfig {
     /// The defaults of the program, for a vocabulary of so many tokens: the 256 bytes, special tokens, and as many merges
-    /// as there is room for.
+    /// as there is room for, none if there is no room.
     pub fn new(vocab_size: usize, specials: &[&str]) -> LearnConfig {
         LearnConfig {
             split: SplitPattern::Named(Named::Gpt4),
@@ -76,10 +78,42 @@ pub fn learn(
     vocabulary(&Merges::default())?;
     let (specials, boundary) = (SpecialFinder::new(&config.specials)?, config.boundary);
     let counting = CountConfig { specials, boundary, ..CountConfig::default() };
+    observer.started(Stage::Count, None);
     let counted = match &config.split {
         SplitPattern::None => gather_documents(documents, &counting, observer)?,
         split => count_pieces(documents, &*splitter(split)?, &counting, observer)?,
     };
+    observer.finished(Stage::Count);
     let learned = learn_merges(counted.pieces, &config.train, observer)?;
     Ok((vocabulary(&learned.merges)?, learned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observer::Silent;
+    use crate::source::texts;
+    use crate::units::Count;
+
+    #[test]
+    fn a_configuration_is_written_and_read_back() {
+        let config = LearnConfig::new(300, &["<s>"]);
+        let json = serde_json::to_string(&config).expect("plain settings");
+        assert_eq!(serde_json::from_str::<LearnConfig>(&json).expect("its own JSON"), config);
+    }
+
+    #[test]
+    fn with_and_without_a_split_special_tokens_are_cut_out() {
+        let once = |split| {
+            let mut config = LearnConfig::new(259, &["<s>"]);
+            (config.split, config.train.min_frequency) = (split, Count::ONE);
+            let (vocabulary, learned) = learn(texts(["ab<s>ab"]), &config, &Silent).expect("two texts");
+            assert_eq!(learned.merges.iter().map(|merge| (merge.left, merge.right)).next(), Some((97, 98)));
+            assert_eq!(vocabulary.specials().next().map(|special| special.text.as_str()), Some("<s>"));
+        };
+        once(SplitPattern::None);
+        once(SplitPattern::Named(Named::Gpt4));
+        let unusable = LearnConfig::new(300, &["a"]);
+        assert!(learn(texts(["ab"]), &unusable, &Silent).is_err(), "it is a byte's token");
+    }
 }

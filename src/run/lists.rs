@@ -38,10 +38,6 @@ pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()
     if !counted || settings["tie_break"] != "first" {
         fill(&mut keys.tie_break, &settings["tie_break"]);
     }
-    if keys.special_tokens_at.is_none() {
-        let first = vocabulary.specials().next().is_some_and(|special| special.id < vocabulary.byte_ids()[0]);
-        keys.special_tokens_at = first.then(|| Given::flag(SpecialTokensAt::Start));
-    }
     let asked = keys.merges.as_ref().map(|merges| merges.value);
     let sizes = keys.vocab_size.as_ref().and_then(|sizes| sizes.value.iter().map(|size| size.value).min());
     let tokens = merges + amount(256 + vocabulary.specials().count());
@@ -76,7 +72,10 @@ fn grown(vocabulary: &Vocabulary, list: &Merges) -> Option<Vocabulary> {
 
 fn heed(recipe: &mut Recipe, path: &str, vocabulary: &Vocabulary) {
     let specials: Vec<String> = vocabulary.specials().map(|special| special.text.clone()).collect();
-    Fixed { by: path, split: vocabulary.split(), boundary: None, specials: &specials }.heed(recipe);
+    let first = vocabulary.specials().next().map(|special| special.id < vocabulary.byte_ids()[0]);
+    let specials_at = first.map(|first| if first { SpecialTokensAt::Start } else { SpecialTokensAt::End });
+    let split = vocabulary.split();
+    Fixed { by: path, split, boundary: None, specials: &specials, specials_at }.heed(recipe);
 }
 
 /// Completes a recipe whose data a tokenizer's merges are to be replayed on: by the tokenizer, and, where

@@ -1,9 +1,12 @@
 use std::ops::Range;
 
-use aho_corasick::{AhoCorasick, FindIter, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, FindIter, MatchKind};
 
 use super::fault::Fault;
 use crate::error::Result;
+
+/// For a longer token no table of all steps is made: where one letter is repeated that takes the square of its length.
+const LONG: usize = if cfg!(test) { 2 } else { 1 << 10 };
 
 /// Finds special tokens in text; of overlapping ones the leftmost, and of these the longest.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +38,7 @@ impl SpecialFinder {
         };
         let search = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
+            .kind((longest > LONG).then_some(AhoCorasickKind::ContiguousNFA))
             .build(tokens)
             .map_err(Fault::Specials)?;
         Ok(SpecialFinder { search: Some(search), longest })

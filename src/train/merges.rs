@@ -37,6 +37,7 @@ impl Merges {
     }
 
     /// The first `most` of them, or all if there are fewer: what a shorter training would have learned.
+    #[must_use]
     pub fn first(&self, most: usize) -> Merges {
         Merges(self.0[..self.0.len().min(most)].to_vec())
     }

@@ -66,7 +66,7 @@ pub enum TieBreak {
 }
 
 /// Settings of [`learn_merges`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrainConfig {
     /// How many merges to learn at most.
     pub merges: usize,

@@ -136,8 +136,22 @@ pub fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) -> Resu
         Format::Minbpe => minbpe::load(&path, options),
         Format::Gpt2 => gpt2::load(&path, options),
     }?;
+    checked(vocabulary, &path, observer)
+}
+
+/// Reads a tokenizer from the content of a `tokenizer.json` that a program holds, and checks it as [`load`] does.
+///
+/// # Errors
+/// Those of [`load`], whose messages call it `tokenizer.json`.
+pub fn from_json(json: &[u8], observer: &dyn Observer) -> Result<Vocabulary> {
+    let path = Path::new(hf::TOKENIZER);
+    checked(hf::parse(json, path, &LoadOptions::default(), observer)?, path, observer)
+}
+
+/// A vocabulary whose split can be used, with a note of what it lacks.
+fn checked(vocabulary: Vocabulary, path: &Path, observer: &dyn Observer) -> Result<Vocabulary> {
     // Only texts would tell otherwise that the file's regular expression is none.
-    splitter(vocabulary.split()).map_err(|wrong| Fault::Split(wrong).in_file(&path))?;
+    splitter(vocabulary.split()).map_err(|wrong| Fault::Split(wrong).in_file(path))?;
     let holes = vocabulary.tokens.iter().filter(|token| token.is_none()).count();
     if holes > 0 {
         let (path, limit) = (path.display(), vocabulary.id_limit());

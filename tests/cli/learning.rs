@@ -209,6 +209,7 @@ fn what_is_gone_on_from_cannot_be_contradicted() {
     let refused = |more: &[&str], said: &[&str]| refuses(&folder, &[&extend[..], more].concat(), 2, said);
     refused(&["--split", "gpt2"], &["`--split`", "start", "gpt4"]);
     refused(&["--special-token", "<s>"], &["`--special-token`", "<end>"]);
+    refused(&["--special-tokens-at", "start"], &["`--special-tokens-at`", "at the end"]);
     let less = ["train", "a.txt", "-o", "out", "--extend", "start", "--vocab-size", "260"];
     refuses(&folder, &less, 2, &["`--vocab-size`", "261", "start"]);
     let less = ["train", "a.txt", "-o", "out", "--extend", "start", "--merges", "2"];

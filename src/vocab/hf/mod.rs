@@ -57,8 +57,18 @@ struct Added {
 }
 
 pub(super) fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) -> Result<Vocabulary> {
-    let bytes = read_bytes(path)?;
-    let file: File = serde_json::from_slice(&bytes).map_err(|wrong| not_bpe(&bytes, wrong).in_file(path))?;
+    parse(read_bytes(path)?, path, options, observer)
+}
+
+/// The same of what a file of this name holds.
+pub(super) fn parse(
+    bytes: impl AsRef<[u8]>,
+    path: &Path,
+    options: &LoadOptions,
+    observer: &dyn Observer,
+) -> Result<Vocabulary> {
+    let file = serde_json::from_slice(bytes.as_ref());
+    let file: File = file.map_err(|wrong| not_bpe(bytes.as_ref(), wrong).in_file(path))?;
     drop(bytes);
     let cut = cut::read(file.pre_tokenizer.as_ref(), file.decoder.as_ref());
     let cut = cut.map_err(|fault| fault.in_file(path))?;
