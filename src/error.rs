@@ -101,6 +101,16 @@ impl Error {
         self.0.kind
     }
 
+    /// What it was made of, such as an error of a program's own [`Source`](crate::source::Source), or of what it does with
+    /// results: to be told by its type. An [`io::Error`] is mostly a [source](std::error::Error::source) instead.
+    pub fn get_ref(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+        let mut fault = &*self.0.fault;
+        while let Some(Placed { fault: inner, .. }) = fault.downcast_ref() {
+            fault = &**inner;
+        }
+        fault
+    }
+
     /// What whoever uses the program can do about it, if that is known: in terms of its flags and of keys of recipes.
     pub fn help(&self) -> Option<&str> {
         self.0.help.as_deref()
@@ -174,6 +184,14 @@ pub(crate) fn excerpt(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_error_was_made_of_is_found_behind_places() {
+        let error = Error::new(ErrorKind::Failed, io::Error::other("mine")).at("row 3").at("a.txt");
+        assert_eq!(error.to_string(), "a.txt: row 3: mine");
+        let own = error.get_ref().downcast_ref::<io::Error>().map(io::Error::to_string);
+        assert_eq!(own.as_deref(), Some("mine"));
+    }
 
     #[test]
     fn main_tells_message_causes_and_remedy() {

@@ -7,6 +7,7 @@ use crate::units::TokenId;
 /// Added tokens that are not special are ordinary vocabulary, and found under every policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum SpecialPolicy {
     /// Ordinary tokens, as any other text: a corpus cannot inject control tokens.
     #[default]

@@ -29,6 +29,7 @@ pub struct Packing {
 /// Which documents share a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum PackRule {
     /// All documents of a file one after the other, cut into rows wherever a row is full. The window decides nothing
     /// but where row groups end.

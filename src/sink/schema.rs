@@ -44,6 +44,7 @@ pub const FEATURES_KEY: &str = "huggingface";
 /// How the token ids are encoded and compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Compression {
     /// PLAIN and zstd 3: every reader can read it.
     #[default]
@@ -56,6 +57,7 @@ pub enum Compression {
 /// What kind of files token ids are written to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum OutputFormat {
     /// Parquet with a row a document.
     #[default]

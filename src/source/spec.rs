@@ -8,6 +8,7 @@ use super::OnBadInput;
 /// How a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Format {
     /// Apache Parquet.
     Parquet,
@@ -61,6 +62,7 @@ impl FromStr for Format {
 /// Line, paragraph and separator leave out empty documents; the bytes that separate belong to none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum DocumentRule {
     /// The whole file is one document, even if it is empty.
     #[default]

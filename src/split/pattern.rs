@@ -14,6 +14,7 @@ use crate::error::Result;
 ///
 /// In recipes and metadata it is a name (`"gpt4"`) or `{ regex = "…" }`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum SplitPattern {
     /// Not at all: a document is one piece.
     #[default]
@@ -29,6 +30,7 @@ pub enum SplitPattern {
 
 /// The patterns that have a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Named {
     /// GPT-2's.
     Gpt2,

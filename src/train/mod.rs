@@ -51,6 +51,7 @@ use crate::units::Count;
 /// never depends on threads or hash order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum TieBreak {
     /// The smallest (left id, right id), bytes as 0–255; what rustbpe and bpeasy do.
     #[default]

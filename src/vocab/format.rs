@@ -21,6 +21,7 @@ pub(crate) const MAX_FILE_BYTES: u64 = 256 << 20;
 /// How a vocabulary is kept in files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Format {
     /// Hugging Face's `tokenizer.json`, with a `tokenizer_config.json`.
     #[default]
