@@ -162,8 +162,11 @@ struct NotReplaced {
 /// # Errors
 /// They cannot.
 pub(crate) fn check_writable(folder: &Path) -> Result<()> {
-    if folder.is_symlink() && !folder.exists() {
-        return Err(Error::io("create", folder, io::Error::other("it is a link that leads nowhere")));
+    // Without the slash behind it a link is seen as one.
+    let whole: PathBuf = folder.components().collect();
+    let missing = whole.ancestors().take_while(|ancestor| !ancestor.exists());
+    if let Some(link) = missing.into_iter().find(|ancestor| ancestor.is_symlink()) {
+        return Err(Error::io("create", link, io::Error::other("it is a link that leads nowhere")));
     }
     let there = folder.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("."));
     let action = if folder.is_dir() { "write in" } else { "create" };

@@ -20,7 +20,7 @@ static STEADY: LazyLock<Vec<bool>> =
 /// The tables are those of Unicode 9, as in Hugging Face's tokenizers: marks that came later stay in the order
 /// in which they stand.
 pub(super) fn nfc(text: &[u8]) -> Cow<'_, [u8]> {
-    if text.utf8_chunks().all(|chunk| is_normal(chunk.valid())) {
+    if is_nfc(text) {
         return Cow::Borrowed(text);
     }
     let mut normal = Vec::with_capacity(text.len());
@@ -32,6 +32,11 @@ pub(super) fn nfc(text: &[u8]) -> Cow<'_, [u8]> {
         normal.extend_from_slice(chunk.invalid());
     }
     Cow::Owned(normal)
+}
+
+/// Whether a text is in normalization form C, as far as that is plain.
+pub(super) fn is_nfc(text: &[u8]) -> bool {
+    text.utf8_chunks().all(|chunk| is_normal(chunk.valid()))
 }
 
 fn is_normal(text: &str) -> bool {

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use super::config::SpecialPolicy;
 use super::fault::Fault;
-use super::normal::nfc;
+use super::normal::{is_nfc, nfc};
 use crate::error::{Error, ErrorKind, Result};
 use crate::split::{Segment, SpecialFinder, class_ranges};
 use crate::units::place;
@@ -75,7 +75,7 @@ impl Preparation {
         let finds_none =
             |finder: &Finder| finder.search.segments(text).all(|part| matches!(part, Segment::Text(_)));
         let spaced = !self.rules.prefix_space || text.starts_with(b" ");
-        let normal = || !self.rules.nfc || matches!(nfc(text), Cow::Borrowed(_));
+        let normal = || !self.rules.nfc || is_nfc(text);
         spaced && finds_none(&self.early) && finds_none(&self.late) && normal()
     }
 

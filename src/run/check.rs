@@ -37,7 +37,7 @@ pub(super) fn check_place(plan: &Plan) -> Result<()> {
         return Ok(());
     }
     match &plan.train {
-        Some(train) => check_replaced(train, State::read(folder).is_some()),
+        Some(train) => check_replaced(train, State::read(folder).is_some(), None),
         None if TrainingRecord::path(folder).is_file() => {
             let fault = Fault::HoldsTokenizer { folder: folder.clone() };
             Err(Error::new(ErrorKind::Usage, fault).with_help("choose another folder for the results"))
@@ -46,24 +46,29 @@ pub(super) fn check_place(plan: &Plan) -> Result<()> {
     }
 }
 
-/// Finds a file that a training would replace, and none has left: one has a record beside its tokenizer and its report. Of
-/// what a job has begun all is its own.
+/// Finds a file that a training would replace, and none has left: one has a record beside its tokenizer, and beside its
+/// report in `reported`, if it makes one. Of what a job has begun all is its own.
 ///
 /// # Errors
-/// There is one.
-pub(super) fn check_replaced(train: &TrainPlan, begun: bool) -> Result<()> {
-    let folders = train.smaller.iter().map(|smaller| &smaller.output).chain([&train.output]);
-    let left = |folder: &Path| matches!(TrainingRecord::read(folder), Ok(Some(_)));
-    let foreign = folders.filter(|folder| !begun && !left(folder));
-    let mut files = foreign.flat_map(|folder| {
-        let others = [TrainingRecord::path(folder), folder.join(JSON_NAME), folder.join(HTML_NAME)];
-        vocab::paths(&train.formats, folder, &WriteOptions::default()).into_iter().chain(others)
-    });
-    match files.find(|path| path.exists()) {
-        Some(path) => Err(Error::new(ErrorKind::Usage, Fault::NotLearnedThere { path })
-            .with_help("choose another folder, or move it away")),
-        None => Ok(()),
+/// There is one, or a record cannot be read.
+pub(super) fn check_replaced(train: &TrainPlan, begun: bool, reported: Option<&Path>) -> Result<()> {
+    if begun {
+        return Ok(());
     }
+    for folder in train.smaller.iter().map(|smaller| &smaller.output).chain([&train.output]) {
+        let record = TrainingRecord::read(folder);
+        if record.map_err(|error| error.with_help("remove it, or choose another folder"))?.is_some() {
+            continue;
+        }
+        let reports = [JSON_NAME, HTML_NAME].map(|name| folder.join(name)).into_iter();
+        let reports = reports.filter(|_| reported == Some(folder));
+        let tokenizers = vocab::paths(&train.formats, folder, &WriteOptions::default());
+        if let Some(path) = tokenizers.into_iter().chain(reports).find(|path| path.exists()) {
+            return Err(Error::new(ErrorKind::Usage, Fault::NotLearnedThere { path })
+                .with_help("choose another folder, or move it away"));
+        }
+    }
+    Ok(())
 }
 
 /// Finds a source that is a folder in which results go, to a folder or a file: the same job again would find them among

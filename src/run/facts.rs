@@ -119,7 +119,11 @@ impl Deeds<'_> {
     }
 
     fn learned_sources(&self, trained: &Trained) -> Vec<LearnedSource> {
-        let read = trained.corpus.sources.iter().copied().chain(repeat(SourceFacts::default()));
+        let known = &trained.corpus.sources;
+        if known.is_empty() {
+            return Vec::new();
+        }
+        let read = known.iter().copied().chain(repeat(SourceFacts::default()));
         let sources = self.plan.sources.iter().zip(&self.plan.weights).zip(read);
         let mut sources: Vec<LearnedSource> = sources
             .map(|((spec, &weight), SourceFacts { documents, text_bytes, .. })| {

@@ -3,11 +3,11 @@ use super::inputs::Inputs;
 use super::learned;
 use super::plan::{Documents, Plan};
 use super::state::State;
+use super::train::learning_memory;
 use crate::error::Result;
 use crate::sink::{FilePlan, Manifest, OutputFormat};
 use crate::source::{OpenContext, Unit, shown_uri};
 use crate::split::SplitPattern;
-use crate::train::memory_estimate;
 use crate::units::{ByteCount, amount, declared_sum};
 use crate::vocab::{self, LoadOptions, Vocabulary};
 
@@ -131,7 +131,7 @@ fn source(uri: String, units: &[Unit], elsewhere: ByteCount) -> SourcePreview {
 fn training_memory(plan: &Plan, text_bytes: Option<u64>, sources: &[SourcePreview]) -> Option<ByteCount> {
     let train = plan.train.as_ref().filter(|train| train.split == SplitPattern::None)?;
     let rows = declared_sum(sources.iter().map(|source| source.rows));
-    Some(memory_estimate(&train.config, text_bytes?, rows.unwrap_or(1), rows != Some(1)))
+    Some(learning_memory(train, text_bytes?, rows.unwrap_or(1), rows != Some(1)))
 }
 
 fn held(plan: &Plan, inputs: &Inputs<'_>, tokenizer: Option<&Vocabulary>) -> Result<Held> {

@@ -18,9 +18,10 @@ use crate::count::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::observer::{Observer, Stage};
+use crate::report::{HTML_NAME, JSON_NAME};
 use crate::source::{Documents, Unit};
 use crate::split::{SpecialFinder, SplitPattern, splitter};
-use crate::train::{Learned, Merges, extend_merges, learn_merges, memory_estimate};
+use crate::train::{Learned, Merges, extend_memory_estimate, extend_merges, learn_merges, memory_estimate};
 use crate::units::{ByteCount, Count, amount, counted};
 use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteOptions};
 
@@ -45,7 +46,7 @@ pub(super) fn train(
     observer: &dyn Observer,
 ) -> Result<Trained> {
     if let Some(bytes) = least_text(plan, train, inputs) {
-        within_memory(memory_estimate(&train.config, bytes, 1, train.extend.is_some()), plan.memory)?;
+        within_memory(learning_memory(train, bytes, 1, false), plan.memory)?;
     }
     let Counted { pieces, facts } = costs.stage("count", || {
         let counted = match kept {
@@ -197,12 +198,16 @@ fn least_text(plan: &Plan, train: &TrainPlan, inputs: &Inputs<'_>) -> Option<u64
 }
 
 fn check_memory(pieces: &PieceCounts, train: &TrainPlan, limit: ByteCount) -> Result<()> {
-    // To go on from a list the text is laid out as weighted sequences are.
-    let weighted = train.extend.is_some() || pieces.iter().any(|(_, count)| count != Count::ONE);
-    within_memory(
-        memory_estimate(&train.config, amount(pieces.bytes()), amount(pieces.len()), weighted),
-        limit,
-    )
+    let weighted = pieces.iter().any(|(_, count)| count != Count::ONE);
+    within_memory(learning_memory(train, amount(pieces.bytes()), amount(pieces.len()), weighted), limit)
+}
+
+/// About the most memory that learning from such sequences takes; `weighted` says whether some count more than once.
+pub(super) fn learning_memory(train: &TrainPlan, bytes: u64, sequences: u64, weighted: bool) -> ByteCount {
+    match train.extend {
+        Some(_) => extend_memory_estimate(&train.config, bytes, sequences),
+        None => memory_estimate(&train.config, bytes, sequences, weighted),
+    }
 }
 
 /// Tokens may each be longer than the one before by a byte, and then have far more bytes than the text: where pairs
@@ -270,24 +275,36 @@ pub(super) fn write_tokenizer(
         history: trained.learned.history.clone(),
     };
     let learned = trained.learned.merges.len();
-    let mut all = Vec::new();
-    for smaller in &train.smaller {
-        if smaller.merges > learned {
-            let (path, tokens) = (smaller.output.display(), trained.vocabulary.tokens().count());
-            observer
-                .noted(&format!("{path} has the whole vocabulary, of {tokens} tokens: no more were learned"));
-        }
-        let merges = trained.learned.merges.first(smaller.merges);
-        let vocabulary = vocabulary(&merges, train, trained.base.as_ref())?;
-        let record = first_part(&record, &vocabulary, smaller);
-        all.push(Rendered::new(&vocabulary, record, &train.formats, &smaller.output, options)?);
+    for smaller in train.smaller.iter().filter(|smaller| smaller.merges > learned) {
+        let (path, tokens) = (smaller.output.display(), trained.vocabulary.tokens().count());
+        observer.noted(&format!("{path} has the whole vocabulary, of {tokens} tokens: no more were learned"));
     }
-    all.push(Rendered::new(&trained.vocabulary, record, &train.formats, &train.output, options)?);
-    // Only now is it certain that the formats hold all of them: nothing that is there has been touched.
+    // Whether the formats hold all of them is seen before anything that is there is touched.
+    each_size(trained, train, &record, |vocabulary, _, _| {
+        train.formats.iter().try_for_each(|&format| vocab::render(vocabulary, format, options).map(drop))
+    })?;
     let kept =
         |folder: &Path, _: &TrainingRecord| train.smaller.iter().any(|smaller| smaller.output == folder);
     remove_smaller(&train.output, kept, options, observer)?;
-    all.into_iter().try_for_each(|rendered| rendered.write(&train.formats, options, observer))
+    each_size(trained, train, &record, |vocabulary, record, folder| {
+        write_files(vocabulary, record, &train.formats, folder, options, observer)
+    })
+}
+
+/// Hands each vocabulary of a training to `take`, the smaller ones first, with its record and its folder. One is held at a
+/// time.
+fn each_size(
+    trained: &Trained,
+    train: &TrainPlan,
+    record: &TrainingRecord,
+    mut take: impl FnMut(&Vocabulary, TrainingRecord, &Path) -> Result<()>,
+) -> Result<()> {
+    for smaller in &train.smaller {
+        let merges = trained.learned.merges.first(smaller.merges);
+        let vocabulary = vocabulary(&merges, train, trained.base.as_ref())?;
+        take(&vocabulary, first_part(record, &vocabulary, smaller), &smaller.output)?;
+    }
+    take(&trained.vocabulary, record.clone(), &train.output)
 }
 
 /// Removes the tokenizer that an earlier job learned into a folder, and its smaller ones, known by their records, for an
@@ -343,6 +360,7 @@ fn remove_smaller(
 fn remove_tokenizer(folder: &Path, record: &TrainingRecord, options: &WriteOptions) -> Result<()> {
     formats_of(record).into_iter().try_for_each(|format| vocab::remove(format, folder, options))?;
     TrainingRecord::remove(folder)?;
+    remove_unfinished(folder, options)?;
     match fs::remove_dir(folder) {
         Err(cause) if cause.kind() != io::ErrorKind::DirectoryNotEmpty => {
             Err(Error::io("remove", folder, cause))
@@ -370,70 +388,51 @@ fn formats_of(record: &TrainingRecord) -> Vec<Format> {
     serde_json::from_value(record.settings[FORMATS].clone()).unwrap_or_default()
 }
 
-/// A tokenizer as it will be written into a folder.
-struct Rendered<'p> {
-    folder: &'p Path,
-    record: TrainingRecord,
-    /// Names and bytes of all formats.
-    files: Vec<(String, Vec<u8>)>,
-    /// What users of them should know.
-    cautions: Vec<String>,
-}
-
-impl<'p> Rendered<'p> {
-    fn new(
-        vocabulary: &Vocabulary,
-        record: TrainingRecord,
-        formats: &[Format],
-        folder: &'p Path,
-        options: &WriteOptions,
-    ) -> Result<Rendered<'p>> {
-        let mut files = Vec::new();
-        for &format in formats {
-            files.extend(vocab::render(vocabulary, format, options)?);
+/// Writes a tokenizer and its record into a folder. What stands there of another tokenizer, by its record, is removed.
+fn write_files(
+    vocabulary: &Vocabulary,
+    mut record: TrainingRecord,
+    formats: &[Format],
+    folder: &Path,
+    options: &WriteOptions,
+    observer: &dyn Observer,
+) -> Result<()> {
+    fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
+    remove_unfinished(folder, options)?;
+    let mut held = formats.to_vec();
+    // A record that cannot be read has been refused, unless a job has begun here: then it is about to be replaced too.
+    if let Ok(Some(before)) = TrainingRecord::read(folder) {
+        let others = formats_of(&before).into_iter().filter(|other| !formats.contains(other));
+        if before.vocabulary == record.vocabulary {
+            held.extend(others);
+        } else {
+            let (path, merges) = (folder.display(), before.counts.len());
+            let merges = counted(amount(merges), "merge");
+            observer.noted(&format!("{path} held another tokenizer, of {merges}, which is replaced"));
+            others.into_iter().try_for_each(|other| vocab::remove(other, folder, options))?;
         }
-        let cautions = formats.iter().filter_map(|&format| vocab::caution(vocabulary, format)).collect();
-        Ok(Rendered { folder, record, files, cautions })
     }
-
-    /// Writes it. What stands there of another tokenizer, by its record, is removed.
-    fn write(self, formats: &[Format], options: &WriteOptions, observer: &dyn Observer) -> Result<()> {
-        let Rendered { folder, mut record, files, cautions } = self;
-        fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
-        remove_unfinished(folder, &files)?;
-        let mut held = formats.to_vec();
-        // A record that cannot be read is about to be replaced too.
-        if let Ok(Some(before)) = TrainingRecord::read(folder) {
-            let others = formats_of(&before).into_iter().filter(|other| !formats.contains(other));
-            if before.vocabulary == record.vocabulary {
-                held.extend(others);
-            } else {
-                let (path, merges) = (folder.display(), before.counts.len());
-                let merges = counted(amount(merges), "merge");
-                observer.noted(&format!("{path} held another tokenizer, of {merges}, which is replaced"));
-                others.into_iter().try_for_each(|other| vocab::remove(other, folder, options))?;
-            }
+    // The record comes first: by it a training knows its own files, should it end before all of them are there.
+    record.settings[FORMATS] = json!(held);
+    record.write(folder)?;
+    for &format in formats {
+        vocab::write(vocabulary, format, folder, options)?;
+        if let Some(caution) = vocab::caution(vocabulary, format) {
+            observer.noted(&caution);
         }
-        // The record comes first: by it a training knows its own files, should it end before all of them are there.
-        record.settings[FORMATS] = json!(held);
-        record.write(folder)?;
-        for (name, bytes) in files {
-            vocab::write_file(&folder.join(name), &bytes)?;
-        }
-        cautions.iter().for_each(|caution| observer.noted(caution));
-        Ok(())
     }
+    Ok(())
 }
 
 /// Removes what a training that was killed has begun to write. The folder is locked.
-fn remove_unfinished(folder: &Path, files: &[(String, Vec<u8>)]) -> Result<()> {
+fn remove_unfinished(folder: &Path, options: &WriteOptions) -> Result<()> {
     let cannot = |cause| Error::io("read", folder, cause);
-    let record = TrainingRecord::path(folder);
+    let mut own = vocab::paths(&Format::ALL, folder, options);
+    own.extend([TrainingRecord::path(folder), folder.join(JSON_NAME), folder.join(HTML_NAME)]);
     for entry in fs::read_dir(folder).map_err(cannot)? {
         let path = entry.map_err(cannot)?.path();
         let written = path.file_name().and_then(|name| files::unfinished(name.to_str()?));
-        let is_own = |name: &str| files.iter().any(|(own, _)| own == name) || record.ends_with(name);
-        if written.is_some_and(is_own) {
+        if written.is_some_and(|name| own.contains(&folder.join(name))) {
             files::remove(&path)?;
         }
     }

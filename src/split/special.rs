@@ -6,7 +6,7 @@ use super::fault::Fault;
 use crate::error::Result;
 
 /// For a longer token no table of all steps is made: where one letter is repeated that takes the square of its length.
-const LONG: usize = if cfg!(test) { 2 } else { 1 << 10 };
+const LONG: usize = 1 << 10;
 
 /// Finds special tokens in text; of overlapping ones the leftmost, and of these the longest.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +30,11 @@ impl SpecialFinder {
     /// # Errors
     /// A token is empty, or they are more than a search can be built for.
     pub fn new(tokens: &[impl AsRef<[u8]>]) -> Result<SpecialFinder> {
+        SpecialFinder::of(tokens, LONG)
+    }
+
+    /// The same, where longer tokens than `most` get no table.
+    pub(super) fn of(tokens: &[impl AsRef<[u8]>], most: usize) -> Result<SpecialFinder> {
         if let Some(number) = tokens.iter().position(|token| token.as_ref().is_empty()) {
             return Err(Fault::EmptySpecial { number }.into());
         }
@@ -38,7 +43,7 @@ impl SpecialFinder {
         };
         let search = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
-            .kind((longest > LONG).then_some(AhoCorasickKind::ContiguousNFA))
+            .kind((longest > most).then_some(AhoCorasickKind::ContiguousNFA))
             .build(tokens)
             .map_err(Fault::Specials)?;
         Ok(SpecialFinder { search: Some(search), longest })

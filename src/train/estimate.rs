@@ -4,6 +4,12 @@ use crate::units::{ByteCount, Count, amount};
 /// The text, and pairs with lists that grow by doubling: 21 bytes on prose, 26 on many short pieces.
 const A_SCORED_POSITION: u64 = 32;
 
+/// Cells, and lists with weights.
+const A_WEIGHTED_POSITION: u64 = 8 + 8 + 8;
+
+/// What new pairs take for each merge, on text in which all are as frequent as in random bytes.
+const PAIRS_OF_A_MERGE: u64 = 16_000;
+
 /// About the most memory that training on so many bytes of distinct sequences takes, the sequences
 /// themselves included. `weighted` says whether some count more than once.
 ///
@@ -19,6 +25,19 @@ pub fn memory_estimate(config: &TrainConfig, bytes: u64, sequences: u64, weighte
     ByteCount(learning.0.saturating_add(merges.saturating_mul(A_MERGE)))
 }
 
+/// The same of [going on from a list](super::extend_merges), for which the text is laid out as weighted sequences are.
+pub fn extend_memory_estimate(config: &TrainConfig, bytes: u64, sequences: u64) -> ByteCount {
+    // By these rules it is done as by scores, with the tokens' bytes.
+    let by_bytes = matches!(config.tie_break, TieBreak::BytesGreatest | TieBreak::BytesSmallest);
+    let more = if config.score == Score::Count && by_bytes {
+        A_SCORED_POSITION + 9 - A_WEIGHTED_POSITION
+    } else {
+        0
+    };
+    let estimate = memory_estimate(config, bytes, sequences, true);
+    ByteCount(estimate.0.saturating_add(bytes.saturating_add(sequences).saturating_mul(more)))
+}
+
 fn learning_estimate(config: &TrainConfig, bytes: u64, sequences: u64, weighted: bool) -> ByteCount {
     let positions = bytes.saturating_add(sequences).saturating_add(1);
     let a_position = match config.score {
@@ -27,16 +46,14 @@ fn learning_estimate(config: &TrainConfig, bytes: u64, sequences: u64, weighted:
         }
         // Cells and first lists; later lists seldom reach half of their bound.
         Score::Count if !weighted => 8 + 4 + 4,
-        // To go on from a list by these rules takes what scores do, and the tokens' bytes.
-        Score::Count if matches!(config.tie_break, TieBreak::BytesGreatest | TieBreak::BytesSmallest) => {
-            A_SCORED_POSITION + 9
-        }
-        Score::Count => 8 + 8 + 8,
-        // Pairs that there have been are kept: where one that occurs once is merged, each merge makes new ones.
-        _ if config.min_frequency <= Count::ONE => 2 * A_SCORED_POSITION,
+        Score::Count => A_WEIGHTED_POSITION,
         _ => A_SCORED_POSITION,
     };
-    with_sequences(positions.saturating_mul(a_position), bytes, sequences)
+    // Pairs that there have been are kept by scores. Where those that occur once are merged, merges make many new ones.
+    let once = config.score != Score::Count && config.min_frequency <= Count::ONE;
+    let made = amount(config.merges).saturating_mul(PAIRS_OF_A_MERGE).min(positions.saturating_mul(16));
+    let learning = positions.saturating_mul(a_position).saturating_add(if once { made } else { 0 });
+    with_sequences(learning, bytes, sequences)
 }
 
 /// About the most memory that [`verify_merges`](super::verify_merges) takes, the sequences themselves
@@ -79,14 +96,21 @@ mod tests {
     }
 
     #[test]
-    fn scores_and_rules_by_bytes_take_more() {
+    fn scores_and_going_on_by_bytes_take_more() {
         let config = TrainConfig::new(1000);
-        let need = |config, weighted| learning_estimate(config, 1_000_000, 1, weighted).0 / 1_000_000;
         let by_bytes = TrainConfig { tie_break: TieBreak::BytesSmallest, ..config.clone() };
-        assert_eq!([need(&by_bytes, false), need(&by_bytes, true)], [17, 42], "to go on is another loop");
+        let fresh = |config| memory_estimate(config, 1_000_000, 1, true).0;
+        let going_on = |config| extend_memory_estimate(config, 1_000_000, 1).0;
+        assert_eq!([fresh(&by_bytes), going_on(&config)], [fresh(&config); 2]);
+        assert_eq!(going_on(&by_bytes) - fresh(&by_bytes), 17 * 1_000_001);
         let scored = TrainConfig { score: Score::CountLength, ..config };
-        let once = TrainConfig { min_frequency: Count::ZERO, ..scored.clone() };
-        assert_eq!([need(&scored, false), need(&once, false)], [33, 65]);
+        let once = |merges| TrainConfig { min_frequency: Count::ZERO, merges, ..scored.clone() };
+        let more = |merges| {
+            let need = |config: &TrainConfig| learning_estimate(config, 1_000_000, 1, false).0;
+            need(&once(merges)) - need(&scored)
+        };
+        assert_eq!(more(3), 3 * PAIRS_OF_A_MERGE);
+        assert_eq!(more(1 << 40), 16 * 1_000_002, "there is no room for more");
     }
 
     #[test]

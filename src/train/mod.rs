@@ -34,7 +34,7 @@ mod verify;
 #[cfg(test)]
 mod tests;
 
-pub use estimate::{memory_estimate, verify_memory_estimate};
+pub use estimate::{extend_memory_estimate, memory_estimate, verify_memory_estimate};
 pub use extend::extend_merges;
 pub use learn::learn_merges;
 pub use merges::{HistoryPoint, Learned, Merge, Merges};
@@ -67,7 +67,7 @@ pub enum TieBreak {
 }
 
 /// Settings of [`learn_merges`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrainConfig {
     /// How many merges to learn at most.
     pub merges: usize,

@@ -179,7 +179,9 @@ pub fn render(
         Format::Minbpe => minbpe::render(vocabulary),
         Format::Gpt2 => gpt2::render(vocabulary),
     }?;
-    let longest = rendered.iter().map(|bytes| amount(bytes.len())).max().unwrap_or(0);
+    // minbpe's `.vocab` is for people alone.
+    let read = if format == Format::Minbpe { &rendered[..1] } else { &rendered[..] };
+    let longest = read.iter().map(|bytes| amount(bytes.len())).max().unwrap_or(0);
     if longest > MAX_FILE_BYTES {
         let (bytes, limit) = (ByteCount(longest), ByteCount(MAX_FILE_BYTES));
         return Err(Error::new(Kind::Failed, Fault::WouldBeTooLong { format, bytes, limit }).with_help(
@@ -202,13 +204,13 @@ pub fn write(
 ) -> Result<Vec<PathBuf>> {
     let rendered = render(vocabulary, format, options)?;
     fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
-    rendered.into_iter().map(|(name, bytes)| write_file(&folder.join(name), &bytes)).collect()
-}
-
-/// Writes a file that was [rendered](render), and gives its path.
-pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<PathBuf> {
-    publish(path, |file| file.write_all(bytes).map_err(|cause| Error::io("write", path, cause)))?;
-    Ok(path.to_owned())
+    let mut paths = Vec::with_capacity(rendered.len());
+    for (name, bytes) in rendered {
+        let path = folder.join(name);
+        publish(&path, |file| file.write_all(&bytes).map_err(|cause| Error::io("write", &path, cause)))?;
+        paths.push(path);
+    }
+    Ok(paths)
 }
 
 /// The files that [`write()`] would give, in these formats.

@@ -63,10 +63,10 @@ mod vocabulary;
 
 pub use added::{AddedToken, Around, TextRules};
 pub use checks::{Checks, check};
+pub(crate) use format::MAX_FILE_BYTES;
 pub use format::{
     Format, LoadOptions, NotFormat, WriteOptions, caution, formats_in, from_json, load, render, write,
 };
-pub(crate) use format::{MAX_FILE_BYTES, write_file};
 pub(crate) use format::{paths, remove};
 pub use parts::{SpecialTokensAt, VocabularyParts};
 pub use record::TrainingRecord;

@@ -442,12 +442,14 @@ fn what_a_format_cannot_hold_leaves_what_was_there() {
         [&train[..], &["--min-frequency", "1", "--vocab-size", sizes]].concat()
     };
     assert_eq!(ended(&folder, &train("a.txt", "259,264", "none")).0, Some(0));
-    write(&folder, "made/vocab-259/.tmp-tokenizer.json-Abc123", "of a training that was killed");
+    let left = ["tokenizer.json", "report.html", "tokenizer.tiktoken"];
+    let left = left.map(|name| format!("made/vocab-259/.tmp-{name}-Abc123"));
+    left.iter().for_each(|path| write(&folder, path, "of a training that was killed"));
     let before = contents(&folder.path().join("made"));
     refuses(&folder, &train("b.txt", "258,300", "gpt4"), 2, &["hf cannot hold this vocabulary", "Ġhello"]);
     assert_eq!(contents(&folder.path().join("made")), before);
     assert_eq!(ended(&folder, &train("a.txt", "259,264", "none")).0, Some(0));
-    assert!(!folder.path().join("made/vocab-259/.tmp-tokenizer.json-Abc123").exists());
+    assert!(left.iter().all(|path| !folder.path().join(path).exists()));
 }
 
 /// The files below a folder, with what is in them.
@@ -459,13 +461,29 @@ fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
 fn training_replaces_no_report_or_record_of_others() {
     let folder = folder();
     write(&folder, "a.txt", TEXT);
-    for name in ["report.html", "report.json", "training.json"] {
+    for (name, code, said) in [
+        ("report.html", 2, "no training has left there"),
+        ("report.json", 2, "no training has left there"),
+        ("training.json", 1, "remove it, or choose another folder"),
+    ] {
         let path = format!("{name} beside/{name}");
         fs::create_dir(folder.path().join(format!("{name} beside"))).expect("a folder");
         write(&folder, &path, "mine");
         let to = format!("{name} beside");
         let train = ["train", "a.txt", "-o", &to, "--merges", "3"];
-        refuses(&folder, &train, 2, &[name, "no training has left there"]);
+        refuses(&folder, &train, code, &[name, said]);
         assert_eq!(fs::read_to_string(folder.path().join(path)).expect("the file"), "mine");
+    }
+    // A smaller tokenizer has no report, so that one beside it is in nobody's way.
+    fs::create_dir_all(folder.path().join("sizes/vocab-258")).expect("folders");
+    write(&folder, "sizes/vocab-258/report.html", "mine");
+    let sizes = ["train", "a.txt", "-o", "sizes", "--vocab-size", "258,259"];
+    assert_eq!(ended(&folder, &sizes).0, Some(0));
+    assert_eq!(fs::read_to_string(folder.path().join("sizes/vocab-258/report.html")).expect("it"), "mine");
+    #[cfg(unix)]
+    for to in ["link", "link/", "link/below"] {
+        let _ = std::os::unix::fs::symlink("nowhere", folder.path().join("link"));
+        let train = ["train", "a.txt", "-o", to, "--merges", "3"];
+        refuses(&folder, &train, 1, &["a link that leads nowhere"]);
     }
 }

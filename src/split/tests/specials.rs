@@ -34,8 +34,10 @@ proptest! {
         let mut tokens = tokens;
         tokens.sort();
         tokens.dedup();
-        let finder = SpecialFinder::new(&tokens).expect("no token is empty");
-        prop_assert_eq!(finder.segments(&text).collect::<Vec<_>>(), obvious(&tokens, &text));
+        for most in [usize::MAX, 0] {
+            let finder = SpecialFinder::of(&tokens, most).expect("no token is empty");
+            prop_assert_eq!(finder.segments(&text).collect::<Vec<_>>(), obvious(&tokens, &text));
+        }
     }
 }
 
