@@ -164,8 +164,8 @@ struct NotReplaced {
 pub(crate) fn check_writable(folder: &Path) -> Result<()> {
     // Without the slash behind it a link is seen as one.
     let whole: PathBuf = folder.components().collect();
-    let missing = whole.ancestors().take_while(|ancestor| !ancestor.exists());
-    if let Some(link) = missing.into_iter().find(|ancestor| ancestor.is_symlink()) {
+    let mut missing = whole.ancestors().take_while(|ancestor| !ancestor.exists());
+    if let Some(link) = missing.find(|ancestor| ancestor.is_symlink()) {
         return Err(Error::io("create", link, io::Error::other("it is a link that leads nowhere")));
     }
     let there = folder.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("."));

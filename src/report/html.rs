@@ -321,46 +321,49 @@ fn draw_charts(report: &RunReport) -> Vec<Chart> {
     charts
 }
 
-/// What was learned from, and what was encoded, by source; of either only if there are several.
+/// Of a source its URI, and its figures by their names in `report.json`.
+type OfSource<'a> = (&'a str, [(&'static str, u64); 3], (&'static str, f64));
+
+impl<'a> BySource<'a> {
+    /// What a `list` of the report tells of its sources, if there are several.
+    fn of<S>(
+        title: &'static str,
+        list: &str,
+        labels: [&'static str; 4],
+        sources: &'a [S],
+        told: impl Fn(&'a S) -> OfSource<'a>,
+    ) -> Option<BySource<'a>> {
+        let row = |(at, source)| {
+            let key = |name| format!("{list}.{at}.{name}");
+            let (uri, counts, (name, number)) = told(source);
+            let [one, two, three] = counts.map(|(name, count)| Fact::count("", key(name), count));
+            (uri, [one, two, three, Fact::number("", key(name), number)])
+        };
+        (sources.len() > 1).then(|| BySource {
+            title,
+            labels,
+            rows: sources.iter().enumerate().map(row).collect(),
+        })
+    }
+}
+
+/// What was learned from, and what was encoded, by source.
 fn by_source(report: &RunReport) -> Vec<BySource<'_>> {
-    let mut tables = Vec::new();
     let learned = report.training.as_ref().map_or(&[][..], |training| &training.sources);
-    if learned.len() > 1 {
-        let row = |(at, source): (usize, &LearnedSource)| {
-            let key = |name| format!("training.sources.{at}.{name}");
-            [
-                Fact::count("", key("documents"), source.documents),
-                Fact::count("", key("text_bytes"), source.text_bytes),
-                Fact::count("", key("weight"), source.weight),
-                Fact::number("", key("share"), source.share),
-            ]
-        };
-        let uris = learned.iter().map(|source| &source.uri[..]);
-        tables.push(BySource {
-            title: "Learned from, by source",
-            labels: ["documents", "bytes of text", "times that it counts", "share of all text"],
-            rows: uris.zip(learned.iter().enumerate().map(row)).collect(),
-        });
-    }
+    let labels = ["documents", "bytes of text", "times that it counts", "share of all text"];
+    let learned = BySource::of("Learned from, by source", "training.sources", labels, learned, |source| {
+        let &LearnedSource { ref uri, documents, text_bytes, weight, share } = source;
+        let counts = [("documents", documents), ("text_bytes", text_bytes), ("weight", weight)];
+        (uri, counts, ("share", share))
+    });
     let encoded = report.encoding.as_ref().map_or(&[][..], |encoding| &encoding.sources);
-    if encoded.len() > 1 {
-        let row = |(at, source): (usize, &EncodedSource)| {
-            let key = |name| format!("encoding.sources.{at}.{name}");
-            [
-                Fact::count("", key("documents"), source.documents),
-                Fact::count("", key("text_bytes"), source.text_bytes),
-                Fact::count("", key("tokens"), source.tokens),
-                Fact::number("", key("bytes_per_token"), source.bytes_per_token),
-            ]
-        };
-        let uris = encoded.iter().map(|source| &source.uri[..]);
-        tables.push(BySource {
-            title: "Encoded, by source",
-            labels: ["documents", "bytes of text", "tokens", BYTES_A_TOKEN],
-            rows: uris.zip(encoded.iter().enumerate().map(row)).collect(),
-        });
-    }
-    tables
+    let labels = ["documents", "bytes of text", "tokens", BYTES_A_TOKEN];
+    let encoded = BySource::of("Encoded, by source", "encoding.sources", labels, encoded, |source| {
+        let &EncodedSource { ref uri, documents, text_bytes, tokens, bytes_per_token } = source;
+        let counts = [("documents", documents), ("text_bytes", text_bytes), ("tokens", tokens)];
+        (uri, counts, ("bytes_per_token", bytes_per_token))
+    });
+    learned.into_iter().chain(encoded).collect()
 }
 
 fn stages(report: &RunReport) -> Vec<Stage> {

@@ -82,8 +82,8 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
         }
         check_outside(plan, &settings.output)?;
         check_replaced(settings, false, Some(&settings.output))?;
-        let folders = settings.smaller.iter().map(|smaller| &smaller.output).chain([&settings.output]);
-        folders.into_iter().try_for_each(|folder| files::check_writable(folder))?;
+        let mut folders = settings.smaller.iter().map(|smaller| &smaller.output).chain([&settings.output]);
+        folders.try_for_each(|folder| files::check_writable(folder))?;
         let inputs = Inputs::open(plan, context)?;
         let mut costs = Costs::default();
         let trained = train(plan, settings, &inputs, None, &mut costs, context.observer)?;
