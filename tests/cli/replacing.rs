@@ -29,6 +29,25 @@ fn only_files_of_their_own_kind_are_replaced() {
 }
 
 #[test]
+fn results_go_to_no_pipe_and_have_a_name() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    assert_eq!(ended(&folder, &["train", "a.txt", "-o", "made", "--merges", "3"]).0, Some(0));
+    let commands: [&[&str]; 5] = [
+        &["train", "a.txt", "--merges", "3", "-o"],
+        &["count", "a.txt", "--split", "gpt2", "-o"],
+        &["encode", "a.txt", "-t", "made", "-o"],
+        &["convert", "made", "--to", "minbpe", "-o"],
+        &["compare", "made", "--on", "a.txt", "--html"],
+    ];
+    for command in commands {
+        refuses(&folder, &[command, &["-"]].concat(), 2, &["standard output", "`./-`"]);
+        refuses(&folder, &[command, &[""]].concat(), 2, &["it is empty"]);
+    }
+    assert!(!folder.path().join("-").exists());
+}
+
+#[test]
 fn input_among_results_is_refused() {
     let folder = folder();
     write(&folder, "a.txt", TEXT);

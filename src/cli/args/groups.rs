@@ -286,3 +286,12 @@ pub(super) fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value =
     PossibleValuesParser::new(names::<T>())
         .map(|name| named(&name).expect("only the names themselves get here"))
 }
+
+/// A path for what is written: files that get their names once they are whole, as no pipe can take them.
+pub(super) fn writable(path: &str) -> Result<String, &'static str> {
+    match path {
+        "" => Err("it is empty; write a path"),
+        "-" => Err("what is written are files, not a text for standard output; write a path, such as `./-`"),
+        path => Ok(path.to_owned()),
+    }
+}

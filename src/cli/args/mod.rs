@@ -12,7 +12,7 @@ use tokenmill::sample::Weight;
 use tokenmill::units::ByteCount;
 use tokenmill::vocab;
 
-use groups::choice;
+use groups::{choice, writable};
 
 /// The codes with which the program ends. Lines that begin with spaces stay lines in the manual page too.
 const EXIT_CODES: &str = "\
@@ -117,7 +117,7 @@ pub(in crate::cli) struct TrainArgs {
     #[command(flatten)]
     pub(in crate::cli) input: TrainInput,
     /// The folder for the tokenizer
-    #[arg(long, short, value_name = "DIR")]
+    #[arg(long, short, value_name = "DIR", value_parser = writable)]
     pub(in crate::cli) output: String,
     #[command(flatten)]
     pub(in crate::cli) source: SourceFlags,
@@ -137,7 +137,7 @@ pub(in crate::cli) struct CountArgs {
     #[command(flatten)]
     pub(in crate::cli) input: InputFlags,
     /// The file for the counts
-    #[arg(long, short, value_name = "FILE.parquet")]
+    #[arg(long, short, value_name = "FILE.parquet", value_parser = writable)]
     pub(in crate::cli) output: String,
     /// Keep the pieces in order of first appearance, which the tie rule `first` needs
     #[arg(long)]
@@ -156,7 +156,7 @@ pub(in crate::cli) struct MergeCountsArgs {
     #[arg(required = true, value_name = "COUNTS.parquet")]
     pub(in crate::cli) files: Vec<String>,
     /// The file for the sum
-    #[arg(long, short, value_name = "FILE.parquet")]
+    #[arg(long, short, value_name = "FILE.parquet", value_parser = writable)]
     pub(in crate::cli) output: String,
     /// By what the counts of a file are multiplied, once for each file [default: 1]
     #[arg(long, value_name = "DECIMAL")]
@@ -173,7 +173,7 @@ pub(in crate::cli) struct EncodeArgs {
     #[arg(long, short, value_name = "TOKENIZER")]
     pub(in crate::cli) tokenizer: String,
     /// The folder for the output
-    #[arg(long, short, value_name = "DIR")]
+    #[arg(long, short, value_name = "DIR", value_parser = writable)]
     pub(in crate::cli) output: String,
     #[command(flatten)]
     pub(in crate::cli) source: SourceFlags,
@@ -219,7 +219,7 @@ pub(in crate::cli) struct TokensArgs {
     #[arg(long)]
     pub(in crate::cli) ids: bool,
     /// Write a page that shows the tokens, and print nothing but what --json does
-    #[arg(long, value_name = "FILE.html", conflicts_with = "ids")]
+    #[arg(long, value_name = "FILE.html", value_parser = writable, conflicts_with = "ids")]
     pub(in crate::cli) html: Option<String>,
     /// What text that looks like a special token becomes
     #[arg(long, value_name = "POLICY", value_parser = choice::<SpecialPolicy>())]
@@ -246,7 +246,7 @@ pub(in crate::cli) struct ConvertArgs {
     #[arg(long, value_name = "FORMAT", value_parser = choice::<vocab::Format>())]
     pub(in crate::cli) to: vocab::Format,
     /// The folder for the files
-    #[arg(long, short, value_name = "DIR")]
+    #[arg(long, short, value_name = "DIR", value_parser = writable)]
     pub(in crate::cli) output: String,
 }
 
@@ -284,7 +284,7 @@ pub(in crate::cli) struct CompareArgs {
     #[arg(long, required = true, value_name = "INPUT", num_args = 1..)]
     pub(in crate::cli) on: Vec<String>,
     /// Write the comparison as a page with pictures, too
-    #[arg(long, value_name = "FILE.html")]
+    #[arg(long, value_name = "FILE.html", value_parser = writable)]
     pub(in crate::cli) html: Option<String>,
     #[command(flatten)]
     pub(in crate::cli) source: SourceFlags,
