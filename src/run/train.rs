@@ -61,7 +61,11 @@ pub(super) fn train(
         Ok((counted, text_bytes))
     })?;
     if pieces.is_empty() {
-        return Err(no_text(inputs, |whole| Fault::NothingToTrainOn { whole }));
+        return Err(match plan.counts.is_empty() {
+            true => no_text(inputs, |whole| Fault::NothingToTrainOn { whole }),
+            false => Error::new(ErrorKind::Failed, Fault::NothingToTrainOn { whole: "input that was counted" })
+                .with_help("check that the counts are those of the right input"),
+        });
     }
     check_memory(&pieces, train, plan.memory)?;
     let (distinct_pieces, distinct_bytes) = (amount(pieces.len()), amount(pieces.bytes()));

@@ -109,6 +109,15 @@ fn what_the_counts_say_cannot_be_contradicted() {
 }
 
 #[test]
+fn counts_of_an_empty_input_are_none_to_learn_from() {
+    let folder = folder();
+    write(&folder, "none.txt", "");
+    does(&folder, &["count", "none.txt", "--split", "gpt2", "-o", "none.parquet"]);
+    let train = ["train", "--from-counts", "none.parquet", "--merges", "3", "-o", "out"];
+    refuses(&folder, &train, 1, &["the input that was counted has no text", "counts are those of"]);
+}
+
+#[test]
 fn counts_of_other_pieces_are_not_summed() {
     let folder = counted(&[]);
     does(&folder, &["count", "b.txt", "-o", "join.parquet", "--boundary", "join"]);
