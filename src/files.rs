@@ -97,6 +97,14 @@ pub fn publish<T>(path: &Path, write: impl FnOnce(&mut File) -> Result<T>) -> Re
     Ok(written)
 }
 
+/// The same of a file whose content is there.
+///
+/// # Errors
+/// It cannot be created, written, synced or renamed, with `path`.
+pub fn publish_bytes(path: &Path, content: &[u8]) -> Result<()> {
+    publish(path, |file| file.write_all(content).map_err(|cause| Error::io("write", path, cause)))
+}
+
 /// The final name, or the beginning of a long one, of the unfinished file that has this name; `None` for what this program
 /// does not name so.
 pub(crate) fn unfinished(name: &str) -> Option<&str> {

@@ -238,6 +238,26 @@ fn a_recipe_of_a_hub_dataset_runs_once_with_the_network_and_again_without() {
     assert_eq!(fs::read_to_string(home.join("out/gutenberg-poetry/manifest.json")).unwrap(), manifest);
 }
 
+/// Names that are numbered say how many files there are; others do not.
+#[test]
+fn offline_it_is_told_that_there_may_be_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let hub = FakeHub::start(NAME);
+    hub.put(COMMIT, "texts/000_00000.txt", "a line of verse", true);
+    let count = |input: &str, offline: &str| {
+        let mut command = tokenmill(&hub, home);
+        command.args(["count", input, "--split", "gpt2", "-o", "counts.parquet"]);
+        well(&command.env("HF_HUB_OFFLINE", offline).output().unwrap())
+    };
+    let folder = format!("hf://datasets/{NAME}/texts");
+    let unknown = format!("1 file of {folder} in the cache");
+    assert!(!count(&folder, "0").contains("in the cache"));
+    let said = count(&folder, "1");
+    assert!(said.contains(&unknown), "{said}");
+    assert!(!count(&format!("{folder}/000_00000.txt"), "1").contains("in the cache"));
+}
+
 #[test]
 fn what_an_address_keeps_secret_is_shown_nowhere() {
     let folder = tempfile::tempdir().unwrap();

@@ -93,8 +93,9 @@ fn left(folder: &Path) -> String {
     let (files, groups) = (journal("finished.journal"), journal("unfinished.journal"));
     assert!(files + groups > 0, "the kill came too early");
     // Row groups may still be listed of a file that is finished since.
-    let groups = if files == 0 { counted(amount(groups), "row group") } else { String::new() };
-    format!("going on where an earlier run ended: {} and {groups}", counted(amount(files), "data file"))
+    let there =
+        if files == 0 { counted(amount(groups), "row group") } else { counted(amount(files), "data file") };
+    format!("going on where an earlier run ended: {there}")
 }
 
 /// What the report says beside times.

@@ -6,6 +6,7 @@ use std::io;
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode};
 use tokenmill::run::Mistakes;
 use tokenmill::run::recipe::Mistake;
+use tokenmill::source::with_secrets_covered;
 use tokenmill::{Error, ErrorKind};
 
 use super::shown::{tame, tame_source};
@@ -142,7 +143,8 @@ impl Pretty {
             message: tame(&mistake.message),
             cause: None,
             help: mistake.help.as_deref().map(tame),
-            recipe: file.map(|(path, text)| NamedSource::new(tame(path), tame_source(text))),
+            recipe: file
+                .map(|(path, text)| NamedSource::new(tame(path), tame_source(&with_secrets_covered(text)))),
             label: mistake.span.clone().map(LabeledSpan::underline),
         }
     }

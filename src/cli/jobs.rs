@@ -10,7 +10,7 @@ use tokenmill::units::{ByteCount, ratio};
 use super::args::{EncodeArgs, RunArgs, TrainArgs};
 use super::failure::Failure;
 use super::flags;
-use super::session::{Done, Session, read_text, shown_command_line};
+use super::session::{Done, Session, command_line, read_text};
 use super::shown::counted;
 use super::surroundings::open_context;
 
@@ -47,7 +47,7 @@ pub(super) fn encode(args: &EncodeArgs, session: &Session<'_>) -> Result<Done, F
 
 /// A report of a command shows the command in the recipe's place.
 fn recipe_of_flags(plan: &Plan) -> RecipeFacts {
-    RecipeFacts { name: String::new(), text: shown_command_line(), sha256: plan.recipe_hash.clone() }
+    RecipeFacts { name: String::new(), text: command_line(), sha256: plan.recipe_hash.clone() }
 }
 
 fn tell(outcome: &Outcome, plan: &Plan, session: &Session<'_>) -> Result<Done, Failure> {

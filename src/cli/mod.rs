@@ -33,6 +33,7 @@ use args::{Cli, Command};
 use failure::Failure;
 use interrupt::Interrupt;
 use session::{Done, Session};
+use shown::tame;
 use surroundings::Style;
 
 /// Runs the program and gives the code with which it ends.
@@ -113,7 +114,7 @@ fn say(message: &str) {
 fn interrupted(command: &Command) -> String {
     let goes_on = matches!(command, Command::Run(_) | Command::Encode(_));
     let to = if goes_on { "go on from what is finished" } else { "begin anew" };
-    let command = session::command_line();
+    let command = tame(&session::command_line());
     format!(
         "interrupted; no half-written file stands under its name. To {to}, give the same command again:\n  {command}\n"
     )

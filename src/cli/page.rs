@@ -1,10 +1,10 @@
 //! Pages that commands write where `--html` says.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::Path;
 
-use tokenmill::{Error, Result, files};
+use tokenmill::{Result, files};
 
 const BEGINNING: &[u8] = b"<!doctype html";
 
@@ -21,8 +21,5 @@ fn is_page(path: &Path) -> bool {
 
 /// Writes a page, whole or not at all.
 pub(super) fn write(path: &str, page: &str) -> Result<()> {
-    let path = Path::new(path);
-    files::publish(path, |file| {
-        file.write_all(page.as_bytes()).map_err(|cause| Error::io("write", path, cause))
-    })
+    files::publish_bytes(Path::new(path), page.as_bytes())
 }

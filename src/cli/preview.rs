@@ -5,9 +5,10 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 use tokenmill::run::recipe;
 use tokenmill::run::{Held, Plan, Preview, SourcePreview};
+use tokenmill::sample::SampleConfig;
 use tokenmill::sink::Packing;
 use tokenmill::split::SplitPattern;
-use tokenmill::units::amount;
+use tokenmill::units::{ByteCount, amount};
 
 use super::args::PlanArgs;
 use super::failure::Failure;
@@ -50,7 +51,7 @@ fn as_json(plan: &Plan, preview: &Preview) -> Value {
 }
 
 fn write(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
-    for source in &preview.sources {
+    for (source, limits) in preview.sources.iter().zip(&plan.limits) {
         let rows = source.rows.map_or_else(|| "rows not known yet".to_owned(), |rows| counted(rows, "row"));
         let text =
             source.text_bytes.map_or_else(|| "text not known yet".to_owned(), |bytes| counted(bytes, "byte"));
@@ -58,6 +59,12 @@ fn write(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::Result<()>
         if source.elsewhere.0 > 0 {
             writeln!(out, "         {} of it are not on this machine", source.elsewhere)?;
         }
+        if let Some(sample) = shown_sample(limits) {
+            writeln!(out, "         of which {sample}")?;
+        }
+    }
+    if let Some(sample) = shown_sample(&plan.sample) {
+        writeln!(out, "sample   {sample}")?;
     }
     write_training(out, plan, preview)?;
     write_encoding(out, plan, preview)?;
@@ -84,6 +91,20 @@ fn write(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::Result<()>
             )
         }
     }
+}
+
+/// Which documents are taken, unless all are.
+fn shown_sample(sample: &SampleConfig) -> Option<String> {
+    let SampleConfig { every, shuffle_buffer, skip, take, max_bytes, .. } = *sample;
+    let parts = [
+        (every > 1).then(|| format!("one of {every} documents")),
+        (shuffle_buffer > 0).then(|| format!("shuffled through a buffer of {shuffle_buffer}")),
+        (skip > 0).then(|| format!("without the first {skip}")),
+        take.map(|take| format!("{} at most", counted(take, "document"))),
+        max_bytes.map(|bytes| format!("{} of text at most", ByteCount(bytes))),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 fn write_training(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::Result<()> {

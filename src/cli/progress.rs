@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokenmill::run::peak_memory;
 use tokenmill::source::{Note, Stop};
 use tokenmill::units::{ByteCount, float, ratio};
 use tokenmill::{Observer, Stage};
@@ -214,7 +215,7 @@ impl Running {
                 100.0 * ratio(done, total).min(1.0)
             );
         }
-        said.push_str(&format!(", {}{}", rate(self.stage, done, seconds), memory()));
+        said.push_str(&format!(", {}{}", rate(self.stage, done, seconds), memory(memory_held())));
         match self.total {
             Some(total) if done >= total && total > 0 => said.push_str(", finishing"),
             Some(total) if 0 < done && done < total => {
@@ -229,7 +230,8 @@ impl Running {
     fn summary(&self, done: u64) -> String {
         let seconds = self.since.elapsed().as_secs_f64();
         let (stage, amount) = (self.stage.name(), shown(self.stage, done));
-        format!("{stage}: {amount} in {}, {}{}", duration(seconds), rate(self.stage, done, seconds), memory())
+        let (rate, memory) = (rate(self.stage, done, seconds), memory(peak_memory().map(ByteCount)));
+        format!("{stage}: {amount} in {}, {rate}{memory}", duration(seconds))
     }
 }
 
@@ -267,8 +269,8 @@ fn rate(stage: Stage, done: u64, seconds: f64) -> String {
     }
 }
 
-fn memory() -> String {
-    memory_held().map_or_else(String::new, |held| format!(", memory {held}"))
+fn memory(held: Option<ByteCount>) -> String {
+    held.map_or_else(String::new, |held| format!(", memory {held}"))
 }
 
 /// Seconds as people read them.

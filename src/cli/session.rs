@@ -8,7 +8,7 @@ use serde_json::json;
 use tokenmill::run::recipe::Given;
 use tokenmill::run::{Plan, Recipe};
 use tokenmill::source::{shown_uri, without_secrets};
-use tokenmill::units::ByteCount;
+use tokenmill::units::{ByteCount, place64};
 use tokenmill::{Error, ErrorKind, Result};
 
 use super::args::Global;
@@ -57,6 +57,11 @@ impl<'a> Session<'a> {
     /// The limit of memory where no recipe says one.
     pub(super) fn memory(&self) -> ByteCount {
         self.global.memory.unwrap_or_else(|| surroundings().memory)
+    }
+
+    /// How many threads work where no recipe says it.
+    pub(super) fn threads(&self) -> usize {
+        self.global.threads.map_or_else(|| surroundings().threads, place64)
     }
 
     /// Checks a recipe, with the flags that stand above it.
@@ -122,7 +127,11 @@ pub(super) fn results() -> BufWriter<StdoutLock<'static>> {
 /// Writes a result to standard output.
 pub(super) fn print(write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> io::Result<()>) -> Result<()> {
     let mut out = results();
-    write(&mut out).and_then(|()| out.flush()).map_err(printing)
+    match write(&mut out).and_then(|()| out.flush()) {
+        // What reads it has enough. How the command ended is still told by its code.
+        Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(printing),
+    }
 }
 
 /// The error of standard output.
@@ -147,18 +156,10 @@ struct NotText {
     cause: io::Error,
 }
 
-/// The command as a shell takes it.
+/// The command as a shell takes it, with [addresses as they are shown](shown_uri): logs and reports are read by others.
 pub(super) fn command_line() -> String {
-    words(str::to_owned)
-}
-
-/// The same with [addresses as they are shown](shown_uri), for files that others read.
-pub(super) fn shown_command_line() -> String {
-    words(|word| without_secrets(&shown_uri(word)))
-}
-
-fn words(shown: impl Fn(&str) -> String) -> String {
-    std::env::args_os().map(|word| quoted(&shown(&word.to_string_lossy()))).collect::<Vec<_>>().join(" ")
+    let shown = |word: &str| quoted(&without_secrets(&shown_uri(word)));
+    std::env::args_os().map(|word| shown(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
 }
 
 fn quoted(word: &str) -> String {

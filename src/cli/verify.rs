@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tokenmill::run::{Verified, heed_training, verify_list, verify_output};
+use tokenmill::run::{Verified, heed_training, verify_list, verify_output, with_threads};
 use tokenmill::train::{Deviation, Score, TrainConfig};
 use tokenmill::units::{amount, place};
 use tokenmill::vocab::{Vocabulary, load};
@@ -19,7 +19,10 @@ use super::surroundings::open_context;
 
 pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let folder = Path::new(&args.dir);
-    let verified = session.or_told(verify_output(folder, &session.progress()), "verified")?;
+    let progress = session.progress();
+    let verified = with_threads(session.threads(), || verify_output(folder, &progress));
+    drop(progress);
+    let verified = session.or_told(verified, "verified")?;
     let Verified { manifest, formats } = verified.ok_or_else(|| {
         let error = Error::new(ErrorKind::Failed, NoManifest { folder: args.dir.clone() });
         error.with_help(

@@ -1,7 +1,6 @@
 use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::slice::from_ref;
 
 use super::counts_writer::CountsWriter;
 use super::facts::FactFinder;
@@ -20,8 +19,8 @@ pub struct MemoryLimit {
     /// Bytes of the tables of all threads together, while they grow included.
     pub tables: ByteCount,
     /// The folder for sorted runs of pieces, which is made if it is not there. They take less room than the
-    /// text, or twice that where pieces are wanted in order of first appearance, and have no names: the
-    /// system removes them however the program ends.
+    /// text, or twice that where pieces are wanted in order of first appearance or there are more runs than
+    /// can be read at once, and have no names: the system removes them however the program ends.
     pub scratch: PathBuf,
 }
 
@@ -74,7 +73,7 @@ impl Counts {
         let Counts { pieces, mut facts } = self;
         let pieces = match pieces {
             Pieces::Held(pieces) => pieces,
-            Pieces::Spilled(runs, limit) => collected(&by_first(runs, &limit, observer)?, &limit, observer)?,
+            Pieces::Spilled(runs, limit) => collected(by_first(runs, &limit, observer)?, &limit, observer)?,
         };
         facts.saw_bytes(pieces.all_bytes());
         Ok(Counted { pieces, facts: facts.finish() })
@@ -108,7 +107,8 @@ impl Counts {
                     true => (vec![by_first(runs, &limit, observer)?], Order::First),
                     false => (runs, Order::Bytes),
                 };
-                merge_runs(&runs, order, place64(limit.tables.0), observer, |piece, count, _| {
+                let memory = (place64(limit.tables.0), &*limit.scratch);
+                merge_runs(runs, order, memory, observer, |piece, count, _| {
                     facts.saw_bytes(piece);
                     (number, bytes) = (number + 1, bytes + amount(piece.len()));
                     writer.push(piece, count)
@@ -125,7 +125,7 @@ fn by_first(runs: Vec<Runs>, limit: &MemoryLimit, observer: &dyn Observer) -> Re
     let mut sorted = Runs::create(&limit.scratch)?;
     let memory = place64(limit.tables.0);
     let mut waiting = Waiting::default();
-    merge_runs(&runs, Order::Bytes, memory / 4, observer, |piece, count, first| {
+    merge_runs(runs, Order::Bytes, (memory / 4, &limit.scratch), observer, |piece, count, first| {
         if waiting.bytes() > memory / 2 {
             waiting.spill(&mut sorted)?;
         }
@@ -164,10 +164,10 @@ impl Waiting {
 }
 
 /// All pieces of runs that are sorted by first place.
-fn collected(runs: &Runs, limit: &MemoryLimit, observer: &dyn Observer) -> Result<PieceCounts> {
+fn collected(runs: Runs, limit: &MemoryLimit, observer: &dyn Observer) -> Result<PieceCounts> {
     let mut pieces = PieceCounts::new();
     let memory = place64(limit.tables.0);
-    merge_runs(from_ref(runs), Order::First, memory / 4, observer, |piece, count, _| {
+    merge_runs(vec![runs], Order::First, (memory / 4, &limit.scratch), observer, |piece, count, _| {
         pieces.push(piece, count);
         Ok(check_fits(&pieces, EACH, limit.tables)?)
     })?;

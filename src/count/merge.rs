@@ -1,4 +1,5 @@
 use std::cmp::Ordering;
+use std::path::Path;
 
 use super::fault::Fault;
 use super::runs::Runs;
@@ -8,7 +9,10 @@ use crate::units::Count;
 
 /// Memory of one run's reader.
 const MOST_READ: usize = 1 << 20;
-const LEAST_READ: usize = 4 << 10;
+const LEAST_READ: usize = 16 << 10;
+
+/// So many runs are read at once, however little memory there is.
+const LEAST_AT_ONCE: usize = if cfg!(test) { 3 } else { 16 };
 
 /// The run may be stopped after so many pieces.
 const PIECES_UNCHECKED: usize = 1 << 16;
@@ -37,22 +41,38 @@ pub(super) trait PieceReader {
     fn first(&self) -> u64;
 }
 
-/// Merges sorted runs, as [`merge`] does.
+/// Merges sorted runs, as [`merge`] does; first in groups, whose sums go to `scratch`, where they are more than can be read
+/// at once.
 ///
-/// **Memory:** `memory`, but at least 4 kB for each run.
+/// **Memory:** `memory`, but at least 256 kB.
 ///
 /// # Errors
-/// Those of [`merge`].
+/// Those of [`merge`]; a sum cannot be written.
 pub(super) fn merge_runs(
-    runs: &[Runs],
+    mut runs: Vec<Runs>,
     order: Order,
-    memory: usize,
+    (memory, scratch): (usize, &Path),
     observer: &dyn Observer,
     take: impl FnMut(&[u8], Count, u64) -> Result<()>,
 ) -> Result<()> {
-    let number: usize = runs.iter().map(Runs::len).sum();
-    let each = (memory / number.max(1)).clamp(LEAST_READ, MOST_READ);
-    merge(runs.iter().flat_map(|runs| runs.readers(each)), order, observer, take)
+    let at_once = (memory / LEAST_READ).max(LEAST_AT_ONCE);
+    loop {
+        let number: usize = runs.iter().map(Runs::len).sum();
+        let each = (memory / number.clamp(1, at_once)).clamp(LEAST_READ, MOST_READ);
+        let mut readers = runs.iter().flat_map(|runs| runs.readers(each)).peekable();
+        if number <= at_once {
+            return merge(readers, order, observer, take);
+        }
+        let mut sums = Runs::create(scratch)?;
+        while readers.peek().is_some() {
+            sums.write_with(|run| {
+                let group = readers.by_ref().take(at_once);
+                merge(group, order, observer, |piece, count, first| run.push(piece, count, first))
+            })?;
+        }
+        drop(readers);
+        runs = vec![sums];
+    }
 }
 
 /// Merges what is sorted, and calls `take` with each piece, once, in order, with the sum of its counts and

@@ -46,9 +46,19 @@ impl Runs {
         &mut self,
         pieces: impl Iterator<Item = (P, Count, u64)>,
     ) -> Result<()> {
+        let mut pieces = pieces;
+        self.write_with(|run| {
+            pieces.try_for_each(|(piece, count, first)| run.push(piece.as_ref(), count, first))
+        })
+    }
+
+    /// The same of pieces that are given one by one.
+    pub(super) fn write_with(&mut self, write: impl FnOnce(&mut RunWriter<'_>) -> Result<()>) -> Result<()> {
         let start = self.bytes();
-        let written = write_pieces(&self.file, pieces);
-        let length = written.map_err(|cause| write_error(&self.folder, cause))?;
+        let out = BufWriter::with_capacity(WRITTEN, &self.file);
+        let mut run = RunWriter { out, folder: &self.folder, length: 0 };
+        write(&mut run)?;
+        let length = run.end()?;
         self.runs.push(start..start + length);
         Ok(())
     }
@@ -68,27 +78,36 @@ impl Runs {
     }
 }
 
+/// Writes a run, one piece after the other.
+pub(super) struct RunWriter<'a> {
+    out: BufWriter<&'a File>,
+    folder: &'a Path,
+    /// Bytes that were written.
+    length: u64,
+}
+
+impl RunWriter<'_> {
+    pub(super) fn push(&mut self, piece: &[u8], count: Count, first: u64) -> Result<()> {
+        let mut push = || {
+            for number in [amount(piece.len()), count.get(), first] {
+                self.length += write_number(&mut self.out, number)?;
+            }
+            self.length += amount(piece.len());
+            self.out.write_all(piece)
+        };
+        push().map_err(|cause| write_error(self.folder, cause))
+    }
+
+    /// Gives the number of bytes.
+    fn end(mut self) -> Result<u64> {
+        self.out.flush().map_err(|cause| write_error(self.folder, cause))?;
+        Ok(self.length)
+    }
+}
+
 /// An I/O error with the folder, since the file has no name.
 fn write_error(folder: &Path, cause: io::Error) -> Error {
     Error::io("write sorted runs in", folder, cause)
-}
-
-/// Gives the number of bytes.
-fn write_pieces<P: AsRef<[u8]>>(
-    file: &File,
-    pieces: impl Iterator<Item = (P, Count, u64)>,
-) -> io::Result<u64> {
-    let (mut out, mut length) = (BufWriter::with_capacity(WRITTEN, file), 0);
-    for (piece, count, first) in pieces {
-        let piece = piece.as_ref();
-        for number in [amount(piece.len()), count.get(), first] {
-            length += write_number(&mut out, number)?;
-        }
-        out.write_all(piece)?;
-        length += amount(piece.len());
-    }
-    out.flush()?;
-    Ok(length)
 }
 
 fn write_number(out: &mut impl Write, mut number: u64) -> io::Result<u64> {

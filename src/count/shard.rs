@@ -27,7 +27,7 @@ const PIECES_A_CHECK: usize = 4 << 10;
 const LEAST_SHARE: usize = if cfg!(test) { 0 } else { 2 << 20 };
 
 /// A table of fewer bytes, the least of which are empty, would be written out after every few pieces.
-const LEAST_TABLE: usize = if cfg!(test) { 1 } else { 1 << 20 };
+const LEAST_TABLE: usize = if cfg!(test) { 1 } else { 2 << 20 };
 
 /// What all threads have counted.
 pub(super) struct Counted {

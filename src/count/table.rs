@@ -34,8 +34,8 @@ impl PieceTable {
         full && self.slots.used() > 0
     }
 
-    /// Writes the pieces as a run in order of their bytes, and forgets them. Slots that alone take more than so many bytes
-    /// are given back.
+    /// Writes the pieces as a run in order of their bytes, and forgets them. Slots that leave hardly any of so many bytes to
+    /// the log are given back: the next run would be short.
     pub(super) fn spill(&mut self, runs: &mut Runs, most_bytes: usize) -> Result<()> {
         let PieceTable { slots, log } = self;
         let entries = slots.sort(log);
@@ -47,7 +47,7 @@ impl PieceTable {
         };
         runs.write(entries.iter().enumerate().map(record))?;
         log.clear();
-        if slots.bytes() > most_bytes && slots.all.len() > FIRST_SLOTS {
+        if slots.bytes() > most_bytes / 8 * 7 && slots.all.len() > FIRST_SLOTS {
             *slots = Slots::new(FIRST_SLOTS);
         } else {
             slots.clear();

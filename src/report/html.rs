@@ -213,8 +213,8 @@ fn sections(report: &RunReport) -> Vec<Section> {
             count("tokens after", "tokens_after", training.tokens_after),
             Fact::ratio("times fewer", "training_compression", ratio),
             count("least count of a merge", "min_frequency", training.min_frequency),
-            text("first among equals", "tie_break", &training.tie_break),
-            text("merged the greatest", "score", &training.score),
+            text("tie rule", "tie_break", &training.tie_break),
+            text("score", "score", &training.score),
             text("boundary", "boundary", &training.boundary),
         ]);
         sections.push(Section { title: "Training", facts });
@@ -350,7 +350,7 @@ impl<'a> BySource<'a> {
 /// What was learned from, and what was encoded, by source.
 fn by_source(report: &RunReport) -> Vec<BySource<'_>> {
     let learned = report.training.as_ref().map_or(&[][..], |training| &training.sources);
-    let labels = ["documents", "bytes of text", "times that it counts", "share of all text"];
+    let labels = ["documents", "bytes of text", "weight", "share of all text"];
     let learned = BySource::of("Learned from, by source", "training.sources", labels, learned, |source| {
         let &LearnedSource { ref uri, documents, text_bytes, weight, share } = source;
         let counts = [("documents", documents), ("text_bytes", text_bytes), ("weight", weight)];

@@ -26,11 +26,10 @@ pub use shown::ShownToken;
 pub use shown::{beginning, is_invisible, push_escaped};
 pub use tokens::tokens_to_html;
 
-use std::io::Write;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::files;
+use crate::files::publish_bytes;
 
 /// Name of the file with the numbers.
 pub const JSON_NAME: &str = "report.json";
@@ -43,8 +42,8 @@ pub const HTML_NAME: &str = "report.html";
 /// # Errors
 /// The folder cannot be written.
 pub fn write(folder: &Path, report: &RunReport) -> Result<()> {
-    publish(&folder.join(JSON_NAME), &to_json(report))?;
-    publish(&folder.join(HTML_NAME), &to_html(report))
+    publish_bytes(&folder.join(JSON_NAME), to_json(report).as_bytes())?;
+    publish_bytes(&folder.join(HTML_NAME), to_html(report).as_bytes())
 }
 
 /// Reads the report that was written into a folder.
@@ -56,12 +55,6 @@ pub fn read(folder: &Path) -> Result<RunReport> {
     let failed = |cause| Error::io("read", &path, cause);
     let text = std::fs::read(&path).map_err(failed)?;
     serde_json::from_slice(&text).map_err(|cause| failed(cause.into()))
-}
-
-fn publish(path: &Path, content: &str) -> Result<()> {
-    files::publish(path, |file| {
-        file.write_all(content.as_bytes()).map_err(|cause| Error::io("write", path, cause))
-    })
 }
 
 #[cfg(test)]

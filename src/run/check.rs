@@ -9,7 +9,7 @@ use super::plan::{Plan, TrainPlan};
 use super::state::State;
 use crate::error::{Error, ErrorKind, Result};
 use crate::report::{HTML_NAME, JSON_NAME};
-use crate::sink::{self, Manifest};
+use crate::sink::{self, Manifest, TOKENIZER_FOLDER};
 use crate::vocab::{self, TrainingRecord, Vocabulary, WriteOptions};
 
 /// Finds what can be wrong with a request, once its inputs are open and before anything is written.
@@ -32,6 +32,7 @@ pub(super) fn check(plan: &Plan, inputs: &Inputs<'_>, given: Option<&Vocabulary>
 /// They would lie in a folder that is input, replace the report of a training, or a tokenizer of others.
 pub(super) fn check_place(plan: &Plan) -> Result<()> {
     let folder = &plan.output;
+    check_folder(folder)?;
     check_outside(plan, folder)?;
     if is_result(folder) {
         return Ok(());
@@ -71,6 +72,18 @@ pub(super) fn check_replaced(train: &TrainPlan, begun: bool, reported: Option<&P
     Ok(())
 }
 
+/// Finds a file where results go to a folder.
+///
+/// # Errors
+/// There is one.
+pub(super) fn check_folder(output: &Path) -> Result<()> {
+    if output.exists() && !output.is_dir() {
+        let fault = Fault::NoFolder { path: output.to_owned() };
+        return Err(Error::new(ErrorKind::Usage, fault).with_help("name a folder for the results"));
+    }
+    Ok(())
+}
+
 /// Finds a source that is a folder in which results go, to a folder or a file: the same job again would find them among
 /// its input.
 ///
@@ -101,6 +114,13 @@ fn resolved(path: &Path) -> PathBuf {
 /// Whether a folder holds what a job came to.
 pub(super) fn is_result(folder: &Path) -> bool {
     matches!(Manifest::read(folder), Ok(Some(_)))
+}
+
+/// The folder that holds what a job came to, if this is one or the one of its tokenizer, or of a smaller one.
+pub(super) fn result_of(folder: &Path) -> Option<PathBuf> {
+    let tokenizer = |folder: &&Path| folder.file_name().is_some_and(|name| name == TOKENIZER_FOLDER);
+    let above = folder.ancestors().take(2).find(tokenizer).and_then(Path::parent);
+    [Some(folder), above].into_iter().flatten().find(|folder| is_result(folder)).map(Path::to_owned)
 }
 
 /// Finds input that is one of the data files that an earlier job left where results go: it would be removed.

@@ -43,7 +43,7 @@ pub(super) enum Fault {
     OtherBegun { folder: PathBuf, changed: &'static str },
     #[error("{} has no special token {token:?}", tokenizer.display())]
     NoSuchToken { tokenizer: PathBuf, token: String },
-    #[error("{} holds the result of a run, whose report would be replaced", folder.display())]
+    #[error("{} holds the result of a run, whose report or tokenizer would be replaced", folder.display())]
     HoldsResult { folder: PathBuf },
     #[error("{} holds a tokenizer, and the report of its training would be replaced", folder.display())]
     HoldsTokenizer { folder: PathBuf },
@@ -51,6 +51,8 @@ pub(super) enum Fault {
     NotLearnedThere { path: PathBuf },
     #[error("the results in {} would lie in the folder {uri}, which is input", folder.display())]
     InputHoldsResults { uri: String, folder: PathBuf },
+    #[error("{} is a file", path.display())]
+    NoFolder { path: PathBuf },
     #[error("{name} is input, and lies among the results in {}", folder.display())]
     AmongResults { name: String, folder: PathBuf },
 }

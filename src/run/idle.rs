@@ -22,7 +22,7 @@ pub(super) fn tell_idle<'a>(
     let stream = idle(|spec| spec.stream, |spec, _| !spec.uri.contains("://"));
     let seed = plan.sample.seed != 0 && plan.sample.shuffle_buffer == 0;
     for (idle, what) in [
-        (documents, "what is said of documents has no effect: only plain text is cut into some"),
+        (documents, "`documents` has no effect: only plain text is cut into documents"),
         (column, "`column` has no effect: plain text has no columns"),
         (stream, "`stream` has no effect: what lies on this machine is not kept anyway"),
         (seed, "`seed` has no effect: without `shuffle_buffer` nothing is shuffled"),

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use super::fault::Fault;
 use super::idle::tell_idle;
 use super::plan::Plan;
+use super::splits::tell_splits;
 use super::state::State;
 use crate::digest::hex;
 use crate::error::{Error, ErrorKind, Result};
@@ -78,6 +79,9 @@ impl<'a> Inputs<'a> {
         };
         let sources = plan.sources.iter().enumerate().map(open).collect::<Result<Vec<_>>>()?;
         tell_idle(plan, sources.iter().map(|source| &**source), context.observer);
+        for (spec, source) in plan.sources.iter().zip(&sources) {
+            tell_splits(spec, &**source, context.observer);
+        }
         let incidents = Arc::clone(&context.incidents);
         Ok(Inputs {
             observer: context.observer,

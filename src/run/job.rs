@@ -2,7 +2,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::check::{check, check_outside, check_place, check_replaced, is_result};
+use super::check::{check, check_folder, check_outside, check_place, check_replaced, result_of};
 use super::costs::Costs;
 use super::encode::{Encoded, encode};
 use super::facts::Deeds;
@@ -74,12 +74,13 @@ pub fn job(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) -> Resu
 pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) -> Result<Outcome> {
     let settings = plan.train.as_ref().expect("a plan that trains");
     super::with_threads(plan.threads, || {
-        if is_result(&settings.output) {
-            let fault = Fault::HoldsResult { folder: settings.output.clone() };
+        if let Some(folder) = result_of(&settings.output) {
+            let fault = Fault::HoldsResult { folder };
             return Err(
                 Error::new(ErrorKind::Usage, fault).with_help("choose another folder for the tokenizer")
             );
         }
+        check_folder(&settings.output)?;
         check_outside(plan, &settings.output)?;
         check_replaced(settings, false, Some(&settings.output))?;
         let mut folders = settings.smaller.iter().map(|smaller| &smaller.output).chain([&settings.output]);
@@ -281,7 +282,7 @@ impl<'a> Job<'a> {
                 &self.state,
                 self.observer,
             )
-            .map_err(|error| self.with_need(error))?;
+            .map_err(|error| self.with_need(error, vocabulary))?;
             let text_bytes = encoded.contents.text_bytes.saturating_sub(encoded.reused);
             Ok((encoded, text_bytes))
         })?;
@@ -289,11 +290,11 @@ impl<'a> Job<'a> {
     }
 
     /// Tells with a full disk how much room the output wants, where that is known.
-    fn with_need(&self, error: Error) -> Error {
+    fn with_need(&self, error: Error, vocabulary: &Vocabulary) -> Error {
         match (error.kind(), error.help(), self.inputs.text_bytes()) {
             (ErrorKind::DiskFull, Some(help), Some(text_bytes)) => {
                 let format = self.plan.encode.as_ref().map(|encode| encode.format).unwrap_or_default();
-                let need = disk_estimate(text_bytes, format);
+                let need = disk_estimate(text_bytes, vocabulary.id_limit(), format);
                 let help = format!("the token ids take about {need}: {help}");
                 error.with_help(help)
             }

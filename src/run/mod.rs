@@ -28,6 +28,7 @@ pub mod plan;
 mod fault;
 mod inputs;
 mod idle;
+mod splits;
 mod costs;
 mod state;
 mod train;
@@ -63,6 +64,8 @@ pub use learn::{LearnConfig, learn};
 pub use lists::{Verification, verify_list};
 #[doc(hidden)]
 pub use lists::{heed_tokenizer, heed_training};
+#[doc(hidden)]
+pub use plan::MOST_THREADS;
 pub use plan::{EncodePlan, Plan, SmallerPlan, Surroundings, TrainPlan, plan};
 pub use preview::{Held, Preview, SourcePreview, preview};
 pub use recipe::{Mistakes, Recipe};

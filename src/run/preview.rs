@@ -1,7 +1,7 @@
 use super::check::{check, check_place};
 use super::inputs::Inputs;
 use super::learned;
-use super::plan::{Documents, Plan};
+use super::plan::{Documents, Plan, TrainPlan};
 use super::state::State;
 use super::train::learning_memory;
 use crate::error::Result;
@@ -14,11 +14,8 @@ use crate::vocab::{self, LoadOptions, Vocabulary};
 /// Bytes of text that make a token, about, in the languages that give the fewest.
 const BYTES_A_TOKEN: u64 = 3;
 
-/// Bits that a token takes on disk, about.
+/// Bits that a token takes in Parquet, about.
 const BITS_A_TOKEN: u64 = 13;
-
-/// The same in a file of nothing but ids, unless the vocabulary has more than 65 536 tokens.
-const BITS_AS_THEY_ARE: u64 = 16;
 
 /// What a run would do.
 #[derive(Clone, Debug)]
@@ -85,12 +82,18 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
     let sources: Vec<SourcePreview> = all
         .map(|((units, spec), elsewhere)| source(shown_uri(&spec.uri), units, ByteCount(elsewhere)))
         .collect();
-    let limit = |all: Option<u64>| match (all, plan.sample.max_bytes) {
+    let limit = |all: Option<u64>, most: Option<u64>| match (all, most) {
         (Some(all), Some(most)) => Some(all.min(most)),
         (all, most) => all.or(most),
     };
-    let text_bytes = limit(inputs.text_bytes());
+    let limited =
+        sources.iter().zip(&plan.limits).map(|(source, most)| limit(source.text_bytes, most.max_bytes));
+    let text_bytes = limit(declared_sum(limited), plan.sample.max_bytes);
     let everything = inputs.sample_is_everything();
+    let ids = match (&tokenizer, &plan.train) {
+        (Some(tokenizer), _) => tokenizer.id_limit(),
+        (None, train) => train.as_ref().map_or(0, TrainPlan::vocab_size),
+    };
     let encoded = plan.encode.as_ref().map(|encode| {
         let all = everything || encode.documents == Documents::All;
         (encode, all, if all { inputs.text_bytes() } else { text_bytes })
@@ -104,7 +107,7 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
     };
     Ok(Preview {
         training_memory: training_memory(plan, text_bytes, &sources),
-        disk: encoded.and_then(|(encode, _, bytes)| Some(disk_estimate(bytes?, encode.format))),
+        disk: encoded.and_then(|(encode, _, bytes)| Some(disk_estimate(bytes?, ids, encode.format))),
         held: held(plan, &inputs, tokenizer.as_ref())?,
         sources,
         text_bytes,
@@ -112,9 +115,9 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
     })
 }
 
-/// About the room that the token ids of so much text take.
-pub(super) fn disk_estimate(text_bytes: u64, format: OutputFormat) -> ByteCount {
-    let bits = if format == OutputFormat::Parquet { BITS_A_TOKEN } else { BITS_AS_THEY_ARE };
+/// About the room that the ids of so much text take, which are below `ids`.
+pub(super) fn disk_estimate(text_bytes: u64, ids: usize, format: OutputFormat) -> ByteCount {
+    let bits = format.id_bytes(amount(ids)).map_or(BITS_A_TOKEN, |bytes| 8 * bytes);
     ByteCount((text_bytes / BYTES_A_TOKEN).saturating_mul(bits) / 8)
 }
 

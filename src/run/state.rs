@@ -1,4 +1,3 @@
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -7,7 +6,7 @@ use super::inputs::Inputs;
 use super::plan::Plan;
 use crate::VERSION;
 use crate::digest::sha256;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::files;
 use crate::sink::{JOB, OutputFolder, STATE_FOLDER};
 use crate::vocab::Vocabulary;
@@ -58,7 +57,7 @@ impl State {
     pub(super) fn write(&self, folder: &OutputFolder) -> Result<()> {
         let path = path(folder.path());
         let text = serde_json::to_vec_pretty(self).expect("plain data");
-        files::publish(&path, |file| file.write_all(&text).map_err(|cause| Error::io("write", &path, cause)))
+        files::publish_bytes(&path, &text)
     }
 
     /// What the folder was noted to hold; `None` where nothing legible says it.

@@ -63,8 +63,10 @@ pub(super) fn train(
     if pieces.is_empty() {
         return Err(match plan.counts.is_empty() {
             true => no_text(inputs, |whole| Fault::NothingToTrainOn { whole }),
-            false => Error::new(ErrorKind::Failed, Fault::NothingToTrainOn { whole: "input that was counted" })
-                .with_help("check that the counts are those of the right input"),
+            false => {
+                Error::new(ErrorKind::Failed, Fault::NothingToTrainOn { whole: "input that was counted" })
+                    .with_help("check that the counts are those of the right input")
+            }
         });
     }
     check_memory(&pieces, train, plan.memory)?;

@@ -1,4 +1,3 @@
-use std::io::Write;
 use std::path::Path;
 
 use super::features::Features;
@@ -7,7 +6,7 @@ use super::manifest::OutputFile;
 use super::packing::Packing;
 use super::plan::{DATA_FOLDER, FilePlan};
 use super::schema::{Declaration, DeclaredToken, FileShape, OutputFormat};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::files;
 use crate::units::{ByteCount, counted, ratio};
 
@@ -27,9 +26,7 @@ pub(super) fn write(
         format => flat_card(format, declaration, data),
     };
     let path = folder.join(CARD);
-    files::publish(&path, |file| {
-        file.write_all(text.as_bytes()).map_err(|cause| Error::io("write", &path, cause))
-    })
+    files::publish_bytes(&path, text.as_bytes())
 }
 
 /// A column's row in the card's table, which neither a break nor a bar in its name ends.
@@ -93,8 +90,11 @@ pub(super) fn card(
     let sum = |of: fn(&OutputFile) -> u64| data.iter().map(of).sum::<u64>();
     let (rows, tokens) = (sum(|file| file.rows), sum(|file| file.tokens));
     let (text_bytes, bytes) = (sum(|file| file.text_bytes), sum(|file| file.bytes));
-    // What `datasets` would call the size in memory: ids, list offsets and lengths of 4 bytes each.
-    let in_memory = 4 * (tokens + 2 * rows);
+    // What `datasets` would call the size in memory: ids, list offsets and lengths of 4 bytes each. Of other columns it
+    // is not known.
+    let in_memory = (shape.schema.fields().len() == 2).then_some(4 * (tokens + 2 * rows));
+    let [num_bytes, dataset_size] = ["\n    num_bytes", "\n  dataset_size"]
+        .map(|key| in_memory.map_or_else(String::new, |bytes| format!("{key}: {bytes}")));
     let features = match Features::of(&shape.schema) {
         Some(features) => {
             let lines: String = features.yaml_lines().map(|line| format!("  {line}\n")).collect();
@@ -127,11 +127,9 @@ configs:
     path: "{DATA_FOLDER}/{split_name}-*.parquet"
 dataset_info:
 {features}  splits:
-  - name: "{split_name}"
-    num_bytes: {in_memory}
+  - name: "{split_name}"{num_bytes}
     num_examples: {rows}
-  download_size: {bytes}
-  dataset_size: {in_memory}
+  download_size: {bytes}{dataset_size}
 ---
 
 # Token ids

@@ -1,6 +1,5 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -313,9 +312,7 @@ impl<'a> DatasetWriter<'a> {
     /// Publishes what goes beside a data file.
     fn publish_index(&self, name: &str, index: &[u8]) -> Result<IndexFile> {
         let path = index_path(&self.folder.path().join(name));
-        files::publish(&path, |file| {
-            file.write_all(index).map_err(|cause| Error::io("write", &path, cause))
-        })?;
+        files::publish_bytes(&path, index)?;
         let name = index_path(Path::new(name)).to_string_lossy().into_owned();
         Ok(IndexFile { name, bytes: amount(index.len()), sha256: sha256(index) })
     }
@@ -372,9 +369,12 @@ impl<'a> DatasetWriter<'a> {
 }
 
 impl DatasetConfig {
-    /// What the bytes of data files depend on.
+    /// What the bytes of data files depend on. By what names their input was found is not among it: these are other
+    /// ones in another working directory.
     fn key(&self) -> String {
-        let all = (&self.job, &self.plan, self.ids, self.compression, &self.declaration, &self.units);
+        let part = |unit: &Unit| (unit.range, unit.rows, unit.text_bytes);
+        let units: Vec<Vec<_>> = self.units.iter().map(|units| units.iter().map(part).collect()).collect();
+        let all = (&self.job, &self.plan, self.ids, self.compression, &self.declaration, units);
         let columns: Vec<String> = self.columns.iter().map(|column| column.to_string()).collect();
         sha256(serde_json::to_string(&(all, columns)).expect("plain data").as_bytes())
     }

@@ -39,7 +39,10 @@ impl Index {
             Some(rest) => megatron(rest),
             None => offsets(&text, bytes),
         };
-        let fault = |what| Error::new(ErrorKind::Failed, Fault::IndexDamaged { path: path.clone(), what });
+        let fault = |what| {
+            Error::new(ErrorKind::Failed, Fault::IndexDamaged { path: path.clone(), what })
+                .with_help("write the output again, or bring back the file that belongs to the ids")
+        };
         let index = index.map_err(fault)?;
         if index.lengths.iter().map(|&length| u64::from(length)).sum::<u64>() * index.width.bytes() != bytes {
             return Err(fault("it does not fit the size of the file of ids"));

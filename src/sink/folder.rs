@@ -215,7 +215,7 @@ fn refuse_foreign(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Takes the lock and writes this process's number into it for those who come too late.
+/// Takes the lock, where files can be locked, and writes this process's number into it for those who come too late.
 fn lock(folder: &Path, path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     let opened = options.read(true).write(true).create(true).truncate(false).open(path);
@@ -232,7 +232,8 @@ fn lock(folder: &Path, path: &Path) -> Result<File> {
             return Err(Error::new(ErrorKind::Failed, fault)
                 .with_help("wait until it has ended, or choose another folder"));
         }
-        Err(TryLockError::Error(cause)) => return Err(Error::io("lock", path, cause)),
+        // Some network folders know no locks.
+        Err(TryLockError::Error(_)) => {}
     }
     let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
     written.map_err(|cause| Error::io("write", path, cause))?;

@@ -1,7 +1,8 @@
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -135,9 +136,7 @@ impl Manifest {
         let path = folder.join(MANIFEST);
         let mut text = serde_json::to_string_pretty(self).expect("plain fields with text keys");
         text.push('\n');
-        files::publish(&path, |file| {
-            file.write_all(text.as_bytes()).map_err(|cause| Error::io("write", &path, cause))
-        })
+        files::publish_bytes(&path, text.as_bytes())
     }
 
     /// Rows in all files.
@@ -161,16 +160,17 @@ impl Manifest {
     }
 
     /// Reads all data files of `folder` and compares size, hash and rows with the manifest, then looks
-    /// for data files that it does not list, and whether the tokenizer's are there. Tells of [`Stage::Verify`].
+    /// for data files that it does not list, and whether the tokenizer's are there. Tells of [`Stage::Verify`]. All threads
+    /// of the current rayon pool read, a file each.
     ///
     /// # Errors
     /// A file is missing, differs, or is not listed ([`ErrorKind::Mismatch`]); a file cannot be read;
     /// the observer says stop.
     pub fn verify(&self, folder: &Path, observer: &dyn Observer) -> Result<()> {
         observer.started(Stage::Verify, Some(self.bytes()));
-        for file in &self.files {
-            file.verify(folder, observer)?;
-        }
+        let compared = self.files.par_iter().with_max_len(1).map(|file| file.verify(folder, observer));
+        // Of several that differ the first is told.
+        compared.collect::<Vec<_>>().into_iter().collect::<Result<()>>()?;
         let listed: Set<PathBuf> =
             self.files.iter().flat_map(OutputFile::names).map(|name| folder.join(name)).collect();
         if let Some(path) = data_files(folder)?.into_iter().find(|path| !listed.contains(path)) {

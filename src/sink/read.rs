@@ -108,6 +108,9 @@ struct OpenFile {
     group_row: u64,
 }
 
+/// What to do where a file is none of token ids.
+const NAME_TOKENS: &str = "name files of token ids, or the output folder of `run` or `encode`";
+
 impl TokenReader {
     /// Opens an output folder (the files of its manifest, or all data files of its `data` folder), that `data` folder, or a
     /// file.
@@ -118,7 +121,8 @@ impl TokenReader {
         let (paths, declaration) =
             if path.is_dir() { files_of(path)? } else { (vec![path.to_path_buf()], None) };
         let Some(first) = paths.first() else {
-            return Err(Error::new(ErrorKind::Failed, Fault::NoFiles { folder: path.to_path_buf() }));
+            return Err(Error::new(ErrorKind::Failed, Fault::NoFiles { folder: path.to_path_buf() })
+                .with_help("name the output folder of `run` or `encode`, or its files"));
         };
         let first = Opened::open(0, first.clone())?;
         let declaration = first.declaration(declaration.as_ref())?;
@@ -148,7 +152,8 @@ impl TokenReader {
             let file = Opened::open(self.next, path.clone())?;
             if file.declaration(self.declaration.as_ref())? != self.declaration {
                 let (path, first) = (path.clone(), self.paths[0].clone());
-                return Err(Error::new(ErrorKind::Failed, Fault::DeclarationDiffers { path, first }));
+                return Err(Error::new(ErrorKind::Failed, Fault::DeclarationDiffers { path, first })
+                    .with_help("read each by itself: they are from different jobs"));
             }
             self.open = Some(file);
             self.next += 1;
@@ -234,11 +239,11 @@ impl OpenFile {
         let Some((column, field)) = fields.find(INPUT_IDS) else {
             let found = fields.iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(", ");
             let fault = Fault::NoTokenColumn { path, column: INPUT_IDS, found };
-            return Err(Error::new(ErrorKind::Usage, fault));
+            return Err(Error::new(ErrorKind::Usage, fault).with_help(NAME_TOKENS));
         };
         if !is_tokens(field.data_type()) {
             let fault = Fault::NotTokens { path, column: INPUT_IDS, found: field.data_type().clone() };
-            return Err(Error::new(ErrorKind::Usage, fault));
+            return Err(Error::new(ErrorKind::Usage, fault).with_help(NAME_TOKENS));
         }
         Ok(OpenFile { number, path, metadata, column, next_group: 0, batches: None, row: 0, group_row: 0 })
     }

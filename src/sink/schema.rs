@@ -78,6 +78,11 @@ impl OutputFormat {
             OutputFormat::Bin | OutputFormat::Megatron => "bin",
         }
     }
+
+    /// Bytes of each id where all are below `ids` and stand as they are; `None` where they are compressed.
+    pub(crate) fn id_bytes(self, ids: u64) -> Option<u64> {
+        (self != OutputFormat::Parquet).then(|| IdWidth::of(ids, self).bytes())
+    }
 }
 
 /// What a file says about how its token ids came about.

@@ -109,7 +109,8 @@ pub(super) struct RecordBatches {
 impl RecordBatches {
     fn decode(&mut self) -> Result<Option<Batch>> {
         let Some(reader) = self.reader.as_mut() else { return Ok(None) };
-        let place = format!("record batch {} and what follows it", self.number);
+        let and_more = if matches!(reader, Reader::Stream(_)) { " and what follows it" } else { "" };
+        let place = format!("record batch {}{and_more}", self.number);
         let (chosen, at_once, begun) = (&self.chosen, self.at_once, &mut self.begun);
         let decoded = guarded(&self.reading.name, &place, || {
             let next = || Ok::<_, ArrowError>(reader.next()?.map(|batch| (batch, 0)));
@@ -131,6 +132,25 @@ impl RecordBatches {
     }
 }
 
+impl RecordBatches {
+    /// Goes on with the next record batch, where it is known where that stands and how many rows are lost; else ends.
+    fn leave_out(&mut self, error: Error) -> Result<()> {
+        let rows = match &mut self.reader {
+            Some(Reader::File(file)) => file.rows_of_last(),
+            _ => None,
+        };
+        let Some(rows) = rows else {
+            self.reader = None;
+            return self.reading.bad(error);
+        };
+        // What is wrong with a batch is seen before any of its rows is given out.
+        self.begun = None;
+        self.number += 1;
+        self.row = self.row.saturating_add(rows);
+        self.reading.lost(error, rows)
+    }
+}
+
 impl Iterator for RecordBatches {
     type Item = Result<Batch>;
 
@@ -144,8 +164,10 @@ impl Iterator for RecordBatches {
                 Ok(Some(batch)) if batch.is_empty() => {}
                 Ok(Some(batch)) => self.ready = split(batch, self.reading.batch_bytes),
                 Err(error) => {
-                    self.reader = None;
-                    return self.reading.bad(error).err().map(Err);
+                    if let Err(error) = self.leave_out(error) {
+                        self.reader = None;
+                        return Some(Err(error));
+                    }
                 }
             }
         }

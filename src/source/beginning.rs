@@ -8,6 +8,8 @@ use crate::error::{Error, Result};
 
 /// How what is no text begins.
 pub(super) struct Beginning {
+    /// After so many bytes.
+    after: usize,
     /// A `?` stands for any byte.
     bytes: &'static [u8],
     what: &'static str,
@@ -23,34 +25,46 @@ const LEAVE_OUT: [&str; 2] = ["take its text out of it first, or leave it out"; 
 const AS_UTF_8: [&str; 2] = ["make it UTF-8 first, with `iconv -t UTF-8` for instance"; 2];
 
 /// What begins like another stands before it.
-const BEGINNINGS: [Beginning; 20] = [
+const BEGINNINGS: [Beginning; 23] = [
     Beginning {
+        after: 0,
         bytes: b"\x1f\x8b\x08",
         what: "compressed with gzip",
         compression: Some(Compression::Gzip),
         remedies: ["give it a name that ends in .gz", ""],
     },
     Beginning {
+        after: 0,
         bytes: b"\x28\xb5\x2f\xfd",
         what: "compressed with zstd",
         compression: Some(Compression::Zstd),
         remedies: ["give it a name that ends in .zst", ""],
     },
     Beginning {
+        after: 0,
         bytes: b"PAR1\x15",
         what: "a Parquet file",
         compression: None,
         remedies: ["give it a name that ends in .parquet, or say its format", "write it to a file first"],
     },
     Beginning {
+        after: 0,
         bytes: b"ARROW1\0\0",
         what: "an Arrow file",
+        compression: None,
+        remedies: ["give it a name that ends in .arrow, or say its format", "write it to a file first"],
+    },
+    Beginning {
+        after: 0,
+        bytes: b"\xff\xff\xff\xff",
+        what: "an Arrow stream",
         compression: None,
         remedies: ["give it a name that ends in .arrow, or say its format", "write it to a file first"],
     },
     other(b"\xfd7zXZ\0", "compressed with xz", UNPACK),
     other(b"BZh?1AY&SY", "compressed with bzip2", UNPACK),
     other(b"PK\x03\x04", "a zip archive", UNPACK),
+    Beginning { after: 257, ..other(b"ustar", "a tar archive", UNPACK) },
     other(b"7z\xbc\xaf\x27\x1c", "a 7z archive", UNPACK),
     other(b"\x04\x22\x4d\x18", "compressed with LZ4", UNPACK),
     other(b"\xff\xfe\0\0", "UTF-32, not UTF-8", AS_UTF_8),
@@ -63,16 +77,17 @@ const BEGINNINGS: [Beginning; 20] = [
     other(b"\x7fELF", "a program (ELF)", LEAVE_OUT),
     other(b"SQLite format 3\0", "an SQLite database", LEAVE_OUT),
     other(b"\x89HDF\r\n\x1a\n", "an HDF5 file", LEAVE_OUT),
+    other(b"Obj\x01", "an Avro file", LEAVE_OUT),
     other(b"\x93NUMPY", "a NumPy array", LEAVE_OUT),
 ];
 
 /// What this program cannot make text of.
 const fn other(bytes: &'static [u8], what: &'static str, remedies: [&'static str; 2]) -> Beginning {
-    Beginning { bytes, what, compression: None, remedies }
+    Beginning { after: 0, bytes, what, compression: None, remedies }
 }
 
 /// Enough to tell them all.
-const LONGEST: u64 = 16;
+const LONGEST: u64 = 512;
 
 /// A file of which the first bytes were read, with these.
 type Begun<R> = Chain<Cursor<Vec<u8>>, R>;
@@ -81,8 +96,9 @@ impl Beginning {
     /// Of what begins with these bytes, if it is no text.
     fn of(first: &[u8]) -> Option<&'static Beginning> {
         BEGINNINGS.iter().find(|known| {
-            let mut both = known.bytes.iter().zip(first);
-            first.len() >= known.bytes.len() && both.all(|(byte, found)| *byte == b'?' || byte == found)
+            let there = first.get(known.after..known.after + known.bytes.len()).unwrap_or_default();
+            !there.is_empty()
+                && known.bytes.iter().zip(there).all(|(byte, found)| *byte == b'?' || byte == found)
         })
     }
 

@@ -46,8 +46,10 @@ pub(super) enum Fault {
     },
     #[error("the folder {folder} has no files to read")]
     EmptyFolder { folder: String },
-    #[error("{name} may hold an object a line, or one text")]
+    #[error("{name} may be JSON Lines, or one text")]
     Json { name: String },
+    #[error("{name} is a table, whose columns are not read")]
+    Table { name: String },
     #[error("{uri} has files of several formats: {first} is {one}, {other} is {two}")]
     Mixed { uri: String, first: String, one: Format, other: String, two: Format },
     #[error("{uri} is no source that this program can read")]

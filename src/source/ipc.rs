@@ -29,6 +29,8 @@ pub(super) struct InFile {
     schema: SchemaRef,
     decoder: FileDecoder,
     blocks: VecDeque<Block>,
+    /// The record batch that was read last.
+    last: Option<Block>,
 }
 
 impl InFile {
@@ -48,7 +50,7 @@ impl InFile {
             decoder.read_dictionary(block, &read_block(&mut file, block)?)?;
         }
         let blocks = blocks.iter().copied().collect();
-        Ok(InFile { file, schema, decoder, blocks })
+        Ok(InFile { file, schema, decoder, blocks, last: None })
     }
 
     pub(super) fn schema(&self) -> SchemaRef {
@@ -56,9 +58,24 @@ impl InFile {
     }
 
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        let Some(block) = self.blocks.pop_front() else { return Ok(None) };
-        self.decoder.read_record_batch(&block, &read_block(&mut self.file, &block)?)
+        self.last = self.blocks.pop_front();
+        let Some(block) = &self.last else { return Ok(None) };
+        self.decoder.read_record_batch(block, &read_block(&mut self.file, block)?)
     }
+
+    /// How many rows the record batch has that was read last, though they may be damaged; `None` if what says it is.
+    pub(super) fn rows_of_last(&mut self) -> Option<u64> {
+        let block = self.last.as_ref()?;
+        self.file.seek(SeekFrom::Start(u64::try_from(block.offset()).ok()?)).ok()?;
+        let head = exactly(&mut self.file, u64::try_from(block.metaDataLength()).ok()?).ok()?;
+        let message = root_as_message(message_of(&head)?).ok()?;
+        u64::try_from(message.header_as_record_batch()?.length()).ok()
+    }
+}
+
+/// The message in the head of a block, behind its length.
+fn message_of(head: &[u8]) -> Option<&[u8]> {
+    head.get(if head.starts_with(&CONTINUATION) { 8 } else { 4 }..)
 }
 
 /// The schema of data that this machine can read as it stands.
@@ -77,8 +94,7 @@ fn read_block(file: &mut File, block: &Block) -> Result<Buffer, ArrowError> {
     file.seek(SeekFrom::Start(size(block.offset())?))?;
     let bytes = exactly(file, length)?;
     let (head, body) = bytes.split_at(place64(head));
-    let before = if head.starts_with(&CONTINUATION) { 8 } else { 4 };
-    let message = head.get(before..).ok_or_else(|| wrong("a message has no head"))?;
+    let message = message_of(head).ok_or_else(|| wrong("a message has no head"))?;
     check_sizes(&root_as_message(message).map_err(wrong)?, body)?;
     Ok(bytes.into())
 }

@@ -289,6 +289,13 @@ impl Texts {
 fn problem(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
+    // What the parser misses is the other half of a pair, and it calls each half that stands alone the leading one.
+    let message = match message {
+        "unexpected end of hex escape" | "lone leading surrogate in hex escape" => {
+            "half of a surrogate pair stands alone, which is no character"
+        }
+        message => message,
+    };
     format!("{message} (column {})", error.column())
 }
 

@@ -37,9 +37,12 @@ impl Listed {
         Listed { path, name, format, compression, remote: None }
     }
 
-    fn is_json(&self) -> bool {
+    /// Whether its name ends so, but for how it is compressed.
+    fn ends_with(&self, extension: &str) -> bool {
         let name = self.path.to_string_lossy().to_ascii_lowercase();
-        ["", ".gz", ".zst", ".zstd"].iter().any(|compressed| name.ends_with(&format!(".json{compressed}")))
+        ["", ".gz", ".zst", ".zstd"]
+            .iter()
+            .any(|compressed| name.ends_with(&format!("{extension}{compressed}")))
     }
 }
 
@@ -53,8 +56,8 @@ fn by_extension(path: &Path) -> (Option<Format>, Compression) {
     };
     let format = match name.rsplit_once('.').map(|(_, extension)| extension) {
         Some("parquet") => Some(Format::Parquet),
-        Some("arrow" | "feather") => Some(Format::Arrow),
-        Some("jsonl" | "ndjson") => Some(Format::Jsonl),
+        Some("arrow" | "arrows" | "feather" | "ipc") => Some(Format::Arrow),
+        Some("jsonl" | "ndjson" | "jsonlines") => Some(Format::Jsonl),
         Some("txt" | "text") => Some(Format::Text),
         _ => None,
     };
@@ -68,8 +71,9 @@ pub(super) fn is_known(path: &Path) -> bool {
 
 /// Lists the files of a path, folder or glob.
 ///
-/// In a folder only files count whose extension is known, unless `format` is given; hidden files and
-/// folders never do. A file or glob may have any name.
+/// In a folder only files count whose extension is known, unless `format` is given. Hidden files and folders never do, nor
+/// what begins with `_`, which is what others have not finished or note beside their data (Spark, Delta Lake), nor what
+/// `datasets` keeps of computations beside the files of a dataset. A file or glob may have any name.
 pub(super) fn list(uri: &str, format: Option<Format>) -> Result<Vec<Listed>> {
     let path = Path::new(uri);
     let files = match fs::metadata(path) {
@@ -100,13 +104,20 @@ pub(super) fn named(
     Ok(listed)
 }
 
-/// A source has one format: a stray file beside the data would otherwise be read as data. And what is called `.json` may
-/// be an object a line or one text.
+/// A source has one format: a stray file beside the data would otherwise be read as data. What is called `.json` may
+/// be an object a line or one text, and tables are not read, nor taken for text unless that is said.
 fn one_format(uri: &str, listed: &[Listed], given: Option<Format>) -> Result<()> {
-    if let Some(json) = listed.iter().find(|file| given.is_none() && file.is_json()) {
+    let unclear = |extension: &str| listed.iter().find(|file| given.is_none() && file.ends_with(extension));
+    if let Some(json) = unclear(".json") {
         let error = Fault::Json { name: json.name.clone() }.usage();
         return Err(
             error.with_help("give the format: jsonl, an object with the text a line; or text, as it is")
+        );
+    }
+    if let Some(table) = unclear(".csv").or_else(|| unclear(".tsv")) {
+        let error = Fault::Table { name: table.name.clone() }.usage();
+        return Err(
+            error.with_help("make it Parquet or JSON Lines; or give the format text to take it as it is")
         );
     }
     let Some(first) = listed.first() else { return Ok(()) };
@@ -129,8 +140,8 @@ fn folder(root: &Path, format: Option<Format>) -> Result<Vec<PathBuf>> {
     walk(root, format, &mut files)?;
     if files.is_empty() {
         return Err(Fault::EmptyFolder { folder: root.display().to_string() }.failed().with_help(
-            "files are known by .parquet, .arrow, .feather, .jsonl, .ndjson, .txt or .text, the last four \
-             also with .gz or .zst; give the format to read files of any name",
+            "files are known by .parquet, .arrow, .arrows, .feather, .ipc, .jsonl, .jsonlines, .ndjson, .txt or .text, \
+             the last five also with .gz or .zst, and their names do not begin with . or _; give the format to read files of any name",
         ));
     }
     sort(&mut files);
@@ -141,10 +152,10 @@ fn walk(folder: &Path, format: Option<Format>, files: &mut Vec<PathBuf>) -> Resu
     let io = |cause| Error::io("read", folder, cause);
     for entry in fs::read_dir(folder).map_err(io)? {
         let entry = entry.map_err(io)?;
-        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+        let path = entry.path();
+        if is_aside(&entry.file_name().to_string_lossy()) || is_computed(&path) {
             continue;
         }
-        let path = entry.path();
         let kind = entry.file_type().map_err(io)?;
         if kind.is_dir() {
             walk(&path, format, files)?;
@@ -154,6 +165,19 @@ fn walk(folder: &Path, format: Option<Format>, files: &mut Vec<PathBuf>) -> Resu
         }
     }
     Ok(())
+}
+
+/// Whether a file or folder of this name stands beside the data, and is none.
+pub(super) fn is_aside(name: &str) -> bool {
+    name.starts_with(['.', '_'])
+}
+
+/// Whether `datasets` has written this file for a computation on the dataset beside it, as `map` does.
+fn is_computed(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with("cache-")
+        && name.ends_with(".arrow")
+        && path.with_file_name("dataset_info.json").exists()
 }
 
 fn matching(pattern: &str) -> Result<Vec<PathBuf>> {

@@ -38,7 +38,7 @@ pub use incidents::{Incident, Incidents, LISTED_INCIDENTS, LeftOut};
 pub use open::{DEFAULT_BATCH_BYTES, DEFAULT_RANGE_BYTES, Note, OpenContext, ReadConfig, Stop, look, open};
 pub use order::{in_order, in_order_from};
 pub use remote::{HubSettings, Patience, StoreSettings};
-pub use secrets::{shown_uri, without_secrets};
+pub use secrets::{shown_uri, with_secrets_covered, without_secrets};
 pub use spec::{DocumentRule, Format, NotFormat, SourceSpec};
 pub use texts::texts;
 pub use whole::{LONGEST_DOCUMENT, whole_documents, whole_documents_of};

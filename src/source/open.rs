@@ -148,7 +148,7 @@ fn open_by(
         return open_identified(spec, found, config, bad);
     }
     if uri.contains("://") {
-        let error = Fault::Scheme { uri: uri.to_owned() }.usage();
+        let error = Fault::Scheme { uri: shown_uri(uri) }.usage();
         return Err(error.with_help(
             "sources are paths, folders, patterns, hf://datasets/…, https://…, s3://…, gs://…, az://…, demo:… and -",
         ));

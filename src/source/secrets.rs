@@ -1,3 +1,8 @@
+use std::ops::Range;
+
+/// Schemes of addresses that hold no secrets: a name and password, or a signature, have no place in them.
+const OPEN: [&str; 4] = ["hf", "s3", "gs", "az"];
+
 /// An address as reports, files and messages show it. Of a web address they leave out what may be secret: a name and password
 /// before the host, the values of a query, which may be a signature, and what follows `#`.
 ///
@@ -8,63 +13,95 @@
 /// assert_eq!(shown_uri("texts/part-?.txt"), "texts/part-?.txt");
 /// ```
 pub fn shown_uri(uri: &str) -> String {
-    let Some((scheme, rest)) =
-        ["https://", "http://"].iter().find_map(|scheme| Some((scheme, uri.strip_prefix(scheme)?)))
-    else {
-        return uri.to_owned();
-    };
-    let (rest, fragment) = parted(rest, '#');
-    let (place, query) = parted(rest, '?');
-    let (host, path) = place.split_at(place.find('/').unwrap_or(place.len()));
-    let host = host.rsplit_once('@').map_or(host.to_owned(), |(_, host)| format!("…@{host}"));
-    let query = query.map(shown_query);
-    let fragment = fragment.map_or("", |_| "#…");
-    format!("{scheme}{host}{path}{}{fragment}", query.unwrap_or_default())
+    let secrets = if address(uri) == Some(0) { secrets(uri) } else { Vec::new() };
+    replaced(uri, secrets, |_| "…".to_owned())
 }
 
 /// A text, such as a command line or a recipe, whose web addresses are as [`shown_uri`] shows them. They end at white space
 /// and at quotes. What begins with a variable, as `${BASE}/a?key=value`, may be one.
 pub fn without_secrets(text: &str) -> String {
+    replaced(text, all_secrets(text), |_| "…".to_owned())
+}
+
+/// The same with all in its place: as many bytes stand for what is left out.
+pub fn with_secrets_covered(text: &str) -> String {
+    replaced(text, all_secrets(text), |secret| "*".repeat(secret.len()))
+}
+
+/// A text with something else in some places, which are in order.
+fn replaced(text: &str, places: Vec<Range<usize>>, with: impl Fn(&str) -> String) -> String {
     let mut shown = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(start) = address(rest).into_iter().chain(rest.find("${")).min() {
-        let (before, found) = rest.split_at(start);
-        let end = found.find(|c: char| c.is_whitespace() || "\"'`<>".contains(c)).unwrap_or(found.len());
+    let mut done = 0;
+    for place in places {
+        shown.push_str(&text[done..place.start]);
+        shown.push_str(&with(&text[place.clone()]));
+        done = place.end;
+    }
+    shown + &text[done..]
+}
+
+/// What may be secret of all addresses of a text.
+fn all_secrets(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(start) = address(&text[at..]).into_iter().chain(text[at..].find("${")).min() {
+        at += start;
+        let rest = &text[at..];
+        let end = rest.find(|c: char| c.is_whitespace() || "\"'`<>".contains(c)).unwrap_or(rest.len());
         // An address may come after a variable.
-        let end = address(found).filter(|next| (1..end).contains(next)).unwrap_or(end);
-        let (found, after) = found.split_at(end);
-        shown.push_str(before);
-        shown.push_str(&if found.starts_with('$') { shown_if_query(found) } else { shown_uri(found) });
-        rest = after;
+        let end = address(rest).filter(|next| (1..end).contains(next)).unwrap_or(end);
+        let word = &rest[..end];
+        let secrets = if word.starts_with('$') { secrets_if_query(word) } else { secrets(word) };
+        found.extend(secrets.into_iter().map(|secret| at + secret.start..at + secret.end));
+        at += end;
     }
-    shown + rest
+    found
 }
 
-/// Where the next web address begins.
+/// Where the next address begins that may hold secrets.
 fn address(text: &str) -> Option<usize> {
-    ["https://", "http://"].iter().filter_map(|scheme| text.find(scheme)).min()
+    let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    text.match_indices("://").find_map(|(end, _)| {
+        let start = text[..end].trim_end_matches(is_scheme).len();
+        (start < end && !OPEN.contains(&&text[start..end])).then_some(start)
+    })
 }
 
-/// What begins with a variable, without the values of its query. A path may have question marks too, but hardly with an
-/// equals sign after one.
-fn shown_if_query(text: &str) -> String {
+/// What may be secret of an address.
+fn secrets(uri: &str) -> Vec<Range<usize>> {
+    let start = uri.find("://").map_or(0, |colon| colon + 3);
+    let end = |from: usize, at: &[char]| uri[from..].find(at).map_or(uri.len(), |found| from + found);
+    let fragment = end(start, &['#']);
+    let query = end(start, &['?']).min(fragment);
+    let host = end(start, &['/']).min(query);
+    let mut found = Vec::new();
+    found.extend(uri[start..host].rfind('@').map(|at| start..start + at));
+    if query < fragment {
+        found.extend(values(uri, query + 1..fragment));
+    }
+    found.extend((fragment < uri.len()).then_some(fragment + 1..uri.len()));
+    found
+}
+
+/// What may be secret of what begins with a variable: the values of its query. A path may have question marks too, but hardly
+/// with an equals sign after one.
+fn secrets_if_query(text: &str) -> Vec<Range<usize>> {
     match text.split_once('?') {
-        Some((place, query)) if query.contains('=') => format!("{place}{}", shown_query(query)),
-        _ => text.to_owned(),
+        Some((place, query)) if query.contains('=') => values(text, place.len() + 1..text.len()),
+        _ => Vec::new(),
     }
 }
 
-/// What stands before the first of a character, and after it if it is there.
-fn parted(text: &str, at: char) -> (&str, Option<&str>) {
-    text.split_once(at).map_or((text, None), |(before, after)| (before, Some(after)))
-}
-
-fn shown_query(query: &str) -> String {
-    format!("?{}", query.split('&').map(shown_parameter).collect::<Vec<_>>().join("&"))
-}
-
-fn shown_parameter(parameter: &str) -> String {
-    parameter.split_once('=').map_or("…".to_owned(), |(name, _)| format!("{name}=…"))
+/// The values of a query; what has no name may be one.
+fn values(text: &str, query: Range<usize>) -> Vec<Range<usize>> {
+    let mut at = query.start;
+    let value = |parameter: &str| {
+        let start = at + parameter.find('=').map_or(0, |equals| equals + 1);
+        let end = at + parameter.len();
+        at = end + 1;
+        start..end
+    };
+    text[query].split('&').map(value).collect()
 }
 
 #[cfg(test)]
@@ -82,6 +119,9 @@ mod tests {
             ("https://host/a#?k=v", "https://host/a#…"),
             ("s3://bucket/a?k=v", "s3://bucket/a?k=v"),
             ("hf://datasets/a/b@main/c?", "hf://datasets/a/b@main/c?"),
+            ("ftp://n:p@host/a?k=v", "ftp://…@host/a?k=…"),
+            ("HTTPS://n:p@host", "HTTPS://…@host"),
+            ("see https://n:p@host", "see https://n:p@host"),
         ] {
             assert_eq!(shown_uri(uri), shown);
             assert_eq!(shown_uri(shown), shown, "shown once more");
@@ -95,6 +135,10 @@ mod tests {
         let shown = "uri = \"https://…@host/a?k=…\" # not http://host/b?k=… but\n'http://host/c?…' s3://e?f";
         assert_eq!(without_secrets(recipe), shown);
         assert_eq!(without_secrets("https://"), "https://");
+        let covered =
+            "uri = \"https://***@host/a?k=*\" # not http://host/b?k=** but\n'http://host/c?*' s3://e?f";
+        assert_eq!(with_secrets_covered(recipe), covered);
+        assert_eq!(with_secrets_covered("http://é@h"), "http://**@h");
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub(super) enum Fault {
     SpecialIsToken { text: String, id: TokenId },
     #[error("the tokenizer is no plain list of merges: {problem}")]
     NotAList { problem: String },
+    #[error("the merges begin otherwise than those of the tokenizer")]
+    OtherBeginning,
     #[error("token id {0} is not in the vocabulary")]
     UnknownId(TokenId),
 

@@ -1,6 +1,6 @@
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::fault::Fault;
 use super::{Vocabulary, gpt2, hf, minbpe, tiktoken};
 use crate::error::{Error, ErrorKind as Kind, Result};
-use crate::files::{self, publish};
+use crate::files::{self, publish_bytes};
 use crate::observer::Observer;
 use crate::split::{SplitPattern, splitter};
 use crate::units::{ByteCount, amount};
@@ -207,7 +207,7 @@ pub fn write(
     let mut paths = Vec::with_capacity(rendered.len());
     for (name, bytes) in rendered {
         let path = folder.join(name);
-        publish(&path, |file| file.write_all(&bytes).map_err(|cause| Error::io("write", &path, cause)))?;
+        publish_bytes(&path, &bytes)?;
         paths.push(path);
     }
     Ok(paths)

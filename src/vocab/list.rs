@@ -26,9 +26,16 @@ impl Vocabulary {
     /// after the highest, special tokens among them or not.
     ///
     /// # Errors
-    /// A special token is equal to a token that was learned.
+    /// The list begins otherwise, or there is none; a special token is equal to a token that was learned.
     pub fn extended(&self, merges: &Merges) -> Result<Vocabulary> {
         let own = self.merges.len();
+        let pairs =
+            |merges: &Merges| merges.iter().take(own).map(|merge| (merge.left, merge.right)).collect();
+        let (own_pairs, first_pairs): (Vec<_>, Vec<_>) = (pairs(&self.merge_list()?), pairs(merges));
+        if own_pairs != first_pairs {
+            return Err(Error::new(ErrorKind::Usage, Fault::OtherBeginning)
+                .with_help("give merges that were learned by going on from this tokenizer"));
+        }
         let made = self.merges.iter().map(|merge| merge.result);
         // By the numbers of training.
         let mut ids: Vec<TokenId> = self.byte_ids.into_iter().chain(made).collect();
@@ -87,6 +94,31 @@ impl Vocabulary {
         match self.ordinary().find(|(id, _)| !numbers.contains_key(id)) {
             Some((id, _)) => Err(format!("no merge makes token {id}")),
             None => Ok(Merges::new(merges)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::split::SplitPattern;
+    use crate::train::{Merge, Merges};
+    use crate::units::Count;
+    use crate::vocab::{SpecialTokensAt, Vocabulary};
+
+    #[test]
+    fn a_list_that_begins_otherwise_is_none_to_go_on_with() {
+        let list = |pairs: &[(u32, u32)]| {
+            Merges::new(pairs.iter().map(|&(left, right)| Merge { left, right, count: Count::ONE }).collect())
+        };
+        let own = list(&[(97, 98), (99, 100)]);
+        let vocabulary = Vocabulary::from_merges(&own, &[], SpecialTokensAt::End, SplitPattern::None);
+        let vocabulary = vocabulary.expect("two merges");
+        let longer =
+            vocabulary.extended(&list(&[(97, 98), (99, 100), (256, 257)])).expect("its own come first");
+        assert_eq!(longer.tokens().last().map(|(_, bytes)| bytes), Some(&b"abcd"[..]));
+        for other in [list(&[(97, 98)]), list(&[(99, 100), (97, 98), (256, 257)]), Merges::default()] {
+            let refused = vocabulary.extended(&other).expect_err("it begins otherwise");
+            assert!(refused.to_string().contains("begin otherwise"), "{refused}");
         }
     }
 }

@@ -1,4 +1,3 @@
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -6,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::format::read_json;
 use super::hf::pretty;
 use crate::error::{Error, Result};
-use crate::files::publish;
+use crate::files::publish_bytes;
 use crate::train::HistoryPoint;
 
 /// The file's name.
@@ -42,8 +41,7 @@ impl TrainingRecord {
     /// The file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<PathBuf> {
         let path = TrainingRecord::path(folder);
-        let cannot = |cause| Error::io("write", &path, cause);
-        publish(&path, |file| file.write_all(&pretty(self)).map_err(cannot))?;
+        publish_bytes(&path, &pretty(self))?;
         Ok(path)
     }
 

@@ -45,7 +45,7 @@ fn what_cannot_be_written_is_refused_before_training() {
 fn what_is_called_json_is_read_as_it_is_said() {
     let folder = folder();
     write(&folder, "a.json", "{\"text\": \"a b\"}\n{\"text\": \"a b\"}\n");
-    refuses(&folder, &train("a.json", &[]), 2, &["a.json may hold", "jsonl", "text"]);
+    refuses(&folder, &train("a.json", &[]), 2, &["a.json may be JSON Lines", "jsonl", "text"]);
     let count = |format| {
         let count = ["count", "a.json", "-o", format, "--split", "gpt2", "--json", "--format", format];
         let output = tokenmill(&folder).args(count).output().expect("a run");

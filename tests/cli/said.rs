@@ -227,13 +227,68 @@ fn names_in_a_manifest_send_nothing_to_the_terminal() {
 }
 
 #[test]
+fn results_go_to_no_pipe_and_have_a_name() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    assert_eq!(ended(&folder, &["train", "a.txt", "-o", "made", "--merges", "3"]).0, Some(0));
+    let commands: [&[&str]; 5] = [
+        &["train", "a.txt", "--merges", "3", "-o"],
+        &["count", "a.txt", "--split", "gpt2", "-o"],
+        &["encode", "a.txt", "-t", "made", "-o"],
+        &["convert", "made", "--to", "minbpe", "-o"],
+        &["compare", "made", "--on", "a.txt", "--html"],
+    ];
+    for command in commands {
+        refuses(&folder, &[command, &["-"]].concat(), 2, &["standard output", "`./-`"]);
+        refuses(&folder, &[command, &[""]].concat(), 2, &["it is empty"]);
+    }
+    assert!(!folder.path().join("-").exists());
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT.repeat(100));
+    let program = assert_cmd::cargo::cargo_bin("tokenmill");
+    let code = |arguments: &[&str]| {
+        let mut child = std::process::Command::new(&program)
+            .args(arguments)
+            .current_dir(folder.path())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .expect("a run");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("an end");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let whole = code(&["completions", "bash"]);
+    assert_eq!(whole.0, Some(0), "{}", whole.1);
+    // Nor does it hide how a command ends.
+    assert_eq!(ended(&folder, &["train", "a.txt", "-o", "made", "--merges", "3"]).0, Some(0));
+    let verify = ["verify-merges", "made", "--on", "a.txt", "--min-frequency", "9999", "--json"];
+    let differs = code(&verify);
+    assert_eq!(differs.0, Some(4), "{}", differs.1);
+}
+
+#[test]
+fn a_file_is_no_folder_for_results() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    both(&folder, &["train", "a.txt", "-o", "made", "--merges", "3"], 0);
+    for command in [&["train", "a.txt", "--merges", "3"][..], &["encode", "a.txt", "-t", "made"]] {
+        refuses(&folder, &[command, &["-o", "a.txt"]].concat(), 2, &["a.txt is a file", "name a folder"]);
+    }
+}
+
+#[test]
 fn what_changes_nothing_is_noted() {
     let folder = folder();
     write(&folder, "a.txt", TEXT);
     write_parquet(&folder, "a.parquet", &[Some("the cat the cat")]);
     for (arguments, said) in [
-        (&["a.parquet", "--documents", "line"][..], Some("what is said of documents has no effect")),
-        (&["a.parquet", "--separator", "x"], Some("what is said of documents has no effect")),
+        (&["a.parquet", "--documents", "line"][..], Some("`documents` has no effect")),
+        (&["a.parquet", "--separator", "x"], Some("`documents` has no effect")),
         (&["a.txt", "--column", "text"], Some("`column` has no effect")),
         (&["a.txt", "--stream"], Some("`stream` has no effect")),
         (&["a.txt", "--seed", "3"], Some("`seed` has no effect")),

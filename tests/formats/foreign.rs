@@ -241,6 +241,23 @@ fn what_stands_around_a_text_is_told_and_kept_but_left_out() {
 }
 
 #[test]
+fn how_transformers_last_used_it_is_left_out() {
+    let truncation =
+        json!({ "direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0 });
+    let padding = json!({ "strategy": "BatchLongest", "direction": "Right", "pad_id": 0, "pad_token": "!" });
+    for (at, value) in [("/truncation", truncation), ("/padding", padding)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("tokenizer.json");
+        fs::write(&path, with(at, value).to_string()).expect("written");
+        let notes = Notes::default();
+        let vocabulary = load(&path, &LoadOptions::default(), &notes).expect("it is supported");
+        assert_eq!(vocabulary, read(&with("/version", json!("1.0"))));
+        let notes = notes.0.into_inner().expect("no panic");
+        assert!(notes.len() == 1 && notes[0].contains(&format!("its {} is left out", &at[1..])), "{notes:?}");
+    }
+}
+
+#[test]
 fn formats_that_cannot_say_it_name_it() {
     for (file, said) in [
         (with("/normalizer", json!({ "type": "NFC" })), "it brings text into normalization form C"),

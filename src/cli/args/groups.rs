@@ -136,13 +136,13 @@ pub(in crate::cli) struct SourceFlags {
     /// The files' format [default: by extension]
     #[arg(long, value_name = "FORMAT", value_parser = choice::<source::Format>())]
     pub(in crate::cli) format: Option<source::Format>,
-    /// What a document is in plain text [default: file]
+    /// How plain text is cut into documents [default: file]
     #[arg(long, value_name = "RULE", value_parser = choice::<DocumentRule>(), conflicts_with = "separator")]
     pub(in crate::cli) documents: Option<DocumentRule>,
     /// The text between the documents of a plain text
     #[arg(long, value_name = "TEXT")]
     pub(in crate::cli) separator: Option<String>,
-    /// By what the counts of an input are multiplied, once for each INPUT [default: 1]
+    /// The weight of an input: its counts are multiplied by it. Once for each INPUT [default: 1]
     #[arg(long, value_name = "DECIMAL")]
     pub(in crate::cli) weight: Vec<Weight>,
     /// Read remote files without keeping them
@@ -156,7 +156,7 @@ pub(in crate::cli) struct SourceFlags {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Sample")]
 pub(in crate::cli) struct SampleFlags {
-    /// Take every N-th document
+    /// Take one of every N documents, the first of them
     #[arg(long, value_name = "N")]
     pub(in crate::cli) every: Option<u64>,
     /// Shuffle through a buffer of N documents
@@ -185,7 +185,7 @@ pub(in crate::cli) struct PieceFlags {
     /// A regular expression that cuts text into pieces
     #[arg(long, value_name = "REGEX")]
     pub(in crate::cli) split_regex: Option<String>,
-    /// What ends a text: each document, or the source [default: document]
+    /// Whether tokens end with each document, or may go on into the next (join) [default: document]
     #[arg(long, value_name = "BOUNDARY", value_parser = choice::<Boundary>())]
     pub(in crate::cli) boundary: Option<Boundary>,
     /// A special token, cut out of the text; may be given several times
@@ -206,13 +206,13 @@ pub(in crate::cli) struct TrainFlags {
     /// Merge no pair that occurs less often [default: 2]
     #[arg(long, value_name = "N")]
     pub(in crate::cli) min_frequency: Option<u64>,
-    /// Make no longer token
+    /// The longest token that is made, in bytes
     #[arg(long, value_name = "N")]
     pub(in crate::cli) max_token_bytes: Option<u64>,
     /// Which of equally frequent pairs is merged first [default: ids]
     #[arg(long, value_name = "RULE", value_parser = choice::<TieBreak>())]
     pub(in crate::cli) tie_break: Option<TieBreak>,
-    /// What the greatest of is merged: count, count-length, or conditional:p,q,r [default: count]
+    /// By what pairs are ranked: count, count-length, or conditional:p,q,r [default: count]
     #[arg(long, value_name = "SCORE")]
     pub(in crate::cli) score: Option<Score>,
     /// Where the ids of special tokens stand [default: end]
@@ -233,7 +233,7 @@ pub(in crate::cli) struct MergeFlags {
     /// What ended a text [default: as recorded, or document]
     #[arg(long, value_name = "BOUNDARY", value_parser = choice::<Boundary>())]
     pub(in crate::cli) boundary: Option<Boundary>,
-    /// What the greatest of was merged [default: as recorded, or count]
+    /// By what pairs were ranked [default: as recorded, or count]
     #[arg(long, value_name = "SCORE")]
     pub(in crate::cli) score: Option<Score>,
     /// Least count of a merge [default: as recorded, or 1]

@@ -5,9 +5,10 @@ pub(super) use groups::{
     TokenizerArgument, TokenizerFlags, TokenizerSplit, TrainFlags, TrainInput,
 };
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, value_parser};
 use clap_complete::Shell;
 use tokenmill::encode::SpecialPolicy;
+use tokenmill::run::MOST_THREADS;
 use tokenmill::sample::Weight;
 use tokenmill::units::ByteCount;
 use tokenmill::vocab;
@@ -49,7 +50,7 @@ pub(in crate::cli) struct Global {
     #[arg(long, short, global = true, conflicts_with = "quiet")]
     pub(in crate::cli) verbose: bool,
     /// How many threads work [default: one for each core]
-    #[arg(long, global = true, value_name = "N")]
+    #[arg(long, global = true, value_name = "N", value_parser = value_parser!(u64).range(1..=MOST_THREADS))]
     pub(in crate::cli) threads: Option<u64>,
     /// Limit of memory for counting and learning, such as 8GB [default: what the machine or the cgroup has]
     #[arg(long, global = true, value_name = "BYTES")]
@@ -158,7 +159,7 @@ pub(in crate::cli) struct MergeCountsArgs {
     /// The file for the sum
     #[arg(long, short, value_name = "FILE.parquet", value_parser = writable)]
     pub(in crate::cli) output: String,
-    /// By what the counts of a file are multiplied, once for each file [default: 1]
+    /// The weight of a file: its counts are multiplied by it. Once for each file [default: 1]
     #[arg(long, value_name = "DECIMAL")]
     pub(in crate::cli) weight: Vec<Weight>,
 }

@@ -11,7 +11,7 @@ use crate::source::{DocumentRule, SourceSpec};
 use crate::units::{ByteCount, place64};
 
 /// More threads than any machine has cores hinder each other.
-const MOST_THREADS: u64 = 1024;
+pub const MOST_THREADS: u64 = 1024;
 
 /// Checks what the user wrote, and completes it with defaults.
 ///

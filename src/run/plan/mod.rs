@@ -10,6 +10,8 @@ mod train;
 
 pub(super) use train::SMALLER_FOLDER;
 
+#[doc(hidden)]
+pub use check::MOST_THREADS;
 pub use check::plan;
 pub use encode::{DEFAULT_FILE_TEXT_BYTES, DEFAULT_SPLIT_NAME};
 

@@ -215,6 +215,13 @@ impl Check<'_> {
     }
 }
 
+impl TrainPlan {
+    /// How many tokens the vocabulary has at most, if it goes on from no other.
+    pub(in crate::run) fn vocab_size(&self) -> usize {
+        place64(BYTE_TOKENS) + self.specials.len() + self.config.merges
+    }
+}
+
 /// All vocabularies but the largest, the smallest first.
 fn smaller(keys: &TrainKeys, folder: &Path) -> Vec<SmallerPlan> {
     let given = keys.vocab_size.as_ref().map(|given| given.value.as_slice()).unwrap_or_default();

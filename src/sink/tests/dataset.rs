@@ -185,7 +185,10 @@ fn files_are_used_again_only_if_all_that_their_bytes_depend_on_is_the_same() {
         DatasetConfig { compression: Compression::Fast, ..same() },
         DatasetConfig { declaration, ..same() },
     ];
-    for (config, files) in [(same(), 1)].into_iter().chain(others.map(|other| (other, 0))) {
+    // A working directory decides by what names the input is found.
+    let renamed = DatasetConfig { units: vec![vec![unit("there/in", None)]], ..same() };
+    let used = [(same(), 1), (renamed, 1)];
+    for (config, files) in used.into_iter().chain(others.map(|other| (other, 0))) {
         let folder = tempfile::tempdir().expect("a folder");
         run(folder.path(), same(), vec![batch(&some_rows(20))]).expect("an output");
         let output = OutputFolder::open(folder.path()).expect("a folder");

@@ -6,8 +6,9 @@ use super::api::Entry;
 use super::uri::Wanted;
 use super::{Fetched, HubFault, HubSettings};
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::{TEMPORARY_PREFIX, folder_of, publish, sync_folder};
+use crate::files::{TEMPORARY_PREFIX, folder_of, publish_bytes, sync_folder};
 use crate::source::Identity;
+use crate::units::{amount, counted};
 
 /// A dataset's folder in the standard cache: `blobs` by entity tag, `snapshots` that link to them by
 /// commit and path, and `refs` with the commit that each revision was when last asked.
@@ -85,10 +86,7 @@ impl Cache {
         }
         let path = self.folder.join("refs").join(revision);
         self.make_folder_of(&path)?;
-        publish(&path, |file| {
-            std::io::Write::write_all(file, commit.as_bytes())
-                .map_err(|cause| Error::io("write", &path, cause))
-        })
+        publish_bytes(&path, commit.as_bytes())
     }
 
     fn noted(&self, revision: &str) -> Option<String> {
@@ -111,7 +109,7 @@ impl Cache {
     }
 
     /// What the cache has of a URI's files, without asking the hub.
-    pub(super) fn files(&self, wanted: &Wanted) -> Result<Vec<Fetched>> {
+    pub(super) fn files(&self, wanted: &Wanted, noted: &dyn Fn(&str)) -> Result<Vec<Fetched>> {
         for revision in wanted.revisions() {
             let Some(commit) = self.noted(revision) else { continue };
             let root = self.folder.join("snapshots").join(&commit);
@@ -128,6 +126,12 @@ impl Cache {
                 return Err(self.lacks(self.fetched(&commit, &path).0.1));
             }
             if !paths.is_empty() {
+                let is_whole = paths.iter().all(|path| Numbered::of(path).is_some());
+                if !is_whole && wanted.path.as_ref() != paths.first() {
+                    let files = counted(amount(paths.len()), "file");
+                    let unknown = "in the cache are taken; whether the hub has more is not known";
+                    noted(&format!("offline: {files} of {} {unknown}", wanted.uri));
+                }
                 return Ok(paths.iter().map(|path| self.fetched(&commit, path)).collect());
             }
         }

@@ -103,7 +103,11 @@ impl HubFault {
 pub(super) fn fetch(uri: &str, settings: &HubSettings, observer: &dyn Observer) -> Result<Vec<Fetched>> {
     let wanted = uri::Wanted::parse(uri)?;
     let cache = cache::Cache::of(&wanted, settings);
-    if settings.offline { cache.files(&wanted) } else { client::fetch(&wanted, &cache, settings, observer) }
+    if settings.offline {
+        cache.files(&wanted, &*settings.noted)
+    } else {
+        client::fetch(&wanted, &cache, settings, observer)
+    }
 }
 
 /// The same without downloading: what the cache lacks is to be read by ranges.
@@ -115,7 +119,11 @@ pub(super) fn stream(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<V
     let wanted = uri::Wanted::parse(uri)?;
     let cache = cache::Cache::of(&wanted, settings);
     if settings.offline {
-        return Ok(cache.files(&wanted)?.into_iter().map(|fetched| (fetched, None)).collect());
+        return Ok(cache
+            .files(&wanted, &*settings.noted)?
+            .into_iter()
+            .map(|fetched| (fetched, None))
+            .collect());
     }
     client::stream(&wanted, &cache, settings, stop)
 }

@@ -83,7 +83,7 @@ pub(super) fn of(status: StatusCode, headers: &HeaderMap, server: Server, is_ask
     let (kind, help) = match (status.as_u16(), code) {
         (401 | 403, _) if server == Server::Web => (
             ErrorKind::Authorisation,
-            "download the file with what it wants to know, and name it where it lies",
+            "the server wants credentials: download the file yourself, and name it where it lies",
         ),
         _ if server == Server::Web => (ErrorKind::Failed, "check the address"),
         (403, _) | (_, "GatedRepo") => (

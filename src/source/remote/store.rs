@@ -113,7 +113,8 @@ pub(super) fn list(
     let store = wanted.store(settings, patience).map_err(|cause| refused(uri, cause))?;
     let mut objects = wait(stop, uri, find(&wanted, &*store))?;
     if objects.is_empty() {
-        return Err(HubFault::NoFiles { uri: uri.to_owned() }.with(ErrorKind::Failed));
+        let fault = HubFault::NoFiles { uri: uri.to_owned() }.with(ErrorKind::Failed);
+        return Err(fault.with_help("check the path: in a folder, files are known by their extensions"));
     }
     objects.sort_by(|one, other| one.location.as_ref().cmp(other.location.as_ref()));
     let streamed = objects.into_iter().map(|object| {

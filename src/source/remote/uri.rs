@@ -103,7 +103,7 @@ pub(super) fn wants(path: &str, file: &str) -> bool {
 
 #[cfg(feature = "hub")]
 fn is_hidden(file: &str) -> bool {
-    file.split('/').any(|part| part.starts_with('.'))
+    file.split('/').any(crate::source::listing::is_aside)
 }
 
 /// Takes the revision off: a branch or commit is one part of the path, but `refs/…/…` is three.

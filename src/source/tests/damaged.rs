@@ -292,6 +292,35 @@ fn bad_files_and_row_groups_are_left_out_and_listed() {
     assert!(message.contains("row group 1"), "{message}");
 }
 
+/// A file says where each record batch stands, a stream does not.
+#[test]
+fn of_an_arrow_file_a_damaged_record_batch_alone_is_left_out() {
+    use arrow_ipc::writer::{FileWriter, StreamWriter};
+
+    let (folder, table) = (folder(), table());
+    let mut file = FileWriter::try_new(Vec::new(), &table.schema()).unwrap();
+    let mut stream = StreamWriter::try_new(Vec::new(), &table.schema()).unwrap();
+    for part in [0, 100, 200].map(|from| table.slice(from, 100)) {
+        file.write(&part).unwrap();
+        stream.write(&part).unwrap();
+    }
+    for (mut bytes, rows, lost) in
+        [(file.into_inner().unwrap(), 200, 100), (stream.into_inner().unwrap(), 100, 1)]
+    {
+        let at = bytes.windows(8).position(|word| word == b"row 150 ").expect("a row of the second batch");
+        bytes[at] = 0xFF;
+        let path = written(folder.path(), "a.arrow", &bytes);
+        let context = OpenContext::new(&Silent);
+        let spec = SourceSpec { on_bad_input: OnBadInput::Quarantine, ..spec(&path) };
+        let source = open(&spec, 0, &context).unwrap();
+        let batches: Vec<Batch> = in_order(vec![source], 1).collect::<Result<_>>().unwrap();
+        assert_eq!(batches.iter().map(Batch::len).sum::<usize>(), rows);
+        assert_eq!(context.incidents.count(), lost);
+        assert!(context.incidents.listed()[0].problem.contains("a.arrow: record batch 1"));
+        assert_eq!(batches.last().map(|last| last.first_row), Some(if rows == 200 { 200 } else { 0 }));
+    }
+}
+
 #[test]
 fn damaged_compression_keeps_what_came_before() {
     let text: String = (0..20_000).map(|line| format!("line {}\n", line * 7_919 % 10_007)).collect();

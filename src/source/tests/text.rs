@@ -198,7 +198,7 @@ fn a_bad_line_is_named_by_its_number_in_the_file() {
         ("{\"text\": 5}", "a string or null in \"text\""),
         ("{\"text\": \"a\"", "EOF"),
         ("[1]", "a JSON object"),
-        ("{\"text\": \"\\ud800\"}", "hex escape"),
+        ("{\"text\": \"\\ud800\"}", "half of a surrogate pair"),
         ("{\"text\": \"a\"} x", "trailing characters"),
     ];
     let folder = folder();

@@ -77,6 +77,12 @@ pub(super) fn parse(
     let post_processor = around::found(file.post_processor.as_ref()).map_err(|fault| fault.in_file(path))?;
     let post_processor = post_processor.map(|found| kind(found).to_owned());
     let uncut = cut.is_empty();
+    // `transformers` writes down how it was last used, and goes by what it is called with the next time.
+    for (what, set) in [("truncation", &file.truncation), ("padding", &file.padding)] {
+        if set.is_some() {
+            observer.noted(&format!("{}: its {what} is left out: texts are encoded whole", path.display()));
+        }
+    }
     let vocabulary = vocabulary(file, split, prefix_space, options).map_err(|fault| fault.in_file(path))?;
     if uncut {
         observer.noted(&format!(
@@ -152,15 +158,10 @@ fn misnumbered(added: &[AddedToken], ids: &Map<&str, TokenId>) -> Option<Fault> 
 }
 
 fn refuse_features(file: &File) -> Result<(), Fault> {
-    let features = [
-        ("version", file.version.as_ref().is_some_and(|version| version != "1.0")),
-        ("truncation", file.truncation.is_some()),
-        ("padding", file.padding.is_some()),
-    ];
-    match features.iter().find(|(_, used)| *used) {
-        Some((name, _)) => Err(Fault::unsupported(*name)),
-        None => file.model.refuse_features(),
+    if file.version.as_ref().is_some_and(|version| version != "1.0") {
+        return Err(Fault::unsupported("version"));
     }
+    file.model.refuse_features()
 }
 
 /// Whether text is brought into normalization form C, the one normalizer that byte-level files have.
