@@ -6,6 +6,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Error, ErrorKind};
+
 const _: () = assert!(usize::BITS >= 64, "positions in a corpus need 64-bit addresses");
 
 /// The number of a token in a vocabulary.
@@ -186,6 +188,12 @@ impl fmt::Display for ByteCount {
 #[error("{text:?} is not an amount of bytes; write it like 800MB, 8GB or 8GiB")]
 pub struct NotByteCount {
     text: String,
+}
+
+impl From<NotByteCount> for Error {
+    fn from(wrong: NotByteCount) -> Error {
+        Error::new(ErrorKind::Usage, wrong)
+    }
 }
 
 impl std::str::FromStr for ByteCount {

@@ -2,6 +2,20 @@
 //!
 //! Takes batches of documents and a splitter, gives [`PieceCounts`]. Without a split the documents
 //! themselves are the pieces. Knows nothing of merges and tokens.
+//!
+//! ```
+//! use tokenmill::count::{CountConfig, count_pieces};
+//! use tokenmill::observer::Silent;
+//! use tokenmill::{source, split};
+//!
+//! let splitter = split::splitter(&"gpt2".parse()?)?;
+//! let documents = source::texts(["the cat sat", "the cat ran"]);
+//! let counted = count_pieces(documents, &*splitter, &CountConfig::default(), &Silent)?;
+//! let pieces: Vec<_> = counted.pieces.iter().map(|(piece, count)| (piece, count.get())).collect();
+//! // In the order in which they first appear.
+//! assert_eq!(pieces[..2], [(&b"the"[..], 2), (b" cat", 2)]);
+//! # Ok::<(), tokenmill::Error>(())
+//! ```
 
 mod pieces;
 mod facts;

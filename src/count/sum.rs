@@ -178,15 +178,20 @@ fn sum_by_bytes(
     if files.len() <= MOST_OPEN {
         return merge(readers(files, limit)?.into_iter(), Order::Bytes, observer, take);
     }
-    let sums = files.chunks(MOST_OPEN).map(|files| held_by_bytes(files, limit, observer).map(Sorted::new));
-    merge(sums.collect::<Result<Vec<_>>>()?.into_iter(), Order::Bytes, observer, take)
+    let (mut left, mut sums) = (limit, Vec::new());
+    for files in files.chunks(MOST_OPEN) {
+        let sum = held_by_bytes(files, left, observer)?;
+        left = ByteCount(left.0.saturating_sub(bytes_of(&sum, EACH_SORTED)));
+        sums.push(Sorted::new(sum));
+    }
+    merge(sums.into_iter(), Order::Bytes, observer, take)
 }
 
 fn held_by_bytes(files: &[WeightedFile], limit: ByteCount, observer: &dyn Observer) -> Result<PieceCounts> {
     let mut sum = PieceCounts::new();
     sum_by_bytes(files, limit, observer, |piece, count| {
         sum.push(piece, count);
-        Ok(check_fits(&sum, EACH, limit)?)
+        Ok(check_fits(&sum, EACH_SORTED, limit)?)
     })?;
     Ok(sum)
 }
@@ -198,7 +203,7 @@ fn readers(files: &[WeightedFile], limit: ByteCount) -> Result<Vec<Weighted>> {
         let reader = CountsReader::open(&file.path)?;
         let pieces: Box<dyn PieceReader> = if reader.info().ordered {
             let pieces = read_counts_within(&file.path, left)?.pieces;
-            left = ByteCount(left.0.saturating_sub(bytes_of(&pieces, EACH)));
+            left = ByteCount(left.0.saturating_sub(bytes_of(&pieces, EACH_SORTED)));
             Box::new(Sorted::new(pieces))
         } else {
             Box::new(reader)
@@ -236,6 +241,9 @@ impl PieceReader for Weighted {
         self.pieces.first()
     }
 }
+
+/// Bytes that these take for each piece beside its own, its place in the order among them.
+const EACH_SORTED: u64 = EACH + 8;
 
 /// Pieces in memory, read in order of their bytes.
 struct Sorted {

@@ -4,6 +4,8 @@ use std::str::FromStr;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::ser::{Serialize, Serializer};
 
+use crate::error::{Error, ErrorKind};
+
 /// Decimal places that a weight may have.
 const PLACES: usize = 6;
 
@@ -29,6 +31,12 @@ impl Default for Weight {
 #[error("{text:?} is not a weight: it must be a number above 0, of 12 digits and 6 decimal places at most")]
 pub struct NotWeight {
     text: String,
+}
+
+impl From<NotWeight> for Error {
+    fn from(wrong: NotWeight) -> Error {
+        Error::new(ErrorKind::Usage, wrong)
+    }
 }
 
 impl FromStr for Weight {

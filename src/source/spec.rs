@@ -4,6 +4,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::OnBadInput;
+use crate::error::{Error, ErrorKind};
 
 /// How a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -46,6 +47,12 @@ impl fmt::Display for Format {
 #[error("{name:?} is not a format; the formats are parquet, arrow, jsonl and text")]
 pub struct NotFormat {
     name: String,
+}
+
+impl From<NotFormat> for Error {
+    fn from(wrong: NotFormat) -> Error {
+        Error::new(ErrorKind::Usage, wrong)
+    }
 }
 
 impl FromStr for Format {

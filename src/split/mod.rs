@@ -3,6 +3,21 @@
 //! Takes bytes, gives the places where pieces end. The obvious way is a regular expression; it is the
 //! oracle for the scanner, which does the same for the patterns that have a name, many times faster.
 //! Knows nothing of documents, counts or tokens.
+//!
+//! ```
+//! use tokenmill::split::{SplitPattern, splitter};
+//!
+//! let text = b"It's 2024's best";
+//! let mut ends = Vec::new();
+//! splitter(&"gpt4".parse()?)?.piece_ends(text, &mut ends)?;
+//! assert_eq!(ends, [2, 4, 5, 8, 9, 11, 16]); // It 's ␣ 202 4 's ␣best
+//!
+//! let words = SplitPattern::from_regex("[a-z]+"); // what is between matches is a piece, too
+//! ends.clear();
+//! splitter(&words)?.piece_ends(b"a, b", &mut ends)?;
+//! assert_eq!(ends, [1, 3, 4]);
+//! # Ok::<(), tokenmill::Error>(())
+//! ```
 
 mod pattern;
 mod dialect;

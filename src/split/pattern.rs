@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::dialect::{same_in_both, translated};
 use super::steps::SplitStep;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 /// How text is cut into pieces.
 ///
@@ -338,6 +338,12 @@ impl fmt::Display for SplitPattern {
 )]
 pub struct NotPattern {
     name: String,
+}
+
+impl From<NotPattern> for Error {
+    fn from(wrong: NotPattern) -> Error {
+        Error::new(ErrorKind::Usage, wrong)
+    }
 }
 
 impl FromStr for SplitPattern {

@@ -1,4 +1,4 @@
-use super::{Score, TieBreak, TrainConfig, scan};
+use super::{Score, TrainConfig, scan};
 use crate::units::{ByteCount, Count, amount};
 
 /// The text, and pairs with lists that grow by doubling: 21 bytes on prose, 26 on many short pieces.
@@ -28,7 +28,7 @@ pub fn memory_estimate(config: &TrainConfig, bytes: u64, sequences: u64, weighte
 /// The same of [going on from a list](super::extend_merges), for which the text is laid out as weighted sequences are.
 pub fn extend_memory_estimate(config: &TrainConfig, bytes: u64, sequences: u64) -> ByteCount {
     // By these rules it is done as by scores, with the tokens' bytes.
-    let by_bytes = matches!(config.tie_break, TieBreak::BytesGreatest | TieBreak::BytesSmallest);
+    let by_bytes = config.tie_break.looks_at_bytes();
     let more = if config.score == Score::Count && by_bytes {
         A_SCORED_POSITION + 9 - A_WEIGHTED_POSITION
     } else {
@@ -79,6 +79,7 @@ fn scanning(config: &TrainConfig, positions: u64) -> ByteCount {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::train::TieBreak;
 
     #[test]
     fn scanning_takes_half_as_much_as_lists() {

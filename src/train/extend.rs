@@ -1,6 +1,6 @@
 use super::learn::go_on;
 use super::replay::replay;
-use super::{Learned, Merges, Score, TieBreak, TrainConfig, learn_merges, scored};
+use super::{Learned, Merges, Score, TrainConfig, learn_merges, scored};
 use crate::count::PieceCounts;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
@@ -27,7 +27,7 @@ pub fn extend_merges(
     }
     observer.started(Stage::Train, Some(amount(config.merges.max(base.len()))));
     let replayed = replay(&pieces, base, config, observer)?;
-    let by_bytes = matches!(config.tie_break, TieBreak::BytesGreatest | TieBreak::BytesSmallest);
+    let by_bytes = config.tie_break.looks_at_bytes();
     if config.score == Score::Count && !by_bytes {
         drop(pieces);
         return go_on(replayed, config, observer);

@@ -59,7 +59,7 @@ fn by_id(config: &TrainConfig) -> Option<ById> {
     match config.tie_break {
         TieBreak::Ids => Some(ById::value()),
         TieBreak::Hf => Some(ById::gpt2_alphabet()),
-        _ => None,
+        TieBreak::First | TieBreak::BytesGreatest | TieBreak::BytesSmallest => None,
     }
 }
 
@@ -90,7 +90,7 @@ pub(super) fn learn_by<W: Weight + Default>(
     observer: &dyn Observer,
 ) -> Result<Learned> {
     let corpus = Corpus::<W>::new(&pieces)?;
-    let by_bytes = matches!(config.tie_break, TieBreak::BytesGreatest | TieBreak::BytesSmallest);
+    let by_bytes = config.tie_break.looks_at_bytes();
     let bytes = if by_bytes { bytes_by_position(&pieces) } else { Vec::new() };
     drop(pieces);
     match config.tie_break {
@@ -108,7 +108,8 @@ pub(super) fn go_on(replayed: Replayed, config: &TrainConfig, observer: &dyn Obs
     match config.tie_break {
         TieBreak::Hf => Trainer::after(replayed, ById::gpt2_alphabet(), config)?.run(observer),
         TieBreak::First => Trainer::after(replayed, ByFirstPosition, config)?.run(observer),
-        _ => Trainer::after(replayed, ById::value(), config)?.run(observer),
+        TieBreak::Ids => Trainer::after(replayed, ById::value(), config)?.run(observer),
+        TieBreak::BytesGreatest | TieBreak::BytesSmallest => unreachable!("by bytes it is gone on by scores"),
     }
 }
 

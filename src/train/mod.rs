@@ -66,6 +66,16 @@ pub enum TieBreak {
     BytesSmallest,
 }
 
+impl TieBreak {
+    /// Whether it needs the bytes of tokens, which training otherwise knows by numbers alone.
+    fn looks_at_bytes(self) -> bool {
+        match self {
+            TieBreak::Ids | TieBreak::Hf | TieBreak::First => false,
+            TieBreak::BytesGreatest | TieBreak::BytesSmallest => true,
+        }
+    }
+}
+
 /// Settings of [`learn_merges`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrainConfig {

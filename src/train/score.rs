@@ -4,6 +4,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Error, ErrorKind};
+
 /// What the greatest of is merged next.
 ///
 /// Written as `count`, `count-length` or `conditional:p,q,r`. Equal scores go by the tie rule, and
@@ -77,6 +79,12 @@ struct UncheckedPowers {
 )]
 pub struct NotScore {
     text: String,
+}
+
+impl From<NotScore> for Error {
+    fn from(wrong: NotScore) -> Error {
+        Error::new(ErrorKind::Usage, wrong)
+    }
 }
 
 impl Powers {

@@ -51,6 +51,7 @@ pub fn verify_merges(
             Some(pair) => learner.merge(pair),
             None => {
                 let better = learner.best().map(|best| (learner.tokens(best), learner.count(best)));
+                observer.finished(Stage::Train);
                 return Ok(Some(Deviation {
                     merge: number,
                     chosen,

@@ -72,6 +72,12 @@ pub struct NotFormat {
     name: String,
 }
 
+impl From<NotFormat> for Error {
+    fn from(wrong: NotFormat) -> Error {
+        Error::new(Kind::Usage, wrong)
+    }
+}
+
 impl FromStr for Format {
     type Err = NotFormat;
 

@@ -3,6 +3,25 @@
 //! A [`Vocabulary`] is made from merges just learned or read from a file of any supported format, and
 //! checked either way. Token id and merge rank are separate things: byte b need not have id b.
 //!
+//! ```
+//! use tokenmill::observer::Silent;
+//! use tokenmill::run::{LearnConfig, learn};
+//! use tokenmill::source;
+//! use tokenmill::vocab::{self, Format, LoadOptions, WriteOptions};
+//!
+//! # let folder = tempfile::tempdir().expect("a folder");
+//! # let folder = folder.path();
+//! let texts = source::texts(["how much wood would a woodchuck chuck"]);
+//! let (vocabulary, _) = learn(texts, &LearnConfig::new(300, &["<|endoftext|>"]), &Silent)?;
+//! vocab::write(&vocabulary, Format::Tiktoken, folder, &WriteOptions::default())?;
+//!
+//! let again = vocab::load(folder, &LoadOptions::default(), &Silent)?;
+//! assert_eq!(again.fingerprint(), vocabulary.fingerprint());
+//! let chuck = again.id_of(b"chuck").expect("twice in the text");
+//! assert_eq!(again.bytes(chuck), Some(&b"chuck"[..]));
+//! # Ok::<(), tokenmill::Error>(())
+//! ```
+//!
 //! # What is read of `tokenizer.json`
 //!
 //! Every byte-level BPE file whose parts are below gives the ids that Hugging Face's tokenizers gives, which
@@ -17,7 +36,7 @@
 //! | `added_tokens` | all, with every flag | ids that tokenizers would not give; special ones with the bytes of another token |
 //! | `post_processor` | told and kept, but left out | what is no template of tokens around a text |
 //! | `decoder` | none, `ByteLevel` | all others |
-//! | `truncation`, `padding` | | any |
+//! | `truncation`, `padding` | told, but left out: texts are encoded whole | |
 //!
 //! **Splits.** Expressions that are a known pattern's letter for letter are that pattern; others run on the engine
 //! for regular expressions, and what Oniguruma understands otherwise is translated or refused. `Removed` with

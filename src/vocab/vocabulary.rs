@@ -54,6 +54,13 @@ impl Vocabulary {
         self.tokens.get(id.index())?.as_deref()
     }
 
+    /// The lowest id that has these bytes, be it of an ordinary or of an added token.
+    ///
+    /// Looks at all tokens: for many look-ups make a map of [`tokens`](Vocabulary::tokens).
+    pub fn id_of(&self, bytes: &[u8]) -> Option<TokenId> {
+        self.tokens().find(|(_, found)| *found == bytes).map(|(id, _)| id)
+    }
+
     /// All tokens with their bytes, by id.
     pub fn tokens(&self) -> impl Iterator<Item = (TokenId, &[u8])> {
         let tokens = self.tokens.iter().enumerate();

@@ -39,7 +39,7 @@ impl Ties {
             tokens: Vec::new(),
             places: Vec::new(),
         };
-        if matches!(rule, TieBreak::BytesGreatest | TieBreak::BytesSmallest) {
+        if rule.looks_at_bytes() {
             ties.lay_out(pieces, text, merges);
         }
         ties
