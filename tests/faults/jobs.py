@@ -145,7 +145,7 @@ def small(setting):
     return [
         run("run", SMALL_RECIPE, rows=2000),
         train(200, *one),
-        count("count", generated(24_000), "4MB", more=["--column", "line", *one]),
+        count("count", generated(60_000), "4MB", more=["--column", "line", *one]),
         download(setting.hubs, 4_000, *one),
     ]
 
