@@ -119,13 +119,16 @@ fn encoded(encoding: &EncodingFacts) -> String {
         0 => String::new(),
         nulls => format!(" and {}", counted(nulls, "null row")),
     };
-    let with = if encoding.added_tokens > 0 { ", BOS and EOS counted" } else { "" };
+    let with = if encoding.added_tokens > 0 { ", BOS/EOS counted" } else { "" };
+    let each = match encoding.tokens {
+        0 => String::new(),
+        tokens => format!(" ({:.2} bytes a token{with})", ratio(encoding.text_bytes, tokens)),
+    };
     format!(
-        "encoded {}{nulls}, {}, to {} ({:.2} bytes a token{with})",
+        "encoded {}{nulls}, {}, to {}{each}",
         counted(encoding.documents, "document"),
         ByteCount(encoding.text_bytes),
         counted(encoding.tokens, "token"),
-        ratio(encoding.text_bytes, encoding.tokens),
     )
 }
 

@@ -87,7 +87,13 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
         folders.try_for_each(|folder| files::check_writable(folder))?;
         let inputs = Inputs::open(plan, context)?;
         let mut costs = Costs::default();
-        let trained = train(plan, settings, &inputs, None, &mut costs, context.observer)?;
+        let is_new = !settings.output.exists();
+        let trained = train(plan, settings, &inputs, None, &mut costs, context.observer);
+        if trained.is_err() && is_new {
+            // Made for what did not fit the memory. If it is not empty, others have written there.
+            let _ = fs::remove_dir(&settings.output);
+        }
+        let trained = trained?;
         let _lock = files::lock_folder(&settings.output, context.observer)?;
         write_tokenizer(&trained, plan, settings, &WriteOptions::default(), context.observer)?;
         let report = Deeds {

@@ -155,7 +155,7 @@ Written by tokenmill {version}.
 "#,
         text = ByteCount(text_bytes),
         per_token = ratio(text_bytes, tokens),
-        counted = if declaration.adds_tokens() { ", BOS and EOS counted" } else { "" },
+        counted = if declaration.adds_tokens() { ", BOS/EOS counted" } else { "" },
         bos = added(declaration.bos.as_ref()),
         eos = added(declaration.eos.as_ref()),
         special = declaration.special,

@@ -151,7 +151,8 @@ impl Files {
             found: found.data_type().to_string(),
             expected: expected.data_type().to_string(),
         }
-        .usage())
+        .usage()
+        .with_help("leave the column out, or write the files anew with one type, as polars and DuckDB can"))
     }
 
     fn footer(&self, file: usize) -> Result<Footer> {

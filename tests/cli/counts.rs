@@ -109,6 +109,14 @@ fn what_the_counts_say_cannot_be_contradicted() {
 }
 
 #[test]
+fn pieces_that_do_not_fit_leave_no_folder() {
+    let folder = folder();
+    let train = ["train", "demo:words?distinct=300000", "--column", "line", "--merges", "3", "-o", "out"];
+    refuses(&folder, &[&train[..], &["--memory", "4MB"]].concat(), 8, &["distinct pieces do not fit"]);
+    assert!(!folder.path().join("out").exists(), "what did not fit the memory went there");
+}
+
+#[test]
 fn counts_of_an_empty_input_are_none_to_learn_from() {
     let folder = folder();
     write(&folder, "none.txt", "");

@@ -59,10 +59,10 @@ fn figures_of_an_encoding_agree() {
     // 7 bytes are 7 tokens, and 9 with one behind each document.
     let (said, _) = both(&folder, &[&encode[..], &["-o", "ids", "--eos", "<end>"]].concat(), 0);
     let line =
-        "encoded 2 documents and 2 null rows, 7 bytes, to 9 tokens (0.78 bytes a token, BOS and EOS counted)";
+        "encoded 2 documents and 2 null rows, 7 bytes, to 9 tokens (0.78 bytes a token, BOS/EOS counted)";
     assert!(said.lines().any(|said| said == line), "{said}");
     let (_, shown) = both(&folder, &["inspect", "ids"], 0);
-    assert!(shown.contains("9, 0.78 bytes each, BOS and EOS counted"), "{shown}");
+    assert!(shown.contains("9, 0.78 bytes each, BOS/EOS counted"), "{shown}");
     let card = content(&folder, "ids/README.md");
     assert!(card.contains("4 rows with 7 bytes of text"), "{card}");
     both(&folder, &[&encode[..], &["-o", "flat", "--output-format", "bin"]].concat(), 0);

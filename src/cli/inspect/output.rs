@@ -79,7 +79,7 @@ impl Output<'_> {
         let (text, bytes) = (self.manifest.text_bytes(), self.manifest.bytes());
         writeln!(out, "rows          {rows}, {:.1} tokens each", ratio(tokens, rows))?;
         let added = self.declaration.as_ref().is_some_and(Declaration::adds_tokens);
-        let with = if added { ", BOS and EOS counted" } else { "" };
+        let with = if added { ", BOS/EOS counted" } else { "" };
         writeln!(out, "tokens        {tokens}, {:.2} bytes each{with}", ratio(text, tokens))?;
         writeln!(out, "text          {}", ByteCount(text))?;
         let size = ByteCount(bytes);

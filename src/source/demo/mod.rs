@@ -175,7 +175,9 @@ fn parse(uri: &str) -> Result<(Kind, u64, u64)> {
         let number = value.replace('_', "").parse::<u64>();
         let number =
             number.map_err(|_| fault(uri, format!("{key:?} wants a whole number, not {value:?}")))?;
-        given.insert(key, number);
+        if given.insert(key, number).is_some() {
+            return Err(fault(uri, format!("{key:?} is there twice")));
+        }
     }
     let mut take = |key: &str| given.remove(key);
     let seed = take("seed").unwrap_or(1);
