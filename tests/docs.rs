@@ -84,7 +84,9 @@ fn printed(command: &str, folder: &Path, home: &Path) -> String {
         .stdin(Stdio::null())
         .output()
         .expect("a shell");
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "$ {command}\n{printed}");
+    printed
 }
 
 /// Without what differs from machine to machine: times, rates, memory.

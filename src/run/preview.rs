@@ -22,7 +22,8 @@ const BITS_A_TOKEN: u64 = 13;
 pub struct Preview {
     /// What each source has.
     pub sources: Vec<SourcePreview>,
-    /// Bytes of text that will be encoded or learned from at most, where that is known before reading.
+    /// Bytes of text that will be learned from, or encoded if that is of the sample, at most, where that is known before
+    /// reading.
     pub text_bytes: Option<u64>,
     /// About the most memory that training takes, where that follows from the text: without a split.
     /// With one it grows with the distinct pieces, which only counting can tell.

@@ -122,7 +122,7 @@ pub(super) fn split(whole: Batch, batch_bytes: u64) -> VecDeque<Batch> {
     batches
 }
 
-/// How many rows of `row_bytes` each make a batch.
+/// How many rows make a batch of so many bytes, where `rows` have `bytes` together.
 pub(super) fn rows_in_batch(batch_bytes: u64, bytes: u64, rows: u64) -> usize {
     const MOST: u64 = 1 << 16;
     let row_bytes = (bytes / rows.max(1)).max(1);

@@ -60,7 +60,7 @@ pub enum Command {
     Verify,
     /// Encodes with a tokenizer from a file.
     Encode,
-    /// Only reads documents (`bench`, `decode --verify`); writes no folder.
+    /// Only reads documents (`bench`, `compare`, `decode --verify`); writes no folder.
     Read,
 }
 

@@ -163,28 +163,35 @@ pub(super) fn list(
     _patience: &Patience,
     _stop: &Stop,
 ) -> Result<Vec<Streamed>> {
-    let error = HubFault::Without { uri: uri.to_owned(), what: "object stores" }.with(ErrorKind::Usage);
-    Err(error.with_help("build with `--features remote`, or copy the files and name them"))
+    Err(without(uri, "object stores", "build with `--features remote`, or copy the files and name them"))
 }
 
 /// Refuses: the client is not part of this build.
 #[cfg(not(feature = "hub"))]
 pub(super) fn look(uri: &str, _settings: &HubSettings, _stop: &Stop) -> Result<Streamed> {
-    let error =
-        HubFault::Without { uri: super::secrets::shown_uri(uri), what: "the hub" }.with(ErrorKind::Usage);
-    Err(error.with_help("build with the feature `hub`, or download the file and name it"))
+    Err(without(uri, "the hub", WITH_HUB))
 }
 
 /// Refuses: the hub's client is not part of this build.
 #[cfg(not(feature = "hub"))]
-pub(super) fn stream(uri: &str, settings: &HubSettings, _stop: &Stop) -> Result<Vec<Streamed>> {
-    fetch(uri, settings, &crate::observer::Silent).map(|_| Vec::new())
+pub(super) fn stream(uri: &str, _settings: &HubSettings, _stop: &Stop) -> Result<Vec<Streamed>> {
+    uri::Wanted::parse(uri)?;
+    Err(without(uri, "the hub", WITH_HUB))
 }
 
 /// Refuses: the hub's client is not part of this build.
 #[cfg(not(feature = "hub"))]
 pub(super) fn fetch(uri: &str, _settings: &HubSettings, _observer: &dyn Observer) -> Result<Vec<Fetched>> {
     uri::Wanted::parse(uri)?;
-    let error = HubFault::Without { uri: uri.to_owned(), what: "the hub" }.with(ErrorKind::Usage);
-    Err(error.with_help("build with the feature `hub`, or download the files and name them"))
+    Err(without(uri, "the hub", WITH_HUB))
+}
+
+#[cfg(not(feature = "hub"))]
+const WITH_HUB: &str = "build with the feature `hub`, or download the files and name them";
+
+/// The error where a client is not part of this build.
+#[cfg(not(all(feature = "hub", feature = "remote")))]
+fn without(uri: &str, what: &'static str, help: &'static str) -> Error {
+    let fault = HubFault::Without { uri: super::secrets::shown_uri(uri), what };
+    fault.with(ErrorKind::Usage).with_help(help)
 }
