@@ -14,9 +14,9 @@ pub(super) fn tell_splits(spec: &SourceSpec, source: &dyn Source, observer: &dyn
     if uri.contains(['*', '?', '[']) {
         return;
     }
-    let below = |name: &str| name.find(uri).map_or(0, |at| at + uri.len());
-    let found: BTreeSet<&str> =
-        source.units().iter().flat_map(|unit| splits(&unit.name[below(&unit.name)..])).collect();
+    let names: Vec<&str> = source.units().iter().map(|unit| unit.name.as_str()).collect();
+    let folder = common_folder(&names);
+    let found: BTreeSet<&str> = names.iter().flat_map(|name| splits(&name[folder..])).collect();
     if found.len() > 1 {
         let found: Vec<&str> = found.into_iter().collect();
         observer.noted(&format!(
@@ -26,6 +26,15 @@ pub(super) fn tell_splits(spec: &SourceSpec, source: &dyn Source, observer: &dyn
             found[0],
         ));
     }
+}
+
+/// The length of what the paths have in common up to a slash: the folder, or the repository, whose own name says nothing.
+fn common_folder(names: &[&str]) -> usize {
+    let Some((first, others)) = names.split_first() else { return 0 };
+    let common =
+        |name: &&str| first.bytes().zip(name.bytes()).take_while(|(one, other)| one == other).count();
+    let common = others.iter().map(common).min().unwrap_or(first.len());
+    first.as_bytes()[..common].iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1)
 }
 
 /// The splits that stand in a path as words.
@@ -44,5 +53,16 @@ mod tests {
         assert_eq!(found("data/train-00000-of-00002.parquet"), ["train"]);
         assert_eq!(found("/test/part.train.jsonl"), ["test", "train"]);
         assert_eq!(found("trains/latest_tests.txt"), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn what_all_paths_begin_with_says_nothing() {
+        assert_eq!(
+            common_folder(&["hf://datasets/a/test@1/data/train-0", "hf://datasets/a/test@1/data/train-1"]),
+            28
+        );
+        assert_eq!(common_folder(&["a/b"]), 2);
+        assert_eq!(common_folder(&["tést", "tèst"]), 0);
+        assert_eq!(common_folder(&[]), 0);
     }
 }

@@ -87,6 +87,9 @@ impl Wanted {
 #[cfg(feature = "hub")]
 pub(super) fn wants(path: &str, file: &str) -> bool {
     let known = |file: &str| crate::source::listing::is_known(std::path::Path::new(file));
+    if file == path {
+        return true;
+    }
     if is_hidden(file) {
         return false;
     }
@@ -94,7 +97,7 @@ pub(super) fn wants(path: &str, file: &str) -> bool {
         Some(below) => path.is_empty() || below.starts_with('/'),
         None => false,
     };
-    if file == path || below && known(file) {
+    if below && known(file) {
         return true;
     }
     let options = glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
