@@ -52,7 +52,7 @@ pub struct Sum {
 pub fn sum_counts(files: &[WeightedFile], limit: ByteCount, observer: &dyn Observer) -> Result<CountsFile> {
     let info = info_of_sum(files)?;
     if !info.ordered {
-        return Ok(CountsFile { pieces: held_by_bytes(files, limit, observer)?, info });
+        return Ok(CountsFile { pieces: held_by_bytes(files, (EACH, limit), observer)?, info });
     }
     if let [WeightedFile { path, weight: 1 }] = files {
         return Ok(CountsFile { pieces: read_counts_within(path, limit)?.pieces, info });
@@ -180,18 +180,23 @@ fn sum_by_bytes(
     }
     let (mut left, mut sums) = (limit, Vec::new());
     for files in files.chunks(MOST_OPEN) {
-        let sum = held_by_bytes(files, left, observer)?;
+        let sum = held_by_bytes(files, (EACH_SORTED, left), observer)?;
         left = ByteCount(left.0.saturating_sub(bytes_of(&sum, EACH_SORTED)));
         sums.push(Sorted::new(sum));
     }
     merge(sums.into_iter(), Order::Bytes, observer, take)
 }
 
-fn held_by_bytes(files: &[WeightedFile], limit: ByteCount, observer: &dyn Observer) -> Result<PieceCounts> {
+/// The sum in memory, where each piece takes so many bytes beside its own, within a limit.
+fn held_by_bytes(
+    files: &[WeightedFile],
+    (each, limit): (u64, ByteCount),
+    observer: &dyn Observer,
+) -> Result<PieceCounts> {
     let mut sum = PieceCounts::new();
     sum_by_bytes(files, limit, observer, |piece, count| {
         sum.push(piece, count);
-        Ok(check_fits(&sum, EACH_SORTED, limit)?)
+        Ok(check_fits(&sum, each, limit)?)
     })?;
     Ok(sum)
 }

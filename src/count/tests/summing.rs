@@ -77,6 +77,22 @@ fn a_sum_that_passes_the_limit_of_memory_is_refused() {
     }
 }
 
+/// More files than are open at once are summed in parts, which are held together.
+#[test]
+fn parts_of_a_sum_keep_within_the_limit_together() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let file = |number: u32| {
+        let names: Vec<String> = (0..500).map(|piece| format!("piece {piece} of {number}")).collect();
+        let pieces = names.iter().map(|name| (name.as_bytes(), Count::ONE)).collect();
+        write(folder.path(), &number.to_string(), &pieces, false)
+    };
+    let files: Vec<WeightedFile> = (0..7).map(file).collect();
+    let sum = |limit| write_sum(&files, Vec::new(), "sum".as_ref(), ByteCount(limit), &Silent);
+    // Three have some 60 kB, seven 140.
+    assert_eq!(sum(150_000).expect("they fit").pieces, 3_500);
+    assert_eq!(sum(100_000).expect_err("each part fits").kind(), ErrorKind::Memory);
+}
+
 #[test]
 fn sums_are_those_of_a_map() {
     let inputs = vec((vec(("[ab]{1,3}", 1..1_000u64), 0..20), any::<bool>(), 1..5u64), 1..9);
