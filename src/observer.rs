@@ -34,8 +34,8 @@ impl Stage {
 /// The methods are called from worker threads, some of them thousands of times a second: they must
 /// not block. For one stage the calls come in the order `started`, any number of `advanced`,
 /// `finished`; after an error there may be no further call. Jobs of [`run`](crate::run) and
-/// [`learn_merges`](crate::train::learn_merges) and its like tell beginning and end; other functions that are called by themselves, such
-/// as [`count_pieces`](crate::count::count_pieces), tell `advanced` alone.
+/// [`learn_merges`](crate::train::learn_merges) and its like tell beginning and end; other functions that are called by
+/// themselves, such as [`count_pieces`](crate::count::count_pieces), tell `advanced` alone.
 pub trait Observer: Sync {
     /// A stage begins. `total` is in the stage's own amounts, `None` where it cannot be known.
     fn started(&self, _stage: Stage, _total: Option<u64>) {}

@@ -185,6 +185,9 @@ impl Diagnostic for Pretty {
 
 #[cfg(test)]
 mod tests {
+    use tokenmill::run::{Surroundings, plan, recipe};
+    use tokenmill::units::ByteCount;
+
     use super::*;
 
     #[derive(Debug, thiserror::Error)]
@@ -201,6 +204,20 @@ mod tests {
                 assert!(shown.contains(part), "{part}: {shown:?}");
             }
             assert!(!shown.contains('\x1b'), "{shown:?}");
+        }
+    }
+
+    /// A line of a recipe is shown with those beside it.
+    #[test]
+    fn what_is_drawn_of_a_recipe_keeps_its_secrets() {
+        let text = "[source]\nuri = \"https://me:hidden@host/a.txt?key=hidden\"\nnonsense = 1\n";
+        let recipe = recipe::read("r.toml", text).expect("TOML");
+        let surroundings = Surroundings { variable: &|_| None, threads: 1, memory: ByteCount(1 << 30) };
+        let mistakes = plan(&recipe, &surroundings).expect_err("a key is unknown");
+        for drawn in [true, false] {
+            let shown = Failure::Mistakes(mistakes.clone()).shown(Style { drawn, coloured: false });
+            assert!(shown.contains("nonsense") && !shown.contains("hidden"), "{shown}");
+            assert_eq!(shown.contains("https://*********@host/a.txt?key=******"), drawn, "{shown}");
         }
     }
 }

@@ -13,16 +13,15 @@ use tokenmill::{Error, ErrorKind, TokenId};
 use super::args::{VerifyArgs, VerifyMergesArgs};
 use super::failure::Failure;
 use super::flags;
+use super::progress::Progress;
 use super::session::{Done, Session};
 use super::shown::{counted, shortened};
 use super::surroundings::open_context;
 
 pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let folder = Path::new(&args.dir);
-    let progress = session.progress();
-    let verified = with_threads(session.threads(), || verify_output(folder, &progress));
-    drop(progress);
-    let verified = session.or_told(verified, "verified")?;
+    let verify = |progress: &Progress| with_threads(session.threads(), || verify_output(folder, progress));
+    let verified = session.or_told(verify(&session.progress()), "verified")?;
     let Verified { manifest, formats } = verified.ok_or_else(|| {
         let error = Error::new(ErrorKind::Failed, NoManifest { folder: args.dir.clone() });
         error.with_help(

@@ -44,9 +44,8 @@ impl Runs {
     /// Writes pieces with their counts and first places as a run, in the order in which they are.
     pub(super) fn write<P: AsRef<[u8]>>(
         &mut self,
-        pieces: impl Iterator<Item = (P, Count, u64)>,
+        mut pieces: impl Iterator<Item = (P, Count, u64)>,
     ) -> Result<()> {
-        let mut pieces = pieces;
         self.write_with(|run| {
             pieces.try_for_each(|(piece, count, first)| run.push(piece.as_ref(), count, first))
         })

@@ -90,18 +90,18 @@ fn tell_why_nothing(contents: &Contents, everything: bool, observer: &dyn Observ
 }
 
 fn tell_reused(reused: &Reused, observer: &dyn Observer) {
-    let Reused { files, row_groups, text_bytes, .. } = reused;
-    if *text_bytes > 0 {
-        let (files, groups) =
-            (counted(amount(*files), "data file"), counted(amount(*row_groups), "row group"));
-        let there = match (reused.files, reused.row_groups) {
-            (0, _) => groups,
-            (_, 0) => files,
-            _ => format!("{files} and {groups} of another"),
+    let &Reused { files, row_groups, text_bytes, .. } = reused;
+    if text_bytes > 0 {
+        let whole = counted(amount(files), "data file");
+        let begun = counted(amount(row_groups), "row group");
+        let there = match (files, row_groups) {
+            (0, _) => begun,
+            (_, 0) => whole,
+            _ => format!("{whole} and {begun} of another"),
         };
         observer.noted(&format!(
             "going on where an earlier run ended: {there} are there, with {} of text",
-            ByteCount(*text_bytes)
+            ByteCount(text_bytes)
         ));
     }
 }

@@ -154,3 +154,20 @@ fn held(plan: &Plan, inputs: &Inputs<'_>, tokenizer: Option<&Vocabulary>) -> Res
         Some(_) => Held::Other(changed.unwrap_or("something")),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_as_they_are_take_two_or_four_bytes() {
+        for (ids, format, bytes) in [
+            (300, OutputFormat::Parquet, 1_625),
+            (300, OutputFormat::Bin, 2_000),
+            (65_536, OutputFormat::Megatron, 4_000),
+            (65_537, OutputFormat::Bin, 4_000),
+        ] {
+            assert_eq!(disk_estimate(3_000, ids, format), ByteCount(bytes), "{ids} {format:?}");
+        }
+    }
+}

@@ -130,9 +130,7 @@ impl RecordBatches {
         self.number += u64::from(self.begun.is_none());
         Ok(Some(self.reading.batch(first_row, documents, columns)))
     }
-}
 
-impl RecordBatches {
     /// Goes on with the next record batch, where it is known where that stands and how many rows are lost; else ends.
     fn leave_out(&mut self, error: Error) -> Result<()> {
         let rows = match &mut self.reader {

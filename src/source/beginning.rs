@@ -19,6 +19,9 @@ pub(super) struct Beginning {
     remedies: [&'static str; 2],
 }
 
+const TO_A_FILE: &str = "write it to a file first";
+const AS_PARQUET: [&str; 2] = ["give it a name that ends in .parquet, or say its format", TO_A_FILE];
+const AS_ARROW: [&str; 2] = ["give it a name that ends in .arrow, or say its format", TO_A_FILE];
 const UNPACK: [&str; 2] = ["unpack it first"; 2];
 
 const LEAVE_OUT: [&str; 2] = ["take its text out of it first, or leave it out"; 2];
@@ -27,40 +30,16 @@ const AS_UTF_8: [&str; 2] = ["make it UTF-8 first, with `iconv -t UTF-8` for ins
 /// What begins like another stands before it.
 const BEGINNINGS: [Beginning; 23] = [
     Beginning {
-        after: 0,
-        bytes: b"\x1f\x8b\x08",
-        what: "compressed with gzip",
         compression: Some(Compression::Gzip),
-        remedies: ["give it a name that ends in .gz", ""],
+        ..other(b"\x1f\x8b\x08", "compressed with gzip", ["give it a name that ends in .gz", ""])
     },
     Beginning {
-        after: 0,
-        bytes: b"\x28\xb5\x2f\xfd",
-        what: "compressed with zstd",
         compression: Some(Compression::Zstd),
-        remedies: ["give it a name that ends in .zst", ""],
+        ..other(b"\x28\xb5\x2f\xfd", "compressed with zstd", ["give it a name that ends in .zst", ""])
     },
-    Beginning {
-        after: 0,
-        bytes: b"PAR1\x15",
-        what: "a Parquet file",
-        compression: None,
-        remedies: ["give it a name that ends in .parquet, or say its format", "write it to a file first"],
-    },
-    Beginning {
-        after: 0,
-        bytes: b"ARROW1\0\0",
-        what: "an Arrow file",
-        compression: None,
-        remedies: ["give it a name that ends in .arrow, or say its format", "write it to a file first"],
-    },
-    Beginning {
-        after: 0,
-        bytes: b"\xff\xff\xff\xff",
-        what: "an Arrow stream",
-        compression: None,
-        remedies: ["give it a name that ends in .arrow, or say its format", "write it to a file first"],
-    },
+    other(b"PAR1\x15", "a Parquet file", AS_PARQUET),
+    other(b"ARROW1\0\0", "an Arrow file", AS_ARROW),
+    other(b"\xff\xff\xff\xff", "an Arrow stream", AS_ARROW),
     other(b"\xfd7zXZ\0", "compressed with xz", UNPACK),
     other(b"BZh?1AY&SY", "compressed with bzip2", UNPACK),
     other(b"PK\x03\x04", "a zip archive", UNPACK),

@@ -28,6 +28,10 @@ fn packed_rows_are_told_verified_and_decoded_row_by_row() {
     let card = fs::read_to_string(folder.path().join("out/README.md")).expect("a card");
     assert!(card.contains("rows of up to 8 tokens, packed from 3 rows of the input"), "{card}");
     assert!(card.contains(r#"{"name":"seq_lengths","sequence":"int32"}"#), "{card}");
+    assert!(
+        !card.contains("num_bytes") && !card.contains("dataset_size"),
+        "of other columns it is not known: {card}"
+    );
     assert_eq!(run(&folder, &["verify", "out"]).0, Some(0));
     let (code, text, said) = run(&folder, &["decode", "out", "-t", "tokenizer"]);
     assert_eq!(code, Some(0), "{said}");

@@ -65,6 +65,8 @@ fn figures_of_an_encoding_agree() {
     assert!(shown.contains("9, 0.78 bytes each, BOS/EOS counted"), "{shown}");
     let card = content(&folder, "ids/README.md");
     assert!(card.contains("4 rows with 7 bytes of text"), "{card}");
+    // Ids, offsets and lengths of four bytes each.
+    assert!(card.contains("\n    num_bytes: 68\n") && card.contains("\n  dataset_size: 68\n"), "{card}");
     both(&folder, &[&encode[..], &["-o", "flat", "--output-format", "bin"]].concat(), 0);
     assert!(content(&folder, "flat/README.md").contains("4 rows with 7 bytes of text"));
     let (said, _) = both(&folder, &[&encode[..], &["-o", "plain"]].concat(), 0);
@@ -269,6 +271,21 @@ fn a_closed_pipe_is_no_error() {
     let verify = ["verify-merges", "made", "--on", "a.txt", "--min-frequency", "9999", "--json"];
     let differs = code(&verify);
     assert_eq!(differs.0, Some(4), "{}", differs.1);
+}
+
+#[test]
+fn a_plan_tells_what_is_taken() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let recipe = "source = { uri = \"a.txt\", take = 5 }\nsample = { every = 2, max_bytes = 9 }\n\
+                  train = { merges = 3 }\noutput = { dir = \"out\" }\n";
+    write(&folder, "r.toml", recipe);
+    let (_, plan) = both(&folder, &["plan", "r.toml"], 0);
+    for line in
+        ["         of which 5 documents at most", "sample   one of 2 documents, 9 bytes of text at most"]
+    {
+        assert!(plan.lines().any(|told| told == line), "{plan}");
+    }
 }
 
 #[test]
