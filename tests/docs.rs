@@ -1,10 +1,11 @@
-//! The documents are what happens: commands in `console` blocks are run, and print what stands below them.
+//! The documents are what happens: commands in `console` blocks are run, and print what stands below them. Their links lead
+//! somewhere.
 
 #![cfg(unix)]
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
@@ -19,6 +20,50 @@ fn the_tutorial_shows_what_is_printed() {
 #[test]
 fn the_walk_shows_what_is_printed() {
     assert!(run("docs/walk.md") >= 6);
+}
+
+#[test]
+fn links_lead_to_files_and_headings() {
+    let mut links = 0;
+    for document in ["", "docs", "pipelines", "benches/record/*"].iter().flat_map(|folder| documents(folder))
+    {
+        let text = prose(&document);
+        for (_, rest) in text.match_indices("](").map(|(at, found)| text.split_at(at + found.len())) {
+            let (link, _) = rest.split_once(')').expect("a link that ends");
+            if link.contains("://") {
+                continue;
+            }
+            let (path, heading) = link.split_once('#').unwrap_or((link, ""));
+            let file =
+                if path.is_empty() { document.clone() } else { document.with_file_name("").join(path) };
+            assert!(file.exists(), "{}: {link}", document.display());
+            let known =
+                heading.is_empty() || prose(&file).lines().any(|line| anchor(line) == Some(heading.into()));
+            assert!(known, "{}: {link}", document.display());
+            links += 1;
+        }
+    }
+    assert!(links > 30, "{links} links");
+}
+
+/// The Markdown files of the folders that a pattern in the repository means.
+fn documents(folder: &str) -> Vec<PathBuf> {
+    let pattern = Path::new(REPOSITORY).join(folder).join("*.md");
+    let found = glob::glob(pattern.to_str().expect("a name in UTF-8")).expect("a pattern");
+    found.map(|path| path.expect("a readable folder")).collect()
+}
+
+/// A document without its blocks.
+fn prose(document: &Path) -> String {
+    let text = fs::read_to_string(document).expect("a document");
+    text.split("```").step_by(2).collect()
+}
+
+/// How a link names a heading: its letters, digits and hyphens, with hyphens for spaces.
+fn anchor(line: &str) -> Option<String> {
+    let heading = line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#'))?;
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    Some(kept.collect::<String>().to_lowercase().replace(' ', "-"))
 }
 
 /// Runs the commands of a document one after the other in an empty folder, whose `~/tokenmill` is this
