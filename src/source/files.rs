@@ -9,6 +9,7 @@ use arrow_schema::SchemaRef;
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 
 use super::fault::{Fault, guarded};
+use super::fields::Fields;
 use super::incidents::{BadInput, BadRows};
 use super::jsonl::LinesBefore;
 use super::listing::{Compression, Listed};
@@ -185,7 +186,7 @@ impl Files {
             Format::Arrow => Box::new(arrow::read(arrow::open(path)?, &self.spec, reading)?),
             Format::Jsonl => {
                 let start = jsonl::Start::of(path, range, *compression, &self.lines[file]);
-                Box::new(jsonl::Rows::new(text()?, self.spec.text_column(), start, reading))
+                Box::new(jsonl::Rows::new(text()?, &self.spec, start, reading))
             }
             Format::Text => Box::new(plain::Pieces::new(text()?, &self.spec.documents, reading)),
         })
@@ -290,9 +291,10 @@ fn first_footers((file, opened): (usize, Result<Opened>)) -> Result<Opened> {
 fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig) -> Result<Opened> {
     let Listed { path, name, format, compression, remote } = file;
     let unit = |range, rows, text_bytes| Unit { name: name.clone(), range, rows, text_bytes };
-    if matches!(format, Format::Jsonl | Format::Text) {
-        no_columns(spec, name, *format)?;
-    }
+    let columns = match format {
+        Format::Jsonl | Format::Text => passed(spec, name, *format)?,
+        Format::Parquet | Format::Arrow => None,
+    };
     match format {
         Format::Parquet => {
             let footer = Footer::read(file, spec)?;
@@ -307,7 +309,7 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig) -> Result<Ope
         _ if remote.is_some() => {
             let plain = *format == Format::Text && *compression == Compression::None;
             let bytes = remote.as_ref().filter(|_| plain).map(|remote| remote.bytes());
-            Ok(Opened::plain(vec![unit(Range::Whole, None, bytes)]))
+            Ok(Opened { columns, ..Opened::plain(vec![unit(Range::Whole, None, bytes)]) })
         }
         Format::Arrow => {
             let stream = arrow::open(path)?;
@@ -321,7 +323,7 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig) -> Result<Ope
             let bytes = file.metadata().map_err(io)?.len();
             beginning::check(file, name, *compression)?;
             if *compression != Compression::None {
-                return Ok(Opened::plain(vec![unit(Range::Whole, None, None)]));
+                return Ok(Opened { columns, ..Opened::plain(vec![unit(Range::Whole, None, None)]) });
             }
             let rule = if *format == Format::Jsonl { &super::DocumentRule::Line } else { &spec.documents };
             let text_bytes = |bytes| (*format == Format::Text).then_some(bytes);
@@ -337,23 +339,28 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig) -> Result<Ope
                         .collect()
                 }
             };
-            Ok(Opened::plain(units))
+            Ok(Opened { columns, ..Opened::plain(units) })
         }
     }
 }
 
-fn no_columns(spec: &SourceSpec, name: &str, format: Format) -> Result<()> {
+/// As what fields of JSONL pass through. Plain text has none to pass, and Arrow's are not known before it is read.
+fn passed(spec: &SourceSpec, name: &str, format: Format) -> Result<Option<SchemaRef>> {
     if spec.columns.is_empty() {
-        return Ok(());
+        return Ok(None);
+    }
+    if format == Format::Jsonl {
+        return Ok(Some(Fields::schema(&spec.columns)));
     }
     let fault = Fault::NoColumns { file: name.to_owned(), format };
-    Err(fault.usage().with_help("only Parquet and Arrow files have columns that can pass through"))
+    Err(fault.usage().with_help("only Parquet, Arrow and JSONL files have columns that can pass through"))
 }
 
 /// Standard input or a named pipe: one unit that can be read once.
 pub(super) struct Stream {
     spec: SourceSpec,
     format: Format,
+    columns: Option<SchemaRef>,
     batch_bytes: u64,
     units: Vec<Unit>,
     reader: Mutex<Option<Box<dyn Read + Send>>>,
@@ -373,10 +380,11 @@ impl Stream {
             let error = Fault::NotFromStream { name, format }.usage();
             return Err(error.with_help("a Parquet file is read from its end: write it to a file first"));
         }
-        no_columns(spec, &name, format)?;
+        let columns = passed(spec, &name, format)?;
         let units = vec![Unit { name, range: Range::Whole, rows: None, text_bytes: None }];
         let batch_bytes = config.batch_bytes;
-        Ok(Stream { spec: spec.clone(), format, batch_bytes, units, reader: Mutex::new(Some(reader)), bad })
+        let (spec, reader) = (spec.clone(), Mutex::new(Some(reader)));
+        Ok(Stream { spec, format, columns, batch_bytes, units, reader, bad })
     }
 }
 
@@ -387,7 +395,7 @@ impl Stream {
         }
         let text = content::text_of_pipe(pipe, &reading.name)?;
         Ok(if self.format == Format::Jsonl {
-            Box::new(jsonl::Rows::new(text, self.spec.text_column(), jsonl::Start::Beginning, reading))
+            Box::new(jsonl::Rows::new(text, &self.spec, jsonl::Start::Beginning, reading))
         } else {
             Box::new(plain::Pieces::new(text, &self.spec.documents, reading))
         })
@@ -397,6 +405,10 @@ impl Stream {
 impl Source for Stream {
     fn units(&self) -> &[Unit] {
         &self.units
+    }
+
+    fn columns(&self) -> Option<SchemaRef> {
+        self.columns.clone()
     }
 
     fn format(&self) -> Option<Format> {

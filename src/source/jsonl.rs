@@ -4,17 +4,19 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use arrow_array::BinaryViewArray;
 use arrow_array::builder::make_view;
+use arrow_array::{BinaryViewArray, RecordBatch};
 use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
+use arrow_schema::{ArrowError, SchemaRef};
 use memchr::{memchr_iter, memrchr};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::fault::Fault;
+use super::fields::Fields;
 use super::files::Reading;
 use super::listing::Compression;
-use super::{Batch, Range, content};
+use super::{Batch, Range, SourceSpec, content};
 use crate::error::{Error, ErrorKind, Result};
 use crate::parallel::lock;
 use crate::units::{amount, low32, place64};
@@ -80,13 +82,15 @@ impl LinesBefore {
 
 /// The documents of JSONL: a field of the object on each line, null where the field is null or missing.
 /// Lines of white space are no documents. That none of the first lines of a file has the field is an error, since its
-/// name is hardly the right one. A line that cannot be read ends a batch, so that whoever has enough documents before it
+/// name is hardly the right one; the same goes for fields that pass through. A line that cannot be read ends a batch, so that whoever has enough documents before it
 /// does not come by it.
 ///
 /// **Memory:** two blocks, or two lines where one is longer.
 pub(super) struct Rows {
     from: Option<Box<dyn Read + Send>>,
     column: String,
+    /// The fields that pass through.
+    passed: SchemaRef,
     start: Start,
     lines_before: Option<u64>,
     block: Vec<u8>,
@@ -101,10 +105,11 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub(super) fn new(from: Box<dyn Read + Send>, column: &str, start: Start, reading: Reading) -> Rows {
+    pub(super) fn new(from: Box<dyn Read + Send>, spec: &SourceSpec, start: Start, reading: Reading) -> Rows {
         Rows {
             from: Some(from),
-            column: column.to_owned(),
+            column: spec.text_column().to_owned(),
+            passed: Fields::schema(&spec.columns),
             start,
             lines_before: None,
             block: Vec::new(),
@@ -160,14 +165,17 @@ impl Rows {
         Fault::Line { file: self.reading.name.clone(), line, problem }.failed()
     }
 
-    /// What is wrong if none of the first lines has the field.
-    fn no_field(&self, lines: &[u8]) -> Error {
+    /// What is wrong if none of the first lines has a field.
+    fn no_field(&self, lines: &[u8], field: &str) -> Error {
         let lines = lines.strip_prefix(BYTE_ORDER_MARK).unwrap_or(lines);
         let objects = lines.split(|&byte| byte == b'\n');
         let first = objects.filter_map(|line| serde_json::from_slice::<Map<String, Value>>(line).ok()).next();
         let fields = first.into_iter().flatten().map(|(field, _)| field).collect();
-        let fault = Fault::NoField { file: self.reading.name.clone(), column: self.column.clone(), fields };
-        fault.usage().with_help("name the field that holds the text, for instance `column = \"content\"`")
+        let fault = Fault::NoField { file: self.reading.name.clone(), column: field.to_owned(), fields };
+        fault.usage().with_help(match field == self.column {
+            true => "name the field that holds the text, for instance `column = \"content\"`",
+            false => "name fields of the input, or leave `columns` out",
+        })
     }
 
     /// The rows up to the end of the block, or to the next line that cannot be read.
@@ -184,7 +192,7 @@ impl Rows {
     }
 
     fn rows_of(&mut self, block: &[u8]) -> Result<Batch> {
-        let mut texts = Texts::default();
+        let mut texts = Texts::new(Fields::new(&self.passed));
         for line in block[self.given..self.whole].split_inclusive(|&byte| byte == b'\n') {
             let mark = line.starts_with(BYTE_ORDER_MARK) && self.line == 0 && self.start.is_of_file();
             let object = if mark { &line[BYTE_ORDER_MARK.len()..] } else { line };
@@ -203,16 +211,16 @@ impl Rows {
             }
         }
         let first_row = self.row;
-        if first_row == 0 && self.start.is_of_file() && texts.lack_field() {
+        if first_row == 0 && self.start.is_of_file() && !texts.views.is_empty() {
             let further = block[self.given..self.whole].split_inclusive(|&byte| byte == b'\n');
-            if !Texts::default().meet_field(further, &self.column) {
-                return Err(self.no_field(&block[..self.whole]));
+            if let Some(lacking) = texts.lacking_with(further, &self.column) {
+                return Err(self.no_field(&block[..self.whole], &lacking));
             }
         }
         self.row += amount(texts.views.len());
-        let documents =
+        let (documents, columns) =
             texts.finish().map_err(|cause| Fault::damaged(&self.reading.name, "its text", cause))?;
-        Ok(self.reading.batch(first_row, documents, None))
+        Ok(self.reading.batch(first_row, documents, columns))
     }
 }
 
@@ -238,33 +246,45 @@ impl Iterator for Rows {
     }
 }
 
-/// Texts laid end to end, with their views.
-#[derive(Default)]
+/// Texts laid end to end, with their views, and what passes through beside them.
 struct Texts {
     bytes: Vec<u8>,
     views: Vec<u128>,
     valid: Vec<bool>,
     /// Whether any line had the field.
     field_met: bool,
+    passed: Fields,
 }
 
 impl Texts {
-    /// Whether there are rows, but none with the field.
-    fn lack_field(&self) -> bool {
-        !self.views.is_empty() && !self.field_met
+    fn new(passed: Fields) -> Texts {
+        let (bytes, views, valid) = Default::default();
+        Texts { bytes, views, valid, field_met: false, passed }
     }
 
-    /// Whether any of these lines has the field; those that cannot be read have not.
-    fn meet_field<'a>(mut self, mut lines: impl Iterator<Item = &'a [u8]>, column: &str) -> bool {
-        lines.any(|line| self.add(line, column).is_ok() && self.field_met)
+    /// A field that none of the rows has: that of the text, or one that passes through.
+    fn lacking<'a>(&'a self, column: &'a str) -> Option<&'a str> {
+        if self.field_met { self.passed.lacking() } else { Some(column) }
+    }
+
+    /// The same with further lines, of which those that cannot be read have none.
+    fn lacking_with<'a>(&self, mut lines: impl Iterator<Item = &'a [u8]>, column: &str) -> Option<String> {
+        let mut all = Texts { field_met: self.field_met, ..Texts::new(self.passed.emptied()) };
+        while all.lacking(column).is_some()
+            && let Some(line) = lines.next()
+        {
+            let _ = all.add(line, column);
+        }
+        all.lacking(column).map(str::to_owned)
     }
 
     /// Appends the text of a line, or says what is wrong with the line.
     fn add(&mut self, line: &[u8], column: &str) -> std::result::Result<(), String> {
         let at = self.bytes.len();
-        let mut json = serde_json::Deserializer::from_slice(line);
-        let seed = FieldOf { column, into: &mut self.bytes };
-        let found = seed.deserialize(&mut json).and_then(|found| json.end().map(|()| found));
+        let found = self.found(line, column).and_then(|found| {
+            let values = self.passed.values(line)?;
+            self.passed.add(&values).map(|()| found)
+        });
         match found {
             Ok(found) => {
                 self.views.push(make_view(&self.bytes[at..], 0, low32(at)));
@@ -279,9 +299,18 @@ impl Texts {
         }
     }
 
-    fn finish(self) -> std::result::Result<BinaryViewArray, arrow_schema::ArrowError> {
+    /// Appends the text alone, and gives whether there was one, `None` where there was no such field.
+    fn found(&mut self, line: &[u8], column: &str) -> serde_json::Result<Option<bool>> {
+        let mut json = serde_json::Deserializer::from_slice(line);
+        let found = FieldOf { column, into: &mut self.bytes }.deserialize(&mut json)?;
+        json.end().map(|()| found)
+    }
+
+    fn finish(self) -> std::result::Result<(BinaryViewArray, Option<RecordBatch>), ArrowError> {
         let nulls = self.valid.contains(&false).then(|| NullBuffer::from(self.valid));
-        BinaryViewArray::try_new(ScalarBuffer::from(self.views), vec![Buffer::from_vec(self.bytes)], nulls)
+        let texts = vec![Buffer::from_vec(self.bytes)];
+        let documents = BinaryViewArray::try_new(ScalarBuffer::from(self.views), texts, nulls)?;
+        Ok((documents, self.passed.finish()?))
     }
 }
 

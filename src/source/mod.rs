@@ -20,6 +20,7 @@ mod ranges;
 mod parquet;
 mod ipc;
 mod arrow;
+mod fields;
 mod jsonl;
 mod cuts;
 mod blocks;

@@ -100,7 +100,8 @@ pub struct SourceSpec {
     pub stream: bool,
     /// What to do with a row or file that cannot be read.
     pub on_bad_input: OnBadInput,
-    /// Columns that follow their documents to the output.
+    /// Columns that follow their documents to the output; of JSONL fields, as text: strings as they are, other values as
+    /// their JSON.
     pub columns: Vec<String>,
 }
 

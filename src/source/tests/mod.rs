@@ -10,6 +10,7 @@ use crate::observer::Silent;
 mod columnar;
 mod damaged;
 mod demo;
+mod fields;
 mod order;
 mod text;
 

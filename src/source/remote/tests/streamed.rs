@@ -148,7 +148,7 @@ fn files_of_a_web_server_are_read_where_they_lie() {
     }
     hub.put(COMMIT, "e.txt", "", false);
     assert!(read(&uri("e.txt"), DocumentRule::Line, &settings).unwrap().0.is_empty());
-    let columns = SourceSpec { uri: uri("b.jsonl"), columns: vec!["id".to_owned()], ..SourceSpec::default() };
+    let columns = SourceSpec { uri: uri("c.txt"), columns: vec!["id".to_owned()], ..SourceSpec::default() };
     let context = OpenContext { hub: settings.clone(), ..OpenContext::new(&Silent) };
     let refused = open(&columns, 0, &context).map(|_| ()).unwrap_err();
     assert!(refused.kind() == ErrorKind::Usage && refused.to_string().contains("no columns"), "{refused}");

@@ -1,0 +1,95 @@
+use arrow_array::cast::AsArray;
+
+use super::*;
+
+type Rows = Vec<(Option<String>, Option<String>)>;
+
+/// The texts and one column beside them, of what can be read.
+fn rows(spec: &SourceSpec, config: ReadConfig) -> Result<Rows> {
+    let mut rows = Vec::new();
+    for batch in batches(&*opened(spec, config)?)? {
+        let columns = batch.columns.as_ref().expect("a column was asked for");
+        let column = columns.column(0).as_string_view();
+        let text = |text: Option<&[u8]>| text.map(|text| String::from_utf8_lossy(text).into_owned());
+        rows.extend(batch.iter().map(text).zip(column.iter().map(|value| value.map(str::to_owned))));
+    }
+    Ok(rows)
+}
+
+fn with_meta(path: &Path) -> SourceSpec {
+    SourceSpec { columns: vec!["meta".to_owned()], on_bad_input: OnBadInput::Skip, ..spec(path) }
+}
+
+#[test]
+fn fields_of_jsonl_pass_through_as_text() {
+    let cases = [
+        (r#""meta": "as it is""#, Some("as it is")),
+        (
+            r#""meta": "a \"quoted\" \u00e9\n, and longer than a view""#,
+            Some("a \"quoted\" é\n, and longer than a view"),
+        ),
+        (r#""meta": 10000000000000000000001"#, Some("10000000000000000000001")),
+        (r#""meta": 1.50e400"#, Some("1.50e400")),
+        (r#""meta": true"#, Some("true")),
+        (r#""meta": {"a":  [1, "b"]}"#, Some(r#"{"a":  [1, "b"]}"#)),
+        (r#""meta": null"#, None),
+        (r#""meta.data": 1"#, None),
+        (r#""meta": 1, "meta": "the last""#, Some("the last")),
+    ];
+    let folder = folder();
+    let line = |(nth, (field, _)): (usize, &(&str, _))| format!("{{\"text\": \"{nth}\", {field}}}\n");
+    let lines: String = cases.iter().enumerate().map(line).collect();
+    let row =
+        |(nth, (_, value)): (usize, (&str, Option<&str>))| (Some(nth.to_string()), value.map(str::to_owned));
+    let expected: Rows = cases.into_iter().enumerate().map(row).collect();
+    for (name, bytes) in
+        [("rows.jsonl", lines.clone().into_bytes()), ("rows.jsonl.gz", gzip(lines.as_bytes()))]
+    {
+        let path = written(folder.path(), name, bytes);
+        for config in [SMALL, ReadConfig::default()] {
+            assert_eq!(rows(&with_meta(&path), config).unwrap(), expected, "{name}");
+        }
+    }
+    let source = opened(&with_meta(&folder.path().join("rows.jsonl")), SMALL).unwrap();
+    let schema = source.columns().expect("a column was asked for");
+    assert_eq!(schema.field(0).data_type(), &arrow_schema::DataType::Utf8View);
+}
+
+#[test]
+fn a_line_whose_field_is_no_text_leaves_nothing_behind() {
+    let folder = folder();
+    let lines = [
+        r#"{"text": "a", "meta": "x"}"#,
+        r#"{"text": "b", "meta": "\ud800"}"#,
+        r#"{"meta": 5, "text": null}"#,
+        "{\"text\": \"c\", \"meta\": \"\u{1}\"}",
+        "",
+        r#"{"text": "d"}"#,
+    ];
+    let path = written(folder.path(), "rows.jsonl", lines.join("\n"));
+    let some = |text: &str| Some(text.to_owned());
+    let expected = [(some("a"), some("x")), (None, some("5")), (some("d"), None)];
+    for config in [SMALL, ReadConfig::default()] {
+        assert_eq!(rows(&with_meta(&path), config).unwrap(), expected);
+        let failing = SourceSpec { on_bad_input: OnBadInput::Fail, ..with_meta(&path) };
+        let (kind, message) = failure(rows(&failing, config));
+        assert_eq!(kind, ErrorKind::Failed);
+        assert!(message.contains("line 2") && message.contains("half of a surrogate pair"), "{message}");
+    }
+}
+
+#[test]
+fn a_field_to_pass_that_none_of_the_first_lines_has_is_a_wrong_request() {
+    let folder = folder();
+    let path = written(folder.path(), "rows.jsonl", "{\"text\": \"a\", \"id\": 1}\n{\"text\": \"b\"}\n");
+    let (kind, message) = failure(rows(&with_meta(&path), ReadConfig::default()));
+    assert_eq!(kind, ErrorKind::Usage);
+    assert!(message.contains("no field \"meta\"") && message.contains("are text, id"), "{message}");
+    // The first lines are all of a block, those that cannot be read left out.
+    written(folder.path(), "rows.jsonl", "{\"text\": \"a\"}\n[]\n{\"text\": \"b\", \"meta\": 1}\n");
+    assert_eq!(rows(&with_meta(&path), ReadConfig::default()).unwrap().len(), 2);
+    let path = written(folder.path(), "plain.txt", "a");
+    let (kind, message) = failure(opened(&with_meta(&path), SMALL));
+    assert_eq!(kind, ErrorKind::Usage);
+    assert!(message.contains("only Parquet, Arrow and JSONL"), "{message}");
+}
