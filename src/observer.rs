@@ -10,6 +10,8 @@ pub enum Stage {
     Count,
     /// Learning merges; amounts are merges.
     Train,
+    /// Replaying merges; amounts are merges.
+    Replay,
     /// Encoding and writing; amounts are bytes of text.
     Encode,
     /// Reading an output again to check it; amounts are bytes of files.
@@ -23,6 +25,7 @@ impl Stage {
             Stage::Download => "download",
             Stage::Count => "count",
             Stage::Train => "train",
+            Stage::Replay => "replay",
             Stage::Encode => "encode",
             Stage::Verify => "verify",
         }

@@ -149,6 +149,8 @@ fn trained(flags: &TrainFlags, pieces: TrainKeys) -> TrainKeys {
         tie_break: field(&flags.tie_break),
         score: field(&flags.score),
         special_tokens_at: field(&flags.special_tokens_at),
+        bos: field(&flags.bos.clone().map(Some)),
+        eos: field(&flags.eos.clone().map(Some)),
         history_every: field(&flags.history_every),
         formats: field(&flags.formats.as_ref().map(|formats| list(formats))),
         ..pieces

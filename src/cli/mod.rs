@@ -87,6 +87,7 @@ fn run(command: &Command, session: &Session<'_>) -> Result<Done, Failure> {
         Command::VerifyMerges(args) => verify::verify_merges(args, session),
         Command::Bench(args) => bench::bench(args, session),
         Command::Completions { shell } => shell::completions(*shell),
+        Command::Schema => shell::schema(),
         Command::Man => shell::man(),
     }
 }

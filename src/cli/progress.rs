@@ -23,7 +23,7 @@ const BAR_PERIOD: Duration = Duration::from_millis(100);
 const LINE_PERIOD: Duration = Duration::from_secs(10);
 
 /// Kinds of stages that can run at the same time: those of [`Stage`], and one for all later ones.
-const KINDS: usize = 6;
+const KINDS: usize = 7;
 
 /// Hears what a run does. Threads that work only add to numbers; one thread of its own tells.
 #[derive(Debug)]
@@ -240,8 +240,9 @@ fn kind(stage: Stage) -> usize {
         Stage::Download => 0,
         Stage::Count => 1,
         Stage::Train => 2,
-        Stage::Encode => 3,
-        Stage::Verify => 4,
+        Stage::Replay => 3,
+        Stage::Encode => 4,
+        Stage::Verify => 5,
         _ => KINDS - 1,
     }
 }
@@ -256,7 +257,7 @@ fn bar_style(total: Option<u64>) -> ProgressStyle {
 
 fn shown(stage: Stage, amount: u64) -> String {
     match stage {
-        Stage::Train => counted(amount, "merge"),
+        Stage::Train | Stage::Replay => counted(amount, "merge"),
         _ => ByteCount(amount).to_string(),
     }
 }
@@ -264,7 +265,7 @@ fn shown(stage: Stage, amount: u64) -> String {
 fn rate(stage: Stage, done: u64, seconds: f64) -> String {
     let per_second = float(done) / seconds.max(1e-6);
     match stage {
-        Stage::Train => format!("{per_second:.0}/s"),
+        Stage::Train | Stage::Replay => format!("{per_second:.0}/s"),
         _ => format!("{:.1} MB/s", per_second / 1e6),
     }
 }

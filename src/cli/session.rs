@@ -8,7 +8,7 @@ use serde_json::json;
 use tokenmill::run::recipe::Given;
 use tokenmill::run::{Plan, Recipe};
 use tokenmill::source::{shown_uri, without_secrets};
-use tokenmill::units::{ByteCount, place64};
+use tokenmill::units::{ByteCount, amount, counted, place64};
 use tokenmill::{Error, ErrorKind, Result};
 
 use super::args::Global;
@@ -75,8 +75,10 @@ impl<'a> Session<'a> {
         let plan = tokenmill::run::plan(&recipe, &surroundings())?;
         if self.global.verbose {
             self.say(&format!(
-                "{} threads, memory limit {}, recipe {}",
-                plan.threads, plan.memory, plan.recipe_hash
+                "{}, memory limit {}, recipe {}",
+                counted(amount(plan.threads), "thread"),
+                plan.memory,
+                plan.recipe_hash
             ));
         }
         Ok(plan)

@@ -1,4 +1,6 @@
-//! Completion scripts and the manual page.
+//! Completion scripts, the schema of recipes and the manual page.
+
+use std::io::Write;
 
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
@@ -6,12 +8,18 @@ use clap_mangen::Man;
 
 use super::args::Cli;
 use super::failure::Failure;
-use super::session::{Done, print};
+use super::session::{Done, print, printing};
 
 pub(super) fn completions(shell: Shell) -> Result<Done, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "tokenmill", &mut script);
-    print(|out| std::io::Write::write_all(out, &script))?;
+    print(|out| out.write_all(&script))?;
+    Ok(Done::Whole)
+}
+
+/// What an editor checks and completes recipes by.
+pub(super) fn schema() -> Result<Done, Failure> {
+    print(|out| out.write_all(include_bytes!("../../docs/recipe.schema.json")))?;
     Ok(Done::Whole)
 }
 
@@ -21,8 +29,12 @@ pub(super) fn man() -> Result<Done, Failure> {
     program.build();
     let commands: Vec<Command> =
         program.get_subcommands().filter(|command| command.get_name() != "help").cloned().collect();
+    let mut page = Vec::new();
+    Man::new(program.clone()).render(&mut page).map_err(printing)?;
+    // What follows the help of the program is its exit codes.
+    let page = String::from_utf8_lossy(&page).replace(".SH EXTRA\nExit codes:\n", ".SH \"EXIT STATUS\"\n");
     print(|out| {
-        Man::new(program.clone()).render(out)?;
+        out.write_all(page.as_bytes())?;
         commands.into_iter().try_for_each(|command| Man::new(command).render(out))
     })?;
     Ok(Done::Whole)

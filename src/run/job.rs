@@ -95,7 +95,7 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
         }
         let trained = trained?;
         let _lock = files::lock_folder(&settings.output, context.observer)?;
-        write_tokenizer(&trained, plan, settings, &WriteOptions::default(), context.observer)?;
+        write_tokenizer(&trained, plan, settings, &write_options(plan), context.observer)?;
         let report = Deeds {
             plan,
             recipe: &options.recipe,
@@ -197,8 +197,9 @@ impl<'a> Job<'a> {
                 return Err(Error::new(ErrorKind::Failed, Fault::OtherTokenizer { folder }));
             }
             let mut folders = train.smaller.iter().map(|smaller| &smaller.output).chain([&train.output]);
-            folders
-                .try_for_each(|folder| tokenizer_is_there(folder, &train.formats, &self.write_options()))?;
+            folders.try_for_each(|folder| {
+                tokenizer_is_there(folder, &train.formats, &write_options(self.plan))
+            })?;
         }
         report::read(self.folder.path())
     }
@@ -212,7 +213,7 @@ impl<'a> Job<'a> {
                 && learned::is_noted(self.folder.path())
             {
                 let folder = self.folder.path().join(TOKENIZER_FOLDER);
-                remove_others(&folder, given, &self.write_options(), self.observer)?;
+                remove_others(&folder, given, &write_options(self.plan), self.observer)?;
             }
             learned::forget(&self.folder)?;
         }
@@ -240,7 +241,7 @@ impl<'a> Job<'a> {
             encoded.map_or_else(|| self.manifest_of_tokenizer(vocabulary), |encoded| encoded.manifest);
         manifest.inputs = self.inputs.listed()?;
         if let Some(train) = &self.plan.train {
-            manifest.tokenizer_files = tokenizer_files(train, self.folder.path(), &self.write_options());
+            manifest.tokenizer_files = tokenizer_files(train, self.folder.path(), &write_options(self.plan));
         }
         manifest.write(self.folder.path())?;
         let skipped = self.inputs.skipped(self.observer);
@@ -264,15 +265,8 @@ impl<'a> Job<'a> {
                 trained
             }
         };
-        write_tokenizer(&trained, self.plan, settings, &self.write_options(), self.observer)?;
+        write_tokenizer(&trained, self.plan, settings, &write_options(self.plan), self.observer)?;
         Ok(Some(trained))
-    }
-
-    /// What a tokenizer's files say of the ids that its documents get.
-    fn write_options(&self) -> WriteOptions {
-        let encode = self.plan.encode.as_ref();
-        let (bos, eos) = encode.map(|encode| (encode.bos.clone(), encode.eos.clone())).unwrap_or_default();
-        WriteOptions { bos, eos, ..WriteOptions::default() }
     }
 
     /// Encodes, if the plan says so.
@@ -325,6 +319,15 @@ impl<'a> Job<'a> {
 /// Of a report, card or tokenizer that cannot be read nothing is lost: it is written again in a moment.
 fn as_damage(error: Error) -> Error {
     Error::new(ErrorKind::Mismatch, error)
+}
+
+/// What a tokenizer's files name as the tokens before and after documents: what the training says, or else those that
+/// they are encoded with.
+fn write_options(plan: &Plan) -> WriteOptions {
+    let (train, encode) = (plan.train.as_ref(), plan.encode.as_ref());
+    let bos = train.and_then(|train| train.bos.clone()).or_else(|| encode?.bos.clone());
+    let eos = train.and_then(|train| train.eos.clone()).or_else(|| encode?.eos.clone());
+    WriteOptions { bos, eos, ..WriteOptions::default() }
 }
 
 /// Looks for the files of a tokenizer in each of its formats, and for how it was learned. They must hold the tokenizer

@@ -15,6 +15,7 @@ use crate::count::Counted;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 use crate::source::OpenContext;
+use crate::split::SplitPattern;
 use crate::train::{Deviation, Merge, Merges, verify_memory_estimate, verify_merges};
 use crate::units::{Count, amount, low32};
 use crate::vocab::{self, Format, LoadOptions, SpecialTokensAt, TrainingRecord, Vocabulary, WriteOptions};
@@ -27,7 +28,8 @@ use crate::vocab::{self, Format, LoadOptions, SpecialTokensAt, TrainingRecord, V
 /// The tokenizer or the record cannot be read, or it is no plain list of merges.
 pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()> {
     let Some(path) = recipe.extend.clone() else { return Ok(()) };
-    let vocabulary = vocab::load(Path::new(&path), &LoadOptions::default(), observer)?;
+    let split = recipe.train.as_ref().and_then(|keys| keys.split.as_ref()).map(|split| &split.value);
+    let vocabulary = to_extend(Path::new(&path), split, observer)?;
     let list = vocabulary.merge_list()?;
     let merges = amount(list.len());
     heed(recipe, &path, &vocabulary);
@@ -60,6 +62,23 @@ pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()
         }
     }
     Ok(())
+}
+
+/// The tokenizer that training goes on from, and by which pattern text is cut, where its files do not say it. A pattern that
+/// they contradict is told among the mistakes of the recipe.
+///
+/// # Errors
+/// It cannot be read, or nothing says how text is cut.
+pub(super) fn to_extend(
+    path: &Path,
+    split: Option<&SplitPattern>,
+    observer: &dyn Observer,
+) -> Result<Vocabulary> {
+    let load = |split| vocab::load(path, &LoadOptions { split, ..LoadOptions::default() }, observer);
+    load(None).or_else(|error| match split {
+        Some(split) if error.kind() == ErrorKind::Usage => load(Some(split.clone())),
+        _ => Err(error),
+    })
 }
 
 /// A vocabulary with one token more, as the first step of going on from it makes it; `None` if it cannot be one.

@@ -9,6 +9,7 @@ use super::costs::Costs;
 use super::counted;
 use super::fault::Fault;
 use super::inputs::{Inputs, ReadBy, TAKE_MORE};
+use super::lists::to_extend;
 use super::mixture;
 use super::plan::{Plan, SMALLER_FOLDER, SmallerPlan, TrainPlan};
 use crate::VERSION;
@@ -23,7 +24,7 @@ use crate::source::{Documents, Unit};
 use crate::split::{SpecialFinder, SplitPattern, splitter};
 use crate::train::{Learned, Merges, extend_memory_estimate, extend_merges, learn_merges, memory_estimate};
 use crate::units::{ByteCount, Count, amount, counted};
-use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteOptions};
+use crate::vocab::{self, Format, TrainingRecord, Vocabulary, WriteOptions};
 
 /// What training gives, before it is written.
 pub(super) struct Trained {
@@ -97,7 +98,7 @@ pub(super) fn no_text(inputs: &Inputs<'_>, fault: impl FnOnce(&'static str) -> F
 
 /// The tokenizer that the plan goes on from, if it does.
 fn base(train: &TrainPlan, observer: &dyn Observer) -> Result<Option<Vocabulary>> {
-    train.extend.as_ref().map(|path| vocab::load(path, &LoadOptions::default(), observer)).transpose()
+    train.extend.as_ref().map(|path| to_extend(path, Some(&train.split), observer)).transpose()
 }
 
 /// The vocabulary of merges, the first of which may be those of another.

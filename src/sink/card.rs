@@ -93,14 +93,23 @@ pub(super) fn card(
     // What `datasets` would call the size in memory: ids, list offsets and lengths of 4 bytes each. Of other columns it
     // is not known.
     let in_memory = (shape.schema.fields().len() == 2).then_some(4 * (tokens + 2 * rows));
-    let [num_bytes, dataset_size] = ["\n    num_bytes", "\n  dataset_size"]
-        .map(|key| in_memory.map_or_else(String::new, |bytes| format!("{key}: {bytes}")));
+    // `datasets` wants splits with all three figures or none.
+    let splits = in_memory.map_or_else(String::new, |in_memory| {
+        format!(
+            "  splits:\n  - name: \"{split_name}\"\n    num_bytes: {in_memory}\n    num_examples: {rows}\n  \
+             download_size: {bytes}\n  dataset_size: {in_memory}\n"
+        )
+    });
     let features = match Features::of(&shape.schema) {
         Some(features) => {
             let lines: String = features.yaml_lines().map(|line| format!("  {line}\n")).collect();
             format!("  features:\n{lines}")
         }
         None => String::new(),
+    };
+    let info = match features + &splits {
+        none if none.is_empty() => none,
+        lines => format!("dataset_info:\n{lines}"),
     };
     let (content, null, what) = match &shape.packing {
         None => {
@@ -125,12 +134,7 @@ configs:
   data_files:
   - split: "{split_name}"
     path: "{DATA_FOLDER}/{split_name}-*.parquet"
-dataset_info:
-{features}  splits:
-  - name: "{split_name}"{num_bytes}
-    num_examples: {rows}
-  download_size: {bytes}{dataset_size}
----
+{info}---
 
 # Token ids
 

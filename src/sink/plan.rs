@@ -136,7 +136,7 @@ pub fn is_split_name(name: &str) -> bool {
 pub(crate) fn split_name_help(name: &str) -> &'static str {
     match name {
         "all" => "`datasets` means all splits by \"all\": choose another, like \"train\"",
-        _ => "it is made of letters, digits and underscores, like \"train\"",
+        _ => "words of letters, digits and underscores will do, joined by dots, like \"train\"",
     }
 }
 

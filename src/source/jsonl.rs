@@ -173,7 +173,7 @@ impl Rows {
         let fields = first.into_iter().flatten().map(|(field, _)| field).collect();
         let fault = Fault::NoField { file: self.reading.name.clone(), column: field.to_owned(), fields };
         fault.usage().with_help(match field == self.column {
-            true => "name the field that holds the text, for instance `column = \"content\"`",
+            true => "name the field that holds the text: `column` in a recipe, `--column` among flags",
             false => "name fields of the input, or leave `columns` out",
         })
     }

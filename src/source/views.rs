@@ -30,8 +30,12 @@ impl Chosen {
             fault.usage().with_help(help)
         };
         let column = spec.text_column();
-        let no_text =
-            || missing(column, "name the column that holds the text, for instance `column = \"line\"`");
+        let no_text = || {
+            missing(
+                column,
+                "name the column that holds the text: `column` in a recipe, `--column` among flags",
+            )
+        };
         let (text, found) = descend(fields, column).ok_or_else(no_text)?;
         if !is_text(found) {
             let found = found.to_string();

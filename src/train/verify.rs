@@ -38,7 +38,7 @@ pub fn verify_merges(
     config: &TrainConfig,
     observer: &dyn Observer,
 ) -> Result<Option<Deviation>> {
-    observer.started(Stage::Train, Some(amount(merges.len())));
+    observer.started(Stage::Replay, Some(amount(merges.len())));
     let mut learner = Learner::new(Text::new(pieces)?, pieces, Vec::new(), Vec::new(), config);
     let mut numbers: FxHashMap<(u32, u32), u32> = FxHashMap::default();
     let mut listed = 0;
@@ -51,7 +51,7 @@ pub fn verify_merges(
             Some(pair) => learner.merge(pair),
             None => {
                 let better = learner.best().map(|best| (learner.tokens(best), learner.count(best)));
-                observer.finished(Stage::Train);
+                observer.finished(Stage::Replay);
                 return Ok(Some(Deviation {
                     merge: number,
                     chosen,
@@ -60,8 +60,8 @@ pub fn verify_merges(
                 }));
             }
         }
-        observer.advanced(Stage::Train, 1);
+        observer.advanced(Stage::Replay, 1);
     }
-    observer.finished(Stage::Train);
+    observer.finished(Stage::Replay);
     Ok(None)
 }

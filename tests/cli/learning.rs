@@ -128,6 +128,34 @@ fn training_goes_on_from_a_tokenizer_of_any_format() {
 
 /// A model that goes on with the larger tokenizer has learned what each id stands for.
 #[test]
+fn a_rank_file_alone_is_gone_on_from_with_the_split_that_is_named() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let start =
+        ["train", "a.txt", "-o", "start", "--merges", "4", "--formats", "tiktoken", "--split", "gpt2"];
+    does(&folder, &start);
+    fs::rename(folder.path().join("start/tokenizer.tiktoken"), folder.path().join("alone.tiktoken"))
+        .expect("a file");
+    let go_on = ["train", "a.txt", "-o", "more", "--merges", "9", "--extend", "alone.tiktoken"];
+    refuses(&folder, &go_on, 2, &["nothing says how text is split"]);
+    does(&folder, &[&go_on[..], &["--split", "gpt2"]].concat());
+    does(&folder, &["train", "a.txt", "-o", "all", "--merges", "9", "--split", "gpt2"]);
+    assert_eq!(read(&folder, "more/tokenizer.json"), read(&folder, "all/tokenizer.json"));
+}
+
+#[test]
+fn special_tokens_are_named_for_other_programs() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let train = ["train", "a.txt", "-o", "made", "--merges", "4", "--eos", "<end>"];
+    refuses(&folder, &train, 2, &["`--eos`", "add `--special-token"]);
+    does(&folder, &[&train[..], &SPECIAL].concat());
+    let config: serde_json::Value =
+        serde_json::from_str(&read(&folder, "made/tokenizer_config.json")).expect("JSON");
+    assert_eq!((&config["eos_token"], config.get("bos_token")), (&serde_json::json!("<end>"), None));
+}
+
+#[test]
 fn tokens_that_are_gone_on_from_keep_their_ids() {
     let folder = folder();
     write(&folder, "a.txt", TEXT);

@@ -65,8 +65,8 @@ impl TokenizerSplit {
 
 #[derive(Args, Debug)]
 pub(in crate::cli) struct InputFlags {
-    /// Files, folders, globs, pipes, hf://datasets/…, https://…, s3://…, gs://…, az://…,
-    /// demo:verse?lines=1000, or - for standard input
+    /// Files, folders, globs, pipes, hf://datasets/…, https://…, demo:verse?lines=1000, or - for
+    /// standard input; s3://…, gs://… and az://… where this is built with the feature remote
     #[arg(required = true, value_name = "INPUT")]
     pub(in crate::cli) inputs: Vec<String>,
 }
@@ -92,8 +92,8 @@ const NOT_OF_COUNTS: [&str; 14] = [
 
 #[derive(Args, Debug)]
 pub(in crate::cli) struct TrainInput {
-    /// Files, folders, globs, pipes, hf://datasets/…, https://…, s3://…, gs://…, az://…,
-    /// demo:verse?lines=1000, or - for standard input
+    /// Files, folders, globs, pipes, hf://datasets/…, https://…, demo:verse?lines=1000, or - for
+    /// standard input; s3://…, gs://… and az://… where this is built with the feature remote
     #[arg(required_unless_present = "from_counts", value_name = "INPUT")]
     pub(in crate::cli) inputs: Vec<String>,
     /// Learn from files that `count` wrote, in place of an input; a weight may follow each
@@ -218,6 +218,12 @@ pub(in crate::cli) struct TrainFlags {
     /// Where the ids of special tokens stand [default: end]
     #[arg(long, value_name = "PLACE", value_parser = choice::<SpecialTokensAt>())]
     pub(in crate::cli) special_tokens_at: Option<SpecialTokensAt>,
+    /// The special token that tokenizer_config.json names as bos_token
+    #[arg(long, value_name = "TOKEN")]
+    pub(in crate::cli) bos: Option<String>,
+    /// The special token that it names as eos_token
+    #[arg(long, value_name = "TOKEN")]
+    pub(in crate::cli) eos: Option<String>,
     /// Record a point of history every N merges [default: a 200th of the merges]
     #[arg(long, value_name = "N")]
     pub(in crate::cli) history_every: Option<u64>,

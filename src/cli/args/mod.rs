@@ -92,6 +92,8 @@ pub(in crate::cli) enum Command {
         /// The shell
         shell: Shell,
     },
+    /// Print the JSON Schema of recipes, for editors
+    Schema,
     /// Print the manual page
     Man,
 }
@@ -262,8 +264,8 @@ pub(in crate::cli) struct VerifyArgs {
 pub(in crate::cli) struct VerifyMergesArgs {
     #[command(flatten)]
     pub(in crate::cli) tokenizer: TokenizerArgument,
-    /// The data: files, folders, globs, pipes, hf://datasets/…, https://…, s3://…, gs://…, az://…,
-    /// demo:verse?lines=1000, or - for standard input
+    /// The data: files, folders, globs, pipes, hf://datasets/…, https://…, demo:verse?lines=1000, or - for
+    /// standard input; s3://…, gs://… and az://… where this is built with the feature remote
     #[arg(long, required = true, value_name = "INPUT", num_args = 1..)]
     pub(in crate::cli) on: Vec<String>,
     #[command(flatten)]
@@ -280,8 +282,8 @@ pub(in crate::cli) struct CompareArgs {
     /// The tokenizers: files or their folders
     #[arg(required = true, value_name = "TOKENIZER")]
     pub(in crate::cli) tokenizers: Vec<String>,
-    /// The text: files, folders, globs, pipes, hf://datasets/…, https://…, s3://…, gs://…, az://…,
-    /// demo:verse?lines=1000, or - for standard input
+    /// The text: files, folders, globs, pipes, hf://datasets/…, https://…, demo:verse?lines=1000, or - for
+    /// standard input; s3://…, gs://… and az://… where this is built with the feature remote
     #[arg(long, required = true, value_name = "INPUT", num_args = 1..)]
     pub(in crate::cli) on: Vec<String>,
     /// Write the comparison as a page with pictures, too

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use super::check::{Check, value_of};
 use super::{EncodePlan, TrainPlan};
-use crate::run::recipe::{EncodeKeys, Field, Given, OutputKeys, Recipe};
+use crate::run::recipe::{EncodeKeys, Field, Given, Origin, OutputKeys, Recipe};
 use crate::sink::{
     INPUT_IDS, LENGTH, MAX_PACKED_LENGTH, OutputFormat, PackRule, Packing, is_split_name, split_name_help,
 };
@@ -23,13 +23,14 @@ impl Check<'_> {
         trained: Option<&TrainPlan>,
     ) -> EncodePlan {
         self.format_holds(keys, &recipe.output);
+        let specials = trained.map(|train| &train.specials[..]);
         EncodePlan {
             tokenizer: self.tokenizer(keys, trained.is_some()),
             documents: value_of(&keys.documents).unwrap_or_default(),
             columns: self.columns(&keys.columns),
             special: value_of(&keys.special).unwrap_or_default(),
-            bos: self.end_token("bos", &keys.bos, trained),
-            eos: self.end_token("eos", &keys.eos, trained),
+            bos: self.end_token("bos", &keys.bos, specials),
+            eos: self.end_token("eos", &keys.eos, specials),
             pack: self.packing(keys, &recipe.output),
             compression: value_of(&keys.compression).unwrap_or_default(),
             format: value_of(&recipe.output.format).unwrap_or_default(),
@@ -82,24 +83,23 @@ impl Check<'_> {
 
     /// The token for the beginning or end of documents. Of a tokenizer from a file only the run can
     /// know the special tokens.
-    fn end_token(
+    pub(super) fn end_token(
         &mut self,
         key: &'static str,
         field: &Field<Option<String>>,
-        trained: Option<&TrainPlan>,
+        specials: Option<&[String]>,
     ) -> Option<String> {
         let given = field.as_ref()?;
         let token = given.value.as_ref()?;
-        if let Some(train) = trained
-            && !train.specials.contains(token)
+        if let Some(specials) = specials
+            && !specials.contains(token)
         {
             let problem = format!("is {token:?}, which is not a special token of the tokenizer");
-            let known =
-                train.specials.iter().map(|token| format!("{token:?}")).collect::<Vec<_>>().join(", ");
-            let help = if known.is_empty() {
-                format!("add special_tokens = [{token:?}] to [train]")
-            } else {
-                format!("its special tokens are {known}")
+            let known = specials.iter().map(|token| format!("{token:?}")).collect::<Vec<_>>().join(", ");
+            let help = match (known.is_empty(), self.origin) {
+                (true, Origin::Flags(_)) => format!("add `--special-token {token:?}`"),
+                (true, _) => format!("add special_tokens = [{token:?}] to [train]"),
+                (false, _) => format!("its special tokens are {known}"),
             };
             self.wrong(key, given, &problem, &help);
         }

@@ -21,6 +21,9 @@ pub(super) fn recipe_hash(plan: &Plan, uris: &[&str]) -> String {
     if let Some(pack) = plan.encode.as_ref().and_then(|encode| encode.pack) {
         canonical["pack"] = json!(pack);
     }
+    if let Some(train) = plan.train.as_ref().filter(|train| train.bos.is_some() || train.eos.is_some()) {
+        canonical["named"] = json!({ "bos": train.bos, "eos": train.eos });
+    }
     if !plan.counts.is_empty() {
         canonical["counts"] = json!({ "files": plan.counts, "weights": plan.weights });
     }

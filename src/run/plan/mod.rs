@@ -72,6 +72,11 @@ pub struct TrainPlan {
     pub specials: Vec<String>,
     /// Where their ids stand.
     pub specials_at: SpecialTokensAt,
+    /// The special token that its files name as the one before documents, and the one after them; `None` leaves it to
+    /// what is encoded.
+    pub bos: Option<String>,
+    /// The one after them.
+    pub eos: Option<String>,
     /// The formats in which the tokenizer is written, none twice.
     pub formats: Vec<Format>,
     /// The tokenizer whose merges come first, if training goes on from one.

@@ -29,6 +29,8 @@ impl Check<'_> {
         let folder = if alone { output.to_owned() } else { output.join(TOKENIZER_FOLDER) };
         let smaller = smaller(keys, &folder);
         let defaults = TrainConfig::new(place64(merges));
+        let [bos, eos] = [("bos", &keys.bos), ("eos", &keys.eos)]
+            .map(|(key, field)| self.end_token(key, field, Some(&specials)));
         let plan = TrainPlan {
             split: self.split(keys),
             boundary: value_of(&keys.boundary).unwrap_or_default(),
@@ -43,6 +45,8 @@ impl Check<'_> {
             },
             specials,
             specials_at: value_of(&keys.special_tokens_at).unwrap_or_default(),
+            bos,
+            eos,
             formats: self.formats(keys),
             extend: recipe.extend.as_ref().map(PathBuf::from),
             smaller,

@@ -88,6 +88,10 @@ pub struct TrainKeys {
     pub special_tokens: Vec<Given<String>>,
     /// `special_tokens_at`
     pub special_tokens_at: Field<SpecialTokensAt>,
+    /// `bos`; the value is `None` where `false` is written.
+    pub bos: Field<Option<String>>,
+    /// `eos`; the value is `None` where `false` is written.
+    pub eos: Field<Option<String>>,
     /// `history_every`
     pub history_every: Field<u64>,
     /// `formats`

@@ -99,6 +99,8 @@ fn read_train(mut section: Section<'_, '_, '_>) -> TrainKeys {
         score: section.get("score", value::score),
         special_tokens: section.list("special_tokens", value::text).map_or_else(Vec::new, |list| list.value),
         special_tokens_at: section.get("special_tokens_at", value::choice),
+        bos: section.get("bos", value::token),
+        eos: section.get("eos", value::token),
         history_every: section.get("history_every", value::whole),
         formats: section.list("formats", value::choice),
     };
