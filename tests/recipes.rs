@@ -161,6 +161,7 @@ fn the_hash_follows_what_decides_the_bytes_and_nothing_else() {
         ("", "merges = 500\nscore = { conditional = { p = 1, q = 1, r = 1 } }", ""),
         ("", "merges = 500\nboundary = \"join\"", ""),
         ("", "merges = 500\nspecial_tokens = [\"<a>\"]", ""),
+        ("", "merges = 500\nspecial_tokens = [\"<a>\"]\neos = \"<a>\"", ""),
         ("", "merges = 500", "split_name = \"test\""),
         ("", "merges = 500", "[sample]\nseed = 1"),
         ("", "merges = 500", "[sample]\ntake = 1"),
@@ -179,6 +180,33 @@ fn mistakes_with(section: &str, key: &str, value: &str) -> Vec<(String, String)>
             mistakes.iter().map(|one| (one.message.clone(), one.help.clone().unwrap_or_default())).collect()
         }
     }
+}
+
+#[test]
+fn the_schema_takes_the_amounts_and_names_that_recipes_take() {
+    let schema: serde_json::Value =
+        serde_json::from_str(include_str!("../docs/recipe.schema.json")).expect("JSON");
+    let output = &schema["properties"]["output"]["properties"];
+    let amounts = &schema["$defs"]["bytes"]["oneOf"][1]["pattern"];
+    let amount =
+        ["5", "5B", "8gb", "64 MiB", " 1.5 kB", ".5T", "", "GB", "1.2.3GB", "5 bytes", "5.GB", "-1", "1e3"];
+    let name = ["train", "a.b", "1_0", "allx", "all", "", "a b", "a..b", ".a", "a-b"];
+    let (mut taken, mut refused) = (0, 0);
+    for (section, key, pattern, texts) in [
+        ("sample", "max_bytes", amounts, &amount[..]),
+        ("output", "split_name", &output["split_name"]["pattern"], &name[..]),
+    ] {
+        let pattern = fancy_regex::Regex::new(pattern.as_str().expect("a pattern")).expect("an expression");
+        for text in texts {
+            // What nothing is encoded with is not looked at.
+            let recipe = format!("[encode]\ntokenizer = \"t\"\n[{section}]\n{key} = {text:?}\n");
+            let mistakes = planned("r.toml", &recipe).expect_err("no source");
+            let takes = !mistakes.iter().any(|one| one.message.starts_with(&format!("`{key}`")));
+            assert_eq!(pattern.is_match(text).expect("short texts"), takes, "{key} = {text:?}");
+            *(if takes { &mut taken } else { &mut refused }) += 1;
+        }
+    }
+    assert!(taken > 8 && refused > 8, "{taken} and {refused}");
 }
 
 /// What editors are told of recipes is what recipes take.

@@ -44,6 +44,18 @@ fn counted(more: &[&str]) -> TempDir {
 }
 
 #[test]
+fn a_counts_file_is_inspected() {
+    let folder = counted(&["--order", "--split", "gpt2", "--special-token", "<end>"]);
+    let inspected = tokenmill(&folder).args(["inspect", "a.parquet"]).output().expect("a run");
+    let said = String::from_utf8_lossy(&inspected.stdout);
+    for line in ["split         gpt2", "order         of first appearance", "special       <end>"] {
+        assert!(said.lines().any(|found| found == line), "{line} in\n{said}");
+    }
+    write(&folder, "other.parquet", "PAR1");
+    refuses(&folder, &["inspect", "other.parquet"], 1, &["other.parquet"]);
+}
+
+#[test]
 fn training_from_counts_is_training_from_the_text() {
     let folder = counted(&["--order", "--split", "gpt2", "--special-token", "<end>"]);
     let train = ["--vocab-size", "275", "--formats", "hf,tiktoken", "--tie-break", "first"];

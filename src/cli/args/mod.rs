@@ -231,7 +231,7 @@ pub(in crate::cli) struct TokensArgs {
 
 #[derive(Args, Debug)]
 pub(in crate::cli) struct InspectArgs {
-    /// The tokenizer, a file or its folder, or the output folder of `run` or `encode`
+    /// The tokenizer, a file or its folder, the output folder of `run` or `encode`, or a counts file
     #[arg(value_name = "PATH")]
     pub(in crate::cli) path: String,
     #[command(flatten)]

@@ -1,5 +1,6 @@
-//! `inspect`: what a tokenizer or an output folder holds, in one screen.
+//! `inspect`: what a tokenizer, an output folder or a counts file holds, in one screen.
 
+mod counts;
 mod output;
 mod tokenizer;
 
@@ -23,6 +24,9 @@ pub(super) fn inspect(args: &InspectArgs, session: &Session<'_>) -> Result<Done,
             Err(Error::new(ErrorKind::Failed, fault)
                 .with_help("give the same `run` or `encode` again, which goes on from what is finished")
                 .into())
+        }
+        None if path.extension().is_some_and(|extension| extension == "parquet") => {
+            counts::inspect(path, session)
         }
         None => tokenizer::inspect(path, args, session),
     }

@@ -72,10 +72,9 @@ pub struct TrainPlan {
     pub specials: Vec<String>,
     /// Where their ids stand.
     pub specials_at: SpecialTokensAt,
-    /// The special token that its files name as the one before documents, and the one after them; `None` leaves it to
-    /// what is encoded.
+    /// The special token that `tokenizer_config.json` names as `bos_token`; `None` leaves it to what is encoded.
     pub bos: Option<String>,
-    /// The one after them.
+    /// Likewise as `eos_token`.
     pub eos: Option<String>,
     /// The formats in which the tokenizer is written, none twice.
     pub formats: Vec<Format>,

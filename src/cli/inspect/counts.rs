@@ -1,0 +1,37 @@
+//! What a counts file says of itself.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde_json::json;
+use tokenmill::count::{Boundary, CountsInfo, read_counts_info};
+
+use super::super::failure::Failure;
+use super::super::session::{Done, Session, print};
+use super::super::shown::visible;
+
+pub(super) fn inspect(path: &Path, session: &Session<'_>) -> Result<Done, Failure> {
+    let info = read_counts_info(path)?;
+    if session.json() {
+        session.print_json(&json!({ "counts": info }))?;
+    } else {
+        print(|out| write(&info, out))?;
+    }
+    Ok(Done::Whole)
+}
+
+fn write(info: &CountsInfo, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "counts        of pieces, written by tokenmill {}", visible(info.tool_version.as_bytes()))?;
+    writeln!(out, "split         {}", visible(info.pattern.to_string().as_bytes()))?;
+    let boundary = match info.boundary {
+        Boundary::Document => "texts end with documents",
+        Boundary::Join => "documents are joined",
+    };
+    writeln!(out, "boundary      {boundary}")?;
+    let order = if info.ordered { "of first appearance" } else { "of bytes" };
+    writeln!(out, "order         {order}")?;
+    for special in &info.special_tokens {
+        writeln!(out, "special       {}", visible(special.as_bytes()))?;
+    }
+    Ok(())
+}
