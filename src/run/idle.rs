@@ -1,6 +1,7 @@
 use super::plan::Plan;
 use crate::observer::Observer;
 use crate::source::{DocumentRule, Format, Source, SourceSpec};
+use crate::vocab;
 
 /// Tells which settings change nothing, since what is read has no place for them. One is told of if it changes nothing
 /// wherever it stands: among flags it stands for all inputs.
@@ -20,11 +21,15 @@ pub(super) fn tell_idle<'a>(
     );
     let column = idle(|spec| spec.column.is_some(), |_, format| format == Some(Format::Text));
     let stream = idle(|spec| spec.stream, |spec, _| !spec.uri.contains("://"));
+    let unnamed = plan.train.as_ref().is_some_and(|train| {
+        (train.bos.is_some() || train.eos.is_some()) && !train.formats.contains(&vocab::Format::Hf)
+    });
     let seed = plan.sample.seed != 0 && plan.sample.shuffle_buffer == 0;
     for (idle, what) in [
         (documents, "`documents` has no effect: only plain text is cut into documents"),
         (column, "`column` has no effect: plain text has no columns"),
         (stream, "`stream` has no effect: what lies on this machine is not kept anyway"),
+        (unnamed, "`bos` and `eos` of training have no effect: only the format `hf` has a place for them"),
         (seed, "`seed` has no effect: without `shuffle_buffer` nothing is shuffled"),
     ] {
         if idle {

@@ -49,8 +49,8 @@ pub enum Compression {
     /// PLAIN and zstd 3: every reader can read it.
     #[default]
     Default,
-    /// BYTE_STREAM_SPLIT and zstd 1: faster to write, smaller for prose, larger for code and many languages. Readers need
-    /// support for it on integers, which DuckDB has only after 1.5 and parquet-java from 1.15.
+    /// BYTE_STREAM_SPLIT and zstd 1: faster to write and smaller for prose, larger for code and many languages. Readers
+    /// need support for it on integers, which DuckDB has only after 1.5 and parquet-java from 1.15.
     Fast,
 }
 

@@ -80,10 +80,10 @@ impl LinesBefore {
     }
 }
 
-/// The documents of JSONL: a field of the object on each line, null where the field is null or missing.
-/// Lines of white space are no documents. That none of the first lines of a file has the field is an error, since its
-/// name is hardly the right one; the same goes for fields that pass through. A line that cannot be read ends a batch, so that whoever has enough documents before it
-/// does not come by it.
+/// The documents of JSONL: a field of the object on each line, null where the field is null or missing. Lines of
+/// white space are no documents. That none of the first lines of a file has the field is an error, since its name
+/// is hardly the right one; the same goes for fields that pass through. A line that cannot be read ends a batch, so
+/// that whoever has enough documents before it does not come by it.
 ///
 /// **Memory:** two blocks, or two lines where one is longer.
 pub(super) struct Rows {

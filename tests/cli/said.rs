@@ -309,12 +309,17 @@ fn what_changes_nothing_is_noted() {
         (&["a.txt", "--column", "text"], Some("`column` has no effect")),
         (&["a.txt", "--stream"], Some("`stream` has no effect")),
         (&["a.txt", "--seed", "3"], Some("`seed` has no effect")),
+        (
+            &["a.txt", "--special-token", "<e>", "--eos", "<e>", "--formats", "minbpe"],
+            Some("`bos` and `eos` of training have no effect"),
+        ),
+        (&["a.txt", "--special-token", "<e>", "--eos", "<e>", "--formats", "minbpe,hf"], None),
         (&["a.parquet", "a.txt", "--column", "text", "--documents", "line"], None),
         (&["a.txt", "--shuffle-buffer", "9", "--seed", "3"], None),
     ] {
         let train = [&["train", "-o", "made", "--merges", "1"], arguments].concat();
         let noted = both(&folder, &train, 0).0;
-        assert_eq!(noted.contains("has no effect"), said.is_some(), "{arguments:?}: {noted}");
+        assert_eq!(noted.contains(" no effect"), said.is_some(), "{arguments:?}: {noted}");
         assert!(said.is_none_or(|said| noted.contains(said)), "{arguments:?}: {noted}");
     }
     let recipe = "source = { uri = \"a.txt\" }\ntrain = { merges = 5 }\n[output]\ndir = \"out\"\n\
