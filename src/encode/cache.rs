@@ -5,7 +5,7 @@ use crate::units::{TokenId, amount, place, place64};
 /// Up to so many tokens of a piece are remembered.
 pub(super) const IDS: usize = 7;
 /// Up to so many stand in a slot as they are. More are packed, if their ids have no more than [`PACKED_BITS`].
-const PLAIN: usize = 4;
+pub(super) const PLAIN: usize = 4;
 const PACKED_BITS: usize = 18;
 /// Lines of a worker's cache once it has grown: at 64 bytes each, 8 MiB.
 pub(super) const LINES: usize = 1 << 17;
@@ -166,6 +166,12 @@ impl Cache {
         place64(piece.hash() >> self.shift)
     }
 
+    /// Asks for a line.
+    #[inline(always)]
+    pub(super) fn fetch(&self, line: usize) {
+        pages::fetch(&self.lines, line);
+    }
+
     /// Finds the lines of pieces, which end at these places of a text, and asks for them. Not part of its caller, so
     /// that all it needs stays in registers.
     #[inline(never)]
@@ -175,7 +181,7 @@ impl Cache {
             *lookup = if end - start <= SHORT {
                 let piece = ShortPiece::within(text, start, end - start);
                 let line = self.line(piece);
-                pages::fetch(&self.lines, line);
+                self.fetch(line);
                 (piece, line)
             } else {
                 NOT_SHORT

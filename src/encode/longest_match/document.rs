@@ -119,15 +119,15 @@ impl Scratch {
 
     /// The automaton ready to go, if it is worth having one, given so many bytes more of whole texts.
     fn walk<'a>(&'a mut self, matches: &'a Matches, bytes: usize) -> Option<Walk<'a>> {
-        let tokens = matches.for_whole_texts()?;
+        let tokens = matches.whole.as_ref()?;
         self.seen = self.seen.saturating_add(bytes);
-        let worth = matches.tokens.len().saturating_pow(4) >> WORTH_BITS;
+        let worth = tokens.len().saturating_pow(4) >> WORTH_BITS;
         let worth = worth.saturating_mul(1 << self.filled.min(32));
         if self.automaton.is_none() && self.seen.max(self.expected) < worth {
             return None;
         }
         let automaton = self.automaton.get_or_insert_with(|| matches.automata.get(tokens));
-        Some(Walk { automaton, tokens, tail: &mut self.tail })
+        Some(Walk { automaton, matches, tokens, tail: &mut self.tail })
     }
 
     #[cfg(test)]

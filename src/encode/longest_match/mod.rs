@@ -50,10 +50,10 @@ pub(super) use together::Together;
 use crate::pages;
 use crate::units::{low32, place};
 use crate::vocab::Vocabulary;
-use automaton::{After, Automata, Prefixes, Tokens};
+use automaton::{Automata, Tokens, early_merges};
 use characters::Borders;
 use fit::Fitting;
-use follow::{Misfits, Order};
+use follow::Order;
 use longest::Longest;
 
 /// No token: what stands before a text, and what comes after the shortest.
@@ -72,18 +72,9 @@ pub(super) struct Matches {
     classes: [u8; 256],
     borders: Borders,
     /// For texts that are not split.
-    whole: Option<WholeTexts>,
+    whole: Option<Tokens>,
     /// For the same: what threads have learned of it.
     automata: Automata,
-}
-
-/// The tokens as an [`automaton`] needs them.
-#[derive(Debug)]
-struct WholeTexts {
-    prefixes: Prefixes,
-    after: After,
-    /// The tokens of all sets of those that do not fit.
-    misfits: Box<[Misfits]>,
 }
 
 /// What is looked up of a token, two in a line of the processor's cache.
@@ -136,12 +127,7 @@ impl Matches {
                 shorter: shorter[id.index()],
             };
         }
-        let prefixes = whole_texts.then(|| Prefixes::new(vocabulary, |token| order.number(token)));
-        let prefixes = prefixes.filter(|prefixes| prefixes.longest() <= automaton::LONGEST);
-        let whole = prefixes.map(|prefixes| {
-            let after = After::new(&prefixes, sets_after, &sets);
-            WholeTexts { prefixes, after, misfits: sets.into_items().into() }
-        });
+        let whole = whole_texts.then(|| Tokens::new(vocabulary, early_merges(vocabulary))).flatten();
         Some(Matches {
             longest,
             tokens: tokens.into(),
@@ -151,12 +137,6 @@ impl Matches {
             borders: Borders::new(vocabulary),
             automata: Automata::default(),
         })
-    }
-
-    /// What an [`automaton`] is made of.
-    fn for_whole_texts(&self) -> Option<Tokens<'_>> {
-        let WholeTexts { prefixes, after, misfits } = self.whole.as_ref()?;
-        Some(Tokens { matches: self, prefixes, after, misfits })
     }
 
     fn length(&self, token: u32) -> usize {

@@ -48,11 +48,11 @@ impl<'a> Running<'a> {
 impl Walk<'_> {
     /// Goes on to the end of a window, and puts the tokens of its places behind the others.
     pub(super) fn window(&mut self, lane: &mut Lane, window: &[u8]) {
-        let mut found = mem::take(&mut self.tail.0);
+        let mut found = mem::take(&mut self.tail.found);
         let first = found.len();
         found.resize(first + window.len(), Found::default());
         *lane = self.part(*lane, window, &mut found[first..]);
-        self.tail.0 = found;
+        self.tail.found = found;
     }
 
     /// Goes through a part of a text.

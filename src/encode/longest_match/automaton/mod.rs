@@ -25,27 +25,32 @@ mod after;
 mod states;
 mod steps;
 mod lanes;
+mod later;
+mod tokens;
+mod reader;
 
 #[cfg(test)]
 mod tests;
 
-pub(super) use after::After;
-pub(super) use prefixes::Prefixes;
+pub(super) use later::early_merges;
+pub(super) use tokens::Tokens;
 
 use std::array;
 use std::hint;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
-use super::follow::Misfits;
 use super::path::Path;
 use super::{Matches, NONE};
 use crate::error::Result;
 use crate::observer::Observer;
 use crate::parallel::lock;
-use crate::units::{TokenId, low32};
-use after::NO_MISFITS;
-use lanes::{LANES, Lane, WINDOW};
+use crate::units::{TokenId, low32, place};
+use after::{After, NO_MISFITS};
+use lanes::{Lane, WINDOW};
+use later::{Early, Later};
+use prefixes::Prefixes;
+use reader::Reader;
 use states::{START, States};
 use steps::{Base, Places, Step, Steps};
 
@@ -55,28 +60,6 @@ const MOST_BEGUN: usize = 1 << 22;
 
 /// Longer tokens than these would make windows too short.
 pub(super) const LONGEST: usize = 1 << 12;
-
-/// What the automaton is made of.
-#[derive(Clone, Copy)]
-pub(super) struct Tokens<'a> {
-    pub(super) matches: &'a Matches,
-    pub(super) prefixes: &'a Prefixes,
-    pub(super) after: &'a After,
-    pub(super) misfits: &'a [Misfits],
-}
-
-impl<'a> Tokens<'a> {
-    /// So many bytes are gone through at each place before it is looked whether the automaton is full: no more than a window
-    /// of a long text has, lest there be [too many states](steps::MOST_STATES) by then.
-    fn bytes_at_a_time(self) -> usize {
-        (MOST_BEGUN / self.prefixes.longest() / LANES).min(WINDOW)
-    }
-
-    /// The tokens of a set among those after a token.
-    fn misfits(self, set: u32) -> &'a [Misfits] {
-        &self.misfits[self.after.misfits(set)]
-    }
-}
 
 /// The automaton of a vocabulary, as far as texts have needed it.
 ///
@@ -113,7 +96,7 @@ pub(super) struct Automata(Mutex<Vec<Arc<Automaton>>>);
 
 impl Automata {
     /// An automaton that few threads have, which may be a new one.
-    pub(super) fn get(&self, tokens: Tokens<'_>) -> Arc<Automaton> {
+    pub(super) fn get(&self, tokens: &Tokens) -> Arc<Automaton> {
         let mut all = lock(&self.0);
         all.retain(|automaton| !automaton.is_full() && !automaton.learned.is_poisoned());
         // One of the references to each is that of this list.
@@ -144,14 +127,25 @@ impl Found {
         self.0 >> 8
     }
 
-    #[inline]
-    fn length(self, matches: &Matches) -> usize {
-        matches.sized((self.token(), self.0 & 0xff)).1
+    /// Of early tokens.
+    #[inline(always)]
+    fn early(self) -> Early {
+        let [_, low, high, _] = self.0.to_le_bytes();
+        Early::from_le_bytes([low, high])
+    }
+
+    /// How many bytes it has, given the lengths of all tokens.
+    #[inline(always)]
+    fn length(self, lengths: &[u32]) -> usize {
+        match self.0 & 0xff {
+            0 => place(lengths[place(self.token())]),
+            length => place(length),
+        }
     }
 }
 
 impl Automaton {
-    fn new(tokens: Tokens<'_>) -> Automaton {
+    fn new(tokens: &Tokens) -> Automaton {
         let places = Places::new();
         let mut learned = Learned { states: States::new(), steps: Steps::new() };
         let fresh = array::from_fn(|byte| learned.states.fresh(tokens, low32(byte).to_le_bytes()[0]));
@@ -170,7 +164,7 @@ impl Automaton {
     }
 
     /// Goes on by a byte, whether the step is known or not, and gives the token of the next place.
-    fn step(&self, tokens: Tokens<'_>, lane: &mut Lane, byte: u8) -> Found {
+    fn step(&self, tokens: &Tokens, lane: &mut Lane, byte: u8) -> Found {
         let code = tokens.prefixes.code(byte);
         let (base, step) = match self.places.step(lane.base, code) {
             Some(step) => (lane.base, step),
@@ -183,7 +177,7 @@ impl Automaton {
     /// The step by a byte of a state that has moved from where this lane looks, or has none by this byte; and where the
     /// state's steps are now.
     #[cold]
-    fn look_up(&self, tokens: Tokens<'_>, lane: Lane, byte: u8) -> (Base, Step) {
+    fn look_up(&self, tokens: &Tokens, lane: Lane, byte: u8) -> (Base, Step) {
         let state = self.places.state(lane.base);
         let home = self.places.home(state);
         let known = self.places.step(home.base, tokens.prefixes.code(byte));
@@ -196,7 +190,7 @@ impl Automaton {
     }
 
     /// A step that is missing.
-    fn missing(&self, tokens: Tokens<'_>, state: u32, kept_off: u32, byte: u8) -> Step {
+    fn missing(&self, tokens: &Tokens, state: u32, kept_off: u32, byte: u8) -> Step {
         let code = tokens.prefixes.code(byte);
         let learned = self.try_learned();
         if let Some(learned) = &learned {
@@ -282,23 +276,30 @@ impl Learned {
 /// What a thread finds by an automaton.
 pub(super) struct Walk<'a> {
     pub(super) automaton: &'a Automaton,
-    pub(super) tokens: Tokens<'a>,
+    pub(super) matches: &'a Matches,
+    pub(super) tokens: &'a Tokens,
     pub(super) tail: &'a mut Tail,
 }
 
-/// The token of each place behind the last certain one; of short texts of all places.
+/// The early token of each place behind the last certain piece; of short texts of all places.
 ///
-/// **Memory:** 4 bytes for each byte of short texts, or for each place of a long one whose token may still change, as a
-/// rule few.
+/// **Memory:** 14 bytes for each byte of short texts, or for each place of a long one whose token may still change, as a
+/// rule few; 8 MiB for pieces met before.
 #[derive(Debug, Default)]
-pub(super) struct Tail(Vec<Found>);
+pub(super) struct Tail {
+    found: Vec<Found>,
+    reader: Reader,
+}
 
 /// Room for so many places is kept from text to text.
 const KEPT: usize = 1 << 20;
 
+/// A text that has a piece of so many bytes is gone on with otherwise.
+const LONGEST_PIECE: usize = if cfg!(test) { 1 << 9 } else { 1 << 18 };
+
 impl Walk<'_> {
     /// Goes on with a path that has just begun: to the end of the text, or else as far as the tokens before `end`
-    /// are certain. Less far if the automaton is full.
+    /// are certain. Less far if the automaton is full, or if a piece is very long.
     ///
     /// # Errors
     /// The observer wants to stop.
@@ -309,7 +310,7 @@ impl Walk<'_> {
         end: usize,
         observer: &dyn Observer,
     ) -> Result<()> {
-        self.tail.0.clear();
+        self.tail.found.clear();
         let window = WINDOW.min(MOST_BEGUN / self.tokens.prefixes.longest());
         let mut lane = self.automaton.start();
         let mut patience = 0;
@@ -317,50 +318,50 @@ impl Walk<'_> {
             observer.checkpoint()?;
             self.window(&mut lane, window);
             // Looking for the certain places anew where there were hardly any would take too long.
-            if self.tail.0.len() > patience {
+            if self.tail.found.len() > patience.min(LONGEST_PIECE) {
                 let certain = self.certain(lane);
-                self.move_to(path, certain);
-                patience = 2 * self.tail.0.len();
+                self.move_to(text, path, certain);
+                patience = 2 * self.tail.found.len();
             }
-            if self.automaton.is_full() {
+            if self.automaton.is_full() || self.tail.found.len() > LONGEST_PIECE {
                 break;
             }
         }
-        let left = self.tail.0.len();
+        let left = self.tail.found.len();
         let certain = if path.at + left == text.len() { left } else { self.certain(lane) };
-        self.move_to(path, certain);
-        self.tail.0.shrink_to(KEPT);
+        self.move_to(text, path, certain);
+        self.tail.found.shrink_to(KEPT);
         Ok(())
     }
 
     /// Appends the tokens of some texts to `ids`, and where those of each end to `ends`; not of all if the automaton is
     /// full.
     pub(super) fn encode(&mut self, texts: &[&[u8]], ids: &mut Vec<TokenId>, ends: &mut Vec<usize>) {
-        let mut found = std::mem::take(&mut self.tail.0);
+        let mut found = std::mem::take(&mut self.tail.found);
         found.clear();
         found.resize(texts.iter().map(|text| text.len()).sum(), Found::default());
         let done = self.texts(texts, &mut found);
         let mut rest = &found[..];
-        for text in &texts[..done] {
+        for &text in &texts[..done] {
             let own = rest.split_off(..text.len()).expect("there is room for all");
-            read_off(own, self.tokens.matches, ids);
+            self.tail.reader.read((self.matches, self.tokens), (text, own), false, ids);
             ends.push(ids.len());
         }
-        self.tail.0 = found;
-        self.tail.0.shrink_to(KEPT);
+        self.tail.found = found;
+        self.tail.found.shrink_to(KEPT);
     }
 
     /// How many of the places left have only tokens before them that no byte more can change: where the encodings
     /// meet of all the texts from which it can go on.
     fn certain(&self, lane: Lane) -> usize {
-        let found = &self.tail.0;
-        let begun = self.automaton.begun(self.tokens.prefixes, lane);
+        let found = &self.tail.found;
+        let begun = self.automaton.begun(&self.tokens.prefixes, lane);
         let mut ends: Vec<usize> = begun.into_iter().map(|bytes| found.len() - bytes).collect();
         ends.sort_unstable();
         while let [.., before, last] = ends[..] {
             ends.pop();
             if before != last {
-                let before = last - found[last - 1].length(self.tokens.matches);
+                let before = last - self.tokens.length(found[last - 1]);
                 let at = ends.partition_point(|&end| end < before);
                 ends.insert(at, before);
             }
@@ -368,22 +369,14 @@ impl Walk<'_> {
         ends[0]
     }
 
-    /// Puts the encoding of the text up to one of the places left into a path, and forgets those before it.
-    fn move_to(&mut self, path: &mut Path, end: usize) {
-        let found = &mut self.tail.0;
-        read_off(&found[..end], self.tokens.matches, &mut path.ids);
-        path.at += end;
+    /// Puts the encoding of the text up to the last border before one of the places left into a path, and forgets the places
+    /// before it.
+    fn move_to(&mut self, text: &[u8], path: &mut Path, end: usize) {
+        let Tail { found, reader } = &mut *self.tail;
+        let (text, goes_on) = (&text[path.at..], path.at + end < text.len());
+        let read = reader.read((self.matches, self.tokens), (text, &found[..end]), goes_on, &mut path.ids);
+        path.at += read;
         path.last = path.ids[path.base..].last().map_or(NONE, |id| id.get());
-        found.drain(..end);
+        found.drain(..read);
     }
-}
-
-/// Appends the encoding of a text, given the token of each place.
-fn read_off(found: &[Found], matches: &Matches, ids: &mut Vec<TokenId>) {
-    let (first, mut at) = (ids.len(), found.len());
-    while at > 0 {
-        ids.push(TokenId::new(found[at - 1].token()));
-        at -= found[at - 1].length(matches);
-    }
-    ids[first..].reverse();
 }

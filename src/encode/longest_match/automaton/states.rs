@@ -70,8 +70,8 @@ impl States {
     }
 
     /// The state after one more byte, and the last token of the text up to there.
-    pub(super) fn follow(&mut self, tokens: Tokens<'_>, state: u32, byte: u8) -> (u32, Found) {
-        let prefixes = tokens.prefixes;
+    pub(super) fn follow(&mut self, tokens: &Tokens, state: u32, byte: u8) -> (u32, Found) {
+        let prefixes = &tokens.prefixes;
         let child = Prefixes::byte(byte);
         let mut found = Found::new(prefixes.token(child), 1);
         let mut next = mem::take(&mut self.next);
@@ -94,7 +94,7 @@ impl States {
     }
 
     /// The state of what has been begun before the end of a text, and its last token.
-    fn number(&mut self, tokens: Tokens<'_>, begun: &mut Vec<Begun>, token: u32) -> u32 {
+    fn number(&mut self, tokens: &Tokens, begun: &mut Vec<Begun>, token: u32) -> u32 {
         begun.push(Begun { prefix: ROOT, misfits: u64::from(tokens.after.set(token)) });
         self.all.number(begun)
     }
@@ -110,7 +110,7 @@ impl States {
     }
 
     /// The state in which this byte has been begun, and nothing else, and all may follow that begins with it.
-    pub(super) fn fresh(&mut self, tokens: Tokens<'_>, byte: u8) -> u32 {
+    pub(super) fn fresh(&mut self, tokens: &Tokens, byte: u8) -> u32 {
         let prefix = Prefixes::byte(byte);
         let longer = !tokens.prefixes.longer(prefix).is_empty();
         let mut begun = Vec::from_iter(longer.then_some(Begun { prefix, misfits: EMPTY }));
@@ -118,8 +118,8 @@ impl States {
     }
 
     /// Whether the token of a child fits the token before it.
-    fn fits(&self, tokens: Tokens<'_>, begun: Begun, child: u32) -> bool {
-        let prefixes = tokens.prefixes;
+    fn fits(&self, tokens: &Tokens, begun: Begun, child: u32) -> bool {
+        let prefixes = &tokens.prefixes;
         let token = prefixes.longer(child).start - 1;
         let misfit = match self.misfits(tokens, begun) {
             Some(misfits) => contains(misfits, prefixes.number(token)),
@@ -129,7 +129,7 @@ impl States {
     }
 
     /// The tokens kept off, if the prefix is large.
-    fn misfits<'a>(&'a self, tokens: Tokens<'a>, begun: Begun) -> Option<&'a [Misfits]> {
+    fn misfits<'a>(&'a self, tokens: &'a Tokens, begun: Begun) -> Option<&'a [Misfits]> {
         let set = || low32(place64(begun.misfits));
         match begun.prefix {
             ROOT => Some(tokens.misfits(set())),
@@ -138,8 +138,8 @@ impl States {
     }
 
     /// What is left of tokens begun once a child of their prefix is there; `None` if nothing longer fits.
-    fn narrowed(&mut self, tokens: Tokens<'_>, begun: Begun, child: u32) -> Option<Begun> {
-        let prefixes = tokens.prefixes;
+    fn narrowed(&mut self, tokens: &Tokens, begun: Begun, child: u32) -> Option<Begun> {
+        let prefixes = &tokens.prefixes;
         let longer = prefixes.longer(child);
         if longer.is_empty() {
             return None;
@@ -164,7 +164,7 @@ impl States {
 
     /// The set of those tokens kept off that are among the longer ones, given their numbers in order; `None` if these
     /// are all.
-    fn narrowed_set(&mut self, tokens: Tokens<'_>, begun: Begun, longer: &[u32]) -> Option<u32> {
+    fn narrowed_set(&mut self, tokens: &Tokens, begun: Begun, longer: &[u32]) -> Option<u32> {
         let mut common = mem::take(&mut self.common);
         common.clear();
         among(longer, self.misfits(tokens, begun).unwrap_or_default(), &mut common);

@@ -6,17 +6,31 @@ use proptest::prelude::*;
 use super::*;
 use crate::costly::one_case_in;
 use crate::encode::longest_match::Scratch;
+use crate::encode::longest_match::follow::Misfits;
 use crate::encode::longest_match::tests::{matches, vocabulary, with_texts};
 use crate::encode::reference;
 use crate::observer::Silent;
 use crate::vocab::Vocabulary;
 
+/// With an automaton for as many merges as usual, or for all of them.
+fn each_way(vocabulary: &Vocabulary) -> [Matches; 2] {
+    [matches(vocabulary), all_early(vocabulary)]
+}
+
+fn all_early(vocabulary: &Vocabulary) -> Matches {
+    Matches { whole: Tokens::new(vocabulary, usize::MAX), ..matches(vocabulary) }
+}
+
+fn tokens(matches: &Matches) -> &Tokens {
+    matches.whole.as_ref().expect("short tokens")
+}
+
 fn automaton(matches: &Matches) -> Automaton {
-    Automaton::new(matches.for_whole_texts().expect("short tokens"))
+    Automaton::new(tokens(matches))
 }
 
 fn walk<'a>(automaton: &'a Automaton, matches: &'a Matches, tail: &'a mut Tail) -> Walk<'a> {
-    Walk { automaton, tokens: matches.for_whole_texts().expect("short tokens"), tail }
+    Walk { automaton, matches, tokens: tokens(matches), tail }
 }
 
 /// Goes on through a text with an automaton up to `end`, and gives the path.
@@ -33,13 +47,11 @@ proptest! {
     /// More texts than there are lanes, and fewer, each of its own length.
     #[test]
     fn short_texts_are_encoded_together((vocabulary, texts) in with_texts(), cuts in vec(1..40usize, 1..4)) {
-        let matches = matches(&vocabulary);
-        let automaton = automaton(&matches);
-        let mut tail = Tail::default();
-        for cut in cuts {
+        for (matches, &cut) in each_way(&vocabulary).iter().flat_map(|matches| cuts.iter().map(move |cut| (matches, cut))) {
+            let (automaton, mut tail) = (automaton(matches), Tail::default());
             let texts: Vec<&[u8]> = texts.iter().flat_map(|text| text.chunks(cut)).collect();
             let (mut ids, mut ends) = (Vec::new(), Vec::new());
-            walk(&automaton, &matches, &mut tail).encode(&texts, &mut ids, &mut ends);
+            walk(&automaton, matches, &mut tail).encode(&texts, &mut ids, &mut ends);
             prop_assert!(ends.len() == texts.len() || automaton.is_full());
             let starts = [0].into_iter().chain(ends.iter().copied());
             for ((text, start), &end) in texts.iter().zip(starts).zip(&ends) {
@@ -143,17 +155,21 @@ proptest! {
 #[test]
 fn whole_texts_are_encoded_exactly() {
     one_case_in(2, &with_texts(), |(vocabulary, texts)| {
-        let matches = matches(&vocabulary);
-        let automaton = automaton(&matches);
-        for text in [&texts.concat()].into_iter().chain(&texts) {
-            let path = path(&automaton, &matches, text, 0, text.len());
-            let whole = reference::encode_piece(&vocabulary, text);
-            prop_assert!(whole.starts_with(&path.ids[1..]));
-            prop_assert_eq!(path.last, path.ids[1..].last().map_or(NONE, |id| id.get()));
-            if automaton.is_full() {
-                break;
+        for matches in &each_way(&vocabulary) {
+            let automaton = automaton(matches);
+            for text in [&texts.concat()].into_iter().chain(&texts) {
+                let path = path(&automaton, matches, text, 0, text.len());
+                let whole = reference::encode_piece(&vocabulary, text);
+                prop_assert!(whole.starts_with(&path.ids[1..]));
+                prop_assert_eq!(path.last, path.ids[1..].last().map_or(NONE, |id| id.get()));
+                if automaton.is_full() {
+                    break;
+                }
+                let is_whole = (path.at, path.ids.len()) == (text.len(), 1 + whole.len());
+                prop_assert!(
+                    is_whole || !tokens(matches).later.is_none() && text.len() - path.at > LONGEST_PIECE
+                );
             }
-            prop_assert_eq!((path.at, path.ids.len()), (text.len(), 1 + whole.len()));
         }
         Ok(())
     });
@@ -163,13 +179,12 @@ fn whole_texts_are_encoded_exactly() {
 fn tokens_are_certain_whatever_follows() {
     let inputs = (with_texts(), vec(any::<prop::sample::Index>(), 3));
     one_case_in(4, &inputs, |((vocabulary, texts), cuts)| {
-        let matches = matches(&vocabulary);
-        let automaton = automaton(&matches);
-        let text = texts.concat();
-        for cut in cuts {
+        let (ways, text) = (each_way(&vocabulary), texts.concat());
+        for (matches, cut) in ways.iter().flat_map(|matches| cuts.iter().map(move |cut| (matches, cut))) {
+            let automaton = automaton(matches);
             let end = cut.index(text.len().max(1));
             let start = cut.index(end + 1);
-            let path = path(&automaton, &matches, &text, start, end);
+            let path = path(&automaton, matches, &text, start, end);
             // What follows may be anything.
             for after in [&text[end..], b"", b"a", b"ab c"] {
                 let whole = reference::encode_piece(&vocabulary, &[&text[start..end], after].concat());
@@ -188,7 +203,7 @@ fn long_runs_are_encoded_exactly() {
     let a = u32::from(b'a');
     let doubled = (256..264).map(|token| (token, token));
     let vocabulary = vocabulary([(a, a)].into_iter().chain(doubled));
-    let matches = matches(&vocabulary);
+    let matches = all_early(&vocabulary);
     let automaton = automaton(&matches);
     for length in [1, 255, 256, 2047, 2048, 2049, 20_000] {
         let text = &vec![b'a'; length];
@@ -206,7 +221,7 @@ fn many_steps() -> (Vocabulary, Vec<u8>) {
 #[test]
 fn a_full_automaton_ends_a_path_and_leaves_short_texts_out() {
     let (vocabulary, text) = many_steps();
-    let (matches, whole) = (matches(&vocabulary), reference::encode_piece(&vocabulary, &text));
+    let (matches, whole) = (all_early(&vocabulary), reference::encode_piece(&vocabulary, &text));
     let full = automaton(&matches);
     let path = path(&full, &matches, &text, 0, text.len());
     assert!(full.is_full() && path.at < text.len());
@@ -227,7 +242,7 @@ fn a_full_automaton_ends_a_path_and_leaves_short_texts_out() {
 fn threads_that_share_an_automaton_encode_exactly() {
     let (vocabulary, text) = many_steps();
     let vocabulary = &vocabulary;
-    let matches = &matches(vocabulary);
+    let matches = &all_early(vocabulary);
     for part in text.chunks(3000) {
         let automaton = &automaton(matches);
         std::thread::scope(|scope| {
@@ -247,8 +262,8 @@ fn threads_that_share_an_automaton_encode_exactly() {
 #[test]
 fn no_thread_waits_for_another_that_learns_where_only_the_byte_matters() {
     let (vocabulary, _) = many_steps();
-    let matches = matches(&vocabulary);
-    let (automaton, tokens) = (automaton(&matches), matches.for_whole_texts().expect("short tokens"));
+    let matches = all_early(&vocabulary);
+    let (automaton, tokens) = (automaton(&matches), tokens(&matches));
     for byte in 0..=u8::MAX {
         let mut lane = automaton.start();
         let learning = automaton.learned();
@@ -263,8 +278,8 @@ fn no_thread_waits_for_another_that_learns_where_only_the_byte_matters() {
 #[test]
 fn no_thread_waits_for_another_that_learns_where_a_state_has_moved() {
     let (vocabulary, _) = many_steps();
-    let matches = matches(&vocabulary);
-    let (automaton, tokens) = (automaton(&matches), matches.for_whole_texts().expect("short tokens"));
+    let matches = all_early(&vocabulary);
+    let (automaton, tokens) = (automaton(&matches), tokens(&matches));
     let after = |first: u8| {
         let mut lane = automaton.start();
         automaton.step(tokens, &mut lane, first);
@@ -293,7 +308,7 @@ fn no_thread_waits_for_another_that_learns_where_a_state_has_moved() {
 #[test]
 fn two_threads_share_an_automaton_until_it_is_full() {
     let matches = matches(&vocabulary([]));
-    let (automata, tokens) = (Automata::default(), matches.for_whole_texts().expect("short tokens"));
+    let (automata, tokens) = (Automata::default(), tokens(&matches));
     let [one, other, third] = [automata.get(tokens), automata.get(tokens), automata.get(tokens)];
     assert!(Arc::ptr_eq(&one, &other) && !Arc::ptr_eq(&one, &third));
     drop(other);
@@ -305,7 +320,7 @@ fn two_threads_share_an_automaton_until_it_is_full() {
 #[test]
 fn short_texts_that_a_full_automaton_leaves_are_encoded_without_it() {
     let (vocabulary, text) = many_steps();
-    let matches = matches(&vocabulary);
+    let matches = all_early(&vocabulary);
     let mut scratch = Scratch::expecting(1 << 20);
     scratch.encode(&matches, b"first", &mut Vec::new(), &Silent).expect("nobody stops it");
     assert!(scratch.has_automaton());
@@ -320,7 +335,7 @@ fn short_texts_that_a_full_automaton_leaves_are_encoded_without_it() {
 #[test]
 fn texts_that_fill_it_are_encoded_without_it() {
     let (vocabulary, text) = many_steps();
-    let (matches, whole) = (matches(&vocabulary), reference::encode_piece(&vocabulary, &text));
+    let (matches, whole) = (all_early(&vocabulary), reference::encode_piece(&vocabulary, &text));
     let mut scratch = Scratch::default();
     for _ in 0..4 {
         let mut ids = Vec::new();
@@ -335,4 +350,30 @@ fn texts_that_fill_it_are_encoded_without_it() {
     for (number, text) in texts.iter().enumerate() {
         assert_eq!(scratch.ids(number), reference::encode_piece(&vocabulary, text));
     }
+}
+
+/// Pieces of all lengths, met for the first time and again: of few tokens, of as many as early tokens, and long ones.
+#[test]
+fn later_merges_go_on_from_early_tokens() {
+    let [a, b, p, q] = [b'a', b'b', b'p', b'q'].map(u32::from);
+    let early = (128..192).map(|byte| (byte, byte));
+    let [ab, pq] = [256 + 64, 256 + 66];
+    let vocabulary = vocabulary(early.chain([(a, b), (ab, ab), (p, q), (pq, q)]));
+    let matches = matches(&vocabulary);
+    let (automaton, mut tail) = (automaton(&matches), Tail::default());
+    let lengths = || [1, 2, 3, 4, 5, 6, 7, 8, 9, 63, 64, 65, 700].into_iter();
+    let runs = lengths().flat_map(|length| [b"ab".repeat(length), b"q".repeat(length)]);
+    let texts: Vec<Vec<u8>> = runs.map(|run| [b"\x80\x80", &run[..], b"\xa0\xa0\xa0pqqq"].concat()).collect();
+    let texts: Vec<&[u8]> = texts.iter().chain(&texts).map(Vec::as_slice).collect();
+    let (mut ids, mut ends) = (Vec::new(), Vec::new());
+    walk(&automaton, &matches, &mut tail).encode(&texts, &mut ids, &mut ends);
+    let expected: Vec<TokenId> =
+        texts.iter().flat_map(|text| reference::encode_piece(&vocabulary, text)).collect();
+    assert_eq!((ends.len(), ids), (texts.len(), expected));
+    // As parts of one text, in which some are too long.
+    let scratch = &mut Scratch::expecting(1 << 20);
+    let (text, mut ids) = (texts.concat(), Vec::new());
+    scratch.encode(&matches, &text, &mut ids, &Silent).expect("nobody stops it");
+    assert!(scratch.has_automaton());
+    assert!(ids == reference::encode_piece(&vocabulary, &text));
 }

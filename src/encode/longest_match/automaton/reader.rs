@@ -1,0 +1,225 @@
+use std::ops::Range;
+
+use super::later::{Early, Later};
+use super::{Found, Tokens};
+use crate::encode::cache::{Cache, LINES, Lookup, NOT_SHORT, PLAIN};
+use crate::encode::longest_match::Matches;
+use crate::encode::longest_match::path::{DeadEnds, Finder, Path};
+use crate::encode::merge::{self, Few};
+use crate::split::{SHORT, ShortPiece};
+use crate::units::{TokenId, low32, place};
+
+/// So many pieces are looked up before the first of them is needed.
+const PIECES: usize = 64;
+
+/// So many early tokens most pieces have at most.
+const FEW: usize = 8;
+
+/// Early tokens are bytes of text to the cache.
+const BYTES: usize = size_of::<Early>();
+
+/// Reads the tokens of texts off, from what an automaton has found of them.
+///
+/// **Memory:** 8 MiB for pieces met before, at first 32 KiB, and 10 bytes for each byte of the longest text.
+#[derive(Debug)]
+pub(super) struct Reader {
+    cache: Cache,
+    /// The early tokens of a text, at the end.
+    early: Vec<u8>,
+    /// The pieces of a text, at the end.
+    pieces: Vec<Piece>,
+    lookups: Vec<Lookup>,
+    dead: DeadEnds,
+}
+
+/// Where a piece ends.
+#[derive(Clone, Copy, Debug, Default)]
+struct Piece {
+    /// In the text.
+    end: u32,
+    /// Among its early tokens.
+    early_end: u32,
+}
+
+impl Default for Reader {
+    fn default() -> Reader {
+        let (early, pieces, dead) = Default::default();
+        Reader { cache: Cache::new(LINES), early, pieces, lookups: vec![NOT_SHORT; PIECES], dead }
+    }
+}
+
+/// What a piece is encoded with.
+#[derive(Clone, Copy)]
+struct Means<'a> {
+    matches: &'a Matches,
+    later: &'a Later,
+    text: &'a [u8],
+}
+
+impl Reader {
+    /// Appends the tokens of a text to `ids`, given the early token of each of its places. Where the text goes on and the
+    /// last piece may, too, it is left out. Gives the number of bytes of the others.
+    pub(super) fn read(
+        &mut self,
+        (matches, tokens): (&Matches, &Tokens),
+        (text, found): (&[u8], &[Found]),
+        goes_on: bool,
+        ids: &mut Vec<TokenId>,
+    ) -> usize {
+        if tokens.later.is_none() {
+            return read_early(tokens, found, ids);
+        }
+        let (early, pieces) = self.cut(tokens, found, goes_on);
+        let Some(last) = self.pieces[pieces.clone()].last() else { return 0 };
+        let end = place(last.end);
+        let first = ids.len();
+        // Each early token is part of a token, and those of a piece are written four at once.
+        ids.resize(first + early.len() + PLAIN, TokenId::default());
+        let means = Means { matches, later: &tokens.later, text };
+        let read = self.encode(means, early.start, pieces, &mut ids[first..]);
+        ids.truncate(first + read);
+        end
+    }
+
+    /// Puts down the early tokens of a text and its pieces, and gives where they stand.
+    fn cut(&mut self, tokens: &Tokens, found: &[Found], goes_on: bool) -> (Range<usize>, Range<usize>) {
+        let most = found.len();
+        if self.pieces.len() < most {
+            self.pieces.resize(most, Piece::default());
+            self.early.resize(most * BYTES, 0);
+        }
+        let (mut first_early, mut first_piece) = (most, most);
+        let (mut at, mut right) = (most, None);
+        while at > 0 {
+            let here = found[at - 1];
+            let left = here.early();
+            let may_cross = right.map_or(goes_on, |right| tokens.later.may_cross(left, right));
+            self.pieces[first_piece - 1] = Piece { end: low32(at), early_end: low32(first_early) };
+            first_piece -= usize::from(!may_cross);
+            first_early -= 1;
+            self.early[first_early * BYTES..][..BYTES].copy_from_slice(&left.to_le_bytes());
+            right = Some(left);
+            at -= tokens.length(here);
+        }
+        (first_early..most, first_piece..most)
+    }
+
+    /// Writes the tokens of some pieces, the first of which begins with this early token, and gives their number.
+    fn encode(
+        &mut self,
+        means: Means<'_>,
+        first_early: usize,
+        pieces: Range<usize>,
+        ids: &mut [TokenId],
+    ) -> usize {
+        let (mut start, mut first_early, mut written) = (0, first_early, 0);
+        let (all, mut lookups) = (std::mem::take(&mut self.pieces), std::mem::take(&mut self.lookups));
+        for pieces in all[pieces].chunks(PIECES) {
+            self.cache.make_room(&[]);
+            self.look_up(first_early, pieces, &mut lookups);
+            for (piece, lookup) in pieces.iter().zip(&lookups) {
+                let (end, early_end) = (place(piece.end), place(piece.early_end));
+                written += match early_end - first_early {
+                    1 => {
+                        ids[written] = means.later.id(self.early(first_early));
+                        1
+                    }
+                    _ => self.piece(means, start..end, first_early..early_end, *lookup, &mut ids[written..]),
+                };
+                (start, first_early) = (end, early_end);
+            }
+        }
+        (self.pieces, self.lookups) = (all, lookups);
+        written
+    }
+
+    fn early(&self, nth: usize) -> Early {
+        let bytes = self.early[nth * BYTES..].first_chunk().expect("there are so many");
+        Early::from_le_bytes(*bytes)
+    }
+
+    /// Finds where pieces stand in the cache, if they do, and asks for these lines.
+    #[inline(never)]
+    fn look_up(&self, first_early: usize, pieces: &[Piece], lookups: &mut [Lookup]) {
+        let mut start = first_early * BYTES;
+        for (piece, lookup) in pieces.iter().zip(lookups) {
+            let end = place(piece.early_end) * BYTES;
+            let length = end - start;
+            if length > BYTES && length <= SHORT {
+                let piece = ShortPiece::within(&self.early, start, length);
+                *lookup = (piece, self.cache.line(piece));
+                self.cache.fetch(lookup.1);
+            }
+            start = end;
+        }
+    }
+
+    /// Writes the tokens of a piece of several early tokens, and gives their number.
+    #[inline(always)]
+    fn piece(
+        &mut self,
+        means: Means<'_>,
+        range: Range<usize>,
+        early: Range<usize>,
+        lookup: Lookup,
+        ids: &mut [TokenId],
+    ) -> usize {
+        let is_short = early.len() * BYTES <= SHORT;
+        if is_short {
+            let tokens = ids.first_chunk_mut().expect("there is room for all");
+            let known = self.cache.get(lookup.0, lookup.1, tokens);
+            if known > 0 {
+                return known;
+            }
+        }
+        self.new_piece(means, range, early, is_short.then_some(lookup), ids)
+    }
+
+    #[inline(never)]
+    fn new_piece(
+        &mut self,
+        Means { matches, later, text }: Means<'_>,
+        range: Range<usize>,
+        early: Range<usize>,
+        lookup: Option<Lookup>,
+        ids: &mut [TokenId],
+    ) -> usize {
+        if let Some((tokens, number)) = lookup.and_then(|(piece, line)| self.cache.get_packed(piece, line)) {
+            ids[..number].copy_from_slice(&tokens[..number]);
+            return number;
+        }
+        if early.len() > merge::SHORT {
+            let mut path = Path::new(Vec::new(), 0);
+            self.dead.clear();
+            let length = range.len();
+            Finder { matches, text: &text[range], dead: &mut self.dead }.go_on(&mut path, length);
+            ids[..path.ids.len()].copy_from_slice(&path.ids);
+            return path.ids.len();
+        }
+        let tokens = early.clone().map(|nth| later.id(self.early(nth)));
+        let number = match early.len() {
+            ..=FEW => put(Few::<FEW>::new(tokens, &later.merges).merged(&later.merges), ids),
+            _ => put(Few::<{ merge::SHORT }>::new(tokens, &later.merges).merged(&later.merges), ids),
+        };
+        if let Some((piece, line)) = lookup {
+            self.cache.put(piece, line, &ids[..number]);
+        }
+        number
+    }
+}
+
+/// Puts down some tokens, and gives their number.
+fn put(tokens: impl Iterator<Item = TokenId>, ids: &mut [TokenId]) -> usize {
+    ids.iter_mut().zip(tokens).map(|(id, token)| *id = token).count()
+}
+
+/// Appends the early tokens of a text to `ids`. Gives the number of its bytes.
+fn read_early(tokens: &Tokens, found: &[Found], ids: &mut Vec<TokenId>) -> usize {
+    let (first, mut at) = (ids.len(), found.len());
+    while at > 0 {
+        ids.push(tokens.later.id(found[at - 1].early()));
+        at -= tokens.length(found[at - 1]);
+    }
+    ids[first..].reverse();
+    found.len()
+}
