@@ -70,6 +70,15 @@ impl Slot {
         self.low == piece.low && (self.high ^ piece.high) << (u64::BITS - COUNT_AT) == 0
     }
 
+    /// If there is room for the tokens.
+    fn new(piece: ShortPiece, tokens: &[TokenId]) -> Option<Slot> {
+        debug_assert!(!tokens.is_empty(), "no piece is empty");
+        match tokens.len() {
+            0..=PLAIN => Some(Slot::plain(piece, tokens)),
+            _ => Slot::packed(piece, tokens),
+        }
+    }
+
     /// Of a piece with at most [`PLAIN`] tokens.
     fn plain(piece: ShortPiece, tokens: &[TokenId]) -> Slot {
         let mut ids = [TokenId::default(); PLAIN];
@@ -228,14 +237,18 @@ impl Cache {
 
     /// Remembers the tokens of a piece in its line, if they are few enough.
     pub(super) fn put(&mut self, piece: ShortPiece, line: usize, tokens: &[TokenId]) {
-        debug_assert!(!tokens.is_empty(), "no piece is empty");
-        let slot = match tokens.len() {
-            0..=PLAIN => Some(Slot::plain(piece, tokens)),
-            _ => Slot::packed(piece, tokens),
-        };
-        if let Some(slot) = slot {
+        if let Some(slot) = Slot::new(piece, tokens) {
             self.put += 1;
             self.lines[line].0[1] = slot;
+        }
+    }
+
+    /// The same, in the first of its slots.
+    pub(super) fn put_before(&mut self, piece: ShortPiece, line: usize, tokens: &[TokenId]) {
+        if let Some(slot) = Slot::new(piece, tokens) {
+            self.put += 1;
+            let [first, second] = &mut self.lines[line].0;
+            *second = std::mem::replace(first, slot);
         }
     }
 }

@@ -1,12 +1,12 @@
 use super::long;
-use super::pairs::{Pairs, Step, Table};
+use super::pairs::{Pairs, Step};
 use crate::error::Result;
 use crate::observer::Observer;
-use crate::units::{TokenId, low32, place};
+use crate::units::TokenId;
 
 /// Parts up to this length are merged by looking for the lowest rank again after each merge: that is
 /// quadratic, but beats a heap while all ranks lie in a few cache lines.
-pub(super) const SHORT: usize = 64;
+const SHORT: usize = 64;
 
 /// Where parts are short the observer is asked whether to stop after so many bytes.
 const BYTES_A_CHECK: usize = 1 << 18;
@@ -52,85 +52,30 @@ impl Merger {
 }
 
 fn short(pairs: &Pairs, byte_ids: &[TokenId; 256], part: &[u8], ids: &mut Vec<TokenId>) {
-    let mut few = Few::<SHORT>::default();
-    for byte in part {
-        few.push(byte_ids[usize::from(*byte)]);
+    let mut tokens = [0; SHORT];
+    // `steps[i]` is what merging tokens i and i + 1 means; the last token has nothing to its right.
+    let mut steps = [Step::NONE; SHORT];
+    for (token, byte) in tokens.iter_mut().zip(part) {
+        *token = byte_ids[usize::from(*byte)].get();
     }
-    for (step, two) in few.steps.iter_mut().zip(part.array_windows()) {
+    for (step, two) in steps.iter_mut().zip(part.array_windows()) {
         *step = pairs.find_bytes(*two);
     }
-    ids.extend(few.merged(&pairs.table));
-}
-
-/// A few tokens that are to be merged, at most `N` of them and [`SHORT`].
-#[derive(Debug)]
-pub(super) struct Few<const N: usize> {
-    tokens: [u32; N],
-    /// What merging each with the next means; the last has nothing to its right, as those have that were merged.
-    steps: [Step; N],
-    length: usize,
-}
-
-impl<const N: usize> Default for Few<N> {
-    fn default() -> Few<N> {
-        const { assert!(N <= SHORT) };
-        Few { tokens: [0; N], steps: [Step::NONE; N], length: 0 }
-    }
-}
-
-impl<const N: usize> Few<N> {
-    /// Some tokens, given what merging any two of them means.
-    #[inline]
-    pub(super) fn new(tokens: impl Iterator<Item = TokenId>, table: &Table) -> Few<N> {
-        let mut few = Few::default();
-        tokens.for_each(|token| few.push(token));
-        for at in 1..few.length {
-            few.steps[at - 1] = table.find(few.tokens[at - 1], few.tokens[at]);
+    let mut len = part.len();
+    while let Some(at) = lowest(&steps[..len]) {
+        tokens[at] = steps[at].result;
+        tokens.copy_within(at + 2..len, at + 1);
+        steps.copy_within(at + 1..len, at);
+        len -= 1;
+        steps[at] = if at + 1 < len { pairs.find(tokens[at], tokens[at + 1]) } else { Step::NONE };
+        if at > 0 {
+            steps[at - 1] = pairs.find(tokens[at - 1], tokens[at]);
         }
-        few
     }
-
-    #[inline(always)]
-    fn push(&mut self, token: TokenId) {
-        self.tokens[self.length] = token.get();
-        self.length += 1;
-    }
-
-    /// What becomes of them.
-    #[inline]
-    pub(super) fn merged(mut self, table: &Table) -> impl Iterator<Item = TokenId> {
-        // A bit for each place where a token stands.
-        let mut there = u64::MAX.checked_shr(64 - low32(self.length)).unwrap_or_default();
-        while let Some(at) = lowest(&self.steps[..self.length]) {
-            let after = |there: u64| first(there & u64::MAX << at << 1);
-            if let Some(merged) = after(there) {
-                there ^= 1 << merged;
-                self.steps[merged] = Step::NONE;
-            }
-            self.tokens[at] = self.steps[at].result;
-            self.steps[at] =
-                after(there).map_or(Step::NONE, |right| table.find(self.tokens[at], self.tokens[right]));
-            let before = there & ((1 << at) - 1);
-            if let Some(left) = before.checked_ilog2().map(place) {
-                self.steps[left] = table.find(self.tokens[left], self.tokens[at]);
-            }
-        }
-        std::iter::from_fn(move || {
-            let at = first(there)?;
-            there &= there - 1;
-            Some(TokenId::new(self.tokens[at]))
-        })
-    }
-}
-
-/// The lowest of some bits that is set.
-#[inline(always)]
-fn first(bits: u64) -> Option<usize> {
-    (bits != 0).then(|| place(bits.trailing_zeros()))
+    ids.extend(tokens[..len].iter().copied().map(TokenId::new));
 }
 
 /// Where the lowest rank stands, the leftmost of equals.
-#[inline(always)]
 fn lowest(steps: &[Step]) -> Option<usize> {
     let (at, step) = steps.iter().enumerate().min_by_key(|(_, step)| step.rank)?;
     (!step.is_none()).then_some(at)

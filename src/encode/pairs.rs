@@ -28,23 +28,38 @@ struct Slot {
 
 /// Which pairs merge, to what, at which rank.
 ///
-/// Open addressing with linear probing, at most half full, since most lookups find nothing and end at the first free
-/// slot.
+/// An open-addressing table with linear probing, at most half full, since most lookups find nothing
+/// and end at the first free slot. Pairs of bytes, which every text begins with, have a dense table.
 ///
-/// **Memory:** 32 to 64 bytes a merge.
+/// **Memory:** 0.5 MB, and 32 to 64 bytes a merge.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct Pairs {
     slots: Box<[Slot]>,
     shift: u32,
+    bytes: Box<[Step]>,
+    /// One bit for two adjacent bytes: whether they stand together in anything a merge makes.
+    joined: Box<[u64]>,
 }
 
-impl Table {
-    pub(super) fn new(merges: &[RankedMerge]) -> Table {
+impl Pairs {
+    pub(super) fn new(vocabulary: &Vocabulary) -> Pairs {
+        let merges = vocabulary.merges();
         let bits = (merges.len() * 2).max(2).next_power_of_two().trailing_zeros();
         let free = Slot { left: 0, right: 0, step: Step::NONE };
-        let mut table = Table { slots: vec![free; 1 << bits].into(), shift: u64::BITS - bits };
-        merges.iter().for_each(|merge| table.insert(merge));
-        table
+        let mut pairs = Pairs {
+            slots: vec![free; 1 << bits].into(),
+            shift: u64::BITS - bits,
+            bytes: Box::default(),
+            joined: vec![0; 1 << 10].into(),
+        };
+        for merge in merges {
+            pairs.insert(merge);
+            pairs.join(vocabulary.bytes(merge.result).unwrap_or_default());
+        }
+        let ids = vocabulary.byte_ids();
+        let steps = ids.iter().flat_map(|left| ids.iter().map(|right| pairs.find(left.get(), right.get())));
+        pairs.bytes = steps.collect();
+        pairs
     }
 
     fn insert(&mut self, merge: &RankedMerge) {
@@ -54,6 +69,13 @@ impl Table {
             at = (at + 1) & (self.slots.len() - 1);
         }
         self.slots[at] = Slot { left, right, step: Step { rank: merge.rank, result: merge.result.get() } };
+    }
+
+    fn join(&mut self, token: &[u8]) {
+        for two in token.array_windows() {
+            let at = byte_pair(*two);
+            self.joined[at / 64] |= 1 << (at % 64);
+        }
     }
 
     fn home(&self, left: u32, right: u32) -> usize {
@@ -71,42 +93,6 @@ impl Table {
             }
             at = (at + 1) & (self.slots.len() - 1);
         }
-    }
-}
-
-/// The merges of a vocabulary. Pairs of bytes, which every text begins with, have a dense table.
-///
-/// **Memory:** 0.5 MB, and that of the [`Table`].
-#[derive(Debug)]
-pub(super) struct Pairs {
-    pub(super) table: Table,
-    bytes: Box<[Step]>,
-    /// One bit for two adjacent bytes: whether they stand together in anything a merge makes.
-    joined: Box<[u64]>,
-}
-
-impl Pairs {
-    pub(super) fn new(vocabulary: &Vocabulary) -> Pairs {
-        let table = Table::new(vocabulary.merges());
-        let ids = vocabulary.byte_ids();
-        let steps = ids.iter().flat_map(|left| ids.iter().map(|right| table.find(left.get(), right.get())));
-        let mut pairs = Pairs { bytes: steps.collect(), joined: vec![0; 1 << 10].into(), table };
-        for merge in vocabulary.merges() {
-            pairs.join(vocabulary.bytes(merge.result).unwrap_or_default());
-        }
-        pairs
-    }
-
-    fn join(&mut self, token: &[u8]) {
-        for two in token.array_windows() {
-            let at = byte_pair(*two);
-            self.joined[at / 64] |= 1 << (at % 64);
-        }
-    }
-
-    /// What merging these two tokens means.
-    pub(super) fn find(&self, left: u32, right: u32) -> Step {
-        self.table.find(left, right)
     }
 
     /// What merging the tokens of these two bytes means.

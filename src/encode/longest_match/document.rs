@@ -13,9 +13,9 @@ use crate::units::TokenId;
 /// The observer is asked whether to stop after so many bytes.
 const WINDOW: usize = 1 << 18;
 
-/// The fourth power of the number of tokens, without so many of its low bits, is how many bytes of whole texts are worth an
-/// automaton: 16 MiB for 8 192 tokens, 4 GiB for 32 768. The more tokens there are, the more steps are to be learned, the
-/// longer each takes, as memory is farther away, and the less is saved by knowing it.
+/// The fourth power of the number of early tokens, without so many of its low bits, is how many bytes of whole texts are worth
+/// an automaton: 16 MiB for 8 192, 1 MiB for 4 096. The more there are, the more steps are to be learned, the longer each takes,
+/// as memory is farther away, and the less is saved by knowing it.
 const WORTH_BITS: u32 = 28;
 
 /// Whole texts of at most so many bytes are encoded together, if no token is very long.

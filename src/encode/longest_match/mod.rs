@@ -24,7 +24,7 @@
 //! What merges make of the bytes around a place is a token. So where none spans the border between two characters, what
 //! stands before and behind it is encoded each on its own: new pieces of other scripts than the Latin are taken apart
 //! so, and a character that then stands alone is looked up. Texts without a split are gone through [abreast], and where
-//! there is much of that, all this is what an [`automaton`] learns from.
+//! there is much of that, an [`automaton`] learns what the early merges make of it, and the rest is looked up in pieces.
 
 mod trie;
 mod longest;
@@ -62,7 +62,7 @@ const NONE: u32 = u32::MAX;
 /// What encoding by longest matches needs of a vocabulary, shared by all threads.
 ///
 /// **Memory:** 0.6 MB, and for each token 32 bytes, 8 for each byte that it does not share with the start
-/// of another, and 70 to 100 for what fits after it; for whole texts 17 more for each such byte, and 60 to 110 for each token.
+/// of another, and 70 to 100 for what fits after it; for whole texts that of [`Tokens`].
 #[derive(Debug)]
 pub(super) struct Matches {
     longest: Longest,

@@ -17,6 +17,9 @@
 //! once for both. They read steps without waiting for each other; one that misses a step works it out under a lock. For most
 //! that are missing it need not: where all that begins with a byte fits the last token nothing else matters.
 //!
+//! Of large vocabularies it finds only what the [early merges](later::Later) make, so that it stays small and is soon complete.
+//! Their tokens are cut into pieces where no later merge can cross, and a [reader] looks these up as pieces of split text are.
+//!
 //! Berglund, Martens and van der Merwe, *Constructing a BPE Tokenization DFA* (2024), show that there is such an
 //! automaton, and build all of one that tells right token sequences from wrong ones.
 
@@ -25,6 +28,7 @@ mod after;
 mod states;
 mod steps;
 mod lanes;
+mod merges;
 mod later;
 mod tokens;
 mod reader;
@@ -283,8 +287,8 @@ pub(super) struct Walk<'a> {
 
 /// The early token of each place behind the last certain piece; of short texts of all places.
 ///
-/// **Memory:** 14 bytes for each byte of short texts, or for each place of a long one whose token may still change, as a
-/// rule few; 8 MiB for pieces met before.
+/// **Memory:** 4 bytes for each byte of short texts, or for each place of a long one whose token may still change, as a
+/// rule few; and that of the [`Reader`].
 #[derive(Debug, Default)]
 pub(super) struct Tail {
     found: Vec<Found>,

@@ -1,26 +1,23 @@
 use std::ops::Range;
 
 use super::later::{Early, Later};
+use super::merges::MANY;
 use super::{Found, Tokens};
 use crate::encode::cache::{Cache, LINES, Lookup, NOT_SHORT, PLAIN};
 use crate::encode::longest_match::Matches;
 use crate::encode::longest_match::path::{DeadEnds, Finder, Path};
-use crate::encode::merge::{self, Few};
 use crate::split::{SHORT, ShortPiece};
 use crate::units::{TokenId, low32, place};
 
 /// So many pieces are looked up before the first of them is needed.
 const PIECES: usize = 64;
 
-/// So many early tokens most pieces have at most.
-const FEW: usize = 8;
-
 /// Early tokens are bytes of text to the cache.
 const BYTES: usize = size_of::<Early>();
 
 /// Reads the tokens of texts off, from what an automaton has found of them.
 ///
-/// **Memory:** 8 MiB for pieces met before, at first 32 KiB, and 10 bytes for each byte of the longest text.
+/// **Memory:** 8 MiB for pieces met before, at first 32 KiB, and 10 bytes for each byte of the longest text or piece.
 #[derive(Debug)]
 pub(super) struct Reader {
     cache: Cache,
@@ -30,6 +27,7 @@ pub(super) struct Reader {
     pieces: Vec<Piece>,
     lookups: Vec<Lookup>,
     dead: DeadEnds,
+    path: Path,
 }
 
 /// Where a piece ends.
@@ -44,7 +42,14 @@ struct Piece {
 impl Default for Reader {
     fn default() -> Reader {
         let (early, pieces, dead) = Default::default();
-        Reader { cache: Cache::new(LINES), early, pieces, lookups: vec![NOT_SHORT; PIECES], dead }
+        Reader {
+            cache: Cache::new(LINES),
+            early,
+            pieces,
+            lookups: vec![NOT_SHORT; PIECES],
+            dead,
+            path: Path::new(Vec::new(), 0),
+        }
     }
 }
 
@@ -115,7 +120,7 @@ impl Reader {
         let (mut start, mut first_early, mut written) = (0, first_early, 0);
         let (all, mut lookups) = (std::mem::take(&mut self.pieces), std::mem::take(&mut self.lookups));
         for pieces in all[pieces].chunks(PIECES) {
-            self.cache.make_room(&[]);
+            self.cache.make_room(&means.later.seeds);
             self.look_up(first_early, pieces, &mut lookups);
             for (piece, lookup) in pieces.iter().zip(&lookups) {
                 let (end, early_end) = (place(piece.end), place(piece.early_end));
@@ -188,29 +193,20 @@ impl Reader {
             ids[..number].copy_from_slice(&tokens[..number]);
             return number;
         }
-        if early.len() > merge::SHORT {
-            let mut path = Path::new(Vec::new(), 0);
+        if early.len() > MANY {
+            self.path.restart();
             self.dead.clear();
             let length = range.len();
-            Finder { matches, text: &text[range], dead: &mut self.dead }.go_on(&mut path, length);
-            ids[..path.ids.len()].copy_from_slice(&path.ids);
-            return path.ids.len();
+            Finder { matches, text: &text[range], dead: &mut self.dead }.go_on(&mut self.path, length);
+            ids[..self.path.ids.len()].copy_from_slice(&self.path.ids);
+            return self.path.ids.len();
         }
-        let tokens = early.clone().map(|nth| later.id(self.early(nth)));
-        let number = match early.len() {
-            ..=FEW => put(Few::<FEW>::new(tokens, &later.merges).merged(&later.merges), ids),
-            _ => put(Few::<{ merge::SHORT }>::new(tokens, &later.merges).merged(&later.merges), ids),
-        };
+        let number = later.merge(early.map(|nth| self.early(nth)), ids);
         if let Some((piece, line)) = lookup {
-            self.cache.put(piece, line, &ids[..number]);
+            self.cache.put_before(piece, line, &ids[..number]);
         }
         number
     }
-}
-
-/// Puts down some tokens, and gives their number.
-fn put(tokens: impl Iterator<Item = TokenId>, ids: &mut [TokenId]) -> usize {
-    ids.iter_mut().zip(tokens).map(|(id, token)| *id = token).count()
 }
 
 /// Appends the early tokens of a text to `ids`. Gives the number of its bytes.
