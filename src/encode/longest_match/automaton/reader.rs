@@ -124,13 +124,8 @@ impl Reader {
             self.look_up(first_early, pieces, &mut lookups);
             for (piece, lookup) in pieces.iter().zip(&lookups) {
                 let (end, early_end) = (place(piece.end), place(piece.early_end));
-                written += match early_end - first_early {
-                    1 => {
-                        ids[written] = means.later.id(self.early(first_early));
-                        1
-                    }
-                    _ => self.piece(means, start..end, first_early..early_end, *lookup, &mut ids[written..]),
-                };
+                written +=
+                    self.piece(means, start..end, first_early..early_end, *lookup, &mut ids[written..]);
                 (start, first_early) = (end, early_end);
             }
         }
@@ -150,7 +145,7 @@ impl Reader {
         for (piece, lookup) in pieces.iter().zip(lookups) {
             let end = place(piece.early_end) * BYTES;
             let length = end - start;
-            if length > BYTES && length <= SHORT {
+            if length <= SHORT {
                 let piece = ShortPiece::within(&self.early, start, length);
                 *lookup = (piece, self.cache.line(piece));
                 self.cache.fetch(lookup.1);
