@@ -18,6 +18,9 @@ const WINDOW: usize = 1 << 18;
 /// as memory is farther away, and the less is saved by knowing it.
 const WORTH_BITS: u32 = 28;
 
+/// Where there are later merges it takes so many times as much, as pieces have to be met as well: 4 MiB.
+const WORTH_OF_PIECES: usize = 4;
+
 /// Whole texts of at most so many bytes are encoded together, if no token is very long.
 const SHORT: usize = 4 << 10;
 
@@ -121,7 +124,8 @@ impl Scratch {
     fn walk<'a>(&'a mut self, matches: &'a Matches, bytes: usize) -> Option<Walk<'a>> {
         let tokens = matches.whole.as_ref()?;
         self.seen = self.seen.saturating_add(bytes);
-        let worth = tokens.len().saturating_pow(4) >> WORTH_BITS;
+        let pieces = if tokens.are_all() { 1 } else { WORTH_OF_PIECES };
+        let worth = (tokens.len().saturating_pow(4) >> WORTH_BITS) * pieces;
         let worth = worth.saturating_mul(1 << self.filled.min(32));
         if self.automaton.is_none() && self.seen.max(self.expected) < worth {
             return None;

@@ -41,6 +41,11 @@ impl Tokens {
         self.lengths.len()
     }
 
+    /// Whether there are no others.
+    pub(in crate::encode::longest_match) fn are_all(&self) -> bool {
+        self.later.is_none()
+    }
+
     /// So many bytes are gone through at each place before it is looked whether the automaton is full: no more than a window
     /// of a long text has, lest there be [too many states](super::steps::MOST_STATES) by then.
     pub(super) fn bytes_at_a_time(&self) -> usize {
