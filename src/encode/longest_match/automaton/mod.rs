@@ -299,7 +299,7 @@ pub(super) struct Tail {
 const KEPT: usize = 1 << 20;
 
 /// A text that has a piece of so many bytes is gone on with otherwise.
-const LONGEST_PIECE: usize = if cfg!(test) { 1 << 9 } else { 16 << 10 };
+const LONGEST_PIECE: usize = if cfg!(test) { 1 << 9 } else { 64 << 10 };
 
 impl Walk<'_> {
     /// Goes on with a path that has just begun: to the end of the text, or else as far as the tokens before `end`
