@@ -313,6 +313,22 @@ mod tests {
     }
 
     #[test]
+    fn what_was_put_before_others_goes_after_them() {
+        let ids = |number: u32| [TokenId::new(number)];
+        let [first, second, third] = [b"1", b"2", b"3"].map(|piece| ShortPiece::new(piece));
+        let mut cache = Cache::new(2);
+        // All in one line, whichever they have.
+        let mut known = |put: ShortPiece, number: u32| {
+            cache.put_before(put, 0, &ids(number));
+            let mut looked_up = cache.clone();
+            [first, second, third].map(|piece| looked_up.get(piece, 0, &mut Default::default()) > 0)
+        };
+        assert_eq!(known(first, 1), [true, false, false]);
+        assert_eq!(known(second, 2), [true, true, false]);
+        assert_eq!(known(third, 3), [false, true, true]);
+    }
+
+    #[test]
     fn a_crowded_cache_grows_and_forgets_little() {
         let mut cache = Cache::new(LINES);
         let ids = |number: u32| [TokenId::new(number); IDS];
