@@ -40,7 +40,6 @@ pub(super) struct Later {
     merges: Merges,
     /// The later tokens of few early ones, as pieces.
     pub(super) seeds: Box<[Seed]>,
-    is_none: bool,
 }
 
 /// What is known of a token while later ones are looked at.
@@ -82,7 +81,6 @@ impl Later {
             crossed: vec![0; 1 << (BORDER_BITS - u64::BITS.ilog2())].into(),
             merges: Merges::new(late.len()),
             seeds: Box::default(),
-            is_none: late.is_empty(),
             ids,
         };
         let mut seeds = Vec::new();
@@ -105,9 +103,9 @@ impl Later {
         Some((early, later))
     }
 
-    /// Whether there are no later merges.
-    pub(super) fn is_none(&self) -> bool {
-        self.is_none
+    /// How many tokens there are, early ones and others.
+    pub(super) fn tokens(&self) -> usize {
+        self.ids.len()
     }
 
     /// The id of an early token.

@@ -16,7 +16,8 @@ pub(super) const MANY: usize = 62;
 /// Slots in a bucket.
 const BUCKET: usize = 4;
 
-/// Which pairs of tokens merge, and to what.
+/// Which pairs of tokens merge, and to what. As [`Pairs`](crate::encode::pairs::Pairs) tell it of any list of merges, in half
+/// the memory: here a token's number is its merge's rank.
 ///
 /// A pair has a bucket to stand in, or the next one if that is full. What it becomes is told without a branch that a
 /// processor would have to guess: of the pairs that are looked up half do not merge.

@@ -71,7 +71,7 @@ impl Reader {
         goes_on: bool,
         ids: &mut Vec<TokenId>,
     ) -> usize {
-        if tokens.later.is_none() {
+        if tokens.are_all() {
             return read_early(tokens, found, ids);
         }
         let (early, pieces) = self.cut(tokens, found, goes_on);

@@ -43,7 +43,7 @@ impl Tokens {
 
     /// Whether there are no others.
     pub(in crate::encode::longest_match) fn are_all(&self) -> bool {
-        self.later.is_none()
+        self.len() == self.later.tokens()
     }
 
     /// So many bytes are gone through at each place before it is looked whether the automaton is full: no more than a window
