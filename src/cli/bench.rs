@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tokenmill::encode::{EncodeConfig, Encoder, TokenBatch, encode_batches};
-use tokenmill::run::{Inputs, peak_memory, with_threads};
+use tokenmill::run::{Inputs, Plan, peak_memory, with_threads};
 use tokenmill::source::Batch;
 use tokenmill::units::{ByteCount, amount, float};
 use tokenmill::vocab::load;
@@ -38,7 +38,9 @@ struct Measured {
 pub(super) fn bench(args: &BenchArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let plan = session.plan(flags::bench(args))?;
     let progress = session.progress();
-    let input = Inputs::open(&plan, &open_context(&progress))?;
+    // By one thread: so the text lies in memory in its order, whatever the number of those that encode it.
+    let reading = Plan { threads: 1, ..plan.clone() };
+    let input = Inputs::open(&reading, &open_context(&progress))?;
     let measured = with_threads(plan.threads, || measure(args, &input, plan.threads, &progress))?;
     if session.json() {
         session.print_json(&measured)?;

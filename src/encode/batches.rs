@@ -96,7 +96,7 @@ pub(super) fn encode_in_stretches(
         observer.checkpoint()?;
         Ok(match work {
             Work::Whole(batch) => {
-                let (batch, facts) = encode_run(encoder, worker, batch, &unit_name)?;
+                let (batch, facts) = encode_run(worker, batch, &unit_name)?;
                 Encoded::Whole(batch, facts)
             }
             Work::Stretch(stretch) => {
@@ -162,14 +162,13 @@ fn runs(batch: Batch) -> impl Iterator<Item = Batch> {
 }
 
 fn encode_run(
-    encoder: &Encoder,
     worker: &mut Worker<'_>,
     batch: Batch,
     unit_name: &impl Fn(usize, usize) -> String,
 ) -> Result<(TokenBatch, EncodeFacts)> {
     let mut facts = EncodeFacts { documents: amount(batch.len()), ..EncodeFacts::default() };
     let text_bytes: usize = batch.documents.lengths().map(place).sum();
-    let mut draft = worker.draft(encoder.room(text_bytes));
+    let mut draft = worker.draft(worker.room(text_bytes));
     let (mut text_lengths, mut nulls) = (Vec::with_capacity(batch.len()), Vec::new());
     let specials = worker.specials();
     for (row, document) in (batch.first_row..).zip(batch.iter()) {
@@ -189,7 +188,8 @@ fn encode_run(
         }
         text_lengths.push(document.map_or(0, |text| amount(text.len())));
     }
-    let (ids, ends) = worker.finish(draft);
+    let (mut ids, ends) = worker.finish(draft);
+    worker.settle(&mut ids, text_bytes);
     facts.tokens = amount(ids.len());
     facts.specials = worker.specials() - specials;
     let Batch { source, unit, first_row, columns, .. } = batch;

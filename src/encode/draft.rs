@@ -19,9 +19,6 @@ const NEAR: usize = 1024;
 /// What was put down is copied once it is about so many tokens.
 const TOKENS: usize = 16 << 10;
 
-/// For so many tokens memory is asked for at once.
-const MANY: usize = 4 << 10;
-
 /// The tokens of documents, one after the other, with gaps where a piece is not encoded yet: new pieces are
 /// few, and encoding many of them together takes much less time than one by one.
 pub(super) struct Draft<'t> {
@@ -126,9 +123,6 @@ impl<'t> Draft<'t> {
 
     /// Closes all gaps, given the tokens of each new piece.
     pub(super) fn close<'n>(&mut self, tokens: impl Fn(usize) -> &'n [TokenId]) {
-        if self.known > MANY {
-            self.ids.populate(self.known);
-        }
         // As if a document ended here.
         self.end();
         let (mut gaps, mut done, mut from) = (self.gaps.drain(..), 0, 0);

@@ -69,9 +69,6 @@ impl fmt::Debug for Encoder {
     }
 }
 
-/// Text has about so many bytes a token, or more: room for the tokens is made beforehand.
-const BYTES_A_TOKEN: usize = 3;
-
 impl Encoder {
     /// Prepares a vocabulary for encoding.
     ///
@@ -167,9 +164,9 @@ impl Encoder {
         self.whole.as_ref()?.find(&self.vocabulary, piece)
     }
 
-    /// Room for the ids of so many bytes of text, as a rule.
-    pub(super) fn room(&self, text_bytes: usize) -> TokenIds {
-        TokenIds::with_capacity(text_bytes / BYTES_A_TOKEN, self.id_limit)
+    /// Room for so many ids.
+    pub(super) fn room(&self, ids: usize) -> TokenIds {
+        TokenIds::with_capacity(ids, self.id_limit)
     }
 
     /// Makes a worker. Cheap enough for one a thread, too dear for one a document.

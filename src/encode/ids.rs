@@ -2,7 +2,6 @@ use std::borrow::Cow;
 use std::mem;
 use std::ops::Range;
 
-use crate::pages;
 use crate::units::TokenId;
 
 /// Token ids, in two bytes each or in four.
@@ -229,11 +228,11 @@ impl TokenIds {
         }
     }
 
-    /// Asks for the memory of so many more, if there is room for them.
-    pub(super) fn populate(&mut self, more: usize) {
+    /// Gives back the room that is left.
+    pub(super) fn shrink_to_fit(&mut self) {
         match &mut self.last {
-            Part::Narrow(ids) => pages::populate(ids, more),
-            Part::Wide(ids) => pages::populate(ids, more),
+            Part::Narrow(ids) => ids.shrink_to_fit(),
+            Part::Wide(ids) => ids.shrink_to_fit(),
         }
     }
 }

@@ -29,6 +29,9 @@ const RARE: u32 = 16;
 /// Of so many pieces it is known how many were new.
 const LATELY: u32 = 4096;
 
+/// Room is made for so many ids a KiB at first: most text has tokens of three bytes or more.
+const IDS_A_KIB: usize = 1024 / 3;
+
 /// Room for so many ids is kept with a worker's memory at most.
 const KEPT_IDS: usize = 1 << 20;
 
@@ -65,6 +68,8 @@ pub(super) struct Memory {
     merged: usize,
     scratch: longest_match::Scratch,
     ends: Vec<u32>,
+    /// Room is made for so many ids a KiB of text.
+    ids_a_kib: usize,
     /// Of one piece.
     tokens: Vec<TokenId>,
     /// Of the last document that was not appended to others, or of a stretch of one.
@@ -110,6 +115,7 @@ impl<'e> Worker<'e> {
             merged: 0,
             scratch,
             ends,
+            ids_a_kib: IDS_A_KIB,
             tokens,
             ids,
         };
@@ -151,6 +157,19 @@ impl<'e> Worker<'e> {
         let outcome = self.drafted(&mut all, |worker, draft| worker.document(text, draft));
         *ids = all.into_wide();
         outcome
+    }
+
+    /// Room for the ids of so much text: a little more than it needs if it is like what was encoded last.
+    pub(super) fn room(&self, text_bytes: usize) -> TokenIds {
+        self.encoder.room(text_bytes.saturating_mul(self.memory.ids_a_kib) / 1024)
+    }
+
+    /// Gives back the room that the ids of so much text have left, and minds how much they needed.
+    pub(super) fn settle(&mut self, ids: &mut TokenIds, text_bytes: usize) {
+        ids.shrink_to_fit();
+        if let Some(needed) = ids.len().saturating_mul(1024).checked_div(text_bytes) {
+            self.memory.ids_a_kib = needed + needed / 32 + 1;
+        }
     }
 
     /// A draft that goes on behind these tokens, and is to be [finished](Worker::finish).
@@ -269,8 +288,10 @@ impl<'e> Worker<'e> {
                 outcome.map(|()| Stretched::Part(part))
             }
             _ => {
-                let mut ids = encoder.room(range.len());
-                self.drafted(&mut ids, |worker, draft| worker.ordinary(&text[range], draft))?;
+                let text = &text[range];
+                let mut ids = self.room(text.len());
+                self.drafted(&mut ids, |worker, draft| worker.ordinary(text, draft))?;
+                self.settle(&mut ids, text.len());
                 Ok(Stretched::Ids(ids))
             }
         }
