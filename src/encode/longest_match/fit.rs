@@ -34,6 +34,14 @@ struct Group {
     first: u32,
 }
 
+impl Group {
+    /// Where this word stands, if it is kept.
+    #[inline(always)]
+    fn place(self, word: u32) -> usize {
+        place(self.first + (self.kept & ((1 << word) - 1)).count_ones())
+    }
+}
+
 impl Item for u64 {
     fn bits(self) -> u64 {
         self
@@ -84,18 +92,26 @@ impl Fitting {
     /// Whether a token of this column fits after one of this row.
     #[inline]
     pub(super) fn fits(&self, row: u32, column: u32) -> bool {
-        let Group { kept, first } = self.groups[place(row + column / GROUP)];
-        let word = column / WORD % (GROUP / WORD);
-        if kept >> word & 1 == 0 {
-            return true;
-        }
-        let before = (kept & ((1 << word) - 1)).count_ones();
-        self.words[place(first + before)] >> (column % WORD) & 1 == 0
+        let (group, word) = self.group(row, column);
+        group.kept >> word & 1 == 0 || self.words[group.place(word)] >> (column % WORD) & 1 == 0
+    }
+
+    /// A column's group, and the number of its word in there.
+    #[inline(always)]
+    fn group(&self, row: u32, column: u32) -> (Group, u32) {
+        (self.groups[place(row + column / GROUP)], column / WORD % (GROUP / WORD))
     }
 
     /// Asks for what is looked up first.
     pub(super) fn fetch(&self, row: u32, column: u32) {
         pages::fetch(&self.groups, place(row + column / GROUP));
+    }
+
+    /// Asks for what is looked up then.
+    #[inline]
+    pub(super) fn fetch_word(&self, row: u32, column: u32) {
+        let (group, word) = self.group(row, column);
+        pages::fetch(&self.words, group.place(word));
     }
 }
 

@@ -189,4 +189,9 @@ impl Matches {
     fn fetch_fit(&self, left: u32, right: u32) {
         self.fitting.fetch(self.tokens[place(left)].row, self.tokens[place(right)].column);
     }
+
+    /// The same, once that is there.
+    fn fetch_fit_word(&self, left: u32, right: u32) {
+        self.fitting.fetch_word(self.tokens[place(left)].row, self.tokens[place(right)].column);
+    }
 }

@@ -83,10 +83,12 @@ impl Together {
         for &piece in &self.open {
             matches.fetch(progress[piece].walk.found().0);
         }
-        for &piece in &self.open {
-            let Progress { path, walk, .. } = &progress[piece];
-            if path.last != NONE {
-                matches.fetch_fit(path.last, walk.found().0);
+        for fetch in [Matches::fetch_fit, Matches::fetch_fit_word] {
+            for &piece in &self.open {
+                let Progress { path, walk, .. } = &progress[piece];
+                if path.last != NONE {
+                    fetch(matches, path.last, walk.found().0);
+                }
             }
         }
     }
