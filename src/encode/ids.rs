@@ -171,6 +171,14 @@ impl TokenIds {
         all
     }
 
+    /// The last ids that lie together, to append others to, if they have four bytes each.
+    pub(super) fn as_wide(&mut self) -> Option<&mut Vec<TokenId>> {
+        match &mut self.last {
+            Part::Narrow(_) => None,
+            Part::Wide(ids) => Some(ids),
+        }
+    }
+
     /// Appends one id.
     pub(super) fn push(&mut self, id: TokenId) {
         self.extend_from_slice(&[id]);

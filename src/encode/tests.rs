@@ -284,23 +284,25 @@ fn so_much_text_is_prepared_for_beforehand() {
 fn rare_new_pieces_wait_for_others() {
     let vocabulary = trained(b"ab ab ab cab", SplitPattern::None);
     let encoder = after_spaces(&vocabulary, EncodeConfig::default());
-    let mut worker = encoder.worker();
     let [known, new, more] = [b"ab ".repeat(100), b"cab cab bca ".to_vec(), b"ab ".repeat(20_000)];
     let long = [b"ca ", &*b"z".repeat(20_000), b" ab "].concat();
-    let mut draft = worker.draft(TokenIds::default());
-    worker.document(&known, &mut draft).expect("any bytes encode");
-    worker.document(&new, &mut draft).expect("any bytes encode");
-    assert_eq!(draft.new_pieces(), [&b"ab "[..], b"cab ", b"bca "]);
-    worker.document(&more, &mut draft).expect("any bytes encode");
-    assert!(draft.new_pieces().is_empty() && !draft.ids.is_empty(), "so many tokens are not kept apart");
-    worker.document(&long, &mut draft).expect("any bytes encode");
-    assert!(draft.new_pieces().is_empty(), "gaps are closed for what there is no room for");
-    (0..3_000).for_each(|_| worker.end(&mut draft));
-    assert!(draft.ends.len() > 2_000, "nor are so many documents");
-    let (ids, ends) = worker.finish(draft);
-    let length = ids.len();
-    assert_eq!(decoded(&vocabulary, &ids.into_wide()), [known, new, more, long].concat());
-    assert_eq!(ends[3..], [length; 3_001]);
+    for ids in [TokenIds::from(Vec::<u16>::new()), TokenIds::from(Vec::<TokenId>::new())] {
+        let mut worker = encoder.worker();
+        let mut draft = worker.draft(ids);
+        worker.document(&known, &mut draft).expect("any bytes encode");
+        worker.document(&new, &mut draft).expect("any bytes encode");
+        assert_eq!(draft.new_pieces(), [&b"ab "[..], b"cab ", b"bca "]);
+        worker.document(&more, &mut draft).expect("any bytes encode");
+        assert!(draft.new_pieces().is_empty() && !draft.ids.is_empty(), "so many tokens are not kept apart");
+        worker.document(&long, &mut draft).expect("any bytes encode");
+        assert!(draft.new_pieces().is_empty(), "gaps are closed for what there is no room for");
+        (0..3_000).for_each(|_| worker.end(&mut draft));
+        assert!(draft.ends.len() > 2_000, "nor are so many documents");
+        let (ids, ends) = worker.finish(draft);
+        let length = ids.len();
+        assert_eq!(decoded(&vocabulary, &ids.into_wide()), [&*known, &new, &more, &long].concat());
+        assert_eq!(ends[3..], [length; 3_001]);
+    }
 }
 
 /// Merges given as the bytes of their parts, with their ranks. Results have the ids from 256 on.

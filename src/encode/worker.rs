@@ -367,6 +367,13 @@ impl<'e> Worker<'e> {
 
     /// Encodes a piece that is not in the cache.
     fn alone(&mut self, piece: &[u8], (short, line): Lookup, draft: &mut Draft<'_>) -> Result<()> {
+        if piece.len() >= WINDOW {
+            self.fill(draft);
+            // Right where they belong: of a long piece they are much memory, which would be touched twice.
+            if let Some(ids) = draft.ids.as_wide() {
+                return self.merge(piece, ids);
+            }
+        }
         let mut tokens = std::mem::take(&mut self.memory.tokens);
         tokens.clear();
         let outcome = self.merge(piece, &mut tokens);
