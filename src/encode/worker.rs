@@ -168,7 +168,8 @@ impl<'e> Worker<'e> {
     pub(super) fn settle(&mut self, ids: &mut TokenIds, text_bytes: usize) {
         ids.shrink_to_fit();
         if let Some(needed) = ids.len().saturating_mul(1024).checked_div(text_bytes) {
-            self.memory.ids_a_kib = needed + needed / 32 + 1;
+            // Rows without text may have many ids of their own.
+            self.memory.ids_a_kib = (needed + needed / 32 + 1).min(1024);
         }
     }
 

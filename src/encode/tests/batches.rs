@@ -117,6 +117,20 @@ fn ids_of_more_than_two_bytes_are_kept() {
     assert_eq!(rows(&taken), [ids(&[97, 98, 70_000]), None, ids(&[70_000])]);
 }
 
+/// Room for ids is made by what the batch before needed a byte.
+#[test]
+fn rows_without_text_make_no_room_for_those_after_them() {
+    let eos = Some(TokenId::new(256));
+    let special = ["<|end|>".to_owned()];
+    let vocabulary = trained_beside(&special, b"", SplitPattern::None);
+    let encoder = prepared(&vocabulary, EncodeConfig { eos, ..EncodeConfig::default() });
+    let mut texts = vec![Some(Vec::new()); 1 << 20];
+    texts[0] = Some(b"a".to_vec());
+    let batches = [batch(&texts, 0), batch(&[Some(vec![b'b'; 1 << 20])], 1 << 20)];
+    let (facts, _) = encode(1, batches.into(), &encoder, &Silent).expect("encodes");
+    assert_eq!(facts.tokens, 1 + (1 << 20) + (1 << 20) + 1);
+}
+
 #[test]
 fn stretches_of_long_documents_change_nothing() {
     let inputs = (
