@@ -41,7 +41,9 @@ where
             thread::Builder::new().spawn_scoped(scope, move || {
                 let _maker = Maker(results);
                 let mut state = state();
-                while results.may_go_on() && make(items, results, &mut state, map) {}
+                while results.may_go_on() {
+                    make(items, results, &mut state, map);
+                }
             })
         };
         let started = (0..others).map_while(|number| start(number).ok()).count();
@@ -53,7 +55,7 @@ where
                     take(result.unwrap_or_else(|panic| resume_unwind(panic))?)?;
                     results.permit();
                 }
-                Next::Make => _ = make(items, results, &mut state, map),
+                Next::Make => make(items, results, &mut state, map),
                 Next::End => return Ok(()),
             }
         }
@@ -143,23 +145,21 @@ impl Drop for End<'_> {
 /// What came of an item: a result, or a panic.
 type Outcome<R> = thread::Result<Result<R>>;
 
-/// Makes the next result. False if the thread shall make no more.
+/// Makes the next result. If there is none, or making it panics, no more are to be made.
 fn make<T, S, R>(
     items: &Mutex<impl Iterator<Item = (usize, Result<T>)>>,
     results: &Results<R>,
     state: &mut S,
     map: &impl Fn(&mut S, T) -> Result<R>,
-) -> bool {
+) {
     let next = lock(items).next();
-    let Some((place, item)) = next else {
-        results.draw_no_more();
-        return false;
-    };
+    let Some((place, item)) = next else { return results.draw_no_more() };
     // Passed on, because the one that takes would wait for a place that never comes.
     let result = catch_unwind(AssertUnwindSafe(|| item.and_then(|item| map(state, item))));
-    let panicked = result.is_err();
+    if result.is_err() {
+        results.draw_no_more();
+    }
     results.put(place, result);
-    !panicked
 }
 
 /// What the thread that takes results does next.
