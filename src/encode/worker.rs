@@ -7,10 +7,10 @@ use super::encoder::Encoder;
 use super::fault::Fault;
 use super::ids::TokenIds;
 use super::long;
-use super::longest_match::{self, Matches};
+use super::longest_match::{self, EncodedPart, Matches};
 use super::merge::Merger;
 use super::prepare::Part;
-use super::stretches::Stretched;
+use super::stretches::{STRETCH, Stretched};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
 use crate::split::{SHORT, ShortPiece};
@@ -18,6 +18,9 @@ use crate::units::{TokenId, low32, place};
 
 /// Text is split in windows of about this size, so that the places of its pieces stay in the cache.
 const WINDOW: usize = 8 << 10;
+
+/// A piece of two of these or more is encoded in parts of so many bytes, if ids have two bytes.
+const PART: usize = if cfg!(test) { 100 } else { STRETCH };
 
 /// Longer pieces are not worth a place among those that are encoded together.
 const TOGETHER: usize = 256;
@@ -40,9 +43,9 @@ const KEPT_IDS: usize = 1 << 20;
 /// **Memory:** at most 8 MiB for pieces met before, 0.5 MiB for characters, 0.2 MiB for new pieces (0.7 if these
 /// are long), 4 bytes a piece of what is split at once (about 8 KiB of text, or up to where a pattern certainly
 /// cuts), and what the longest result of [`encode`](Worker::encode) took. While a long piece is encoded, 8
-/// bytes for each of its tokens, and where it is merged 7 bytes for each of its bytes (12 at worst); up to 52 MiB
-/// of that are kept for the next. Of texts that are not split 5 MiB for short ones, with their tokens; and where
-/// there is much, every two workers share an automaton of up to 160 MiB.
+/// bytes for each of its tokens, or 4 for those of 1 MiB of it if ids have two bytes; and where it is merged 7 bytes
+/// for each of its bytes (12 at worst); up to 52 MiB of that are kept for the next. Of texts that are not split 5 MiB
+/// for short ones, with their tokens; and where there is much, every two workers share an automaton of up to 160 MiB.
 pub struct Worker<'e> {
     encoder: &'e Encoder,
     observer: &'e dyn Observer,
@@ -280,13 +283,7 @@ impl<'e> Worker<'e> {
         let encoder = self.encoder;
         match encoder.matches() {
             Some(matches) if encoder.splitter.is_none() => {
-                let mut ids = std::mem::take(&mut self.memory.ids);
-                ids.clear();
-                let mut path = longest_match::Path::new(ids, range.start);
-                let outcome = self.memory.scratch.go_on(matches, text, &mut path, range.end, self.observer);
-                let part = longest_match::EncodedPart::new(&path, encoder.room(0));
-                self.memory.ids = path.ids;
-                outcome.map(|()| Stretched::Part(part))
+                self.part(matches, text, range).map(Stretched::Part)
             }
             _ => {
                 let text = &text[range];
@@ -374,6 +371,11 @@ impl<'e> Worker<'e> {
             if let Some(ids) = draft.ids.as_wide() {
                 return self.merge(piece, ids);
             }
+            if piece.len() >= 2 * PART
+                && let Some(matches) = self.encoder.matches_for(piece.len())
+            {
+                return self.in_parts(matches, piece, &mut draft.ids);
+            }
         }
         let mut tokens = std::mem::take(&mut self.memory.tokens);
         tokens.clear();
@@ -391,6 +393,28 @@ impl<'e> Worker<'e> {
             self.memory.tokens = tokens;
         }
         outcome
+    }
+
+    /// Encodes a piece as stretches of a text are, so that few of its tokens take four bytes at a time.
+    fn in_parts(&mut self, matches: &Matches, piece: &[u8], ids: &mut TokenIds) -> Result<()> {
+        let mut ending = longest_match::Ending::new();
+        for start in (0..piece.len()).step_by(PART) {
+            let end = piece.len().min(start + PART);
+            let part = self.part(matches, piece, start..end)?;
+            ending.join(ids, (matches, &mut self.memory.scratch), (piece, start), part);
+        }
+        Ok(())
+    }
+
+    /// Encodes a part of a text as if the text began there.
+    fn part(&mut self, matches: &Matches, text: &[u8], range: Range<usize>) -> Result<EncodedPart> {
+        let mut ids = std::mem::take(&mut self.memory.ids);
+        ids.clear();
+        let mut path = longest_match::Path::new(ids, range.start);
+        let outcome = self.memory.scratch.go_on(matches, text, &mut path, range.end, self.observer);
+        let part = EncodedPart::new(&path, self.encoder.room(0));
+        self.memory.ids = path.ids;
+        outcome.map(|()| part)
     }
 
     /// Encodes the pieces that a draft lacks.

@@ -178,6 +178,29 @@ fn stretches_of_long_documents_change_nothing() {
     });
 }
 
+/// If ids have two bytes it is encoded in parts, and in what follows another one goes on behind them.
+#[test]
+fn a_long_piece_encodes_as_its_merges_do() {
+    let inputs = (vec((0..3usize, prop_oneof![Just(1usize), 1..40usize]), 1_000..2_000), any::<bool>());
+    one_case_in(4, &inputs, |(runs, split)| {
+        let piece: Vec<u8> =
+            runs.iter().flat_map(|&(letter, run)| std::iter::repeat_n(b"abc"[letter], run)).collect();
+        let split = if split { SplitPattern::Named(Named::Gpt2) } else { SplitPattern::None };
+        let vocabulary = trained(&piece[..500], split);
+        let encoder = prepared(&vocabulary, EncodeConfig::default());
+        let mut expected = Vec::new();
+        Merger::default()
+            .merge(&encoder.pairs, &encoder.byte_ids, &piece, &mut expected, &Silent)
+            .expect("merged");
+        let texts = [Some(piece.clone()), Some(b"a".to_vec()), Some(piece)];
+        let (_, taken) = encode(1, documents(&texts, 3), &encoder, &Silent).expect("encodes");
+        let all = rows(&taken);
+        prop_assert!(all[0].as_deref() == Some(&expected) && all[2] == all[0]);
+        prop_assert_eq!(all[1].as_deref(), Some(&[TokenId::new(b'a'.into())][..]));
+        Ok(())
+    });
+}
+
 #[test]
 fn stretches_end_at_certain_cuts_and_go_on_where_there_is_none() {
     let text = b"ab cd efghijklmn op";
