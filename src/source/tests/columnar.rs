@@ -3,7 +3,10 @@ use std::path::PathBuf;
 
 use ::parquet::arrow::ArrowWriter;
 use ::parquet::basic::{Compression, Encoding};
+use ::parquet::data_type::{ByteArray, ByteArrayType};
 use ::parquet::file::properties::WriterProperties;
+use ::parquet::file::writer::SerializedFileWriter;
+use ::parquet::schema::parser::parse_message_type;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{
@@ -128,6 +131,34 @@ fn text_that_is_no_utf8_is_legal_in_a_binary_column() {
     let table = RecordBatch::try_from_iter([("text", array)]).expect("one column");
     let path = parquet_file(folder.path().join("t.parquet"), &table, WriterProperties::default());
     assert_eq!(read(&spec(&path), SMALL).unwrap(), super::texts(texts));
+}
+
+/// As in plain text, of which nothing says that it is UTF-8 either.
+#[test]
+fn text_that_is_no_utf8_is_legal_in_a_column_of_strings_too() {
+    let folder = folder();
+    let message = "message m { required group a { required binary b (STRING); } required binary c (JSON); }";
+    let texts = [&b"caf\xE9 in a text of more than twelve bytes"[..], b"\xFF", b"caf\xE9"];
+    let values = texts.map(ByteArray::from);
+    for encoding in [None, Some(Encoding::PLAIN), Some(Encoding::DELTA_BYTE_ARRAY)] {
+        let path = folder.path().join("t.parquet");
+        let file = File::create(&path).expect("a file to write to");
+        let properties = WriterProperties::builder().set_dictionary_enabled(encoding.is_none());
+        let properties = properties.set_encoding(encoding.unwrap_or(Encoding::PLAIN)).build();
+        let schema = Arc::new(parse_message_type(message).expect("a schema"));
+        let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties)).expect("it begins");
+        let mut group = writer.next_row_group().expect("a row group");
+        while let Some(mut column) = group.next_column().expect("a column") {
+            column.typed::<ByteArrayType>().write_batch(&values, None, None).expect("values");
+            column.close().expect("a column ends");
+        }
+        group.close().expect("a row group ends");
+        writer.close().expect("a file ends");
+        for column in ["a.b", "c"] {
+            let spec = SourceSpec { column: Some(column.to_owned()), ..spec(&path) };
+            assert_eq!(read(&spec, SMALL).unwrap(), super::texts(texts), "{column} {encoding:?}");
+        }
+    }
 }
 
 #[test]

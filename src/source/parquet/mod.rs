@@ -1,10 +1,12 @@
 //! Parquet: a unit a row group, only the columns that are needed, in batches limited by bytes.
 
+mod columns;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch};
-use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -13,6 +15,7 @@ use parquet::basic::Encoding;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
+use self::columns::{as_views, leaf_of, readable};
 use super::beginning::looks_like_text;
 use super::fault::{Fault, guarded};
 use super::files::Reading;
@@ -71,14 +74,12 @@ impl Footer {
             check_index(&input)?;
             ArrowReaderMetadata::load(&input, options)
         })?;
-        let fields = metadata.schema().fields().iter().map(|field| with_types(field, readable));
-        let schema = Schema::new(fields.collect::<Fields>());
+        let schema = readable(metadata.schema());
         let chosen = Chosen::find(name, schema.fields(), spec)?;
         let passed =
             Arc::new(schema.project(&chosen.pass).map_err(|e| Fault::damaged(name, "its schema", e))?);
-        let metadata =
-            guarded(name, "its schema", || Ok::<_, ParquetError>(with_views(metadata, &schema, &chosen)))?;
         let leaf = leaf_of(schema.fields(), &chosen.text);
+        let metadata = guarded(name, "its schema", || as_views(metadata, &schema, &chosen, leaf))?;
         let parquet = metadata.parquet_schema();
         let mut mask = ProjectionMask::leaves(parquet, [leaf]);
         mask.union(&ProjectionMask::roots(parquet, chosen.pass.iter().copied()));
@@ -145,103 +146,6 @@ fn has_plain_pages(column: &ColumnChunkMetaData) -> bool {
 
 fn contradiction(name: &str, group: usize) -> Error {
     Fault::damaged(name, format!("row group {group}"), "its index has negative sizes")
-}
-
-/// The number of the leaf at the end of a path of fields.
-fn leaf_of(fields: &Fields, path: &[usize]) -> usize {
-    let Some((&at, below)) = path.split_first() else { return 0 };
-    let before: usize = fields.iter().take(at).map(|field| leaves(field.data_type())).sum();
-    match fields.get(at).map(|field| field.data_type()) {
-        Some(DataType::Struct(inner)) => before + leaf_of(inner, below),
-        _ => before,
-    }
-}
-
-/// How many Parquet columns a field of this type takes.
-fn leaves(data_type: &DataType) -> usize {
-    match data_type {
-        DataType::Struct(fields) => fields.iter().map(|field| leaves(field.data_type())).sum(),
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            leaves(item.data_type())
-        }
-        DataType::ListView(item) | DataType::LargeListView(item) | DataType::Map(item, _) => {
-            leaves(item.data_type())
-        }
-        _ => 1,
-    }
-}
-
-/// The type without dictionaries of decimals, which the reader does not know.
-fn readable(data_type: &DataType) -> DataType {
-    match data_type {
-        DataType::Dictionary(_, values) if values.is_decimal() => DataType::clone(values),
-        other => other.clone(),
-    }
-}
-
-/// The type with views instead of plain texts. A dictionary shares its values as it is.
-fn shared(data_type: &DataType) -> DataType {
-    match data_type {
-        DataType::Dictionary(..) => data_type.clone(),
-        other => view_type(other),
-    }
-}
-
-/// The field with other types, also in what it holds.
-fn with_types(field: &FieldRef, of: fn(&DataType) -> DataType) -> FieldRef {
-    let inner = |field| with_types(field, of);
-    let data_type = match field.data_type() {
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
-        DataType::List(item) => DataType::List(inner(item)),
-        DataType::LargeList(item) => DataType::LargeList(inner(item)),
-        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(inner(item), *length),
-        DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
-        flat => of(flat),
-    };
-    Arc::new(Field::clone(field).with_data_type(data_type))
-}
-
-/// Asks for the text, and for what passes through, as views: they copy nothing, so that a dictionary's one long value in a
-/// million rows takes no memory, and do not overflow at 2 GiB as plain strings do.
-///
-/// Where the file's schema cannot be asked for in this way the text is read as it is, and made views of
-/// afterwards.
-fn with_views(metadata: ArrowReaderMetadata, schema: &Schema, chosen: &Chosen) -> ArrowReaderMetadata {
-    let mut fields: Vec<FieldRef> = replace(schema.fields(), &chosen.text, &chosen.pass);
-    for &at in &chosen.pass {
-        if let Some(field) = fields.get_mut(at) {
-            *field = with_types(field, shared);
-        }
-    }
-    let asked = Schema::new_with_metadata(fields, metadata.schema().metadata().clone());
-    let options = ArrowReaderOptions::new().with_schema(Arc::new(asked));
-    ArrowReaderMetadata::try_new(metadata.metadata().clone(), options).unwrap_or(metadata)
-}
-
-/// The fields with the one at `path` as views, unless it passes through too and must keep its type.
-fn replace(fields: &Fields, path: &[usize], keep: &[usize]) -> Vec<FieldRef> {
-    let mut fields = fields.to_vec();
-    let Some((&at, below)) = path.split_first() else { return fields };
-    if keep.contains(&at) {
-        return fields;
-    }
-    if let Some(field) = fields.get_mut(at) {
-        let data_type = match field.data_type() {
-            DataType::Struct(inner) => DataType::Struct(replace(inner, below, &[]).into()),
-            other => view_type(other),
-        };
-        *field = Arc::new(Field::clone(field).with_data_type(data_type));
-    }
-    fields
-}
-
-fn view_type(data_type: &DataType) -> DataType {
-    match data_type {
-        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
-        DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
-        DataType::Dictionary(_, values) => view_type(values),
-        other => other.clone(),
-    }
 }
 
 /// Reads one row group.
