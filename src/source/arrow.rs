@@ -4,7 +4,7 @@ use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
 use arrow_array::{Array, RecordBatch};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use std::sync::Arc;
 
 use super::fault::{Fault, guarded};
@@ -60,6 +60,13 @@ impl Reader {
         }
     }
 
+    fn read_as(&mut self, schema: SchemaRef) {
+        match self {
+            Reader::File(reader) => reader.read_as(schema),
+            Reader::Stream(reader) => reader.read_as(schema),
+        }
+    }
+
     fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         match self {
             Reader::File(reader) => reader.next(),
@@ -86,10 +93,24 @@ pub(super) fn columns(input: Input, spec: &SourceSpec, name: &str) -> Result<Opt
 
 /// Reads all record batches.
 pub(super) fn read(input: Input, spec: &SourceSpec, reading: Reading) -> Result<RecordBatches> {
-    let (reader, chosen) = start(input, spec, &reading.name)?;
+    let (mut reader, chosen) = start(input, spec, &reading.name)?;
+    let schema = reader.schema();
+    let fields = chosen.with_text(schema.fields(), bytes);
+    reader.read_as(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())));
     let at_once = if chosen.is_untyped(reader.schema().fields()) { NULLS_AT_ONCE } else { usize::MAX };
     let (reader, ready) = (Some(reader), VecDeque::new());
     Ok(RecordBatches { reader, chosen, at_once, begun: None, number: 0, row: 0, ready, reading })
+}
+
+/// The type that looks the same in a file, for which it is not checked whether strings are UTF-8. Those of a dictionary
+/// may be another column's too.
+fn bytes(text: &DataType) -> DataType {
+    match text {
+        DataType::Utf8 => DataType::Binary,
+        DataType::LargeUtf8 => DataType::LargeBinary,
+        DataType::Utf8View => DataType::BinaryView,
+        other => other.clone(),
+    }
 }
 
 /// The batches of an Arrow file or stream.

@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_buffer::Buffer;
 use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::reader::{FileDecoder, read_dictionary, read_footer_length, read_record_batch};
-use arrow_ipc::{Block, Message, MessageHeader, root_as_footer, root_as_message};
+use arrow_ipc::{Block, Message, MessageHeader, MetadataVersion, root_as_footer, root_as_message};
 use arrow_schema::{ArrowError, SchemaRef};
 
 use crate::units::{amount, place64};
@@ -27,7 +27,10 @@ const FEATHER_1: &[u8] = b"FEA1";
 pub(super) struct InFile {
     file: File,
     schema: SchemaRef,
-    decoder: FileDecoder,
+    version: MetadataVersion,
+    dictionaries: Vec<Block>,
+    /// Once the first record batch was asked for.
+    decoder: Option<FileDecoder>,
     blocks: VecDeque<Block>,
     /// The record batch that was read last.
     last: Option<Block>,
@@ -45,22 +48,37 @@ impl InFile {
         let footer = root_as_footer(&footer).map_err(wrong)?;
         let schema = schema_of(footer.schema().ok_or_else(|| wrong("its footer has no schema"))?)?;
         let blocks = footer.recordBatches().ok_or_else(|| wrong("its footer lists no record batches"))?;
-        let mut decoder = FileDecoder::new(Arc::clone(&schema), footer.version());
-        for block in footer.dictionaries().iter().flatten() {
-            decoder.read_dictionary(block, &read_block(&mut file, block)?)?;
+        let dictionaries = footer.dictionaries().iter().flatten().copied().collect();
+        let (version, blocks) = (footer.version(), blocks.iter().copied().collect());
+        Ok(InFile { file, schema, version, dictionaries, decoder: None, blocks, last: None })
+    }
+
+    fn decoder(&mut self) -> Result<FileDecoder, ArrowError> {
+        let mut decoder = FileDecoder::new(Arc::clone(&self.schema), self.version);
+        for block in &self.dictionaries {
+            decoder.read_dictionary(block, &read_block(&mut self.file, block)?)?;
         }
-        let blocks = blocks.iter().copied().collect();
-        Ok(InFile { file, schema, decoder, blocks, last: None })
+        Ok(decoder)
     }
 
     pub(super) fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
 
+    /// Reads columns as other types, of which the values look the same in the file; before the first record batch.
+    pub(super) fn read_as(&mut self, schema: SchemaRef) {
+        self.schema = schema;
+    }
+
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+        let decoder = match self.decoder.take() {
+            Some(decoder) => decoder,
+            None => self.decoder()?,
+        };
+        let decoder = self.decoder.insert(decoder);
         self.last = self.blocks.pop_front();
         let Some(block) = &self.last else { return Ok(None) };
-        self.decoder.read_record_batch(block, &read_block(&mut self.file, block)?)
+        decoder.read_record_batch(block, &read_block(&mut self.file, block)?)
     }
 
     /// How many rows the record batch has that was read last, though they may be damaged; `None` if what says it is.
@@ -122,6 +140,11 @@ impl<R: BufRead> InStream<R> {
 
     pub(super) fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
+    }
+
+    /// Reads columns as other types, of which the values look the same in the file; before the first record batch.
+    pub(super) fn read_as(&mut self, schema: SchemaRef) {
+        self.schema = schema;
     }
 
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {

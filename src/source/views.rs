@@ -1,8 +1,9 @@
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use arrow_array::{Array, BinaryViewArray, RecordBatch, StructArray, cast::AsArray};
 use arrow_buffer::NullBuffer;
-use arrow_schema::{ArrowError, DataType, Fields};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields};
 
 use super::{Batch, SourceSpec, fault::Fault};
 use crate::cast::{is_text, views};
@@ -53,6 +54,16 @@ impl Chosen {
         type_at(fields, &self.text).is_some_and(DataType::is_null)
     }
 
+    /// Whether what holds the text passes through too, and so must keep its type.
+    pub(super) fn passes_text(&self) -> bool {
+        self.text.first().is_some_and(|root| self.pass.contains(root))
+    }
+
+    /// The fields of the file with another type for the text, unless it passes through too.
+    pub(super) fn with_text(&self, fields: &Fields, of: fn(&DataType) -> DataType) -> Vec<FieldRef> {
+        if self.passes_text() { fields.to_vec() } else { with_type_at(fields, &self.text, of) }
+    }
+
     /// The text of a record batch that has all fields of the file.
     pub(super) fn text_of(&self, batch: &RecordBatch) -> Result<BinaryViewArray, ArrowError> {
         let Some((&root, below)) = self.text.split_first() else {
@@ -90,6 +101,21 @@ fn type_at<'a>(fields: &'a Fields, path: &[usize]) -> Option<&'a DataType> {
         DataType::Struct(inner) if !below.is_empty() => type_at(inner, below),
         found => Some(found),
     }
+}
+
+fn with_type_at(fields: &Fields, path: &[usize], of: fn(&DataType) -> DataType) -> Vec<FieldRef> {
+    let mut fields = fields.to_vec();
+    let Some((&at, below)) = path.split_first() else { return fields };
+    if let Some(field) = fields.get_mut(at) {
+        let data_type = match field.data_type() {
+            DataType::Struct(inner) if !below.is_empty() => {
+                DataType::Struct(with_type_at(inner, below, of).into())
+            }
+            found => of(found),
+        };
+        *field = Arc::new(Field::clone(field).with_data_type(data_type));
+    }
+    fields
 }
 
 /// Finds a column by its name, or, if no name is the same, by its path `a.b`.

@@ -79,7 +79,11 @@ pub(super) fn as_views(
     chosen: &Chosen,
     leaf: usize,
 ) -> Result<ArrowReaderMetadata, ParquetError> {
-    let mut fields: Vec<FieldRef> = replace(schema.fields(), &chosen.text, &chosen.pass);
+    let bytes = |data_type: &DataType| match data_type {
+        DataType::Null => DataType::Null,
+        _ => DataType::BinaryView,
+    };
+    let mut fields = chosen.with_text(schema.fields(), bytes);
     for &at in &chosen.pass {
         if let Some(field) = fields.get_mut(at) {
             *field = with_types(field, shared);
@@ -90,7 +94,7 @@ pub(super) fn as_views(
     let mut file = Arc::clone(metadata.metadata());
     // Not there twice: an index may be large.
     drop(metadata);
-    if chosen.text.first().is_some_and(|root| !chosen.pass.contains(root)) {
+    if !chosen.passes_text() {
         file = Arc::new(as_bytes(Arc::unwrap_or_clone(file), leaf)?);
     }
     ArrowReaderMetadata::try_new(Arc::clone(&file), options)
@@ -147,22 +151,4 @@ fn untyped(from: &TypePtr, path: &[String]) -> Result<TypePtr, ParquetError> {
         _ => return Ok(Arc::clone(from)),
     };
     built.map(Arc::new)
-}
-
-/// The fields with the one at `path` as views, unless it passes through too and must keep its type.
-fn replace(fields: &Fields, path: &[usize], keep: &[usize]) -> Vec<FieldRef> {
-    let mut fields = fields.to_vec();
-    let Some((&at, below)) = path.split_first() else { return fields };
-    if keep.contains(&at) {
-        return fields;
-    }
-    if let Some(field) = fields.get_mut(at) {
-        let data_type = match field.data_type() {
-            DataType::Struct(inner) => DataType::Struct(replace(inner, below, &[]).into()),
-            DataType::Null => DataType::Null,
-            _ => DataType::BinaryView,
-        };
-        *field = Arc::new(Field::clone(field).with_data_type(data_type));
-    }
-    fields
 }

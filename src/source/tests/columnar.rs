@@ -183,6 +183,36 @@ fn arrow_files_and_streams_give_the_same() {
 }
 
 #[test]
+fn text_that_is_no_utf8_is_legal_in_strings_of_arrow() {
+    let folder = folder();
+    let text = "a caf\u{e9} in a text of more than twelve bytes";
+    let wrong = [b"a caf\xFF", &text.as_bytes()[6..]].concat();
+    let spoilt = |mut bytes: Vec<u8>| {
+        let at = bytes.windows(text.len()).position(|found| found == text.as_bytes()).expect("it is there");
+        bytes[at..][..text.len()].copy_from_slice(&wrong);
+        bytes
+    };
+    let columns: [ArrayRef; 3] = [
+        Arc::new(StringArray::from(vec![text])),
+        Arc::new(LargeStringArray::from(vec![text])),
+        Arc::new(StringViewArray::from(vec![text])),
+    ];
+    for column in columns {
+        let table = RecordBatch::try_from_iter([("text", column)]).expect("one column");
+        let mut file = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &table.schema()).unwrap();
+        let mut stream = arrow_ipc::writer::StreamWriter::try_new(Vec::new(), &table.schema()).unwrap();
+        file.write(&table).unwrap();
+        stream.write(&table).unwrap();
+        for bytes in [file.into_inner().unwrap(), stream.into_inner().unwrap()] {
+            let path = written(folder.path(), "t.arrow", spoilt(bytes));
+            assert_eq!(read(&spec(&path), SMALL).unwrap(), super::texts([&*wrong]));
+            let passed = SourceSpec { columns: vec!["text".to_owned()], ..spec(&path) };
+            assert!(read(&passed, SMALL).is_err());
+        }
+    }
+}
+
+#[test]
 fn parquet_passes_columns_through() {
     let folder = folder();
     let table = table();

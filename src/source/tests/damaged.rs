@@ -307,8 +307,9 @@ fn of_an_arrow_file_a_damaged_record_batch_alone_is_left_out() {
     for (mut bytes, rows, lost) in
         [(file.into_inner().unwrap(), 200, 100), (stream.into_inner().unwrap(), 100, 1)]
     {
-        let at = bytes.windows(8).position(|word| word == b"row 150 ").expect("a row of the second batch");
-        bytes[at] = 0xFF;
+        let at = bytes.windows(8).position(|word| word == b"row 100 ").expect("a row of the second batch");
+        // Where its texts end.
+        bytes[at - 400..at].fill(0xFF);
         let path = written(folder.path(), "a.arrow", &bytes);
         let context = OpenContext::new(&Silent);
         let spec = SourceSpec { on_bad_input: OnBadInput::Quarantine, ..spec(&path) };
