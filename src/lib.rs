@@ -54,6 +54,7 @@ pub(crate) mod cast;
 pub(crate) mod lengths;
 pub(crate) mod declared;
 pub(crate) mod digest;
+pub(crate) mod format_version;
 pub(crate) mod draws;
 pub(crate) mod hashing;
 pub(crate) mod index;
@@ -64,6 +65,8 @@ pub(crate) mod costly;
 
 /// The version of this program. Results name it, and depend on it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+pub use format_version::FORMAT_VERSION;
 
 // The stages in the order of the flow; each one's mod.rs says what it takes and what it gives.
 pub mod source;

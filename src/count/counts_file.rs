@@ -12,6 +12,7 @@ use crate::hashing::Hashing;
 use crate::index::HashIndex;
 use crate::split::SplitPattern;
 use crate::units::{ByteCount, amount};
+use crate::{FORMAT_VERSION, VERSION};
 
 const PIECE: &str = "piece";
 const COUNT: &str = "count";
@@ -20,8 +21,10 @@ const FIRST: &str = "first";
 pub(super) const KEY: &str = "tokenmill.counts";
 
 /// What a counts file says of itself.
-#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct CountsInfo {
+    /// [`FORMAT_VERSION`](crate::FORMAT_VERSION) of the program that wrote the file.
+    pub format_version: u32,
     /// The pattern that cut the text.
     pub pattern: SplitPattern,
     /// What ended a text.
@@ -35,6 +38,21 @@ pub struct CountsInfo {
     pub ordered: bool,
     /// Version of the program that counted.
     pub tool_version: String,
+}
+
+impl Default for CountsInfo {
+    /// This program's versions, and nothing counted yet.
+    fn default() -> CountsInfo {
+        CountsInfo {
+            format_version: FORMAT_VERSION,
+            pattern: SplitPattern::default(),
+            boundary: Boundary::default(),
+            special_tokens: Vec::new(),
+            sources: serde_json::Value::Null,
+            ordered: false,
+            tool_version: VERSION.to_owned(),
+        }
+    }
 }
 
 /// A counts file that was read.

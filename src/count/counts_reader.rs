@@ -19,6 +19,7 @@ use super::fault::{Fault, io_error};
 use super::merge::PieceReader;
 use crate::declared::{check_index, check_pages};
 use crate::error::{Error, Result};
+use crate::format_version;
 use crate::panics::catching;
 use crate::units::{Count, amount};
 
@@ -232,7 +233,8 @@ fn info<'m>(metadata: Option<&'m Vec<KeyValue>>, path: &Path) -> Result<(&'m str
         let problem = "it does not say what was counted";
         return Err(Fault::NotCounts { path: path.to_path_buf(), problem }.into());
     };
-    let wrong = |cause| Fault::Metadata { path: path.to_path_buf(), key: KEY, cause };
+    let wrong = |cause| Fault::Metadata { path: path.to_path_buf(), key: KEY, cause }.into();
+    format_version::check(path, text.as_bytes(), wrong)?;
     Ok((text, serde_json::from_str(text).map_err(wrong)?))
 }
 

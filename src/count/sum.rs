@@ -10,12 +10,12 @@ use super::counts_writer::CountsWriter;
 use super::fault::Fault;
 use super::merge::{Order, PieceReader, merge};
 use super::{Boundary, PieceCounts, write_counts};
-use crate::VERSION;
 use crate::error::Result;
 use crate::hashing::Hashing;
 use crate::index::HashIndex;
 use crate::observer::Observer;
 use crate::units::{ByteCount, Count, amount};
+use crate::{FORMAT_VERSION, VERSION};
 
 /// A counts file, and what its counts are multiplied by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,6 +109,7 @@ fn info_of_sum(files: &[WeightedFile]) -> Result<CountsInfo> {
     Ok(CountsInfo {
         sources: json!({ "summed": counted }),
         ordered: ordered && !files.is_empty(),
+        format_version: FORMAT_VERSION,
         tool_version: VERSION.to_owned(),
         ..first
     })

@@ -13,14 +13,14 @@ use super::plan::Plan;
 use super::preview::disk_estimate;
 use super::state::State;
 use super::train::{Trained, remove_others, tokenizer_files, train, write_tokenizer};
-use crate::VERSION;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::observer::{Observer, Silent};
 use crate::report::{self, RecipeFacts, RunReport};
-use crate::sink::{CARD, FORMAT_VERSION, Manifest, OutputFolder, TOKENIZER_FOLDER};
+use crate::sink::{CARD, Manifest, OutputFolder, TOKENIZER_FOLDER};
 use crate::source::OpenContext;
 use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteOptions};
+use crate::{FORMAT_VERSION, VERSION};
 
 /// How a job is to be done, beside its plan.
 #[derive(Clone, Debug, Default)]

@@ -157,7 +157,7 @@ impl Kept {
             special_tokens: train.specials.clone(),
             sources: json!({ "uri": shown_uri(&plan.sources[number].uri) }),
             ordered: true,
-            tool_version: VERSION.to_owned(),
+            ..CountsInfo::default()
         };
         let mut written = Written::default();
         files::publish(&self.counts, |file| {

@@ -6,7 +6,6 @@ use super::check::check_outside;
 use super::inputs::Inputs;
 use super::plan::Plan;
 use super::train::count_within_limit;
-use crate::VERSION;
 use crate::count::{CorpusFacts, CountsInfo, Written, read_counts_info};
 use crate::error::Result;
 use crate::files;
@@ -52,7 +51,7 @@ pub fn count_only(plan: &Plan, path: &Path, ordered: bool, context: &OpenContext
             special_tokens: settings.specials.clone(),
             sources: described(plan, &inputs)?,
             ordered,
-            tool_version: VERSION.to_owned(),
+            ..CountsInfo::default()
         };
         let written: Written =
             files::publish(path, |file| counts.write(file, path, &info, context.observer))?;

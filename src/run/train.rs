@@ -12,7 +12,6 @@ use super::inputs::{Inputs, ReadBy, TAKE_MORE};
 use super::lists::to_extend;
 use super::mixture;
 use super::plan::{Plan, SMALLER_FOLDER, SmallerPlan, TrainPlan};
-use crate::VERSION;
 use crate::count::{
     self, Boundary, CorpusFacts, CountConfig, Counted, Counts, MemoryLimit, PieceCounts, gather_documents,
 };
@@ -25,6 +24,7 @@ use crate::split::{SpecialFinder, SplitPattern, splitter};
 use crate::train::{Learned, Merges, extend_memory_estimate, extend_merges, learn_merges, memory_estimate};
 use crate::units::{ByteCount, Count, amount, counted};
 use crate::vocab::{self, Format, TrainingRecord, Vocabulary, WriteOptions};
+use crate::{FORMAT_VERSION, VERSION};
 
 /// What training gives, before it is written.
 pub(super) struct Trained {
@@ -263,7 +263,8 @@ pub(super) fn write_tokenizer(
     observer: &dyn Observer,
 ) -> Result<()> {
     let record = TrainingRecord {
-        version: VERSION.to_owned(),
+        format_version: FORMAT_VERSION,
+        tool_version: VERSION.to_owned(),
         vocabulary: trained.vocabulary.fingerprint(),
         settings: json!({
             "recipe_sha256": plan.recipe_hash,

@@ -18,10 +18,9 @@ use super::hashed::Hashed;
 use super::manifest::{IndexFile, Manifest, OutputFile, UnitPart};
 use super::plan::{DATA_FOLDER, FilePlan, Layout, rows_that_fit};
 use super::row_group::Rows;
-use super::schema::{Compression, Declaration, FORMAT_VERSION, FileShape, output_schema};
+use super::schema::{Compression, Declaration, FileShape, output_schema};
 use super::unfinished::{GroupLog, Unfinished};
 use super::writer::ShardWriter;
-use crate::VERSION;
 use crate::digest::sha256;
 use crate::encode::TokenBatch;
 use crate::error::{Error, ErrorKind, Result};
@@ -29,6 +28,7 @@ use crate::files;
 use crate::observer::Observer;
 use crate::source::{Identity, Unit};
 use crate::units::amount;
+use crate::{FORMAT_VERSION, VERSION};
 
 /// What a [`DatasetWriter`] writes.
 #[derive(Clone, Debug)]

@@ -3,8 +3,7 @@ use std::path::{Path, PathBuf};
 use arrow_schema::{ArrowError, DataType};
 use parquet::errors::ParquetError;
 
-use super::schema::FORMAT_VERSION;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind};
 
 /// What can go wrong with an output, and where.
 #[derive(Debug, thiserror::Error)]
@@ -56,8 +55,6 @@ pub(super) enum Fault {
     ManifestTooLarge { path: PathBuf, limit: u64 },
     #[error("{}: {what}", path.display())]
     ManifestInvalid { path: PathBuf, what: &'static str },
-    #[error("{}: format version {found}; this program knows versions up to {known}", path.display())]
-    VersionUnknown { path: PathBuf, found: u32, known: u32 },
     #[error("{}: listed in the manifest, but not there", path.display())]
     FileMissing { path: PathBuf },
     #[error("{}: not listed in the manifest", path.display())]
@@ -95,16 +92,6 @@ pub(super) enum Fault {
     IndexDamaged { path: PathBuf, what: &'static str },
     #[error("{} holds no files of token ids", folder.display())]
     NoFiles { folder: PathBuf },
-}
-
-/// Refuses what a later version of the program wrote.
-pub(super) fn check_version(path: &Path, found: u32) -> Result<()> {
-    if found <= FORMAT_VERSION {
-        return Ok(());
-    }
-    let fault = Fault::VersionUnknown { path: path.to_path_buf(), found, known: FORMAT_VERSION };
-    Err(Error::new(ErrorKind::Failed, fault)
-        .with_help("use the version of tokenmill that wrote it, or a later one"))
 }
 
 fn in_row_group(row_group: Option<usize>) -> String {

@@ -6,13 +6,14 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::fault::{Fault, check_version};
+use super::fault::Fault;
 use super::folder::data_files;
 use super::read::row_count;
 use super::schema::Declaration;
 use crate::digest::hex;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
+use crate::format_version;
 use crate::hashing::Set;
 use crate::observer::{Observer, Stage};
 use crate::source::{Identity, Range};
@@ -27,7 +28,7 @@ const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 /// What an output folder holds, and of what. It is written last: where it stands the output is complete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// [`FORMAT_VERSION`](super::FORMAT_VERSION) of the program that wrote it.
+    /// [`FORMAT_VERSION`](crate::FORMAT_VERSION) of the program that wrote it.
     pub format_version: u32,
     /// Version of the program that wrote it.
     pub tool_version: String,
@@ -250,22 +251,12 @@ fn hash(mut file: File, path: &Path, observer: &dyn Observer) -> Result<String> 
 }
 
 fn parse(path: PathBuf, text: &[u8]) -> Result<Manifest> {
-    /// Read by itself first, since a later version may differ in all else.
-    #[derive(Deserialize)]
-    struct Version {
-        format_version: u32,
-    }
-    let damaged = |path, cause| {
-        failed(Fault::ManifestDamaged { path, cause }).with_help("remove it to write the output anew")
+    let damaged = |cause| {
+        let fault = Fault::ManifestDamaged { path: path.clone(), cause };
+        failed(fault).with_help("remove it to write the output anew")
     };
-    match serde_json::from_slice::<Version>(text) {
-        Err(cause) => return Err(damaged(path, cause)),
-        Ok(Version { format_version }) => check_version(&path, format_version)?,
-    }
-    let manifest: Manifest = match serde_json::from_slice(text) {
-        Err(cause) => return Err(damaged(path, cause)),
-        Ok(manifest) => manifest,
-    };
+    format_version::check(&path, text, damaged)?;
+    let manifest: Manifest = serde_json::from_slice(text).map_err(damaged)?;
     match manifest.flaw() {
         Some(what) => Err(failed(Fault::ManifestInvalid { path, what })),
         None => Ok(manifest),

@@ -48,8 +48,7 @@ pub(crate) use plan::split_name_help;
 pub use plan::{FilePlan, TOKENIZER_FOLDER, is_split_name};
 pub use read::TokenReader;
 pub use schema::{
-    Compression, Declaration, DeclaredToken, FORMAT_VERSION, FileShape, INPUT_IDS, LENGTH, OutputFormat,
-    output_schema,
+    Compression, Declaration, DeclaredToken, FileShape, INPUT_IDS, LENGTH, OutputFormat, output_schema,
 };
 pub use writer::{ShardFacts, ShardWriter};
 

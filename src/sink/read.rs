@@ -15,7 +15,7 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
 
-use super::fault::{Fault, check_version};
+use super::fault::Fault;
 use super::flat_read::{FlatFileReader, Index};
 use super::folder::data_files;
 use super::manifest::Manifest;
@@ -24,6 +24,7 @@ use super::schema::{DECLARATION_KEY, Declaration, INPUT_IDS};
 use crate::declared::{check_index, check_pages};
 use crate::encode::{TokenBatch, TokenIds};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format_version;
 use crate::panics::catching;
 use crate::units::{TokenId, amount};
 
@@ -252,12 +253,11 @@ impl OpenFile {
         let pairs = self.metadata.metadata().file_metadata().key_value_metadata();
         let pair = pairs.into_iter().flatten().find(|pair| pair.key == DECLARATION_KEY);
         let Some(text) = pair.and_then(|pair| pair.value.as_deref()) else { return Ok(None) };
-        let path = self.path.clone();
-        let declaration: Declaration = serde_json::from_str(text).map_err(|cause| {
-            Error::new(ErrorKind::Failed, Fault::DeclarationDamaged { path: path.clone(), cause })
-        })?;
-        check_version(&path, declaration.format_version)?;
-        Ok(Some(declaration))
+        let damaged = |cause| {
+            Error::new(ErrorKind::Failed, Fault::DeclarationDamaged { path: self.path.clone(), cause })
+        };
+        format_version::check(&self.path, text.as_bytes(), damaged)?;
+        serde_json::from_str(text).map(Some).map_err(damaged)
     }
 
     fn read(&mut self) -> Result<Option<TokenBatch>> {

@@ -14,13 +14,10 @@ use super::fault::Fault;
 use super::features::Features;
 use super::flat_file::IdWidth;
 use super::packing::{MAX_PACKED_LENGTH, Packing};
-use crate::VERSION;
 use crate::encode::Encoder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::units::TokenId;
-
-/// Version of the output contract: columns, types, metadata keys, manifest. Readers refuse later ones.
-pub const FORMAT_VERSION: u32 = 1;
+use crate::{FORMAT_VERSION, VERSION};
 
 /// The column of token ids: `list<element: int32>`, null where the document is null.
 ///

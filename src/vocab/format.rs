@@ -344,13 +344,16 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// The bytes of a file; `None` if there is none.
+pub(super) fn bytes_if_there(path: &Path) -> Result<Option<Vec<u8>>> {
+    let is_there = path.try_exists().map_err(|cause| Error::io("read", path, cause))?;
+    is_there.then(|| read_bytes(path)).transpose()
+}
+
 /// What a file of JSON holds; `None` if there is no such file.
 pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
-    if !path.try_exists().map_err(|cause| Error::io("read", path, cause))? {
-        return Ok(None);
-    }
-    let read = serde_json::from_slice(&read_bytes(path)?);
-    read.map(Some).map_err(|wrong| Fault::Json(wrong).in_file(path))
+    let Some(bytes) = bytes_if_there(path)? else { return Ok(None) };
+    serde_json::from_slice(&bytes).map(Some).map_err(|wrong| Fault::Json(wrong).in_file(path))
 }
 
 /// The bytes of a file as text.

@@ -2,10 +2,12 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::format::read_json;
+use super::fault::Fault;
+use super::format::bytes_if_there;
 use super::hf::pretty;
 use crate::error::{Error, Result};
 use crate::files::publish_bytes;
+use crate::format_version;
 use crate::train::HistoryPoint;
 
 /// The file's name.
@@ -14,10 +16,11 @@ const NAME: &str = "training.json";
 /// How a vocabulary was learned: what no tokenizer format has a place for. It lies beside the
 /// tokenizer as `training.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct TrainingRecord {
+    /// [`FORMAT_VERSION`](crate::FORMAT_VERSION) of the program that wrote it.
+    pub format_version: u32,
     /// The version of this program that learned it.
-    pub version: String,
+    pub tool_version: String,
     /// The [fingerprint](super::Vocabulary::fingerprint) of the vocabulary, which tells whether the
     /// record belongs to the tokenizer beside it.
     pub vocabulary: String,
@@ -57,8 +60,12 @@ impl TrainingRecord {
     /// Reads the record of a folder; `None` if it has none.
     ///
     /// # Errors
-    /// The file is damaged or cannot be read.
+    /// The file is damaged, or of a later version, or cannot be read.
     pub fn read(folder: &Path) -> Result<Option<TrainingRecord>> {
-        read_json(&TrainingRecord::path(folder))
+        let path = TrainingRecord::path(folder);
+        let Some(json) = bytes_if_there(&path)? else { return Ok(None) };
+        let damaged = |cause| Fault::Json(cause).in_file(&path);
+        format_version::check(&path, &json, damaged)?;
+        serde_json::from_slice(&json).map(Some).map_err(damaged)
     }
 }

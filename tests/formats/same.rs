@@ -11,7 +11,7 @@ use tokenmill::vocab::{
     Format, LoadOptions, RankedMerge, SpecialTokensAt, TrainingRecord, Vocabulary, VocabularyParts,
     WriteOptions, check, load, render, write,
 };
-use tokenmill::{ErrorKind, TokenId};
+use tokenmill::{ErrorKind, FORMAT_VERSION, TokenId};
 
 use crate::made::{Notes, encode, learned, load_plainly, parts, renumbered, there_and_back, trained};
 
@@ -220,7 +220,8 @@ fn a_training_record_comes_back() {
     let folder = tempfile::tempdir().expect("a folder");
     assert_eq!(TrainingRecord::read(folder.path()).expect("nothing is no error"), None);
     let record = TrainingRecord {
-        version: "0.1.0".to_owned(),
+        format_version: FORMAT_VERSION,
+        tool_version: "0.1.0".to_owned(),
         vocabulary: trained(&TEXTS, &[], SpecialTokensAt::End, "none").fingerprint(),
         settings: json!({"split": "none", "merges": 3}),
         counts: vec![10, 4, u64::MAX],
@@ -228,6 +229,19 @@ fn a_training_record_comes_back() {
     };
     record.write(folder.path()).expect("written");
     assert_eq!(TrainingRecord::read(folder.path()).expect("just written"), Some(record));
+}
+
+#[test]
+fn a_training_record_of_a_later_version_is_refused_by_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (record, said) in [
+        (r#"{"format_version": 2, "what": "is not known yet"}"#, "training.json: format version 2"),
+        (r#"{"what": "is not known"}"#, "not the JSON expected"),
+    ] {
+        fs::write(TrainingRecord::path(folder.path()), record).expect("written");
+        let refused = TrainingRecord::read(folder.path()).expect_err("it is not this program's");
+        assert!(refused.to_string().contains(said), "{refused}");
+    }
 }
 
 /// Merges by the rank of the bytes put together, after looking the piece up: what tiktoken does.

@@ -1,9 +1,23 @@
 use crate::lexer::{Token, tokens, without_tests};
 
 /// What every stage may import: they know no stage.
-const BELOW: [&str; 15] = [
-    "error", "units", "observer", "parallel", "files", "digest", "hashing", "draws", "index", "cast",
-    "lengths", "declared", "panics", "pages", "costly",
+const BELOW: [&str; 16] = [
+    "error",
+    "units",
+    "observer",
+    "parallel",
+    "files",
+    "digest",
+    "format_version",
+    "hashing",
+    "draws",
+    "index",
+    "cast",
+    "lengths",
+    "declared",
+    "panics",
+    "pages",
+    "costly",
 ];
 
 /// The stages in the order of the flow, each with what it may import besides [`BELOW`].
@@ -22,13 +36,14 @@ const GRAPH: [(&str, &[&str]); 10] = [
 ];
 
 /// What the files below the stages may import of each other.
-const BASE: [(&str, &[&str]); 15] = [
+const BASE: [(&str, &[&str]); 16] = [
     ("error", &[]),
     ("units", &["error"]),
     ("observer", &["error", "units"]),
     ("parallel", &["error", "units", "observer"]),
     ("files", &["error", "units", "observer"]),
     ("digest", &[]),
+    ("format_version", &["error"]),
     ("hashing", &["units"]),
     ("draws", &["units"]),
     ("index", &["units"]),
@@ -41,8 +56,8 @@ const BASE: [(&str, &[&str]); 15] = [
 ];
 
 /// Names that `lib.rs` gives out at the root, which any module may use from there.
-const ROOT_NAMES: [&str; 8] =
-    ["Error", "ErrorKind", "Result", "Observer", "Stage", "Count", "TokenId", "VERSION"];
+const ROOT_NAMES: [&str; 9] =
+    ["Error", "ErrorKind", "Result", "Observer", "Stage", "Count", "TokenId", "VERSION", "FORMAT_VERSION"];
 
 /// Files that may hold casts between numbers.
 const CASTS: [&str; 3] = ["src/units.rs", "src/split/scanner/avx512.rs", "src/split/scanner/avx2.rs"];

@@ -52,6 +52,13 @@ fn writing_can_be_stopped() {
 }
 
 #[test]
+fn counts_of_a_later_version_are_refused_by_name() {
+    let later = CountsInfo { format_version: 2, ..info(false) };
+    let refused = read_bytes(&written(&pieces(&[("a", 1)]), &later)).expect_err("nobody knows it yet");
+    assert!(refused.to_string().contains("counts.parquet: format version 2"), "{refused}");
+}
+
+#[test]
 fn what_is_written_is_read() {
     let counted = pieces(&[(" the", u64::MAX), ("a", 3), ("\n", 1), (" a longer piece than fifteen", 7)]);
     for ordered in [true, false] {
