@@ -3,11 +3,13 @@
 
 #![cfg(unix)]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
@@ -20,6 +22,11 @@ fn the_tutorial_shows_what_is_printed() {
 #[test]
 fn the_walk_shows_what_is_printed() {
     assert!(run("docs/walk.md") >= 6);
+}
+
+#[test]
+fn the_page_on_large_jobs_shows_what_is_printed() {
+    assert!(run("docs/large.md") >= 7);
 }
 
 #[test]
@@ -44,6 +51,60 @@ fn links_lead_to_files_and_headings() {
         }
     }
     assert!(links > 30, "{links} links");
+}
+
+/// The beginning of a recipe of which much can be told.
+const RECIPE: &str = r#"
+[[source]]
+uri = "demo:verse?lines=300"
+[[source]]
+uri = "rows.jsonl"
+on_bad_input = "quarantine"
+[train]
+vocab_size = 400
+special_tokens = ["<|end|>"]
+[encode]
+eos = "<|end|>"
+"#;
+
+/// `formats.md` names all keys of what runs write for programs.
+#[test]
+fn every_key_that_is_written_is_explained() {
+    let text = fs::read_to_string(Path::new(REPOSITORY).join("docs/formats.md")).expect("the document");
+    let (_, text) = text.split_once("## What lies beside them").expect("the section");
+    let named: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
+    let home = TempDir::new().expect("a temporary folder");
+    let folder = home.path();
+    fs::write(folder.join("rows.jsonl"), "{\"text\": \"a row\"}\nno row\n").expect("a writable folder");
+    let mut written = Vec::new();
+    for (name, more) in [("packed", "pack = \"concat\"\nlength = 8\n"), ("flat", "")] {
+        let format = if more.is_empty() { "bin" } else { "parquet" };
+        let output = format!("[output]\ndir = \"{name}\"\nformat = \"{format}\"\n");
+        fs::write(folder.join("r.toml"), [RECIPE, more, &output].concat()).expect("a writable folder");
+        let (said, _) = printed("tokenmill run r.toml", folder, folder);
+        for file in ["manifest.json", "report.json", "tokenizer/training.json"] {
+            let json = fs::read(folder.join(name).join(file)).unwrap_or_else(|_| panic!("{file}: {said}"));
+            written.push(serde_json::from_slice(&json).expect("JSON"));
+        }
+    }
+    let counts = tokenmill::count::CountsInfo::default();
+    let declared = tokenmill::sink::Declaration::default();
+    written.extend([serde_json::to_value(counts), serde_json::to_value(declared)].map(Result::unwrap));
+    let keys: BTreeSet<String> = written.iter().flat_map(keys).collect();
+    assert!(keys.len() > 90, "{keys:?}");
+    let missing: Vec<&String> = keys.iter().filter(|key| !named.contains(&key.as_str())).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// All keys of an object and of those in it.
+fn keys(json: &Value) -> Vec<String> {
+    match json {
+        Value::Object(fields) => {
+            fields.iter().flat_map(|(key, value)| [vec![key.clone()], keys(value)].concat()).collect()
+        }
+        Value::Array(items) => items.iter().flat_map(keys).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// The Markdown files of the folders that a pattern in the repository means.

@@ -11,8 +11,10 @@ use crate::train::HistoryPoint;
 /// **Memory:** eight bytes for each merge; the rest does not grow with the corpus.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunReport {
+    /// [`FORMAT_VERSION`](crate::FORMAT_VERSION) of the program.
+    pub format_version: u32,
     /// Version of the program.
-    pub tokenmill_version: String,
+    pub tool_version: String,
     /// What was asked for.
     pub recipe: RecipeFacts,
     /// The documents that were read.

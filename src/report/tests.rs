@@ -82,7 +82,8 @@ fn encoded_source(uri: &str) -> EncodedSource {
 
 fn report() -> RunReport {
     RunReport {
-        tokenmill_version: "1.2.3".to_owned(),
+        format_version: 1,
+        tool_version: "1.2.3".to_owned(),
         recipe: RecipeFacts {
             name: "verse.toml".to_owned(),
             text: "[source]\nuri = \"verse.parquet\"\n".to_owned(),

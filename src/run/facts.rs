@@ -7,7 +7,6 @@ use super::encode::{Encoded, added_tokens, shown};
 use super::inputs::Inputs;
 use super::plan::Plan;
 use super::train::Trained;
-use crate::VERSION;
 use crate::count::{Histogram, SourceFacts};
 use crate::error::Result;
 use crate::report::{
@@ -19,6 +18,7 @@ use crate::source::{Incident, shown_uri};
 use crate::train::HistoryPoint;
 use crate::units::{amount, float, ratio};
 use crate::vocab::Vocabulary;
+use crate::{FORMAT_VERSION, VERSION};
 
 /// So many merges and tokens are shown in a report.
 const SHOWN: usize = 40;
@@ -38,7 +38,8 @@ impl Deeds<'_> {
     /// Everything as the report tells it.
     pub(super) fn report(self) -> Result<RunReport> {
         Ok(RunReport {
-            tokenmill_version: VERSION.to_owned(),
+            format_version: FORMAT_VERSION,
+            tool_version: VERSION.to_owned(),
             recipe: RecipeFacts { sha256: self.plan.recipe_hash.clone(), ..self.recipe.clone() },
             corpus: self.corpus(),
             tokenizer: Some(self.tokenizer()),
