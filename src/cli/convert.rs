@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use tokenmill::observer::Silent;
-use tokenmill::vocab::{Format, LoadOptions, Vocabulary, WriteOptions, caution, load, render, write};
+use tokenmill::vocab::{
+    Format, LoadOptions, Vocabulary, WriteOptions, caution, load, named_beside, render, write,
+};
 use tokenmill::{Error, ErrorKind, Observer};
 
 use super::args::ConvertArgs;
@@ -16,9 +18,10 @@ pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done,
     let progress = session.progress();
     let vocabulary = load(Path::new(&args.tokenizer.tokenizer), &args.tokenizer.options(), &progress)?;
     let folder = Path::new(&args.output);
-    check_replaced(&vocabulary, args.to, folder)?;
+    let options = named_beside(Path::new(&args.tokenizer.tokenizer), &vocabulary)?;
+    check_replaced(&vocabulary, args.to, folder, &options)?;
     fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
-    let paths = write(&vocabulary, args.to, folder, &WriteOptions::default())?;
+    let paths = write(&vocabulary, args.to, folder, &options)?;
     if let Some(caution) = caution(&vocabulary, args.to) {
         progress.noted(&caution);
     }
@@ -30,8 +33,13 @@ pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done,
 }
 
 /// Finds another tokenizer of this format that would be replaced.
-fn check_replaced(vocabulary: &Vocabulary, format: Format, folder: &Path) -> Result<(), Error> {
-    let files = render(vocabulary, format, &WriteOptions::default())?;
+fn check_replaced(
+    vocabulary: &Vocabulary,
+    format: Format,
+    folder: &Path,
+    options: &WriteOptions,
+) -> Result<(), Error> {
+    let files = render(vocabulary, format, options)?;
     let is_other = |(name, bytes): &(String, Vec<u8>)| {
         let path = folder.join(name);
         path.exists() && fs::read(path).ok().as_ref() != Some(bytes)

@@ -21,8 +21,8 @@ use crate::units::{Count, amount, low32};
 use crate::vocab::{self, Format, LoadOptions, SpecialTokensAt, TrainingRecord, Vocabulary, WriteOptions};
 
 /// Completes a recipe that goes on from a tokenizer by what this says: pattern and special tokens, and
-/// where these stand; and, where nothing is said, by how it was trained, if that is recorded beside it. What the recipe
-/// says otherwise than the tokenizer is added to its mistakes.
+/// where these stand; and, where nothing is said, by the tokens that begin and end documents and by how it was trained, if
+/// that is recorded beside it. What the recipe says otherwise than the tokenizer is added to its mistakes.
 ///
 /// # Errors
 /// The tokenizer or the record cannot be read, or it is no plain list of merges.
@@ -36,6 +36,13 @@ pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()
     let counted = !recipe.counts.is_empty();
     let keys = recipe.train.get_or_insert_default();
     let settings = heed_record(keys, &path, &vocabulary)?;
+    // Other formats have no place for these.
+    if keys.formats.as_ref().is_none_or(|formats| formats.value.iter().any(|one| one.value == Format::Hf)) {
+        let named = vocab::named_beside(Path::new(&path), &vocabulary)?;
+        for (field, token) in [(&mut keys.bos, named.bos), (&mut keys.eos, named.eos)] {
+            *field = field.take().or(token.map(|token| Given::flag(Some(token))));
+        }
+    }
     // Counts may have no order, and those that do are asked for it.
     if !counted || settings["tie_break"] != "first" {
         fill(&mut keys.tie_break, &settings["tie_break"]);

@@ -87,6 +87,7 @@ pub use format::{
     Format, LoadOptions, NotFormat, WriteOptions, caution, formats_in, from_json, load, render, write,
 };
 pub(crate) use format::{paths, remove};
+pub use hf::named_beside;
 pub use parts::{SpecialTokensAt, VocabularyParts};
 pub use record::TrainingRecord;
 pub use vocabulary::{RankedMerge, Vocabulary};

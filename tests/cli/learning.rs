@@ -156,6 +156,37 @@ fn special_tokens_are_named_for_other_programs() {
 }
 
 #[test]
+fn what_a_tokenizer_names_the_end_of_documents_it_still_is_in_another_one() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let train = ["train", "a.txt", "-o", "made", "--merges", "4", "--eos", "<end>"];
+    does(&folder, &[&train[..], &SPECIAL].concat());
+    does(&folder, &["train", "a.txt", "-o", "more", "--merges", "9", "--extend", "made"]);
+    // As older files of others have it; and a token that the vocabulary lacks.
+    write(
+        &folder,
+        "made/tokenizer_config.json",
+        r#"{"eos_token": {"content": "<end>", "lstrip": false}, "bos_token": "<s>"}"#,
+    );
+    does(&folder, &["convert", "made", "--to", "hf", "-o", "again"]);
+    does(&folder, &["convert", "made/tokenizer.json", "--to", "tiktoken", "-o", "ranks"]);
+    for made in ["more", "again"] {
+        let config = read(&folder, &format!("{made}/tokenizer_config.json"));
+        let config: serde_json::Value = serde_json::from_str(&config).expect("JSON");
+        assert_eq!(
+            (&config["eos_token"], config.get("bos_token")),
+            (&serde_json::json!("<end>"), None),
+            "{made}"
+        );
+    }
+    let plainly =
+        ["train", "a.txt", "-o", "plain", "--merges", "9", "--extend", "made", "--formats", "tiktoken"];
+    assert!(!does(&folder, &plainly).contains("no effect"), "nobody asked for it");
+    write(&folder, "made/tokenizer_config.json", "{");
+    refuses(&folder, &["convert", "made", "--to", "hf", "-o", "third"], 1, &["tokenizer_config.json"]);
+}
+
+#[test]
 fn tokens_that_are_gone_on_from_keep_their_ids() {
     let folder = folder();
     write(&folder, "a.txt", TEXT);

@@ -1,6 +1,7 @@
 //! Hugging Face's `tokenizer.json`, read and written.
 
 mod around;
+mod config;
 mod cut;
 mod model;
 mod write;
@@ -10,10 +11,12 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
+pub(super) use self::config::CONFIG;
+pub use self::config::named_beside;
 pub(super) use self::model::two_keys;
 use self::model::{Model, Pair};
 use self::write::counted;
-pub(super) use self::write::{CONFIG, TOKENIZER, pretty, render};
+pub(super) use self::write::{TOKENIZER, pretty, render};
 use super::fault::Fault;
 use super::format::{LoadOptions, read_bytes};
 use super::keyed::Keyed;

@@ -3,6 +3,7 @@ use serde::ser::Serializer;
 use serde_json::{Value, json};
 
 use super::around;
+use super::config::config;
 use crate::error::Result;
 use crate::hashing::Map;
 use crate::split::{Named, SplitPattern};
@@ -15,8 +16,6 @@ use crate::vocab::{AddedToken, Vocabulary};
 
 /// The file that Hugging Face's tokenizers read.
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
-/// The file beside it that `transformers` wants.
-pub(crate) const CONFIG: &str = "tokenizer_config.json";
 
 /// The fields stand in the order in which `tokenizers` itself writes them.
 #[derive(Serialize)]
@@ -162,19 +161,6 @@ fn byte_level(prefix_space: bool, splits: bool) -> Value {
     json!({
         "type": "ByteLevel", "add_prefix_space": prefix_space, "trim_offsets": false, "use_regex": splits,
     })
-}
-
-fn config(options: &WriteOptions) -> Value {
-    let mut config = json!({
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "clean_up_tokenization_spaces": false,
-    });
-    for (key, token) in [("bos_token", &options.bos), ("eos_token", &options.eos)] {
-        if let Some(token) = token {
-            config[key] = json!(token);
-        }
-    }
-    config
 }
 
 /// JSON with line breaks, so that a difference between two vocabularies is a few lines.
