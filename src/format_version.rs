@@ -7,8 +7,8 @@ use thiserror::Error;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Version of manifests, of records of training, and of what files of token ids and of counts say of themselves. Readers
-/// refuse later ones.
+/// Version of manifests, of records of training, of reports, and of what files of token ids and of counts say of themselves.
+/// Readers refuse later ones; nothing here reads reports.
 pub const FORMAT_VERSION: u32 = 1;
 
 #[derive(Debug, Error)]

@@ -71,29 +71,43 @@ eos = "<|end|>"
 #[test]
 fn every_key_that_is_written_is_explained() {
     let text = fs::read_to_string(Path::new(REPOSITORY).join("docs/formats.md")).expect("the document");
-    let (_, text) = text.split_once("## What lies beside them").expect("the section");
-    let named: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
+    let named = |heading: &str| -> Vec<&str> {
+        let (_, section) = text.split_once(&format!("### {heading}\n")).expect("the section");
+        let (section, _) = section.split_once("\n### ").unwrap_or((section, ""));
+        section.split('`').skip(1).step_by(2).collect()
+    };
     let home = TempDir::new().expect("a temporary folder");
     let folder = home.path();
     fs::write(folder.join("rows.jsonl"), "{\"text\": \"a row\"}\nno row\n").expect("a writable folder");
-    let mut written = Vec::new();
+    let mut keys_seen = BTreeSet::new();
+    let mut check = |json: &Value, headings: &[&str]| {
+        let named: Vec<&str> = headings.iter().flat_map(|heading| named(heading)).collect();
+        let keys = keys(json);
+        let missing: Vec<&String> = keys.iter().filter(|key| !named.contains(&key.as_str())).collect();
+        assert!(missing.is_empty(), "{headings:?}: {missing:?}");
+        keys_seen.extend(keys);
+    };
+    let (in_parquet, report) = ("In each Parquet file", "`report.json`");
+    let files = [
+        ("manifest.json", vec!["`manifest.json`", in_parquet]),
+        ("report.json", vec![report]),
+        ("tokenizer/training.json", vec!["`training.json`", report]),
+    ];
     for (name, more) in [("packed", "pack = \"concat\"\nlength = 8\n"), ("flat", "")] {
         let format = if more.is_empty() { "bin" } else { "parquet" };
         let output = format!("[output]\ndir = \"{name}\"\nformat = \"{format}\"\n");
         fs::write(folder.join("r.toml"), [RECIPE, more, &output].concat()).expect("a writable folder");
         let (said, _) = printed("tokenmill run r.toml", folder, folder);
-        for file in ["manifest.json", "report.json", "tokenizer/training.json"] {
+        for (file, headings) in &files {
             let json = fs::read(folder.join(name).join(file)).unwrap_or_else(|_| panic!("{file}: {said}"));
-            written.push(serde_json::from_slice(&json).expect("JSON"));
+            check(&serde_json::from_slice(&json).expect("JSON"), headings);
         }
     }
-    let counts = tokenmill::count::CountsInfo::default();
-    let declared = tokenmill::sink::Declaration::default();
-    written.extend([serde_json::to_value(counts), serde_json::to_value(declared)].map(Result::unwrap));
-    let keys: BTreeSet<String> = written.iter().flat_map(keys).collect();
-    assert!(keys.len() > 90, "{keys:?}");
-    let missing: Vec<&String> = keys.iter().filter(|key| !named.contains(&key.as_str())).collect();
-    assert!(missing.is_empty(), "{missing:?}");
+    let counts = serde_json::to_value(tokenmill::count::CountsInfo::default()).expect("JSON");
+    check(&counts, &["Files of counts"]);
+    let declared = serde_json::to_value(tokenmill::sink::Declaration::default()).expect("JSON");
+    check(&declared, &[in_parquet]);
+    assert!(keys_seen.len() > 90, "{keys_seen:?}");
 }
 
 /// All keys of an object and of those in it.

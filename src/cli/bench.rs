@@ -70,7 +70,7 @@ fn measure(
     let load_s = start.elapsed().as_secs_f64();
 
     let count = documents.iter().map(documents_with_text).sum();
-    // Texts are given back as they are encoded, but for the last, during which nothing more is.
+    // Texts are given back as they are encoded. But once the last is, nothing is left to encode meanwhile.
     let last = documents.last().cloned();
     let (start, used) = (Instant::now(), processor_time());
     let encoded = encode(documents, &encoder, input, observer)?;

@@ -18,7 +18,11 @@ pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done,
     let progress = session.progress();
     let vocabulary = load(Path::new(&args.tokenizer.tokenizer), &args.tokenizer.options(), &progress)?;
     let folder = Path::new(&args.output);
-    let options = named_beside(Path::new(&args.tokenizer.tokenizer), &vocabulary)?;
+    let options = match args.to {
+        Format::Hf => named_beside(Path::new(&args.tokenizer.tokenizer), &vocabulary)?,
+        // No other has a place for it.
+        _ => WriteOptions::default(),
+    };
     check_replaced(&vocabulary, args.to, folder, &options)?;
     fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
     let paths = write(&vocabulary, args.to, folder, &options)?;

@@ -28,8 +28,15 @@ impl Part {
         if narrow { Part::Narrow(Vec::with_capacity(room)) } else { Part::Wide(Vec::with_capacity(room)) }
     }
 
+    fn narrow(&self) -> Option<&[u16]> {
+        match self {
+            Part::Narrow(ids) => Some(ids),
+            Part::Wide(_) => None,
+        }
+    }
+
     fn is_narrow(&self) -> bool {
-        matches!(self, Part::Narrow(_))
+        self.narrow().is_some()
     }
 
     fn len(&self) -> usize {
@@ -151,11 +158,14 @@ impl TokenIds {
         }
     }
 
-    /// All of them in two bytes each, if that is how they lie, and together.
+    /// All of them in two bytes each, if that is how they lie; copied if they have to be joined.
     pub(crate) fn into_narrow(self) -> Result<Vec<u16>, TokenIds> {
         match self {
             TokenIds { before, last: Part::Narrow(ids) } if before.is_empty() => Ok(ids),
-            other => Err(other),
+            other => {
+                let parts: Option<Vec<&[u16]>> = other.parts().map(Part::narrow).collect();
+                parts.map(|parts| parts.concat()).ok_or(other)
+            }
         }
     }
 
@@ -317,6 +327,11 @@ mod tests {
         assert_eq!(ids(&[0, 7, 65_535]).into_narrow(), Ok(vec![0, 7, 65_535]));
         let wide = [1, 65_536, 2].map(TokenId::new);
         assert_eq!(ids(&[1, 65_536, 2]).into_narrow().map_err(TokenIds::into_wide), Err(wide.to_vec()));
+        let mut joined = ids(&[1, 2]);
+        joined.join(ids(&[65_535]));
+        assert_eq!(joined.clone().into_narrow(), Ok(vec![1, 2, 65_535]));
+        joined.join(ids(&[65_536]));
+        assert_eq!(joined.clone().into_narrow(), Err(joined));
         assert!(TokenIds::with_capacity(3, 65_536).last.is_narrow());
         assert!(!TokenIds::with_capacity(3, 65_537).last.is_narrow());
     }

@@ -75,7 +75,7 @@ pub(super) struct Memory {
     ids_a_kib: usize,
     /// Of one piece.
     tokens: Vec<TokenId>,
-    /// Of the last document that was not appended to others, or of a stretch of one.
+    /// Of the last document that was not appended to others, or of a part of a text.
     ids: Vec<TokenId>,
 }
 

@@ -7,7 +7,6 @@ use serde_json::json;
 use super::inputs::Inputs;
 use super::plan::{Plan, TrainPlan};
 use super::train::{count_documents, memory_of_sum};
-use crate::VERSION;
 use crate::count::{CorpusFacts, Counted, CountsFile, CountsInfo, WeightedFile, Written, sum_counts};
 use crate::digest::{sha256, sha256_of};
 use crate::error::{Error, Result};
@@ -17,6 +16,7 @@ use crate::sink::Journal;
 use crate::source::shown_uri;
 use crate::split::SplitPattern;
 use crate::units::amount;
+use crate::{FORMAT_VERSION, VERSION};
 
 /// Whether the counts of each source can be kept for themselves, so that another mixture of the same sources needs
 /// no reading. They can where text is split, no sample is drawn from all sources together, and each source can be
@@ -113,6 +113,7 @@ impl Kept {
         let units = inputs.identified(number)?;
         let key = json!({
             "version": VERSION,
+            "format_version": FORMAT_VERSION,
             "units": units,
             // Files that are different can have equal identities.
             "uri": spec.uri,

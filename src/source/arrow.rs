@@ -60,10 +60,14 @@ impl Reader {
         }
     }
 
-    fn read_as(&mut self, schema: SchemaRef) {
+    /// Says which columns are read, and as what.
+    fn begin(&mut self, columns: Vec<usize>, schema: SchemaRef) -> Result<(), ArrowError> {
         match self {
-            Reader::File(reader) => reader.read_as(schema),
-            Reader::Stream(reader) => reader.read_as(schema),
+            Reader::File(reader) => reader.begin(columns, schema),
+            Reader::Stream(reader) => {
+                reader.begin(columns, schema);
+                Ok(())
+            }
         }
     }
 
@@ -96,9 +100,10 @@ pub(super) fn read(input: Input, spec: &SourceSpec, reading: Reading) -> Result<
     let (mut reader, chosen) = start(input, spec, &reading.name)?;
     let schema = reader.schema();
     let fields = chosen.with_text(schema.fields(), bytes);
-    reader.read_as(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())));
-    let at_once = if chosen.is_untyped(reader.schema().fields()) { NULLS_AT_ONCE } else { usize::MAX };
-    let (reader, ready) = (Some(reader), VecDeque::new());
+    let asked = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+    guarded(&reading.name, "its dictionaries", || reader.begin(chosen.roots(), asked))?;
+    let at_once = if chosen.is_untyped(schema.fields()) { NULLS_AT_ONCE } else { usize::MAX };
+    let (chosen, reader, ready) = (chosen.among_roots(), Some(reader), VecDeque::new());
     Ok(RecordBatches { reader, chosen, at_once, begun: None, number: 0, row: 0, ready, reading })
 }
 

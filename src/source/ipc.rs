@@ -29,7 +29,7 @@ pub(super) struct InFile {
     schema: SchemaRef,
     version: MetadataVersion,
     dictionaries: Vec<Block>,
-    /// Once the first record batch was asked for.
+    /// Of what is read, once it is known.
     decoder: Option<FileDecoder>,
     blocks: VecDeque<Block>,
     /// The record batch that was read last.
@@ -53,29 +53,24 @@ impl InFile {
         Ok(InFile { file, schema, version, dictionaries, decoder: None, blocks, last: None })
     }
 
-    fn decoder(&mut self) -> Result<FileDecoder, ArrowError> {
-        let mut decoder = FileDecoder::new(Arc::clone(&self.schema), self.version);
-        for block in &self.dictionaries {
-            decoder.read_dictionary(block, &read_block(&mut self.file, block)?)?;
-        }
-        Ok(decoder)
-    }
-
     pub(super) fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
 
-    /// Reads columns as other types, of which the values look the same in the file; before the first record batch.
-    pub(super) fn read_as(&mut self, schema: SchemaRef) {
-        self.schema = schema;
+    /// Says which columns are read, by their places in order, and as what: types of which the values look the same in the
+    /// file. Reads the dictionaries.
+    pub(super) fn begin(&mut self, columns: Vec<usize>, schema: SchemaRef) -> Result<(), ArrowError> {
+        let decoder = FileDecoder::new(schema, self.version).with_projection(columns);
+        let decoder = self.decoder.insert(decoder);
+        for block in &self.dictionaries {
+            decoder.read_dictionary(block, &read_block(&mut self.file, block)?)?;
+        }
+        Ok(())
     }
 
+    /// The next record batch, once it was [begun](InFile::begin).
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        let decoder = match self.decoder.take() {
-            Some(decoder) => decoder,
-            None => self.decoder()?,
-        };
-        let decoder = self.decoder.insert(decoder);
+        let Some(decoder) = &self.decoder else { return Ok(None) };
         self.last = self.blocks.pop_front();
         let Some(block) = &self.last else { return Ok(None) };
         decoder.read_record_batch(block, &read_block(&mut self.file, block)?)
@@ -121,6 +116,8 @@ fn read_block(file: &mut File, block: &Block) -> Result<Buffer, ArrowError> {
 pub(super) struct InStream<R> {
     from: R,
     schema: SchemaRef,
+    /// Which of them are read.
+    columns: Vec<usize>,
     dictionaries: HashMap<i64, ArrayRef>,
 }
 
@@ -135,16 +132,16 @@ impl<R: BufRead> InStream<R> {
         let (head, _) = read_message(&mut from)?.ok_or_else(|| wrong("it is empty"))?;
         let schema = root_as_message(&head).map_err(wrong)?.header_as_schema();
         let schema = schema_of(schema.ok_or_else(|| wrong("it does not begin with a schema"))?)?;
-        Ok(InStream { from, schema, dictionaries: HashMap::new() })
+        Ok(InStream { from, schema, columns: Vec::new(), dictionaries: HashMap::new() })
     }
 
     pub(super) fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
 
-    /// Reads columns as other types, of which the values look the same in the file; before the first record batch.
-    pub(super) fn read_as(&mut self, schema: SchemaRef) {
-        self.schema = schema;
+    /// Says which columns are read, as [`InFile::begin`].
+    pub(super) fn begin(&mut self, columns: Vec<usize>, schema: SchemaRef) {
+        (self.columns, self.schema) = (columns, schema);
     }
 
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
@@ -153,7 +150,8 @@ impl<R: BufRead> InStream<R> {
             let version = message.version();
             if let Some(batch) = message.header_as_record_batch() {
                 let schema = Arc::clone(&self.schema);
-                return read_record_batch(&body, batch, schema, &self.dictionaries, None, &version).map(Some);
+                let (columns, dictionaries) = (Some(&self.columns[..]), &self.dictionaries);
+                return read_record_batch(&body, batch, schema, dictionaries, columns, &version).map(Some);
             }
             let dictionary = message.header_as_dictionary_batch();
             let dictionary =

@@ -54,6 +54,23 @@ impl Chosen {
         type_at(fields, &self.text).is_some_and(DataType::is_null)
     }
 
+    /// The fields that have to be read, in order.
+    pub(super) fn roots(&self) -> Vec<usize> {
+        let mut roots: Vec<usize> = self.pass.iter().copied().chain(self.text.first().copied()).collect();
+        roots.sort_unstable();
+        roots.dedup();
+        roots
+    }
+
+    /// Where the columns stand once only these are read.
+    pub(super) fn among_roots(&self) -> Chosen {
+        let roots = self.roots();
+        let moved = |old: usize| roots.partition_point(|&other| other < old);
+        let mut text = self.text.clone();
+        text.first_mut().into_iter().for_each(|first| *first = moved(*first));
+        Chosen { text, pass: self.pass.iter().map(|&old| moved(old)).collect() }
+    }
+
     /// Whether what holds the text passes through too, and so must keep its type.
     pub(super) fn passes_text(&self) -> bool {
         self.text.first().is_some_and(|root| self.pass.contains(root))
@@ -64,7 +81,7 @@ impl Chosen {
         if self.passes_text() { fields.to_vec() } else { with_type_at(fields, &self.text, of) }
     }
 
-    /// The text of a record batch that has all fields of the file.
+    /// The text of a record batch that has these fields.
     pub(super) fn text_of(&self, batch: &RecordBatch) -> Result<BinaryViewArray, ArrowError> {
         let Some((&root, below)) = self.text.split_first() else {
             return Ok(BinaryViewArray::new_null(batch.num_rows()));
@@ -85,7 +102,7 @@ impl Chosen {
         BinaryViewArray::try_new(views, buffers, Some(nulls))
     }
 
-    /// The pass-through columns of a record batch that has all fields of the file.
+    /// The pass-through columns of a record batch that has these fields.
     pub(super) fn passed(&self, batch: &RecordBatch) -> Result<Option<RecordBatch>, ArrowError> {
         if self.pass.is_empty() { Ok(None) } else { batch.project(&self.pass).map(Some) }
     }

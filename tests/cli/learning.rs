@@ -184,6 +184,7 @@ fn what_a_tokenizer_names_the_end_of_documents_it_still_is_in_another_one() {
     assert!(!does(&folder, &plainly).contains("no effect"), "nobody asked for it");
     write(&folder, "made/tokenizer_config.json", "{");
     refuses(&folder, &["convert", "made", "--to", "hf", "-o", "third"], 1, &["tokenizer_config.json"]);
+    does(&folder, &["convert", "made", "--to", "tiktoken", "-o", "fourth"]);
 }
 
 #[test]

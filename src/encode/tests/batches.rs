@@ -178,7 +178,7 @@ fn stretches_of_long_documents_change_nothing() {
     });
 }
 
-/// If ids have two bytes it is encoded in parts, and in what follows another one goes on behind them.
+/// If ids have two bytes it is encoded in parts, behind which stands what is encoded next.
 #[test]
 fn a_long_piece_encodes_as_its_merges_do() {
     let inputs = (vec((0..3usize, prop_oneof![Just(1usize), 1..40usize]), 1_000..2_000), any::<bool>());

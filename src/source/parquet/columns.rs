@@ -5,8 +5,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::Type as PhysicalType;
-use parquet::errors::ParquetError;
-use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataBuilder};
+use parquet::file::metadata::{FileMetaData, ParquetMetaData};
 use parquet::schema::types::{SchemaDescriptor, Type, TypePtr};
 
 use super::super::views::Chosen;
@@ -47,8 +46,16 @@ pub(super) fn readable(schema: &Schema) -> Schema {
 /// The type with views instead of plain texts. A dictionary shares its values as it is.
 fn shared(data_type: &DataType) -> DataType {
     match data_type {
+        DataType::Dictionary(..) => data_type.clone(),
+        other => view_type(other),
+    }
+}
+
+fn view_type(data_type: &DataType) -> DataType {
+    match data_type {
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
         DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
+        DataType::Dictionary(_, values) => view_type(values),
         other => other.clone(),
     }
 }
@@ -71,84 +78,149 @@ fn with_types(field: &FieldRef, of: fn(&DataType) -> DataType) -> FieldRef {
 /// million rows takes no memory, and do not overflow at 2 GiB as plain strings do. Text is bytes, which need not be UTF-8,
 /// whatever the file says of it.
 ///
-/// Where the file's schema cannot be asked for in this way the text is read as it is, and made views of
-/// afterwards.
+/// Where the file's schema cannot be asked for in this way strings have to be UTF-8, and if they cannot be views are made
+/// views of afterwards.
 pub(super) fn as_views(
     metadata: ArrowReaderMetadata,
     schema: &Schema,
     chosen: &Chosen,
     leaf: usize,
-) -> Result<ArrowReaderMetadata, ParquetError> {
-    let bytes = |data_type: &DataType| match data_type {
-        DataType::Null => DataType::Null,
-        _ => DataType::BinaryView,
-    };
-    let mut fields = chosen.with_text(schema.fields(), bytes);
-    for &at in &chosen.pass {
-        if let Some(field) = fields.get_mut(at) {
-            *field = with_types(field, shared);
+) -> ArrowReaderMetadata {
+    let asked = |of: fn(&DataType) -> DataType| {
+        let mut fields = chosen.with_text(schema.fields(), of);
+        for &at in &chosen.pass {
+            if let Some(field) = fields.get_mut(at) {
+                *field = with_types(field, shared);
+            }
         }
-    }
-    let asked = Schema::new_with_metadata(fields, metadata.schema().metadata().clone());
-    let options = ArrowReaderOptions::new().with_schema(Arc::new(asked));
-    let mut file = Arc::clone(metadata.metadata());
-    // Not there twice: an index may be large.
+        let asked = Schema::new_with_metadata(fields, metadata.schema().metadata().clone());
+        ArrowReaderOptions::new().with_schema(Arc::new(asked))
+    };
+    let (as_bytes, as_it_is) = (asked(|_| DataType::BinaryView), asked(view_type));
+    let file = metadata.metadata().file_metadata();
+    // Of nulls without a type nothing is read.
+    let keeps_type = chosen.passes_text() || chosen.is_untyped(schema.fields());
+    let described = if keeps_type { None } else { with_bytes_at(file, leaf) };
+    let fits = |file: &FileMetaData| {
+        let empty = Arc::new(ParquetMetaData::new(file.clone(), Vec::new()));
+        ArrowReaderMetadata::try_new(empty, as_bytes.clone()).is_ok()
+    };
+    let Some(described) = described.filter(fits) else {
+        return ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), as_it_is).unwrap_or(metadata);
+    };
+    let file = Arc::clone(metadata.metadata());
+    // An index may be large, so that it is not there twice.
     drop(metadata);
-    if !chosen.passes_text() {
-        file = Arc::new(as_bytes(Arc::unwrap_or_clone(file), leaf)?);
-    }
-    ArrowReaderMetadata::try_new(Arc::clone(&file), options)
-        .or_else(|_| ArrowReaderMetadata::try_new(file, ArrowReaderOptions::new()))
+    let groups = Arc::unwrap_or_clone(file).into_builder().take_row_groups();
+    let file = Arc::new(ParquetMetaData::new(described, groups));
+    ArrowReaderMetadata::try_new(file, as_bytes).expect("its schema fits")
 }
 
-/// The index with a leaf that holds bytes, if it does, which are not said to be text: so they are not checked for it.
-fn as_bytes(metadata: ParquetMetaData, leaf: usize) -> Result<ParquetMetaData, ParquetError> {
-    let file = metadata.file_metadata();
-    let column = file.schema_descr().column(leaf);
-    if column.physical_type() != PhysicalType::BYTE_ARRAY {
-        return Ok(metadata);
-    }
-    let root = untyped(&file.schema_descr().root_schema_ptr(), column.path().parts())?;
-    let described = FileMetaData::new(
+/// What a file says of itself but that a leaf holds strings instead of bytes: so they are not checked to be UTF-8.
+fn with_bytes_at(file: &FileMetaData, leaf: usize) -> Option<FileMetaData> {
+    let root = untyped(&file.schema_descr().root_schema_ptr(), leaf)?;
+    Some(FileMetaData::new(
         file.version(),
         file.num_rows(),
         file.created_by().map(str::to_owned),
         file.key_value_metadata().cloned(),
         Arc::new(SchemaDescriptor::new(root)),
         file.column_orders().cloned(),
-    );
-    let groups = metadata.into_builder().take_row_groups();
-    Ok(ParquetMetaDataBuilder::new(described).set_row_groups(groups).build())
+    ))
 }
 
-/// A type in which the fields at the end of a path are bytes of which nothing is said.
-fn untyped(from: &TypePtr, path: &[String]) -> Result<TypePtr, ParquetError> {
+/// A type in which a leaf is bytes of which nothing is said; `None` if it is something else, or what it is part of needs it
+/// to be what it is.
+fn untyped(from: &TypePtr, leaf: usize) -> Option<TypePtr> {
     let info = from.get_basic_info();
     let id = info.has_id().then(|| info.id());
-    let built = match (&**from, path.split_first()) {
-        (Type::GroupType { fields, .. }, Some((name, below))) => {
-            let field = |field: &TypePtr| match field.name() == name {
-                true => untyped(field, below),
-                false => Ok(Arc::clone(field)),
+    let built = match &**from {
+        Type::GroupType { fields, .. } => {
+            let mut before = 0;
+            let field = |field: &TypePtr| {
+                let (start, end) = (before, before + primitives(field));
+                before = end;
+                if (start..end).contains(&leaf) {
+                    untyped(field, leaf - start)
+                } else {
+                    Some(Arc::clone(field))
+                }
             };
-            let fields = fields.iter().map(field).collect::<Result<_, _>>()?;
-            let group = Type::group_type_builder(info.name()).with_fields(fields).with_id(id);
-            let group = group.with_converted_type(info.converted_type());
-            let group = group.with_logical_type(info.logical_type_ref().cloned());
+            let group = Type::group_type_builder(info.name())
+                .with_fields(fields.iter().map(field).collect::<Option<_>>()?)
+                .with_converted_type(info.converted_type())
+                .with_logical_type(info.logical_type_ref().cloned())
+                .with_id(id);
             match info.has_repetition() {
                 true => group.with_repetition(info.repetition()).build(),
                 // The root has none.
                 false => group.build(),
             }
         }
-        (Type::PrimitiveType { physical_type: PhysicalType::BYTE_ARRAY, .. }, None) => {
+        Type::PrimitiveType { physical_type: PhysicalType::BYTE_ARRAY, .. } => {
             Type::primitive_type_builder(info.name(), PhysicalType::BYTE_ARRAY)
                 .with_repetition(info.repetition())
                 .with_id(id)
                 .build()
         }
-        // Another field of the same name.
-        _ => return Ok(Arc::clone(from)),
+        Type::PrimitiveType { .. } => return None,
     };
-    built.map(Arc::new)
+    built.ok().map(Arc::new)
+}
+
+/// How many leaves a type has.
+fn primitives(of: &TypePtr) -> usize {
+    match &**of {
+        Type::GroupType { fields, .. } => fields.iter().map(primitives).sum(),
+        Type::PrimitiveType { .. } => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::schema::parser::parse_message_type;
+
+    use super::*;
+
+    /// The types as which a file of this schema is read, whose text is at a path.
+    fn read_as(message: &str, text: Vec<usize>, pass: Vec<usize>) -> Vec<DataType> {
+        let root = Arc::new(parse_message_type(message).expect("a schema"));
+        let file = FileMetaData::new(1, 0, None, None, Arc::new(SchemaDescriptor::new(root)), None);
+        let file = Arc::new(ParquetMetaData::new(file, Vec::new()));
+        let metadata = ArrowReaderMetadata::try_new(file, ArrowReaderOptions::new()).expect("a known schema");
+        let schema = Schema::clone(metadata.schema());
+        let leaf = leaf_of(schema.fields(), &text);
+        let read = as_views(metadata, &schema, &Chosen { text, pass }, leaf);
+        read.schema().fields().iter().map(|field| field.data_type().clone()).collect()
+    }
+
+    #[test]
+    fn strings_are_read_as_bytes_and_nothing_else_is() {
+        use DataType::{BinaryView, Decimal128, Null, Utf8, Utf8View};
+        let read = |columns: &str, text: usize, pass: &[usize]| {
+            read_as(&format!("message m {{ {columns} }}"), vec![text], pass.to_vec())
+        };
+        let two = "optional binary text (STRING); optional binary text (STRING);";
+        assert_eq!(read(two, 1, &[]), [Utf8, BinaryView]);
+        assert_eq!(read(two, 0, &[0]), [Utf8View, Utf8], "what passes through keeps its type");
+        let decimal = "required binary text (STRING); required binary text (DECIMAL(9, 2));";
+        assert_eq!(read(decimal, 0, &[]), [BinaryView, Decimal128(9, 2)]);
+        assert_eq!(read("optional binary text (UNKNOWN);", 0, &[]), [Null]);
+        assert_eq!(read("required binary text (ENUM); required binary json (JSON);", 1, &[])[1], BinaryView);
+    }
+
+    #[test]
+    fn strings_in_groups_are_read_as_bytes() {
+        let lists = "required group l (LIST) { repeated group list { optional binary element (STRING); } }";
+        let message = format!(
+            "message m {{ {lists} optional group a {{ {lists} required group b {{ required binary c (STRING); \
+             required int32 d; }} required binary e (STRING); }} }}"
+        );
+        let types = read_as(&message, vec![1, 1, 0], Vec::new());
+        let DataType::Struct(a) = &types[1] else { panic!("{types:?}") };
+        let DataType::Struct(b) = a[1].data_type() else { panic!("{types:?}") };
+        assert_eq!((b[0].data_type(), b[1].data_type()), (&DataType::BinaryView, &DataType::Int32));
+        assert_eq!(a[2].data_type(), &DataType::Utf8);
+        assert!(matches!(&types[0], DataType::List(item) if *item.data_type() == DataType::Utf8));
+    }
 }

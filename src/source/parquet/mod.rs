@@ -79,7 +79,9 @@ impl Footer {
         let passed =
             Arc::new(schema.project(&chosen.pass).map_err(|e| Fault::damaged(name, "its schema", e))?);
         let leaf = leaf_of(schema.fields(), &chosen.text);
-        let metadata = guarded(name, "its schema", || as_views(metadata, &schema, &chosen, leaf))?;
+        let metadata = guarded(name, "its schema", || {
+            Ok::<_, ParquetError>(as_views(metadata, &schema, &chosen, leaf))
+        })?;
         let parquet = metadata.parquet_schema();
         let mut mask = ProjectionMask::leaves(parquet, [leaf]);
         mask.union(&ProjectionMask::roots(parquet, chosen.pass.iter().copied()));
@@ -185,22 +187,12 @@ pub(super) fn read(footer: &Footer, file: &Listed, group: usize, reading: Readin
 
 /// Where the chosen columns stand once the others are left out.
 fn projected(footer: &Footer) -> Chosen {
-    let Chosen { text, pass } = &footer.chosen;
-    let root = text.first().copied();
-    let mut read: Vec<usize> = pass.iter().copied().chain(root).collect();
-    read.sort_unstable();
-    read.dedup();
-    let moved = |old: usize| read.partition_point(|&other| other < old);
-    let mut text = text.clone();
-    if let Some(first) = text.first_mut() {
-        // A struct that is read for one of its fields alone has only that one; the same on each level.
-        if !pass.contains(first) {
-            text.iter_mut().skip(1).for_each(|at| *at = 0);
-        }
-        let first = &mut text[0];
-        *first = moved(*first);
+    let mut chosen = footer.chosen.among_roots();
+    // A struct that is read for one of its fields alone has only that one; the same on each level.
+    if !chosen.passes_text() {
+        chosen.text.iter_mut().skip(1).for_each(|at| *at = 0);
     }
-    Chosen { text, pass: pass.iter().map(|&old| moved(old)).collect() }
+    chosen
 }
 
 /// The batches of one row group.

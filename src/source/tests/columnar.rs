@@ -188,8 +188,11 @@ fn text_that_is_no_utf8_is_legal_in_strings_of_arrow() {
     let text = "a caf\u{e9} in a text of more than twelve bytes";
     let wrong = [b"a caf\xFF", &text.as_bytes()[6..]].concat();
     let spoilt = |mut bytes: Vec<u8>| {
-        let at = bytes.windows(text.len()).position(|found| found == text.as_bytes()).expect("it is there");
-        bytes[at..][..text.len()].copy_from_slice(&wrong);
+        for number in 0..3 {
+            let at = bytes.windows(text.len()).position(|found| found == text.as_bytes());
+            let at = at.unwrap_or_else(|| panic!("column {number} is there"));
+            bytes[at..][..text.len()].copy_from_slice(&wrong);
+        }
         bytes
     };
     let columns: [ArrayRef; 3] = [
@@ -198,7 +201,8 @@ fn text_that_is_no_utf8_is_legal_in_strings_of_arrow() {
         Arc::new(StringViewArray::from(vec![text])),
     ];
     for column in columns {
-        let table = RecordBatch::try_from_iter([("text", column)]).expect("one column");
+        let columns = [("before", column.clone()), ("text", column.clone()), ("after", column)];
+        let table = RecordBatch::try_from_iter(columns).expect("columns of one length");
         let mut file = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &table.schema()).unwrap();
         let mut stream = arrow_ipc::writer::StreamWriter::try_new(Vec::new(), &table.schema()).unwrap();
         file.write(&table).unwrap();
