@@ -29,8 +29,7 @@ pub(super) struct InFile {
     schema: SchemaRef,
     version: MetadataVersion,
     dictionaries: Vec<Block>,
-    /// Of what is read, once it is known.
-    decoder: Option<FileDecoder>,
+    decoder: FileDecoder,
     blocks: VecDeque<Block>,
     /// The record batch that was read last.
     last: Option<Block>,
@@ -50,7 +49,8 @@ impl InFile {
         let blocks = footer.recordBatches().ok_or_else(|| wrong("its footer lists no record batches"))?;
         let dictionaries = footer.dictionaries().iter().flatten().copied().collect();
         let (version, blocks) = (footer.version(), blocks.iter().copied().collect());
-        Ok(InFile { file, schema, version, dictionaries, decoder: None, blocks, last: None })
+        let decoder = FileDecoder::new(Arc::clone(&schema), version);
+        Ok(InFile { file, schema, version, dictionaries, decoder, blocks, last: None })
     }
 
     pub(super) fn schema(&self) -> SchemaRef {
@@ -58,22 +58,19 @@ impl InFile {
     }
 
     /// Says which columns are read, by their places in order, and as what: types of which the values look the same in the
-    /// file. Reads the dictionaries.
+    /// file. Reads the dictionaries, without which there are no record batches.
     pub(super) fn begin(&mut self, columns: Vec<usize>, schema: SchemaRef) -> Result<(), ArrowError> {
-        let decoder = FileDecoder::new(schema, self.version).with_projection(columns);
-        let decoder = self.decoder.insert(decoder);
+        self.decoder = FileDecoder::new(schema, self.version).with_projection(columns);
         for block in &self.dictionaries {
-            decoder.read_dictionary(block, &read_block(&mut self.file, block)?)?;
+            self.decoder.read_dictionary(block, &read_block(&mut self.file, block)?)?;
         }
         Ok(())
     }
 
-    /// The next record batch, once it was [begun](InFile::begin).
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        let Some(decoder) = &self.decoder else { return Ok(None) };
         self.last = self.blocks.pop_front();
         let Some(block) = &self.last else { return Ok(None) };
-        decoder.read_record_batch(block, &read_block(&mut self.file, block)?)
+        self.decoder.read_record_batch(block, &read_block(&mut self.file, block)?)
     }
 
     /// How many rows the record batch has that was read last, though they may be damaged; `None` if what says it is.

@@ -90,7 +90,7 @@ impl Fitting {
     }
 
     /// Whether a token of this column fits after one of this row.
-    #[inline]
+    #[inline(always)] // Once a token.
     pub(super) fn fits(&self, row: u32, column: u32) -> bool {
         let (group, word) = self.group(row, column);
         group.kept >> word & 1 == 0 || self.words[group.place(word)] >> (column % WORD) & 1 == 0

@@ -149,7 +149,7 @@ impl Matches {
     }
 
     /// Whether the bytes of these two together encode to the two.
-    #[inline]
+    #[inline(always)] // Once a token.
     fn fit(&self, left: u32, right: u32) -> bool {
         self.fitting.fits(self.tokens[place(left)].row, self.tokens[place(right)].column)
     }
