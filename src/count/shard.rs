@@ -173,7 +173,7 @@ impl<'a> Shard<'a> {
                 match segment {
                     Segment::Text(range) if part.weight > 0 => {
                         let place = place + amount(range.start);
-                        self.count_text(&text[range], Count::new(part.weight), place)?;
+                        self.count_text(&text[range], Count::new(part.weight), place, observer)?;
                     }
                     Segment::Text(range) => self.facts.saw_text(&text[range]),
                     Segment::Special(_, range) => {
@@ -188,10 +188,16 @@ impl<'a> Shard<'a> {
         Ok(())
     }
 
-    fn count_text(&mut self, mut text: &[u8], weight: Count, mut place: u64) -> Result<()> {
+    fn count_text(
+        &mut self,
+        mut text: &[u8],
+        weight: Count,
+        mut place: u64,
+        observer: &dyn Observer,
+    ) -> Result<()> {
         while !text.is_empty() {
             let length = self.splitter.first_part(text, WINDOW);
-            self.count_window(text, length, weight, place)?;
+            self.count_window(text, length, weight, place, observer)?;
             place += amount(length);
             text = &text[length..];
         }
@@ -199,11 +205,18 @@ impl<'a> Shard<'a> {
     }
 
     /// Counts the first bytes of a text, whose end is a cut.
-    fn count_window(&mut self, text: &[u8], length: usize, weight: Count, place: u64) -> Result<()> {
+    fn count_window(
+        &mut self,
+        text: &[u8],
+        length: usize,
+        weight: Count,
+        place: u64,
+        observer: &dyn Observer,
+    ) -> Result<()> {
         let mut ends = mem::take(&mut self.ends);
         ends.clear();
         self.facts.saw_text(&text[..length]);
-        self.splitter.piece_ends(&text[..length], &mut ends)?;
+        self.splitter.piece_ends_until_stopped(&text[..length], &mut ends, observer)?;
         let mut start = 0;
         // Where a pattern has no certain cuts a window may be a whole document, and have any number of pieces.
         for ends in ends.chunks(PIECES_A_CHECK) {

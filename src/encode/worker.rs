@@ -256,7 +256,7 @@ impl<'e> Worker<'e> {
             self.observer.checkpoint()?;
             let length = splitter.first_part(rest, WINDOW);
             ends.clear();
-            splitter.piece_ends(&rest[..length], &mut ends)?;
+            splitter.piece_ends_until_stopped(&rest[..length], &mut ends, self.observer)?;
             self.pieces(rest, &ends, draft)?;
             rest = &rest[length..];
         }

@@ -13,13 +13,15 @@ pub(super) enum Fault {
     },
     #[error("the pattern {} can match nothing at all", excerpt(pattern))]
     MatchesNothing { pattern: String },
-    #[error("the pattern {} backtracks too far at byte {at} of a text", excerpt(pattern))]
+    #[error("the pattern {} takes too many steps at byte {at} of a text", excerpt(pattern))]
     Backtracking {
         pattern: String,
         at: usize,
         #[source]
         cause: Box<fancy_regex::Error>,
     },
+    #[error("the pattern {} takes too many steps for a text, again and again", excerpt(pattern))]
+    Steps { pattern: String },
     #[error(
         "{construct} in the pattern {} means one thing here and another in Hugging Face's engine",
         excerpt(pattern)
@@ -50,7 +52,7 @@ impl From<Fault> for Error {
             Fault::MatchesNothing { .. } => {
                 (ErrorKind::Usage, Some("every alternative must take a character: write + instead of *"))
             }
-            Fault::Backtracking { .. } => (
+            Fault::Backtracking { .. } | Fault::Steps { .. } => (
                 ErrorKind::Failed,
                 Some("use a pattern that has a name, or one without look-around and nested repetitions"),
             ),

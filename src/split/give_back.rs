@@ -1,11 +1,11 @@
 use std::ops::RangeInclusive;
 
-use fancy_regex::Regex;
-
 use super::Splitter;
 use super::classes::Classes;
-use super::regex::{backtracking, compile, gap, split_lossy};
+use super::regex::{gap, split_lossy};
+use super::search::{BoundedRegex, Steps};
 use crate::error::Result;
+use crate::observer::{Observer, Silent};
 
 /// How most published patterns end: all white space but the last character, which then belongs to the
 /// word after it.
@@ -18,7 +18,7 @@ pub(super) struct GiveBack {
     /// As it was given.
     pattern: String,
     /// The other alternatives, and as the last group all white space.
-    regex: Regex,
+    regex: BoundedRegex,
     classes: &'static Classes,
     covers: bool,
 }
@@ -34,9 +34,9 @@ impl GiveBack {
         {
             return None;
         }
-        let regex = compile(&format!(r"{others}|(\s+)")).ok()?;
+        let regex = BoundedRegex::new(&format!(r"{others}|(\s+)")).ok()?;
         // A comment may swallow the group.
-        let is_there = compile(others).ok()?.captures_len() + 1 == regex.captures_len();
+        let is_there = BoundedRegex::new(others).ok()?.groups().ok()? + 1 == regex.groups().ok()?;
         is_there.then(|| GiveBack {
             pattern: pattern.to_owned(),
             regex,
@@ -50,10 +50,9 @@ impl GiveBack {
         GiveBack { covers, ..self }
     }
 
-    fn pieces(&self, text: &str, take: &mut dyn FnMut(usize)) -> Result<()> {
+    fn pieces(&self, text: &str, steps: &mut Steps<'_>, take: &mut dyn FnMut(usize)) -> Result<()> {
         let (mut done, mut at) = (0, 0);
-        let failed = |at| move |cause| backtracking(&self.pattern, at, cause);
-        while let Some(found) = self.regex.find_from_pos(text, at).map_err(failed(at))? {
+        while let Some(found) = self.regex.search(steps, at, |regex| regex.find_from_pos(text, at))? {
             if found.start() > done {
                 self.unmatched(&text[done..found.start()])?;
                 take(found.start());
@@ -64,7 +63,7 @@ impl GiveBack {
                 at = found.end() + skipped.len_utf8();
                 continue;
             }
-            done = self.end(text, found.start(), found.end()).map_err(failed(at))?;
+            done = self.end(text, found.start(), found.end(), steps)?;
             take(done);
             at = done;
         }
@@ -80,20 +79,32 @@ impl GiveBack {
     }
 
     /// Where a match ends when white space has given back its last character.
-    fn end(&self, text: &str, start: usize, end: usize) -> Result<usize, fancy_regex::Error> {
+    fn end(&self, text: &str, start: usize, end: usize, steps: &mut Steps<'_>) -> Result<usize> {
         let last =
             text[start..end].char_indices().next_back().filter(|(_, last)| self.classes.is_white(*last));
         let Some((last, _)) = last.filter(|(last, _)| *last > 0 && end < text.len()) else { return Ok(end) };
         // White space can be the end of another alternative's match too.
-        let groups = self.regex.captures_from_pos(text, start)?;
-        let white = groups.is_some_and(|groups| groups.get(groups.len() - 1).is_some());
+        let white = self.regex.search(steps, start, |regex| {
+            let groups = regex.captures_from_pos(text, start)?;
+            Ok(groups.is_some_and(|groups| groups.get(groups.len() - 1).is_some()))
+        })?;
         Ok(if white { start + last } else { end })
     }
 }
 
 impl Splitter for GiveBack {
     fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
-        split_lossy(text, ends, |text, take| self.pieces(text, take))
+        self.piece_ends_until_stopped(text, ends, &Silent)
+    }
+
+    fn piece_ends_until_stopped(
+        &self,
+        text: &[u8],
+        ends: &mut Vec<u32>,
+        observer: &dyn Observer,
+    ) -> Result<()> {
+        let mut steps = Steps::new(text.len(), observer);
+        split_lossy(text, ends, |text, take| self.pieces(text, &mut steps, take))
     }
 
     fn certain_cut(&self, _text: &[u8], _places: RangeInclusive<usize>) -> Option<usize> {

@@ -25,6 +25,7 @@ mod special;
 mod short;
 mod classes;
 mod scanner;
+mod search;
 #[doc(hidden)]
 pub mod regex;
 mod give_back;
@@ -42,6 +43,7 @@ pub use steps::SplitStep;
 use std::ops::RangeInclusive;
 
 use crate::error::Result;
+use crate::observer::Observer;
 
 /// Cuts text by one pattern.
 ///
@@ -56,6 +58,20 @@ pub trait Splitter: Send + Sync {
     /// # Errors
     /// The text has 4 GiB or more, or a custom pattern ran past its limit of backtracking.
     fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()>;
+
+    /// The same, for patterns that can take minutes for a text: these ask the observer between two searches whether to
+    /// stop.
+    ///
+    /// # Errors
+    /// As for [`piece_ends`](Splitter::piece_ends), or the observer stops the run.
+    fn piece_ends_until_stopped(
+        &self,
+        text: &[u8],
+        ends: &mut Vec<u32>,
+        _observer: &dyn Observer,
+    ) -> Result<()> {
+        self.piece_ends(text, ends)
+    }
 
     /// The last of these places where the pattern certainly cuts, whatever stands before `text` and after
     /// it: then both sides can be split on their own. `None` if there is none to be seen. The beginning and

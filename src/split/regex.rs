@@ -4,31 +4,23 @@
 use std::ops::RangeInclusive;
 use std::str::{Utf8Chunks, from_utf8};
 
-use fancy_regex::{Regex, RegexBuilder};
-
 use super::fault::Fault;
+use super::search::{BoundedRegex, Steps};
 use super::{Splitter, length32};
 use crate::error::{Error, Result};
+use crate::observer::{Observer, Silent};
 use crate::units::low32;
 
 /// Splits by any regular expression that fancy-regex understands.
 ///
-/// A search takes linear time for expressions without look-around. Others backtrack: a search that takes more than a
-/// thousand million steps back, or remembers more than a million places, is an error. Where most searches look far ahead
-/// in vain, as those for `a+b|.` in a run of `a`, all of them together take quadratic time.
+/// A search takes linear time for expressions without look-around. Others backtrack: a search that takes more than 50
+/// million steps back, or remembers more than a million places, is an error, and so is a text whose searches take more
+/// than 200 million and 2 000 for each byte together. Where most searches look far ahead in vain, as those for `a+b|.`
+/// in a run of `a`, all of them together take quadratic time; the observer can stop them.
 #[derive(Debug)]
 pub struct RegexSplitter {
-    regexes: Vec<Regex>,
+    regexes: Vec<BoundedRegex>,
     covers: bool,
-}
-
-/// More than any search needs that does not grow faster than its text of some 100 MB.
-const BACKTRACK_LIMIT: usize = 1_000_000_000;
-
-pub(super) fn compile(pattern: &str) -> Result<Regex, fancy_regex::Error> {
-    // What the engine makes of an expression before it compiles it is not always the same: in 0.20.2 `(?:x+a??x*)+`
-    // takes an `a` at the end too.
-    RegexBuilder::new(pattern).optimize(false).backtrack_limit(BACKTRACK_LIMIT).build()
 }
 
 impl RegexSplitter {
@@ -55,10 +47,10 @@ impl RegexSplitter {
     }
 }
 
-fn checked(pattern: &str) -> Result<Regex> {
-    let syntax = |cause| Fault::Syntax { pattern: pattern.to_owned(), cause: Box::new(cause) };
-    let regex = compile(pattern).map_err(syntax)?;
-    if regex.is_match("").map_err(syntax)? {
+fn checked(pattern: &str) -> Result<BoundedRegex> {
+    let regex =
+        BoundedRegex::new(pattern).map_err(|cause| Fault::Syntax { pattern: pattern.to_owned(), cause })?;
+    if regex.search(&mut Steps::new(0, &Silent), 0, |regex| regex.is_match(""))? {
         return Err(Fault::MatchesNothing { pattern: pattern.to_owned() }.into());
     }
     Ok(regex)
@@ -66,44 +58,59 @@ fn checked(pattern: &str) -> Result<Regex> {
 
 /// Tells `take` the end of each piece: of each match, and of the text before it that no match takes;
 /// of each of these, the pieces of the other expressions. `base` is where the text begins.
-fn cut(regexes: &[Regex], covers: bool, text: &str, base: usize, take: &mut dyn FnMut(usize)) -> Result<()> {
+fn cut(
+    regexes: &[BoundedRegex],
+    covers: bool,
+    text: &str,
+    base: usize,
+    steps: &mut Steps<'_>,
+    take: &mut dyn FnMut(usize),
+) -> Result<()> {
     let Some((regex, others)) = regexes.split_first() else {
         take(base + text.len());
         return Ok(());
     };
     let mut done = 0;
-    let mut piece = |end: usize, matched: bool| {
+    let mut piece = |end: usize, matched: bool, steps: &mut Steps<'_>| {
         let start = std::mem::replace(&mut done, end);
         if start == end {
             return Ok(());
         }
         if covers && !matched {
-            return Err(gap(regex.as_str(), &text[start..end]));
+            return Err(gap(regex.pattern(), &text[start..end]));
         }
-        cut(others, covers, &text[start..end], base + start, take)
+        cut(others, covers, &text[start..end], base + start, steps, take)
     };
-    for found in regex.find_iter(text) {
-        let found = found.map_err(|cause| backtracking(regex.as_str(), base, cause))?;
+    let mut matches = regex.matches(text);
+    loop {
+        steps.base = base;
+        let Some(found) = matches.next(steps)? else { break };
         // An expression that matches at a place, and nothing of the text, cuts it there, as it does in Hugging Face's
         // tokenizers.
-        piece(found.start(), false)?;
-        piece(found.end(), true)?;
+        piece(found.start(), false, steps)?;
+        piece(found.end(), true, steps)?;
     }
-    piece(text.len(), false)
+    piece(text.len(), false, steps)
 }
 
 impl Splitter for RegexSplitter {
     fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
-        split_lossy(text, ends, |text, take| cut(&self.regexes, self.covers, text, 0, take))
+        self.piece_ends_until_stopped(text, ends, &Silent)
+    }
+
+    fn piece_ends_until_stopped(
+        &self,
+        text: &[u8],
+        ends: &mut Vec<u32>,
+        observer: &dyn Observer,
+    ) -> Result<()> {
+        let mut steps = Steps::new(text.len(), observer);
+        split_lossy(text, ends, |text, take| cut(&self.regexes, self.covers, text, 0, &mut steps, take))
     }
 
     fn certain_cut(&self, _text: &[u8], _places: RangeInclusive<usize>) -> Option<usize> {
         None
     }
-}
-
-pub(super) fn backtracking(pattern: &str, at: usize, cause: fancy_regex::Error) -> Fault {
-    Fault::Backtracking { pattern: pattern.to_owned(), at, cause: Box::new(cause) }
 }
 
 /// The error of an expression that should match every text, and did not match this.

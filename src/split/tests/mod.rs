@@ -1,4 +1,5 @@
 mod agreement;
+mod bounds;
 mod edges;
 mod engine;
 mod patterns;
