@@ -50,6 +50,8 @@ pub enum Named {
 
 const UNSPLIT: &str = r"(?s).+";
 const GPT2: &str = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+/// As the origin writes it, letter for letter: `tokenizers` 1.0 knows only this spelling.
+const GPT2_PUBLISHED: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 const GPT4: &str = concat!(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}",
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
@@ -146,7 +148,7 @@ impl Named {
     /// the origin's `tokenizer.json` has them.
     pub const fn steps(&self) -> &[&'static str] {
         match self {
-            Named::Gpt2 => &[GPT2],
+            Named::Gpt2 => &[GPT2_PUBLISHED],
             Named::Gpt4 => &[GPT4],
             Named::Cl100k => &[CL100K_ONIGURUMA],
             Named::O200k => &[O200K],

@@ -226,8 +226,11 @@ pub(crate) fn paths(formats: &[Format], folder: &Path, options: &WriteOptions) -
 }
 
 /// What users of a format's files should know, if anything: with a custom pattern, text between matches is a piece
-/// here, and tiktoken and minbpe drop it.
+/// here, and tiktoken and minbpe drop it; and not every version of Hugging Face's tokenizers opens every split.
 pub fn caution(vocabulary: &Vocabulary, format: Format) -> Option<String> {
+    if format == Format::Hf {
+        return hf::caution(vocabulary);
+    }
     let drops = matches!(format, Format::Tiktoken | Format::Minbpe);
     let custom = matches!(vocabulary.split(), SplitPattern::Custom(_));
     (drops && custom).then(|| {

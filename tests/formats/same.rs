@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;
 use tokenmill::observer::Silent;
-use tokenmill::split::{Named, SplitPattern};
+use tokenmill::split::{Named, SplitPattern, SplitStep};
 use tokenmill::vocab::{
-    Format, LoadOptions, RankedMerge, SpecialTokensAt, TrainingRecord, Vocabulary, VocabularyParts,
-    WriteOptions, check, load, render, write,
+    Format, LoadOptions, RankedMerge, SpecialTokensAt, TextRules, TrainingRecord, Vocabulary,
+    VocabularyParts, WriteOptions, caution, check, from_json, load, render, write,
 };
 use tokenmill::{ErrorKind, FORMAT_VERSION, TokenId};
 
@@ -140,6 +140,78 @@ fn the_json_is_what_hugging_face_expects() {
     assert_eq!(steps[1], byte_level);
     assert_eq!(steps[0]["behavior"], "Isolated");
     assert!(!steps[0].to_string().contains("3}+"), "a possessive count means something else in Oniguruma");
+}
+
+/// `tokenizers` 1.0 has no engine for regular expressions; it knows published patterns by their text.
+#[test]
+fn a_note_says_which_splits_tokenizers_1_0_does_not_open() {
+    let byte_level = |splits| json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": splits});
+    let caution_of = |vocabulary: &Vocabulary| caution(vocabulary, Format::Hf).unwrap_or_default();
+    for (split, said) in [
+        ("none", ""),
+        ("gpt2", ""),
+        ("gpt4", ""),
+        ("cl100k", "does not open a tokenizer that has the split cl100k"),
+        ("o200k", ""),
+        ("nanochat", "cuts numbers otherwise than the split nanochat"),
+        ("qwen2", ""),
+        ("deepseek-v3", ""),
+    ] {
+        let noted = caution_of(&trained(&TEXTS, &[], SpecialTokensAt::End, split));
+        assert!(noted.contains(said) && said.is_empty() == noted.is_empty(), "{split}: {noted}");
+    }
+    let gpt2 = trained(&TEXTS, &[], SpecialTokensAt::End, "gpt2");
+    let with = |split: SplitPattern, prefix_space| {
+        let rules = TextRules { prefix_space, ..TextRules::default() };
+        Vocabulary::new(VocabularyParts { split, rules, ..parts(&gpt2) }).expect("the same parts")
+    };
+    let mistral = concat!(
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
+        r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*",
+        r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    );
+    let custom = |regex: &str| SplitPattern::from_oniguruma(regex).expect(regex);
+    let digits = r"[\p{N}\x{11DE0}-\x{11DE9}\x{16FF4}-\x{16FF6}]";
+    let step = |pattern| SplitStep { pattern, covers: false };
+    let two = |first| SplitPattern::from_steps(vec![step(first), step(SplitPattern::Named(Named::Gpt2))]);
+    for (split, prefix_space, said) in [
+        (custom(mistral), false, ""),
+        (custom(r"\p{L}+"), false, "does not open a tokenizer that has a split of its own"),
+        (two(custom(digits)), false, ""),
+        (two(custom(r"\p{L}+")), false, "does not open a tokenizer that has a split of its own"),
+        (SplitPattern::Named(Named::Gpt2), true, "does not open a tokenizer that puts a space before text"),
+    ] {
+        let noted = caution_of(&with(split.clone(), prefix_space));
+        assert!(noted.contains(said) && said.is_empty() == noted.is_empty(), "{split}: {noted}");
+    }
+    let written = |split| {
+        let files = render(&with(split, false), Format::Hf, &WriteOptions::default()).expect("hf holds it");
+        serde_json::from_slice::<serde_json::Value>(&files[0].1).expect("JSON")["pre_tokenizer"].take()
+    };
+    assert_eq!(written(SplitPattern::Named(Named::Gpt2)), byte_level(true));
+    let starcoder = written(two(custom(digits)));
+    let individual = json!({"type": "Digits", "individual_digits": true});
+    assert_eq!(starcoder["pretokenizers"], json!([individual, byte_level(true)]));
+}
+
+/// Files of earlier versions have the expression, in another spelling than the one that is published.
+#[test]
+fn a_gpt2_split_that_is_spelled_out_is_read_as_before() {
+    let vocabulary = trained(&TEXTS, &["<|end|>"], SpecialTokensAt::End, "gpt2");
+    let files = render(&vocabulary, Format::Hf, &WriteOptions::default()).expect("hf holds it");
+    let mut file: serde_json::Value = serde_json::from_slice(&files[0].1).expect("JSON");
+    for regex in [
+        r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+        r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    ] {
+        let split =
+            json!({"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": false});
+        let byte_level = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false});
+        file["pre_tokenizer"] = json!({"type": "Sequence", "pretokenizers": [split, byte_level]});
+        let read = from_json(file.to_string().as_bytes(), &Silent).expect("it is supported");
+        assert_eq!(read, vocabulary);
+        assert_eq!(read.fingerprint(), vocabulary.fingerprint());
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-CHECKS = ["vectors", "merges", "ids", "foreign", "minbpe_model", "output", "pages", "walk"]
+CHECKS = ["vectors", "merges", "ids", "foreign", "next_version", "minbpe_model", "output", "pages", "walk"]
 
 
 def main():
@@ -20,6 +20,7 @@ def main():
     parser.add_argument("--scratch", type=Path, required=True, help="a folder that is emptied and filled")
     parser.add_argument("--corpora", type=Path, help="folder of swanns-way.txt and gutenberg-poetry.parquet")
     parser.add_argument("--vectors", type=Path, help="folder of taylorswift-minbpe-1000.json; wants --corpora")
+    parser.add_argument("--next-python", type=Path, help="a Python that has the packages of requirements-next.txt")
     parser.add_argument("--texts", nargs="+", type=Path, help="plain texts to compare on instead, by paragraphs")
     parser.add_argument("checks", nargs="*", metavar="CHECK", help=f"of {', '.join(CHECKS)} (default: all)")
     arguments = parser.parse_args()
@@ -37,7 +38,10 @@ def main():
     program, texts = arguments.program.resolve(strict=True), find_texts(corpora, scratch)
     if arguments.texts:
         texts = [Text(path.stem, path.resolve(strict=True), None, paragraphs=True) for path in arguments.texts]
-    setting = Setting(program, scratch, texts, corpora, arguments.vectors and arguments.vectors.resolve(strict=True))
+    vectors = arguments.vectors and arguments.vectors.resolve(strict=True)
+    # Not resolved: the link is what tells Python which environment it is of.
+    next_python = arguments.next_python and arguments.next_python.absolute()
+    setting = Setting(program, scratch, texts, corpora, vectors, next_python)
     print("texts:", ", ".join(text.name for text in setting.texts), flush=True)
     for name in arguments.checks or CHECKS:
         started = time.monotonic()

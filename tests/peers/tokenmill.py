@@ -40,20 +40,24 @@ class Text:
 
 @dataclass(frozen=True)
 class Setting:
-    """The program, a folder for what it writes, the texts, and where known answers are, if they are."""
+    """The program, a folder for what it writes, the texts, and where known answers and tokenizers 1.0 are, if they are."""
 
     program: Path
     scratch: Path
     texts: list[Text]
     corpora: Path | None
     vectors: Path | None
+    next_python: Path | None
 
     def run(self, *arguments):
+        return self.ran(*arguments).stdout
+
+    def ran(self, *arguments):
         command = [str(argument) for argument in (self.program, *arguments)]
         done = subprocess.run(command, cwd=self.scratch, capture_output=True, text=True)
         if done.returncode != 0:
             raise SystemExit(f"{' '.join(command)}\nended with {done.returncode}:\n{done.stderr}")
-        return done.stdout
+        return done
 
     def train(self, name, *arguments):
         """Trains into a folder of its own, and gives the folder."""

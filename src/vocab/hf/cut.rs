@@ -54,7 +54,7 @@ struct Digits {
 }
 
 /// What Rust's `char::is_numeric`, by which `Digits` cuts, has over Unicode 16's numbers.
-const NUMBER: &str = r"[\p{N}\x{11DE0}-\x{11DE9}\x{16FF4}-\x{16FF6}]";
+pub(super) const NUMBER: &str = r"[\p{N}\x{11DE0}-\x{11DE9}\x{16FF4}-\x{16FF6}]";
 
 impl Cut {
     /// Whether the file does not say how text is cut, nor that it is brought into bytes.

@@ -16,7 +16,7 @@ pub use self::config::named_beside;
 pub(super) use self::model::two_keys;
 use self::model::{Model, Pair};
 use self::write::counted;
-pub(super) use self::write::{TOKENIZER, pretty, render};
+pub(super) use self::write::{TOKENIZER, caution, pretty, render};
 use super::fault::Fault;
 use super::format::{LoadOptions, read_bytes};
 use super::keyed::Keyed;

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::around;
 use super::config::config;
+use super::cut::NUMBER;
 use crate::error::Result;
 use crate::hashing::Map;
 use crate::split::{Named, SplitPattern};
@@ -140,21 +141,89 @@ fn added(token: &AddedToken) -> Added<'_> {
 /// it spaces would be lost.
 fn pre_tokenizer(vocabulary: &Vocabulary) -> Result<Value> {
     let prefix_space = vocabulary.rules.prefix_space;
-    match &vocabulary.split {
+    let split = &vocabulary.split;
+    match split {
         SplitPattern::None => return Ok(byte_level(prefix_space, false)),
-        SplitPattern::Named(Named::Gpt2) if prefix_space => return Ok(byte_level(true, true)),
+        SplitPattern::Named(Named::Gpt2) => return Ok(byte_level(prefix_space, true)),
         _ if prefix_space => {
             return Err(Fault::cannot_hold(Format::Hf, Limit::Foreign(Foreign::PrefixSpace)));
         }
         _ => {}
     }
-    let cut = |(regex, covers)| {
-        let behavior = if covers { "Removed" } else { "Isolated" };
-        json!({ "type": "Split", "pattern": { "Regex": regex }, "behavior": behavior, "invert": covers })
-    };
-    let mut steps: Vec<Value> = vocabulary.split.oniguruma()?.into_iter().map(cut).collect();
-    steps.push(byte_level(false, false));
+    let mut cuts = split.oniguruma()?;
+    let splits = cuts.pop_if(|(cut, covers)| !*covers && [*cut] == *Named::Gpt2.steps()).is_some();
+    let mut steps: Vec<Value> = cuts.into_iter().map(written_cut).collect();
+    steps.push(byte_level(false, splits));
     Ok(json!({ "type": "Sequence", "pretokenizers": steps }))
+}
+
+fn written_cut((regex, covers): (&str, bool)) -> Value {
+    match regex.strip_prefix(NUMBER) {
+        Some(after @ ("" | "+")) if !covers => {
+            json!({ "type": "Digits", "individual_digits": after.is_empty() })
+        }
+        _ => {
+            let behavior = if covers { "Removed" } else { "Isolated" };
+            json!({ "type": "Split", "pattern": { "Regex": regex }, "behavior": behavior, "invert": covers })
+        }
+    }
+}
+
+/// Published expressions of patterns without a name here that `tokenizers` 1.0 knows: Mistral's, Kimi's, and GPT-4's
+/// with numbers whole.
+const KNOWN_TO_1_0: [&str; 3] = [
+    concat!(
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
+        r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*",
+        r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    ),
+    concat!(
+        r"[\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*",
+        r"[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+",
+        r"[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    ),
+    concat!(
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+",
+        r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    ),
+];
+
+/// What users of the written file should know, if anything: `tokenizers` 1.0 has no engine for regular expressions.
+/// It knows published patterns by their exact text, and opens no file that has another.
+pub(crate) fn caution(vocabulary: &Vocabulary) -> Option<String> {
+    let split = vocabulary.split();
+    if *split == SplitPattern::Named(Named::Nanochat) {
+        return Some(format!(
+            "hf: tokenizers 1.0.0-rc.3 cuts numbers otherwise than the split {split} and gives other ids; versions 0.x \
+             give those of this program"
+        ));
+    }
+    let what = if vocabulary.rules.prefix_space {
+        "puts a space before text".to_owned()
+    } else if pre_tokenizer(vocabulary).is_ok_and(|written| !is_known_to_1_0(&written)) {
+        match split {
+            SplitPattern::Named(named) => format!("has the split {}", named.name()),
+            _ => "has a split of its own".to_owned(),
+        }
+    } else {
+        return None;
+    };
+    Some(format!(
+        "hf: tokenizers 1.0.0-rc.3 does not open a tokenizer that {what}; versions 0.x do. Both open the splits gpt2, \
+         gpt4, o200k, qwen2, deepseek-v3 and none"
+    ))
+}
+
+fn is_known_to_1_0(written: &Value) -> bool {
+    let steps = written["pretokenizers"].as_array().map_or(std::slice::from_ref(written), Vec::as_slice);
+    let regex = |step: &Value| step["pattern"]["Regex"].as_str().map(str::to_owned);
+    let regexes: Vec<String> = steps.iter().filter_map(regex).collect();
+    let named = [Named::Gpt2, Named::Gpt4, Named::O200k, Named::Qwen2];
+    let known = KNOWN_TO_1_0.iter().copied().chain(named.iter().flat_map(|named| named.steps()).copied());
+    let is_known = |regex: &String| known.clone().any(|known| known == regex);
+    regexes == Named::DeepSeekV3.steps() || regexes.iter().all(is_known)
 }
 
 fn byte_level(prefix_space: bool, splits: bool) -> Value {
