@@ -24,6 +24,10 @@ pub enum ErrorKind {
     DiskFull,
     /// The job does not fit the memory limit.
     Memory,
+    /// An input is no longer the one that was listed: a file was replaced, emptied or extended while it was read.
+    InputChanged,
+    /// The system failed, not the input: a disk reports an I/O error, a mount is stale, too many files are open.
+    System,
     /// The run was asked to stop.
     Interrupted,
 }
@@ -33,6 +37,73 @@ impl ErrorKind {
     pub(crate) fn carried(cause: &io::Error) -> Option<ErrorKind> {
         Some(cause.get_ref()?.downcast_ref::<Error>()?.kind())
     }
+
+    /// The kind of failure that an error or one of its causes stands for: decoders wrap the errors of what they read
+    /// from. [`Failed`](ErrorKind::Failed), which may be the input's fault, if none of them says more.
+    pub(crate) fn of(cause: &(dyn std::error::Error + 'static)) -> ErrorKind {
+        let said = std::iter::successors(Some(cause), |cause| cause.source()).find_map(|cause| {
+            let io = || cause.downcast_ref().and_then(of_io);
+            cause.downcast_ref().map(Error::kind).or_else(io)
+        });
+        said.unwrap_or(ErrorKind::Failed)
+    }
+}
+
+/// Too many files are open in this process, or on this machine: the same numbers on Linux, macOS and the BSDs.
+const TOO_MANY_FILES: [i32; 2] = [24, 23];
+
+/// A path has too many symbolic links.
+const LINK_LOOP: i32 = if cfg!(target_os = "linux") { 40 } else { 62 };
+
+/// What zstd's decoder says when it gets no memory, as the text of an error without a code.
+const ZSTD_WITHOUT_MEMORY: &str = "Allocation error : not enough memory";
+
+/// The one place that tells what of an I/O error is the input's fault and what is the system's. `None` if the error is not
+/// the system's but a decoder's. Codes that are not known to be the input's are taken for the system's: a run that ends
+/// loses nothing, and input that is left out is lost.
+fn of_io(cause: &io::Error) -> Option<ErrorKind> {
+    use io::ErrorKind::{
+        FileTooLarge, InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound, OutOfMemory,
+        PermissionDenied, QuotaExceeded, StorageFull,
+    };
+    if let Some(inner) = cause.get_ref() {
+        let without_memory = || inner.to_string() == ZSTD_WITHOUT_MEMORY;
+        return match ErrorKind::of(inner) {
+            ErrorKind::Failed => without_memory().then_some(ErrorKind::Memory),
+            said => Some(said),
+        };
+    }
+    match cause.kind() {
+        StorageFull | QuotaExceeded | FileTooLarge => Some(ErrorKind::DiskFull),
+        OutOfMemory => Some(ErrorKind::Memory),
+        NotFound | PermissionDenied | NotADirectory | IsADirectory | InvalidFilename | InvalidInput => {
+            Some(ErrorKind::Failed)
+        }
+        _ => match cause.raw_os_error()? {
+            LINK_LOOP => Some(ErrorKind::Failed),
+            _ => Some(ErrorKind::System),
+        },
+    }
+}
+
+/// What helps where the system failed, as an error or one of its causes says.
+pub(crate) fn remedy(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
+    match ErrorKind::of(cause) {
+        ErrorKind::Memory => Some("use fewer threads (--threads), or a machine with more memory"),
+        ErrorKind::System if code(cause).is_some_and(|code| TOO_MANY_FILES.contains(&code)) => Some(
+            "raise the limit of open files (ulimit -n) or use fewer threads, then run the same command again",
+        ),
+        ErrorKind::System => Some("check the disk or the mount, then run the same command again"),
+        _ => None,
+    }
+}
+
+/// The system's code of an error or of one of its causes.
+fn code(cause: &(dyn std::error::Error + 'static)) -> Option<i32> {
+    std::iter::successors(Some(cause), |cause| cause.source()).find_map(|cause| {
+        let io = cause.downcast_ref::<io::Error>()?;
+        io.raw_os_error().or_else(|| code(io.get_ref()?))
+    })
 }
 
 /// What went wrong, where, and, if there is one, the remedy.
@@ -67,7 +138,11 @@ impl Error {
                 ErrorKind::DiskFull,
                 Some("raise the limit of a file's size (ulimit -f), or write smaller files"),
             ),
-            _ => (ErrorKind::carried(&cause).unwrap_or(ErrorKind::Failed), None),
+            // An error of this crate has its own remedy.
+            _ => match ErrorKind::carried(&cause) {
+                Some(kind) => (kind, None),
+                None => (ErrorKind::of(&cause), remedy(&cause)),
+            },
         };
         let error = Error::new(kind, IoFault { action, path: path.as_ref().to_path_buf(), cause });
         match help {
@@ -191,6 +266,41 @@ mod tests {
         assert_eq!(error.to_string(), "a.txt: row 3: mine");
         let own = error.get_ref().downcast_ref::<io::Error>().map(io::Error::to_string);
         assert_eq!(own.as_deref(), Some("mine"));
+    }
+
+    /// As decoders wrap what they could not read.
+    #[derive(Debug, thiserror::Error)]
+    #[error("wrapped")]
+    struct Wrapped(#[source] io::Error);
+
+    #[test]
+    fn what_the_system_fails_at_is_not_the_input_s_fault() {
+        use ErrorKind::{DiskFull, Failed, Interrupted, Memory, System};
+        // EIO, ENFILE, EMFILE, ENOMEM, ESTALE; ENOENT, EACCES, ENOTDIR, EISDIR, EINVAL.
+        let stale = if cfg!(target_os = "linux") { 116 } else { 70 };
+        let codes = [(5, System), (23, System), (24, System), (12, Memory), (stale, System), (28, DiskFull)];
+        let codes = codes.into_iter().chain([2, 13, 20, 21, 22, LINK_LOOP].map(|code| (code, Failed)));
+        for (code, expected) in codes {
+            let cause = || io::Error::from_raw_os_error(code);
+            assert_eq!(Error::io("read", "a.txt", cause()).kind(), expected, "{code}");
+            assert_eq!(ErrorKind::of(&Wrapped(cause())), expected, "{code} in a cause");
+            assert_eq!(ErrorKind::of(&io::Error::other(Wrapped(cause()))), expected, "{code} carried");
+        }
+        let said = |cause| ErrorKind::of(&Wrapped(cause));
+        assert_eq!(said(io::Error::other("corrupt deflate stream")), Failed);
+        assert_eq!(said(io::ErrorKind::UnexpectedEof.into()), Failed);
+        assert_eq!(said(io::Error::other(ZSTD_WITHOUT_MEMORY)), Memory);
+        assert_eq!(said(io::Error::other(Error::interrupted())), Interrupted);
+        let many = Error::io("read", "a.txt", io::Error::from_raw_os_error(24));
+        assert!(many.help().is_some_and(|help| help.contains("ulimit -n")), "{many:?}");
+        let wrapped = io::Error::other(Wrapped(io::Error::from_raw_os_error(24)));
+        assert_eq!(remedy(&Wrapped(wrapped)), many.help());
+    }
+
+    #[test]
+    fn what_zstd_says_without_memory_is_known() {
+        let code = 0_usize.wrapping_sub(64);
+        assert_eq!(zstd::zstd_safe::get_error_name(code), ZSTD_WITHOUT_MEMORY);
     }
 
     #[test]

@@ -39,6 +39,7 @@ use surroundings::Style;
 /// Runs the program and gives the code with which it ends.
 pub(crate) fn main() -> ExitCode {
     allocator::keep_freed();
+    surroundings::allow_more_files();
     // So that `--seed -1` is a wrong seed and not an unknown flag.
     let command = Cli::command().mut_subcommands(|command| command.allow_negative_numbers(true));
     let parsed = command.try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));

@@ -46,9 +46,41 @@ pub(super) fn surroundings() -> Surroundings<'static> {
     Surroundings { variable: &|name| env::var(name).ok(), threads: processors(), memory: memory_limit() }
 }
 
-/// The processors that the program may use: of the machine, its affinity and its cgroup the least.
+/// The processors that the program may use: of the machine, its affinity and its cgroup the least; and no more than may
+/// have files open.
 fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    open_files().map_or(processors, |limit| processors.min(threads_with_files(limit)))
+}
+
+/// How many threads may each read a file where a process may have this many files open.
+fn threads_with_files(limit: u64) -> usize {
+    /// Standard streams, signals, the lock, the journals and the file that is written, with some to spare.
+    const PROGRAM: u64 = 32;
+    /// A file that is read, and each of its columns.
+    const A_THREAD: u64 = 4;
+    usize::try_from(limit.saturating_sub(PROGRAM) / A_THREAD).unwrap_or(usize::MAX).max(1)
+}
+
+/// How many files this process may have open, where there is a limit.
+fn open_files() -> Option<u64> {
+    #[cfg(unix)]
+    {
+        rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+    }
+    #[cfg(not(unix))]
+    None
+}
+
+/// Raises the limit of open files to what the system allows: shells often set a lower one for programs of old.
+pub(super) fn allow_more_files() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+        // Where it is refused the lower one holds.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
 }
 
 /// Memory where nothing tells how much there is.
@@ -117,4 +149,16 @@ fn stores() -> StoreSettings {
 /// The hub as Python's `huggingface_hub` finds it.
 fn hub() -> HubSettings {
     HubSettings::from_variables(&|name| env::var(name).ok(), env::home_dir().as_deref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_open_files_are_for_few_threads() {
+        let threads = [0, 10, 36, 40, 256, 1 << 40].map(threads_with_files);
+        assert_eq!(threads[..5], [1, 1, 1, 2, 56]);
+        assert!(threads[5] > 1 << 30);
+    }
 }

@@ -68,7 +68,8 @@ pub(super) fn encode(
     }
     let Work { writer, findings, .. } = work;
     let (manifest, contents) = if everything {
-        writer.finish(inputs.identities_now())
+        let identities = inputs.identities_now()?;
+        writer.finish(|source, unit| Ok(identities[source][unit].clone()))
     } else {
         inputs.check_unchanged()?;
         writer.finish(|_, _| Ok(inputs.as_one_identity(state)))

@@ -33,8 +33,6 @@ pub(super) enum Fault {
     OtherFile { folder: PathBuf, format: Format },
     #[error("the {format} files in {} are not those of the tokenizer that the manifest names", folder.display())]
     NotOfManifest { folder: PathBuf, format: Format },
-    #[error("{name} changed while it was read")]
-    InputChanged { name: String },
     #[error("the run reads its input twice, and standard input or a pipe can be read only once")]
     ReadTwice,
     #[error("{} holds the result of another run: {changed} changed since", folder.display())]

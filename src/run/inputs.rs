@@ -202,19 +202,25 @@ impl<'a> Inputs<'a> {
     /// which is done here, on the threads of the current pool.
     ///
     /// # Errors
-    /// For a unit: it cannot be read, or is not what it was when that was first asked.
-    pub(super) fn identities_now(&self) -> impl FnMut(usize, usize) -> Result<Identity> {
-        let mut found = self.of_all_units(|source, unit| self.identity(source, unit));
-        move |source, unit| found[source][unit].take().unwrap_or_else(|| self.identity(source, unit))
+    /// A unit, of which rows came or not, cannot be read, or is not what it was when that was first asked; a file is not
+    /// what it was when it was listed.
+    pub(super) fn identities_now(&self) -> Result<Vec<Vec<Identity>>> {
+        self.check_stamps()?;
+        let found = self.of_all_units(|source, unit| self.identity(source, unit));
+        let found = found.into_iter().map(|units| units.into_iter().flatten().collect());
+        let found = found.collect::<Result<Vec<Vec<_>>>>()?;
+        let complete =
+            self.sources.iter().zip(&found).all(|(source, found)| source.units().len() == found.len());
+        debug_assert!(complete, "every unit of the listing is asked about");
+        Ok(found)
     }
 
     /// Looks whether all units are what they were when that was first asked.
     ///
     /// # Errors
-    /// One of them cannot be read, or is not.
+    /// Those of [`identities_now`](Inputs::identities_now).
     pub(super) fn check_unchanged(&self) -> Result<()> {
-        let found = self.of_all_units(|source, unit| self.identity(source, unit));
-        found.into_iter().flatten().flatten().try_for_each(|found| found.map(|_| ()))
+        self.identities_now().map(drop)
     }
 
     /// The same by sizes and times alone, for what nobody compares with later.
@@ -223,7 +229,7 @@ impl<'a> Inputs<'a> {
     /// A file is not what it was when it was opened.
     pub fn check_stamps(&self) -> Result<()> {
         let found = self.sources.iter().find_map(|source| source.changed());
-        found.map_or(Ok(()), |name| Err(changed(name.to_owned())))
+        found.map_or(Ok(()), |name| Err(source::changed(name)))
     }
 
     /// What identifies each unit, by source, found out on the threads of the current pool, once for those that are
@@ -253,7 +259,9 @@ impl<'a> Inputs<'a> {
     fn identity(&self, source: usize, unit: usize) -> Result<Identity> {
         let found = self.sources[source].identity(unit)?;
         match self.identities.get() {
-            Some(known) if known[source][unit] != found => Err(changed(self.unit_name(source, unit))),
+            Some(known) if known[source][unit] != found => {
+                Err(source::changed(&self.unit_name(source, unit)))
+            }
             _ => Ok(found),
         }
     }
@@ -373,11 +381,6 @@ fn up_to(source: Arc<dyn Source>, limit: &SampleConfig, threads: usize) -> Docum
     sample(source::whole_documents_of(documents, name), limit)
 }
 
-fn changed(name: String) -> Error {
-    Error::new(ErrorKind::Failed, Fault::InputChanged { name })
-        .with_help("run it again when nothing writes to the input any more")
-}
-
 /// A unit's name, for messages.
 fn unit_name(sources: &[Arc<dyn Source>], source: usize, unit: usize) -> String {
     let unit = sources.get(source).and_then(|source| source.units().get(unit));
@@ -440,8 +443,7 @@ mod tests {
         let asked = || parts.1.swap(0, Ordering::Relaxed);
         inputs.fingerprint().expect("identified");
         assert_eq!(asked(), 3);
-        let mut now = inputs.identities_now();
-        assert!((0..25).all(|unit| now(0, unit).is_ok()));
+        assert_eq!(inputs.identities_now().expect("the same")[0].len(), 25);
         assert_eq!(asked(), 3);
         inputs.check_unchanged().expect("the same");
         assert_eq!(asked(), 3);
@@ -456,9 +458,9 @@ mod tests {
         let source = source::open(&spec, 0, &OpenContext::new(&Silent)).expect("a source");
         let inputs = inputs(source, &spec.uri);
         inputs.fingerprint().expect("identified");
-        assert!(inputs.identities_now()(0, 0).is_ok() && inputs.check_stamps().is_ok());
+        assert!(inputs.identities_now().is_ok() && inputs.check_stamps().is_ok());
         std::fs::write(&path, "another").expect("a file");
-        let now = inputs.identities_now()(0, 0).map(|_| ());
+        let now = inputs.identities_now().map(drop);
         for outcome in [now, inputs.check_unchanged(), inputs.check_stamps()] {
             let error = outcome.expect_err("it is not the same");
             assert!(error.to_string().contains("a.txt changed"), "{error}");

@@ -282,11 +282,25 @@ impl<'a> Job<'a> {
                 &self.state,
                 self.observer,
             )
-            .map_err(|error| self.with_need(error, vocabulary))?;
+            .map_err(|error| self.with_need(error, vocabulary));
+            let encoded = match encoded {
+                Ok(encoded) => encoded,
+                Err(error) => {
+                    self.forget_what_changed(&error)?;
+                    return Err(error);
+                }
+            };
             let text_bytes = encoded.contents.text_bytes.saturating_sub(encoded.reused);
             Ok((encoded, text_bytes))
         })?;
         Ok(Some(encoded))
+    }
+
+    /// Removes what was written of input that changed meanwhile: once the input is again what it was, a run that goes on
+    /// from there would take it for that of the whole input.
+    fn forget_what_changed(&self, error: &Error) -> Result<()> {
+        let changed = error.kind() == ErrorKind::InputChanged || self.inputs.check_stamps().is_err();
+        if changed { self.folder.clear_data() } else { Ok(()) }
     }
 
     /// Tells with a full disk how much room the output wants, where that is known.

@@ -67,9 +67,10 @@ pub fn count_only(plan: &Plan, path: &Path, ordered: bool, context: &OpenContext
 
 /// The sources and what identifies each of their units.
 fn described(plan: &Plan, inputs: &Inputs<'_>) -> Result<Value> {
-    let (mut sources, mut identity) = (Vec::new(), inputs.identities_now());
-    for (number, (units, spec)) in inputs.units().iter().zip(&plan.sources).enumerate() {
-        let identities = (0..units.len()).map(|unit| identity(number, unit)).collect::<Result<Vec<_>>>()?;
+    let (mut sources, found) = (Vec::new(), inputs.identities_now()?);
+    for (number, ((units, spec), identities)) in
+        inputs.units().iter().zip(&plan.sources).zip(found).enumerate()
+    {
         let units: Vec<Value> = units
             .iter()
             .zip(identities)

@@ -1,5 +1,5 @@
 use super::Format;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, remedy};
 use crate::panics::catching;
 
 /// What can be wrong with a source.
@@ -24,6 +24,8 @@ pub(super) enum Fault {
     },
     #[error("{file}: line {line}: {problem}")]
     Line { file: String, line: u64, problem: String },
+    #[error("{file} changed while it was read")]
+    Changed { file: String },
     #[error("{file} is no text: it is {what}")]
     IsNoText { file: String, what: &'static str },
     #[error("{file} has a name of a compressed text, but is not compressed")]
@@ -75,18 +77,29 @@ impl Fault {
         Error::new(ErrorKind::Usage, self)
     }
 
-    /// A place that cannot be read because of `cause`; if that carries an error of this crate, its kind
-    /// stays.
+    /// A place that cannot be read because of `cause`, which decides the kind.
     pub(super) fn damaged(
         file: &str,
         place: impl Into<String>,
         cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Error {
         let cause = cause.into();
-        let carried = cause.downcast_ref().and_then(ErrorKind::carried);
+        let kind = ErrorKind::of(&*cause);
+        let help = remedy(&*cause);
         let fault = Fault::Damaged { file: file.to_owned(), place: place.into(), cause };
-        Error::new(carried.unwrap_or(ErrorKind::Failed), fault)
+        let error = Error::new(kind, fault);
+        match help {
+            Some(help) => error.with_help(help),
+            None => error,
+        }
     }
+}
+
+/// A file is no longer the one that was listed.
+pub(crate) fn changed(file: &str) -> Error {
+    let fault = Fault::Changed { file: file.to_owned() };
+    Error::new(ErrorKind::InputChanged, fault)
+        .with_help("run it again when nothing writes to the input any more")
 }
 
 /// What a decoder's panic said.

@@ -2,7 +2,6 @@ use std::collections::VecDeque;
 use std::fs;
 use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
 
 use arrow_array::{BinaryViewArray, RecordBatch};
 use arrow_schema::SchemaRef;
@@ -14,6 +13,7 @@ use super::incidents::{BadInput, BadRows};
 use super::jsonl::LinesBefore;
 use super::listing::{Compression, Listed};
 use super::parquet::Footer;
+use super::watch::{Watch, Watched};
 use super::{
     Batch, Documents, Format, Identity, Range, ReadConfig, Source, SourceSpec, Unit, arrow, beginning,
     content, cuts, jsonl, parquet, plain,
@@ -74,8 +74,8 @@ pub(super) struct Files {
     pub(super) owners: Vec<usize>,
     columns: Option<SchemaRef>,
     footers: Mutex<VecDeque<(usize, Footer)>>,
-    /// How the files were when they were opened.
-    stamps: Vec<Option<Stamp>>,
+    /// How the files were when they were listed.
+    watches: Vec<Arc<Watch>>,
     /// Numbers of lines of each file.
     lines: Vec<Arc<LinesBefore>>,
     bad: BadInput,
@@ -102,7 +102,7 @@ impl Files {
         config: ReadConfig,
         bad: BadInput,
     ) -> Result<Files> {
-        let stamps = files.iter().map(stamp).collect();
+        let watches = files.iter().map(|file| Arc::new(Watch::new(file))).collect();
         // Footers are read by all threads, since a folder may have thousands of files.
         let opened: Vec<Result<Opened>> = files
             .par_iter()
@@ -120,7 +120,7 @@ impl Files {
             owners: Vec::new(),
             columns: None,
             footers: Mutex::default(),
-            stamps,
+            watches,
             bad,
         };
         let bad = source.bad.begin(None);
@@ -217,6 +217,7 @@ impl Source for Files {
     fn identity(&self, unit: usize) -> Result<Identity> {
         let file = &self.files[self.owners[unit]];
         let path = &file.path;
+        self.watches[self.owners[unit]].check()?;
         if file.format == Format::Parquet {
             return parquet::identity(file);
         }
@@ -227,8 +228,7 @@ impl Source for Files {
     }
 
     fn changed(&self) -> Option<&str> {
-        let mut files = self.files.iter().zip(&self.stamps);
-        files.find(|(file, before)| stamp(file) != **before).map(|(file, _)| file.name.as_str())
+        self.watches.iter().find(|watch| watch.check().is_err()).map(|watch| watch.name.as_str())
     }
 
     fn identified_with(&self, unit: usize) -> usize {
@@ -240,16 +240,19 @@ impl Source for Files {
 
     fn read(&self, unit: usize) -> Result<Documents<'static>> {
         let file = self.owners[unit];
+        let watch = &self.watches[file];
+        watch.check()?;
         let reading = Reading {
             source: self.bad.source,
             unit,
             name: self.files[file].name.clone(),
             batch_bytes: self.config.batch_bytes,
-            bad: self.bad.begin(Some(unit)),
+            bad: self.bad.begin(Some(unit)).of_file(watch),
         };
         let bad = reading.bad.clone();
         let Unit { range, rows, .. } = self.units[unit];
-        left_out(self.documents(file, range, reading), &bad, rows)
+        let documents = left_out(self.documents(file, range, reading), &bad, rows)?;
+        Ok(Box::new(Watched::new(documents, Arc::clone(watch))))
     }
 
     fn left_out(&self, unit: usize) -> u64 {
@@ -272,15 +275,6 @@ fn left_out(
         bad.lost(error, rows.unwrap_or(1))?;
         Ok(Box::new(std::iter::empty()))
     })
-}
-
-/// Size and time of the last change of a file.
-type Stamp = (u64, Option<SystemTime>);
-
-/// The stamp of a file that lies here.
-fn stamp(file: &Listed) -> Option<Stamp> {
-    let metadata = file.remote.is_none().then(|| fs::metadata(&file.path).ok())??;
-    Some((metadata.len(), metadata.modified().ok()))
 }
 
 /// Lets go of the footers of all files but the first, which are read first.

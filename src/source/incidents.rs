@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::parallel::lock;
 
 use super::OnBadInput;
+use super::watch::Watch;
 
 /// How many incidents are listed; those after it are only counted.
 pub const LISTED_INCIDENTS: usize = 1_000;
@@ -187,6 +188,8 @@ pub(super) struct BadRows {
     of: BadInput,
     unit: Option<usize>,
     reading: u64,
+    /// The file that is read.
+    watch: Option<Arc<Watch>>,
 }
 
 impl BadInput {
@@ -196,7 +199,7 @@ impl BadInput {
             OnBadInput::Fail => 0,
             OnBadInput::Skip | OnBadInput::Quarantine => self.incidents.found().begin((self.source, unit)),
         };
-        BadRows { of: self.clone(), unit, reading }
+        BadRows { of: self.clone(), unit, reading, watch: None }
     }
 
     /// How many rows the latest reading of a unit has left out so far.
@@ -213,9 +216,15 @@ impl BadInput {
 }
 
 impl BadRows {
+    /// The same of a file that is known to be the one that was listed, or not.
+    pub(super) fn of_file(self, watch: &Arc<Watch>) -> BadRows {
+        BadRows { watch: Some(Arc::clone(watch)), ..self }
+    }
+
     /// Notes bad input and goes on, or gives the error back.
     ///
-    /// A wrong request is not bad input: every other file would fail the same way.
+    /// A wrong request is not bad input: every other file would fail the same way. Nor is what the system failed at, or a
+    /// file that was changed meanwhile: the next reading may find all rows.
     pub(super) fn met(&self, error: Error) -> Result<()> {
         self.lost(error, 1)
     }
@@ -225,6 +234,7 @@ impl BadRows {
         if error.kind() != ErrorKind::Failed {
             return Err(error);
         }
+        self.watch.as_ref().map_or(Ok(()), |watch| watch.check())?;
         if self.of.policy == OnBadInput::Fail {
             return Err(if error.help().is_none() { error.with_help(LEAVE_OUT) } else { error });
         }

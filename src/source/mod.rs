@@ -10,6 +10,7 @@ mod fault;
 mod incidents;
 mod open;
 mod listing;
+mod watch;
 mod files;
 mod identified;
 mod pipe;
@@ -35,6 +36,7 @@ mod whole;
 mod tests;
 
 pub use batch::{Batch, Documents};
+pub(crate) use fault::changed;
 pub use incidents::{Incident, Incidents, LISTED_INCIDENTS, LeftOut};
 pub use open::{DEFAULT_BATCH_BYTES, DEFAULT_RANGE_BYTES, Note, OpenContext, ReadConfig, Stop, look, open};
 pub use order::{in_order, in_order_from};

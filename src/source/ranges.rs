@@ -4,6 +4,8 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::sync::Arc;
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
 use parquet::errors::ParquetError;
@@ -61,6 +63,35 @@ impl Read for InOrder {
 pub(super) struct Input {
     from: From,
     pub(super) bytes: u64,
+    code: SystemCode,
+}
+
+/// The system's code of the last error of a file, 0 if there was none. Parquet's reader of record batches gives errors of
+/// what it reads from as text alone, which does not tell damaged input from a system that failed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SystemCode(Arc<AtomicI32>);
+
+impl SystemCode {
+    fn heed<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
+        if let Err(cause) = &outcome {
+            self.0.store(cause.raw_os_error().unwrap_or(0), Relaxed);
+        }
+        outcome
+    }
+
+    /// The error, if there was one that the system had a code for.
+    pub(super) fn error(&self) -> Option<io::Error> {
+        Some(self.0.load(Relaxed)).filter(|code| *code != 0).map(io::Error::from_raw_os_error)
+    }
+}
+
+/// Reads a file, and keeps the code of what goes wrong.
+struct Heeded(BufReader<File>, SystemCode);
+
+impl Read for Heeded {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.1.heed(self.0.read(into))
+    }
 }
 
 enum From {
@@ -73,12 +104,13 @@ impl Input {
     pub(super) fn open(file: &Listed) -> Result<Input> {
         if let Some(remote) = &file.remote {
             let bytes = remote.bytes();
-            return Ok(Input { from: From::Elsewhere(Arc::clone(remote), Vec::new()), bytes });
+            let from = From::Elsewhere(Arc::clone(remote), Vec::new());
+            return Ok(Input { from, bytes, code: SystemCode::default() });
         }
         let open = || -> io::Result<Input> {
             let file = File::open(&file.path)?;
             let bytes = file.metadata()?.len();
-            Ok(Input { from: From::File(file), bytes })
+            Ok(Input { from: From::File(file), bytes, code: SystemCode::default() })
         };
         open().map_err(|cause| Error::io("read", &file.path, cause))
     }
@@ -93,6 +125,11 @@ impl Input {
             fetched.push((start, file.range(start, length)?));
         }
         Ok(())
+    }
+
+    /// What keeps the codes of errors.
+    pub(super) fn code(&self) -> SystemCode {
+        self.code.clone()
     }
 
     /// So many bytes from a place on.
@@ -116,9 +153,9 @@ impl Input {
     pub(super) fn reader(&self, start: u64) -> io::Result<Box<dyn Read + Send>> {
         match &self.from {
             From::File(file) => {
-                let mut file = file.try_clone()?;
-                file.seek(SeekFrom::Start(start))?;
-                Ok(Box::new(BufReader::new(file)))
+                let mut file = self.code.heed(file.try_clone())?;
+                self.code.heed(file.seek(SeekFrom::Start(start)))?;
+                Ok(Box::new(Heeded(BufReader::new(file), self.code.clone())))
             }
             From::Elsewhere(_, fetched) => match part(fetched, start, 0) {
                 Some(rest) => Ok(Box::new(Cursor::new(rest))),

@@ -153,3 +153,165 @@ fn a_pipe_is_read_by_its_name_and_not_by_plans() {
     assert!(String::from_utf8_lossy(&counted).contains("\"documents\":2,"));
     writer.join().expect("a writer").expect("all is read");
 }
+
+/// A run reads a pipe first, so that a file behind it can be changed after it was listed and hashed, and before it is read.
+#[cfg(unix)]
+mod changed {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// A recipe of a pipe and three files, in this order, of which the second file will be changed.
+    fn recipe(folder: &TempDir, name: &str, more: &str) {
+        let uris = ["pipe", "a.txt", name, "c.txt"];
+        let sources = uris.map(|uri| format!("[[source]]\nuri = \"{uri}\"\n{LINES}"));
+        write(folder, "r.toml", format!("{}{more}", sources.concat()));
+    }
+
+    const LINES: &str = "documents = \"line\"\n";
+
+    /// Runs a command on the pipe and the files; changes a file once the pipe is read; gives code and message.
+    fn run(folder: &TempDir, arguments: &[&str], change: impl FnOnce(&Path)) -> (Option<i32>, String) {
+        let pipe = folder.path().join("pipe");
+        let _ = fs::remove_file(&pipe);
+        assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+        let mut program = Command::new(env!("CARGO_BIN_EXE_tokenmill"));
+        program.args(arguments).args(["--threads", "1"]).current_dir(folder.path());
+        let child = program.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("a run");
+        // Waits until it is read.
+        let mut writer = fs::File::options().write(true).open(&pipe).expect("a reader");
+        change(folder.path());
+        std::io::Write::write_all(&mut writer, b"from the pipe\n").expect("a reader");
+        drop(writer);
+        let output = child.wait_with_output().expect("an end");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    #[test]
+    fn input_that_is_emptied_after_it_was_hashed_ends_a_run_and_nothing_of_it_stays() {
+        let folder = folder();
+        for name in ["a.txt", "b.txt", "c.txt"] {
+            write(&folder, name, TEXT.repeat(20));
+        }
+        assert_eq!(ended(&folder, &train("a.txt", &[])).0, Some(0));
+        let encode = "[encode]\ntokenizer = \"out\"\n[output]\ndir = \"ids\"\n";
+        recipe(&folder, "b.txt", encode);
+        let (code, said) = run(&folder, &["run", "r.toml"], |folder| {
+            fs::write(folder.join("b.txt"), "").expect("a file");
+        });
+        assert!(code == Some(1) && said.contains("b.txt changed while it was read"), "{code:?}: {said}");
+        let there = files(&folder.path().join("ids"));
+        assert!(
+            !there.iter().any(|file| file.ends_with(".parquet") || file.ends_with("manifest.json")),
+            "{there:?}"
+        );
+        // What it was again: all rows are there.
+        write(&folder, "b.txt", TEXT.repeat(20));
+        let (code, said) = run(&folder, &["run", "r.toml"], |_| ());
+        assert_eq!(code, Some(0), "{said}");
+        let output = tokenmill(&folder).args(["decode", "ids/data", "-t", "out"]).output();
+        let rows = output.expect("a run").stdout;
+        assert_eq!(
+            String::from_utf8_lossy(&rows).lines().count(),
+            1 + 3 * 20 * 3,
+            "an empty line is no document"
+        );
+    }
+
+    #[test]
+    fn every_command_notices_what_changed_before_it_was_read() {
+        let folder = folder();
+        let row = "{\"text\": \"the cat sat\"}\n";
+        for name in ["a.txt", "c.txt"] {
+            write(&folder, name, TEXT.repeat(20));
+        }
+        assert_eq!(ended(&folder, &train("a.txt", &[])).0, Some(0));
+        let output = |dir: &str| format!("[output]\ndir = \"{dir}\"\n");
+        let encode = format!("[encode]\ntokenizer = \"out\"\n{}", output("ids"));
+        let sampled = format!("[sample]\nevery = 2\n{encode}");
+        let learn = format!("[train]\nvocab_size = 263\n{}", output("made"));
+        type Change = fn(&Path);
+        let changes: [(&str, Change); 4] = [
+            ("emptied", |file| fs::write(file, "").expect("a file")),
+            ("removed", |file| fs::remove_file(file).expect("a file")),
+            ("appended to", |file| {
+                let whole = fs::read(file).expect("a file");
+                fs::write(file, [whole, b"\n".to_vec()].concat()).expect("a file");
+            }),
+            ("a pipe", |file| {
+                fs::remove_file(file).expect("a file");
+                assert!(Command::new("mkfifo").arg(file).status().expect("mkfifo").success());
+            }),
+        ];
+        let work = [("encode", &encode), ("sample", &sampled), ("train", &learn)];
+        for ((command, recipe_of), (how, change)) in
+            work.iter().flat_map(|one| changes.iter().map(move |other| (one, other)))
+        {
+            for (name, policy) in [("b.jsonl", "fail"), ("b.jsonl", "skip"), ("b.parquet", "quarantine")] {
+                let _ = fs::remove_file(folder.path().join(name));
+                match name {
+                    "b.parquet" => write_parquet(&folder, name, &[Some("the cat sat"); 300]),
+                    _ => write(&folder, name, row.repeat(300)),
+                }
+                recipe(&folder, name, recipe_of);
+                let text = fs::read_to_string(folder.path().join("r.toml")).expect("the recipe");
+                let lines = format!("uri = \"{name}\"\n{LINES}");
+                let others = format!("uri = \"{name}\"\non_bad_input = \"{policy}\"\n");
+                write(&folder, "r.toml", text.replace(&lines, &others));
+                let (code, said) = run(&folder, &["run", "r.toml"], |folder| change(&folder.join(name)));
+                let case = format!("{command}, {name} {how}, {policy}: {code:?}, {said}");
+                assert!(
+                    code == Some(1) && said.contains(&format!("{name} changed while it was read")),
+                    "{case}"
+                );
+                let _ = fs::remove_dir_all(folder.path().join("ids"));
+                let _ = fs::remove_dir_all(folder.path().join("made"));
+            }
+        }
+    }
+}
+
+/// What the system fails at is not bad input: rows that were left out for it would be missing in what all later runs take
+/// for the whole result.
+#[cfg(unix)]
+#[test]
+fn no_row_is_left_out_for_too_few_open_files() {
+    use std::process::Command;
+    let folder = folder();
+    let rows: Vec<Option<&str>> = vec![Some("the cat sat on the mat"); 3_000];
+    write_parquet(&folder, "a.parquet", &rows);
+    write(&folder, "a.jsonl", "{\"text\": \"the cat sat on the mat\"}\n".repeat(3_000));
+    write(&folder, "a.txt", TEXT.repeat(1_000));
+    let lines = ["--documents", "line"];
+    assert_eq!(ended(&folder, &train("a.txt", &lines)).0, Some(0));
+    let mut refused = 0;
+    for (name, policy, rule) in
+        [("a.parquet", "skip", &[][..]), ("a.jsonl", "quarantine", &[][..]), ("a.txt", "skip", &lines[..])]
+    {
+        let encode = ["encode", name, "-t", "out", "-o", "ids", "--on-bad-input", policy, "--threads", "2"];
+        let encode = [&encode[..], rule].concat();
+        for limit in [5, 6, 7, 8, 9, 10, 12, 16] {
+            let _ = fs::remove_dir_all(folder.path().join("ids"));
+            let mut limited = Command::new("sh");
+            limited.args([
+                "-c",
+                &format!("ulimit -n {limit}; exec \"$0\" \"$@\""),
+                env!("CARGO_BIN_EXE_tokenmill"),
+            ]);
+            let output = limited.args(&encode).current_dir(folder.path()).output().expect("a run");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            // Below some limit it does not even begin.
+            let code = output.status.code();
+            assert!(code == Some(0) || code == Some(1) || limit < 6, "{name}, {limit}: {code:?}, {said}");
+            if said.contains(name) && code == Some(1) {
+                assert!(said.contains("ulimit -n"), "{name}, {limit}: {said}");
+                refused += 1;
+            }
+            let (code, said) = ended(&folder, &encode);
+            assert!(code == Some(0) && !said.contains("left out"), "{name}, {limit}: {code:?}, {said}");
+            let (code, said) = ended(&folder, &["verify", "ids"]);
+            assert!(code == Some(0) && said.contains("3000 rows"), "{name}, {limit}: {said}");
+        }
+    }
+    assert!(refused > 3, "{refused}");
+}

@@ -20,7 +20,7 @@ use super::beginning::looks_like_text;
 use super::fault::{Fault, guarded};
 use super::files::Reading;
 use super::listing::Listed;
-use super::ranges::Input;
+use super::ranges::{Input, SystemCode};
 use super::views::{Chosen, rows_in_batch, split};
 use super::{Batch, Identity, SourceSpec};
 use crate::cast::cast;
@@ -165,6 +165,7 @@ pub(super) fn read(footer: &Footer, file: &Listed, group: usize, reading: Readin
         guarded(&reading.name, &place, || check_pages(&input, column))?;
     }
     let batch_rows = footer.batch_rows(shape, rows, reading.batch_bytes);
+    let code = input.code();
     let reader = guarded(&reading.name, &place, || {
         ParquetRecordBatchReaderBuilder::new_with_metadata(input, footer.metadata.clone())
             .with_row_groups(vec![group])
@@ -175,6 +176,7 @@ pub(super) fn read(footer: &Footer, file: &Listed, group: usize, reading: Readin
     let (chosen, passed) = (projected(footer), Arc::clone(&footer.passed));
     Ok(RowGroup {
         reader: Some(reader),
+        code,
         chosen,
         passed,
         place,
@@ -198,6 +200,7 @@ fn projected(footer: &Footer) -> Chosen {
 /// The batches of one row group.
 pub(super) struct RowGroup {
     reader: Option<ParquetRecordBatchReader>,
+    code: SystemCode,
     chosen: Chosen,
     /// As the batches have them, once they are cut.
     passed: SchemaRef,
@@ -217,6 +220,10 @@ impl RowGroup {
         let decoded = guarded(&self.reading.name, &place, || {
             let Some(rows) = reader.next().transpose()? else { return Ok(None) };
             Ok::<_, arrow_schema::ArrowError>(Some((chosen.text_of(&rows)?, chosen.passed(&rows)?)))
+        });
+        let decoded = decoded.map_err(|error| match self.code.error() {
+            Some(cause) => Fault::damaged(&self.reading.name, &place, cause),
+            None => error,
         })?;
         let Some((documents, columns)) = decoded else {
             self.reader = None;

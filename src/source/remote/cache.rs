@@ -114,7 +114,7 @@ impl Cache {
             let Some(commit) = self.noted(revision) else { continue };
             let root = self.folder.join("snapshots").join(&commit);
             let mut paths = Vec::new();
-            below(&root, "", &mut paths);
+            below(&root, "", &mut paths)?;
             paths.retain(|path| wanted.wants(path));
             paths.sort();
             // Without a file rows would be missing, and nobody would know: one that somebody has removed, to which
@@ -173,17 +173,27 @@ impl Numbered<'_> {
     }
 }
 
-/// The files of a folder as paths with slashes. What cannot be read is not in the cache.
-fn below(folder: &Path, prefix: &str, found: &mut Vec<String>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+/// The files of a folder as paths with slashes; none where there is no folder.
+///
+/// # Errors
+/// It cannot be read. Files that are not found would be missing in the dataset, and nobody would know.
+fn below(folder: &Path, prefix: &str, found: &mut Vec<String>) -> Result<()> {
+    let io = |cause| Error::io("read", folder, cause);
+    let entries = match fs::read_dir(folder) {
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(io)?,
+    };
+    for entry in entries {
+        let entry = entry.map_err(io)?;
         let Ok(name) = entry.file_name().into_string() else { continue };
         let path = format!("{prefix}{name}");
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            below(&entry.path(), &format!("{path}/"), found);
+        if entry.file_type().map_err(io)?.is_dir() {
+            below(&entry.path(), &format!("{path}/"), found)?;
         } else {
             found.push(path);
         }
     }
+    Ok(())
 }
 
 /// Where another process may be reading, there is a link at every moment: one that leads elsewhere, or nowhere, is

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use chrono::{DateTime, Utc};
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
@@ -129,6 +130,7 @@ pub(super) fn list(
             name: name.clone(),
             location,
             bytes: size,
+            last_modified,
             etag: e_tag,
         });
         (((path, name), identity), Some(remote))
@@ -164,6 +166,7 @@ struct StoredObject {
     name: String,
     location: Path,
     bytes: u64,
+    last_modified: DateTime<Utc>,
     /// With its quotes.
     etag: Option<String>,
 }
@@ -192,8 +195,11 @@ impl Ranged for StoredObject {
             let found = self.store.get_opts(&self.location, options).await?;
             Ok((found.meta.clone(), found.bytes().await?))
         })?;
-        // Not every store heeds the condition.
-        if object.size != self.bytes || object.e_tag.map(quoted) != self.etag || bytes.len() != length {
+        // Not every store heeds the condition, or gives an entity tag.
+        let second = |time: DateTime<Utc>| time.timestamp();
+        let is_later = self.etag.is_none() && second(object.last_modified) != second(self.last_modified);
+        let is_other = object.size != self.bytes || object.e_tag.map(quoted) != self.etag || is_later;
+        if is_other || bytes.len() != length {
             return Err(HubFault::changed(&self.name));
         }
         Ok(bytes)

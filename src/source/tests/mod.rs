@@ -7,11 +7,14 @@ use super::*;
 use crate::error::{ErrorKind, Result};
 use crate::observer::Silent;
 
+#[cfg(unix)]
+mod changed;
 mod columnar;
 mod damaged;
 mod demo;
 mod fields;
 mod order;
+mod system;
 mod text;
 
 const SMALL: ReadConfig = ReadConfig { batch_bytes: 16, range_bytes: 16 };

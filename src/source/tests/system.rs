@@ -1,0 +1,72 @@
+//! Errors of the system, which are not the input's fault.
+
+use std::io::{self, Cursor, Read};
+use std::sync::Mutex;
+
+use super::*;
+
+/// Gives what it has, and then an error of the system.
+struct Failing(Cursor<Vec<u8>>, i32);
+
+impl Read for Failing {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(into)? {
+            0 => Err(io::Error::from_raw_os_error(self.1)),
+            read => Ok(read),
+        }
+    }
+}
+
+/// Reads a stream that ends in an error of this code, all of it or half; bad input is left out.
+fn read_failing(format: Format, bytes: &[u8], code: i32) -> (Result<Texts>, u64) {
+    let failing = Box::new(Failing(Cursor::new(bytes.to_vec()), code));
+    let context = OpenContext { stdin: Mutex::new(Some(failing)), ..OpenContext::new(&Silent) };
+    let (documents, on_bad_input) = (DocumentRule::Line, OnBadInput::Skip);
+    let spec = SourceSpec {
+        uri: "-".to_owned(),
+        format: Some(format),
+        documents,
+        on_bad_input,
+        ..SourceSpec::default()
+    };
+    let source = open(&spec, 0, &context).expect("a stream");
+    let texts = super::documents(in_order(vec![source], 1));
+    (texts, context.incidents.count())
+}
+
+#[test]
+fn what_the_system_fails_at_is_not_left_out() {
+    use arrow_array::{ArrayRef, RecordBatch, StringArray};
+    use arrow_ipc::writer::StreamWriter;
+
+    let rows: ArrayRef = Arc::new(StringArray::from_iter_values((0..2_000).map(|row| format!("row {row}"))));
+    let table = RecordBatch::try_from_iter([("text", rows)]).expect("one column");
+    let mut stream = StreamWriter::try_new(Vec::new(), &table.schema()).expect("memory");
+    stream.write(&table).expect("memory");
+    let arrow = stream.get_ref().clone();
+    let text = (0..2_000).map(|row| format!("row {row}\n")).collect::<String>().into_bytes();
+    let jsonl: Vec<u8> =
+        (0..2_000).flat_map(|row| format!("{{\"text\": \"row {row}\"}}\n").into_bytes()).collect();
+    let zstd = |bytes: &[u8]| zstd::encode_all(bytes, 1).expect("memory");
+    let cases = [
+        (Format::Arrow, arrow),
+        (Format::Text, text.clone()),
+        (Format::Text, gzip(&text)),
+        (Format::Text, zstd(&text)),
+        (Format::Jsonl, jsonl.clone()),
+        (Format::Jsonl, gzip(&jsonl)),
+        (Format::Jsonl, zstd(&jsonl)),
+    ];
+    // EIO, ENFILE, EMFILE; ENOMEM.
+    for (code, kind) in
+        [(5, ErrorKind::System), (23, ErrorKind::System), (24, ErrorKind::System), (12, ErrorKind::Memory)]
+    {
+        for (number, (format, bytes)) in cases.iter().enumerate() {
+            for length in [bytes.len() / 2, 2] {
+                let (read, left_out) = read_failing(*format, &bytes[..length], code);
+                let (found, message) = failure(read);
+                assert_eq!((found, left_out), (kind, 0), "{number}, {length} bytes, {code}: {message}");
+            }
+        }
+    }
+}
