@@ -29,7 +29,7 @@ pub use tokens::tokens_to_html;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::files::publish_bytes;
+use crate::files::publish_bytes_within;
 
 /// Name of the file with the numbers.
 pub const JSON_NAME: &str = "report.json";
@@ -42,8 +42,8 @@ pub const HTML_NAME: &str = "report.html";
 /// # Errors
 /// The folder cannot be written.
 pub fn write(folder: &Path, report: &RunReport) -> Result<()> {
-    publish_bytes(&folder.join(JSON_NAME), to_json(report).as_bytes())?;
-    publish_bytes(&folder.join(HTML_NAME), to_html(report).as_bytes())
+    publish_bytes_within(&folder.join(JSON_NAME), to_json(report).as_bytes())?;
+    publish_bytes_within(&folder.join(HTML_NAME), to_html(report).as_bytes())
 }
 
 /// Reads the report that was written into a folder.

@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::observer::{Observer, Silent};
 use crate::report::{self, RecipeFacts, RunReport};
-use crate::sink::{CARD, Manifest, OutputFolder, TOKENIZER_FOLDER};
+use crate::sink::{CARD, Manifest, OutputFolder, STATE_FOLDER, TOKENIZER_FOLDER};
 use crate::source::OpenContext;
 use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteOptions};
 use crate::{FORMAT_VERSION, VERSION};
@@ -94,7 +94,7 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
             let _ = fs::remove_dir(&settings.output);
         }
         let trained = trained?;
-        let _lock = files::lock_folder(&settings.output, context.observer)?;
+        let _lock = files::lock_folder(&settings.output, STATE_FOLDER, context.observer)?;
         write_tokenizer(&trained, plan, settings, &write_options(plan), context.observer)?;
         let report = Deeds {
             plan,
@@ -134,7 +134,7 @@ impl<'a> Job<'a> {
         let given =
             path.map(|path| vocab::load(path, &LoadOptions::default(), observer)).transpose()?.map(Arc::new);
         check(plan, &inputs, given.as_deref())?;
-        let folder = OutputFolder::open(&plan.output)?;
+        let folder = OutputFolder::take(&plan.output, observer)?;
         let state = State::of(plan, &inputs, given.as_deref())?;
         Ok(Job { plan, options, observer, inputs, given, folder, state })
     }

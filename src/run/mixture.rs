@@ -161,7 +161,7 @@ impl Kept {
             ..CountsInfo::default()
         };
         let mut written = Written::default();
-        files::publish(&self.counts, |file| {
+        files::publish_within(&self.counts, |file| {
             written = counts.write(file, &self.counts, &info, observer)?;
             Ok(())
         })?;

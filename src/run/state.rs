@@ -57,7 +57,7 @@ impl State {
     pub(super) fn write(&self, folder: &OutputFolder) -> Result<()> {
         let path = path(folder.path());
         let text = serde_json::to_vec_pretty(self).expect("plain data");
-        files::publish_bytes(&path, &text)
+        files::publish_bytes_within(&path, &text)
     }
 
     /// What the folder was noted to hold; `None` where nothing legible says it.

@@ -26,7 +26,7 @@ pub(super) fn write(
         format => flat_card(format, declaration, data),
     };
     let path = folder.join(CARD);
-    files::publish_bytes(&path, text.as_bytes())
+    files::publish_bytes_within(&path, text.as_bytes())
 }
 
 /// A column's row in the card's table, which neither a break nor a bar in its name ends.

@@ -1,5 +1,5 @@
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -269,10 +269,10 @@ impl<'a> DatasetWriter<'a> {
 
     fn current(&mut self) -> Result<&mut Current> {
         if self.current.is_none() {
+            self.folder.check_held()?;
             let draft = self.folder.unfinished();
             let log = GroupLog::create(&self.folder.unfinished_journal(), &self.key, self.number)?;
-            let out = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&draft);
-            let out = Hashed::new(out.map_err(|cause| Error::io("create", &draft, cause))?);
+            let out = Hashed::new(files::create_anew(&draft)?);
             let path = self.folder.path().join(self.config.plan.name(self.number));
             let start = self.finished.start(self.number);
             let contents = Contents::before(start);
@@ -288,6 +288,7 @@ impl<'a> DatasetWriter<'a> {
         self.current()?;
         let Some(Current { writer, start, .. }) = self.current.take() else { return Ok(()) };
         let done = writer.close()?;
+        self.folder.check_held()?;
         let name = self.config.plan.name(self.number);
         let (path, draft) = (self.folder.path().join(&name), self.folder.unfinished());
         finished::sync(&done.out, &path)?;
@@ -312,7 +313,7 @@ impl<'a> DatasetWriter<'a> {
     /// Publishes what goes beside a data file.
     fn publish_index(&self, name: &str, index: &[u8]) -> Result<IndexFile> {
         let path = index_path(&self.folder.path().join(name));
-        files::publish_bytes(&path, index)?;
+        files::publish_bytes_within(&path, index)?;
         let name = index_path(Path::new(name)).to_string_lossy().into_owned();
         Ok(IndexFile { name, bytes: amount(index.len()), sha256: sha256(index) })
     }

@@ -8,7 +8,8 @@ use super::finished;
 use super::manifest::{MANIFEST, Manifest};
 use super::plan::{DATA_FOLDER, TOKENIZER_FOLDER};
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::{self, remove};
+use crate::files::{self, Claim, IfHeld, Pulse, remove};
+use crate::observer::{Observer, Silent};
 
 /// The folder within an output folder for the lock, scratch files and state.
 pub const STATE_FOLDER: &str = ".tokenmill";
@@ -32,9 +33,13 @@ const BESIDE: [&str; 4] = [CARD, MANIFEST, "report.json", "report.html"];
 #[derive(Debug)]
 pub struct OutputFolder {
     path: PathBuf,
+    claim: Claim,
     /// Held for its lock.
     _lock: File,
 }
+
+/// What the name of the data file that is being written begins with; the number of the run that writes it follows.
+const UNFINISHED: &str = "unfinished-";
 
 impl OutputFolder {
     /// Takes a folder for writing: makes it if it is not there, locks it, and removes the unfinished
@@ -43,14 +48,44 @@ impl OutputFolder {
     /// # Errors
     /// The folder cannot be made or written, another process holds it, its manifest cannot be read, or it holds
     /// a dataset card, report, manifest or data files that are not this program's ([`ErrorKind::Usage`]): those would be
-    /// overwritten, removed, or read as part of the output.
+    /// overwritten, removed, or read as part of the output. Its state or its data lie behind a link
+    /// ([`ErrorKind::Usage`]).
     pub fn open(path: impl Into<PathBuf>) -> Result<OutputFolder> {
-        let path = path.into();
+        OutputFolder::take(path, &Silent)
+    }
+
+    /// The same. A process of another machine that gives no sign of life is waited for, which takes up to a minute:
+    /// `observer` is told so.
+    ///
+    /// # Errors
+    /// As of [`open`](OutputFolder::open); the observer says stop.
+    pub fn take(path: impl Into<PathBuf>, observer: &dyn Observer) -> Result<OutputFolder> {
+        OutputFolder::take_with(path.into(), Pulse::default(), observer)
+    }
+
+    /// The same, with a shorter patience.
+    #[cfg(test)]
+    pub(super) fn take_after(path: &Path, dead_after: std::time::Duration) -> Result<OutputFolder> {
+        let pulse = Pulse { dead_after, every: dead_after / 10 };
+        OutputFolder::take_with(path.to_owned(), pulse, &Silent)
+    }
+
+    /// What no other run of the folder has.
+    #[cfg(test)]
+    pub(super) fn number(&self) -> u64 {
+        self.claim.number()
+    }
+
+    fn take_with(path: PathBuf, pulse: Pulse, observer: &dyn Observer) -> Result<OutputFolder> {
         let state = path.join(STATE_FOLDER);
+        refuse_links(&path)?;
         refuse_foreign(&path)?;
         fs::create_dir_all(&state).map_err(|cause| Error::io("create", &state, cause))?;
-        let lock = lock(&path, &state.join("lock"))?;
-        let folder = OutputFolder { path, _lock: lock };
+        let (lock, locked) = lock(&path, &state.join("lock"))?;
+        let claim = Claim::take(&state, locked, IfHeld::Refuse, pulse, observer)?;
+        write_holder(&lock, &state.join("lock"))?;
+        let folder = OutputFolder { path, claim, _lock: lock };
+        folder.take_unfinished()?;
         folder.refuse_unknown_data()?;
         folder.remove_unfinished()?;
         Ok(folder)
@@ -62,9 +97,47 @@ impl OutputFolder {
     /// # Errors
     /// As of [`open`](OutputFolder::open).
     pub fn check(path: &Path) -> Result<()> {
+        refuse_links(path)?;
         refuse_foreign(path)?;
-        let held = path.join(STATE_FOLDER).join("lock");
-        if held.exists() { lock(path, &held).map(drop) } else { files::check_writable(path) }
+        let state = path.join(STATE_FOLDER);
+        let held = state.join("lock");
+        if !held.exists() {
+            return files::check_writable(path);
+        }
+        let (_lock, locked) = lock(path, &held)?;
+        Claim::check(&state, locked)
+    }
+
+    /// Finds whether another process has taken the folder, because this one gave no sign of life for a minute, as when its
+    /// machine was suspended.
+    pub(super) fn check_held(&self) -> Result<()> {
+        self.claim.check_held()
+    }
+
+    /// Gives the unfinished data file of the run before the name of this run's. If that run may wake up and write on, what
+    /// it has open is left to it.
+    fn take_unfinished(&self) -> Result<()> {
+        let state = self.state();
+        for path in entries(&state)? {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if !name.starts_with(UNFINISHED) && name != "unfinished" {
+                continue;
+            }
+            if self.claim.follows_ended() {
+                let to = self.unfinished();
+                fs::rename(&path, &to).map_err(|cause| Error::io("write", to, cause))?;
+            } else {
+                remove(&path)?;
+            }
+        }
+        if !self.claim.follows_ended() {
+            for journal in [self.finished_journal(), self.unfinished_journal()] {
+                if let Ok(text) = fs::read(&journal) {
+                    files::publish_bytes_within(&journal, &text)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The folder's path.
@@ -107,7 +180,7 @@ impl OutputFolder {
 
     /// The data file that is being written.
     pub(super) fn unfinished(&self) -> PathBuf {
-        self.state().join("unfinished")
+        self.state().join(format!("{UNFINISHED}{}", self.claim.number()))
     }
 
     /// Which row groups it has.
@@ -215,13 +288,21 @@ fn refuse_foreign(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Takes the lock, where files can be locked, and writes this process's number into it for those who come too late.
-fn lock(folder: &Path, path: &Path) -> Result<File> {
+/// Finds a link where the state of an output, or the folder of its data, is to be.
+fn refuse_links(folder: &Path) -> Result<()> {
+    let state = folder.join(STATE_FOLDER);
+    files::refuse_link(&state)?;
+    files::refuse_link(&folder.join(DATA_FOLDER))?;
+    entries(&state)?.iter().try_for_each(|path| files::refuse_link(path))
+}
+
+/// Takes the lock, and gives whether it is locked: some network folders know no locks.
+fn lock(folder: &Path, path: &Path) -> Result<(File, bool)> {
     let mut options = OpenOptions::new();
-    let opened = options.read(true).write(true).create(true).truncate(false).open(path);
-    let mut file = opened.map_err(|cause| Error::io("create", path, cause))?;
+    let options = files::without_links(options.read(true).write(true).create(true).truncate(false));
+    let file = options.open(path).map_err(|cause| Error::io("create", path, cause))?;
     match file.try_lock() {
-        Ok(()) => {}
+        Ok(()) => Ok((file, true)),
         Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
             // Only digits count: the file may be anything.
@@ -229,13 +310,15 @@ fn lock(folder: &Path, path: &Path) -> Result<File> {
             let number: String = holder.chars().take_while(char::is_ascii_digit).collect();
             let holder = if number.is_empty() { number } else { format!(" (process {number})") };
             let fault = Fault::Locked { folder: folder.to_path_buf(), holder };
-            return Err(Error::new(ErrorKind::Failed, fault)
-                .with_help("wait until it has ended, or choose another folder"));
+            Err(Error::new(ErrorKind::Failed, fault)
+                .with_help("wait until it has ended, or choose another folder"))
         }
-        // Some network folders know no locks.
-        Err(TryLockError::Error(_)) => {}
+        Err(TryLockError::Error(_)) => Ok((file, false)),
     }
-    let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-    written.map_err(|cause| Error::io("write", path, cause))?;
-    Ok(file)
+}
+
+/// Writes this process's number into the lock, for those who come too late.
+fn write_holder(mut lock: &File, path: &Path) -> Result<()> {
+    let written = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
+    written.map_err(|cause| Error::io("write", path, cause))
 }

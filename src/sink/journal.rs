@@ -40,11 +40,11 @@ impl Journal {
         key: &str,
     ) -> Result<(Journal, Vec<R>)> {
         let path = path.into();
-        if !path.exists() {
+        if path.symlink_metadata().is_err() {
             let journal = Journal::create(path, key)?;
             return Ok((journal, Vec::new()));
         }
-        let opened = OpenOptions::new().read(true).write(true).open(&path);
+        let opened = files::without_links(OpenOptions::new().read(true).write(true)).open(&path);
         let mut file = opened.map_err(|cause| Error::io("read", &path, cause))?;
         let mut text = Vec::new();
         let read = (&file).take(MAX_JOURNAL_BYTES).read_to_end(&mut text);
@@ -68,13 +68,14 @@ impl Journal {
         Ok(json.filter_map(|json| serde_json::from_slice(json).ok()).collect())
     }
 
-    /// Makes an empty journal in the place of the one that may be at `path`.
+    /// Makes an empty journal in the place of the one that may be at `path`, which stays as it is for a process that has it
+    /// open.
     ///
     /// # Errors
     /// The file cannot be written.
     pub(crate) fn create(path: impl Into<PathBuf>, key: &str) -> Result<Journal> {
         let path = path.into();
-        let file = File::create(&path).map_err(|cause| Error::io("create", &path, cause))?;
+        let file = files::create_anew(&path)?;
         // What is synced later outlives a failure of the machine only with its name.
         files::sync_folder(files::folder_of(&path))?;
         Ok(Journal { file, path, last: sha256(key.as_bytes()) })

@@ -137,7 +137,7 @@ impl Manifest {
         let path = folder.join(MANIFEST);
         let mut text = serde_json::to_string_pretty(self).expect("plain fields with text keys");
         text.push('\n');
-        files::publish_bytes(&path, text.as_bytes())
+        files::publish_bytes_within(&path, text.as_bytes())
     }
 
     /// Rows in all files.

@@ -13,6 +13,7 @@ use super::hashed::Hashed;
 use super::journal::Journal;
 use crate::digest::hex;
 use crate::error::{Error, Result};
+use crate::files;
 use crate::units::{amount, place64};
 
 /// A row group that stands in the unfinished file.
@@ -92,7 +93,7 @@ impl Unfinished {
         }
         let (mut log, mut records) = Journal::open::<GroupRecord>(journal, key)?;
         let Some(number) = records.first().map(|record| record.number) else { return Ok(None) };
-        let mut file = match OpenOptions::new().read(true).write(true).open(path) {
+        let mut file = match files::without_links(OpenOptions::new().read(true).write(true)).open(path) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(|cause| Error::io("read", path, cause))?,
         };

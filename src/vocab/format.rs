@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::fault::Fault;
 use super::{Vocabulary, gpt2, hf, minbpe, tiktoken};
 use crate::error::{Error, ErrorKind as Kind, Result};
-use crate::files::{self, publish_bytes};
+use crate::files::{self, publish_bytes_within};
 use crate::observer::Observer;
 use crate::split::{SplitPattern, splitter};
 use crate::units::{ByteCount, amount};
@@ -213,7 +213,8 @@ pub fn write(
     let mut paths = Vec::with_capacity(rendered.len());
     for (name, bytes) in rendered {
         let path = folder.join(name);
-        publish_bytes(&path, &bytes)?;
+        files::remove_stale(&path);
+        publish_bytes_within(&path, &bytes)?;
         paths.push(path);
     }
     Ok(paths)

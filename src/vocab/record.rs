@@ -6,7 +6,7 @@ use super::fault::Fault;
 use super::format::bytes_if_there;
 use super::hf::pretty;
 use crate::error::{Error, Result};
-use crate::files::publish_bytes;
+use crate::files::publish_bytes_within;
 use crate::format_version;
 use crate::train::HistoryPoint;
 
@@ -44,7 +44,7 @@ impl TrainingRecord {
     /// The file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<PathBuf> {
         let path = TrainingRecord::path(folder);
-        publish_bytes(&path, &pretty(self))?;
+        publish_bytes_within(&path, &pretty(self))?;
         Ok(path)
     }
 

@@ -41,7 +41,7 @@ const BASE: [(&str, &[&str]); 16] = [
     ("units", &["error"]),
     ("observer", &["error", "units"]),
     ("parallel", &["error", "units", "observer"]),
-    ("files", &["error", "units", "observer"]),
+    ("files", &["error", "units", "observer", "digest"]),
     ("digest", &[]),
     ("format_version", &["error"]),
     ("hashing", &["units"]),

@@ -32,7 +32,7 @@ fn imports_against_the_graph_are_found() {
         ("src/run/plan.rs", "use crate::cli::Args;", true),
         ("src/units.rs", "use crate::error::Result;", false),
         ("src/error.rs", "use crate::units::Count;", true),
-        ("src/files.rs", "use crate::run::Plan;", true),
+        ("src/files/mod.rs", "use crate::run::Plan;", true),
         ("src/stray.rs", "", true),
         ("src/lib.rs", "pub use error::Error;", false),
         ("src/cli/mod.rs", "use tokenmill::train::learn_merges;", false),

@@ -259,7 +259,7 @@ fn packing_goes_on_after_damage_where_it_was_killed_again() {
     for most in 1..30 {
         let folder = tempfile::tempdir().expect("a folder");
         assert!(write_on(folder.path(), packing, 4, most).1.is_none());
-        let unfinished = folder.path().join(".tokenmill/unfinished");
+        let unfinished = folder.path().join(".tokenmill/unfinished-1");
         let Ok(mut bytes) = std::fs::read(&unfinished) else { continue };
         bytes.iter_mut().next_back().into_iter().for_each(|last| *last ^= 1);
         std::fs::write(&unfinished, bytes).expect("a damaged file");

@@ -132,10 +132,10 @@ fn what_is_damaged_is_written_again() {
     };
     type Damage<'a> = (&'a str, &'a dyn Fn(&Path));
     let damages: [Damage<'_>; 6] = [
-        ("first byte", &|folder| flip(state(folder, "unfinished"), 0)),
-        ("last byte", &|folder| flip(state(folder, "unfinished"), usize::MAX)),
-        ("cut file", &|folder| cut(state(folder, "unfinished"), 1_000)),
-        ("no file", &|folder| fs::remove_file(state(folder, "unfinished")).expect("removed")),
+        ("first byte", &|folder| flip(state(folder, "unfinished-1"), 0)),
+        ("last byte", &|folder| flip(state(folder, "unfinished-1"), usize::MAX)),
+        ("cut file", &|folder| cut(state(folder, "unfinished-1"), 1_000)),
+        ("no file", &|folder| fs::remove_file(state(folder, "unfinished-1")).expect("removed")),
         ("journal", &|folder| flip(state(folder, "unfinished.journal"), 2_000)),
         ("cut journal", &|folder| cut(state(folder, "unfinished.journal"), 3_000)),
     ];
@@ -155,7 +155,7 @@ fn a_damaged_file_before_the_unfinished_one_is_written_again() {
     write_on(whole.path(), job(), usize::MAX);
     // All of the first file, and of the second row groups, not all.
     assert!(write_on(folder.path(), job(), 30).1.is_none());
-    assert!(fs::metadata(state(folder.path(), "unfinished")).expect("a file").len() > 1_000);
+    assert!(fs::metadata(state(folder.path(), "unfinished-1")).expect("a file").len() > 1_000);
     fs::write(folder.path().join("data/train-00000.parquet"), "PAR1").expect("a damaged file");
     let (reused, manifest) = write_on(folder.path(), job(), usize::MAX);
     assert!(reused.files == 0 && manifest.is_some());

@@ -1,18 +1,33 @@
-use std::fs::{File, TryLockError};
+//! Files that appear whole, and folders that one process at a time writes to.
+//!
+//! Takes paths and what is to be written there; gives files under their final names, complete or not there. Knows nothing of
+//! what is in them.
+
+mod claim;
+mod owner;
+
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tempfile::NamedTempFile;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 
+pub(crate) use claim::{Claim, IfHeld, Pulse};
+use owner::Owner;
+
 /// What the names of unfinished files begin with.
 pub(crate) const TEMPORARY_PREFIX: &str = ".tmp-";
 
-/// How many random letters and digits they end with, behind a `-`.
+/// How many random letters and digits they end with, behind a `-` and the tag of the process that writes.
 const RANDOM_CHARS: usize = 6;
+
+/// A file of a process that cannot be seen, of another machine or container, is left alone for so long after it was last
+/// written to: a week.
+const UNSEEN: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// So much of the final name stands between the two: there is a limit to names.
 const NAME_CHARS: usize = 32;
@@ -34,11 +49,24 @@ impl Pending {
     /// # Errors
     /// The file cannot be created, or a device or pipe stands there, which is not to be replaced.
     pub fn create(path: impl Into<PathBuf>) -> Result<Pending> {
-        let path = destination(path.into())?;
+        Pending::at(destination(path.into())?)
+    }
+
+    /// The same, but for a link that is at `path`, which will itself be replaced: within a folder of results nothing that
+    /// lies elsewhere is written to.
+    ///
+    /// # Errors
+    /// As of [`create`](Pending::create).
+    pub(crate) fn create_within(path: impl Into<PathBuf>) -> Result<Pending> {
+        let path = path.into();
+        Pending::at(if path.is_symlink() { path } else { destination(path)? })
+    }
+
+    fn at(path: PathBuf) -> Result<Pending> {
         let mut builder = tempfile::Builder::new();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let name: String = name.chars().take(NAME_CHARS).collect();
-        let prefix = format!("{TEMPORARY_PREFIX}{name}-");
+        let prefix = format!("{TEMPORARY_PREFIX}{name}-{}", Owner::this().tag());
         builder.prefix(&prefix).rand_bytes(RANDOM_CHARS);
         readable_by_others(&mut builder);
         match builder.tempfile_in(folder_of(&path)) {
@@ -86,11 +114,13 @@ impl Write for Pending {
 /// `write` fills a file with a temporary name in the folder of `path`; that is synced, renamed to
 /// `path`, and the folder is synced; then what `write` gave is given. A file that was there before is replaced
 /// in one step, where a link leads to it too; a link that leads nowhere is itself replaced. If `write` fails nothing
-/// is left behind; after a crash at most a file whose name begins with `.tmp-` is.
+/// is left behind; after a crash at most a file whose name begins with `.tmp-` is, which the next call for the same path
+/// removes.
 ///
 /// # Errors
 /// Those of `write`, and any failure to create, sync or rename, with `path`.
 pub fn publish<T>(path: &Path, write: impl FnOnce(&mut File) -> Result<T>) -> Result<T> {
+    remove_stale(path);
     let mut pending = Pending::create(path)?;
     let written = write(pending.file_mut())?;
     pending.commit()?;
@@ -105,11 +135,105 @@ pub fn publish_bytes(path: &Path, content: &[u8]) -> Result<()> {
     publish(path, |file| file.write_all(content).map_err(|cause| Error::io("write", path, cause)))
 }
 
+/// Writes a file within a folder of results, whole or not at all, as [`publish`] does. A link that is at `path` is itself
+/// replaced.
+///
+/// # Errors
+/// As of [`publish`].
+pub(crate) fn publish_within<T>(path: &Path, write: impl FnOnce(&mut File) -> Result<T>) -> Result<T> {
+    let mut pending = Pending::create_within(path)?;
+    let written = write(pending.file_mut())?;
+    pending.commit()?;
+    Ok(written)
+}
+
+/// The same of a file whose content is there.
+///
+/// # Errors
+/// As of [`publish`].
+pub(crate) fn publish_bytes_within(path: &Path, content: &[u8]) -> Result<()> {
+    publish_within(path, |file| file.write_all(content).map_err(|cause| Error::io("write", path, cause)))
+}
+
+/// Opens no link, where the system can tell.
+#[cfg(unix)]
+pub(crate) fn without_links(options: &mut OpenOptions) -> &mut OpenOptions {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flag = rustix::fs::OFlags::NOFOLLOW.bits();
+    options.custom_flags(i32::try_from(flag).unwrap_or_default())
+}
+
+/// Opens no link, where the system can tell.
+#[cfg(not(unix))]
+pub(crate) fn without_links(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
+}
+
+/// Makes a file in the place of what may be at `path`, and opens it. What was there, or where a link led to, stays as it is
+/// for whoever has it open.
+///
+/// # Errors
+/// It cannot be removed or made.
+pub(crate) fn create_anew(path: &Path) -> Result<File> {
+    remove(path)?;
+    let created = without_links(OpenOptions::new().read(true).write(true).create_new(true)).open(path);
+    created.map_err(|cause| Error::io("create", path, cause))
+}
+
+/// Finds a link where a folder or file of results is to be. Whoever can put links there could have any file replaced.
+///
+/// # Errors
+/// There is one ([`ErrorKind::Usage`]).
+pub(crate) fn refuse_link(path: &Path) -> Result<()> {
+    if path.is_symlink() {
+        let fault = IsLink { path: path.to_path_buf() };
+        return Err(Error::new(ErrorKind::Usage, fault)
+            .with_help("remove the link, or choose another folder: nothing is written through it"));
+    }
+    Ok(())
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{} is a symbolic link", path.display())]
+struct IsLink {
+    path: PathBuf,
+}
+
+/// Removes the unfinished files of `path` that processes left which do not run any more. Those of a process that runs, or
+/// that cannot be seen from here and has written within a week, stay; so does what cannot be removed.
+pub(crate) fn remove_stale(path: &Path) {
+    let Ok(path) = destination(path.to_path_buf()) else { return };
+    let name: String =
+        path.file_name().unwrap_or_default().to_string_lossy().chars().take(NAME_CHARS).collect();
+    for entry in std::fs::read_dir(folder_of(&path)).into_iter().flatten().flatten() {
+        let found = entry.file_name();
+        let is_of_path = |found: &&str| unfinished(found) == Some(&name);
+        if found.to_str().filter(is_of_path).is_some_and(|found| is_stale(found, &entry.path())) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Whether the process that wrote an unfinished file has ended.
+fn is_stale(name: &str, path: &Path) -> bool {
+    let random = name.rsplit_once('-').map_or("", |(_, random)| random);
+    let running = random.get(..Owner::TAG_CHARS).and_then(Owner::tagged_is_running);
+    let written = || path.symlink_metadata().and_then(|there| there.modified()).ok();
+    let age = || SystemTime::now().duration_since(written()?).ok();
+    match running {
+        Some(running) => !running && path.symlink_metadata().is_ok_and(|there| there.is_file()),
+        None => age().is_some_and(|age| age > UNSEEN),
+    }
+}
+
 /// The final name, or the beginning of a long one, of the unfinished file that has this name; `None` for what this program
 /// does not name so.
 pub(crate) fn unfinished(name: &str) -> Option<&str> {
     let (written, random) = name.strip_prefix(TEMPORARY_PREFIX)?.rsplit_once('-')?;
-    let is_random = random.len() == RANDOM_CHARS && random.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    // Earlier versions put no tag before them.
+    let lengths = [RANDOM_CHARS, Owner::TAG_CHARS + RANDOM_CHARS];
+    let is_random =
+        lengths.contains(&random.len()) && random.bytes().all(|byte| byte.is_ascii_alphanumeric());
     is_random.then_some(written)
 }
 
@@ -186,17 +310,35 @@ fn of_the_system(cause: io::Error) -> io::Error {
     if cause.raw_os_error().is_some() { cause } else { cause.kind().into() }
 }
 
-/// Takes a folder, which is made if it is not there, for this process alone, as long as the file that is given lives:
-/// what several processes write there at the same time does not mix. Waits for others, and says so; where folders cannot
-/// be locked, for none.
+/// A folder that this process has for itself as long as this lives.
+#[derive(Debug)]
+pub(crate) enum FolderLock {
+    /// By a lock of the system.
+    #[expect(dead_code, reason = "held for its lock")]
+    File(File),
+    /// By a file that tells others.
+    #[expect(dead_code, reason = "held until it is dropped")]
+    Claim(Claim),
+}
+
+/// Takes a folder, which is made if it is not there, for this process alone, as long as the lock that is given lives:
+/// what several processes write there at the same time does not mix. Waits for others, and says so. Where folders cannot be
+/// locked, files in the folder `state` within it tell who writes.
 ///
 /// # Errors
-/// The folder cannot be made; the observer says stop.
-pub(crate) fn lock_folder(folder: &Path, observer: &dyn Observer) -> Result<Option<File>> {
+/// The folder cannot be made or written; the observer says stop.
+pub(crate) fn lock_folder(folder: &Path, state: &str, observer: &dyn Observer) -> Result<FolderLock> {
     std::fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
-    let Ok(file) = File::open(folder) else { return Ok(None) };
-    let others = || format!("waiting for another run that writes to {}", folder.display());
-    Ok(wait_for_lock(&file, others, observer)?.then_some(file))
+    if let Ok(file) = File::open(folder) {
+        let others = || format!("waiting for another run that writes to {}", folder.display());
+        if wait_for_lock(&file, others, observer)? {
+            return Ok(FolderLock::File(file));
+        }
+    }
+    let state = folder.join(state);
+    refuse_link(&state)?;
+    std::fs::create_dir_all(&state).map_err(|cause| Error::io("create", &state, cause))?;
+    Claim::take(&state, false, IfHeld::Wait, Pulse::default(), observer).map(FolderLock::Claim)
 }
 
 /// Locks an open file or folder. Whoever has the lock is waited for, which `waiting` tells of. Gives whether it is
@@ -311,6 +453,58 @@ mod tests {
         }
     }
 
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn stale_files_are_those_of_processes_that_ended() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("c-1.parquet");
+        let mut child = std::process::Command::new("true").spawn().expect("a process");
+        let dead = format!("{}{:0>7}", &Owner::this().tag()[..6], {
+            let (mut number, mut digits) = (child.id(), String::new());
+            while number > 0 {
+                digits.insert(0, char::from_digit(number % 36, 36).expect("a digit"));
+                number /= 36;
+            }
+            digits
+        });
+        child.wait().expect("its end");
+        let stale = format!(".tmp-c-1.parquet-{dead}Abc123");
+        let others = [
+            format!(".tmp-d-1.parquet-{dead}Abc123"),
+            ".tmp-c-1.parquet-Abc123".to_owned(),
+            format!(".tmp-c-1.parquet-000000{}Abc123", &dead[6..]),
+            ".tmp-c-1.parquet-mine".to_owned(),
+            "c-1.parquet".to_owned(),
+        ];
+        others
+            .iter()
+            .chain([&stale])
+            .for_each(|name| fs::write(folder.path().join(name), "x").expect("a file"));
+        let pending = Pending::create(&path).expect("one that is being written");
+        remove_stale(&path);
+        let mut left = names(folder.path());
+        left.sort();
+        assert!(!left.contains(&OsString::from(&stale)) && left.len() == others.len() + 1, "{left:?}");
+        drop(pending);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn within_results_a_link_is_replaced_and_not_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (victim, link) = (folder.path().join("victim"), folder.path().join("link"));
+        fs::write(&victim, "precious").expect("a file");
+        let linked = || std::os::unix::fs::symlink(&victim, &link).expect("a link");
+        linked();
+        refuse_link(&link).expect_err("a link");
+        publish_bytes_within(&link, b"new").expect("published");
+        assert!(!link.is_symlink() && fs::read(&link).expect("a file") == b"new");
+        fs::remove_file(&link).expect("removed");
+        linked();
+        create_anew(&link).expect("a file").write_all(b"new").expect("written");
+        assert!(!link.is_symlink() && fs::read(&victim).expect("a file") == b"precious");
+    }
+
     #[test]
     fn names_the_path_it_cannot_create() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -336,7 +530,7 @@ mod tests {
     fn a_folder_is_locked_until_the_lock_is_dropped() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("new");
-        let lock = lock_folder(&path, &Silent).expect("a new folder").expect("a lock");
+        let lock = lock_folder(&path, "state", &Silent).expect("a new folder");
         let other = File::open(&path).expect("the folder");
         assert!(other.try_lock().is_err());
         drop(lock);

@@ -1,0 +1,443 @@
+//! Exclusive use of a folder where file locks may not work, or not between machines.
+//!
+//! The holder is whoever made the file `owner-N` with the greatest N, which is made exclusively: of several processes that
+//! follow the same holder one succeeds. Numbers only grow, since the file of the last holder stays, so a process that was
+//! delayed between looking and making cannot become a second holder. The holder rewrites its file every few seconds. A
+//! holder whose process cannot be seen is followed once its file has not changed for a minute, by the clock of whoever
+//! waits.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::owner::Owner;
+use super::without_links;
+use crate::error::{Error, ErrorKind, Result};
+use crate::observer::Observer;
+
+/// What the names of the files begin with, before the number.
+const PREFIX: &str = "owner-";
+
+/// How long a file is at most; each has this length, padded with spaces, so that rewriting it needs no more room.
+const BYTES: usize = 1 << 10;
+
+/// How often a holder gives a sign of life, and after how long without one it is taken for dead.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pulse {
+    pub(crate) every: Duration,
+    pub(crate) dead_after: Duration,
+}
+
+/// Long enough for network folders to show a change to all machines.
+impl Default for Pulse {
+    fn default() -> Pulse {
+        Pulse { every: Duration::from_secs(10), dead_after: Duration::from_secs(60) }
+    }
+}
+
+/// What a file says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    owner: Owner,
+    /// How often the holder gave a sign of life.
+    pulses: u64,
+    /// Whether the holder has ended.
+    released: bool,
+}
+
+/// A folder that this process alone uses, until this value is dropped.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    folder: PathBuf,
+    number: u64,
+    proven: bool,
+    stop: Option<Sender<()>>,
+    pulse: Option<JoinHandle<()>>,
+}
+
+/// How whoever holds a folder is found.
+enum Holder {
+    /// Nobody holds it: the last one, if there was one, has ended.
+    Nobody,
+    Running(Owner),
+    /// It has not given a sign of life yet, and may be dead.
+    Unseen(Owner),
+}
+
+/// What to do about a holder that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IfHeld {
+    Refuse,
+    Wait,
+}
+
+impl Claim {
+    /// Takes a folder, which must be there. `locked` says that the caller has a lock there that no other process under
+    /// this kernel can have at the same time.
+    ///
+    /// # Errors
+    /// Another process holds it and `if_held` says to refuse; the folder cannot be written; the observer says stop.
+    pub(crate) fn take(
+        folder: &Path,
+        locked: bool,
+        if_held: IfHeld,
+        pulse: Pulse,
+        observer: &dyn Observer,
+    ) -> Result<Claim> {
+        let (mut told, mut proven) = (false, true);
+        let number = loop {
+            observer.checkpoint()?;
+            let last = last(folder)?;
+            let holder = last.map_or(Ok(Holder::Nobody), |number| holder(folder, number, locked))?;
+            match (holder, if_held) {
+                (Holder::Nobody, _) => {}
+                (Holder::Running(owner), IfHeld::Refuse) => return Err(held(folder, &owner)),
+                (Holder::Running(owner), IfHeld::Wait) => {
+                    if !std::mem::replace(&mut told, true) {
+                        observer.noted(&format!("waiting for {}", described(folder, &owner)));
+                    }
+                    std::thread::sleep(pulse.every.min(Duration::from_millis(200)));
+                    continue;
+                }
+                (Holder::Unseen(owner), _) => {
+                    let number = last.unwrap_or_default();
+                    if shows_life(folder, number, &owner, pulse, observer)? {
+                        if if_held == IfHeld::Refuse {
+                            return Err(held(folder, &owner));
+                        }
+                        continue;
+                    }
+                    proven = false;
+                }
+            }
+            let next = last.unwrap_or_default() + 1;
+            if create(folder, next)? {
+                break next;
+            }
+        };
+        remove_below(folder, number);
+        let (stop, stopped) = mpsc::channel::<()>();
+        let own = folder.to_owned();
+        let beat = move || {
+            let mut pulses = 0;
+            while stopped.recv_timeout(pulse.every) == Err(RecvTimeoutError::Timeout) {
+                pulses += 1;
+                // Whoever follows sees that there was no sign, and the holder that it was followed.
+                let _ = rewrite(&own, number, pulses, false);
+            }
+            let _ = rewrite(&own, number, pulses + 1, true);
+        };
+        let thread = std::thread::Builder::new().name("tokenmill-owner".to_owned()).spawn(beat);
+        let thread = thread.map_err(|cause| Error::io("start a thread that holds", folder, cause))?;
+        Ok(Claim { folder: folder.to_owned(), number, proven, stop: Some(stop), pulse: Some(thread) })
+    }
+
+    /// Who holds a folder, if somebody certainly does.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub(crate) fn check(folder: &Path, locked: bool) -> Result<()> {
+        let Some(number) = last(folder)? else { return Ok(()) };
+        match holder(folder, number, locked)? {
+            Holder::Running(owner) => Err(held(folder, &owner)),
+            Holder::Nobody | Holder::Unseen(_) => Ok(()),
+        }
+    }
+
+    /// A number that no earlier and no later holder has.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether the holder before has certainly ended. If not, it may wake up and write on.
+    pub(crate) fn follows_ended(&self) -> bool {
+        self.proven
+    }
+
+    /// Finds whether another process has taken the folder, because this one gave no sign of life.
+    ///
+    /// # Errors
+    /// One has, or the folder cannot be read.
+    pub(crate) fn check_held(&self) -> Result<()> {
+        match last(&self.folder)? {
+            Some(number) if number == self.number => Ok(()),
+            _ => Err(Error::new(ErrorKind::Failed, Lost { folder: self.folder.clone() })
+                .with_help("nothing that it wrote is touched by this run; run the command again when the other has ended")),
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.pulse.take() {
+            // It cannot panic in a way that matters here.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Watches a holder whose process cannot be seen. Gives whether it showed that it lives; if not within the time, it does
+/// not.
+fn shows_life(
+    folder: &Path,
+    number: u64,
+    owner: &Owner,
+    pulse: Pulse,
+    observer: &dyn Observer,
+) -> Result<bool> {
+    let before = content(folder, number)?;
+    let (begun, mut told) = (Instant::now(), false);
+    while begun.elapsed() < pulse.dead_after {
+        observer.checkpoint()?;
+        std::thread::sleep(pulse.every.min(Duration::from_millis(200)));
+        if last(folder)? != Some(number) {
+            return Ok(true);
+        }
+        let now = content(folder, number)?;
+        if now != before {
+            return Ok(!parsed(&now).is_some_and(|record| record.released));
+        }
+        if !std::mem::replace(&mut told, true) {
+            let seconds = pulse.dead_after.as_secs();
+            let who = described(folder, owner);
+            observer.noted(&format!("waiting up to {seconds} s for a sign of life of {who}"));
+        }
+    }
+    Ok(false)
+}
+
+/// The number of the last holder.
+fn last(folder: &Path) -> Result<Option<u64>> {
+    Ok(numbers(folder)?.into_iter().max())
+}
+
+fn numbers(folder: &Path) -> Result<Vec<u64>> {
+    let cannot = |cause| Error::io("read", folder, cause);
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(cannot)? {
+        let name = entry.map_err(cannot)?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        // Beyond it there is no next one; nobody gets there.
+        found
+            .extend(number.and_then(|number| number.parse::<u64>().ok()).filter(|&number| number < u64::MAX));
+    }
+    Ok(found)
+}
+
+fn holder(folder: &Path, number: u64, locked: bool) -> Result<Holder> {
+    let unknown = || Owner::unseen("an unknown machine", 0);
+    // It is empty for a moment after it was made.
+    let record = parsed(&content(folder, number)?);
+    let Some(record) = record else { return Ok(Holder::Unseen(unknown())) };
+    if record.released || (locked && record.owner.same_kernel()) {
+        return Ok(Holder::Nobody);
+    }
+    Ok(match record.owner.is_running() {
+        Some(true) => Holder::Running(record.owner),
+        Some(false) => Holder::Nobody,
+        None => Holder::Unseen(record.owner),
+    })
+}
+
+/// What the file of a holder has in it; nothing where it is not there any more.
+fn content(folder: &Path, number: u64) -> Result<Vec<u8>> {
+    let path = path(folder, number);
+    let mut text = Vec::new();
+    let opened = without_links(OpenOptions::new().read(true)).open(&path);
+    match opened.and_then(|file| file.take(u64::try_from(BYTES).unwrap_or(0)).read_to_end(&mut text)) {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(Error::io("read", path, cause)),
+        _ => Ok(text),
+    }
+}
+
+fn parsed(content: &[u8]) -> Option<Record> {
+    serde_json::from_slice(content).ok()
+}
+
+/// Makes the file of a holder; gives whether this process is it.
+fn create(folder: &Path, number: u64) -> Result<bool> {
+    let path = path(folder, number);
+    let file = match without_links(OpenOptions::new().write(true).create_new(true)).open(&path) {
+        Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        opened => opened.map_err(|cause| Error::io("create", &path, cause))?,
+    };
+    if let Err(cause) = write(file, 0, false) {
+        let _ = fs::remove_file(&path);
+        return Err(Error::io("write", path, cause));
+    }
+    // Others may have come and gone, and have removed the file that this one follows.
+    if last(folder)? == Some(number) {
+        return Ok(true);
+    }
+    super::remove(&path)?;
+    Ok(false)
+}
+
+fn rewrite(folder: &Path, number: u64, pulses: u64, released: bool) -> io::Result<()> {
+    let file = without_links(OpenOptions::new().write(true)).open(path(folder, number))?;
+    write(file, pulses, released)
+}
+
+fn write(mut file: File, pulses: u64, released: bool) -> io::Result<()> {
+    let record = Record { owner: Owner::this().clone(), pulses, released };
+    let mut text = serde_json::to_string(&record).expect("plain fields with text keys");
+    text.extend(std::iter::repeat_n(' ', (BYTES - 1).saturating_sub(text.len())));
+    text.push('\n');
+    file.write_all(text.as_bytes())
+}
+
+/// What earlier holders left. If it stays it does no harm.
+fn remove_below(folder: &Path, number: u64) {
+    for before in numbers(folder).unwrap_or_default().into_iter().filter(|&before| before < number) {
+        let _ = fs::remove_file(path(folder, before));
+    }
+}
+
+fn path(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("{PREFIX}{number}"))
+}
+
+/// What is held is the folder that has this one for its state.
+fn shown(folder: &Path) -> &Path {
+    super::folder_of(folder)
+}
+
+fn described(folder: &Path, owner: &Owner) -> String {
+    let Owner { host, process, .. } = owner;
+    format!("process {process} on {host}, which writes to {}", shown(folder).display())
+}
+
+fn held(folder: &Path, owner: &Owner) -> Error {
+    let fault = Held { folder: shown(folder).to_owned(), process: owner.process, host: owner.host.clone() };
+    Error::new(ErrorKind::Failed, fault).with_help("wait until it has ended, or choose another folder")
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{} is being written by another process (process {process} on {host})", folder.display())]
+struct Held {
+    folder: PathBuf,
+    process: u32,
+    host: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{}: another process has taken it over, since this one gave no sign of life for too long", shown(folder).display())]
+struct Lost {
+    folder: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::observer::Silent;
+
+    const QUICK: Pulse = Pulse { every: Duration::from_millis(20), dead_after: Duration::from_millis(300) };
+
+    fn take(folder: &Path) -> Result<Claim> {
+        Claim::take(folder, false, IfHeld::Refuse, QUICK, &Silent)
+    }
+
+    /// Writes what a process of another machine leaves that is gone, or not heard of.
+    fn left_by_another(folder: &Path, number: u64) {
+        let owner = Owner::unseen("far", 7);
+        let record = Record { owner, pulses: 3, released: false };
+        fs::write(path(folder, number), serde_json::to_vec(&record).expect("plain")).expect("a file");
+    }
+
+    #[test]
+    fn a_folder_has_one_holder_and_the_next_one_has_another_number() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = take(folder.path()).expect("nobody holds it");
+        let error = take(folder.path()).expect_err("it is held");
+        assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
+        Claim::check(folder.path(), false).expect_err("it is held");
+        let number = first.number();
+        drop(first);
+        Claim::check(folder.path(), false).expect("it is free");
+        let second = take(folder.path()).expect("it is free again");
+        assert!(second.number() > number && second.follows_ended());
+        assert_eq!(numbers(folder.path()).expect("a folder"), [second.number()]);
+    }
+
+    #[test]
+    fn of_many_that_come_at_once_one_holds() {
+        let folder = tempfile::tempdir().expect("a folder");
+        left_by_another(folder.path(), 4);
+        let (inside, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..10 {
+                        let taken = Claim::take(folder.path(), false, IfHeld::Wait, QUICK, &Silent);
+                        let claim = taken.expect("its turn comes");
+                        most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                        std::thread::sleep(Duration::from_millis(1));
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        drop(claim);
+                    }
+                });
+            }
+        });
+        assert_eq!(most.load(Ordering::SeqCst), 1);
+        assert_eq!(last(folder.path()).expect("a folder"), Some(84));
+    }
+
+    #[test]
+    fn one_that_cannot_be_seen_is_followed_after_some_time_without_a_sign_of_life() {
+        let folder = tempfile::tempdir().expect("a folder");
+        left_by_another(folder.path(), 9);
+        let begun = Instant::now();
+        let claim = take(folder.path()).expect("it is dead");
+        assert!(begun.elapsed() >= QUICK.dead_after && claim.number() == 10 && !claim.follows_ended());
+        drop(claim);
+        fs::write(path(folder.path(), 11), "not whole").expect("a file");
+        assert!(!take(folder.path()).expect("it is dead").follows_ended());
+    }
+
+    #[test]
+    fn one_that_cannot_be_seen_but_lives_is_heeded() {
+        let folder = tempfile::tempdir().expect("a folder");
+        left_by_another(folder.path(), 9);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(QUICK.dead_after / 3);
+                fs::write(path(folder.path(), 9), "another content").expect("a file");
+            });
+            let error = take(folder.path()).expect_err("it lives");
+            assert!(error.to_string().contains("process 7 on far"), "{error}");
+        });
+    }
+
+    #[test]
+    fn a_holder_learns_that_it_was_followed_and_leaves_the_other_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = take(folder.path()).expect("nobody holds it");
+        first.check_held().expect("it holds");
+        left_by_another(folder.path(), first.number() + 1);
+        let before = content(folder.path(), first.number() + 1).expect("a file");
+        assert!(first.check_held().expect_err("another does").to_string().contains("taken it over"));
+        drop(first);
+        assert_eq!(content(folder.path(), 2).expect("a file"), before);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_is_not_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let victim = folder.path().join("victim");
+        fs::write(&victim, "precious").expect("a file");
+        for number in [1, 2] {
+            std::os::unix::fs::symlink(&victim, path(folder.path(), number)).expect("a link");
+            take(folder.path()).expect_err("a link");
+        }
+        assert_eq!(fs::read(&victim).expect("a file"), b"precious");
+    }
+}
