@@ -10,6 +10,7 @@ use super::idle::tell_idle;
 use super::plan::Plan;
 use super::splits::tell_splits;
 use super::state::State;
+use crate::cast::common_field;
 use crate::digest::hex;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
@@ -17,6 +18,7 @@ use crate::sample::{SampleConfig, sample};
 use crate::sink::Input;
 use crate::source::{
     self, Batch, Documents, Identity, Incidents, OpenContext, Range, Source, SourceSpec, Unit, shown_uri,
+    value_in_path,
 };
 use crate::units::{amount, declared_sum};
 
@@ -83,7 +85,7 @@ impl<'a> Inputs<'a> {
             tell_splits(spec, &**source, context.observer);
         }
         let incidents = Arc::clone(&context.incidents);
-        Ok(Inputs {
+        let inputs = Inputs {
             observer: context.observer,
             sources,
             uris: plan.sources.iter().map(|spec| spec.uri.clone()).collect(),
@@ -92,7 +94,9 @@ impl<'a> Inputs<'a> {
             threads: plan.threads,
             incidents,
             identities: OnceLock::new(),
-        })
+        };
+        inputs.tell_beside(context.observer);
+        Ok(inputs)
     }
 
     /// The documents of the sample, in order, each whole.
@@ -315,8 +319,15 @@ impl<'a> Inputs<'a> {
         let mut digest = Sha256::new();
         for ((source, uri), identities) in self.sources.iter().zip(&self.uris).zip(self.identities()?) {
             digest.update(amount(source.units().len()).to_le_bytes());
+            let columns = source.columns();
             for (unit, identity) in source.units().iter().zip(identities) {
                 digest.update(serde_json::to_vec(&(unit.range, identity)).expect("plain data"));
+                // What paths say of columns is part of the content.
+                for column in columns.iter().flat_map(|columns| columns.fields()) {
+                    if let Some(value) = value_in_path(&unit.name, column.name()) {
+                        digest.update(serde_json::to_vec(&(column.name(), value)).expect("plain data"));
+                    }
+                }
             }
             if identities.iter().any(Identity::is_told_by_name) {
                 digest.update(uri);
@@ -330,28 +341,43 @@ impl<'a> Inputs<'a> {
         self.sources.iter().any(|source| source.is_stream())
     }
 
-    /// The pass-through columns, which all sources must have alike.
+    /// The pass-through columns, of types that have the values of all sources.
+    ///
+    /// # Errors
+    /// Two sources have types of which there is none.
     pub(super) fn columns(&self) -> Result<Vec<FieldRef>> {
         // Of a source whose files were all left out nothing is known.
         let sources = self.sources.iter().zip(&self.uris);
         let mut schemas = sources.filter_map(|(source, uri)| Some((source.columns()?, uri)));
         let Some((first, first_uri)) = schemas.next() else { return Ok(Vec::new()) };
+        let mut columns = first.fields().to_vec();
         for (other, uri) in schemas {
-            let differs = first.fields().iter().zip(other.fields());
-            if let Some((one, two)) = differs.into_iter().find(|(a, b)| a.data_type() != b.data_type()) {
-                let (column, one, two) =
-                    (one.name().clone(), one.data_type().to_string(), two.data_type().to_string());
-                let (first, other) = (shown_uri(first_uri), shown_uri(uri));
-                let fault = Fault::ColumnsDiffer { column, one, first, two, other };
-                return Err(Error::new(ErrorKind::Usage, fault)
-                    .with_help("leave that column out, or encode the sources on their own"));
+            for (one, two) in columns.iter_mut().zip(other.fields()) {
+                if one.data_type() == two.data_type() {
+                    continue;
+                }
+                *one = common_field(one, two).ok_or_else(|| {
+                    let (column, one, two) =
+                        (one.name().clone(), one.data_type().to_string(), two.data_type().to_string());
+                    let (first, other) = (shown_uri(first_uri), shown_uri(uri));
+                    let fault = Fault::ColumnsDiffer { column, one, first, two, other };
+                    Error::new(ErrorKind::Usage, fault)
+                        .with_help("leave that column out, or encode the sources on their own")
+                })?;
             }
         }
-        Ok(first.fields().to_vec())
+        Ok(columns)
+    }
+
+    /// Tells of columns that files lack, and of text in which something was replaced, once each.
+    fn tell_beside(&self, observer: &dyn Observer) {
+        let told = self.incidents.lacking().into_iter().chain(self.incidents.replaced());
+        told.for_each(|told| observer.noted(&told));
     }
 
     /// How many rows or files had to be left out. Tells of those that are listed, or else of the first.
     pub fn skipped(&self, observer: &dyn Observer) -> u64 {
+        self.tell_beside(observer);
         let listed = self.incidents.listed();
         listed.iter().for_each(|incident| observer.noted(&format!("left out: {}", incident.problem)));
         if let Some(first) = self.first_left_out().filter(|_| listed.is_empty()) {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::fault::{Fault, guarded};
 use super::files::Reading;
 use super::ipc::{InFile, InStream};
+use super::passed::OfFile;
 use super::views::{Chosen, split};
 use super::{Batch, SourceSpec};
 use crate::error::{Error, Result};
@@ -85,14 +86,16 @@ fn start(input: Input, spec: &SourceSpec, name: &str) -> Result<(Reader, Chosen)
     Ok((reader, chosen))
 }
 
-/// The types of the pass-through columns; `None` if there are none.
-pub(super) fn columns(input: Input, spec: &SourceSpec, name: &str) -> Result<Option<SchemaRef>> {
+/// The pass-through columns that are there; `None` if none were asked for.
+pub(super) fn columns(input: Input, spec: &SourceSpec, name: &str) -> Result<Option<OfFile>> {
     let (reader, chosen) = start(input, spec, name)?;
-    if chosen.pass.is_empty() {
+    if spec.columns.is_empty() {
         return Ok(None);
     }
-    let passed = reader.schema().project(&chosen.pass);
-    passed.map(|schema| Some(Arc::new(schema))).map_err(|cause| Fault::damaged(name, "its schema", cause))
+    let schema = reader.schema();
+    let all = schema.fields().iter().map(|field| field.name().clone()).collect();
+    let passed = schema.project(&chosen.pass).map_err(|cause| Fault::damaged(name, "its schema", cause))?;
+    Ok(Some(OfFile { columns: Arc::new(passed), all }))
 }
 
 /// Reads all record batches.

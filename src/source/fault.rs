@@ -11,7 +11,9 @@ pub(super) enum Fault {
     NoField { file: String, column: String, fields: Vec<String> },
     #[error("column {column:?} of {file} holds {found}, not text")]
     NotText { file: String, column: String, found: String },
-    #[error("column {column:?} of {file} holds {found}, but {expected} in the first file")]
+    #[error("{column:?} names two columns of {file}")]
+    TwoColumns { file: String, column: String },
+    #[error("column {column:?} of {file} holds {found}, but {expected} in the files before it")]
     OtherType { file: String, column: String, found: String, expected: String },
     #[error("{file} is {format} and has no columns to pass through")]
     NoColumns { file: String, format: Format },

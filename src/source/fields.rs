@@ -1,11 +1,17 @@
-use std::sync::Arc;
+use std::io::Read;
+use std::sync::{Arc, Mutex};
 
 use arrow_array::builder::StringViewBuilder;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use serde_json::value::RawValue;
 
+use super::listing::Listed;
+use super::open::DEFAULT_BATCH_BYTES;
+use super::passed::value_in_path;
+use super::{Range, SourceSpec, content};
 use crate::hashing::Map;
+use crate::parallel::lock;
 
 /// Fields of JSON objects that pass through, a row an object: texts as they are, any other value as the JSON that stands
 /// there, nulls where the field is null or missing. What type numbers have would depend on all lines of all files.
@@ -14,6 +20,61 @@ pub(super) struct Fields {
     columns: Vec<StringViewBuilder>,
     /// Which of them any object had.
     met: Vec<bool>,
+}
+
+/// What is known of the fields of a file before it is read.
+#[derive(Default)]
+pub(super) struct Beside {
+    /// Which columns need no field, as the path tells them.
+    pub(super) by_path: Vec<bool>,
+    /// Where else a field may be that this file lacks.
+    elsewhere: Option<Arc<Elsewhere>>,
+}
+
+impl Beside {
+    pub(super) fn of(file: &Listed, spec: &SourceSpec, elsewhere: &Option<Arc<Elsewhere>>) -> Beside {
+        let by_path = spec.columns.iter().map(|column| value_in_path(&file.name, column).is_some()).collect();
+        Beside { by_path, elsewhere: elsewhere.clone() }
+    }
+
+    /// Whether another file has the field among its first lines, or in its path.
+    pub(super) fn is_elsewhere(&self, field: &str) -> bool {
+        self.elsewhere.as_ref().is_some_and(|files| files.have(field))
+    }
+}
+
+/// The files of a source, of which the first lines are read if one of them lacks a field: if none has it, its name is
+/// hardly the right one.
+pub(super) struct Elsewhere {
+    files: Vec<Listed>,
+    known: Mutex<Map<String, bool>>,
+}
+
+impl Elsewhere {
+    pub(super) fn of(files: &[Listed]) -> Elsewhere {
+        Elsewhere { files: files.to_vec(), known: Mutex::default() }
+    }
+
+    fn have(&self, field: &str) -> bool {
+        let mut known = lock(&self.known);
+        if let Some(&found) = known.get(field) {
+            return found;
+        }
+        let has = |file: &Listed| value_in_path(&file.name, field).is_some() || has_field(file, field);
+        let found = self.files.iter().any(has);
+        known.insert(field.to_owned(), found);
+        found
+    }
+}
+
+/// Whether the first lines of a file have a field. One that cannot be read has none.
+fn has_field(file: &Listed, field: &str) -> bool {
+    let mut lines = Vec::new();
+    let Ok(text) = content::text(file, Range::Whole) else { return false };
+    // What cannot be decompressed ends the lines.
+    let _ = text.take(DEFAULT_BATCH_BYTES).read_to_end(&mut lines);
+    let fields = Fields::new(&Fields::schema(&[field.to_owned()]));
+    lines.split(|&byte| byte == b'\n').any(|line| fields.values(line).is_ok_and(|values| values[0].is_some()))
 }
 
 /// What an object has under the name of each column; `None` where it has no such field.
@@ -27,6 +88,13 @@ impl Fields {
             columns: columns.clone().map(|_| StringViewBuilder::new()).collect(),
             met: columns.map(|_| false).collect(),
         }
+    }
+
+    /// The same, where some of the fields need not be in any object.
+    pub(super) fn needing(schema: &SchemaRef, given: &[bool]) -> Fields {
+        let fields = Fields::new(schema);
+        let met = if given.is_empty() { fields.met } else { given.to_vec() };
+        Fields { met, ..fields }
     }
 
     /// Without rows, but knowing which fields there have been.
@@ -49,9 +117,15 @@ impl Fields {
         Ok(self.schema.fields().iter().map(|field| fields.get(field.name()).copied()).collect())
     }
 
-    /// Adds a row, or nothing if a text among the values is none.
-    pub(super) fn add(&mut self, values: &Values<'_>) -> serde_json::Result<()> {
-        let texts: Vec<Option<String>> = values.iter().map(|value| text(*value)).collect::<Result<_, _>>()?;
+    /// Adds a row, or nothing if a text among the values is none. Where the object was made JSON, `mended` is that and what
+    /// stood there before.
+    pub(super) fn add(
+        &mut self,
+        values: &Values<'_>,
+        mended: Option<(&[u8], &[u8])>,
+    ) -> serde_json::Result<()> {
+        let texts: Vec<Option<String>> =
+            values.iter().map(|value| text(*value, mended)).collect::<Result<_, _>>()?;
         for (((column, met), text), value) in
             self.columns.iter_mut().zip(&mut self.met).zip(texts).zip(values)
         {
@@ -61,10 +135,10 @@ impl Fields {
         Ok(())
     }
 
-    /// The first column of which there was no field in any object.
-    pub(super) fn lacking(&self) -> Option<&str> {
-        let lacking = self.met.iter().position(|met| !met)?;
-        Some(self.schema.field(lacking).name())
+    /// The columns of which there was no field in any object.
+    pub(super) fn lacking(&self) -> impl Iterator<Item = &str> {
+        let fields = self.schema.fields().iter().zip(&self.met);
+        fields.filter(|(_, met)| !**met).map(|(field, _)| field.name().as_str())
     }
 
     /// The rows; none where no field passes through.
@@ -78,10 +152,16 @@ impl Fields {
     }
 }
 
-fn text(value: Option<&RawValue>) -> serde_json::Result<Option<String>> {
+fn text(value: Option<&RawValue>, mended: Option<(&[u8], &[u8])>) -> serde_json::Result<Option<String>> {
     match value.map(RawValue::get) {
         None | Some("null") => Ok(None),
         Some(json) if json.starts_with('"') => serde_json::from_str(json),
-        Some(json) => Ok(Some(json.to_owned())),
+        Some(json) => Ok(Some(match mended {
+            None => json.to_owned(),
+            Some((line, before)) => {
+                let at = json.as_ptr().addr() - line.as_ptr().addr();
+                String::from_utf8_lossy(&before[at..at + json.len()]).into_owned()
+            }
+        })),
     }
 }

@@ -4,15 +4,16 @@ use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{BinaryViewArray, RecordBatch};
-use arrow_schema::SchemaRef;
+use arrow_schema::{Schema, SchemaRef};
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 
 use super::fault::{Fault, guarded};
-use super::fields::Fields;
+use super::fields::{Beside, Elsewhere, Fields};
 use super::incidents::{BadInput, BadRows};
 use super::jsonl::LinesBefore;
 use super::listing::{Compression, Listed};
 use super::parquet::Footer;
+use super::passed::{OfFile, Together, conforming, value_in_path};
 use super::watch::{Watch, Watched};
 use super::{
     Batch, Documents, Format, Identity, Range, ReadConfig, Source, SourceSpec, Unit, arrow, beginning,
@@ -78,13 +79,15 @@ pub(super) struct Files {
     watches: Vec<Arc<Watch>>,
     /// Numbers of lines of each file.
     lines: Vec<Arc<LinesBefore>>,
+    /// Whether any of the files has a field, where that is asked because one lacks it.
+    elsewhere: Option<Arc<Elsewhere>>,
     bad: BadInput,
 }
 
 /// What opening a file finds: its units, the types of its pass-through columns, and its footer.
 struct Opened {
     units: Vec<Unit>,
-    columns: Option<SchemaRef>,
+    columns: Option<OfFile>,
     footer: Option<Footer>,
 }
 
@@ -115,6 +118,7 @@ impl Files {
             spec: spec.clone(),
             config,
             lines: files.iter().map(|_| Arc::default()).collect(),
+            elsewhere: (!spec.columns.is_empty()).then(|| Arc::new(Elsewhere::of(&files))),
             files,
             units: Vec::new(),
             owners: Vec::new(),
@@ -124,36 +128,26 @@ impl Files {
             bad,
         };
         let bad = source.bad.begin(None);
+        let mut columns = Together::new(&spec.columns);
         for (file, opened) in opened.into_iter().enumerate() {
-            match opened.and_then(|opened| source.keep(file, opened)) {
-                Ok(units) => {
-                    source.owners.extend(units.iter().map(|_| file));
-                    source.units.extend(units);
+            let Opened { units, columns: of_file, footer } = match opened {
+                Ok(opened) => opened,
+                Err(error) => {
+                    bad.met(error)?;
+                    continue;
                 }
-                Err(error) => bad.met(error)?,
+            };
+            let footers = source.footers.get_mut().unwrap_or_else(PoisonError::into_inner);
+            footers.extend(footer.map(|footer| (file, footer)));
+            if let Some(of_file) = of_file {
+                columns.add(file, &source.files[file].name, of_file, &bad)?;
             }
+            source.owners.extend(units.iter().map(|_| file));
+            source.units.extend(units);
         }
+        source.columns = columns.finish()?;
         source.bad.taken(None, source.bad.left_out(None));
         Ok(source)
-    }
-
-    /// The units of a file whose pass-through columns have the types of those of the files before.
-    fn keep(&mut self, file: usize, opened: Opened) -> Result<Vec<Unit>> {
-        let footers = self.footers.get_mut().unwrap_or_else(PoisonError::into_inner);
-        footers.extend(opened.footer.map(|footer| (file, footer)));
-        let Some(found) = opened.columns else { return Ok(opened.units) };
-        let expected = self.columns.get_or_insert_with(|| found.clone());
-        let differs =
-            expected.fields().iter().zip(found.fields()).find(|(a, b)| a.data_type() != b.data_type());
-        let Some((expected, found)) = differs else { return Ok(opened.units) };
-        Err(Fault::OtherType {
-            file: self.files[file].name.clone(),
-            column: found.name().clone(),
-            found: found.data_type().to_string(),
-            expected: expected.data_type().to_string(),
-        }
-        .usage()
-        .with_help("leave the column out, or write the files anew with one type, as polars and DuckDB can"))
     }
 
     fn footer(&self, file: usize) -> Result<Footer> {
@@ -171,6 +165,15 @@ impl Files {
     }
 
     fn documents(&self, file: usize, range: Range, reading: Reading) -> Result<Documents<'static>> {
+        let documents = self.unconformed(file, range, reading)?;
+        Ok(match &self.columns {
+            None => documents,
+            Some(columns) => conforming(documents, columns, &self.files[file].name),
+        })
+    }
+
+    /// Documents beside which there are the columns that their file has.
+    fn unconformed(&self, file: usize, range: Range, reading: Reading) -> Result<Documents<'static>> {
         let listed = &self.files[file];
         let Listed { path, name, format, compression, remote } = listed;
         let text = || content::text(listed, range);
@@ -186,7 +189,8 @@ impl Files {
             Format::Arrow => Box::new(arrow::read(arrow::open(path)?, &self.spec, reading)?),
             Format::Jsonl => {
                 let start = jsonl::Start::of(path, range, *compression, &self.lines[file]);
-                Box::new(jsonl::Rows::new(text()?, &self.spec, start, reading))
+                let beside = Beside::of(listed, &self.spec, &self.elsewhere);
+                Box::new(jsonl::Rows::new(text()?, &self.spec, start, beside, reading))
             }
             Format::Text => Box::new(plain::Pieces::new(text()?, &self.spec.documents, reading)),
         })
@@ -296,7 +300,8 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig) -> Result<Ope
             let units = groups
                 .map(|(group, at)| unit(Range::RowGroups(at, at + 1), Some(group.rows), group.text_bytes))
                 .collect();
-            let columns = (!spec.columns.is_empty()).then(|| footer.passed.clone());
+            let columns = (!spec.columns.is_empty())
+                .then(|| OfFile { columns: footer.passed.clone(), all: footer.all.clone() });
             Ok(Opened { units, columns, footer: Some(footer) })
         }
         // Arrow is refused when it is read.
@@ -338,16 +343,24 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig) -> Result<Ope
     }
 }
 
-/// As what fields of JSONL pass through. Plain text has none to pass, and Arrow's are not known before it is read.
-fn passed(spec: &SourceSpec, name: &str, format: Format) -> Result<Option<SchemaRef>> {
-    if spec.columns.is_empty() {
+/// As what fields of JSONL pass through. Plain text has none to pass but those that its path tells, and Arrow's are not known
+/// before it is read.
+fn passed(spec: &SourceSpec, name: &str, format: Format) -> Result<Option<OfFile>> {
+    let (names, all) = (&spec.columns, Vec::new());
+    if names.is_empty() {
         return Ok(None);
     }
     if format == Format::Jsonl {
-        return Ok(Some(Fields::schema(&spec.columns)));
+        return Ok(Some(OfFile { columns: Fields::schema(names), all }));
+    }
+    if format == Format::Text && names.iter().all(|column| value_in_path(name, column).is_some()) {
+        return Ok(Some(OfFile { columns: Arc::new(Schema::empty()), all }));
     }
     let fault = Fault::NoColumns { file: name.to_owned(), format };
-    Err(fault.usage().with_help("only Parquet, Arrow and JSONL files have columns that can pass through"))
+    Err(fault.usage().with_help(
+        "only Parquet, Arrow and JSONL files have columns that can pass through, and folders whose names say \
+         them, as lang=fr",
+    ))
 }
 
 /// Standard input or a named pipe: one unit that can be read once.
@@ -374,7 +387,7 @@ impl Stream {
             let error = Fault::NotFromStream { name, format }.usage();
             return Err(error.with_help("a Parquet file is read from its end: write it to a file first"));
         }
-        let columns = passed(spec, &name, format)?;
+        let columns = passed(spec, &name, format)?.map(|of| of.columns);
         let units = vec![Unit { name, range: Range::Whole, rows: None, text_bytes: None }];
         let batch_bytes = config.batch_bytes;
         let (spec, reader) = (spec.clone(), Mutex::new(Some(reader)));
@@ -389,7 +402,7 @@ impl Stream {
         }
         let text = content::text_of_pipe(pipe, &reading.name)?;
         Ok(if self.format == Format::Jsonl {
-            Box::new(jsonl::Rows::new(text, &self.spec, jsonl::Start::Beginning, reading))
+            Box::new(jsonl::Rows::new(text, &self.spec, jsonl::Start::Beginning, Beside::default(), reading))
         } else {
             Box::new(plain::Pieces::new(text, &self.spec.documents, reading))
         })

@@ -1,10 +1,11 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::parallel::lock;
+use crate::units::{amount, counted};
 
 use super::OnBadInput;
 use super::watch::Watch;
@@ -59,6 +60,12 @@ struct Found {
     listed: BTreeMap<(Key, u64), String>,
     /// How many readings were begun.
     readings: u64,
+    /// Columns that files of a source lack: which files by number, and the name of the first.
+    lacking: BTreeMap<(usize, String), (BTreeSet<usize>, String)>,
+    /// Which of them were told.
+    told: BTreeSet<(usize, String)>,
+    /// The first file of each source in whose text something is no character and was replaced, with its unit.
+    replaced: BTreeMap<usize, (usize, String)>,
 }
 
 /// The latest reading of a unit.
@@ -114,6 +121,29 @@ impl Incidents {
         };
         let units = lacking.into_iter().filter_map(|(source, unit)| Some((source, unit?)));
         units.map(|(source, unit)| (source, unit, self.of_unit(source, unit))).collect()
+    }
+
+    /// Columns that pass through and that some files of a source lack, a sentence for each that was not told before.
+    pub fn lacking(&self) -> Vec<String> {
+        let mut found = self.found();
+        let Found { lacking, told, .. } = &mut *found;
+        let sentence =
+            |((source, column), (files, first)): (&(usize, String), &(BTreeSet<usize>, String))| {
+                let is_new = told.insert((*source, column.clone()));
+                let files = counted(amount(files.len()), "file");
+                is_new
+                    .then(|| format!("column {column:?} is null in {files} without it; the first is {first}"))
+            };
+        lacking.iter().filter_map(sentence).collect()
+    }
+
+    /// The first file of each source in whose text something is no character and was replaced, in a sentence; told once.
+    pub fn replaced(&self) -> Vec<String> {
+        let replaced = std::mem::take(&mut self.found().replaced);
+        let sentence = |(_, file)| {
+            format!("text has U+FFFD in the place of what is no character; the first is in {file}")
+        };
+        replaced.into_values().map(sentence).collect()
     }
 
     /// Sets what an earlier reading, maybe of an earlier run, found in a unit.
@@ -196,7 +226,7 @@ impl BadInput {
     /// A unit, or with `None` the source itself, is about to be read from its start.
     pub(super) fn begin(&self, unit: Option<usize>) -> BadRows {
         let reading = match self.policy {
-            OnBadInput::Fail => 0,
+            OnBadInput::Fail | OnBadInput::Replace => 0,
             OnBadInput::Skip | OnBadInput::Quarantine => self.incidents.found().begin((self.source, unit)),
         };
         BadRows { of: self.clone(), unit, reading, watch: None }
@@ -221,6 +251,33 @@ impl BadRows {
         BadRows { watch: Some(Arc::clone(watch)), ..self }
     }
 
+    /// Notes that a file, of this number and name, lacks a column.
+    pub(super) fn lacks(&self, column: &str, file: usize, name: &str) {
+        let mut found = self.of.incidents.found();
+        let lacking = found.lacking.entry((self.of.source, column.to_owned()));
+        let (files, first) = lacking.or_insert_with(|| (BTreeSet::new(), name.to_owned()));
+        if files.first().is_some_and(|&first| file < first) {
+            name.clone_into(first);
+        }
+        files.insert(file);
+    }
+
+    /// Whether what is no character in text is to be replaced.
+    pub(super) fn replaces(&self) -> bool {
+        self.of.policy == OnBadInput::Replace
+    }
+
+    /// Notes that this was done in the text of a file.
+    pub(super) fn replaced(&self, name: &str) {
+        let unit = self.unit.unwrap_or(0);
+        let mut found = self.of.incidents.found();
+        let (first, file) = found.replaced.entry(self.of.source).or_insert_with(|| (unit, name.to_owned()));
+        if unit < *first {
+            *first = unit;
+            name.clone_into(file);
+        }
+    }
+
     /// Notes bad input and goes on, or gives the error back.
     ///
     /// A wrong request is not bad input: every other file would fail the same way. Nor is what the system failed at, or a
@@ -235,7 +292,7 @@ impl BadRows {
             return Err(error);
         }
         self.watch.as_ref().map_or(Ok(()), |watch| watch.check())?;
-        if self.of.policy == OnBadInput::Fail {
+        if matches!(self.of.policy, OnBadInput::Fail | OnBadInput::Replace) {
             return Err(if error.help().is_none() { error.with_help(LEAVE_OUT) } else { error });
         }
         let listed = self.of.policy == OnBadInput::Quarantine;

@@ -13,9 +13,10 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::{Map, Value};
 
 use super::fault::Fault;
-use super::fields::Fields;
+use super::fields::{Beside, Fields};
 use super::files::Reading;
 use super::listing::Compression;
+use super::mended::mended;
 use super::{Batch, Range, SourceSpec, content};
 use crate::error::{Error, ErrorKind, Result};
 use crate::parallel::lock;
@@ -91,6 +92,7 @@ pub(super) struct Rows {
     column: String,
     /// The fields that pass through.
     passed: SchemaRef,
+    beside: Beside,
     start: Start,
     lines_before: Option<u64>,
     block: Vec<u8>,
@@ -105,11 +107,18 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub(super) fn new(from: Box<dyn Read + Send>, spec: &SourceSpec, start: Start, reading: Reading) -> Rows {
+    pub(super) fn new(
+        from: Box<dyn Read + Send>,
+        spec: &SourceSpec,
+        start: Start,
+        beside: Beside,
+        reading: Reading,
+    ) -> Rows {
         Rows {
             from: Some(from),
             column: spec.text_column().to_owned(),
             passed: Fields::schema(&spec.columns),
+            beside,
             start,
             lines_before: None,
             block: Vec::new(),
@@ -192,7 +201,8 @@ impl Rows {
     }
 
     fn rows_of(&mut self, block: &[u8]) -> Result<Batch> {
-        let mut texts = Texts::new(Fields::new(&self.passed));
+        let mut texts = Texts::new(Fields::needing(&self.passed, &self.beside.by_path));
+        texts.replace = self.reading.bad.replaces();
         for line in block[self.given..self.whole].split_inclusive(|&byte| byte == b'\n') {
             let mark = line.starts_with(BYTE_ORDER_MARK) && self.line == 0 && self.start.is_of_file();
             let object = if mark { &line[BYTE_ORDER_MARK.len()..] } else { line };
@@ -210,11 +220,17 @@ impl Rows {
                 self.reading.bad(error)?;
             }
         }
+        if texts.is_replaced {
+            self.reading.bad.replaced(&self.reading.name);
+        }
         let first_row = self.row;
         if first_row == 0 && self.start.is_of_file() && !texts.views.is_empty() {
             let further = block[self.given..self.whole].split_inclusive(|&byte| byte == b'\n');
-            if let Some(lacking) = texts.lacking_with(further, &self.column) {
-                return Err(self.no_field(&block[..self.whole], &lacking));
+            for lacking in texts.lacking_with(further, &self.column) {
+                if lacking == self.column || !self.beside.is_elsewhere(&lacking) {
+                    return Err(self.no_field(&block[..self.whole], &lacking));
+                }
+                self.reading.bad.lacks(&lacking, self.reading.unit, &self.reading.name);
             }
         }
         self.row += amount(texts.views.len());
@@ -254,36 +270,57 @@ struct Texts {
     /// Whether any line had the field.
     field_met: bool,
     passed: Fields,
+    /// Whether what is no character is to be replaced, and whether it was.
+    replace: bool,
+    is_replaced: bool,
 }
 
 impl Texts {
     fn new(passed: Fields) -> Texts {
         let (bytes, views, valid) = Default::default();
-        Texts { bytes, views, valid, field_met: false, passed }
+        Texts { bytes, views, valid, field_met: false, passed, replace: false, is_replaced: false }
     }
 
-    /// A field that none of the rows has: that of the text, or one that passes through.
-    fn lacking<'a>(&'a self, column: &'a str) -> Option<&'a str> {
-        if self.field_met { self.passed.lacking() } else { Some(column) }
+    /// The fields that none of the rows has: that of the text, and those that pass through.
+    fn lacking<'a>(&'a self, column: &'a str) -> impl Iterator<Item = &'a str> {
+        (!self.field_met).then_some(column).into_iter().chain(self.passed.lacking())
     }
 
     /// The same with further lines, of which those that cannot be read have none.
-    fn lacking_with<'a>(&self, mut lines: impl Iterator<Item = &'a [u8]>, column: &str) -> Option<String> {
+    fn lacking_with<'a>(&self, mut lines: impl Iterator<Item = &'a [u8]>, column: &str) -> Vec<String> {
         let mut all = Texts { field_met: self.field_met, ..Texts::new(self.passed.emptied()) };
-        while all.lacking(column).is_some()
+        while all.lacking(column).next().is_some()
             && let Some(line) = lines.next()
         {
             let _ = all.add(line, column);
         }
-        all.lacking(column).map(str::to_owned)
+        all.lacking(column).map(str::to_owned).collect()
     }
 
     /// Appends the text of a line, or says what is wrong with the line.
     fn add(&mut self, line: &[u8], column: &str) -> std::result::Result<(), String> {
+        let Err(error) = self.add_json(line, column, None) else { return Ok(()) };
+        let Some(mended) = mended(line, self.replace) else { return Err(problem(&error)) };
+        match self.add_json(&mended.line, column, Some(&mended.before)) {
+            Ok(()) => {
+                self.is_replaced |= mended.is_replaced;
+                Ok(())
+            }
+            Err(error) if mended.has_numbers => {
+                let problem = problem(&error);
+                let is_number = ["floating point `0.0`", "floating point `-0.0`"];
+                Err(is_number.iter().fold(problem, |problem, zero| problem.replace(zero, "NaN or Infinity")))
+            }
+            Err(error) => Err(problem(&error)),
+        }
+    }
+
+    /// The same of a line that is JSON; `before` is what stood there before it was made that.
+    fn add_json(&mut self, line: &[u8], column: &str, before: Option<&[u8]>) -> serde_json::Result<()> {
         let at = self.bytes.len();
         let found = self.found(line, column).and_then(|found| {
             let values = self.passed.values(line)?;
-            self.passed.add(&values).map(|()| found)
+            self.passed.add(&values, before.map(|before| (line, before))).map(|()| found)
         });
         match found {
             Ok(found) => {
@@ -294,7 +331,7 @@ impl Texts {
             }
             Err(error) => {
                 self.bytes.truncate(at);
-                Err(problem(&error))
+                Err(error)
             }
         }
     }
@@ -321,7 +358,10 @@ fn problem(error: &serde_json::Error) -> String {
     // What the parser misses is the other half of a pair, and it calls each half that stands alone the leading one.
     let message = match message {
         "unexpected end of hex escape" | "lone leading surrogate in hex escape" => {
-            "half of a surrogate pair stands alone, which is no character"
+            "half of a surrogate pair stands alone, which is no character; --on-bad-input replace puts U+FFFD there"
+        }
+        "invalid unicode code point" => {
+            "its bytes are not UTF-8; --on-bad-input replace puts U+FFFD in the place of what is no character"
         }
         message => message,
     };

@@ -22,6 +22,8 @@ mod parquet;
 mod ipc;
 mod arrow;
 mod fields;
+mod passed;
+mod mended;
 mod jsonl;
 mod cuts;
 mod blocks;
@@ -40,6 +42,7 @@ pub(crate) use fault::changed;
 pub use incidents::{Incident, Incidents, LISTED_INCIDENTS, LeftOut};
 pub use open::{DEFAULT_BATCH_BYTES, DEFAULT_RANGE_BYTES, Note, OpenContext, ReadConfig, Stop, look, open};
 pub use order::{in_order, in_order_from};
+pub(crate) use passed::value_in_path;
 pub use remote::{HubSettings, Patience, StoreSettings};
 pub use secrets::{shown_uri, with_secrets_covered, without_secrets};
 pub use spec::{DocumentRule, Format, NotFormat, SourceSpec};
@@ -137,6 +140,9 @@ pub enum OnBadInput {
     Skip,
     /// As `Skip`, and list it with its place.
     Quarantine,
+    /// Read U+FFFD in the place of what is no character in the text of JSON: half of a surrogate pair, or bytes that are not
+    /// UTF-8. For anything else as `Fail`.
+    Replace,
 }
 
 /// Documents that can be listed and read.

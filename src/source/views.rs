@@ -20,32 +20,27 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// Finds the columns.
+    /// Finds the columns; of those that pass through, the ones that are there.
     ///
     /// # Errors
-    /// A column is missing, or the text's holds no text.
+    /// The text's column is missing, or holds no text; a name stands for two columns.
     pub(super) fn find(file: &str, fields: &Fields, spec: &SourceSpec) -> Result<Chosen> {
-        let missing = |column: &str, help: &'static str| {
-            let columns = fields.iter().map(|field| field.name().clone()).collect();
-            let fault = Fault::NoColumn { file: file.to_owned(), column: column.to_owned(), columns };
-            fault.usage().with_help(help)
-        };
         let column = spec.text_column();
         let no_text = || {
-            missing(
-                column,
+            let columns = fields.iter().map(|field| field.name().clone()).collect();
+            let fault = Fault::NoColumn { file: file.to_owned(), column: column.to_owned(), columns };
+            fault.usage().with_help(
                 "name the column that holds the text: `column` in a recipe, `--column` among flags",
             )
         };
-        let (text, found) = descend(fields, column).ok_or_else(no_text)?;
+        let (text, found) = descend(file, fields, column)?.ok_or_else(no_text)?;
         if !is_text(found) {
             let found = found.to_string();
             let fault = Fault::NotText { file: file.to_owned(), column: column.to_owned(), found };
             return Err(fault.usage().with_help("the text must be a string or binary column"));
         }
-        let not_passed = |name: &str| missing(name, "name columns of the input, or leave `columns` out");
-        let named = |name: &String| fields.find(name).map(|(at, _)| at).ok_or_else(|| not_passed(name));
-        let pass = spec.columns.iter().map(named).collect::<Result<_>>()?;
+        let named = |name: &String| only(file, fields, name).transpose().map(|found| found.map(|(at, _)| at));
+        let pass = spec.columns.iter().filter_map(named).collect::<Result<_>>()?;
         Ok(Chosen { text, pass })
     }
 
@@ -136,17 +131,34 @@ fn with_type_at(fields: &Fields, path: &[usize], of: fn(&DataType) -> DataType) 
 }
 
 /// Finds a column by its name, or, if no name is the same, by its path `a.b`.
-fn descend<'a>(fields: &'a Fields, path: &str) -> Option<(Vec<usize>, &'a DataType)> {
-    if let Some((at, field)) = fields.find(path) {
-        return Some((vec![at], field.data_type()));
+fn descend<'a>(file: &str, fields: &'a Fields, path: &str) -> Result<Option<(Vec<usize>, &'a DataType)>> {
+    if let Some((at, field)) = only(file, fields, path)? {
+        return Ok(Some((vec![at], field.data_type())));
     }
-    path.match_indices('.').find_map(|(dot, _)| {
-        let (at, field) = fields.find(&path[..dot])?;
-        let DataType::Struct(inner) = field.data_type() else { return None };
-        let (mut places, found) = descend(inner, &path[dot + 1..])?;
-        places.insert(0, at);
-        Some((places, found))
-    })
+    for (dot, _) in path.match_indices('.') {
+        let Some((at, field)) = only(file, fields, &path[..dot])? else { continue };
+        let DataType::Struct(inner) = field.data_type() else { continue };
+        if let Some((mut places, found)) = descend(file, inner, &path[dot + 1..])? {
+            places.insert(0, at);
+            return Ok(Some((places, found)));
+        }
+    }
+    Ok(None)
+}
+
+/// The field of a name.
+///
+/// # Errors
+/// There are two, as a join of tables leaves them: which one is meant is not known.
+fn only<'a>(file: &str, fields: &'a Fields, name: &str) -> Result<Option<(usize, &'a FieldRef)>> {
+    let Some((at, field)) = fields.find(name) else { return Ok(None) };
+    if fields[at + 1..].iter().any(|other| other.name() == name) {
+        let fault = Fault::TwoColumns { file: file.to_owned(), column: name.to_owned() };
+        return Err(fault
+            .usage()
+            .with_help("rename one of them in the data, so that it is clear which is meant"));
+    }
+    Ok(Some((at, field)))
 }
 
 /// Cuts a run of rows into batches of about `batch_bytes` each: of text, and of what passes through, though equal values

@@ -56,6 +56,7 @@ choices! {
     }
     OnBadInput {
         "fail" => OnBadInput::Fail, "skip" => OnBadInput::Skip, "quarantine" => OnBadInput::Quarantine,
+        "replace" => OnBadInput::Replace,
     }
     SplitPattern {
         "none" => SplitPattern::None,

@@ -47,8 +47,10 @@ const ROWS_BY_DIFFERENCES: usize = 256;
 pub(super) struct Footer {
     metadata: ArrowReaderMetadata,
     chosen: Chosen,
-    /// The fields that pass through, with the types that the file gives them.
+    /// The fields that pass through and are there, with the types that the file gives them.
     pub(super) passed: SchemaRef,
+    /// The names of all columns.
+    pub(super) all: Vec<String>,
     mask: ProjectionMask,
     /// The column chunk that holds the text.
     leaf: usize,
@@ -85,7 +87,8 @@ impl Footer {
         let parquet = metadata.parquet_schema();
         let mut mask = ProjectionMask::leaves(parquet, [leaf]);
         mask.union(&ProjectionMask::roots(parquet, chosen.pass.iter().copied()));
-        Ok(Footer { metadata, chosen, passed, mask, leaf })
+        let all = schema.fields().iter().map(|field| field.name().clone()).collect();
+        Ok(Footer { metadata, chosen, passed, all, mask, leaf })
     }
 
     /// The row groups, in order.

@@ -93,3 +93,80 @@ fn a_field_to_pass_that_none_of_the_first_lines_has_is_a_wrong_request() {
     assert_eq!(kind, ErrorKind::Usage);
     assert!(message.contains("only Parquet, Arrow and JSONL"), "{message}");
 }
+
+/// As Python's `json` reads such lines.
+#[test]
+fn numbers_that_are_not_finite_are_read_beside_the_text() {
+    let folder = folder();
+    let lines = [
+        r#"{"text":"one","meta":NaN}"#,
+        r#"{"meta":[1.5,-Infinity, "NaN"],"text":"NaN, two"}"#,
+        r#"{"text":"three","other":Infinity}"#,
+        r#"{"text":"four","meta":{"a":NaN}}"#,
+        r#"{"text":null,"meta":"-Infinity"}"#,
+    ];
+    let path = written(folder.path(), "rows.jsonl", lines.join("\n"));
+    let some = |text: &str| Some(text.to_owned());
+    let expected = [
+        (some("one"), some("NaN")),
+        (some("NaN, two"), some(r#"[1.5,-Infinity, "NaN"]"#)),
+        (some("three"), None),
+        (some("four"), some(r#"{"a":NaN}"#)),
+        (None, some("-Infinity")),
+    ];
+    for config in [SMALL, ReadConfig::default()] {
+        let spec = SourceSpec { on_bad_input: OnBadInput::Fail, ..with_meta(&path) };
+        assert_eq!(rows(&spec, config).unwrap(), expected);
+    }
+    for (wrong, says) in [
+        (r#"{"text":NaN}"#, "invalid type: NaN or Infinity, expected a string or null in \"text\""),
+        (r#"{"text":"a","meta":nan}"#, "expected"),
+        (r#"{"text":"a","meta":NaNs}"#, "expected value"),
+    ] {
+        let path = written(folder.path(), "rows.jsonl", wrong);
+        let (kind, message) = failure(read(&spec(&path), ReadConfig::default()));
+        assert_eq!(kind, ErrorKind::Failed);
+        assert!(message.contains("line 1") && message.contains(says), "{message}");
+    }
+}
+
+/// As Python's `json.loads(line).encode("utf-16", "surrogatepass").decode("utf-16", "replace")` reads such texts.
+#[test]
+fn what_is_no_character_in_json_is_replaced_if_that_is_said() {
+    let folder = folder();
+    let lines: [&[u8]; 5] = [
+        br#"{"text":"a\ud800b","meta":"\udc00"}"#,
+        br#"{"text":"\ud83d\ude00 \uD83D\n","meta":NaN}"#,
+        b"{\"text\":\"caf\xE9\",\"meta\":\"x\"}",
+        br#"{"text":"whole","meta":{"in":"\ud800"}}"#,
+        br#"{"text":"\\ud800","meta":null}"#,
+    ];
+    let path = written(folder.path(), "rows.jsonl", lines.join(&b'\n'));
+    let some = |text: &str| Some(text.to_owned());
+    let expected = [
+        (some("a\u{fffd}b"), some("\u{fffd}")),
+        (some("\u{1f600} \u{fffd}\n"), some("NaN")),
+        (some("caf\u{fffd}"), some("x")),
+        (some("whole"), some(r#"{"in":"\ud800"}"#)),
+        (some(r"\ud800"), None),
+    ];
+    let replacing = SourceSpec { on_bad_input: OnBadInput::Replace, ..with_meta(&path) };
+    for config in [SMALL, ReadConfig::default()] {
+        assert_eq!(rows(&replacing, config).unwrap(), expected);
+    }
+    let context = OpenContext::new(&Silent);
+    batches(&*open(&replacing, 0, &context).unwrap()).unwrap();
+    let told = context.incidents.replaced();
+    assert!(told.len() == 1 && told[0].contains("U+FFFD") && told[0].contains("rows.jsonl"), "{told:?}");
+    assert_eq!(context.incidents.count(), 0);
+    // What cannot be replaced still ends the run, and without the policy the message names it.
+    for (line, policy, says) in [
+        ("{\"text\":5}", OnBadInput::Replace, "expected a string or null"),
+        ("{\"text\":\"\\ud800\"}", OnBadInput::Fail, "--on-bad-input replace"),
+    ] {
+        let path = written(folder.path(), "rows.jsonl", line);
+        let (kind, message) = failure(read(&SourceSpec { on_bad_input: policy, ..spec(&path) }, SMALL));
+        assert_eq!(kind, ErrorKind::Failed);
+        assert!(message.contains(says), "{message}");
+    }
+}

@@ -15,6 +15,7 @@ mod demo;
 mod fields;
 mod order;
 mod system;
+mod passed;
 mod text;
 
 const SMALL: ReadConfig = ReadConfig { batch_bytes: 16, range_bytes: 16 };

@@ -1,0 +1,183 @@
+//! The type that columns of several files have in common, where they differ only in how files are written or in how wide
+//! numbers are: every value has an equal one in it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
+
+/// Zones that are UTC under another name, in lower case.
+const UTC: [&str; 10] =
+    ["utc", "z", "zulu", "uct", "universal", "gmt", "etc/utc", "etc/gmt", "etc/universal", "etc/zulu"];
+
+/// A field whose type holds the values of both, under the name of the first; `None` if there is no such type.
+pub(crate) fn common_field(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
+    let data_type = common_type(one.data_type(), other.data_type())?;
+    let field = Field::new(one.name(), data_type, one.is_nullable() || other.is_nullable());
+    // What only one of them says of its values does not hold for all.
+    let kept = one.metadata().iter().filter(|(key, value)| other.metadata().get(*key) == Some(value));
+    let metadata: HashMap<_, _> = kept.map(|(key, value)| (key.clone(), value.clone())).collect();
+    Some(Arc::new(field.with_metadata(metadata)))
+}
+
+fn common_type(one: &DataType, other: &DataType) -> Option<DataType> {
+    use DataType::{
+        Binary, BinaryView, Date32, Date64, Decimal128, Decimal256, Dictionary, Duration, FixedSizeList,
+        LargeBinary, LargeList, LargeUtf8, List, Map, Null, Struct, Time32, Time64, Timestamp, Utf8,
+        Utf8View,
+    };
+
+    if one == other {
+        return Some(one.clone());
+    }
+    Some(match (one, other) {
+        (Null, typed) | (typed, Null) => typed.clone(),
+        (Dictionary(_, values), other) => common_type(values, other)?,
+        (one, Dictionary(_, values)) => common_type(one, values)?,
+        (LargeUtf8, Utf8 | Utf8View) | (Utf8 | Utf8View, LargeUtf8) => LargeUtf8,
+        (Utf8, Utf8View) | (Utf8View, Utf8) => Utf8,
+        (LargeBinary, Binary | BinaryView) | (Binary | BinaryView, LargeBinary) => LargeBinary,
+        (Binary, BinaryView) | (BinaryView, Binary) => Binary,
+        (Timestamp(unit, zone), Timestamp(other, other_zone)) => {
+            let is_same = match (zone, other_zone) {
+                (Some(zone), Some(other)) => same_zone(zone, other),
+                (zone, other) => zone == other,
+            };
+            is_same.then(|| Timestamp(finer(*unit, *other), zone.clone()))?
+        }
+        (Duration(unit), Duration(other)) => Duration(finer(*unit, *other)),
+        (Time32(unit), Time32(other)) => Time32(finer(*unit, *other)),
+        (Time32(_), Time64(unit)) | (Time64(unit), Time32(_)) => Time64(*unit),
+        (Time64(unit), Time64(other)) => Time64(finer(*unit, *other)),
+        (Date32, Date64) | (Date64, Date32) => Date32,
+        (Decimal128(one, scale), Decimal128(other, other_scale)) if scale == other_scale => {
+            Decimal128(*one.max(other), *scale)
+        }
+        (Decimal256(one, scale), Decimal256(other, other_scale)) if scale == other_scale => {
+            Decimal256(*one.max(other), *scale)
+        }
+        (List(one) | FixedSizeList(one, _), List(other)) | (List(one), FixedSizeList(other, _)) => {
+            List(common_field(one, other)?)
+        }
+        (FixedSizeList(one, length), FixedSizeList(other, other_length)) if length == other_length => {
+            FixedSizeList(common_field(one, other)?, *length)
+        }
+        (LargeList(one), List(other) | LargeList(other) | FixedSizeList(other, _))
+        | (List(one) | FixedSizeList(one, _), LargeList(other)) => LargeList(common_field(one, other)?),
+        (Map(one, sorted), Map(other, other_sorted)) => {
+            Map(common_entries(one, other)?, *sorted && *other_sorted)
+        }
+        (Struct(one), Struct(other)) => Struct(common_fields(one, other)?),
+        (one, other) if one.is_numeric() && other.is_numeric() => common_number(one, other)?,
+        _ => return None,
+    })
+}
+
+/// The number type that holds the values of both exactly.
+fn common_number(one: &DataType, other: &DataType) -> Option<DataType> {
+    use DataType::{Float16, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
+
+    // The bits of a number's magnitude, and whether there are negative ones.
+    let bits = |number: &DataType| match number {
+        Int8 => Some((7, true)),
+        Int16 => Some((15, true)),
+        Int32 => Some((31, true)),
+        Int64 => Some((63, true)),
+        UInt8 => Some((8, false)),
+        UInt16 => Some((16, false)),
+        UInt32 => Some((32, false)),
+        UInt64 => Some((64, false)),
+        _ => None,
+    };
+    let float_bits = |number: &DataType| match number {
+        Float16 => Some(11),
+        Float32 => Some(24),
+        Float64 => Some(53),
+        _ => None,
+    };
+    match (bits(one), bits(other)) {
+        (Some((a, signed)), Some((b, other_signed))) => {
+            let wide = a.max(b);
+            let both = if signed || other_signed { [7, 15, 31, 63] } else { [8, 16, 32, 64] };
+            let types = if signed || other_signed {
+                [Int8, Int16, Int32, Int64]
+            } else {
+                [UInt8, UInt16, UInt32, UInt64]
+            };
+            let at = both.iter().position(|&bits| bits >= wide)?;
+            types.into_iter().nth(at)
+        }
+        (whole, other_whole) => {
+            let needed = |whole: Option<(u32, bool)>, number| {
+                whole.map_or_else(|| float_bits(number), |(bits, _)| Some(bits))
+            };
+            let wide = needed(whole, one)?.max(needed(other_whole, other)?);
+            [(11, Float16), (24, Float32), (53, Float64)]
+                .into_iter()
+                .find_map(|(bits, float)| (bits >= wide).then_some(float))
+        }
+    }
+}
+
+/// The fields of both, in the order of the first with what the second alone has behind.
+fn common_fields(one: &Fields, other: &Fields) -> Option<Fields> {
+    let is_unique = |fields: &Fields| {
+        fields
+            .iter()
+            .enumerate()
+            .all(|(at, field)| fields.find(field.name()).is_some_and(|(first, _)| first == at))
+    };
+    if !is_unique(one) || !is_unique(other) {
+        return None;
+    }
+    let nullable = |field: &FieldRef| Arc::new(Field::clone(field).with_nullable(true));
+    let joined = one.iter().map(|field| match other.find(field.name()) {
+        Some((_, same)) => common_field(field, same),
+        None => Some(nullable(field)),
+    });
+    let further = other.iter().filter(|field| one.find(field.name()).is_none());
+    joined.chain(further.map(|field| Some(nullable(field)))).collect()
+}
+
+/// The entries of both maps, whose two fields have no names of their own.
+fn common_entries(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
+    let (DataType::Struct(fields), DataType::Struct(others)) = (one.data_type(), other.data_type()) else {
+        return None;
+    };
+    let fields: Fields =
+        fields.iter().zip(others).map(|(one, other)| common_field(one, other)).collect::<Option<_>>()?;
+    Some(Arc::new(Field::clone(one).with_data_type(DataType::Struct(fields))))
+}
+
+fn finer(one: TimeUnit, other: TimeUnit) -> TimeUnit {
+    one.max(other)
+}
+
+/// Whether two names are one zone: UTC has many, and the same hours and minutes from it are written in several ways.
+fn same_zone(one: &str, other: &str) -> bool {
+    one == other
+        || matches!((minutes_from_utc(one), minutes_from_utc(other)), (Some(one), Some(other)) if one == other)
+}
+
+/// How far a zone is from UTC, where its name says that.
+fn minutes_from_utc(zone: &str) -> Option<i32> {
+    let lower = zone.to_ascii_lowercase();
+    if UTC.contains(&lower.as_str()) {
+        return Some(0);
+    }
+    let (sign, digits) = match lower.split_at_checked(1)? {
+        ("+", digits) => (1, digits),
+        ("-", digits) => (-1, digits),
+        _ => return None,
+    };
+    let (hours, minutes) = match digits.split_once(':') {
+        Some(parts) => parts,
+        None => digits.split_at_checked(2)?,
+    };
+    let number = |digits: &str| match digits.len() {
+        0 => Some(0),
+        1 | 2 if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse::<i32>().ok(),
+        _ => None,
+    };
+    Some(sign * (number(hours)? * 60 + number(minutes)?))
+}
