@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::json;
-use tokenmill::encode::{EncodeConfig, Encoder, Worker};
+use tokenmill::encode::{EncodeConfig, Encoder, MissingBytes, Worker};
 use tokenmill::run::Inputs;
 use tokenmill::sink::{Declaration, TokenReader};
 use tokenmill::source::{Batch, Documents};
@@ -98,15 +98,25 @@ impl Rows<'_> {
     /// Encodes as the rows were, if the vocabulary does not keep texts as they are: then what it makes of them
     /// is to be compared with.
     fn encoder(&self) -> Result<Option<Encoder>> {
-        if self.vocabulary.keeps_text() {
+        let (keeps_text, lacks_bytes) =
+            (self.vocabulary.keeps_text(), !self.vocabulary.missing_bytes().is_empty());
+        if keeps_text && !lacks_bytes {
             return Ok(None);
         }
         let Some(file) = self.files.first() else { return Ok(None) };
         let reader = TokenReader::open(Path::new(file))?;
+        let missing_bytes =
+            reader.declaration().map_or(MissingBytes::default(), |declaration| declaration.missing_bytes);
+        if keeps_text && missing_bytes == MissingBytes::Error {
+            return Ok(None);
+        }
         let special = reader.declaration().map(|declaration| json!(declaration.special));
         let special = special.and_then(|word| serde_json::from_value(word).ok()).unwrap_or_default();
-        Encoder::new(Arc::clone(&self.vocabulary), EncodeConfig { special, ..EncodeConfig::default() })
-            .map(Some)
+        Encoder::new(
+            Arc::clone(&self.vocabulary),
+            EncodeConfig { special, missing_bytes, ..EncodeConfig::default() },
+        )
+        .map(Some)
     }
 
     /// Fails where rows are packed: which documents they were cannot be told from them. Says whether null documents can be

@@ -162,6 +162,7 @@ fn encoded(flags: &EncodeFlags, tokenizer: &str) -> EncodeKeys {
         tokenizer: Some(Given::flag(tokenizer.to_owned())),
         columns: list(&flags.columns),
         special: field(&flags.special),
+        missing_bytes: field(&flags.missing_bytes),
         bos: field(&flags.bos.clone().map(Some)),
         eos: field(&flags.eos.clone().map(Some)),
         pack: field(&flags.pack),

@@ -31,7 +31,8 @@ pub(super) fn tokens(args: &TokensArgs, session: &Session<'_>) -> Result<Done, F
     page::check(args.html.as_deref())?;
     let vocabulary =
         load(Path::new(&args.tokenizer.tokenizer), &args.tokenizer.options(), &session.progress())?;
-    let config = EncodeConfig { special: args.special.unwrap_or_default(), bos: None, eos: None };
+    let (special, missing_bytes) = (args.special.unwrap_or_default(), args.missing_bytes.unwrap_or_default());
+    let config = EncodeConfig { special, missing_bytes, ..EncodeConfig::default() };
     let encoder = Encoder::new(vocabulary, config)?;
     let vocabulary = encoder.vocabulary();
     let text = text(args.text.as_deref(), session.interrupt())?;

@@ -90,9 +90,9 @@ pub(super) fn verify_merges(args: &VerifyMergesArgs, session: &Session<'_>) -> R
 
 /// The ids of the tokens of a pair, which training numbers.
 fn ids(vocabulary: &Vocabulary, (left, right): (u32, u32)) -> [TokenId; 2] {
-    [left, right].map(|token| match place(token).checked_sub(256) {
-        None => vocabulary.byte_ids()[place(token)],
-        Some(merge) => vocabulary.merges()[merge].result,
+    [left, right].map(|token| match u8::try_from(token) {
+        Ok(byte) => vocabulary.byte_id(byte).unwrap_or_default(),
+        Err(_) => vocabulary.merges()[place(token) - 256].result,
     })
 }
 

@@ -30,6 +30,34 @@ impl SpecialPolicy {
     }
 }
 
+/// What becomes of text with a byte that has no token: see [`missing_bytes`](crate::vocab::Vocabulary::missing_bytes).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum MissingBytes {
+    /// An error that names the byte and its place.
+    #[default]
+    Error,
+    /// What Hugging Face's tokenizers makes of it: the tokenizer's `unk_token`, or nothing if it has none. What stands
+    /// before and after dropped bytes of a piece is merged as if it stood side by side.
+    Hf,
+}
+
+impl MissingBytes {
+    /// Its word in flags, recipes and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            MissingBytes::Error => "error",
+            MissingBytes::Hf => "hf",
+        }
+    }
+
+    /// Whether it is the default, which files leave out.
+    pub(crate) fn is_default(&self) -> bool {
+        *self == MissingBytes::default()
+    }
+}
+
 /// How documents become token ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -40,4 +68,7 @@ pub struct EncodeConfig {
     pub bos: Option<TokenId>,
     /// The token put after every document, if any.
     pub eos: Option<TokenId>,
+    /// What becomes of text with a byte that has no token.
+    #[serde(skip_serializing_if = "MissingBytes::is_default")]
+    pub missing_bytes: MissingBytes,
 }

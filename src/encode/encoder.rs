@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -9,6 +10,7 @@ use super::ids::TokenIds;
 use super::long;
 use super::longest_match::Matches;
 use super::method::{LITTLE_TEXT, Method};
+use super::missing::Missing;
 use super::pairs::Pairs;
 use super::prepare::Preparation;
 use super::shortcut::Shortcut;
@@ -33,11 +35,14 @@ const NEW: usize = 8;
 /// tokens, follows when a thread has met so much new text that it pays, or at once where that much
 /// [is expected](Encoder::expecting). The ids are the same.
 ///
-/// **Memory:** the vocabulary, 1 MB, and up to 64 bytes a merge; for longest matches about 320 a token; with
+/// **Memory:** the vocabulary, and a second one where bytes have no token; 1 MB, and up to 64 bytes a merge; for longest matches about 320 a token; with
 /// [`ignore_merges`](Vocabulary::ignore_merges) up to 21 a token. Where much text is not split, what two workers each
 /// have learned of it, up to 160 MiB, is kept for later ones.
 pub struct Encoder {
     vocabulary: Arc<Vocabulary>,
+    /// The same with a token for every byte: text without missing bytes is encoded by it.
+    completed: Arc<Vocabulary>,
+    pub(super) missing: Option<Missing>,
     pub(super) pairs: Pairs,
     pub(super) byte_ids: [TokenId; 256],
     /// `None` where a document is one piece.
@@ -73,8 +78,8 @@ impl Encoder {
     /// Prepares a vocabulary for encoding.
     ///
     /// # Errors
-    /// BOS or EOS is no token of the vocabulary, its pattern is not a regular expression, or it has
-    /// ids of 2³¹ or more.
+    /// BOS or EOS is no token of the vocabulary, its pattern is not a regular expression, it has
+    /// ids of 2³¹ or more, or bytes without a token cannot be dealt with as the configuration says.
     pub fn new(vocabulary: impl Into<Arc<Vocabulary>>, config: EncodeConfig) -> Result<Encoder> {
         let vocabulary = vocabulary.into();
         let splitter = match vocabulary.split() {
@@ -89,10 +94,15 @@ impl Encoder {
         config: EncodeConfig,
         splitter: Option<Box<dyn Splitter>>,
     ) -> Result<Encoder> {
-        check(&vocabulary, &config)?;
+        let completed = match vocabulary.completed() {
+            Cow::Borrowed(_) => Arc::clone(&vocabulary),
+            Cow::Owned(completed) => Arc::new(completed),
+        };
+        check(&vocabulary, completed.id_limit(), &config)?;
         Ok(Encoder {
-            pairs: Pairs::new(&vocabulary),
-            byte_ids: *vocabulary.byte_ids(),
+            missing: Missing::new(&vocabulary, config.missing_bytes)?,
+            pairs: Pairs::new(&completed),
+            byte_ids: *completed.byte_ids(),
             splitter,
             shortcut: Arc::default(),
             worth: WORTH * vocabulary.id_limit(),
@@ -102,6 +112,7 @@ impl Encoder {
             config,
             id_limit: vocabulary.id_limit(),
             expected: 0,
+            completed,
             vocabulary,
         })
     }
@@ -150,7 +161,7 @@ impl Encoder {
         if bytes < self.worth {
             return self.matches();
         }
-        let make = || Shortcut::new(&self.vocabulary, self.splitter.is_none(), self.threads);
+        let make = || Shortcut::new(&self.completed, self.splitter.is_none(), self.threads);
         self.shortcut.get_or_init(make).matches.as_ref()
     }
 
@@ -196,14 +207,13 @@ impl Encoder {
     }
 }
 
-fn check(vocabulary: &Vocabulary, config: &EncodeConfig) -> Result<()> {
+fn check(vocabulary: &Vocabulary, limit: usize, config: &EncodeConfig) -> Result<()> {
     for (role, token) in [("BOS", config.bos), ("EOS", config.eos)] {
         if let Some(id) = token.filter(|&id| vocabulary.bytes(id).is_none()) {
             return Err(Error::new(ErrorKind::Usage, Fault::NoSuchToken { role, id })
                 .with_help("name a token of this vocabulary, or leave it out"));
         }
     }
-    let limit = vocabulary.id_limit();
     if limit > long::LIMIT {
         return Err(Error::new(ErrorKind::Failed, Fault::TooManyIds { limit, most: long::LIMIT }));
     }

@@ -10,6 +10,18 @@ pub(super) enum Fault {
     SpecialInText { text: String, offset: usize },
     #[error("the text, in normalization form C, holds the special token {text:?}")]
     SpecialInNormal { text: String },
+    #[error(
+        "the vocabulary has no token for byte 0x{byte:02X}, which the text has{}{}",
+        place.map_or(String::new(), |place| format!(" at byte {place}")),
+        character.map_or(String::new(), |character| format!(" in U+{:04X}", u32::from(character)))
+    )]
+    ByteWithoutToken { byte: u8, character: Option<char>, place: Option<usize> },
+    #[error(
+        "the vocabulary lacks its unk_token {text:?}, so that Hugging Face's tokenizers fails on bytes without a token"
+    )]
+    UnknownLacking { text: String },
+    #[error("merges use the unk_token {text:?}; what they make of bytes without a token is not supported")]
+    UnknownMerged { text: String },
     #[error("{place}: the document comes in parts")]
     DocumentInParts { place: String },
     #[error("a piece of the text has {bytes} bytes; encoding takes up to {most}")]

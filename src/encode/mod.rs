@@ -7,6 +7,8 @@
 //! then it is split into pieces. What a piece met before was encoded to is looked up; new ones wait for each other
 //! where they are rare, and are encoded together.
 //!
+//! Text with a byte that has no token in the vocabulary is an error, or what Hugging Face's tokenizers makes of it.
+//!
 //! To encode a piece means: while any adjacent pair of tokens is in the merge list, merge the pair of
 //! lowest rank, the leftmost among equals. [`mod@reference`] says just that; everything else here gives
 //! the same ids sooner, for every text and every merge list.
@@ -20,6 +22,7 @@ mod merge;
 mod long;
 mod cache;
 mod normal;
+mod missing;
 mod prepare;
 mod longest_match;
 mod method;
@@ -40,7 +43,7 @@ mod tests;
 
 pub use batch::TokenBatch;
 pub use batches::{EncodeFacts, encode_batches};
-pub use config::{EncodeConfig, SpecialPolicy};
+pub use config::{EncodeConfig, MissingBytes, SpecialPolicy};
 pub use encoder::Encoder;
 pub use ids::TokenIds;
 pub use method::Method;

@@ -60,11 +60,12 @@ impl Stretch {
 }
 
 /// Whether a text is worth cutting up, and can be: none that normalizing changes, or that has added tokens that are looked
-/// for.
+/// for, or bytes that have no token.
 pub(super) fn can_be_cut(encoder: &Encoder, text: &[u8], stretch: usize) -> bool {
     let plain = || encoder.preparation.as_ref().is_none_or(|preparation| preparation.leaves(text));
     let independent = || encoder.splitter.is_some() || encoder.matches_for(text.len()).is_some();
-    text.len() >= 2 * stretch && plain() && independent()
+    let complete = || encoder.missing.as_ref().is_none_or(|missing| missing.first_in(text).is_none());
+    text.len() >= 2 * stretch && plain() && complete() && independent()
 }
 
 /// The stretch of a text that begins at a place, if the text does not end there. Where there is a pattern it ends

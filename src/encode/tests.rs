@@ -19,6 +19,7 @@ use crate::units::{ByteCount, Count, TokenId, low32, place};
 use crate::vocab::{AddedToken, RankedMerge, SpecialTokensAt, Vocabulary, VocabularyParts};
 
 mod batches;
+mod missing;
 mod prepared;
 mod specials;
 mod tokenizer;

@@ -9,6 +9,7 @@ use super::ids::TokenIds;
 use super::long;
 use super::longest_match::{self, EncodedPart, Matches};
 use super::merge::Merger;
+use super::missing::Missing;
 use super::prepare::Part;
 use super::stretches::{STRETCH, Stretched};
 use crate::error::{Error, ErrorKind, Result};
@@ -141,7 +142,7 @@ impl<'e> Worker<'e> {
     /// Encodes a whole document. The slice is valid until the next call: the buffer is reused.
     ///
     /// # Errors
-    /// The text holds a special token and the policy forbids that, a custom pattern ran past its
+    /// The text holds a special token, or a byte without a token, and the policy forbids that, a custom pattern ran past its
     /// limit of backtracking, a piece has 2 GiB or more, or the worker's observer wants to stop.
     pub fn encode(&mut self, text: &[u8]) -> Result<&[TokenId]> {
         let mut ids = std::mem::take(&mut self.memory.ids);
@@ -247,6 +248,12 @@ impl<'e> Worker<'e> {
 
     /// Encodes text in which no token is looked for.
     fn ordinary<'t>(&mut self, text: &'t [u8], draft: &mut Draft<'t>) -> Result<()> {
+        let encoder = self.encoder;
+        if let Some(missing) = &encoder.missing
+            && missing.first_in(text).is_some()
+        {
+            return self.incomplete(missing, text, draft);
+        }
         let Some(splitter) = self.encoder.splitter.as_deref() else {
             return self.whole(text, draft);
         };
@@ -261,6 +268,61 @@ impl<'e> Worker<'e> {
             rest = &rest[length..];
         }
         self.memory.ends = ends;
+        Ok(())
+    }
+
+    /// Encodes text with bytes that have no token.
+    fn incomplete(&mut self, missing: &Missing, text: &[u8], draft: &mut Draft<'_>) -> Result<()> {
+        self.fill(draft);
+        let Some(splitter) = self.encoder.splitter.as_deref() else {
+            return self.incomplete_piece(missing, text, 0..text.len(), &mut draft.ids);
+        };
+        let (mut ends, mut start) = (Vec::new(), 0);
+        while start < text.len() {
+            self.observer.checkpoint()?;
+            let rest = &text[start..];
+            let length = splitter.first_part(rest, WINDOW);
+            ends.clear();
+            splitter.piece_ends(&rest[..length], &mut ends)?;
+            let mut begin = start;
+            for &end in &ends {
+                let end = start + place(end);
+                self.incomplete_piece(missing, text, begin..end, &mut draft.ids)?;
+                begin = end;
+            }
+            start += length;
+        }
+        Ok(())
+    }
+
+    /// Encodes a piece of a text, which may have such bytes.
+    fn incomplete_piece(
+        &mut self,
+        missing: &Missing,
+        text: &[u8],
+        range: Range<usize>,
+        ids: &mut TokenIds,
+    ) -> Result<()> {
+        let (encoder, piece) = (self.encoder, &text[range.clone()]);
+        let mut tokens = std::mem::take(&mut self.memory.tokens);
+        tokens.clear();
+        if let Some(at) = missing.first_in(piece) {
+            if let Some(id) = encoder.whole(piece) {
+                tokens.push(id);
+            } else if piece.len() >= long::LIMIT {
+                return Err(too_long(piece.len()));
+            } else if let Some((left, byte_ids)) = missing.substituted(piece) {
+                self.memory.merger.merge(&encoder.pairs, byte_ids, &left, &mut tokens, self.observer)?;
+            } else {
+                return Err(missing.error(text, range.start + at, encoder.preparation.is_none()));
+            }
+        } else {
+            self.merge(piece, &mut tokens)?;
+        }
+        ids.extend_from_slice(&tokens);
+        if tokens.capacity() <= KEPT_IDS {
+            self.memory.tokens = tokens;
+        }
         Ok(())
     }
 

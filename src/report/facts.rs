@@ -184,6 +184,9 @@ pub struct EncodingFacts {
     pub eos: Option<ShownToken>,
     /// What the text of a special token means in a document: `text`, `allow` or `forbid`.
     pub special: String,
+    /// What becomes of a byte without a token, unless it is an error: `hf`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub missing_bytes: Option<String>,
     /// How documents were packed into rows, if they were.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub packing: Option<PackingFacts>,

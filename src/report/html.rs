@@ -268,7 +268,7 @@ fn encoding(report: &RunReport) -> Vec<Fact> {
         Some(token) => Fact::text(label, format!("encoding.{key}.text"), &token.visible()),
         None => Fact::text(label, format!("encoding.{key}"), "none"),
     };
-    vec![
+    let mut facts = vec![
         count("documents", "documents", encoding.documents),
         count("null rows", "null_documents", encoding.null_documents),
         count("bytes of text", "text_bytes", encoding.text_bytes),
@@ -279,7 +279,12 @@ fn encoding(report: &RunReport) -> Vec<Fact> {
         added("before each document", "bos", &encoding.bos),
         added("after each document", "eos", &encoding.eos),
         Fact::text("text of special tokens", "encoding.special", &encoding.special),
-    ]
+    ];
+    let missing_bytes = encoding.missing_bytes.as_deref();
+    facts.extend(
+        missing_bytes.map(|policy| Fact::text("bytes without a token", "encoding.missing_bytes", policy)),
+    );
+    facts
 }
 
 fn packing_facts(packing: &PackingFacts, utilisation: Option<f64>) -> Vec<Fact> {

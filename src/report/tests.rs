@@ -57,6 +57,7 @@ fn encoding() -> EncodingFacts {
         bos: None,
         eos: Some(ShownToken::special(TokenId::new(4_577), "<|endoftext|>")),
         special: "text".to_owned(),
+        missing_bytes: None,
         packing: Some(PackingFacts {
             rule: "best-fit".to_owned(),
             length: 2_048,

@@ -173,7 +173,8 @@ pub(super) struct AddedTokens {
 impl AddedTokens {
     fn config(&self, encode: &EncodePlan) -> EncodeConfig {
         let id = |token: &Option<DeclaredToken>| token.as_ref().map(|token| token.id);
-        EncodeConfig { special: encode.special, bos: id(&self.bos), eos: id(&self.eos) }
+        let missing_bytes = encode.missing_bytes;
+        EncodeConfig { special: encode.special, bos: id(&self.bos), eos: id(&self.eos), missing_bytes }
     }
 }
 

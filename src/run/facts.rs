@@ -8,6 +8,7 @@ use super::inputs::Inputs;
 use super::plan::Plan;
 use super::train::Trained;
 use crate::count::{Histogram, SourceFacts};
+use crate::encode::MissingBytes;
 use crate::error::Result;
 use crate::report::{
     CorpusFacts, EncodedSource, EncodingFacts, LearnedMerge, LearnedSource, OutputFile, PackingFacts,
@@ -152,6 +153,8 @@ impl Deeds<'_> {
             bos: added.bos.map(|token| shown(self.vocabulary, token.id)),
             eos: added.eos.map(|token| shown(self.vocabulary, token.id)),
             special: encode.special.name().to_owned(),
+            missing_bytes: (encode.missing_bytes != MissingBytes::Error)
+                .then(|| encode.missing_bytes.name().to_owned()),
             packing: encode.pack.map(|pack| packing_facts(&pack, facts)),
             sources: facts
                 .sources

@@ -6,6 +6,7 @@ use super::manifest::OutputFile;
 use super::packing::Packing;
 use super::plan::{DATA_FOLDER, FilePlan};
 use super::schema::{Declaration, DeclaredToken, FileShape, OutputFormat};
+use crate::encode::MissingBytes;
 use crate::error::Result;
 use crate::files;
 use crate::units::{ByteCount, counted, ratio};
@@ -56,7 +57,7 @@ fn flat_card(format: OutputFormat, declaration: &Declaration, data: &[OutputFile
         "# Token ids\n\n{rows} with {text} of text, encoded as {tokens} tokens.\n\n\
          Each `.bin` in `data` has the ids alone, little-endian; the `.idx` beside it has {index}.\n\
          Null documents are empty ones here.\n\n\
-         Token before each document: {bos}; after it: {eos}. Special tokens within the text: `{special}`.\n\
+         Token before each document: {bos}; after it: {eos}. Special tokens within the text: `{special}`{missing}.\n\
          The tokenizer's fingerprint is `{tokenizer}`; `manifest.json` lists the files with their hashes and the\n\
          input that each holds.\n\n```python\n{code}\n```\n\nWritten by tokenmill {version}.\n",
         rows = counted(rows, "row"),
@@ -64,6 +65,7 @@ fn flat_card(format: OutputFormat, declaration: &Declaration, data: &[OutputFile
         bos = added(declaration.bos.as_ref()),
         eos = added(declaration.eos.as_ref()),
         special = declaration.special,
+        missing = missing_bytes(declaration),
         tokenizer = declaration.tokenizer,
         version = declaration.tool_version,
     )
@@ -145,7 +147,7 @@ configs:
 | `input_ids` | token ids{null} |
 | `length` | how many token ids the row has |
 {others}
-Token before each document: {bos}; after it: {eos}. Special tokens within the text: `{special}`.
+Token before each document: {bos}; after it: {eos}. Special tokens within the text: `{special}`{missing}.
 The tokenizer's fingerprint is `{tokenizer}`; `manifest.json` lists the files with their hashes and the
 input that each holds.
 
@@ -163,7 +165,16 @@ Written by tokenmill {version}.
         bos = added(declaration.bos.as_ref()),
         eos = added(declaration.eos.as_ref()),
         special = declaration.special,
+        missing = missing_bytes(declaration),
         tokenizer = declaration.tokenizer,
         version = declaration.tool_version,
     )
+}
+
+/// What is told of bytes without a token, unless they are an error.
+fn missing_bytes(declaration: &Declaration) -> &'static str {
+    match declaration.missing_bytes {
+        MissingBytes::Hf => "; bytes without a token: `hf`",
+        _ => "",
+    }
 }

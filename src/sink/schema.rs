@@ -14,7 +14,7 @@ use super::fault::Fault;
 use super::features::Features;
 use super::flat_file::IdWidth;
 use super::packing::{MAX_PACKED_LENGTH, Packing};
-use crate::encode::Encoder;
+use crate::encode::{Encoder, MissingBytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::units::TokenId;
 use crate::{FORMAT_VERSION, VERSION};
@@ -95,6 +95,9 @@ pub struct Declaration {
     pub recipe: String,
     /// What became of text that looks like a special token: `text`, `allow` or `forbid`.
     pub special: String,
+    /// What became of bytes without a token; left out where text with one was an error.
+    #[serde(skip_serializing_if = "MissingBytes::is_default", default)]
+    pub missing_bytes: MissingBytes,
     /// The token that stands before the text of every document that is not null.
     pub bos: Option<DeclaredToken>,
     /// The token that stands after the text of every document that is not null.
@@ -118,6 +121,7 @@ impl Declaration {
         Declaration {
             tokenizer: vocabulary.fingerprint(),
             special: config.special.name().to_owned(),
+            missing_bytes: config.missing_bytes,
             bos: config.bos.map(declared),
             eos: config.eos.map(declared),
             ..Declaration::default()
@@ -139,6 +143,7 @@ impl Default for Declaration {
             tokenizer: String::new(),
             recipe: String::new(),
             special: "text".to_owned(),
+            missing_bytes: MissingBytes::default(),
             bos: None,
             eos: None,
             pack: None,

@@ -78,6 +78,9 @@ impl Vocabulary {
         if let SplitPattern::Steps(_) = self.split {
             return Some(Foreign::Steps);
         }
+        if self.unknown.is_some() {
+            return Some(Foreign::Unknown);
+        }
         let odd = |added: &&AddedToken| !added.is_plain() || self.apart.binary_search(&added.id).is_err();
         self.added.iter().find(odd).map(|added| Foreign::Added(added.text.clone()))
     }

@@ -9,12 +9,8 @@ use crate::units::{ByteCount, TokenId};
 /// What can be wrong with a vocabulary or with a file that should hold one.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
-    #[error("byte 0x{0:02X} has no token")]
-    ByteMissing(u8),
     #[error("byte 0x{byte:02X} has two tokens, {first} and {second}")]
     ByteTwice { byte: u8, first: TokenId, second: TokenId },
-    #[error("token {0} is empty")]
-    TokenEmpty(TokenId),
     #[error("two tokens have id {0}")]
     IdTwice(TokenId),
     #[error("{tokens} tokens go up to id {highest}: more than {limit} ids would be unused")]
@@ -23,6 +19,8 @@ pub(super) enum Fault {
     MergeUnknown { merge: usize, id: TokenId },
     #[error("merge {merge} uses token {id} ({}), which is an added token only", excerpt(text))]
     MergeAdded { merge: usize, id: TokenId, text: String },
+    #[error("merge {merge} uses token {id}, which has no bytes")]
+    MergeEmpty { merge: usize, id: TokenId },
     #[error("merge {merge} makes token {result}, whose bytes are not those of {left} and {right} together")]
     MergeBytes { merge: usize, left: TokenId, right: TokenId, result: TokenId },
     #[error("merge {merge} joins {left} and {right}, which an earlier merge joins already")]
@@ -122,6 +120,8 @@ pub(super) enum Limit {
     IgnoresMerges,
     #[error("token {0} is made by no merge")]
     Unmade(TokenId),
+    #[error("byte 0x{0:02X} has no token, and must be {0}")]
+    ByteMissing(u8),
     #[error("byte 0x{byte:02X} is token {id}, and must be {byte}")]
     ByteId { byte: u8, id: TokenId },
     #[error("merge {merge} makes token {id}, and must make {expected}")]
@@ -147,6 +147,8 @@ pub(super) enum Foreign {
     PrefixSpace,
     #[error("it splits text in several steps")]
     Steps,
+    #[error("it has a token for bytes without a token")]
+    Unknown,
     #[error("added token {} is not special, or found in a way of its own", excerpt(.0))]
     Added(String),
 }
@@ -201,9 +203,7 @@ impl Fault {
                  merges.txt, or a folder with one of them"
             }
             Fault::Several(_) => "name the file instead of the folder",
-            Fault::NotByteLevel { .. } | Fault::ByteMissing(_) => {
-                "only byte-level BPE tokenizers can be used"
-            }
+            Fault::NotByteLevel { .. } => "only byte-level BPE tokenizers can be used",
             _ => return None,
         })
     }

@@ -1,6 +1,6 @@
 use sha2::{Digest, Sha256};
 
-use super::{AddedToken, Vocabulary};
+use super::{AddedToken, UnknownToken, Vocabulary};
 use crate::digest::hex;
 use crate::split::SplitPattern;
 use crate::units::amount;
@@ -17,8 +17,9 @@ impl Vocabulary {
         number(&mut hash, amount(self.tokens.len()));
         for token in &self.tokens {
             match token {
-                // A token is never empty, so its length cannot be mistaken for a hole.
+                // No length is that of a token without bytes, and none is mistaken for a hole.
                 None => number(&mut hash, 0),
+                Some(bytes) if bytes.is_empty() => number(&mut hash, u64::MAX),
                 Some(bytes) => text(&mut hash, bytes),
             }
         }
@@ -73,6 +74,14 @@ impl Vocabulary {
             text(hash, added.text.as_bytes());
             let AddedToken { special, single_word, lstrip, rstrip, normalized, .. } = *added;
             hash.update([special, single_word, lstrip, rstrip, normalized].map(u8::from));
+        }
+        if let Some(UnknownToken { text: name, id, fuse }) = &self.unknown {
+            hash.update(b"unk");
+            match id {
+                Some(id) => number(hash, u64::from(id.get())),
+                None => text(hash, name.as_bytes()),
+            }
+            hash.update([u8::from(id.is_some()), u8::from(*fuse)]);
         }
     }
 }

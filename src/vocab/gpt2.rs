@@ -50,7 +50,8 @@ fn pairs(text: &str) -> Result<Vec<(String, String)>, Fault> {
 fn specials(keyed: &Keyed) -> Vec<AddedToken> {
     let made: Set<String> = keyed.merges.iter().map(|(left, right)| [&**left, right].concat()).collect();
     let is_byte = |key: &str| alphabet::read(key).is_some_and(|bytes| bytes.len() == 1);
-    let unmade = keyed.entries.0.iter().filter(|(key, _)| !made.contains(key) && !is_byte(key));
+    let plain = |key: &str| key.is_empty() || made.contains(key) || is_byte(key);
+    let unmade = keyed.entries.0.iter().filter(|(key, _)| !plain(key));
     unmade.map(|(text, id)| AddedToken::special(*id, text)).collect()
 }
 

@@ -47,6 +47,7 @@ impl Vocabulary {
             rules: self.rules,
             around: self.around.clone(),
             ignore_merges: self.ignore_merges,
+            unknown: self.unknown.clone(),
         };
         let first = parts.tokens.len();
         for (merge, rank) in merges.iter().zip(0u32..).skip(own) {

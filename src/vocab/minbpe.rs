@@ -86,6 +86,9 @@ fn limits(vocabulary: &Vocabulary) -> Result<(), Limit> {
     if let Some(foreign) = vocabulary.foreign() {
         return Err(Limit::Foreign(foreign));
     }
+    if let Some(&byte) = vocabulary.missing_bytes.first() {
+        return Err(Limit::ByteMissing(byte));
+    }
     for (byte, &id) in (0..=255u8).zip(&vocabulary.byte_ids) {
         if id.get() != u32::from(byte) {
             return Err(Limit::ByteId { byte, id });

@@ -90,4 +90,4 @@ pub(crate) use format::{paths, remove};
 pub use hf::named_beside;
 pub use parts::{SpecialTokensAt, VocabularyParts};
 pub use record::TrainingRecord;
-pub use vocabulary::{RankedMerge, Vocabulary};
+pub use vocabulary::{RankedMerge, UnknownToken, Vocabulary};

@@ -2,7 +2,7 @@ use rustc_hash::{FxBuildHasher, FxHashSet};
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
-use super::{AddedToken, Around, RankedMerge, TextRules, Vocabulary, alphabet};
+use super::{AddedToken, Around, RankedMerge, TextRules, UnknownToken, Vocabulary, alphabet};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hashing::Map;
 use crate::split::SplitPattern;
@@ -30,6 +30,8 @@ pub struct VocabularyParts {
     pub around: Around,
     /// Whether a piece that is a token as a whole becomes that token whatever the merges make of it.
     pub ignore_merges: bool,
+    /// What the tokenizer's own program gives for a byte without a token. Left out if every byte has one.
+    pub unknown: Option<UnknownToken>,
 }
 
 /// Which ids the special tokens of a new vocabulary have.
@@ -95,21 +97,38 @@ impl Vocabulary {
 
 impl VocabularyParts {
     pub(super) fn build(self) -> Result<Vocabulary, Fault> {
-        let VocabularyParts { tokens: ordinary, mut added, mut merges, split, rules, around, ignore_merges } =
-            self;
+        let VocabularyParts { tokens: ordinary, mut added, mut merges, split, rules, around, .. } = self;
+        let VocabularyParts { ignore_merges, unknown, .. } = self;
         added.sort_by_key(|added| added.id);
         check_texts(&added, &ordinary)?;
-        let byte_ids = byte_ids(&ordinary)?;
+        let byte_tokens = byte_tokens(&ordinary)?;
         let (tokens, apart) = by_id(ordinary, &added)?;
+        let missing_bytes: Vec<u8> =
+            (0..=u8::MAX).filter(|&byte| byte_tokens[usize::from(byte)].is_none()).collect();
+        let mut without = tokens.len()..;
+        let byte_ids = byte_tokens
+            .map(|id| id.unwrap_or_else(|| TokenId::from_index(without.next().unwrap_or_default())));
+        let unknown = unknown.filter(|_| !missing_bytes.is_empty());
         merges.sort_by_key(|merge| (merge.rank, merge.left, merge.right));
         check_merges(&merges, &tokens, &apart)?;
         number_ranks(&mut merges);
-        let around_ids = around.before.iter().chain(&around.after);
-        match around_ids.copied().find(|id| tokens.get(id.index()).is_none_or(Option::is_none)) {
+        let unknown_id = unknown.as_ref().and_then(|token| token.id);
+        let mut named = around.before.iter().chain(&around.after).copied().chain(unknown_id);
+        match named.find(|id| tokens.get(id.index()).is_none_or(Option::is_none)) {
             Some(id) => Err(Fault::UnknownId(id)),
-            None => {
-                Ok(Vocabulary { tokens, byte_ids, merges, added, apart, split, rules, around, ignore_merges })
-            }
+            None => Ok(Vocabulary {
+                tokens,
+                byte_ids,
+                missing_bytes,
+                unknown,
+                merges,
+                added,
+                apart,
+                split,
+                rules,
+                around,
+                ignore_merges,
+            }),
         }
     }
 }
@@ -138,24 +157,17 @@ fn check_texts(added: &[AddedToken], ordinary: &[(TokenId, Box<[u8]>)]) -> Resul
     }
 }
 
-fn byte_ids(ordinary: &[(TokenId, Box<[u8]>)]) -> Result<[TokenId; 256], Fault> {
+/// The tokens of single bytes.
+fn byte_tokens(ordinary: &[(TokenId, Box<[u8]>)]) -> Result<[Option<TokenId>; 256], Fault> {
     let mut found = [None; 256];
     for (id, bytes) in ordinary {
-        match **bytes {
-            [] => return Err(Fault::TokenEmpty(*id)),
-            [byte] => {
-                if let Some(first) = found[usize::from(byte)].replace(*id) {
-                    return Err(Fault::ByteTwice { byte, first, second: *id });
-                }
-            }
-            _ => {}
+        if let [byte] = **bytes
+            && let Some(first) = found[usize::from(byte)].replace(*id)
+        {
+            return Err(Fault::ByteTwice { byte, first, second: *id });
         }
     }
-    let mut ids = [TokenId::default(); 256];
-    for (byte, (slot, found)) in (0..=255u8).zip(ids.iter_mut().zip(found)) {
-        *slot = found.ok_or(Fault::ByteMissing(byte))?;
-    }
-    Ok(ids)
+    Ok(found)
 }
 
 /// Whether so many tokens may have ids up to this one.
@@ -214,6 +226,9 @@ fn check_merges(
             _ => Err(Fault::MergeUnknown { merge, id }),
         };
         let (start, end, whole) = (bytes(left)?, bytes(right)?, bytes(result)?);
+        if let Some((id, _)) = [(left, start), (right, end)].into_iter().find(|(_, part)| part.is_empty()) {
+            return Err(Fault::MergeEmpty { merge, id });
+        }
         if whole.strip_prefix(start) != Some(end) {
             return Err(Fault::MergeBytes { merge, left, right, result });
         }

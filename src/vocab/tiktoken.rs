@@ -29,6 +29,9 @@ struct Sidecar {
     special_tokens: Entries,
 }
 
+/// A token without bytes, as Whisper's ranks have one: a line cannot begin with white space.
+const NO_BYTES: &str = "=";
+
 /// The path of the sidecar: `.json` is put after the whole name.
 fn sidecar_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -94,7 +97,8 @@ fn ranks(text: &str) -> Result<Tokens, Fault> {
             continue;
         }
         let token = line.split_once(' ').and_then(|(token, rank)| {
-            Some((TokenId::new(rank.parse().ok()?), STANDARD.decode(token).ok()?.into_boxed_slice()))
+            let bytes = if token == NO_BYTES { Vec::new() } else { STANDARD.decode(token).ok()? };
+            Some((TokenId::new(rank.parse().ok()?), bytes.into_boxed_slice()))
         });
         tokens.push(token.ok_or_else(|| Fault::expected(number, "a token in base64 and its rank", line))?);
     }
@@ -108,6 +112,10 @@ fn ranks(text: &str) -> Result<Tokens, Fault> {
 fn parts(tokens: Tokens, added: Vec<AddedToken>, split: SplitPattern) -> Result<VocabularyParts, Fault> {
     let highest = tokens.iter().map(|(id, _)| *id).max().unwrap_or_default();
     check_holes(tokens.len() + added.len(), highest)?;
+    let (mut tokens, empty): (Tokens, Tokens) = tokens.into_iter().partition(|(_, bytes)| !bytes.is_empty());
+    if empty.len() > 1 {
+        return Err(Fault::KeyTwice(String::new()));
+    }
     let (merges, ignore_merges) = {
         let affixes = affixes(tokens.iter().map(|(_, bytes)| &**bytes)).map_err(|Equal(token, _)| {
             Fault::KeyTwice(String::from_utf8_lossy(&tokens[token].1).into_owned())
@@ -117,6 +125,7 @@ fn parts(tokens: Tokens, added: Vec<AddedToken>, split: SplitPattern) -> Result<
             None => (every_cut(&tokens, &affixes)?, true),
         }
     };
+    tokens.extend(empty);
     Ok(VocabularyParts { tokens, added, merges, split, ignore_merges, ..VocabularyParts::default() })
 }
 
@@ -141,7 +150,7 @@ const SHORT: usize = if cfg!(test) { 4 } else { 128 };
 /// These are the two with whose making no merge of lower rank interferes, if there are such; there are no others then.
 fn last_steps(tokens: &Tokens, affixes: &Affixes, id_limit: usize) -> Option<Vec<RankedMerge>> {
     let ids = LazyLock::new(|| tokens.iter().map(|(id, token)| (&**token, *id)).collect::<Ids<'_>>());
-    let byte_ids = byte_ids(tokens)?;
+    let byte_ids = byte_ids(tokens);
     let longer: Vec<usize> = (0..tokens.len()).filter(|&token| tokens[token].1.len() > 1).collect();
     let steps = |merging: &mut Merging, &token: &usize| match tokens[token].1.len() {
         0..=SHORT => cuts(tokens, affixes, token).filter(is_earlier).collect(),
@@ -160,16 +169,19 @@ fn last_steps(tokens: &Tokens, affixes: &Affixes, id_limit: usize) -> Option<Vec
     (merges.len() == longer.len()).then_some(merges)
 }
 
-/// The token of each byte, if there is one of each.
-fn byte_ids(tokens: &Tokens) -> Option<Vec<u32>> {
-    let mut ids = [None; 256];
+/// The token of each byte, [`MISSING`] where there is none.
+fn byte_ids(tokens: &Tokens) -> [u32; 256] {
+    let mut ids = [MISSING; 256];
     for (id, token) in tokens {
         if let [byte] = **token {
-            ids[usize::from(byte)] = Some(id.get());
+            ids[usize::from(byte)] = id.get();
         }
     }
-    ids.into_iter().collect()
+    ids
 }
+
+/// No token has an id so high.
+const MISSING: u32 = u32::MAX;
 
 /// The ways to cut a token into two others.
 fn cuts<'a>(
@@ -195,15 +207,21 @@ fn is_earlier(cut: &RankedMerge) -> bool {
 fn last_step(
     merging: &mut Merging,
     (result, token): &(TokenId, Box<[u8]>),
-    byte_ids: &[u32],
+    byte_ids: &[u32; 256],
     ids: &Ids<'_>,
 ) -> Option<RankedMerge> {
     let symbols = token.iter().map(|&byte| byte_ids[usize::from(byte)]);
-    let left = merging.run(symbols, |_, range| {
+    let left = merging.run(symbols, |(left, right), range| {
+        if left == MISSING || right == MISSING {
+            return None;
+        }
         let id = *ids.get(&token[range])?;
         (id < *result).then_some((id.get(), id.get()))
     });
     let &[left, right] = left else { return None };
+    if left == MISSING || right == MISSING {
+        return None;
+    }
     let (left, right) = (TokenId::new(left), TokenId::new(right));
     Some(RankedMerge { left, right, result: *result, rank: result.get() })
 }
@@ -229,7 +247,10 @@ pub(super) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<
     limits(vocabulary).map_err(|limit| Fault::cannot_hold(Format::Tiktoken, limit))?;
     let mut ranks = String::new();
     for (id, bytes) in vocabulary.ordinary() {
-        STANDARD.encode_string(bytes, &mut ranks);
+        match bytes {
+            [] => ranks.push_str(NO_BYTES),
+            bytes => STANDARD.encode_string(bytes, &mut ranks),
+        }
         ranks.extend([" ", &id.to_string(), "\n"]);
     }
     let specials = vocabulary.added.iter().map(|special| (special.text.clone(), special.id));
@@ -247,7 +268,8 @@ fn limits(vocabulary: &Vocabulary) -> Result<(), Limit> {
     if let Some(foreign) = vocabulary.foreign() {
         return Err(Limit::Foreign(foreign));
     }
-    let tokens: Vec<(TokenId, &[u8])> = vocabulary.ordinary().collect();
+    let tokens: Vec<(TokenId, &[u8])> =
+        vocabulary.ordinary().filter(|(_, bytes)| !bytes.is_empty()).collect();
     let equal = |Equal(one, other)| Limit::EqualBytes { first: tokens[one].0, second: tokens[other].0 };
     let affixes = affixes(tokens.iter().map(|(_, bytes)| *bytes)).map_err(equal)?;
     let checks = check(vocabulary);
@@ -315,7 +337,7 @@ mod tests {
                 tokens.reverse();
             }
             let ids: Ids<'_> = tokens.iter().map(|(id, bytes)| (&**bytes, *id)).collect();
-            let byte_ids: Vec<u32> = (0..=u8::MAX).map(u32::from).collect();
+            let byte_ids = byte_ids(&tokens);
             let mut longer: Vec<_> = tokens.iter().filter(|(_, token)| token.len() > 1).collect();
             longer.sort();
             let merged = longer.iter().map(|token| last_step(&mut Merging::default(), token, &byte_ids, &ids));

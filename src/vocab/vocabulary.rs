@@ -1,3 +1,7 @@
+use std::borrow::Cow;
+
+use serde::Serialize;
+
 use super::added::{AddedToken, Around, TextRules};
 use super::fault::Fault;
 use crate::error::{Error, ErrorKind, Result};
@@ -20,19 +24,27 @@ pub struct RankedMerge {
 
 /// A byte-level BPE vocabulary: what encoding and decoding need, whatever program learned it.
 ///
-/// Invariants, checked on construction: every byte has a token; ids are unique (holes are legal);
-/// every merge's parts and result are tokens, and the result's bytes are the parts' put together;
+/// Invariants, checked on construction: no byte has two tokens; ids are unique (holes are legal); every merge's parts and result are tokens, and the result's bytes are the parts' put together;
+/// no part is a token without bytes;
 /// merges stand by ascending rank, and ranks are 0, 1, 2 and so on without gaps; no pair stands twice;
 /// the texts of added tokens are not empty and differ from each other, and those of special tokens from
 /// every other token; an added token takes part in merges only if its text is its spelling in GPT-2's
 /// byte alphabet.
+///
+/// A byte can lack a token: tokenizers that were trained on UTF-8 alone often have none for 0xC0, 0xC1 and 0xF5–0xFF,
+/// which UTF-8 never has. [`MissingBytes`](crate::encode::MissingBytes) says what becomes of text with such a byte.
+/// A token can have no bytes, as one of Whisper's does: no text gives it, and it decodes to nothing.
 ///
 /// **Memory:** about 40 bytes and the token's own bytes for each token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vocabulary {
     /// Bytes by id; `None` is a hole. Tokens that are added only stand here with their text's bytes.
     pub(super) tokens: Vec<Option<Box<[u8]>>>,
+    /// The token of each byte. A byte without one has an id of its own from [`id_limit`](Vocabulary::id_limit) on.
     pub(super) byte_ids: [TokenId; 256],
+    /// Ascending.
+    pub(super) missing_bytes: Vec<u8>,
+    pub(super) unknown: Option<UnknownToken>,
     pub(super) merges: Vec<RankedMerge>,
     pub(super) added: Vec<AddedToken>,
     /// The ids, ascending, of those added tokens that take no part in merging.
@@ -41,6 +53,17 @@ pub struct Vocabulary {
     pub(super) rules: TextRules,
     pub(super) around: Around,
     pub(super) ignore_merges: bool,
+}
+
+/// The token that the tokenizer's own program gives for a byte without a token (`unk_token`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct UnknownToken {
+    /// Its name in the file.
+    pub text: String,
+    /// Its id; `None` if the vocabulary lacks it, so that the tokenizer's own program fails on such a byte.
+    pub id: Option<TokenId>,
+    /// Whether several such bytes in a row, in one piece, give it once (`fuse_unk`).
+    pub fuse: bool,
 }
 
 impl Vocabulary {
@@ -98,9 +121,39 @@ impl Vocabulary {
         Ok(())
     }
 
-    /// The token of each single byte.
-    pub fn byte_ids(&self) -> &[TokenId; 256] {
+    /// The token of a byte; `None` if it is [missing](Vocabulary::missing_bytes).
+    pub fn byte_id(&self, byte: u8) -> Option<TokenId> {
+        Some(self.byte_ids[usize::from(byte)]).filter(|id| id.index() < self.id_limit())
+    }
+
+    /// The bytes that have no token, ascending.
+    pub fn missing_bytes(&self) -> &[u8] {
+        &self.missing_bytes
+    }
+
+    /// What the tokenizer's own program gives for them; `None` if it drops them, or none is missing.
+    pub fn unknown(&self) -> Option<&UnknownToken> {
+        self.unknown.as_ref()
+    }
+
+    /// The token of each single byte. One that is missing has an id that no token has.
+    pub(crate) fn byte_ids(&self) -> &[TokenId; 256] {
         &self.byte_ids
+    }
+
+    /// The same with a token for every byte and none without bytes. It encodes text without
+    /// [missing](Vocabulary::missing_bytes) bytes to the same ids.
+    pub(crate) fn completed(&self) -> Cow<'_, Vocabulary> {
+        let is_empty = |token: &Option<Box<[u8]>>| token.as_ref().is_some_and(|bytes| bytes.is_empty());
+        if self.missing_bytes.is_empty() && !self.tokens.iter().any(is_empty) {
+            return Cow::Borrowed(self);
+        }
+        let mut completed = self.clone();
+        completed.tokens.iter_mut().filter(|token| is_empty(token)).for_each(|token| *token = None);
+        completed.tokens.extend(self.missing_bytes.iter().map(|&byte| Some(Box::from([byte]))));
+        completed.missing_bytes.clear();
+        completed.unknown = None;
+        Cow::Owned(completed)
     }
 
     /// The merges by ascending rank.

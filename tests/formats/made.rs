@@ -43,6 +43,7 @@ pub(crate) fn parts(vocabulary: &Vocabulary) -> VocabularyParts {
         rules: vocabulary.rules(),
         around: vocabulary.around().clone(),
         ignore_merges: vocabulary.ignore_merges(),
+        unknown: vocabulary.unknown().cloned(),
     }
 }
 
@@ -82,7 +83,7 @@ pub(crate) fn encode(vocabulary: &Vocabulary, piece: &[u8]) -> Vec<TokenId> {
     {
         return vec![id];
     }
-    let mut ids: Vec<TokenId> = piece.iter().map(|&byte| vocabulary.byte_ids()[usize::from(byte)]).collect();
+    let mut ids: Vec<TokenId> = piece.iter().filter_map(|&byte| vocabulary.byte_id(byte)).collect();
     loop {
         let merge = |pair: &[TokenId]| {
             vocabulary.merges().iter().find(|merge| [merge.left, merge.right] == *pair).copied()

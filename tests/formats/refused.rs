@@ -218,7 +218,14 @@ fn broken_parts_make_no_vocabulary() {
             "merge 3 uses token 258 (\"<|end|>\"), which is an added token only",
         ),
         (with((300, b"a"), &[]), "byte 0x61 has two tokens, 97 and 300"),
-        (with((300, b""), &[]), "token 300 is empty"),
+        (
+            VocabularyParts {
+                tokens: [with((300, b""), &[]).tokens, vec![(TokenId::new(301), Box::from(*b"low"))]]
+                    .concat(),
+                ..with((301, b"low"), &[(257, 300)])
+            },
+            "merge 3 uses token 300, which has no bytes",
+        ),
         (with((258, b"x1"), &[]), "two tokens have id 258"),
         (special(300, "<|end|>"), "is there twice"),
         (special(257, "<x>"), "two tokens have id 257"),

@@ -3,7 +3,7 @@ use std::str::FromStr;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tokenmill::count::Boundary;
-use tokenmill::encode::SpecialPolicy;
+use tokenmill::encode::{MissingBytes, SpecialPolicy};
 use tokenmill::run::recipe::{Choice, named, names};
 use tokenmill::sample::Weight;
 use tokenmill::sink::{Compression, OutputFormat, PackRule};
@@ -262,6 +262,9 @@ pub(in crate::cli) struct EncodeFlags {
     /// What text that looks like a special token becomes [default: text]
     #[arg(long, value_name = "POLICY", value_parser = choice::<SpecialPolicy>())]
     pub(in crate::cli) special: Option<SpecialPolicy>,
+    /// What becomes of a document with a byte that has no token [default: error]
+    #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>())]
+    pub(in crate::cli) missing_bytes: Option<MissingBytes>,
     /// The special token put before every document
     #[arg(long, value_name = "TOKEN")]
     pub(in crate::cli) bos: Option<String>,

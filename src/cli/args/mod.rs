@@ -7,7 +7,7 @@ pub(super) use groups::{
 
 use clap::{Args, Parser, Subcommand, value_parser};
 use clap_complete::Shell;
-use tokenmill::encode::SpecialPolicy;
+use tokenmill::encode::{MissingBytes, SpecialPolicy};
 use tokenmill::run::MOST_THREADS;
 use tokenmill::sample::Weight;
 use tokenmill::units::ByteCount;
@@ -227,6 +227,9 @@ pub(in crate::cli) struct TokensArgs {
     /// What text that looks like a special token becomes
     #[arg(long, value_name = "POLICY", value_parser = choice::<SpecialPolicy>())]
     pub(in crate::cli) special: Option<SpecialPolicy>,
+    /// What becomes of a byte that has no token [default: error]
+    #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>())]
+    pub(in crate::cli) missing_bytes: Option<MissingBytes>,
 }
 
 #[derive(Args, Debug)]

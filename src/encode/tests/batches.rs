@@ -151,6 +151,7 @@ fn stretches_of_long_documents_change_nothing() {
             special: if found { SpecialPolicy::Allow } else { SpecialPolicy::Text },
             bos: bos.then_some(TokenId::new(7)),
             eos: Some(TokenId::new(8)),
+            ..EncodeConfig::default()
         };
         let encoder = prepared(&vocabulary, config);
         let (facts, taken) = encode(2, documents(&texts, 1), &encoder, &Silent).expect("encodes");

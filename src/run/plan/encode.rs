@@ -29,6 +29,7 @@ impl Check<'_> {
             documents: value_of(&keys.documents).unwrap_or_default(),
             columns: self.columns(&keys.columns),
             special: value_of(&keys.special).unwrap_or_default(),
+            missing_bytes: value_of(&keys.missing_bytes).unwrap_or_default(),
             bos: self.end_token("bos", &keys.bos, specials),
             eos: self.end_token("eos", &keys.eos, specials),
             pack: self.packing(keys, &recipe.output),

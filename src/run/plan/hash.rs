@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::{EncodePlan, Plan, TrainPlan};
 use crate::digest::sha256;
+use crate::encode::MissingBytes;
 use crate::source::SourceSpec;
 
 /// The hash of every setting that decides what is written, with the sources' addresses as they were
@@ -20,6 +21,9 @@ pub(super) fn recipe_hash(plan: &Plan, uris: &[&str]) -> String {
     }
     if let Some(pack) = plan.encode.as_ref().and_then(|encode| encode.pack) {
         canonical["pack"] = json!(pack);
+    }
+    if let Some(encode) = plan.encode.as_ref().filter(|encode| encode.missing_bytes != MissingBytes::Error) {
+        canonical["missing_bytes"] = json!(encode.missing_bytes);
     }
     if let Some(train) = plan.train.as_ref().filter(|train| train.bos.is_some() || train.eos.is_some()) {
         canonical["named"] = json!({ "bos": train.bos, "eos": train.eos });

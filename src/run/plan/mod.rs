@@ -19,7 +19,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::count::Boundary;
-use crate::encode::SpecialPolicy;
+use crate::encode::{MissingBytes, SpecialPolicy};
 use crate::sample::SampleConfig;
 use crate::sink::{Compression, OutputFormat, Packing};
 use crate::source::SourceSpec;
@@ -109,6 +109,8 @@ pub struct EncodePlan {
     pub columns: Vec<String>,
     /// What text that looks like a special token becomes.
     pub special: SpecialPolicy,
+    /// What becomes of text with a byte that has no token.
+    pub missing_bytes: MissingBytes,
     /// The special token put before every document. Of a tokenizer just trained it is known to be one.
     pub bos: Option<String>,
     /// The special token put after every document, likewise.

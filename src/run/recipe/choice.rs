@@ -1,5 +1,5 @@
 use crate::count::Boundary;
-use crate::encode::SpecialPolicy;
+use crate::encode::{MissingBytes, SpecialPolicy};
 use crate::run::plan::Documents;
 use crate::sink::{Compression, OutputFormat, PackRule};
 use crate::source::{self, DocumentRule, OnBadInput};
@@ -89,5 +89,6 @@ choices! {
     SpecialPolicy {
         "text" => SpecialPolicy::Text, "allow" => SpecialPolicy::Allow, "forbid" => SpecialPolicy::Forbid,
     }
+    MissingBytes { "error" => MissingBytes::Error, "hf" => MissingBytes::Hf }
     Compression { "default" => Compression::Default, "fast" => Compression::Fast }
 }

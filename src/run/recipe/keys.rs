@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use super::{Field, Given};
 use crate::count::Boundary;
-use crate::encode::SpecialPolicy;
+use crate::encode::{MissingBytes, SpecialPolicy};
 use crate::run::plan::Documents;
 use crate::sample::Weight;
 use crate::sink::{Compression, OutputFormat, PackRule};
@@ -111,6 +111,8 @@ pub struct EncodeKeys {
     pub columns: Vec<Given<String>>,
     /// `special`
     pub special: Field<SpecialPolicy>,
+    /// `missing_bytes`
+    pub missing_bytes: Field<MissingBytes>,
     /// `bos`; the value is `None` where `false` is written.
     pub bos: Field<Option<String>>,
     /// `eos`; the value is `None` where `false` is written.

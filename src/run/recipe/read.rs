@@ -115,6 +115,7 @@ fn read_encode(mut section: Section<'_, '_, '_>) -> EncodeKeys {
         documents: section.get("documents", value::choice),
         columns: section.list("columns", value::text).map_or_else(Vec::new, |list| list.value),
         special: section.get("special", value::choice),
+        missing_bytes: section.get("missing_bytes", value::choice),
         bos: section.get("bos", value::token),
         eos: section.get("eos", value::token),
         pack: section.get("pack", value::choice),

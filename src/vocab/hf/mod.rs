@@ -20,7 +20,7 @@ pub(super) use self::write::{TOKENIZER, caution, pretty, render};
 use super::fault::Fault;
 use super::format::{LoadOptions, read_bytes};
 use super::keyed::Keyed;
-use super::{AddedToken, TextRules, Vocabulary};
+use super::{AddedToken, TextRules, UnknownToken, Vocabulary};
 use crate::error::Result;
 use crate::hashing::Map;
 use crate::observer::Observer;
@@ -131,14 +131,21 @@ fn vocabulary(
     refuse_features(&file)?;
     let nfc = nfc(file.normalizer.as_ref())?;
     let around = around::read(file.post_processor.as_ref())?;
-    let Model { vocab, merges, ignore_merges, .. } = file.model;
+    let Model { vocab, merges, ignore_merges, unk_token, fuse_unk, .. } = file.model;
     let merges = merges.into_iter().filter_map(|Pair(keys)| keys).collect();
     let keyed = Keyed { entries: vocab, merges };
     let added = added(file.added_tokens, nfc);
-    let misnumbered = misnumbered(&added, &keyed.ids()?);
+    let ids = keyed.ids()?;
+    let misnumbered = misnumbered(&added, &ids);
+    let unknown = unk_token.map(|text| UnknownToken {
+        id: ids.get(&*text).copied(),
+        text,
+        fuse: fuse_unk.unwrap_or(false),
+    });
     let mut parts = keyed.parts(added, split, ignore_merges.unwrap_or(false))?;
     parts.rules = TextRules { nfc, prefix_space };
     parts.around = around;
+    parts.unknown = unknown;
     let vocabulary = parts.build()?;
     misnumbered.map_or(Ok(vocabulary), Err)
 }
@@ -150,7 +157,8 @@ fn added(listed: Vec<Added>, nfc: bool) -> Vec<AddedToken> {
         let normalized = normalized && !one_search;
         AddedToken { id, text, special, single_word, lstrip, rstrip, normalized }
     };
-    listed.into_iter().map(token).collect()
+    // Tokenizers leaves out those without a text, and so their numbers.
+    listed.into_iter().filter(|added| !added.content.is_empty()).map(token).collect()
 }
 
 /// The first added token that tokenizers would give another id than the file.

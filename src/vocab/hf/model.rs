@@ -12,9 +12,8 @@ use crate::vocab::keyed::Entries;
 pub(super) struct Model {
     pub(super) r#type: Option<String>,
     pub(super) dropout: Option<f64>,
-    /// Stands for characters without a token, of which there are none where every byte has one.
-    #[serde(rename = "unk_token")]
-    _unk_token: Option<String>,
+    /// Stands for bytes without a token.
+    pub(super) unk_token: Option<String>,
     pub(super) continuing_subword_prefix: Option<String>,
     pub(super) end_of_word_suffix: Option<String>,
     pub(super) fuse_unk: Option<bool>,
@@ -77,7 +76,6 @@ impl Model {
             ("dropout", self.dropout.is_some_and(|dropout| dropout != 0.0)),
             ("continuing_subword_prefix", text(&self.continuing_subword_prefix)),
             ("end_of_word_suffix", text(&self.end_of_word_suffix)),
-            ("fuse_unk", self.fuse_unk == Some(true)),
             ("byte_fallback", self.byte_fallback == Some(true)),
         ];
         match features.iter().find(|(_, used)| *used) {

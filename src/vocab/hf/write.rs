@@ -47,7 +47,7 @@ struct Added<'a> {
 struct Model {
     r#type: &'static str,
     dropout: (),
-    unk_token: (),
+    unk_token: Option<String>,
     continuing_subword_prefix: (),
     end_of_word_suffix: (),
     fuse_unk: bool,
@@ -75,6 +75,9 @@ pub(crate) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<
     let keyed = Keyed::of(vocabulary).map_err(cannot)?;
     numbered(vocabulary, &keyed).map_err(cannot)?;
     let Keyed { entries, merges } = keyed;
+    let unknown = vocabulary.unknown.as_ref();
+    let key =
+        |id| entries.0.iter().find(|(_, other)| *other == id).map(|(key, _)| key.clone()).unwrap_or_default();
     let file = File {
         version: "1.0",
         truncation: (),
@@ -87,10 +90,10 @@ pub(crate) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<
         model: Model {
             r#type: "BPE",
             dropout: (),
-            unk_token: (),
+            unk_token: unknown.map(|token| token.id.map_or(token.text.clone(), key)),
             continuing_subword_prefix: (),
             end_of_word_suffix: (),
-            fuse_unk: false,
+            fuse_unk: unknown.is_some_and(|token| token.fuse),
             byte_fallback: false,
             ignore_merges: vocabulary.ignore_merges,
             vocab: entries,
