@@ -249,13 +249,12 @@ impl<'e> Worker<'e> {
     /// Encodes text in which no token is looked for.
     fn ordinary<'t>(&mut self, text: &'t [u8], draft: &mut Draft<'t>) -> Result<()> {
         let encoder = self.encoder;
-        if let Some(missing) = &encoder.missing
-            && missing.first_in(text).is_some()
-        {
-            return self.incomplete(missing, text, draft);
-        }
-        let Some(splitter) = self.encoder.splitter.as_deref() else {
-            return self.whole(text, draft);
+        let missing = encoder.missing.as_ref().filter(|missing| missing.first_in(text).is_some());
+        let Some(splitter) = encoder.splitter.as_deref() else {
+            return match missing {
+                Some(missing) => self.incomplete(missing, (text, 0), &[text.len()], draft),
+                None => self.whole(text, draft),
+            };
         };
         let mut ends = std::mem::take(&mut self.memory.ends);
         let mut rest = text;
@@ -264,33 +263,34 @@ impl<'e> Worker<'e> {
             let length = splitter.first_part(rest, WINDOW);
             ends.clear();
             splitter.piece_ends_until_stopped(&rest[..length], &mut ends, self.observer)?;
-            self.pieces(rest, &ends, draft)?;
+            match missing {
+                Some(missing) => {
+                    let ends: Vec<usize> = ends.iter().map(|&end| place(end)).collect();
+                    self.incomplete(missing, (text, text.len() - rest.len()), &ends, draft)?;
+                }
+                None => self.pieces(rest, &ends, draft)?,
+            }
             rest = &rest[length..];
         }
         self.memory.ends = ends;
         Ok(())
     }
 
-    /// Encodes text with bytes that have no token.
-    fn incomplete(&mut self, missing: &Missing, text: &[u8], draft: &mut Draft<'_>) -> Result<()> {
+    /// Encodes pieces of a text that has bytes without a token, each on its own. The first begins at a place of the text, and
+    /// the ends are counted from there.
+    fn incomplete(
+        &mut self,
+        missing: &Missing,
+        (text, start): (&[u8], usize),
+        ends: &[usize],
+        draft: &mut Draft<'_>,
+    ) -> Result<()> {
         self.fill(draft);
-        let Some(splitter) = self.encoder.splitter.as_deref() else {
-            return self.incomplete_piece(missing, text, 0..text.len(), &mut draft.ids);
-        };
-        let (mut ends, mut start) = (Vec::new(), 0);
-        while start < text.len() {
-            self.observer.checkpoint()?;
-            let rest = &text[start..];
-            let length = splitter.first_part(rest, WINDOW);
-            ends.clear();
-            splitter.piece_ends(&rest[..length], &mut ends)?;
-            let mut begin = start;
-            for &end in &ends {
-                let end = start + place(end);
-                self.incomplete_piece(missing, text, begin..end, &mut draft.ids)?;
-                begin = end;
-            }
-            start += length;
+        let mut begin = start;
+        for end in ends {
+            let end = start + end;
+            self.incomplete_piece(missing, text, begin..end, &mut draft.ids)?;
+            begin = end;
         }
         Ok(())
     }

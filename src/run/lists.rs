@@ -90,15 +90,18 @@ pub(super) fn to_extend(
 
 /// A vocabulary with one token more, as the first step of going on from it makes it; `None` if it cannot be one.
 fn grown(vocabulary: &Vocabulary, list: &Merges) -> Option<Vocabulary> {
+    let bytes = || (0..=u8::MAX).filter(|&byte| vocabulary.byte_id(byte).is_some()).map(u32::from);
     // No merge begins with it.
-    let last = low32(list.len() + 255);
-    let more = list.iter().copied().chain([Merge { left: last, right: 0, count: Count::ZERO }]);
+    let last = if list.is_empty() { bytes().next_back()? } else { low32(list.len() + 255) };
+    let more = list.iter().copied().chain([Merge { left: last, right: bytes().next()?, count: Count::ZERO }]);
     vocabulary.extended(&Merges::new(more.collect())).ok()
 }
 
 fn heed(recipe: &mut Recipe, path: &str, vocabulary: &Vocabulary) {
     let specials: Vec<String> = vocabulary.specials().map(|special| special.text.clone()).collect();
-    let first = vocabulary.specials().next().map(|special| special.id < vocabulary.byte_ids()[0]);
+    let first = vocabulary.specials().next().map(|special| {
+        (0..=u8::MAX).find_map(|byte| vocabulary.byte_id(byte)).is_none_or(|id| special.id < id)
+    });
     let specials_at = first.map(|first| if first { SpecialTokensAt::Start } else { SpecialTokensAt::End });
     let split = vocabulary.split();
     Fixed { by: path, split, boundary: None, specials: &specials, specials_at }.heed(recipe);

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
-use super::{Vocabulary, gpt2, hf, minbpe, tiktoken};
+use super::{Vocabulary, byte_ranges, gpt2, hf, minbpe, tiktoken};
 use crate::error::{Error, ErrorKind as Kind, Result};
 use crate::files::{self, publish_bytes_within};
 use crate::observer::Observer;
@@ -164,6 +164,14 @@ fn checked(vocabulary: Vocabulary, path: &Path, observer: &dyn Observer) -> Resu
         let (path, limit) = (path.display(), vocabulary.id_limit());
         observer.noted(&format!("{path}: {holes} of the ids below {limit} have no token"));
     }
+    let missing = vocabulary.missing_in_utf8();
+    if !missing.is_empty() {
+        observer.noted(&format!(
+            "{}: it has no token for the bytes {}; text with one of them is an error, unless --missing-bytes hf",
+            path.display(),
+            byte_ranges(&missing)
+        ));
+    }
     Ok(vocabulary)
 }
 
@@ -226,11 +234,18 @@ pub(crate) fn paths(formats: &[Format], folder: &Path, options: &WriteOptions) -
     names.map(|name| folder.join(name)).collect()
 }
 
-/// What users of a format's files should know, if anything: with a custom pattern, text between matches is a piece
+/// What users of a format's files should know, if anything: tiktoken cannot encode bytes without a token; with a custom pattern, text between matches is a piece
 /// here, and tiktoken and minbpe drop it; and not every version of Hugging Face's tokenizers opens every split.
 pub fn caution(vocabulary: &Vocabulary, format: Format) -> Option<String> {
     if format == Format::Hf {
         return hf::caution(vocabulary);
+    }
+    let missing = vocabulary.missing_in_utf8();
+    if format == Format::Tiktoken && !missing.is_empty() {
+        let bytes = byte_ranges(&missing);
+        return Some(format!(
+            "tiktoken ends with a panic on text with the bytes {bytes}, which have no token"
+        ));
     }
     let drops = matches!(format, Format::Tiktoken | Format::Minbpe);
     let custom = matches!(vocabulary.split(), SplitPattern::Custom(_));

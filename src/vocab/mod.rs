@@ -30,7 +30,7 @@
 //!
 //! | part | read | refused |
 //! | --- | --- | --- |
-//! | `model` | BPE with a token for every byte; `ignore_merges` | other models, `dropout`, `byte_fallback`, `fuse_unk`, `continuing_subword_prefix`, `end_of_word_suffix` |
+//! | `model` | BPE, `ignore_merges`; `unk_token`, `fuse_unk` where bytes lack a token | other models, `dropout`, `byte_fallback`, `continuing_subword_prefix`, `end_of_word_suffix` |
 //! | `normalizer` | none, `NFC` | all others |
 //! | `pre_tokenizer` | `ByteLevel`, before it `Split` and `Digits` in any number | all others; `Split` whose behavior is neither `Isolated` nor `Removed` with `invert` |
 //! | `added_tokens` | all, with every flag | ids that tokenizers would not give; special ones with the bytes of another token |
@@ -45,6 +45,9 @@
 //!
 //! A file without `pre_tokenizer` whose decoder is `ByteLevel` is read as a tokenizer that does not split. Tokenizers itself does not
 //! turn text into the alphabet of bytes for such a file, and drops what its keys lack.
+//!
+//! **Bytes** that no token stands for are an error where a text has one, or what tokenizers makes of them:
+//! [`MissingBytes`](crate::encode::MissingBytes). A token without bytes keeps its id, and no text gives it.
 //!
 //! **Added tokens** are found before the text is split: first those that are not `normalized`, in the text as
 //! it is, then the others between these, in normalized text. Whether *special* ones are found is for
@@ -90,4 +93,4 @@ pub(crate) use format::{paths, remove};
 pub use hf::named_beside;
 pub use parts::{SpecialTokensAt, VocabularyParts};
 pub use record::TrainingRecord;
-pub use vocabulary::{RankedMerge, UnknownToken, Vocabulary};
+pub use vocabulary::{RankedMerge, UnknownToken, Vocabulary, byte_ranges};

@@ -55,6 +55,15 @@ pub struct Vocabulary {
     pub(super) ignore_merges: bool,
 }
 
+/// Bytes as people read them, in ranges: `0xC0–0xC1, 0xF5–0xFF`. They must ascend.
+pub fn byte_ranges(bytes: &[u8]) -> String {
+    let ranges = bytes.chunk_by(|&one, &next| one.checked_add(1) == Some(next)).map(|run| match *run {
+        [first, .., last] => format!("0x{first:02X}–0x{last:02X}"),
+        _ => format!("0x{:02X}", run[0]),
+    });
+    ranges.collect::<Vec<_>>().join(", ")
+}
+
 /// The token that the tokenizer's own program gives for a byte without a token (`unk_token`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct UnknownToken {
@@ -129,6 +138,12 @@ impl Vocabulary {
     /// The bytes that have no token, ascending.
     pub fn missing_bytes(&self) -> &[u8] {
         &self.missing_bytes
+    }
+
+    /// Those of them that text in UTF-8 can have.
+    pub(crate) fn missing_in_utf8(&self) -> Vec<u8> {
+        let in_utf8 = |byte: &&u8| !matches!(byte, 0xC0 | 0xC1 | 0xF5..);
+        self.missing_bytes.iter().filter(in_utf8).copied().collect()
     }
 
     /// What the tokenizer's own program gives for them; `None` if it drops them, or none is missing.

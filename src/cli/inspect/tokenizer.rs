@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokenmill::encode::{EncodeConfig, Encoder, Method};
 use tokenmill::units::amount;
-use tokenmill::vocab::{Around, Checks, TextRules, TrainingRecord, Vocabulary, check, load};
+use tokenmill::vocab::{Around, Checks, TextRules, TrainingRecord, Vocabulary, byte_ranges, check, load};
 use tokenmill::{Result, TokenId};
 
 use crate::cli::args::InspectArgs;
@@ -86,6 +86,8 @@ impl Facts {
             "text": vocabulary.rules(),
             "around": vocabulary.around(),
             "ignore_merges": vocabulary.ignore_merges(),
+            "missing_bytes": vocabulary.missing_bytes(),
+            "unknown_token": vocabulary.unknown(),
             "longest_token_bytes": self.longest(),
             "special_tokens": specials,
             "added_tokens": vocabulary.added(),
@@ -140,6 +142,14 @@ impl Facts {
         }
         if prefix_space {
             writeln!(out, "prefix        a space before text that does not begin with one")?;
+        }
+        let missing = self.vocabulary.missing_bytes();
+        if !missing.is_empty() {
+            let own = match self.vocabulary.unknown() {
+                Some(token) => format!("gives {}", visible(token.text.as_bytes())),
+                None => "drops them".to_owned(),
+            };
+            writeln!(out, "missing bytes {} have no token; its own program {own}", byte_ranges(missing))?;
         }
         let Around { before, after } = self.vocabulary.around();
         for (ids, role, side) in [(before, "bos", "before"), (after, "eos", "after")] {
