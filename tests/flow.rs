@@ -24,7 +24,7 @@ fn run(text: &str, folder: &Path, threads: usize, batch_bytes: u64, force: bool)
     let recipe = recipe::read("flow.toml", &recipe).expect("the recipe can be read");
     let plan = plan(&recipe, &surroundings).expect("the recipe is right");
     let mut context = OpenContext::new(&Silent);
-    context.config = ReadConfig { batch_bytes, range_bytes: 40 * batch_bytes };
+    context.config = ReadConfig { batch_bytes, range_bytes: 40 * batch_bytes, ..ReadConfig::default() };
     job(&plan, &JobOptions { force, ..JobOptions::default() }, &context)
 }
 

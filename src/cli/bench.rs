@@ -40,7 +40,7 @@ pub(super) fn bench(args: &BenchArgs, session: &Session<'_>) -> Result<Done, Fai
     let progress = session.progress();
     // By one thread: so the text lies in memory in its order, whatever the number of those that encode it.
     let reading = Plan { threads: 1, ..plan.clone() };
-    let input = Inputs::open(&reading, &open_context(&progress))?;
+    let input = Inputs::open(&reading, &open_context(&reading, &progress))?;
     let measured = with_threads(plan.threads, || measure(args, &input, plan.threads, &progress))?;
     if session.json() {
         session.print_json(&measured)?;

@@ -17,7 +17,8 @@ use super::surroundings::open_context;
 
 pub(super) fn count(args: &CountArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let plan = session.plan(flags::count(args))?;
-    let tally = count_only(&plan, Path::new(&args.output), args.order, &open_context(&session.progress()))?;
+    let tally =
+        count_only(&plan, Path::new(&args.output), args.order, &open_context(&plan, &session.progress()))?;
     let (pieces, piece_bytes, text_bytes) = (tally.pieces, tally.piece_bytes, tally.corpus.text_bytes);
     if session.json() {
         session.print_json(&json!({

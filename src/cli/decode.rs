@@ -61,7 +61,7 @@ fn verify(
 ) -> Result<Done, Failure> {
     let tells_nulls = rows.are_documents()?;
     let plan = session.plan(flags::original(args, input))?;
-    let input = Inputs::open(&plan, &open_context(progress))?;
+    let input = Inputs::open(&plan, &open_context(&plan, progress))?;
     let encoder = rows.encoder()?;
     let remaking = encoder.as_ref().map(|encoder| (encoder.worker(), &*rows.vocabulary));
     let mut original = Original::of(&input, tells_nulls, remaking);

@@ -22,7 +22,8 @@ pub(super) fn run(args: &RunArgs, session: &Session<'_>) -> Result<Done, Failure
         text: without_secrets(&text),
         sha256: plan.recipe_hash.clone(),
     };
-    let outcome = job(&plan, &JobOptions { recipe, force: args.force }, &open_context(&session.progress()))?;
+    let outcome =
+        job(&plan, &JobOptions { recipe, force: args.force }, &open_context(&plan, &session.progress()))?;
     tell(&outcome, &plan, session)
 }
 
@@ -34,14 +35,14 @@ pub(super) fn train(args: &TrainArgs, session: &Session<'_>) -> Result<Done, Fai
     heed_tokenizer(&mut recipe, &session.progress())?;
     let plan = session.plan(recipe)?;
     let options = JobOptions { recipe: recipe_of_flags(&plan), force: false };
-    let outcome = train_only(&plan, &options, &open_context(&session.progress()))?;
+    let outcome = train_only(&plan, &options, &open_context(&plan, &session.progress()))?;
     tell(&outcome, &plan, session)
 }
 
 pub(super) fn encode(args: &EncodeArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let plan = session.plan(flags::encode(args))?;
     let options = JobOptions { recipe: recipe_of_flags(&plan), force: args.force };
-    let outcome = job(&plan, &options, &open_context(&session.progress()))?;
+    let outcome = job(&plan, &options, &open_context(&plan, &session.progress()))?;
     tell(&outcome, &plan, session)
 }
 

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tokenmill::run::Surroundings;
-use tokenmill::source::{HubSettings, OpenContext, StoreSettings};
+use tokenmill::run::{Plan, Surroundings};
+use tokenmill::source::{HubSettings, OpenContext, ReadConfig, StoreSettings};
 use tokenmill::units::ByteCount;
 
 use super::progress::Progress;
@@ -127,9 +127,12 @@ pub(super) fn processor_time() -> Option<Duration> {
 }
 
 /// What opening sources takes from outside: standard input, and how to reach the hub and object stores.
-pub(super) fn open_context(progress: &Progress) -> OpenContext<'_> {
+pub(super) fn open_context<'a>(plan: &Plan, progress: &'a Progress) -> OpenContext<'a> {
     let context = OpenContext::new(progress);
+    // What is left is for the text that is read and what is made of it.
+    let config = ReadConfig { window_bytes: plan.memory.0 / 2, readers: plan.threads, ..context.config };
     OpenContext {
+        config,
         stdin: Mutex::new(Some(Box::new(progress.input()))),
         hub: HubSettings { noted: progress.note(), ..hub() },
         stores: stores(),

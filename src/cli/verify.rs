@@ -60,7 +60,7 @@ pub(super) fn verify_merges(args: &VerifyMergesArgs, session: &Session<'_>) -> R
         // Nothing is written there but, meanwhile, what does not fit the memory.
         train.output = std::env::temp_dir();
     }
-    let found = verify_list(&plan, &vocabulary, &open_context(&session.progress()))?;
+    let found = verify_list(&plan, &vocabulary, &open_context(&plan, &session.progress()))?;
     let config = plan.train.as_ref().map(|train| &train.config);
     let fault = found.deviation.zip(config).map(|(deviation, config)| NotBest {
         merges: found.merges,

@@ -1,18 +1,19 @@
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{BufReader, Read, Seek};
+use std::io::{BufRead, BufReader, Read, Seek};
 use std::path::Path;
 
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use std::sync::Arc;
 
+use super::beginning::Beginning;
 use super::fault::{Fault, guarded};
 use super::files::Reading;
 use super::ipc::{InFile, InStream};
 use super::passed::OfFile;
 use super::views::{Chosen, split};
-use super::{Batch, SourceSpec};
+use super::{Batch, Format, SourceSpec};
 use crate::error::{Error, Result};
 use crate::units::amount;
 
@@ -26,7 +27,13 @@ const NULLS_AT_ONCE: usize = 1 << 16;
 /// Arrow data before its schema has been read.
 pub(super) enum Input {
     File(File),
-    Stream(Box<dyn Read + Send>),
+    Stream(BufReader<Box<dyn Read + Send>>),
+}
+
+impl Input {
+    pub(super) fn stream(from: Box<dyn Read + Send>) -> Input {
+        Input::Stream(BufReader::new(from))
+    }
 }
 
 /// Opens a file in either of Arrow's formats.
@@ -36,7 +43,7 @@ pub(super) fn open(path: &Path) -> Result<Input> {
         let mut head = Vec::new();
         file.by_ref().take(amount(MAGIC.len())).read_to_end(&mut head)?;
         file.rewind()?;
-        Ok(if head == MAGIC { Input::File(file) } else { Input::Stream(Box::new(file)) })
+        Ok(if head == MAGIC { Input::File(file) } else { Input::stream(Box::new(file)) })
     };
     open().map_err(|cause| Error::io("read", path, cause))
 }
@@ -50,7 +57,7 @@ impl Reader {
     fn new(input: Input) -> Result<Reader, ArrowError> {
         Ok(match input {
             Input::File(file) => Reader::File(InFile::open(file)?),
-            Input::Stream(stream) => Reader::Stream(InStream::open(BufReader::new(stream))?),
+            Input::Stream(stream) => Reader::Stream(InStream::open(stream)?),
         })
     }
 
@@ -80,10 +87,24 @@ impl Reader {
     }
 }
 
-fn start(input: Input, spec: &SourceSpec, name: &str) -> Result<(Reader, Chosen)> {
+fn start(mut input: Input, spec: &SourceSpec, name: &str) -> Result<(Reader, Chosen)> {
+    if let Input::Stream(stream) = &mut input {
+        check_begin(stream, name)?;
+    }
     let reader = guarded(name, "its schema", || Reader::new(input))?;
     let chosen = Chosen::find(name, reader.schema().fields(), spec)?;
     Ok((reader, chosen))
+}
+
+/// Checks that what is read as a stream does not begin as something else does.
+fn check_begin(stream: &mut impl BufRead, name: &str) -> Result<()> {
+    let first = stream.fill_buf().map_err(|cause| Fault::damaged(name, "its schema", cause))?;
+    match Beginning::of(first) {
+        None => Ok(()),
+        Some(known) if known.is_arrow_stream() => Ok(()),
+        Some(known) if first.starts_with(MAGIC) => Err(known.of_pipe_as(Format::Arrow, name)),
+        Some(known) => Err(known.instead_of(Format::Arrow, name)),
+    }
 }
 
 /// The pass-through columns that are there; `None` if none were asked for.

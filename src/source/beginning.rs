@@ -1,51 +1,85 @@
 //! What is no text, told by its first bytes.
 
-use std::io::{Chain, Cursor, Read};
+use std::io::{self, Cursor, Read};
+use std::ptr;
 
+use memchr::{memchr, memmem};
+
+use super::Format;
+use super::encodings;
 use super::fault::Fault;
 use super::listing::Compression;
 use crate::error::{Error, Result};
+use crate::units::amount;
 
 /// How what is no text begins.
 pub(super) struct Beginning {
-    /// After so many bytes.
+    /// After this many bytes.
     after: usize,
     /// A `?` stands for any byte.
     bytes: &'static [u8],
     what: &'static str,
     /// What it is compressed with, if this program can unpack it.
     pub(super) compression: Option<Compression>,
-    /// What to do with a file that begins like this, and with what comes from a pipe.
-    remedies: [&'static str; 2],
+    /// What to do with a file that begins like this, with what comes from a pipe, and with what was compressed.
+    remedies: [&'static str; 3],
 }
 
 const TO_A_FILE: &str = "write it to a file first";
-const AS_PARQUET: [&str; 2] = ["give it a name that ends in .parquet, or say its format", TO_A_FILE];
-const AS_ARROW: [&str; 2] = ["give it a name that ends in .arrow, or say its format", TO_A_FILE];
-const UNPACK: [&str; 2] = ["unpack it first"; 2];
+const UNPACK: &str = "unpack it first";
+const AS_PARQUET: [&str; 3] = ["give it a name that ends in .parquet, or say its format", TO_A_FILE, UNPACK];
+const AS_ARROW: [&str; 3] = ["give it a name that ends in .arrow, or say its format", TO_A_FILE, UNPACK];
+const UNPACKED: [&str; 3] = [UNPACK; 3];
+const LEAVE_OUT: [&str; 3] = ["take its text out of it first, or leave it out"; 3];
+const AS_UTF_8: [&str; 3] = ["make it UTF-8 first, with `iconv -t UTF-8` for instance"; 3];
+const EXTRACT: [&str; 3] =
+    ["take the texts out of its records first, as `warcio` or `resiliparse` do in Python"; 3];
 
-const LEAVE_OUT: [&str; 2] = ["take its text out of it first, or leave it out"; 2];
-const AS_UTF_8: [&str; 2] = ["make it UTF-8 first, with `iconv -t UTF-8` for instance"; 2];
+const ARROW_STREAM: &[u8] = b"\xff\xff\xff\xff";
 
 /// What begins like another stands before it.
-const BEGINNINGS: [Beginning; 23] = [
+const BEGINNINGS: [Beginning; 43] = [
     Beginning {
         compression: Some(Compression::Gzip),
-        ..other(b"\x1f\x8b\x08", "compressed with gzip", ["give it a name that ends in .gz", ""])
+        ..other(b"\x1f\x8b\x08", "compressed with gzip", ["give it a name that ends in .gz", "", UNPACK])
     },
     Beginning {
         compression: Some(Compression::Zstd),
-        ..other(b"\x28\xb5\x2f\xfd", "compressed with zstd", ["give it a name that ends in .zst", ""])
+        ..other(b"\x28\xb5\x2f\xfd", "compressed with zstd", ["give it a name that ends in .zst", "", UNPACK])
     },
     other(b"PAR1\x15", "a Parquet file", AS_PARQUET),
     other(b"ARROW1\0\0", "an Arrow file", AS_ARROW),
-    other(b"\xff\xff\xff\xff", "an Arrow stream", AS_ARROW),
-    other(b"\xfd7zXZ\0", "compressed with xz", UNPACK),
-    other(b"BZh?1AY&SY", "compressed with bzip2", UNPACK),
-    other(b"PK\x03\x04", "a zip archive", UNPACK),
-    Beginning { after: 257, ..other(b"ustar", "a tar archive", UNPACK) },
-    other(b"7z\xbc\xaf\x27\x1c", "a 7z archive", UNPACK),
-    other(b"\x04\x22\x4d\x18", "compressed with LZ4", UNPACK),
+    other(ARROW_STREAM, "an Arrow stream", AS_ARROW),
+    Beginning {
+        compression: Some(Compression::Xz),
+        ..other(b"\xfd7zXZ\0", "compressed with xz", ["give it a name that ends in .xz", "", UNPACK])
+    },
+    Beginning {
+        compression: Some(Compression::Bzip2),
+        ..other(b"BZh?1AY&SY", "compressed with bzip2", ["give it a name that ends in .bz2", "", UNPACK])
+    },
+    Beginning {
+        compression: Some(Compression::Bzip2),
+        // Without a byte in it.
+        ..other(
+            b"BZh?\x17rE8P\x90",
+            "compressed with bzip2",
+            ["give it a name that ends in .bz2", "", UNPACK],
+        )
+    },
+    other(b"PK\x03\x04", "a zip archive", UNPACKED),
+    Beginning { after: 257, ..other(b"ustar", "a tar archive", UNPACKED) },
+    other(b"7z\xbc\xaf\x27\x1c", "a 7z archive", UNPACKED),
+    Beginning {
+        compression: Some(Compression::Lz4),
+        ..other(b"\x04\x22\x4d\x18", "compressed with LZ4", ["give it a name that ends in .lz4", "", UNPACK])
+    },
+    other(b"\x02\x21\x4c\x18", "compressed with LZ4 in its legacy format", UNPACKED),
+    other(b"LZIP\x01", "compressed with lzip", UNPACKED),
+    other(b"\x89LZO\0\r\n\x1a\n", "compressed with lzop", UNPACKED),
+    other(b"\x1f\x9d\x90", "compressed with compress", UNPACKED),
+    other(b"\xff\x06\0\0sNaPpY", "compressed with Snappy", UNPACKED),
+    other(b"Rar!\x1a\x07", "a RAR archive", UNPACKED),
     other(b"\xff\xfe\0\0", "UTF-32, not UTF-8", AS_UTF_8),
     other(b"\0\0\xfe\xff", "UTF-32, not UTF-8", AS_UTF_8),
     other(b"\xff\xfe", "UTF-16, not UTF-8", AS_UTF_8),
@@ -53,6 +87,19 @@ const BEGINNINGS: [Beginning; 23] = [
     other(b"%PDF-", "a PDF file", LEAVE_OUT),
     other(b"\x89PNG\r\n\x1a\n", "a PNG picture", LEAVE_OUT),
     other(b"\xff\xd8\xff", "a JPEG picture", LEAVE_OUT),
+    other(b"GIF8?a", "a GIF picture", LEAVE_OUT),
+    Beginning { after: 4, ..other(b"ftyp", "a video or audio file (MP4)", LEAVE_OUT) },
+    other(b"RIFF????WAVE", "an audio file (WAV)", LEAVE_OUT),
+    other(b"RIFF????WEBP", "a WebP picture", LEAVE_OUT),
+    other(b"fLaC\0\0\0\x22", "an audio file (FLAC)", LEAVE_OUT),
+    other(b"OggS\0", "an audio or video file (Ogg)", LEAVE_OUT),
+    other(b"ID3?\0", "an audio file (MP3)", LEAVE_OUT),
+    other(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a Microsoft Office document", LEAVE_OUT),
+    other(b"GGUF?\0\0\0", "a model (GGUF)", LEAVE_OUT),
+    other(b"ORC\x0a\x0b", "an ORC file", LEAVE_OUT),
+    other(b"WARC/1.?\r\n", "a web archive (WARC or WET)", EXTRACT),
+    other(b"WARC/1.?\n", "a web archive (WARC or WET)", EXTRACT),
+    other(b"filedesc://", "a web archive (ARC)", EXTRACT),
     other(b"\x7fELF", "a program (ELF)", LEAVE_OUT),
     other(b"SQLite format 3\0", "an SQLite database", LEAVE_OUT),
     other(b"\x89HDF\r\n\x1a\n", "an HDF5 file", LEAVE_OUT),
@@ -60,50 +107,138 @@ const BEGINNINGS: [Beginning; 23] = [
     other(b"\x93NUMPY", "a NumPy array", LEAVE_OUT),
 ];
 
+/// What is told by more than its first bytes.
+static LFS_POINTER: Beginning = other(
+    b"",
+    "a Git LFS pointer, which stands for the data",
+    ["fetch the data: `git lfs pull` in its repository"; 3],
+);
+static ANNEX_POINTER: Beginning = other(
+    b"",
+    "a git-annex pointer, which stands for the data",
+    ["fetch the data: `git annex get` in its repository"; 3],
+);
+static UTF_16: Beginning = other(b"", "UTF-16, not UTF-8", AS_UTF_8);
+static UTF_32: Beginning = other(b"", "UTF-32, not UTF-8", AS_UTF_8);
+/// Frames of zstd and LZ4 that hold no data, so many that it is not seen what follows.
+static SKIPPABLE: Beginning = Beginning {
+    compression: Some(Compression::Zstd),
+    ..other(b"", "compressed with zstd", ["give it a name that ends in .zst", "", UNPACK])
+};
+
 /// What this program cannot make text of.
-const fn other(bytes: &'static [u8], what: &'static str, remedies: [&'static str; 2]) -> Beginning {
+const fn other(bytes: &'static [u8], what: &'static str, remedies: [&'static str; 3]) -> Beginning {
     Beginning { after: 0, bytes, what, compression: None, remedies }
 }
 
-/// Enough to tell them all.
-const LONGEST: u64 = 512;
+/// Enough to recognise them all.
+const LONGEST: u64 = 1024;
 
-/// A file of which the first bytes were read, with these.
-type Begun<R> = Chain<Cursor<Vec<u8>>, R>;
+/// A file of which the first bytes were read, with these. What kept more of them from being read follows them.
+pub(super) struct Begun<R> {
+    first: Cursor<Vec<u8>>,
+    failed: Option<io::Error>,
+    rest: R,
+}
+
+impl<R: Read> Begun<R> {
+    /// Reads the first bytes.
+    pub(super) fn new(mut from: R) -> Begun<R> {
+        let mut first = Vec::new();
+        let failed = from.by_ref().take(LONGEST).read_to_end(&mut first).err();
+        Begun { first: Cursor::new(first), failed, rest: from }
+    }
+
+    /// The first bytes.
+    pub(super) fn first(&self) -> &[u8] {
+        self.first.get_ref()
+    }
+
+    /// What it is, if it is no text.
+    pub(super) fn known(&self) -> Option<&'static Beginning> {
+        Beginning::of(self.first())
+    }
+
+    fn read_error(&mut self, file: &str) -> Result<()> {
+        self.failed.take().map_or(Ok(()), |cause| Err(Fault::damaged(file, "its text from byte 0 on", cause)))
+    }
+}
+
+impl<R: Read> Read for Begun<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.first.read(into)?;
+        if read > 0 {
+            return Ok(read);
+        }
+        match self.failed.take() {
+            Some(cause) => Err(cause),
+            None => self.rest.read(into),
+        }
+    }
+}
 
 impl Beginning {
     /// Of what begins with these bytes, if it is no text.
-    fn of(first: &[u8]) -> Option<&'static Beginning> {
-        BEGINNINGS.iter().find(|known| {
+    pub(super) fn of(first: &[u8]) -> Option<&'static Beginning> {
+        if let Some(behind) = behind_skippable(first) {
+            return behind.and_then(Beginning::of).filter(|next| next.is_frame()).or(Some(&SKIPPABLE));
+        }
+        let known = BEGINNINGS.iter().find(|known| {
             let there = first.get(known.after..known.after + known.bytes.len()).unwrap_or_default();
             !there.is_empty()
                 && known.bytes.iter().zip(there).all(|(byte, found)| *byte == b'?' || byte == found)
+        });
+        known.or_else(|| pointer(first)).or_else(|| {
+            let wide = [(encodings::is_utf_32(first), &UTF_32), (encodings::is_utf_16(first), &UTF_16)];
+            wide.into_iter().find(|(is_it, _)| *is_it).map(|(_, known)| known)
         })
     }
 
-    /// Reads the first bytes of a file, and gives them back with what follows.
-    ///
-    /// # Errors
-    /// They cannot be read.
-    pub(super) fn read<R: Read>(mut from: R, file: &str) -> Result<(Option<&'static Beginning>, Begun<R>)> {
-        let mut first = Vec::new();
-        let read = from.by_ref().take(LONGEST).read_to_end(&mut first);
-        read.map_err(|cause| Fault::damaged(file, "its text from byte 0 on", cause))?;
-        Ok((Beginning::of(&first), Cursor::new(first).chain(from)))
+    /// Whether it may follow a frame that holds no data.
+    fn is_frame(&self) -> bool {
+        matches!(self.compression, Some(Compression::Zstd | Compression::Lz4))
+    }
+
+    /// Whether it is what a name says that ends so.
+    fn is(&self, named: Compression) -> bool {
+        self.compression == Some(named) || (ptr::eq(self, &SKIPPABLE) && named == Compression::Lz4)
     }
 
     /// Why a file of this name is not read as text.
     pub(super) fn of_file(&self, file: &str) -> Error {
-        self.error(file, self.remedies[0])
+        self.error(file, "", self.remedies[0])
     }
 
     /// Why what comes from a pipe is not read as text.
     pub(super) fn of_pipe(&self, name: &str) -> Error {
-        self.error(name, self.remedies[1])
+        self.error(name, "", self.remedies[1])
     }
 
-    fn error(&self, file: &str, remedy: &'static str) -> Error {
-        let fault = Fault::IsNoText { file: file.to_owned(), what: self.what };
+    /// Why a compressed file is not read as text.
+    pub(super) fn of_compressed(&self, file: &str) -> Error {
+        self.error(file, "decompressed ", self.remedies[2])
+    }
+
+    /// Whether it is what streams of Arrow data begin with.
+    pub(super) fn is_arrow_stream(&self) -> bool {
+        self.bytes == ARROW_STREAM
+    }
+
+    /// Why what comes from a pipe is not read in this format, which needs a file.
+    pub(super) fn of_pipe_as(&self, format: Format, name: &str) -> Error {
+        Fault::NotFromStream { name: name.to_owned(), format }
+            .failed()
+            .with_help(format!("it is {}, which is read from its end: {}", self.what, self.remedies[1]))
+    }
+
+    /// Why a file of this name is not read as Parquet or Arrow data.
+    pub(super) fn instead_of(&self, format: Format, file: &str) -> Error {
+        let remedy = if self.compression.is_some() { UNPACK } else { self.remedies[0] };
+        Fault::IsOther { file: file.to_owned(), format, what: self.what }.failed().with_help(remedy)
+    }
+
+    fn error(&self, file: &str, how: &'static str, remedy: &'static str) -> Error {
+        let fault = Fault::IsNoText { file: file.to_owned(), how, what: self.what };
         fault.failed().with_help(remedy)
     }
 }
@@ -114,14 +249,73 @@ impl Beginning {
 /// It is something else than text, or than text that is compressed so, also text that is not compressed; or it cannot be
 /// read.
 pub(super) fn check<R: Read>(from: R, file: &str, named: Compression) -> Result<Begun<R>> {
-    let (known, from) = Beginning::read(from, file)?;
-    match known {
-        Some(known) if known.compression != Some(named) => Err(known.of_file(file)),
-        None if named != Compression::None && is_text(from.get_ref().0.get_ref()) => {
+    let mut from = Begun::new(from);
+    from.read_error(file)?;
+    match from.known() {
+        Some(known) if !known.is(named) => Err(known.of_file(file)),
+        None if named != Compression::None && is_text(from.first()) => {
             let fault = Fault::NotCompressed { file: file.to_owned() };
             Err(fault.failed().with_help("give it a name without that ending, or compress it"))
         }
         _ => Ok(from),
+    }
+}
+
+/// Reads the first bytes of what comes from a pipe, and passes over frames that hold no data.
+///
+/// # Errors
+/// It cannot be read.
+pub(super) fn of_pipe<R: Read>(mut pipe: R, name: &str) -> Result<Begun<impl Read + use<R>>> {
+    let damaged = |cause| Fault::damaged(name, "its text from byte 0 on", cause);
+    let head = loop {
+        let mut head = Vec::new();
+        pipe.by_ref().take(SKIPPABLE_HEAD).read_to_end(&mut head).map_err(damaged)?;
+        let Some(length) = skippable(&head) else { break head };
+        let skipped = io::copy(&mut pipe.by_ref().take(length), &mut io::sink()).map_err(damaged)?;
+        if skipped < length {
+            return Err(damaged(io::Error::new(io::ErrorKind::UnexpectedEof, "it is cut off")));
+        }
+    };
+    let mut begun = Begun::new(Cursor::new(head).chain(pipe));
+    begun.read_error(name)?;
+    Ok(begun)
+}
+
+/// The bytes before the content of a frame that holds no data: a number, and the length of the content.
+const SKIPPABLE_HEAD: u64 = 8;
+
+/// How long the content is of a frame that holds no data, if one begins here; zstd and LZ4 have the same.
+pub(super) fn skippable(first: &[u8]) -> Option<u64> {
+    match first {
+        [0x50..=0x5f, 0x2a, 0x4d, 0x18, length @ ..] => {
+            length.first_chunk().map(|length| u64::from(u32::from_le_bytes(*length)))
+        }
+        _ => None,
+    }
+}
+
+/// What follows a frame that holds no data, if such a one stands here: `Some(None)` where that is too long to tell.
+fn behind_skippable(first: &[u8]) -> Option<Option<&[u8]>> {
+    let end = usize::try_from(skippable(first)?.saturating_add(SKIPPABLE_HEAD)).ok();
+    Some(end.and_then(|end| first.get(end..)).filter(|rest| !rest.is_empty()))
+}
+
+/// What stands in the place of a file that was not fetched. Pointers are short.
+fn pointer(first: &[u8]) -> Option<&'static Beginning> {
+    if amount(first.len()) >= LONGEST {
+        return None;
+    }
+    let is_lfs =
+        [&b"version https://git-lfs.github.com/spec/"[..], b"version https://hawser.github.com/spec/"]
+            .iter()
+            .any(|version| first.starts_with(version))
+            && memmem::find(first, b"\noid sha256:").is_some();
+    let is_annex =
+        first.starts_with(b"/annex/objects/") && memchr(b'\n', first).is_none_or(|at| at + 1 == first.len());
+    match (is_lfs, is_annex) {
+        (true, _) => Some(&LFS_POINTER),
+        (_, true) => Some(&ANNEX_POINTER),
+        _ => None,
     }
 }
 

@@ -1,6 +1,7 @@
 use super::Format;
 use crate::error::{Error, ErrorKind, remedy};
 use crate::panics::catching;
+use crate::units::ByteCount;
 
 /// What can be wrong with a source.
 #[derive(Debug, thiserror::Error)]
@@ -28,8 +29,14 @@ pub(super) enum Fault {
     Line { file: String, line: u64, problem: String },
     #[error("{file} changed while it was read")]
     Changed { file: String },
-    #[error("{file} is no text: it is {what}")]
-    IsNoText { file: String, what: &'static str },
+    #[error("{file} is no text: {how}it is {what}")]
+    IsNoText { file: String, how: &'static str, what: &'static str },
+    #[error("{file} is not {format}: it is {what}")]
+    IsOther { file: String, format: Format, what: &'static str },
+    #[error("{file} is compressed with a window of {window}, and the limit is {limit}")]
+    Window { file: String, window: ByteCount, limit: ByteCount },
+    #[error("it is compressed with a larger window than the limit of {limit}")]
+    LaterWindow { limit: ByteCount },
     #[error("{file} has a name of a compressed text, but is not compressed")]
     NotCompressed { file: String },
     #[error("{file} is not a Parquet file: it does not begin with PAR1")]

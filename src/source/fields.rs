@@ -7,7 +7,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use serde_json::value::RawValue;
 
 use super::listing::Listed;
-use super::open::DEFAULT_BATCH_BYTES;
+use super::open::{DEFAULT_BATCH_BYTES, DEFAULT_WINDOW_BYTES};
 use super::passed::value_in_path;
 use super::{Range, SourceSpec, content};
 use crate::hashing::Map;
@@ -70,7 +70,7 @@ impl Elsewhere {
 /// Whether the first lines of a file have a field. One that cannot be read has none.
 fn has_field(file: &Listed, field: &str) -> bool {
     let mut lines = Vec::new();
-    let Ok(text) = content::text(file, Range::Whole) else { return false };
+    let Ok(text) = content::text(file, Range::Whole, DEFAULT_WINDOW_BYTES) else { return false };
     // What cannot be decompressed ends the lines.
     let _ = text.take(DEFAULT_BATCH_BYTES).read_to_end(&mut lines);
     let fields = Fields::new(&Fields::schema(&[field.to_owned()]));

@@ -106,11 +106,12 @@ impl Files {
         bad: BadInput,
     ) -> Result<Files> {
         let watches = files.iter().map(|file| Arc::new(Watch::new(file))).collect();
+        let window = config.window(files.len());
         // Footers are read by all threads, since a folder may have thousands of files.
         let opened: Vec<Result<Opened>> = files
             .par_iter()
             .with_max_len(1)
-            .map(|file| open_file(file, spec, config))
+            .map(|file| open_file(file, spec, config, window))
             .enumerate()
             .map(first_footers)
             .collect();
@@ -176,7 +177,7 @@ impl Files {
     fn unconformed(&self, file: usize, range: Range, reading: Reading) -> Result<Documents<'static>> {
         let listed = &self.files[file];
         let Listed { path, name, format, compression, remote } = listed;
-        let text = || content::text(listed, range);
+        let text = || content::text(listed, range, self.config.window(self.files.len()));
         Ok(match format {
             Format::Parquet => {
                 let Range::RowGroups(group, _) = range else { return Ok(Box::new(std::iter::empty())) };
@@ -286,7 +287,7 @@ fn first_footers((file, opened): (usize, Result<Opened>)) -> Result<Opened> {
     opened.map(|opened| Opened { footer: opened.footer.filter(|_| file < KEPT_FOOTERS), ..opened })
 }
 
-fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig) -> Result<Opened> {
+fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig, window: u64) -> Result<Opened> {
     let Listed { path, name, format, compression, remote } = file;
     let unit = |range, rows, text_bytes| Unit { name: name.clone(), range, rows, text_bytes };
     let columns = match format {
@@ -320,8 +321,9 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig) -> Result<Ope
             let io = |cause| Error::io("read", path, cause);
             let file = fs::File::open(path).map_err(io)?;
             let bytes = file.metadata().map_err(io)?.len();
-            beginning::check(file, name, *compression)?;
+            let raw = beginning::check(file, name, *compression)?;
             if *compression != Compression::None {
+                content::unpacked(raw, *compression, window, name)?;
                 return Ok(Opened { columns, ..Opened::plain(vec![unit(Range::Whole, None, None)]) });
             }
             let rule = if *format == Format::Jsonl { &super::DocumentRule::Line } else { &spec.documents };
@@ -368,7 +370,7 @@ pub(super) struct Stream {
     spec: SourceSpec,
     format: Format,
     columns: Option<SchemaRef>,
-    batch_bytes: u64,
+    config: ReadConfig,
     units: Vec<Unit>,
     reader: Mutex<Option<Box<dyn Read + Send>>>,
     bad: BadInput,
@@ -389,18 +391,17 @@ impl Stream {
         }
         let columns = passed(spec, &name, format)?.map(|of| of.columns);
         let units = vec![Unit { name, range: Range::Whole, rows: None, text_bytes: None }];
-        let batch_bytes = config.batch_bytes;
         let (spec, reader) = (spec.clone(), Mutex::new(Some(reader)));
-        Ok(Stream { spec, format, columns, batch_bytes, units, reader, bad })
+        Ok(Stream { spec, format, columns, config, units, reader, bad })
     }
 }
 
 impl Stream {
     fn documents(&self, pipe: Box<dyn Read + Send>, reading: Reading) -> Result<Documents<'static>> {
         if self.format == Format::Arrow {
-            return Ok(Box::new(arrow::read(arrow::Input::Stream(pipe), &self.spec, reading)?));
+            return Ok(Box::new(arrow::read(arrow::Input::stream(pipe), &self.spec, reading)?));
         }
-        let text = content::text_of_pipe(pipe, &reading.name)?;
+        let text = content::text_of_pipe(pipe, self.config.window(1), &reading.name)?;
         Ok(if self.format == Format::Jsonl {
             Box::new(jsonl::Rows::new(text, &self.spec, jsonl::Start::Beginning, Beside::default(), reading))
         } else {
@@ -441,7 +442,7 @@ impl Source for Stream {
             source: self.bad.source,
             unit,
             name: self.units[unit].name.clone(),
-            batch_bytes: self.batch_bytes,
+            batch_bytes: self.config.batch_bytes,
             bad: self.bad.begin(Some(unit)),
         };
         let bad = reading.bad.clone();

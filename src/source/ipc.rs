@@ -10,7 +10,7 @@ use arrow_buffer::Buffer;
 use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::reader::{FileDecoder, read_dictionary, read_footer_length, read_record_batch};
 use arrow_ipc::{Block, Message, MessageHeader, MetadataVersion, root_as_footer, root_as_message};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::{ArrowError, DataType, SchemaRef};
 
 use crate::units::{amount, place64};
 
@@ -19,6 +19,12 @@ const RESERVED: u64 = 64 << 20;
 
 /// What stands before a message in today's form of the formats.
 const CONTINUATION: [u8; 4] = [0xFF; 4];
+
+/// What a file begins and ends with.
+const MAGIC: &[u8] = b"ARROW1";
+
+/// At most so many bytes are between the last block of a file and its footer.
+const MAGIC_AND_MARK: u64 = 64;
 
 /// What a file of the format begins with that had the name Feather before Arrow's own file format took it over.
 const FEATHER_1: &[u8] = b"FEA1";
@@ -47,8 +53,9 @@ impl InFile {
         let footer = root_as_footer(&footer).map_err(wrong)?;
         let schema = schema_of(footer.schema().ok_or_else(|| wrong("its footer has no schema"))?)?;
         let blocks = footer.recordBatches().ok_or_else(|| wrong("its footer lists no record batches"))?;
-        let dictionaries = footer.dictionaries().iter().flatten().copied().collect();
-        let (version, blocks) = (footer.version(), blocks.iter().copied().collect());
+        let dictionaries: Vec<Block> = footer.dictionaries().iter().flatten().copied().collect();
+        let (version, blocks): (_, VecDeque<Block>) = (footer.version(), blocks.iter().copied().collect());
+        check_only(&mut file, start, blocks.iter().chain(&dictionaries))?;
         let decoder = FileDecoder::new(Arc::clone(&schema), version);
         Ok(InFile { file, schema, version, dictionaries, decoder, blocks, last: None })
     }
@@ -83,6 +90,32 @@ impl InFile {
     }
 }
 
+/// Refuses a file that others were laid in front of: its footer counts bytes from its own beginning, so that their rows
+/// would be taken for its own, or left out.
+fn check_only<'a>(
+    file: &mut File,
+    footer: u64,
+    blocks: impl Iterator<Item = &'a Block>,
+) -> Result<(), ArrowError> {
+    let end = |block: &Block| {
+        let sizes = [block.offset(), i64::from(block.metaDataLength()), block.bodyLength()];
+        sizes.into_iter().try_fold(0_u64, |sum, size| sum.checked_add(u64::try_from(size).ok()?))
+    };
+    let Some(end) = blocks.filter_map(end).max() else { return Ok(()) };
+    // Between the last block and the footer stands a mark, and in some files a little more.
+    let Some(begin) = footer.checked_sub(end).filter(|between| *between > MAGIC_AND_MARK) else {
+        return Ok(());
+    };
+    let from = begin.saturating_sub(MAGIC_AND_MARK);
+    file.seek(SeekFrom::Start(from))?;
+    let mut around = Vec::new();
+    file.take(begin - from + amount(MAGIC.len())).read_to_end(&mut around)?;
+    if around.windows(MAGIC.len()).any(|bytes| bytes == MAGIC) {
+        return Err(wrong("it is several files laid end to end: give them as files"));
+    }
+    Ok(())
+}
+
 /// The message in the head of a block, behind its length.
 fn message_of(head: &[u8]) -> Option<&[u8]> {
     head.get(if head.starts_with(&CONTINUATION) { 8 } else { 4 }..)
@@ -109,9 +142,12 @@ fn read_block(file: &mut File, block: &Block) -> Result<Buffer, ArrowError> {
     Ok(bytes.into())
 }
 
-/// The record batches of a stream, one after the other.
+/// The record batches of a stream, one after the other; also of several streams of the same columns laid end to end.
 pub(super) struct InStream<R> {
     from: R,
+    /// As the first stream has it.
+    declared: SchemaRef,
+    /// As it is read.
     schema: SchemaRef,
     /// Which of them are read.
     columns: Vec<usize>,
@@ -126,10 +162,11 @@ impl<R: BufRead> InStream<R> {
                  `pyarrow.feather.write_feather(pyarrow.feather.read_table(old), new, version=2)`",
             ));
         }
-        let (head, _) = read_message(&mut from)?.ok_or_else(|| wrong("it is empty"))?;
+        let Next::Message(head, _) = read_message(&mut from)? else { return Err(wrong("it is empty")) };
         let schema = root_as_message(&head).map_err(wrong)?.header_as_schema();
         let schema = schema_of(schema.ok_or_else(|| wrong("it does not begin with a schema"))?)?;
-        Ok(InStream { from, schema, columns: Vec::new(), dictionaries: HashMap::new() })
+        let declared = Arc::clone(&schema);
+        Ok(InStream { from, declared, schema, columns: Vec::new(), dictionaries: HashMap::new() })
     }
 
     pub(super) fn schema(&self) -> SchemaRef {
@@ -142,9 +179,28 @@ impl<R: BufRead> InStream<R> {
     }
 
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        while let Some((head, body)) = read_message(&mut self.from)? {
+        let mut ended = false;
+        loop {
+            let (head, body) = match read_message(&mut self.from) {
+                Ok(Next::Message(head, body)) => (head, body),
+                Ok(Next::Mark) => {
+                    ended = true;
+                    continue;
+                }
+                Ok(Next::Nothing) => return Ok(None),
+                Err(_) if ended => return Err(wrong(NO_STREAM)),
+                Err(error) => return Err(error),
+            };
             let message = root_as_message(&head).map_err(wrong)?;
             let version = message.version();
+            if let Some(schema) = message.header_as_schema() {
+                self.begin_next(&schema_of(schema)?)?;
+                ended = false;
+                continue;
+            }
+            if ended {
+                return Err(wrong(NO_STREAM));
+            }
             if let Some(batch) = message.header_as_record_batch() {
                 let schema = Arc::clone(&self.schema);
                 let (columns, dictionaries) = (Some(&self.columns[..]), &self.dictionaries);
@@ -155,17 +211,39 @@ impl<R: BufRead> InStream<R> {
                 dictionary.ok_or_else(|| wrong("a message holds neither rows nor a dictionary"))?;
             read_dictionary(&body, dictionary, &self.schema, &mut self.dictionaries, &version)?;
         }
-        Ok(None)
+    }
+
+    /// Another stream follows, which has this schema.
+    fn begin_next(&mut self, schema: &SchemaRef) -> Result<(), ArrowError> {
+        let columns = |schema: &SchemaRef| -> Vec<(String, DataType)> {
+            schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect()
+        };
+        if columns(schema) != columns(&self.declared) {
+            return Err(wrong("a stream follows that has other columns than the first"));
+        }
+        self.dictionaries.clear();
+        Ok(())
     }
 }
 
-/// The head of the next message of a stream, and its body; `None` at the end.
-fn read_message(from: &mut impl Read) -> Result<Option<(Vec<u8>, Buffer)>, ArrowError> {
+const NO_STREAM: &str = "what follows the end of a stream is no stream";
+
+/// What a stream goes on with.
+enum Next {
+    /// The head of a message, and its body.
+    Message(Vec<u8>, Buffer),
+    /// The mark at the end of a stream, which another stream may follow.
+    Mark,
+    /// The end of all.
+    Nothing,
+}
+
+fn read_message(from: &mut impl Read) -> Result<Next, ArrowError> {
     let mut length = [0; 4];
     let (first, rest) = length.split_at_mut(1);
     match from.read_exact(first) {
         // A stream may end without a mark, but only where a message would begin.
-        Err(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => return Ok(Next::Nothing),
         read => read?,
     }
     fill(from, rest)?;
@@ -173,13 +251,13 @@ fn read_message(from: &mut impl Read) -> Result<Option<(Vec<u8>, Buffer)>, Arrow
         fill(from, &mut length)?;
     }
     let head = match u64::try_from(i32::from_le_bytes(length)).map_err(wrong)? {
-        0 => return Ok(None),
+        0 => return Ok(Next::Mark),
         length => exactly(from, length)?,
     };
     let message = root_as_message(&head).map_err(wrong)?;
     let body = exactly(from, u64::try_from(message.bodyLength()).map_err(wrong)?)?;
     check_sizes(&message, &body)?;
-    Ok(Some((head, body.into())))
+    Ok(Next::Message(head, body.into()))
 }
 
 /// Reads as many bytes as there is room for.

@@ -15,6 +15,9 @@ pub(super) enum Compression {
     None,
     Gzip,
     Zstd,
+    Bzip2,
+    Xz,
+    Lz4,
 }
 
 /// A file of a source.
@@ -40,7 +43,7 @@ impl Listed {
     /// Whether its name ends so, but for how it is compressed.
     fn ends_with(&self, extension: &str) -> bool {
         let name = self.path.to_string_lossy().to_ascii_lowercase();
-        ["", ".gz", ".zst", ".zstd"]
+        ["", ".gz", ".zst", ".zstd", ".bz2", ".xz", ".lz4"]
             .iter()
             .any(|compressed| name.ends_with(&format!("{extension}{compressed}")))
     }
@@ -52,6 +55,9 @@ fn by_extension(path: &Path) -> (Option<Format>, Compression) {
     let (name, compression) = match name.rsplit_once('.') {
         Some((inner, "gz")) => (inner, Compression::Gzip),
         Some((inner, "zst" | "zstd")) => (inner, Compression::Zstd),
+        Some((inner, "bz2")) => (inner, Compression::Bzip2),
+        Some((inner, "xz")) => (inner, Compression::Xz),
+        Some((inner, "lz4")) => (inner, Compression::Lz4),
         _ => (name.as_str(), Compression::None),
     };
     let format = match name.rsplit_once('.').map(|(_, extension)| extension) {
@@ -141,7 +147,7 @@ fn folder(root: &Path, format: Option<Format>) -> Result<Vec<PathBuf>> {
     if files.is_empty() {
         return Err(Fault::EmptyFolder { folder: root.display().to_string() }.failed().with_help(
             "files are known by .parquet, .arrow, .arrows, .feather, .ipc, .jsonl, .jsonlines, .ndjson, .txt or .text, \
-             the last five also with .gz or .zst, and their names do not begin with . or _; give the format to read files of any name",
+             the last five also with .gz, .zst, .bz2, .xz or .lz4, and their names do not begin with . or _; give the format to read files of any name",
         ));
     }
     sort(&mut files);

@@ -15,7 +15,9 @@ mod files;
 mod identified;
 mod pipe;
 mod content;
+mod decompress;
 mod beginning;
+mod encodings;
 mod views;
 mod ranges;
 mod parquet;
@@ -40,7 +42,10 @@ mod tests;
 pub use batch::{Batch, Documents};
 pub(crate) use fault::changed;
 pub use incidents::{Incident, Incidents, LISTED_INCIDENTS, LeftOut};
-pub use open::{DEFAULT_BATCH_BYTES, DEFAULT_RANGE_BYTES, Note, OpenContext, ReadConfig, Stop, look, open};
+pub use open::{
+    DEFAULT_BATCH_BYTES, DEFAULT_RANGE_BYTES, DEFAULT_WINDOW_BYTES, Note, OpenContext, ReadConfig, Stop,
+    look, open,
+};
 pub use order::{in_order, in_order_from};
 pub(crate) use passed::value_in_path;
 pub use remote::{HubSettings, Patience, StoreSettings};

@@ -13,12 +13,16 @@ use super::{DocumentRule, HubSettings, Source, SourceSpec, StoreSettings, listin
 use crate::error::Result;
 use crate::observer::Observer;
 use crate::parallel::lock;
+use crate::units::amount;
 
 /// Default of [`ReadConfig::batch_bytes`].
 pub const DEFAULT_BATCH_BYTES: u64 = 4 << 20;
 
 /// Default of [`ReadConfig::range_bytes`].
 pub const DEFAULT_RANGE_BYTES: u64 = 64 << 20;
+
+/// Default of [`ReadConfig::window_bytes`].
+pub const DEFAULT_WINDOW_BYTES: u64 = super::decompress::USUAL_WINDOW;
 
 /// In what portions sources are read. The documents do not depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,11 +31,28 @@ pub struct ReadConfig {
     pub batch_bytes: u64,
     /// Bytes of a unit of uncompressed text or JSONL, about.
     pub range_bytes: u64,
+    /// Memory for the windows of all compressed texts that are read at once. One of [`DEFAULT_WINDOW_BYTES`] is always
+    /// allowed.
+    pub window_bytes: u64,
+    /// How many files are read at once at most.
+    pub readers: usize,
 }
 
 impl Default for ReadConfig {
     fn default() -> ReadConfig {
-        ReadConfig { batch_bytes: DEFAULT_BATCH_BYTES, range_bytes: DEFAULT_RANGE_BYTES }
+        ReadConfig {
+            batch_bytes: DEFAULT_BATCH_BYTES,
+            range_bytes: DEFAULT_RANGE_BYTES,
+            window_bytes: DEFAULT_WINDOW_BYTES,
+            readers: 1,
+        }
+    }
+}
+
+impl ReadConfig {
+    /// How large the window of one of so many compressed files may be.
+    pub(super) fn window(&self, files: usize) -> u64 {
+        self.window_bytes / amount(files.min(self.readers).max(1))
     }
 }
 

@@ -15,9 +15,9 @@ pub enum Format {
     Parquet,
     /// Arrow IPC, file or stream (`.arrow`, `.feather` version 2).
     Arrow,
-    /// One JSON object a line, also compressed with gzip or zstd.
+    /// One JSON object a line, also compressed (gzip, zstd, bzip2, xz, LZ4).
     Jsonl,
-    /// Plain text, also compressed with gzip or zstd.
+    /// Plain text, also compressed.
     Text,
 }
 

@@ -16,13 +16,13 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
 use self::columns::{as_views, leaf_of, readable};
-use super::beginning::looks_like_text;
+use super::beginning::{Beginning, looks_like_text};
 use super::fault::{Fault, guarded};
 use super::files::Reading;
 use super::listing::Listed;
 use super::ranges::{Input, SystemCode};
 use super::views::{Chosen, rows_in_batch, split};
-use super::{Batch, Identity, SourceSpec};
+use super::{Batch, Format, Identity, SourceSpec};
 use crate::cast::cast;
 use crate::declared::{check_index, check_pages};
 use crate::digest;
@@ -34,6 +34,9 @@ const MAGIC: &[u8; 4] = b"PAR1";
 
 /// How much of the end of a file that lies elsewhere is fetched at first: most indexes fit in it.
 const TAIL_BYTES: u64 = 64 << 10;
+
+/// How much of the beginning of a file is looked at to tell what it is.
+const HEAD_BYTES: u64 = 1 << 10;
 
 /// What a value takes as a view, or a number at most.
 const VIEW_BYTES: u64 = 16;
@@ -291,7 +294,8 @@ pub(super) fn identity(file: &Listed) -> Result<Identity> {
 fn with_index(file: &Listed) -> Result<Input> {
     let mut input = Input::open(file)?;
     input.fetch(input.bytes.saturating_sub(TAIL_BYTES), TAIL_BYTES)?;
-    if file.remote.is_none() {
+    // Of one that lies elsewhere the tail is all that was fetched.
+    if file.remote.is_none() || input.bytes <= TAIL_BYTES {
         check_begin(&input, file)?;
     }
     let io = |cause| Error::io("read", &file.path, cause);
@@ -314,13 +318,16 @@ fn index_start(input: &Input, file: &Listed) -> Result<u64> {
 
 fn check_begin(input: &Input, file: &Listed) -> Result<()> {
     let io = |cause| Error::io("read", &file.path, cause);
-    let head = input.piece(0, place64(input.bytes.min(256))).map_err(io)?;
+    let head = input.piece(0, place64(input.bytes.min(HEAD_BYTES))).map_err(io)?;
     let file = file.name.clone();
     if head.starts_with(b"PARE") {
         return Err(Fault::Encrypted { file }.failed());
     }
     if head.starts_with(MAGIC) {
         return Ok(());
+    }
+    if let Some(known) = Beginning::of(&head) {
+        return Err(known.instead_of(Format::Parquet, &file));
     }
     let error = Fault::NotParquet { file }.failed();
     Err(if looks_like_text(&head) {

@@ -10,6 +10,7 @@ use crate::observer::Silent;
 #[cfg(unix)]
 mod changed;
 mod columnar;
+mod compressed;
 mod damaged;
 mod demo;
 mod fields;
@@ -18,7 +19,11 @@ mod system;
 mod passed;
 mod text;
 
-const SMALL: ReadConfig = ReadConfig { batch_bytes: 16, range_bytes: 16 };
+const SMALL: ReadConfig = portions(16, 16);
+
+const fn portions(batch_bytes: u64, range_bytes: u64) -> ReadConfig {
+    ReadConfig { batch_bytes, range_bytes, window_bytes: DEFAULT_WINDOW_BYTES, readers: 1 }
+}
 
 fn spec(uri: &Path) -> SourceSpec {
     SourceSpec { uri: uri.display().to_string(), ..SourceSpec::default() }

@@ -44,7 +44,7 @@ fn documents_of_plain_text() {
     for (text, rule, expected) in cases {
         let path = written(folder.path(), "case.txt", text);
         let spec = SourceSpec { documents: rule.clone(), ..spec(&path) };
-        for config in [ReadConfig::default(), SMALL, ReadConfig { batch_bytes: 1, range_bytes: 1 }] {
+        for config in [ReadConfig::default(), SMALL, portions(1, 1)] {
             assert_eq!(read(&spec, config).unwrap(), texts(expected), "{text:?} by {rule:?}");
         }
         assert_eq!(
@@ -74,7 +74,7 @@ proptest! {
         let folder = folder();
         let path = written(folder.path(), "case.txt", &text);
         let spec = SourceSpec { documents: rule.clone(), ..spec(&path) };
-        let config = ReadConfig { batch_bytes, range_bytes };
+        let config = portions(batch_bytes, range_bytes);
         prop_assert_eq!(read(&spec, config).unwrap(), texts(plainly(text.as_bytes(), &rule)));
     }
 
@@ -91,7 +91,7 @@ proptest! {
         let folder = folder();
         let path = written(folder.path(), "case.jsonl", lines);
         let expected: Texts = rows.into_iter().map(|row| row.map(String::into_bytes)).collect();
-        prop_assert_eq!(read(&spec(&path), ReadConfig { batch_bytes, range_bytes }).unwrap(), expected);
+        prop_assert_eq!(read(&spec(&path), portions(batch_bytes, range_bytes)).unwrap(), expected);
     }
 }
 
@@ -154,7 +154,7 @@ fn what_is_no_text_is_told_by_its_beginning() {
         ("packed.dat", b"PK\x03\x04...".to_vec(), "zip"),
         ("rows", b"PAR1\x15...".to_vec(), "Parquet"),
         ("rows.bin", b"ARROW1\0\0...".to_vec(), "Arrow"),
-        ("packed.lz4", b"\x04\x22\x4d\x18...".to_vec(), "LZ4"),
+        ("packed.lz", b"\x04\x22\x4d\x18...".to_vec(), "LZ4"),
         ("windows.txt", b"\xff\xfed\0o\0".to_vec(), "UTF-16"),
         ("other.txt", b"\xfe\xff\0d\0o".to_vec(), "UTF-16"),
         ("wide.txt", b"\xff\xfe\0\0d\0\0\0".to_vec(), "UTF-32"),

@@ -1,0 +1,267 @@
+//! Compressed text: all members, frames and streams of a file, one after the other.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::mem;
+
+use bzip2::bufread::MultiBzDecoder;
+use flate2::bufread::GzDecoder;
+use lz4_flex::frame::FrameDecoder;
+use lzma_rust2::XzReader;
+
+use super::beginning::{Begun, skippable};
+use super::fault::Fault;
+use super::listing::Compression;
+use crate::error::{Error, ErrorKind, Result};
+use crate::units::{ByteCount, place64};
+
+/// Bytes of a window that is always allowed, as by the programs `zstd` and `xz` with their usual levels.
+pub(super) const USUAL_WINDOW: u64 = 1 << 27;
+
+/// The largest window of the zstd format that its library decodes, as a power of two.
+const LARGEST_WINDOW_LOG: u32 = 31;
+
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// What helps where a window is too large.
+const LARGE_WINDOW: &str = "raise --memory, read fewer files at once (--threads 1), or decompress it by its own program: \
+     `zstd -dc --long=31 FILE | tokenmill encode - --format jsonl …`";
+
+/// The text of a compressed file. A file without a byte has none, whatever its name says that it is compressed with.
+///
+/// # Errors
+/// It was compressed with a window of more than `limit` bytes.
+pub(super) fn decompressed<R: Read + Send + 'static>(
+    raw: Begun<R>,
+    compression: Compression,
+    limit: u64,
+    file: &str,
+) -> Result<Box<dyn Read + Send>> {
+    if raw.first().is_empty() {
+        return Ok(Box::new(raw));
+    }
+    let limit = limit.max(USUAL_WINDOW);
+    Ok(match compression {
+        Compression::None => Box::new(raw),
+        Compression::Gzip => Box::new(Members::Before(buffered(raw))),
+        Compression::Zstd => {
+            if let Some(window) = window_of(raw.first()).filter(|window| *window > limit) {
+                let fault = Fault::Window {
+                    file: file.to_owned(),
+                    window: ByteCount(window),
+                    limit: ByteCount(limit),
+                };
+                return Err(Error::new(ErrorKind::Memory, fault).with_help(LARGE_WINDOW));
+            }
+            let mut decoder =
+                zstd::stream::read::Decoder::new(raw).map_err(|cause| Error::io("read", file, cause))?;
+            let log = limit.ilog2().min(LARGEST_WINDOW_LOG);
+            decoder.window_log_max(log).map_err(|cause| Error::io("read", file, cause))?;
+            Box::new(Windowed {
+                decoder,
+                limit,
+                is_too_large: |cause| cause.to_string().contains("too much memory"),
+            })
+        }
+        Compression::Bzip2 => Box::new(MultiBzDecoder::new(buffered(raw))),
+        Compression::Xz => {
+            let kilobytes = u32::try_from(limit >> 10).unwrap_or(u32::MAX - 1);
+            let decoder = XzReader::new_mem_limit(buffered(raw), true, kilobytes);
+            Box::new(Windowed {
+                decoder,
+                limit,
+                is_too_large: |cause| cause.kind() == io::ErrorKind::OutOfMemory,
+            })
+        }
+        Compression::Lz4 => Box::new(Frames::Before(Watched { from: buffered(raw), met_end: false })),
+    })
+}
+
+fn buffered<R: Read>(raw: R) -> BufReader<R> {
+    BufReader::with_capacity(BUFFER_BYTES, raw)
+}
+
+/// The window that the first zstd frame with data declares, if that frame is among the first bytes of a file.
+fn window_of(first: &[u8]) -> Option<u64> {
+    let mut frame = first;
+    while let Some(length) = skippable(frame) {
+        frame = frame.get(place64(length.saturating_add(8))..)?;
+    }
+    let [0x28, 0xb5, 0x2f, 0xfd, descriptor, rest @ ..] = frame else { return None };
+    if descriptor & 0x20 == 0 {
+        let window = *rest.first()?;
+        let base = 1_u64 << (10 + (window >> 3));
+        return Some(base + base / 8 * u64::from(window & 7));
+    }
+    // All of the content is one segment, and so the window.
+    let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let size = rest.get(dictionary..)?;
+    Some(match descriptor >> 6 {
+        0 => u64::from(*size.first()?),
+        1 => u64::from(u16::from_le_bytes(*size.first_chunk()?)) + 256,
+        2 => u64::from(u32::from_le_bytes(*size.first_chunk()?)),
+        _ => u64::from_le_bytes(*size.first_chunk()?),
+    })
+}
+
+/// A decoder whose later frames or blocks may have a larger window than the first, which is told as such.
+struct Windowed<D> {
+    decoder: D,
+    limit: u64,
+    is_too_large: fn(&io::Error) -> bool,
+}
+
+impl<D: Read> Read for Windowed<D> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.decoder.read(into).map_err(|cause| {
+            if !(self.is_too_large)(&cause) {
+                return cause;
+            }
+            let fault = Fault::LaterWindow { limit: ByteCount(self.limit) };
+            io::Error::other(Error::new(ErrorKind::Memory, fault).with_help(LARGE_WINDOW))
+        })
+    }
+}
+
+/// The text of a gzip file's members, one after the other. Zeros may follow a member, as tapes and file systems fill up
+/// their blocks with them.
+enum Members<R> {
+    Before(R),
+    Within(Box<GzDecoder<R>>),
+    Ended,
+}
+
+impl<R: BufRead> Read for Members<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let is_at_end = match self {
+                Members::Before(from) => from.fill_buf()?.is_empty(),
+                Members::Within(member) => {
+                    let read = member.read(into)?;
+                    if read > 0 || into.is_empty() {
+                        return Ok(read);
+                    }
+                    pass_zeros(member.get_mut())?;
+                    false
+                }
+                Members::Ended => true,
+            };
+            *self = match mem::replace(self, Members::Ended) {
+                _ if is_at_end => return Ok(0),
+                Members::Before(from) => Members::Within(Box::new(GzDecoder::new(from))),
+                Members::Within(member) => Members::Before(member.into_inner()),
+                Members::Ended => Members::Ended,
+            };
+        }
+    }
+}
+
+fn pass_zeros(from: &mut impl BufRead) -> io::Result<()> {
+    loop {
+        let block = from.fill_buf()?;
+        let zeros = block.iter().take_while(|byte| **byte == 0).count();
+        let is_over = zeros < block.len() || block.is_empty();
+        from.consume(zeros);
+        if is_over {
+            return Ok(());
+        }
+    }
+}
+
+/// The text of an LZ4 file's frames, one after the other, without those that hold no data.
+enum Frames<R: Read> {
+    Before(Watched<R>),
+    Within(Box<FrameDecoder<Watched<R>>>),
+    Ended,
+}
+
+/// A reader that notes whether anybody wanted to read beyond its end: the decoder takes an end between two blocks of a
+/// frame for the end of the frame.
+struct Watched<R> {
+    from: R,
+    met_end: bool,
+}
+
+impl<R: Read> Read for Watched<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(into)?;
+        self.met_end |= read == 0 && !into.is_empty();
+        Ok(read)
+    }
+}
+
+fn cut_off() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "it is cut off")
+}
+
+impl<R: BufRead> Read for Frames<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            *self = match self {
+                Frames::Before(from) => {
+                    pass_skippable(&mut from.from)?;
+                    let is_over = from.from.fill_buf()?.is_empty();
+                    match mem::replace(self, Frames::Ended) {
+                        Frames::Before(from) if !is_over => Frames::Within(Box::new(FrameDecoder::new(from))),
+                        _ => return Ok(0),
+                    }
+                }
+                Frames::Within(frame) => {
+                    let read = frame.read(into)?;
+                    if read > 0 || into.is_empty() {
+                        return Ok(read);
+                    }
+                    if frame.get_ref().met_end {
+                        return Err(cut_off());
+                    }
+                    match mem::replace(self, Frames::Ended) {
+                        Frames::Within(frame) => Frames::Before(frame.into_inner()),
+                        _ => return Ok(0),
+                    }
+                }
+                Frames::Ended => return Ok(0),
+            };
+        }
+    }
+}
+
+/// Passes over frames that hold no data.
+fn pass_skippable(from: &mut impl BufRead) -> io::Result<()> {
+    const HEAD: usize = 8;
+    loop {
+        // The first byte tells it: a frame with data begins with another one.
+        if !matches!(from.fill_buf()?.first(), Some(0x50..=0x5f)) {
+            return Ok(());
+        }
+        let mut head = [0; HEAD];
+        from.read_exact(&mut head)?;
+        let length = skippable(&head).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, "what follows a frame is no frame of LZ4")
+        })?;
+        if io::copy(&mut from.by_ref().take(length), &mut io::sink())? < length {
+            return Err(cut_off());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_of_a_frame_is_read_from_its_head() {
+        let cases: [(&[u8], Option<u64>); 9] = [
+            (b"\x28\xb5\x2f\xfd\x04\xa8", Some(1 << 31)),
+            (b"\x28\xb5\x2f\xfd\x04\xa9", Some((1 << 31) + (1 << 28))),
+            (b"\x28\xb5\x2f\xfd\x20\x05", Some(5)),
+            (b"\x28\xb5\x2f\xfd\x60\x01\x00", Some(257)),
+            (b"\x28\xb5\x2f\xfd\xa1\x07\0\0\0\x10", Some(1 << 28)),
+            (b"\x28\xb5\x2f\xfd\xe0\0\0\0\0\x01\0\0\0", Some(1 << 32)),
+            (b"\x50\x2a\x4d\x18\x02\0\0\0ab\x28\xb5\x2f\xfd\0\x50", Some(1 << 20)),
+            (b"\x50\x2a\x4d\x18\xff\xff\0\0ab", None),
+            (b"\x28\xb5\x2f\xfd", None),
+        ];
+        for (first, window) in cases {
+            assert_eq!(window_of(first), window, "{first:?}");
+        }
+    }
+}
