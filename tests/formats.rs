@@ -5,6 +5,8 @@
 mod foreign;
 #[path = "formats/made.rs"]
 mod made;
+#[path = "formats/normalizers.rs"]
+mod normalizers;
 #[path = "formats/refused.rs"]
 mod refused;
 #[path = "formats/same.rs"]

@@ -8,7 +8,7 @@ pub(super) enum Fault {
     TooManyIds { limit: usize, most: usize },
     #[error("the text holds the special token {text:?} at byte {offset}")]
     SpecialInText { text: String, offset: usize },
-    #[error("the text, in normalization form C, holds the special token {text:?}")]
+    #[error("the text, normalized, holds the special token {text:?}")]
     SpecialInNormal { text: String },
     #[error(
         "the vocabulary has no token for byte 0x{byte:02X}, which the text has{}{}",
@@ -22,6 +22,8 @@ pub(super) enum Fault {
     UnknownLacking { text: String },
     #[error("merges use the unk_token {text:?}; what they make of bytes without a token is not supported")]
     UnknownMerged { text: String },
+    #[error("normalizing makes more than {most} bytes of a text of {bytes}")]
+    NormalGrows { bytes: usize, most: usize },
     #[error("{place}: the document comes in parts")]
     DocumentInParts { place: String },
     #[error("a piece of the text has {bytes} bytes; encoding takes up to {most}")]

@@ -2,10 +2,18 @@ use std::borrow::Cow;
 use std::iter::once;
 use std::sync::LazyLock;
 
-use unicode_normalization_alignments::char::canonical_combining_class;
-use unicode_normalization_alignments::{IsNormalized, UnicodeNormalization, is_nfc_quick};
+use memchr::memmem;
+use unicode_normalization_alignments::char::{canonical_combining_class, is_combining_mark};
+use unicode_normalization_alignments::{
+    IsNormalized, UnicodeNormalization, is_nfc_quick, is_nfd_quick, is_nfkc_quick, is_nfkd_quick,
+};
 
+use super::fault::Fault;
+use super::prepare::{white_end, white_start};
+use crate::error::{Error, ErrorKind, Result};
+use crate::split::Matcher;
 use crate::units::place;
+use crate::vocab::{Normalizer, ReplacePattern};
 
 /// Characters below U+0300 are in normalization form C whatever stands next to them, and have only lower bytes.
 const FIRST: u8 = 0xCC;
@@ -14,32 +22,205 @@ const FIRST: u8 = 0xCC;
 static STEADY: LazyLock<Vec<bool>> =
     LazyLock::new(|| (0..0x3_0000).map(|code| char::from_u32(code).is_some_and(steady)).collect());
 
-/// A text in Unicode's normalization form C. Bytes that are not UTF-8 stay as they are, and what stands on
-/// both sides of them is normalized apart, as if they were a replacement character.
-///
-/// The tables are those of Unicode 9, as in Hugging Face's tokenizers: marks that came later stay in the order
-/// in which they stand.
-pub(super) fn nfc(text: &[u8]) -> Cow<'_, [u8]> {
-    if is_nfc(text) {
-        return Cow::Borrowed(text);
+/// Bytes that a normalized text may have for each byte of the text, and some more: replacing strings by longer ones,
+/// again and again, could fill the memory.
+const GROWTH: usize = 64;
+const ROOM: usize = 1 << 20;
+
+/// The normalizers of a vocabulary, made ready.
+#[derive(Default)]
+pub(super) struct Normalizers(Vec<Step>);
+
+enum Step {
+    Form(Form),
+    Lowercase,
+    StripAccents,
+    Strip { left: bool, right: bool },
+    Prepend(Vec<u8>),
+    ReplaceString { finder: memmem::Finder<'static>, content: Vec<u8> },
+    ReplaceMatches { matcher: Matcher, content: Vec<u8> },
+}
+
+/// Unicode's normalization forms. The tables are those of Unicode 9, as in Hugging Face's tokenizers: marks that came
+/// later stay in the order in which they stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    C,
+    D,
+    Kc,
+    Kd,
+}
+
+impl Normalizers {
+    /// # Errors
+    /// A regular expression is none, or means something else here than in Hugging Face's engine.
+    pub(super) fn new(normalizers: &[Normalizer]) -> Result<Normalizers> {
+        normalizers.iter().map(Step::new).collect::<Result<_>>().map(Normalizers)
     }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The text that the steps make of a text, one after the other.
+    ///
+    /// # Errors
+    /// It would be many times as long, or an expression takes too many steps.
+    pub(super) fn apply<'t>(&self, text: &'t [u8]) -> Result<Cow<'t, [u8]>> {
+        let most = text.len().saturating_mul(GROWTH).saturating_add(ROOM);
+        let mut normal = Cow::Borrowed(text);
+        for step in &self.0 {
+            if !step.leaves(&normal) {
+                let changed = step.apply(&normal, most)?;
+                if changed.len() > most {
+                    return Err(grows(text.len(), most));
+                }
+                normal = Cow::Owned(changed);
+            }
+        }
+        Ok(normal)
+    }
+
+    /// Whether the steps leave a text as it is, as far as that is plain.
+    pub(super) fn leaves(&self, text: &[u8]) -> bool {
+        self.0.iter().all(|step| step.leaves(text))
+    }
+}
+
+fn grows(bytes: usize, most: usize) -> Error {
+    Error::new(ErrorKind::Failed, Fault::NormalGrows { bytes, most }).with_help("leave the document out")
+}
+
+impl Step {
+    fn new(normalizer: &Normalizer) -> Result<Step> {
+        Ok(match normalizer {
+            Normalizer::Nfc => Step::Form(Form::C),
+            Normalizer::Nfd => Step::Form(Form::D),
+            Normalizer::Nfkc => Step::Form(Form::Kc),
+            Normalizer::Nfkd => Step::Form(Form::Kd),
+            Normalizer::Lowercase => Step::Lowercase,
+            Normalizer::StripAccents => Step::StripAccents,
+            Normalizer::Strip { strip_left, strip_right } => {
+                Step::Strip { left: *strip_left, right: *strip_right }
+            }
+            Normalizer::Prepend { prepend } => Step::Prepend(prepend.clone().into_bytes()),
+            Normalizer::Replace { pattern: ReplacePattern::String(text), content } => Step::ReplaceString {
+                finder: memmem::Finder::new(text.as_bytes()).into_owned(),
+                content: content.clone().into_bytes(),
+            },
+            Normalizer::Replace { pattern: ReplacePattern::Regex(regex), content } => Step::ReplaceMatches {
+                matcher: Matcher::from_oniguruma(regex)?,
+                content: content.clone().into_bytes(),
+            },
+        })
+    }
+
+    /// Whether it leaves a text as it is, as far as that is plain.
+    fn leaves(&self, text: &[u8]) -> bool {
+        let all = |test: fn(&str) -> bool| text.utf8_chunks().all(|chunk| test(chunk.valid()));
+        match self {
+            Step::Form(Form::C) => all(is_nfc),
+            Step::Form(Form::D) => {
+                all(|text| text.is_ascii() || is_nfd_quick(text.chars()) == IsNormalized::Yes)
+            }
+            Step::Form(Form::Kc) => {
+                all(|text| text.is_ascii() || is_nfkc_quick(text.chars()) == IsNormalized::Yes)
+            }
+            Step::Form(Form::Kd) => {
+                all(|text| text.is_ascii() || is_nfkd_quick(text.chars()) == IsNormalized::Yes)
+            }
+            Step::Lowercase => {
+                all(|text| text.chars().all(|character| character.to_lowercase().eq(once(character))))
+            }
+            Step::StripAccents => all(|text| !text.chars().any(is_combining_mark)),
+            Step::Strip { left, right } => {
+                !(*left && white_end(text) > 0 || *right && white_start(text) < text.len())
+            }
+            Step::Prepend(prepend) => text.is_empty() || prepend.is_empty(),
+            Step::ReplaceString { finder, .. } => finder.find(text).is_none(),
+            Step::ReplaceMatches { matcher, .. } => {
+                text.utf8_chunks().all(|chunk| matcher.matches_nothing_of(chunk.valid()))
+            }
+        }
+    }
+
+    fn apply(&self, text: &[u8], most: usize) -> Result<Vec<u8>> {
+        match self {
+            Step::Form(form) => Ok(by_chunks(text, |text, normal| form.push(text, normal))),
+            Step::Lowercase => Ok(by_chunks(text, |text, normal| {
+                push_all(normal, text.chars().flat_map(char::to_lowercase));
+            })),
+            Step::StripAccents => Ok(by_chunks(text, |text, normal| {
+                push_all(normal, text.chars().filter(|character| !is_combining_mark(*character)));
+            })),
+            Step::Strip { left, right } => {
+                let start = if *left { white_end(text) } else { 0 };
+                let end = if *right { white_start(text).max(start) } else { text.len() };
+                Ok(text[start..end].to_vec())
+            }
+            Step::Prepend(prepend) => Ok([prepend, text].concat()),
+            Step::ReplaceString { finder, content } => {
+                let found = finder.find_iter(text).map(|start| start..start + finder.needle().len());
+                let mut normal = Vec::with_capacity(text.len());
+                let mut done = 0;
+                for found in found {
+                    normal.extend_from_slice(&text[done..found.start]);
+                    normal.extend_from_slice(content);
+                    done = found.end;
+                    if normal.len() > most {
+                        return Ok(normal);
+                    }
+                }
+                normal.extend_from_slice(&text[done..]);
+                Ok(normal)
+            }
+            Step::ReplaceMatches { matcher, content } => {
+                let mut normal = Vec::with_capacity(text.len());
+                for chunk in text.utf8_chunks() {
+                    let (valid, mut done) = (chunk.valid(), 0);
+                    matcher.each(valid, |found| {
+                        normal.extend_from_slice(&valid.as_bytes()[done..found.start]);
+                        normal.extend_from_slice(content);
+                        done = found.end;
+                        normal.len() <= most
+                    })?;
+                    normal.extend_from_slice(&valid.as_bytes()[done..]);
+                    normal.extend_from_slice(chunk.invalid());
+                }
+                Ok(normal)
+            }
+        }
+    }
+}
+
+impl Form {
+    fn push(self, text: &str, normal: &mut Vec<u8>) {
+        match self {
+            Form::C => push_all(normal, text.nfc().map(|(character, _)| character)),
+            Form::D => push_all(normal, text.nfd().map(|(character, _)| character)),
+            Form::Kc => push_all(normal, text.nfkc().map(|(character, _)| character)),
+            Form::Kd => push_all(normal, text.nfkd().map(|(character, _)| character)),
+        }
+    }
+}
+
+/// Bytes that are not UTF-8 stay as they are, and what stands on both sides of them is changed apart, as if they were a
+/// replacement character.
+fn by_chunks(text: &[u8], push: impl Fn(&str, &mut Vec<u8>)) -> Vec<u8> {
     let mut normal = Vec::with_capacity(text.len());
     for chunk in text.utf8_chunks() {
-        let mut buffer = [0; 4];
-        for (character, _) in chunk.valid().nfc() {
-            normal.extend_from_slice(character.encode_utf8(&mut buffer).as_bytes());
-        }
+        push(chunk.valid(), &mut normal);
         normal.extend_from_slice(chunk.invalid());
     }
-    Cow::Owned(normal)
+    normal
 }
 
-/// Whether a text is in normalization form C, as far as that is plain.
-pub(super) fn is_nfc(text: &[u8]) -> bool {
-    text.utf8_chunks().all(|chunk| is_normal(chunk.valid()))
+fn push_all(normal: &mut Vec<u8>, characters: impl Iterator<Item = char>) {
+    let mut buffer = [0; 4];
+    characters.for_each(|character| normal.extend_from_slice(character.encode_utf8(&mut buffer).as_bytes()));
 }
 
-fn is_normal(text: &str) -> bool {
+fn is_nfc(text: &str) -> bool {
     all_steady(text) || is_nfc_quick(text.chars()) == IsNormalized::Yes
 }
 

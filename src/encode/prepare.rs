@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use super::config::SpecialPolicy;
 use super::fault::Fault;
-use super::normal::{is_nfc, nfc};
+use super::normal::Normalizers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::split::{Segment, SpecialFinder, class_ranges};
 use crate::units::place;
@@ -20,7 +20,9 @@ pub(super) struct Preparation {
     early: Finder,
     /// Tokens that are looked for in what is left, normalized.
     late: Finder,
-    rules: TextRules,
+    normalizers: Normalizers,
+    /// Whether a space is put before text that does not begin with one.
+    prefix_space: bool,
 }
 
 /// A part of a prepared text.
@@ -42,14 +44,17 @@ impl Preparation {
         let rules = vocabulary.rules();
         let found = |token: &AddedToken| !token.special || policy != SpecialPolicy::Text;
         let any = vocabulary.added().iter().any(found);
-        if !any && rules == TextRules::default() {
+        if !any && *rules == TextRules::default() {
             return Ok(None);
         }
+        let normalizers = Normalizers::new(&rules.normalizers)?;
+        let none = Normalizers::default();
         let finder = |late: bool| {
             let tokens = vocabulary.added().iter().filter(|token| any && token.normalized == late);
-            Finder::new(tokens.cloned().collect(), policy, late && rules.nfc)
+            Finder::new(tokens.cloned().collect(), policy, if late { &normalizers } else { &none })
         };
-        Ok(Some(Preparation { early: finder(false)?, late: finder(true)?, rules }))
+        let (early, late) = (finder(false)?, finder(true)?);
+        Ok(Some(Preparation { early, late, normalizers, prefix_space: rules.prefix_space }))
     }
 
     /// Hands the parts of a text to `take`, in order.
@@ -60,8 +65,8 @@ impl Preparation {
         self.early.each(text, Some(0), &mut |part| match part {
             Found::Token(token) => take(Part::Token(token)),
             Found::Text(range) => {
-                let start = (!self.rules.nfc).then_some(range.start);
-                let normal = if self.rules.nfc { nfc(&text[range]) } else { Cow::Borrowed(&text[range]) };
+                let start = self.normalizers.is_empty().then_some(range.start);
+                let normal = self.normalizers.apply(&text[range])?;
                 self.late.each(&normal, start, &mut |part| match part {
                     Found::Token(token) => take(Part::Token(token)),
                     Found::Text(range) => take(Part::Text(&self.spaced(&normal[range]))),
@@ -74,13 +79,12 @@ impl Preparation {
     pub(super) fn leaves(&self, text: &[u8]) -> bool {
         let finds_none =
             |finder: &Finder| finder.search.segments(text).all(|part| matches!(part, Segment::Text(_)));
-        let spaced = !self.rules.prefix_space || text.starts_with(b" ");
-        let normal = || !self.rules.nfc || is_nfc(text);
-        spaced && finds_none(&self.early) && finds_none(&self.late) && normal()
+        let spaced = !self.prefix_space || text.starts_with(b" ");
+        spaced && finds_none(&self.early) && finds_none(&self.late) && self.normalizers.leaves(text)
     }
 
     fn spaced<'t>(&self, text: &'t [u8]) -> Cow<'t, [u8]> {
-        if self.rules.prefix_space && !text.starts_with(b" ") {
+        if self.prefix_space && !text.starts_with(b" ") {
             Cow::Owned([b" ", text].concat())
         } else {
             Cow::Borrowed(text)
@@ -101,12 +105,10 @@ enum Found<'a> {
 }
 
 impl Finder {
-    fn new(tokens: Vec<AddedToken>, policy: SpecialPolicy, normalized: bool) -> Result<Finder> {
-        let spelled = |token: &AddedToken| match normalized {
-            true => nfc(token.text.as_bytes()).into_owned(),
-            false => token.text.as_bytes().to_vec(),
-        };
-        let texts: Vec<Vec<u8>> = tokens.iter().map(spelled).collect();
+    /// The tokens are looked for as these normalizers spell them.
+    fn new(tokens: Vec<AddedToken>, policy: SpecialPolicy, normalizers: &Normalizers) -> Result<Finder> {
+        let spelled = |token: &AddedToken| normalizers.apply(token.text.as_bytes()).map(Cow::into_owned);
+        let texts: Vec<Vec<u8>> = tokens.iter().map(spelled).collect::<Result<_>>()?;
         Ok(Finder { search: SpecialFinder::new(&texts)?, tokens, policy })
     }
 
@@ -178,7 +180,7 @@ fn forbidden(token: &AddedToken, offset: Option<usize>) -> Error {
 }
 
 /// Where the white space begins that a text ends with.
-fn white_start(text: &[u8]) -> usize {
+pub(super) fn white_start(text: &[u8]) -> usize {
     let mut start = text.len();
     while let Some(white) = last(&text[..start]).filter(|last| last.is_whitespace()) {
         start -= white.len_utf8();
@@ -187,7 +189,7 @@ fn white_start(text: &[u8]) -> usize {
 }
 
 /// Where the white space ends that a text begins with.
-fn white_end(text: &[u8]) -> usize {
+pub(super) fn white_end(text: &[u8]) -> usize {
     let mut end = 0;
     while let Some(white) = first(&text[end..]).filter(|first| first.is_whitespace()) {
         end += white.len_utf8();

@@ -34,6 +34,7 @@ mod fault;
 
 pub(crate) use classes::ranges as class_ranges;
 pub use pattern::{Named, NotPattern, SplitPattern};
+pub(crate) use regex::Matcher;
 #[doc(hidden)]
 pub use scanner::Instructions;
 pub(crate) use short::{SHORT, ShortPiece};

@@ -1,9 +1,10 @@
 //! The obvious splitter: a regular expression over the text. It serves custom patterns that need it, and
 //! it is the oracle that the others are compared with.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::str::{Utf8Chunks, from_utf8};
 
+use super::dialect::translated;
 use super::fault::Fault;
 use super::search::{BoundedRegex, Steps};
 use super::{Splitter, length32};
@@ -44,6 +45,38 @@ impl RegexSplitter {
     /// The same, to which text that no match takes can be an error.
     pub(super) fn covering(self, covers: bool) -> RegexSplitter {
         RegexSplitter { covers, ..self }
+    }
+}
+
+/// Finds what a regular expression of a `tokenizer.json` matches.
+#[derive(Debug)]
+pub(crate) struct Matcher(BoundedRegex);
+
+impl Matcher {
+    /// # Errors
+    /// It is not a regular expression, matches empty text, or means something else in Oniguruma than here.
+    pub(crate) fn from_oniguruma(pattern: &str) -> Result<Matcher> {
+        checked(&translated(pattern)?).map(Matcher)
+    }
+
+    /// Whether a text certainly has no match.
+    pub(crate) fn matches_nothing_of(&self, text: &str) -> bool {
+        let first = self.0.matches(text).next(&mut Steps::new(0, &Silent));
+        matches!(first, Ok(None))
+    }
+
+    /// Tells `take` each part that is matched, in order, until it returns `false`.
+    ///
+    /// # Errors
+    /// The searches take too many steps.
+    pub(crate) fn each(&self, text: &str, mut take: impl FnMut(Range<usize>) -> bool) -> Result<()> {
+        let (mut matches, mut steps) = (self.0.matches(text), Steps::new(0, &Silent));
+        while let Some(found) = matches.next(&mut steps)? {
+            if !take(found.start()..found.end()) {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 

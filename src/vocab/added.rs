@@ -1,7 +1,7 @@
 use serde::Serialize;
 
-use super::Vocabulary;
 use super::fault::Foreign;
+use super::{Normalizer, Vocabulary};
 use crate::split::SplitPattern;
 use crate::units::TokenId;
 
@@ -49,10 +49,10 @@ impl AddedToken {
 }
 
 /// What happens to a text, between its added tokens, before it is split.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct TextRules {
-    /// Whether it is brought into Unicode's normalization form C. What is not UTF-8 in it stays as it is.
-    pub nfc: bool,
+    /// The changes that it undergoes, one after the other.
+    pub normalizers: Vec<Normalizer>,
     /// Whether a space is put before it if it does not begin with one.
     pub prefix_space: bool,
 }
@@ -69,8 +69,10 @@ pub struct Around {
 impl Vocabulary {
     /// What this vocabulary does to a text that no tokenizer trained here does, if anything.
     pub(super) fn foreign(&self) -> Option<Foreign> {
-        if self.rules.nfc {
-            return Some(Foreign::Nfc);
+        match &*self.rules.normalizers {
+            [] => {}
+            [Normalizer::Nfc] => return Some(Foreign::Nfc),
+            [first, ..] => return Some(Foreign::Normalizer(first.clone())),
         }
         if self.rules.prefix_space {
             return Some(Foreign::PrefixSpace);

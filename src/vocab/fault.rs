@@ -2,7 +2,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::Format;
+use super::{Format, Normalizer};
 use crate::error::{Error, ErrorKind, excerpt};
 use crate::units::{ByteCount, TokenId};
 
@@ -143,6 +143,8 @@ pub(super) enum Limit {
 pub(super) enum Foreign {
     #[error("it brings text into normalization form C")]
     Nfc,
+    #[error("it changes text by the normalizer {0}")]
+    Normalizer(Normalizer),
     #[error("it puts a space before text")]
     PrefixSpace,
     #[error("it splits text in several steps")]

@@ -1,6 +1,6 @@
 use sha2::{Digest, Sha256};
 
-use super::{AddedToken, UnknownToken, Vocabulary};
+use super::{AddedToken, Normalizer, TextRules, UnknownToken, Vocabulary};
 use crate::digest::hex;
 use crate::split::SplitPattern;
 use crate::units::amount;
@@ -54,7 +54,17 @@ impl Vocabulary {
 
     /// What tokenizers trained here do not do: they keep the fingerprint that they have without it.
     fn hash_foreign(&self, hash: &mut Sha256) {
-        hash.update([u8::from(self.rules.nfc), u8::from(self.rules.prefix_space)]);
+        let TextRules { normalizers, prefix_space } = &self.rules;
+        let normalization = match &**normalizers {
+            [] => 0,
+            [Normalizer::Nfc] => 1,
+            _ => 2,
+        };
+        hash.update([normalization, u8::from(*prefix_space)]);
+        if normalization == 2 {
+            let written = serde_json::to_string(normalizers).expect("strings and flags are always JSON");
+            text(hash, written.as_bytes());
+        }
         if let SplitPattern::Steps(steps) = &self.split {
             number(hash, amount(steps.len()));
             for step in steps {

@@ -44,7 +44,7 @@ impl Vocabulary {
             added: self.added.clone(),
             merges: self.merges.clone(),
             split: self.split.clone(),
-            rules: self.rules,
+            rules: self.rules.clone(),
             around: self.around.clone(),
             ignore_merges: self.ignore_merges,
             unknown: self.unknown.clone(),

@@ -31,7 +31,7 @@
 //! | part | read | refused |
 //! | --- | --- | --- |
 //! | `model` | BPE, `ignore_merges`; `unk_token`, `fuse_unk` where bytes lack a token | other models, `dropout`, `byte_fallback`, `continuing_subword_prefix`, `end_of_word_suffix` |
-//! | `normalizer` | none, `NFC` | all others |
+//! | `normalizer` | none, `NFC`, `NFD`, `NFKC`, `NFKD`, `Lowercase`, `StripAccents`, `Strip`, `Prepend`, `Replace`, in any number | all others |
 //! | `pre_tokenizer` | `ByteLevel`, before it `Split` and `Digits` in any number | all others; `Split` whose behavior is neither `Isolated` nor `Removed` with `invert` |
 //! | `added_tokens` | all, with every flag | ids that tokenizers would not give; special ones with the bytes of another token |
 //! | `post_processor` | told and kept, but left out | what is no template of tokens around a text |
@@ -56,8 +56,8 @@
 //! there: with `ignore_merges` a piece that is spelled like a special token never becomes that token, because no
 //! text may name a control token unless it is allowed to.
 //!
-//! **`NFC`** changes what is UTF-8 between added tokens; bytes that are not stay as they are, and nothing is
-//! composed across them. Its tables are those of tokenizers, Unicode 9. Decoding gives the normalized text, as it
+//! **Normalizers** change what is UTF-8 between added tokens; bytes that are not stay as they are, and nothing is
+//! composed across them. The tables of normalization forms are those of tokenizers, Unicode 9. Decoding gives the normalized text, as it
 //! gives the space that `add_prefix_space` adds and lacks the space that `lstrip` and `rstrip` take:
 //! [`Vocabulary::keeps_text`] says whether texts come back as they were.
 //!
@@ -78,6 +78,7 @@ mod keyed;
 mod list;
 mod merging;
 mod minbpe;
+mod normalizer;
 mod parts;
 mod record;
 mod tiktoken;
@@ -91,6 +92,7 @@ pub use format::{
 };
 pub(crate) use format::{paths, remove};
 pub use hf::named_beside;
+pub use normalizer::{Normalizer, ReplacePattern};
 pub use parts::{SpecialTokensAt, VocabularyParts};
 pub use record::TrainingRecord;
 pub use vocabulary::{RankedMerge, UnknownToken, Vocabulary, byte_ranges};

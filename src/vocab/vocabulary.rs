@@ -187,8 +187,8 @@ impl Vocabulary {
     }
 
     /// What happens to a text before it is split.
-    pub fn rules(&self) -> TextRules {
-        self.rules
+    pub fn rules(&self) -> &TextRules {
+        &self.rules
     }
 
     /// What the tokenizer's own program puts around a text. Encoding here does not.

@@ -40,7 +40,7 @@ pub(crate) fn parts(vocabulary: &Vocabulary) -> VocabularyParts {
         added: vocabulary.added().to_vec(),
         merges: vocabulary.merges().to_vec(),
         split: vocabulary.split().clone(),
-        rules: vocabulary.rules(),
+        rules: vocabulary.rules().clone(),
         around: vocabulary.around().clone(),
         ignore_merges: vocabulary.ignore_merges(),
         unknown: vocabulary.unknown().cloned(),

@@ -112,6 +112,26 @@ def families():
     yield "no split", {"normalizer": NFC, "pre_tokenizer": byte_level(add_prefix_space=True), "added": [END, mask, plain("low", single_word=True)]}
 
 
+    yield "decomposed", {
+        "normalizer": normalizers({"type": "NFD"}, {"type": "Lowercase"}, {"type": "StripAccents"}),
+        "pre_tokenizer": split_byte_level(LLAMA3), "added": [END, plain("Straße"), plain("É", normalized=False)],
+    }  # fmt: skip
+    strip = {"type": "Strip", "strip_left": True, "strip_right": True}
+    yield "compatible", {"normalizer": normalizers(strip, {"type": "NFKC"}), "pre_tokenizer": gpt2, "added": [END, plain("ﬁ", lstrip=True)]}
+    yield "compatible, decomposed", {"normalizer": normalizers({"type": "NFKD"}), "pre_tokenizer": gpt2, "added": [END]}
+    prepend, replaced = {"type": "Prepend", "prepend": "_"}, replace({"Regex": "\\s+(?=\\S)"}, " ")
+    nested = normalizers(replaced, normalizers(replace({"String": "``"}, '"'), replace({"String": "e\u0301"}, "é")), prepend)
+    yield "replaced", {"normalizer": nested, "pre_tokenizer": sequence(sequence(split("\n"), sequence(gpt2))), "added": [END, plain("b``")]}
+
+
+def normalizers(*steps):
+    return {"type": "Sequence", "normalizers": [*steps]}
+
+
+def replace(pattern, content):
+    return {"type": "Replace", "pattern": pattern, "content": content}
+
+
 def file(trained, family):
     """A tokenizer.json: the merges of a trained one, and around them what the family has."""
     made = copy.deepcopy(trained)

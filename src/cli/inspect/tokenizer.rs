@@ -136,11 +136,11 @@ impl Facts {
 
     /// What happens to text beside splitting, if anything.
     fn write_rules(&self, out: &mut impl Write) -> io::Result<()> {
-        let TextRules { nfc, prefix_space } = self.vocabulary.rules();
-        if nfc {
-            writeln!(out, "normalizer    NFC")?;
+        let TextRules { normalizers, prefix_space } = self.vocabulary.rules();
+        for normalizer in normalizers {
+            writeln!(out, "normalizer    {normalizer}")?;
         }
-        if prefix_space {
+        if *prefix_space {
             writeln!(out, "prefix        a space before text that does not begin with one")?;
         }
         let missing = self.vocabulary.missing_bytes();

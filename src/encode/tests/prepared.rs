@@ -1,11 +1,15 @@
 use super::*;
-use crate::vocab::TextRules;
+use crate::vocab::{Normalizer, ReplacePattern, TextRules};
 
 /// A token and what is different from a plain one that is not special.
 fn added(id: u32, text: &str, change: impl Fn(&mut AddedToken)) -> AddedToken {
     let mut token = AddedToken { special: false, ..AddedToken::special(TokenId::new(id), text) };
     change(&mut token);
     token
+}
+
+fn rules(nfc: bool, prefix_space: bool) -> TextRules {
+    TextRules { normalizers: nfc.then_some(Normalizer::Nfc).into_iter().collect(), prefix_space }
 }
 
 fn bytes() -> Vec<(TokenId, Box<[u8]>)> {
@@ -96,7 +100,7 @@ fn tokens_that_are_not_normalized_are_looked_for_first() {
     let plain = vocabulary(tokens(), TextRules::default());
     assert_eq!(shown(&plain, SpecialPolicy::Text, b"abc"), "a[300]");
     assert_eq!(shown(&plain, SpecialPolicy::Text, "é e\u{301}".as_bytes()), "é [302]");
-    let nfc = vocabulary(tokens(), TextRules { nfc: true, prefix_space: false });
+    let nfc = vocabulary(tokens(), rules(true, false));
     assert_eq!(shown(&nfc, SpecialPolicy::Text, "é e\u{301}".as_bytes()), "[302] [302]");
     assert_eq!(shown(&nfc, SpecialPolicy::Text, "ö o\u{308}".as_bytes()), "ö [303]");
 }
@@ -106,12 +110,12 @@ fn tokens_that_are_not_normalized_are_looked_for_first() {
 fn of_a_token_in_normalized_text_no_place_is_told() {
     let forbid = EncodeConfig { special: SpecialPolicy::Forbid, ..EncodeConfig::default() };
     for (normalized, nfc, said) in [
-        (true, true, r#"the text, in normalization form C, holds the special token "<s>""#),
+        (true, true, r#"the text, normalized, holds the special token "<s>""#),
         (false, true, r#"the text holds the special token "<s>" at byte 9"#),
         (true, false, r#"the text holds the special token "<s>" at byte 9"#),
     ] {
         let special = added(300, "<s>", |token| (token.special, token.normalized) = (true, normalized));
-        let encoder = prepared(&vocabulary(vec![special], TextRules { nfc, prefix_space: false }), forbid);
+        let encoder = prepared(&vocabulary(vec![special], rules(nfc, false)), forbid);
         let refused = encoder.worker().encode("e\u{301}e\u{301}e\u{301}<s>".as_bytes()).map(drop);
         assert_eq!(refused.expect_err("forbidden").to_string(), said);
     }
@@ -119,7 +123,7 @@ fn of_a_token_in_normalized_text_no_place_is_told() {
 
 #[test]
 fn text_is_normalized_between_what_is_not_utf8() {
-    let vocabulary = vocabulary(Vec::new(), TextRules { nfc: true, prefix_space: false });
+    let vocabulary = vocabulary(Vec::new(), rules(true, false));
     assert!(!vocabulary.keeps_text());
     let encoder = prepared(&vocabulary, EncodeConfig::default());
     for (text, normal) in [
@@ -138,7 +142,7 @@ fn text_is_normalized_between_what_is_not_utf8() {
 
 #[test]
 fn a_space_is_put_before_what_begins_with_none() {
-    let rules = TextRules { nfc: false, prefix_space: true };
+    let rules = rules(false, true);
     let vocabulary = vocabulary(vec![added(300, "<m>", |token| token.lstrip = true)], rules);
     for (text, expected) in
         [("", ""), ("a", " a"), (" a", " a"), ("\na", " \na"), ("a <m>b<m> c<m>", " a[300] b[300] c[300]")]
@@ -151,7 +155,7 @@ fn a_space_is_put_before_what_begins_with_none() {
 fn text_is_left_where_nothing_is_changed_or_found() {
     let vocabulary = |nfc, prefix_space| {
         let tokens = vec![added(300, "<m>", |_| ()), added(301, "ö", |token| token.normalized = true)];
-        vocabulary(tokens, TextRules { nfc, prefix_space })
+        vocabulary(tokens, rules(nfc, prefix_space))
     };
     for (text, left) in [
         ("abc", [true, true, false, false]),
@@ -203,4 +207,62 @@ fn of_the_tokens_that_are_found_the_special_ones_are_counted() {
     let mut worker = encoder.worker();
     worker.encode(b"<a><s><a>").expect("nothing is forbidden");
     assert_eq!(worker.specials(), 1);
+}
+
+fn replaced(text: &str, content: &str) -> Normalizer {
+    Normalizer::Replace { pattern: ReplacePattern::String(text.to_owned()), content: content.to_owned() }
+}
+
+/// Which texts a normalizer leaves as they are decides whether long ones are cut up.
+#[test]
+fn normalized_texts_are_encoded_in_stretches_as_whole() {
+    let strip = |strip_left, strip_right| Normalizer::Strip { strip_left, strip_right };
+    let matched = |regex: &str| Normalizer::Replace {
+        pattern: ReplacePattern::Regex(regex.to_owned()),
+        content: "_".to_owned(),
+    };
+    let cases = [
+        vec![Normalizer::Nfd],
+        vec![Normalizer::Nfkc],
+        vec![Normalizer::Nfkd, Normalizer::StripAccents],
+        vec![Normalizer::Lowercase],
+        vec![strip(true, false)],
+        vec![strip(false, true), Normalizer::Lowercase],
+        vec![Normalizer::Prepend { prepend: "▁".to_owned() }],
+        vec![replaced(" ", "▁")],
+        vec![matched(r"\p{L}+\s"), replaced("_", "")],
+    ];
+    let lines = ["plain words, ", "é e\u{301} ﬁ ", "UPPER \u{130} ", " \u{3000}", "\n"];
+    for normalizers in cases {
+        let split = SplitPattern::from_regex("[a-z]+|[^a-z]+");
+        let rules = TextRules { normalizers, prefix_space: false };
+        let parts = VocabularyParts { tokens: bytes(), rules, split, ..VocabularyParts::default() };
+        let vocabulary = Vocabulary::new(parts).expect("valid");
+        assert!(!vocabulary.keeps_text());
+        let tokenizer = Tokenizer::new(vocabulary, EncodeConfig::default()).expect("valid");
+        let mut changed = false;
+        for (start, line) in lines.iter().enumerate() {
+            for more in ["", "plain"] {
+                let text = [&line.repeat(20), more, lines[start]].concat();
+                let encoded = tokenizer.encode(&text).expect("it is encoded");
+                let in_stretches = tokenizer.encode_in_stretches(&[&text], 16).expect("it is encoded");
+                assert_eq!(in_stretches, [&*encoded]);
+                let preparation = tokenizer.encoder().preparation.as_ref().expect("rules");
+                let leaves = preparation.leaves(text.as_bytes());
+                assert_eq!(leaves, tokenizer.decode(&encoded).expect("bytes") == text.as_bytes(), "{text:?}");
+                changed |= !leaves;
+            }
+        }
+        assert!(changed, "no text is changed");
+    }
+}
+
+#[test]
+fn strings_that_grow_without_end_are_an_error() {
+    let normalizers = (0..40).map(|_| replaced("a", "aa")).collect();
+    let vocabulary = vocabulary(Vec::new(), TextRules { normalizers, prefix_space: false });
+    let encoder = prepared(&vocabulary, EncodeConfig::default());
+    let refused = encoder.worker().encode(b"abc").map(drop).expect_err("it would have 2^40 bytes");
+    assert!(refused.to_string().contains("normalizing makes more than"), "{refused}");
+    assert!(encoder.worker().encode(b"bcd").is_ok());
 }

@@ -20,11 +20,11 @@ pub(super) use self::write::{TOKENIZER, caution, pretty, render};
 use super::fault::Fault;
 use super::format::{LoadOptions, read_bytes};
 use super::keyed::Keyed;
-use super::{AddedToken, TextRules, UnknownToken, Vocabulary};
+use super::{AddedToken, Normalizer, ReplacePattern, TextRules, UnknownToken, Vocabulary};
 use crate::error::Result;
 use crate::hashing::Map;
 use crate::observer::Observer;
-use crate::split::SplitPattern;
+use crate::split::{Matcher, SplitPattern};
 use crate::units::TokenId;
 
 #[derive(Deserialize)]
@@ -129,12 +129,12 @@ fn vocabulary(
 ) -> Result<Vocabulary, Fault> {
     let split = options.same_split(split)?;
     refuse_features(&file)?;
-    let nfc = nfc(file.normalizer.as_ref())?;
+    let normalizers = normalizers(file.normalizer.as_ref())?;
     let around = around::read(file.post_processor.as_ref())?;
     let Model { vocab, merges, ignore_merges, unk_token, fuse_unk, .. } = file.model;
     let merges = merges.into_iter().filter_map(|Pair(keys)| keys).collect();
     let keyed = Keyed { entries: vocab, merges };
-    let added = added(file.added_tokens, nfc);
+    let added = added(file.added_tokens, !normalizers.is_empty());
     let ids = keyed.ids()?;
     let misnumbered = misnumbered(&added, &ids);
     let unknown = unk_token.map(|text| UnknownToken {
@@ -143,16 +143,17 @@ fn vocabulary(
         fuse: fuse_unk.unwrap_or(false),
     });
     let mut parts = keyed.parts(added, split, ignore_merges.unwrap_or(false))?;
-    parts.rules = TextRules { nfc, prefix_space };
+    parts.rules = TextRules { normalizers, prefix_space };
     parts.around = around;
     parts.unknown = unknown;
     let vocabulary = parts.build()?;
     misnumbered.map_or(Ok(vocabulary), Err)
 }
 
-fn added(listed: Vec<Added>, nfc: bool) -> Vec<AddedToken> {
+fn added(listed: Vec<Added>, normalizes: bool) -> Vec<AddedToken> {
     // Which of the tokens are looked for first matters only if some are looked for later.
-    let one_search = !nfc && listed.array_windows().all(|[one, next]| one.normalized == next.normalized);
+    let one_search =
+        !normalizes && listed.array_windows().all(|[one, next]| one.normalized == next.normalized);
     let token = |Added { id, content: text, single_word, lstrip, rstrip, normalized, special }| {
         let normalized = normalized && !one_search;
         AddedToken { id, text, special, single_word, lstrip, rstrip, normalized }
@@ -175,28 +176,45 @@ fn refuse_features(file: &File) -> Result<(), Fault> {
     file.model.refuse_features()
 }
 
-/// Whether text is brought into normalization form C, the one normalizer that byte-level files have.
-fn nfc(normalizer: Option<&Value>) -> Result<bool, Fault> {
-    let steps = flat(normalizer, "normalizers", "normalizer")?;
-    match steps.iter().find(|step| kind(step) != "NFC") {
-        Some(other) => Err(Fault::unsupported(format!("normalizer {}", kind(other)))),
-        None => Ok(!steps.is_empty()),
+/// The changes that a text undergoes.
+fn normalizers(normalizer: Option<&Value>) -> Result<Vec<Normalizer>, Fault> {
+    let mut normalizers: Vec<Normalizer> = Vec::new();
+    for step in flat(normalizer, "normalizers", "normalizer")? {
+        if !Normalizer::KINDS.contains(&kind(step)) {
+            return Err(Fault::unsupported(format!("normalizer {}", kind(step))));
+        }
+        let normalizer = Normalizer::deserialize(step).map_err(Fault::Json)?;
+        match &normalizer {
+            Normalizer::Replace { pattern: ReplacePattern::String(text), .. } if text.is_empty() => {
+                return Err(Fault::unsupported("normalizer Replace of an empty string"));
+            }
+            Normalizer::Replace { pattern: ReplacePattern::Regex(regex), .. } => {
+                Matcher::from_oniguruma(regex).map_err(Fault::Split)?;
+            }
+            _ => {}
+        }
+        let again = normalizer == Normalizer::Nfc && normalizers.last() == Some(&normalizer);
+        normalizers.extend((!again).then_some(normalizer));
     }
+    Ok(normalizers)
 }
 
-/// The steps of a component: itself, or those of a `Sequence`, whose list is called `list`.
+/// The steps of a component: itself, or those of a `Sequence`, whose list is called `list`, and of each in it.
 fn flat<'a>(value: Option<&'a Value>, list: &str, component: &str) -> Result<Vec<&'a Value>, Fault> {
-    let Some(value) = value else { return Ok(Vec::new()) };
-    if kind(value) != "Sequence" {
-        return Ok(vec![value]);
+    let mut steps = Vec::new();
+    // What is yet to be looked at, the next of it last.
+    let mut rest: Vec<&Value> = value.into_iter().collect();
+    while let Some(value) = rest.pop() {
+        if kind(value) != "Sequence" {
+            steps.push(value);
+            continue;
+        }
+        let Some(inner) = value.get(list).and_then(Value::as_array) else {
+            return Err(Fault::unsupported(format!("{component} Sequence without {list}")));
+        };
+        rest.extend(inner.iter().rev());
     }
-    let Some(steps) = value.get(list).and_then(Value::as_array) else {
-        return Err(Fault::unsupported(format!("{component} Sequence without {list}")));
-    };
-    match steps.iter().any(|step| kind(step) == "Sequence") {
-        true => Err(Fault::unsupported(format!("{component} Sequence within a Sequence"))),
-        false => Ok(steps.iter().collect()),
-    }
+    Ok(steps)
 }
 
 fn kind(value: &Value) -> &str {

@@ -13,7 +13,7 @@ use crate::vocab::fault::{Fault, Foreign, Limit};
 use crate::vocab::format::{Format, Rendered, WriteOptions};
 use crate::vocab::gpt2::HEADER;
 use crate::vocab::keyed::{Entries, Keyed};
-use crate::vocab::{AddedToken, Vocabulary};
+use crate::vocab::{AddedToken, Normalizer, Vocabulary};
 
 /// The file that Hugging Face's tokenizers read.
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
@@ -83,7 +83,7 @@ pub(crate) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<
         truncation: (),
         padding: (),
         added_tokens: vocabulary.added.iter().map(added).collect(),
-        normalizer: vocabulary.rules.nfc.then(|| json!({ "type": "NFC" })),
+        normalizer: normalizer(&vocabulary.rules.normalizers),
         pre_tokenizer: pre_tokenizer(vocabulary)?,
         post_processor: around::write(vocabulary),
         decoder: byte_level(false, false),
@@ -101,6 +101,14 @@ pub(crate) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<
         },
     };
     Ok([pretty(&file), pretty(&config(options))])
+}
+
+fn normalizer(normalizers: &[Normalizer]) -> Option<Value> {
+    match normalizers {
+        [] => None,
+        [normalizer] => Some(json!(normalizer)),
+        _ => Some(json!({ "type": "Sequence", "normalizers": normalizers })),
+    }
 }
 
 /// Checks that added tokens which are no keys have the ids that tokenizers will count for them.
