@@ -1,7 +1,32 @@
 use std::ops::Range;
+use std::sync::LazyLock;
 
-/// Schemes of addresses that hold no secrets: a name and password, or a signature, have no place in them.
+use fancy_regex::Regex;
+
+/// Schemes of addresses whose queries are shown: they have none, and a question mark is a pattern. What is named as
+/// a secret is left out all the same.
 const OPEN: [&str; 4] = ["hf", "s3", "gs", "az"];
+
+/// What is a secret wherever it stands, each as the last group that matches: what is named so, tokens of known forms,
+/// and a name and password before a host.
+static CREDENTIALS: LazyLock<Regex> = LazyLock::new(|| {
+    let name = concat!(
+        r"(?:x-(?:amz|goog)-(?:signature|credential|security-token)|sig|signature|(?:access[_-]?)?token",
+        r"|password|passwd|secret(?:[_-]?access)?[_-]?key|client[_-]?secret|api[_-]?key|awsaccesskeyid)",
+    );
+    let alternatives = [
+        &format!(r#"(?:^|[?&\s;,(\["'`]){name}=([^\s&"'`<>,;…]+)"#),
+        r"\b(?:bearer|basic)\s+([a-z0-9._~+/=-]{8,})",
+        r"\b((?:hf_|gh[pousr]_)[a-z0-9]{8,})",
+        r"\b((?-i:AKIA|ASIA)(?-i:[0-9A-Z]){12,})",
+        r#"(?:^|[\s/:("'`])([^\s/:@"'`<>…]+:[^\s/@"'`<>…]+)@"#,
+    ];
+    Regex::new(&format!("(?i){}", alternatives.join("|"))).expect("a regular expression")
+});
+
+/// How an address of the web begins, slips of the fingers included.
+static WEB: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new("(?i)(?:^|[\\s\"'`(=])(https?[:;]?/{1,3})").expect("a regular expression"));
 
 /// An address as reports, files and messages show it. Of a web address they leave out what may be secret: a name and password
 /// before the host, the values of a query, which may be a signature, and what follows `#`.
@@ -14,7 +39,7 @@ const OPEN: [&str; 4] = ["hf", "s3", "gs", "az"];
 /// ```
 pub fn shown_uri(uri: &str) -> String {
     let secrets = if address(uri) == Some(0) { secrets(uri) } else { Vec::new() };
-    replaced(uri, secrets, |_| "…".to_owned())
+    replaced(uri, with_credentials(uri, secrets), |_| "…".to_owned())
 }
 
 /// A text, such as a command line or a recipe, whose web addresses are as [`shown_uri`] shows them. They end at white space
@@ -40,8 +65,41 @@ fn replaced(text: &str, places: Vec<Range<usize>>, with: impl Fn(&str) -> String
     shown + &text[done..]
 }
 
-/// What may be secret of all addresses of a text.
+/// These places of a text and those of its credentials, in order and apart.
+fn with_credentials(text: &str, mut places: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    let groups = CREDENTIALS.captures_iter(text).flatten().filter_map(|groups| {
+        let group = (1..groups.len()).rev().find_map(|group| groups.get(group))?;
+        // A colon and an @ can stand in the path of an address that is whole.
+        let is_path = group.end() < text.len()
+            && text[group.end()..].starts_with('@')
+            && is_in_path(text, group.start());
+        (!is_path).then(|| group.start()..group.end())
+    });
+    places.extend(groups);
+    places.sort_by_key(|place| (place.start, place.end));
+    let mut apart: Vec<Range<usize>> = Vec::with_capacity(places.len());
+    for place in places {
+        match apart.last_mut() {
+            Some(last) if place.start < last.end => last.end = last.end.max(place.end),
+            _ => apart.push(place),
+        }
+    }
+    apart
+}
+
+/// Whether a place of a text is in the path of an address, or in a query that a pattern could be.
+fn is_in_path(text: &str, at: usize) -> bool {
+    let word =
+        text[..at].rfind(|c: char| c.is_whitespace() || "\"'`<>".contains(c)).map_or(0, |space| space + 1);
+    text[word..at].split_once("://").is_some_and(|(_, after)| after.contains('/'))
+}
+
+/// What may be secret of all addresses of a text, and its credentials.
 fn all_secrets(text: &str) -> Vec<Range<usize>> {
+    with_credentials(text, secrets_of_addresses(text))
+}
+
+fn secrets_of_addresses(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(start) = address(&text[at..]).into_iter().chain(text[at..].find("${")).min() {
@@ -61,15 +119,18 @@ fn all_secrets(text: &str) -> Vec<Range<usize>> {
 /// Where the next address begins that may hold secrets.
 fn address(text: &str) -> Option<usize> {
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
-    text.match_indices("://").find_map(|(end, _)| {
+    let right = text.match_indices("://").find_map(|(end, _)| {
         let start = text[..end].trim_end_matches(is_scheme).len();
         (start < end && !OPEN.contains(&&text[start..end])).then_some(start)
-    })
+    });
+    let mistyped = WEB.captures(text).ok().flatten().and_then(|found| Some(found.get(1)?.start()));
+    right.into_iter().chain(mistyped).min()
 }
 
 /// What may be secret of an address.
 fn secrets(uri: &str) -> Vec<Range<usize>> {
-    let start = uri.find("://").map_or(0, |colon| colon + 3);
+    let scheme = uri.find([':', ';', '/']).unwrap_or(0);
+    let start = uri.len() - uri[scheme..].trim_start_matches([':', ';', '/']).len();
     let end = |from: usize, at: &[char]| uri[from..].find(at).map_or(uri.len(), |found| from + found);
     let fragment = end(start, &['#']);
     let query = end(start, &['?']).min(fragment);
@@ -121,7 +182,17 @@ mod tests {
             ("hf://datasets/a/b@main/c?", "hf://datasets/a/b@main/c?"),
             ("ftp://n:p@host/a?k=v", "ftp://…@host/a?k=…"),
             ("HTTPS://n:p@host", "HTTPS://…@host"),
-            ("see https://n:p@host", "see https://n:p@host"),
+            ("see https://n:p@host", "see https://…@host"),
+            ("https:/n:p@host/a?k=v", "https:/…@host/a?k=…"),
+            ("https//n:p@host/a?k=v", "https//…@host/a?k=…"),
+            ("https:///n:p@host/a?k=v", "https:///…@host/a?k=…"),
+            ("http;//host/a?k=v", "http;//host/a?k=…"),
+            ("htps:/n:p@host", "htps:/…@host"),
+            ("n:p@host/a.txt", "…@host/a.txt"),
+            ("s3://key:word@bucket/a", "s3://…@bucket/a"),
+            ("hf://gpt2@main/c", "hf://gpt2@main/c"),
+            ("az://container/a?sv=1&sig=x%2F", "az://container/a?sv=1&sig=…"),
+            ("texts/b:c?/part-?.txt", "texts/b:c?/part-?.txt"),
         ] {
             assert_eq!(shown_uri(uri), shown);
             assert_eq!(shown_uri(shown), shown, "shown once more");
@@ -139,6 +210,23 @@ mod tests {
             "uri = \"https://***@host/a?k=*\" # not http://host/b?k=** but\n'http://host/c?*' s3://e?f";
         assert_eq!(with_secrets_covered(recipe), covered);
         assert_eq!(with_secrets_covered("http://é@h"), "http://**@h");
+    }
+
+    #[test]
+    fn credentials_that_a_server_repeats_are_left_out() {
+        for (said, shown) in [
+            ("token hf_abcdefgh1234 is wrong", "token … is wrong"),
+            ("Authorization: Bearer abc.def-123", "Authorization: Bearer …"),
+            ("<AWSAccessKeyId>AKIAIOSFODNN7EXAMPLE</AWSAccessKeyId>", "<AWSAccessKeyId>…</AWSAccessKeyId>"),
+            ("no object a?X-Amz-Signature=0ab&part=1", "no object a?X-Amz-Signature=…&part=1"),
+            ("sig=ab%2B, password=x", "sig=…, password=…"),
+            ("--special-token=[PAD] --eos-token=a", "--special-token=[PAD] --eos-token=a"),
+            ("[output]\ntoken_ids = 1\nhf_x", "[output]\ntoken_ids = 1\nhf_x"),
+            ("a.txt: row 3: a@b", "a.txt: row 3: a@b"),
+        ] {
+            assert_eq!(without_secrets(said), shown);
+            assert_eq!(without_secrets(shown), shown, "shown once more");
+        }
     }
 
     #[test]

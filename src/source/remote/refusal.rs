@@ -122,9 +122,10 @@ fn wait(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     seconds.or_else(date).or_else(limit)
 }
 
-/// A server's words on one line of bounded length.
+/// A server's words on one line of bounded length, without the secrets that it repeats.
 fn plain(said: &str) -> String {
-    said.chars().filter(|letter| !letter.is_control()).take(200).collect()
+    let line: String = said.chars().filter(|letter| !letter.is_control()).take(2_000).collect();
+    without_secrets(&line).chars().take(200).collect()
 }
 
 pub(super) fn error(kind: ErrorKind, what: &str, problem: String) -> Error {
