@@ -216,7 +216,7 @@ impl std::error::Error for Error {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {action} {}", path.display())]
+#[error("cannot {action} {}", path.display().to_string().replace('\n', r"\n"))]
 struct IoFault {
     action: &'static str,
     path: PathBuf,

@@ -140,7 +140,7 @@ fn digest(encoded: &[TokenBatch]) -> String {
 }
 
 impl Measured {
-    fn write(&self, out: &mut impl std::io::Write) -> std::io::Result<()> {
+    fn write(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
         writeln!(
             out,
             "{}, {}, {}",

@@ -12,7 +12,7 @@ use super::failure::Failure;
 use super::flags;
 use super::page;
 use super::session::{Done, Session, print};
-use super::shown::{counted, visible};
+use super::shown::{counted, on_one_line, visible};
 use super::surroundings::open_context;
 
 pub(super) fn compare(args: &CompareArgs, session: &Session<'_>) -> Result<Done, Failure> {
@@ -34,7 +34,7 @@ pub(super) fn compare(args: &CompareArgs, session: &Session<'_>) -> Result<Done,
     Ok(session.done(compared.skipped))
 }
 
-fn write(comparison: &Comparison, out: &mut impl Write) -> io::Result<()> {
+fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let Comparison { tokenizers, text, sources, scripts, words } = comparison;
     let width = tokenizers.iter().map(|tokenizer| tokenizer.path.chars().count()).max().unwrap_or(0).max(9);
     writeln!(
@@ -53,7 +53,7 @@ fn write(comparison: &Comparison, out: &mut impl Write) -> io::Result<()> {
         writeln!(
             out,
             "{:width$}  {:>12}  {:>11.3}  {:>11.3}  {:>11.3}  {:>9} ({:>4.1} %)",
-            tokenizer.path,
+            on_one_line(&tokenizer.path),
             text.tokens[number],
             text.bytes_per_token(number),
             text.characters_per_token(number),
@@ -74,13 +74,13 @@ fn write(comparison: &Comparison, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "  {} × {}", word.count, visible(word.word.as_bytes()))?;
         for (tokenizer, tokens) in tokenizers.iter().zip(&word.tokens) {
             let tokens: Vec<String> = tokens.iter().map(|token| token.visible()).collect();
-            writeln!(out, "    {:width$}  {}", tokenizer.path, tokens.join("|"))?;
+            writeln!(out, "    {:width$}  {}", on_one_line(&tokenizer.path), tokens.join("|"))?;
         }
     }
     writeln!(out, "\nlongest tokens that occur")?;
     for tokenizer in tokenizers {
         let tokens: Vec<String> = tokenizer.longest.iter().take(3).map(|token| token.visible()).collect();
-        writeln!(out, "  {:width$}  {}", tokenizer.path, tokens.join("  "))?;
+        writeln!(out, "  {:width$}  {}", on_one_line(&tokenizer.path), tokens.join("  "))?;
     }
     Ok(())
 }
@@ -90,7 +90,7 @@ fn write_parts(
     title: &str,
     parts: &[ComparedText],
     comparison: &Comparison,
-    out: &mut impl Write,
+    out: &mut dyn Write,
 ) -> io::Result<()> {
     let width = parts.iter().map(|part| part.name.chars().count()).max().unwrap_or(0);
     writeln!(out, "\nbytes a token by {title}: {}", paths(comparison).join(", "))?;
@@ -98,11 +98,11 @@ fn write_parts(
         let figures: Vec<String> =
             (0..part.tokens.len()).map(|number| format!("{:>8.3}", part.bytes_per_token(number))).collect();
         let text = format!("{}, {}", counted(part.documents, "document"), ByteCount(part.text_bytes));
-        writeln!(out, "  {:width$}  {}  {text}", part.name, figures.join(" "))?;
+        writeln!(out, "  {:width$}  {}  {text}", on_one_line(&part.name), figures.join(" "))?;
     }
     Ok(())
 }
 
-fn paths(comparison: &Comparison) -> Vec<&str> {
-    comparison.tokenizers.iter().map(|tokenizer| tokenizer.path.as_str()).collect()
+fn paths(comparison: &Comparison) -> Vec<String> {
+    comparison.tokenizers.iter().map(|tokenizer| on_one_line(&tokenizer.path)).collect()
 }

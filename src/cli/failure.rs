@@ -6,10 +6,10 @@ use std::io;
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode};
 use tokenmill::run::Mistakes;
 use tokenmill::run::recipe::Mistake;
-use tokenmill::source::with_secrets_covered;
+use tokenmill::source::{with_secrets_covered, without_secrets};
 use tokenmill::{Error, ErrorKind};
 
-use super::shown::{tame, tame_source};
+use super::shown::{tame, tame_source, told};
 use super::surroundings::Style;
 
 /// Why a command ends before its work is done.
@@ -83,10 +83,10 @@ impl Failure {
 }
 
 fn plain(error: &Error, text: &mut String) -> fmt::Result {
-    write!(text, "error: {error}")?;
+    write!(text, "error: {}", told(&error.to_string()))?;
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
-        write!(text, ": {error}")?;
+        write!(text, ": {}", without_secrets(&error.to_string()))?;
         cause = error.source();
     }
     text.push('\n');
@@ -103,7 +103,7 @@ fn plain_mistake(mistakes: &Mistakes, mistake: &Mistake, text: &mut String) -> f
 }
 
 fn help(help: Option<&str>, text: &mut String) -> fmt::Result {
-    help.map_or(Ok(()), |help| writeln!(text, "  help: {help}"))
+    help.map_or(Ok(()), |help| writeln!(text, "  help: {}", told(help)))
 }
 
 fn draw(pretty: &Pretty, style: Style, text: &mut String) -> fmt::Result {
@@ -129,9 +129,9 @@ struct Pretty {
 impl Pretty {
     fn of(error: &Error) -> Pretty {
         Pretty {
-            message: tame(&error.to_string()),
+            message: told(&error.to_string()),
             cause: std::error::Error::source(error).map(Cause::of),
-            help: error.help().map(tame),
+            help: error.help().map(told),
             recipe: None,
             label: None,
         }
@@ -142,7 +142,7 @@ impl Pretty {
         Pretty {
             message: tame(&mistake.message),
             cause: None,
-            help: mistake.help.as_deref().map(tame),
+            help: mistake.help.as_deref().map(told),
             recipe: file
                 .map(|(path, text)| NamedSource::new(tame(path), tame_source(&with_secrets_covered(text)))),
             label: mistake.span.clone().map(LabeledSpan::underline),
@@ -162,7 +162,7 @@ struct Cause {
 impl Cause {
     fn of(error: &(dyn std::error::Error + 'static)) -> Cause {
         let cause = error.source().map(|cause| Box::new(Cause::of(cause)));
-        Cause { message: tame(&error.to_string()), cause }
+        Cause { message: tame(&without_secrets(&error.to_string())), cause }
     }
 }
 

@@ -13,7 +13,7 @@ use tokenmill::units::{ByteCount, amount};
 use super::args::PlanArgs;
 use super::failure::Failure;
 use super::session::{Done, Session, print, read_text};
-use super::shown::counted;
+use super::shown::{counted, on_one_line, told};
 use super::surroundings::open_context;
 
 pub(super) fn preview(args: &PlanArgs, session: &Session<'_>) -> Result<Done, Failure> {
@@ -50,12 +50,12 @@ fn as_json(plan: &Plan, preview: &Preview) -> Value {
     })
 }
 
-fn write(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
+fn write(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
     for (source, limits) in preview.sources.iter().zip(&plan.limits) {
         let rows = source.rows.map_or_else(|| "rows not known yet".to_owned(), |rows| counted(rows, "row"));
         let text =
             source.text_bytes.map_or_else(|| "text not known yet".to_owned(), |bytes| counted(bytes, "byte"));
-        writeln!(out, "source   {}: {}, {rows}, {text}", source.uri, counted(source.units, "part"))?;
+        writeln!(out, "source   {}: {}, {rows}, {text}", told(&source.uri), counted(source.units, "part"))?;
         if source.elsewhere.0 > 0 {
             writeln!(out, "         {} of it are not on this machine", source.elsewhere)?;
         }
@@ -69,7 +69,7 @@ fn write(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::Result<()>
     write_training(out, plan, preview)?;
     write_encoding(out, plan, preview)?;
     writeln!(out, "limits   {}, {} of memory", counted(amount(plan.threads), "thread"), plan.memory)?;
-    let folder = plan.output.display();
+    let folder = on_one_line(&plan.output.to_string_lossy());
     match preview.held {
         Held::Nothing => writeln!(out, "output   {folder}: no complete result yet"),
         Held::Done => {
@@ -107,7 +107,7 @@ fn shown_sample(sample: &SampleConfig) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-fn write_training(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
+fn write_training(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
     let Some(train) = &plan.train else { return Ok(()) };
     let unknown = match train.split {
         SplitPattern::None => "memory grows with the text, whose size is not known yet",
@@ -126,24 +126,24 @@ fn write_training(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::R
         counted(amount(train.config.merges), "merge"),
         train.config.score,
         train.split,
-        train.output.display()
+        on_one_line(&train.output.to_string_lossy())
     )?;
     train.smaller.iter().try_for_each(|smaller| {
         writeln!(
             out,
             "         the first {} to {}",
             counted(amount(smaller.merges), "merge"),
-            smaller.output.display()
+            on_one_line(&smaller.output.to_string_lossy())
         )
     })
 }
 
-fn write_encoding(out: &mut impl Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
+fn write_encoding(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
     let Some(encode) = &plan.encode else { return Ok(()) };
     let tokenizer = encode
         .tokenizer
         .as_ref()
-        .map_or_else(|| "the tokenizer just trained".to_owned(), |path| path.display().to_string());
+        .map_or_else(|| "the tokenizer just trained".to_owned(), |path| on_one_line(&path.to_string_lossy()));
     let files = preview
         .files
         .as_ref()

@@ -13,7 +13,7 @@ use tokenmill::units::{ByteCount, float, ratio};
 use tokenmill::{Observer, Stage};
 
 use super::interrupt::{Input, Interrupt};
-use super::shown::{counted, tame};
+use super::shown::{counted, told};
 use super::surroundings::{Style, memory_held};
 
 /// How often a bar moves.
@@ -86,7 +86,7 @@ impl Progress {
         let shared = self.shared.clone();
         Arc::new(move |message| {
             if let Some(shared) = &shared {
-                shared.line(&tame(message));
+                shared.line(&told(message));
             }
         })
     }
@@ -131,7 +131,7 @@ impl Observer for Progress {
 
     fn noted(&self, message: &str) {
         if let Some(shared) = &self.shared {
-            shared.line(&tame(message));
+            shared.line(&told(message));
         }
     }
 

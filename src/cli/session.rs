@@ -15,7 +15,7 @@ use super::args::Global;
 use super::failure::Failure;
 use super::interrupt::Interrupt;
 use super::progress::Progress;
-use super::shown::tame;
+use super::shown::{Tamed, on_one_line, tame_json};
 use super::surroundings::{Style, surroundings};
 
 /// How a command that worked ended.
@@ -98,14 +98,14 @@ impl<'a> Session<'a> {
     pub(super) fn say(&self, line: &str) {
         if !self.global.quiet {
             // Where standard error is gone nobody can be told.
-            let _ = writeln!(io::stderr(), "{}", tame(line));
+            let _ = writeln!(io::stderr(), "{}", on_one_line(line));
         }
     }
 
     /// Writes a result as one line of JSON.
     pub(super) fn print_json(&self, result: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string(result).expect("plain fields with text keys");
-        print(|out| writeln!(out, "{text}"))
+        print_as_is(|out| writeln!(out, "{}", tame_json(&text)))
     }
 
     /// Passes on how a comparison ended. That two things differ is a result too: as JSON it is told under the same
@@ -126,8 +126,15 @@ pub(super) fn results() -> BufWriter<StdoutLock<'static>> {
     BufWriter::new(stdout().lock())
 }
 
-/// Writes a result to standard output.
-pub(super) fn print(write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> io::Result<()>) -> Result<()> {
+/// Writes a result for people to standard output.
+pub(super) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    print_as_is(|out| write(&mut Tamed(out)))
+}
+
+/// Writes a result to standard output, and nothing else than it.
+pub(super) fn print_as_is(
+    write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> io::Result<()>,
+) -> Result<()> {
     let mut out = results();
     match write(&mut out).and_then(|()| out.flush()) {
         // What reads it has enough. How the command ended is still told by its code.

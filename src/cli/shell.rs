@@ -8,18 +8,18 @@ use clap_mangen::Man;
 
 use super::args::Cli;
 use super::failure::Failure;
-use super::session::{Done, print, printing};
+use super::session::{Done, print_as_is, printing};
 
 pub(super) fn completions(shell: Shell) -> Result<Done, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "tokenmill", &mut script);
-    print(|out| out.write_all(&script))?;
+    print_as_is(|out| out.write_all(&script))?;
     Ok(Done::Whole)
 }
 
 /// What an editor checks and completes recipes by.
 pub(super) fn schema() -> Result<Done, Failure> {
-    print(|out| out.write_all(include_bytes!("../../docs/recipe.schema.json")))?;
+    print_as_is(|out| out.write_all(include_bytes!("../../docs/recipe.schema.json")))?;
     Ok(Done::Whole)
 }
 
@@ -33,7 +33,7 @@ pub(super) fn man() -> Result<Done, Failure> {
     Man::new(program.clone()).render(&mut page).map_err(printing)?;
     // What follows the help of the program is its exit codes.
     let page = String::from_utf8_lossy(&page).replace(".SH EXTRA\nExit codes:\n", ".SH \"EXIT STATUS\"\n");
-    print(|out| {
+    print_as_is(|out| {
         out.write_all(page.as_bytes())?;
         commands.into_iter().try_for_each(|command| Man::new(command).render(out))
     })?;

@@ -16,7 +16,7 @@ use super::args::TokensArgs;
 use super::failure::Failure;
 use super::interrupt::{Input, Interrupt};
 use super::page;
-use super::session::{Done, Session, print};
+use super::session::{Done, Session, print, print_as_is};
 use super::shown::{counted, visible};
 use super::surroundings::results_style;
 
@@ -79,7 +79,7 @@ fn as_json(vocabulary: &Vocabulary, id: TokenId) -> Value {
 /// Writes the pieces one after the other; a line break in the text ends the line after its token.
 fn print_pieces(vocabulary: &Vocabulary, ids: &[TokenId]) -> Result<()> {
     let coloured = results_style().coloured;
-    print(|out| {
+    print_as_is(|out| {
         let mut at_start = true;
         for (number, &id) in ids.iter().enumerate() {
             let bytes = vocabulary.bytes(id).unwrap_or_default();

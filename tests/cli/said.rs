@@ -384,3 +384,81 @@ fn a_file_that_cannot_be_made_is_named() {
     let (said, _) = both(&folder, &["convert", "made", "--to", "hf", "-o", "/proc/self"], 1);
     assert!(said.contains("/proc/self/tokenizer.json") && !said.contains(".tmp-"), "{said}");
 }
+
+/// Names of files can hold anything: it must not turn colours on, name the window, or look like another line.
+#[test]
+fn names_of_files_send_nothing_to_the_terminal() {
+    let folder = folder();
+    let name = "a\u{1b}]0;pwned\u{7}\u{1b}[31m\u{9b}\u{202e}\nerror: all is lost.txt";
+    let other = "b\u{1b}[32m\nwrote all";
+    write(&folder, name, "the cat and the hat\n".repeat(9));
+    write(&folder, "not.parquet\u{1b}[31m", "no Parquet");
+    let quoted = |text: &str| serde_json::to_string(text).expect("a text").replace('\u{9b}', "\\u009b");
+    write(
+        &folder,
+        "r.toml",
+        format!(
+            "[source]\nuri = {}\n[train]\nvocab_size = 260\n[output]\ndir = {}\n",
+            quoted(name),
+            quoted(other)
+        ),
+    );
+    let bad = format!("{name}.gone");
+    for (arguments, code) in [
+        (&["plan", "r.toml"][..], 0),
+        (&["plan", "r.toml", "--json"], 0),
+        (&["-v", "run", "r.toml"], 0),
+        (&["plan", "r.toml"], 0),
+        (&["train", name, "-o", "t", "--vocab-size", "260"], 0),
+        (&["encode", name, "-t", "t", "-o", other, "--force"], 0),
+        (&["inspect", other], 0),
+        (&["inspect", other, "--json"], 0),
+        (&["verify", other], 0),
+        (&["count", name, "-o", "c.parquet"], 0),
+        (&["compare", "t", other, "--on", name], 1),
+        (&["compare", "t", "t", "--on", name], 0),
+        (&["count", &bad, "-o", "d.parquet"], 2),
+        (&["inspect", &bad], 1),
+        (&["count", "not.parquet\u{1b}[31m", "--format", "parquet", "-o", "e.parquet"], 1),
+    ] {
+        let output = tokenmill(&folder).args(arguments).output().expect("a run");
+        let (said, printed) =
+            (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+        let is_wild = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+        for text in [&said, &printed] {
+            assert!(!text.contains(is_wild), "{arguments:?} printed {text:?}");
+        }
+        for forged in ["\nerror: all is lost", "\nwrote all"] {
+            assert!(
+                !printed.contains(forged) && !said.contains(forged),
+                "{arguments:?}: {printed:?} {said:?}"
+            );
+        }
+        assert_eq!(output.status.code(), Some(code), "{arguments:?} said {said}");
+    }
+}
+
+#[test]
+fn mistyped_addresses_keep_their_secrets() {
+    let folder = folder();
+    for uri in [
+        "https:/me:hidden@host.invalid/a.parquet?sig=hidden",
+        "https//me:hidden@host.invalid/a.parquet?sig=hidden",
+        "htps://me:hidden@host.invalid/a?b=hidden",
+        "http:me:hidden@host.invalid/a",
+        "me:hidden@host.invalid/a",
+        "s4://key:hidden@bucket/a",
+        "az://container/a?sv=1&sig=hidden",
+    ] {
+        let recipe = format!("[source]\nuri = \"{uri}\"\n[train]\nvocab_size = 300\n[output]\ndir = \"o\"\n");
+        write(&folder, "r.toml", recipe);
+        for arguments in
+            [&["count", uri, "-o", "c.parquet"][..], &["run", "r.toml"], &["-v", "plan", "r.toml"]]
+        {
+            let output = tokenmill(&folder).args(arguments).output().expect("a run");
+            let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            assert!(!text.contains("hidden"), "{arguments:?}: {text}");
+            assert!(output.status.code().is_some_and(|code| code > 0), "{text}");
+        }
+    }
+}

@@ -20,7 +20,7 @@ pub(super) fn inspect(path: &Path, session: &Session<'_>) -> Result<Done, Failur
     Ok(Done::Whole)
 }
 
-fn write(info: &CountsInfo, out: &mut impl Write) -> io::Result<()> {
+fn write(info: &CountsInfo, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "counts        of pieces, written by tokenmill {}", visible(info.tool_version.as_bytes()))?;
     writeln!(out, "split         {}", visible(info.pattern.to_string().as_bytes()))?;
     let boundary = match info.boundary {

@@ -10,7 +10,7 @@ use tokenmill::vocab::{LoadOptions, Vocabulary, load};
 
 use crate::cli::failure::Failure;
 use crate::cli::session::{Done, Session, print};
-use crate::cli::shown::{counted, visible};
+use crate::cli::shown::{counted, on_one_line, visible};
 
 /// So many inputs and files are listed.
 const LISTED: usize = 10;
@@ -58,7 +58,7 @@ impl Output<'_> {
         })
     }
 
-    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let Manifest { tool_version, inputs, .. } = &self.manifest;
         writeln!(out, "output        complete, written by tokenmill {}", visible(tool_version.as_bytes()))?;
         match &self.trained {
@@ -74,7 +74,7 @@ impl Output<'_> {
         if self.trained.is_some() { Ok(()) } else { self.write_files(out) }
     }
 
-    fn write_data(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write_data(&self, out: &mut dyn Write) -> io::Result<()> {
         let (rows, tokens) = (self.manifest.rows(), self.manifest.tokens());
         let (text, bytes) = (self.manifest.text_bytes(), self.manifest.bytes());
         writeln!(out, "rows          {rows}, {:.1} tokens each", ratio(tokens, rows))?;
@@ -88,7 +88,7 @@ impl Output<'_> {
         self.write_declared(out)
     }
 
-    fn write_files(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write_files(&self, out: &mut dyn Write) -> io::Result<()> {
         let files = &self.manifest.files;
         writeln!(out, "files         {}", files.len())?;
         listed(
@@ -101,13 +101,17 @@ impl Output<'_> {
     }
 
     /// The tokenizer, and where it is if the folder has it.
-    fn write_tokenizer(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write_tokenizer(&self, out: &mut dyn Write) -> io::Result<()> {
         let own = self.folder.join(TOKENIZER_FOLDER);
         write!(out, "tokenizer     {}", visible(self.manifest.tokenizer.as_bytes()))?;
-        if own.is_dir() { writeln!(out, ", in {}", own.display()) } else { writeln!(out) }
+        if own.is_dir() {
+            writeln!(out, ", in {}", on_one_line(&own.to_string_lossy()))
+        } else {
+            writeln!(out)
+        }
     }
 
-    fn write_declared(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write_declared(&self, out: &mut dyn Write) -> io::Result<()> {
         let Some(Declaration { special, bos, eos, pack, .. }) = &self.declaration else { return Ok(()) };
         writeln!(out, "special       {}", visible(special.as_bytes()))?;
         for (token, role) in [(bos, "bos"), (eos, "eos")] {
@@ -133,7 +137,7 @@ fn shown_input(input: &Input) -> String {
     format!("{name}  {range}")
 }
 
-fn listed(out: &mut impl Write, lines: impl ExactSizeIterator<Item = String>) -> io::Result<()> {
+fn listed(out: &mut dyn Write, lines: impl ExactSizeIterator<Item = String>) -> io::Result<()> {
     let hidden = lines.len().saturating_sub(LISTED);
     for line in lines.take(LISTED) {
         writeln!(out, "  {line}")?;

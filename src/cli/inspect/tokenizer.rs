@@ -12,7 +12,7 @@ use tokenmill::{Result, TokenId};
 use crate::cli::args::InspectArgs;
 use crate::cli::failure::Failure;
 use crate::cli::session::{Done, Session, print};
-use crate::cli::shown::{counted, shortened, tame, visible};
+use crate::cli::shown::{counted, on_one_line, shortened, visible};
 
 /// So many merges are shown where nothing else is asked for.
 const SHOWN: usize = 20;
@@ -35,7 +35,7 @@ pub(super) fn inspect(path: &Path, args: &InspectArgs, session: &Session<'_>) ->
 /// A pattern to be copied: as it stands, but for what a terminal would act upon, and in quotes where its ends would not
 /// be seen.
 fn copied(pattern: &str) -> String {
-    let shown = tame(pattern).replace('\n', r"\n");
+    let shown = on_one_line(pattern);
     let ends = [pattern.chars().next(), pattern.chars().next_back()];
     if ends.into_iter().flatten().any(char::is_whitespace) { format!("'{shown}'") } else { shown }
 }
@@ -119,7 +119,7 @@ impl Facts {
         counts.iter().map(shown).collect::<Vec<String>>().join(", ")
     }
 
-    fn write(&self, out: &mut impl Write, merges: usize) -> io::Result<()> {
+    fn write(&self, out: &mut dyn Write, merges: usize) -> io::Result<()> {
         let vocabulary = &self.vocabulary;
         writeln!(out, "tokens        {}", vocabulary.tokens().count())?;
         writeln!(out, "ids below     {}", vocabulary.id_limit())?;
@@ -135,7 +135,7 @@ impl Facts {
     }
 
     /// What happens to text beside splitting, if anything.
-    fn write_rules(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write_rules(&self, out: &mut dyn Write) -> io::Result<()> {
         let TextRules { normalizers, prefix_space } = self.vocabulary.rules();
         for normalizer in normalizers {
             writeln!(out, "normalizer    {normalizer}")?;
@@ -162,7 +162,7 @@ impl Facts {
         Ok(())
     }
 
-    fn write_added(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write_added(&self, out: &mut dyn Write) -> io::Result<()> {
         for (special, title) in [(true, "special tokens"), (false, "added tokens")] {
             let tokens = || self.vocabulary.added().iter().filter(move |added| added.special == special);
             if tokens().next().is_some() {
@@ -188,7 +188,7 @@ impl Facts {
         shortened(self.vocabulary.bytes(id).unwrap_or_default())
     }
 
-    fn write_checks(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write_checks(&self, out: &mut dyn Write) -> io::Result<()> {
         let checks = &self.checks;
         let said = |good: bool| if good { "yes" } else { "no" };
         writeln!(out, "checks")?;
@@ -203,7 +203,7 @@ impl Facts {
         writeln!(out, "  pieces are encoded by                   {}", self.method)
     }
 
-    fn write_merges(&self, out: &mut impl Write, most: usize) -> io::Result<()> {
+    fn write_merges(&self, out: &mut dyn Write, most: usize) -> io::Result<()> {
         let merges = self.vocabulary.merges();
         for (number, merge) in merges.iter().enumerate().take(most) {
             if number == 0 {
