@@ -68,6 +68,7 @@ fn settings(endpoint: &str, scratch: &Path) -> HubSettings {
         first_wait: Duration::from_millis(1),
         longest_wait: Duration::from_millis(5),
         silence: Duration::from_millis(300),
+        whole: Duration::from_secs(2),
     };
     let (token, cache) = (Some("secret".to_owned()), scratch.join("cache"));
     HubSettings {

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 use std::io;
+use std::sync::Arc;
 
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode};
 use tokenmill::run::Mistakes;
@@ -9,7 +10,7 @@ use tokenmill::run::recipe::Mistake;
 use tokenmill::source::{with_secrets_covered, without_secrets};
 use tokenmill::{Error, ErrorKind};
 
-use super::shown::{tame, tame_source, told};
+use super::shown::{on_one_line, tame, tame_source, told};
 use super::surroundings::Style;
 
 /// Why a command ends before its work is done.
@@ -71,12 +72,19 @@ impl Failure {
             Failure::Error(error) if style.drawn => draw(&Pretty::of(error), style, &mut text),
             Failure::Error(error) => plain(error, &mut text),
             Failure::Mistakes(mistakes) if style.drawn => {
-                mistakes.iter().try_for_each(|mistake| draw(&Pretty::at(mistakes, mistake), style, &mut text))
+                let recipe = mistakes.file().map(|(path, text)| {
+                    NamedSource::new(on_one_line(path), Arc::new(tame_source(&with_secrets_covered(text))))
+                });
+                let mut shown = mistakes.iter().map(|mistake| Pretty::at(mistake, recipe.as_ref()));
+                shown.try_for_each(|mistake| draw(&mistake, style, &mut text))
             }
             Failure::Mistakes(mistakes) => {
                 mistakes.iter().try_for_each(|mistake| plain_mistake(mistakes, mistake, &mut text))
             }
         };
+        if matches!(self, Failure::Mistakes(mistakes) if mistakes.may_be_more()) {
+            text.push_str("more may be wrong: it is told once these mistakes are mended\n");
+        }
         debug_assert!(written.is_ok(), "a String takes all that is written");
         if style.drawn { text } else { tame(&text) }
     }
@@ -114,6 +122,9 @@ fn draw(pretty: &Pretty, style: Style, text: &mut String) -> fmt::Result {
         .render_report(text, pretty)
 }
 
+/// A recipe's name and text as they are shown.
+type Recipe = NamedSource<Arc<String>>;
+
 /// A failure as miette draws it.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
@@ -122,7 +133,7 @@ struct Pretty {
     #[source]
     cause: Option<Cause>,
     help: Option<String>,
-    recipe: Option<NamedSource<String>>,
+    recipe: Option<Recipe>,
     label: Option<LabeledSpan>,
 }
 
@@ -137,14 +148,12 @@ impl Pretty {
         }
     }
 
-    fn at(mistakes: &Mistakes, mistake: &Mistake) -> Pretty {
-        let file = mistakes.file().filter(|_| mistake.span.is_some());
+    fn at(mistake: &Mistake, recipe: Option<&Recipe>) -> Pretty {
         Pretty {
             message: tame(&mistake.message),
             cause: None,
             help: mistake.help.as_deref().map(told),
-            recipe: file
-                .map(|(path, text)| NamedSource::new(tame(path), tame_source(&with_secrets_covered(text)))),
+            recipe: recipe.filter(|_| mistake.span.is_some()).cloned(),
             label: mistake.span.clone().map(LabeledSpan::underline),
         }
     }

@@ -15,7 +15,7 @@ use super::shown::counted;
 use super::surroundings::open_context;
 
 pub(super) fn run(args: &RunArgs, session: &Session<'_>) -> Result<Done, Failure> {
-    let text = read_text(&args.recipe)?;
+    let text = read_text(&args.recipe, &session.interrupt())?;
     let plan = session.plan(recipe::read(&args.recipe, &text)?)?;
     let recipe = RecipeFacts {
         name: args.recipe.clone(),

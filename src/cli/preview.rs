@@ -17,7 +17,7 @@ use super::shown::{counted, on_one_line, told};
 use super::surroundings::open_context;
 
 pub(super) fn preview(args: &PlanArgs, session: &Session<'_>) -> Result<Done, Failure> {
-    let plan = session.plan(recipe::read(&args.recipe, &read_text(&args.recipe)?)?)?;
+    let plan = session.plan(recipe::read(&args.recipe, &read_text(&args.recipe, &session.interrupt())?)?)?;
     let preview = tokenmill::run::preview(&plan, &open_context(&plan, &session.progress()))?;
     if session.json() {
         session.print_json(&as_json(&plan, &preview))?;

@@ -1,7 +1,10 @@
 //! What all commands share: how loud to be, how results look, which threads work.
 
-use std::io::{self, BufWriter, StdoutLock, Write, stdout};
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, BufWriter, Read, StdoutLock, Write, stdout};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
@@ -17,6 +20,9 @@ use super::interrupt::Interrupt;
 use super::progress::Progress;
 use super::shown::{Tamed, on_one_line, tame_json};
 use super::surroundings::{Style, surroundings};
+
+/// How long nothing may come of a text before it is asked whether to stop.
+const WHILE: Duration = Duration::from_millis(200);
 
 /// How a command that worked ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,13 +154,44 @@ pub(super) fn printing(cause: io::Error) -> Error {
     Error::io("write", "standard output", cause)
 }
 
+/// Bytes of a file that people write: a recipe with ten thousand sources has two million.
+const MOST_TEXT_BYTES: u64 = 16 << 20;
+
 /// Reads a file of text that people write.
-pub(super) fn read_text(path: &str) -> Result<String> {
-    let bytes = std::fs::read(Path::new(path)).map_err(|cause| Error::io("read", path, cause))?;
+///
+/// It may be a pipe, as shells make them of `<(command)`: what it waits for is no reason not to hear a signal, so that a
+/// thread reads which nobody waits for.
+pub(super) fn read_text(path: &str, interrupt: &Interrupt) -> Result<String> {
+    let (send, read) = channel();
+    let of = path.to_owned();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let taken = File::open(&of).and_then(|file| file.take(MOST_TEXT_BYTES + 1).read_to_end(&mut bytes));
+        // Nobody listens any more where the program ends.
+        let _ = send.send(taken.map(|_| bytes));
+    });
+    let taken = loop {
+        match read.recv_timeout(WHILE) {
+            Ok(taken) => break taken,
+            Err(_) if interrupt.is_asked() => return Err(Error::interrupted()),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break Err(io::Error::other("its reader ended")),
+        }
+    };
+    let bytes = taken.map_err(|cause| Error::io("read", path, cause))?;
+    if amount(bytes.len()) > MOST_TEXT_BYTES {
+        return Err(Error::new(ErrorKind::Usage, TooLong { path: path.to_owned() }));
+    }
     String::from_utf8(bytes).map_err(|cause| {
         let error = io::Error::new(io::ErrorKind::InvalidData, cause);
         Error::new(ErrorKind::Usage, NotText { path: path.to_owned(), cause: error })
     })
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{path} is no recipe: it has more than {MOST_TEXT_BYTES} bytes")]
+struct TooLong {
+    path: String,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -1,3 +1,5 @@
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +12,9 @@ use crate::error::Result;
 use crate::files;
 use crate::sink::{JOB, OutputFolder, STATE_FOLDER};
 use crate::vocab::Vocabulary;
+
+/// Bytes that are read of a file that should hold a state, which has some hundred.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// All that an output depends on: two jobs with the same state write the same bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,7 +67,9 @@ impl State {
 
     /// What the folder was noted to hold; `None` where nothing legible says it.
     pub(super) fn read(folder: &Path) -> Option<State> {
-        serde_json::from_slice(&std::fs::read(path(folder)).ok()?).ok()
+        let mut text = Vec::new();
+        File::open(path(folder)).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+        serde_json::from_slice(&text).ok()
     }
 }
 

@@ -462,3 +462,60 @@ fn mistyped_addresses_keep_their_secrets() {
         }
     }
 }
+
+#[test]
+fn a_recipe_with_thousands_of_mistakes_tells_the_first() {
+    let folder = folder();
+    let keys: String = (0..40_000).map(|key| format!("k{key} = 1\n")).collect();
+    let wrong = "1, ".repeat(40_000);
+    for (name, recipe) in [
+        ("keys", format!("[source]\nuri = \"demo:verse?lines=9\"\n[train]\n{keys}")),
+        ("items", format!("[train]\nspecial_tokens = [{wrong}]\n")),
+        ("sources", "[[source]]\nurl = \"a\"\n".repeat(20_000)),
+        ("sections", (0..20_000).map(|number| format!("[s{number}]\n")).collect()),
+    ] {
+        write(&folder, name, recipe);
+        let (said, _) = both(&folder, &["run", name], 2);
+        assert_eq!(said.matches("error: ").count(), 100, "{name}: {}", &said[..2_000]);
+        assert!(said.ends_with("more may be wrong: it is told once these mistakes are mended\n"), "{name}");
+    }
+    write(&folder, "long", "#".repeat(17 << 20));
+    let (said, _) = both(&folder, &["plan", "long"], 2);
+    assert!(said.contains("long is no recipe: it has more than 16777216 bytes"), "{said}");
+}
+
+/// What a limit of the stack leaves the process is no matter.
+#[cfg(unix)]
+#[test]
+fn a_small_stack_is_enough() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let program = assert_cmd::cargo::cargo_bin("tokenmill");
+    let train = format!("ulimit -s 64; exec '{}' train a.txt -o t --merges 9", program.display());
+    let output = std::process::Command::new("sh").args(["-c", &train]).current_dir(folder.path()).output();
+    let output = output.expect("a shell");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A pipe into which nobody writes: a signal is heard while it is waited for.
+#[cfg(unix)]
+#[test]
+fn a_pipe_that_nobody_writes_to_can_be_interrupted() {
+    let folder = folder();
+    let made =
+        std::process::Command::new("mkfifo").args(["r.toml", "a.txt"]).current_dir(folder.path()).status();
+    assert!(made.expect("mkfifo").success());
+    for arguments in [&["run", "r.toml"][..], &["plan", "r.toml"], &["count", "a.txt", "-o", "c.parquet"]] {
+        let program = assert_cmd::cargo::cargo_bin("tokenmill");
+        let mut waiting = std::process::Command::new(program)
+            .args(arguments)
+            .current_dir(folder.path())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .expect("a run");
+        std::thread::sleep(std::time::Duration::from_millis(700));
+        let killed = std::process::Command::new("kill").args(["-TERM", &waiting.id().to_string()]).status();
+        assert!(killed.expect("kill").success());
+        assert_eq!(waiting.wait().expect("an end").code(), Some(143), "{arguments:?}");
+    }
+}

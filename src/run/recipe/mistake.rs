@@ -4,6 +4,9 @@ use std::ops::Range;
 use super::Origin;
 use crate::error::{Error, ErrorKind};
 
+/// Mistakes that are told at once; others are told once these are mended. Each costs a look through the recipe.
+pub(super) const MOST_TOLD: usize = 100;
+
 /// One thing that is wrong with a recipe or with the flags of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
@@ -37,6 +40,7 @@ impl Mistakes {
     /// Puts mistakes in the order of the text; those without a place come last, in the order given.
     pub(crate) fn new(origin: Origin, mut mistakes: Vec<Mistake>) -> Mistakes {
         debug_assert!(!mistakes.is_empty());
+        mistakes.truncate(MOST_TOLD);
         mistakes.sort_by_key(|mistake| mistake.span.as_ref().map_or(usize::MAX, |span| span.start));
         Mistakes { origin, mistakes }
     }
@@ -44,6 +48,11 @@ impl Mistakes {
     /// The mistakes in the order of the text.
     pub fn iter(&self) -> std::slice::Iter<'_, Mistake> {
         self.mistakes.iter()
+    }
+
+    /// Whether there may be more mistakes, since so many are told that no others were looked for.
+    pub fn may_be_more(&self) -> bool {
+        self.mistakes.len() == MOST_TOLD
     }
 
     /// The recipe's path and text; `None` where flags are wrong.
@@ -79,6 +88,7 @@ impl fmt::Display for Mistakes {
         match self.mistakes.len() - 1 {
             0 => Ok(()),
             1 => f.write_str(" (and one more mistake)"),
+            _ if self.may_be_more() => write!(f, " (and {} more mistakes, or more)", MOST_TOLD - 1),
             more => write!(f, " (and {more} more mistakes)"),
         }
     }

@@ -11,6 +11,7 @@ mod value;
 
 pub use choice::{Choice, named, names};
 pub use keys::{CountsKeys, EncodeKeys, OutputKeys, RunKeys, SampleKeys, SourceKeys, TrainKeys};
+use mistake::MOST_TOLD;
 pub use mistake::{Mistake, Mistakes};
 pub use read::read;
 

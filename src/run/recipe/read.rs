@@ -5,8 +5,8 @@ use toml::de::{DeTable, DeValue};
 use super::choice::nearest;
 use super::value::{self, Parse, Wrong};
 use super::{
-    EncodeKeys, Field, Given, Mistake, Mistakes, Origin, OutputKeys, Recipe, RunKeys, SampleKeys, SourceKeys,
-    TrainKeys,
+    EncodeKeys, Field, Given, MOST_TOLD, Mistake, Mistakes, Origin, OutputKeys, Recipe, RunKeys, SampleKeys,
+    SourceKeys, TrainKeys,
 };
 
 /// So many places are told where a text is not TOML. One that was never meant to be is not in every line.
@@ -174,7 +174,9 @@ impl<'m, 't, 'i> Section<'m, 't, 'i> {
 
     fn wrong(&mut self, key: &'static str, span: Range<usize>, wrong: Wrong) {
         let message = format!("`{key}` {}", wrong.problem);
-        self.mistakes.push(Mistake { help: wrong.help, ..Mistake::new(Some(key), Some(span), message) });
+        if self.mistakes.len() < MOST_TOLD {
+            self.mistakes.push(Mistake { help: wrong.help, ..Mistake::new(Some(key), Some(span), message) });
+        }
     }
 
     /// The value of a key; a wrong one is a mistake, and then the key counts as left out.
@@ -239,6 +241,9 @@ impl<'m, 't, 'i> Section<'m, 't, 'i> {
             let name: &str = key.get_ref();
             if self.known.contains(&name) {
                 continue;
+            }
+            if self.mistakes.len() == MOST_TOLD {
+                break;
             }
             let (message, all) = match self.name {
                 "" => (format!("unknown section or key `{name}`"), "the sections are"),

@@ -13,6 +13,8 @@ use serde::Deserialize;
 /// An answer of the API in bytes, and a tree in pages: more is not an answer but an attack.
 const ANSWER_BYTES: usize = 64 << 20;
 const PAGES: usize = 10_000;
+/// All pages of a tree together: some 800 000 files.
+const TREE_BYTES: usize = 256 << 20;
 
 /// The hub's answers about one dataset.
 pub(super) struct Api<'a> {
@@ -88,8 +90,10 @@ impl<'a> Api<'a> {
     pub(super) fn files(&self, commit: &str) -> Result<Vec<Entry>> {
         let mut url = format!("{}/tree/{}?recursive=true", self.base, segment(commit));
         let (mut files, mut seen) = (Vec::new(), BTreeSet::from([url.clone()]));
+        let mut left = TREE_BYTES;
         for _ in 0..PAGES {
             let (headers, body) = self.http.whole(&self.wanted.uri, &url, ANSWER_BYTES)?;
+            left = left.checked_sub(body.len()).ok_or_else(|| self.too_long())?;
             let nodes: Vec<Node> =
                 serde_json::from_slice(&body).map_err(|_| self.unusable("list of files"))?;
             for node in nodes {
@@ -141,6 +145,11 @@ impl<'a> Api<'a> {
             return Err(self.unusable("hash of a file"));
         }
         Ok(Some(Entry { path: node.path, bytes, digest }))
+    }
+
+    fn too_long(&self) -> Error {
+        let error = self.unusable("list of files");
+        error.with_help("the list has more than 256 MB: name a folder of the dataset that has fewer files")
     }
 
     fn unusable(&self, what: &'static str) -> Error {

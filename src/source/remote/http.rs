@@ -11,7 +11,7 @@ use super::refusal::{self, Server, Trouble};
 use super::{HubSettings, Patience};
 use crate::VERSION;
 use crate::error::{Error, ErrorKind, Result};
-use crate::units::counted;
+use crate::units::{amount, counted};
 
 /// Answers lead on to other addresses at most this often.
 const REDIRECTS: usize = 10;
@@ -65,6 +65,34 @@ pub(super) struct Answer<'a> {
     pub(super) head: Head,
     blocks: Receiver<Result<Vec<u8>, Trouble>>,
     stop: &'a dyn Fn() -> bool,
+    pace: Pace,
+}
+
+/// How fast an answer arrives.
+struct Pace {
+    /// After this long a wait the pace counts.
+    patience: Duration,
+    waited: Duration,
+    received: u64,
+}
+
+impl Pace {
+    /// Refuses a server that sends less than a byte in a millisecond, so that its answer may never end; to ask again
+    /// would not help.
+    fn check(&self) -> Result<(), Trouble> {
+        if self.waited <= self.patience || u128::from(self.received) >= self.waited.as_millis() {
+            return Ok(());
+        }
+        Err(Trouble::Refused {
+            kind: ErrorKind::Network,
+            problem: format!(
+                "it has sent {} in {}",
+                counted(self.received, "byte"),
+                counted(self.waited.as_secs(), "second")
+            ),
+            help: "check the network, and whether a proxy between here and there answers in the server's place",
+        })
+    }
 }
 
 /// Connections to servers, kept open from request to request.
@@ -110,7 +138,8 @@ impl<'a> Http<'a> {
             .map_err(|cause| Trouble::passing(format!("no thread can be started: {cause}")))?;
         let head =
             receive(&head, self.stop)?.unwrap_or_else(|| Err(Trouble::passing("it does not answer")))?;
-        Ok(Answer { head, blocks, stop: self.stop })
+        let pace = Pace { patience: self.settings.patience.whole, waited: Duration::ZERO, received: 0 };
+        Ok(Answer { head, blocks, stop: self.stop, pace })
     }
 
     /// A whole body of at most `limit` bytes, asked for until it comes, with the headers before it.
@@ -127,8 +156,16 @@ impl<'a> Http<'a> {
     fn whole_once(&self, url: &str, limit: usize) -> Result<(HeaderMap, Vec<u8>), Trouble> {
         let mut answer = self.get(url, Span::default())?;
         let mut body = Vec::new();
+        let begun = Instant::now();
         while let Some(block) = answer.next()? {
             body.extend_from_slice(&block);
+            if begun.elapsed() > self.settings.patience.whole {
+                return Err(Trouble::Refused {
+                    kind: ErrorKind::Network,
+                    problem: format!("its answer takes more than {} seconds", begun.elapsed().as_secs()),
+                    help: "check the network, then run the same command again",
+                });
+            }
             if body.len() > limit {
                 return Err(Trouble::passing(format!("its answer has more than {limit} bytes")));
             }
@@ -147,7 +184,14 @@ impl<'a> Http<'a> {
 impl Answer<'_> {
     /// The next bytes of the body; `None` at its end.
     pub(super) fn next(&mut self) -> Result<Option<Vec<u8>>, Trouble> {
-        receive(&self.blocks, self.stop)?.transpose()
+        let begun = Instant::now();
+        let block = receive(&self.blocks, self.stop)?.transpose()?;
+        self.pace.waited += begun.elapsed();
+        if let Some(block) = &block {
+            self.pace.received += amount(block.len());
+            self.pace.check()?;
+        }
+        Ok(block)
     }
 }
 

@@ -34,6 +34,9 @@ pub struct Patience {
     pub longest_wait: Duration,
     /// A connection on which nothing happens for so long is broken.
     pub silence: Duration,
+    /// A description or a list of files has to come whole within this time, and after it a file at 1 kB/s at least: a
+    /// server that sends a byte now and then does not hold the program.
+    pub whole: Duration,
 }
 
 impl Default for Patience {
@@ -43,6 +46,7 @@ impl Default for Patience {
             first_wait: Duration::from_secs(1),
             longest_wait: Duration::from_secs(300),
             silence: Duration::from_secs(30),
+            whole: Duration::from_secs(600),
         }
     }
 }

@@ -3,12 +3,17 @@ mod fake;
 mod streamed;
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Mutex;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use fake::{Asked, COMMIT, CONVERTED_COMMIT, FakeHub, Fault, Part, git_hash, sha256};
 
+use super::http::{Http, Span, agent};
+use super::refusal::{Server, Trouble};
 use super::uri::{CONVERTED, Wanted};
 use super::*;
 use crate::observer::Silent;
@@ -84,6 +89,7 @@ fn hub(files: &[(&str, &str, bool)], cache: &Path) -> (FakeHub, HubSettings) {
         first_wait: Duration::from_millis(1),
         longest_wait: Duration::from_secs(5),
         silence: SILENCE,
+        whole: Duration::from_secs(60),
     };
     let (endpoint, token, cache) = (hub.endpoint.clone(), Some("secret".to_owned()), cache.to_path_buf());
     (hub, HubSettings { endpoint, token, cache, offline: false, patience, ..HubSettings::default() })
@@ -473,4 +479,42 @@ fn refusals_say_what_to_do() {
         assert!(error.help().is_some_and(|help| help.contains("HF_TOKEN")), "{error}");
         assert_eq!(error.kind(), ErrorKind::Authorisation);
     }
+}
+
+/// A server that begins every answer, and then sends a byte now and then for as long as somebody listens.
+fn dripping() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || {
+                let mut stream = stream;
+                let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n";
+                let mut sent = stream.read(&mut [0; 4096]).and_then(|_| stream.write_all(head));
+                while sent.is_ok() {
+                    thread::sleep(Duration::from_millis(20));
+                    sent = stream.write_all(b" ");
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn a_server_that_sends_a_byte_now_and_then_is_given_up() {
+    let patience = Patience { whole: Duration::from_millis(300), ..Patience::default() };
+    let settings = HubSettings { endpoint: dripping(), patience, ..HubSettings::default() };
+    let http = Http::new(agent(&settings.patience), Server::Web, &settings, &|| false);
+    let url = format!("{}/list", settings.endpoint);
+    let refused = http.whole("a list", &url, 1 << 20).expect_err("it does not end");
+    assert_eq!(refused.kind(), ErrorKind::Network, "{refused}");
+    let mut answer = http.get(&url, Span::default()).expect("it begins");
+    let slow = loop {
+        match answer.next() {
+            Ok(block) => assert!(block.is_some(), "it does not end"),
+            Err(trouble) => break trouble,
+        }
+    };
+    assert!(matches!(slow, Trouble::Refused { kind: ErrorKind::Network, .. }), "{slow:?}");
 }
