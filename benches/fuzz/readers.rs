@@ -78,6 +78,16 @@ pub(crate) fn targets(out: &Path) -> Result<Vec<Target>> {
         table("jsonl", "a.jsonl", vec![jsonl.clone()]),
         table("jsonl.gz", "a.jsonl.gz", vec![gzip(&jsonl)?]),
         table("jsonl.zst", "a.jsonl.zst", vec![zstd::encode_all(&jsonl[..], 3)?]),
+        table("jsonl.bz2", "a.jsonl.bz2", vec![bzip2(&jsonl)?]),
+        table("jsonl.xz", "a.jsonl.xz", vec![xz(&jsonl)?]),
+        table("jsonl.lz4", "a.jsonl.lz4", vec![lz4(&jsonl)?, [lz4(&jsonl)?, lz4(&jsonl)?].concat()]),
+        table("json", "a.json", json_files()),
+        table("csv", "a.csv", vec![CSV.to_vec(), CSV.repeat(50)]),
+        table(
+            "tsv",
+            "a.tsv",
+            vec![CSV.iter().map(|&byte| if byte == b',' { b'\t' } else { byte }).collect()],
+        ),
         Target::new("text", "a.txt", vec![text.clone()], read_text),
         Target::new("text.gz", "a.txt.gz", vec![gzip(&text)?], read_text),
         Target::new("text.zst", "a.txt.zst", vec![zstd::encode_all(&text[..], 3)?], read_text),
@@ -214,7 +224,44 @@ fn arrow_streams() -> Result<Vec<Vec<u8>>> {
         writer.write(&table)?;
         Ok(writer.into_inner()?)
     };
-    compressed()?.into_iter().map(write).collect()
+    let streams: Result<Vec<Vec<u8>>> = compressed()?.into_iter().map(write).collect();
+    let mut streams = streams?;
+    streams.push([streams[0].clone(), streams[1].clone()].concat());
+    Ok(streams)
+}
+
+/// A table with a header, and fields in quotes.
+const CSV: &[u8] =
+    b"line,input_ids,length,piece,below\n1,\"a \"\"b\"\",\r\nc\",\xc3\xa9,,\n2,b,\"\",\"\\\",5\n";
+
+/// JSON in several layouts.
+fn json_files() -> Vec<Vec<u8>> {
+    let texts = [
+        "[{\"line\": \"one, ]}\\\"\", \"other\": [1, {\"a\": null}]}, {\"line\": \"two \\u00e9\"}]",
+        "{\n  \"line\": \"one\",\n  \"length\": {}\n}\n{\n  \"line\": null\n}\n",
+        "{\"line\": \"one\"}\n{\"line\": \"two\"}\n",
+        "[]\n[{\"line\": \"one\"}]{\"line\": \"two\"}",
+    ];
+    texts.map(|text| text.as_bytes().to_vec()).to_vec()
+}
+
+fn bzip2(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut encoder = ::bzip2::write::BzEncoder::new(Vec::new(), ::bzip2::Compression::fast());
+    encoder.write_all(bytes)?;
+    Ok(encoder.finish()?)
+}
+
+fn xz(bytes: &[u8]) -> Result<Vec<u8>> {
+    let options = lzma_rust2::XzOptions::with_preset(1);
+    let mut encoder = lzma_rust2::XzWriter::new(Vec::new(), options)?;
+    encoder.write_all(bytes)?;
+    Ok(encoder.finish()?)
+}
+
+fn lz4(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut encoder = lz4_flex::frame::FrameEncoder::new(Vec::new());
+    encoder.write_all(bytes)?;
+    Ok(encoder.finish()?)
 }
 
 fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {

@@ -143,9 +143,14 @@ pub(super) struct Begun<R> {
 
 impl<R: Read> Begun<R> {
     /// Reads the first bytes.
-    pub(super) fn new(mut from: R) -> Begun<R> {
+    pub(super) fn new(from: R) -> Begun<R> {
+        Begun::with(from, LONGEST)
+    }
+
+    /// Reads so many first bytes.
+    pub(super) fn with(mut from: R, bytes: u64) -> Begun<R> {
         let mut first = Vec::new();
-        let failed = from.by_ref().take(LONGEST).read_to_end(&mut first).err();
+        let failed = from.by_ref().take(bytes).read_to_end(&mut first).err();
         Begun { first: Cursor::new(first), failed, rest: from }
     }
 

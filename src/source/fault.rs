@@ -27,6 +27,8 @@ pub(super) enum Fault {
     },
     #[error("{file}: line {line}: {problem}")]
     Line { file: String, line: u64, problem: String },
+    #[error("{file}: record {record}: {problem}")]
+    Record { file: String, record: u64, problem: String },
     #[error("{file} changed while it was read")]
     Changed { file: String },
     #[error("{file} is no text: {how}it is {what}")]
@@ -57,10 +59,6 @@ pub(super) enum Fault {
     },
     #[error("the folder {folder} has no files to read")]
     EmptyFolder { folder: String },
-    #[error("{name} may be JSON Lines, or one text")]
-    Json { name: String },
-    #[error("{name} is a table, whose columns are not read")]
-    Table { name: String },
     #[error("{uri} has files of several formats: {first} is {one}, {other} is {two}")]
     Mixed { uri: String, first: String, one: Format, other: String, two: Format },
     #[error("{uri} is no source that this program can read")]

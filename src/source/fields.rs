@@ -6,9 +6,11 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use serde_json::value::RawValue;
 
+use super::jsonl::Start;
 use super::listing::Listed;
 use super::open::{DEFAULT_BATCH_BYTES, DEFAULT_WINDOW_BYTES};
 use super::passed::value_in_path;
+use super::records::as_lines;
 use super::{Range, SourceSpec, content};
 use crate::hashing::Map;
 use crate::parallel::lock;
@@ -71,6 +73,7 @@ impl Elsewhere {
 fn has_field(file: &Listed, field: &str) -> bool {
     let mut lines = Vec::new();
     let Ok(text) = content::text(file, Range::Whole, DEFAULT_WINDOW_BYTES) else { return false };
+    let (text, _) = as_lines(text, file.format, Start::Beginning);
     // What cannot be decompressed ends the lines.
     let _ = text.take(DEFAULT_BATCH_BYTES).read_to_end(&mut lines);
     let fields = Fields::new(&Fields::schema(&[field.to_owned()]));

@@ -7,6 +7,7 @@ use arrow_array::{BinaryViewArray, RecordBatch};
 use arrow_schema::{Schema, SchemaRef};
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 
+use super::beginning::Begun;
 use super::fault::{Fault, guarded};
 use super::fields::{Beside, Elsewhere, Fields};
 use super::incidents::{BadInput, BadRows};
@@ -14,10 +15,11 @@ use super::jsonl::LinesBefore;
 use super::listing::{Compression, Listed};
 use super::parquet::Footer;
 use super::passed::{OfFile, Together, conforming, value_in_path};
+use super::records::as_lines;
 use super::watch::{Watch, Watched};
 use super::{
     Batch, Documents, Format, Identity, Range, ReadConfig, Source, SourceSpec, Unit, arrow, beginning,
-    content, cuts, jsonl, parquet, plain,
+    content, cuts, json, jsonl, parquet, plain,
 };
 use crate::digest;
 use crate::error::{Error, Result};
@@ -188,10 +190,11 @@ impl Files {
                 return Err(error.with_help("download it first; of the hub's files leave `stream` out"));
             }
             Format::Arrow => Box::new(arrow::read(arrow::open(path)?, &self.spec, reading)?),
-            Format::Jsonl => {
+            Format::Jsonl | Format::Json | Format::Csv | Format::Tsv => {
                 let start = jsonl::Start::of(path, range, *compression, &self.lines[file]);
+                let (lines, start) = as_lines(text()?, *format, start);
                 let beside = Beside::of(listed, &self.spec, &self.elsewhere);
-                Box::new(jsonl::Rows::new(text()?, &self.spec, start, beside, reading))
+                Box::new(jsonl::Rows::new(lines, &self.spec, start, beside, reading))
             }
             Format::Text => Box::new(plain::Pieces::new(text()?, &self.spec.documents, reading)),
         })
@@ -291,8 +294,8 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig, window: u64) 
     let Listed { path, name, format, compression, remote } = file;
     let unit = |range, rows, text_bytes| Unit { name: name.clone(), range, rows, text_bytes };
     let columns = match format {
-        Format::Jsonl | Format::Text => passed(spec, name, *format)?,
         Format::Parquet | Format::Arrow => None,
+        _ => passed(spec, name, *format)?,
     };
     match format {
         Format::Parquet => {
@@ -317,7 +320,7 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig, window: u64) 
                 guarded(name, "its schema", || Ok::<_, Error>(arrow::columns(stream, spec, name)))??;
             Ok(Opened { columns, ..Opened::plain(vec![unit(Range::Whole, None, None)]) })
         }
-        Format::Jsonl | Format::Text => {
+        Format::Jsonl | Format::Json | Format::Csv | Format::Tsv | Format::Text => {
             let io = |cause| Error::io("read", path, cause);
             let file = fs::File::open(path).map_err(io)?;
             let bytes = file.metadata().map_err(io)?.len();
@@ -326,7 +329,15 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig, window: u64) 
                 content::unpacked(raw, *compression, window, name)?;
                 return Ok(Opened { columns, ..Opened::plain(vec![unit(Range::Whole, None, None)]) });
             }
-            let rule = if *format == Format::Jsonl { &super::DocumentRule::Line } else { &spec.documents };
+            // Where records go over several lines, it is not told without reading all where one begins.
+            let rule = match format {
+                Format::Text => &spec.documents,
+                Format::Jsonl => &super::DocumentRule::Line,
+                Format::Json if json::is_lines(Begun::with(raw, json::FIRST_BYTES).first()) => {
+                    &super::DocumentRule::Line
+                }
+                _ => &super::DocumentRule::File,
+            };
             let text_bytes = |bytes| (*format == Format::Text).then_some(bytes);
             let rows = (*format == Format::Text && *rule == super::DocumentRule::File).then_some(1);
             let starts = cuts::starts(path, bytes, rule, config.range_bytes).map_err(io)?;
@@ -352,7 +363,7 @@ fn passed(spec: &SourceSpec, name: &str, format: Format) -> Result<Option<OfFile
     if names.is_empty() {
         return Ok(None);
     }
-    if format == Format::Jsonl {
+    if format.has_fields() {
         return Ok(Some(OfFile { columns: Fields::schema(names), all }));
     }
     if format == Format::Text && names.iter().all(|column| value_in_path(name, column).is_some()) {
@@ -360,7 +371,7 @@ fn passed(spec: &SourceSpec, name: &str, format: Format) -> Result<Option<OfFile
     }
     let fault = Fault::NoColumns { file: name.to_owned(), format };
     Err(fault.usage().with_help(
-        "only Parquet, Arrow and JSONL files have columns that can pass through, and folders whose names say \
+        "only Parquet, Arrow, JSON, CSV and TSV files have columns that can pass through, and folders whose names say \
          them, as lang=fr",
     ))
 }
@@ -402,8 +413,9 @@ impl Stream {
             return Ok(Box::new(arrow::read(arrow::Input::stream(pipe), &self.spec, reading)?));
         }
         let text = content::text_of_pipe(pipe, self.config.window(1), &reading.name)?;
-        Ok(if self.format == Format::Jsonl {
-            Box::new(jsonl::Rows::new(text, &self.spec, jsonl::Start::Beginning, Beside::default(), reading))
+        Ok(if self.format.has_fields() {
+            let (lines, start) = as_lines(text, self.format, jsonl::Start::Beginning);
+            Box::new(jsonl::Rows::new(lines, &self.spec, start, Beside::default(), reading))
         } else {
             Box::new(plain::Pieces::new(text, &self.spec.documents, reading))
         })

@@ -25,13 +25,32 @@ use crate::units::{amount, low32, place64};
 /// What some programs put before the first line, and is no JSON.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
+/// What helps where the first line is an array, or the beginning of an object.
+const AS_JSON: &str = "an array, or objects that go over several lines, have the format json: --format json (`format` in recipes)";
+
 /// The longest line: what a view can hold.
 const LONGEST_LINE: usize = (1 << 31) - 1;
 
 /// Where a unit begins in its file, to number its lines if that is ever asked for.
 pub(super) enum Start {
     Beginning,
-    At { path: PathBuf, byte: u64, lines: Arc<LinesBefore> },
+    At {
+        path: PathBuf,
+        byte: u64,
+        lines: Arc<LinesBefore>,
+    },
+    /// Lines were made of records, of which it is known why some are no objects.
+    Records(Arc<Unreadable>),
+}
+
+/// What is wrong with records, by their numbers.
+#[derive(Debug, Default)]
+pub(super) struct Unreadable(Mutex<BTreeMap<u64, String>>);
+
+impl Unreadable {
+    pub(super) fn add(&self, record: u64, problem: String) {
+        lock(&self.0).insert(record, problem);
+    }
 }
 
 impl Start {
@@ -46,13 +65,13 @@ impl Start {
     }
 
     fn is_of_file(&self) -> bool {
-        matches!(self, Start::Beginning | Start::At { byte: 0, .. })
+        matches!(self, Start::Beginning | Start::At { byte: 0, .. } | Start::Records(_))
     }
 
     /// Lines before the unit.
     fn lines_before(&self) -> io::Result<u64> {
         match self {
-            Start::Beginning => Ok(0),
+            Start::Beginning | Start::Records(_) => Ok(0),
             Start::At { path, byte, lines } => lines.count(path, *byte),
         }
     }
@@ -144,7 +163,8 @@ impl Rows {
                 Ok(_) => self.from = None,
                 Err(cause) => {
                     let lines = amount(memchr_iter(b'\n', &self.block).count());
-                    let place = format!("its text after line {}", self.line + lines);
+                    let thing = if matches!(self.start, Start::Records(_)) { "record" } else { "line" };
+                    let place = format!("its text after {thing} {}", self.line + lines);
                     self.reading.bad(Fault::damaged(&self.reading.name, place, cause))?;
                     self.from = None;
                     self.block.truncate(memrchr(b'\n', &self.block).map_or(0, |newline| newline + 1));
@@ -166,6 +186,10 @@ impl Rows {
     }
 
     fn line_error(&mut self, line: u64, problem: String) -> Error {
+        if let Start::Records(unreadable) = &self.start {
+            let problem = lock(&unreadable.0).remove(&line).unwrap_or(problem);
+            return Fault::Record { file: self.reading.name.clone(), record: line, problem }.failed();
+        }
         if self.lines_before.is_none() {
             // Without the count the line is numbered from the unit's start, which is better than no error.
             self.lines_before = Some(self.start.lines_before().unwrap_or(0));
@@ -217,7 +241,10 @@ impl Rows {
             self.given += line.len();
             if let Err(problem) = outcome {
                 let error = self.line_error(self.line, problem);
-                self.reading.bad(error)?;
+                let is_layout = self.line == 1
+                    && matches!(object.trim_ascii(), [b'['] | [b'{'] | [b'[', b'{' | b'\n', ..]);
+                let is_records = matches!(self.start, Start::Records(_));
+                self.reading.bad(if is_layout && !is_records { error.with_help(AS_JSON) } else { error })?;
             }
         }
         if texts.is_replaced {

@@ -39,14 +39,6 @@ impl Listed {
         let format = format.or(by_name).unwrap_or(Format::Text);
         Listed { path, name, format, compression, remote: None }
     }
-
-    /// Whether its name ends so, but for how it is compressed.
-    fn ends_with(&self, extension: &str) -> bool {
-        let name = self.path.to_string_lossy().to_ascii_lowercase();
-        ["", ".gz", ".zst", ".zstd", ".bz2", ".xz", ".lz4"]
-            .iter()
-            .any(|compressed| name.ends_with(&format!("{extension}{compressed}")))
-    }
 }
 
 /// Format and compression by the file name's extensions.
@@ -64,15 +56,31 @@ fn by_extension(path: &Path) -> (Option<Format>, Compression) {
         Some("parquet") => Some(Format::Parquet),
         Some("arrow" | "arrows" | "feather" | "ipc") => Some(Format::Arrow),
         Some("jsonl" | "ndjson" | "jsonlines") => Some(Format::Jsonl),
+        Some("json") => Some(Format::Json),
+        Some("csv") => Some(Format::Csv),
+        Some("tsv") => Some(Format::Tsv),
         Some("txt" | "text") => Some(Format::Text),
         _ => None,
     };
     (format, compression)
 }
 
-/// Whether a file's name says its format.
+/// Whether a file's name says its format, one that is not also that of notes beside the data.
 pub(super) fn is_known(path: &Path) -> bool {
-    by_extension(path).0.is_some()
+    by_extension(path).0.is_some_and(|format| !is_secondary(format))
+}
+
+/// Whether a file's name says a format that data and notes beside data have: of a folder such files are read if there are
+/// no others.
+fn is_known_alone(path: &Path) -> bool {
+    /// What `datasets` notes beside the data.
+    const NOTES: [&str; 4] = ["dataset_dict.json", "dataset_info.json", "dataset_infos.json", "state.json"];
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    by_extension(path).0.is_some_and(is_secondary) && !NOTES.contains(&&*name)
+}
+
+fn is_secondary(format: Format) -> bool {
+    matches!(format, Format::Json | Format::Csv | Format::Tsv)
 }
 
 /// Lists the files of a path, folder or glob.
@@ -93,7 +101,7 @@ pub(super) fn list(uri: &str, format: Option<Format>) -> Result<Vec<Listed>> {
         Listed::new(path, name, format)
     };
     let listed: Vec<Listed> = files.into_iter().map(named).collect();
-    one_format(uri, &listed, format)?;
+    one_format(uri, &listed)?;
     Ok(listed)
 }
 
@@ -106,26 +114,12 @@ pub(super) fn named(
 ) -> Result<Vec<Listed>> {
     let listed = |((path, name), remote)| Listed { remote, ..Listed::new(path, name, format) };
     let listed: Vec<Listed> = files.into_iter().zip(remotes).map(listed).collect();
-    one_format(uri, &listed, format)?;
+    one_format(uri, &listed)?;
     Ok(listed)
 }
 
-/// A source has one format: a stray file beside the data would otherwise be read as data. What is called `.json` may
-/// be an object a line or one text, and tables are not read, nor taken for text unless that is said.
-fn one_format(uri: &str, listed: &[Listed], given: Option<Format>) -> Result<()> {
-    let unclear = |extension: &str| listed.iter().find(|file| given.is_none() && file.ends_with(extension));
-    if let Some(json) = unclear(".json") {
-        let error = Fault::Json { name: json.name.clone() }.usage();
-        return Err(
-            error.with_help("give the format: jsonl, an object with the text a line; or text, as it is")
-        );
-    }
-    if let Some(table) = unclear(".csv").or_else(|| unclear(".tsv")) {
-        let error = Fault::Table { name: table.name.clone() }.usage();
-        return Err(
-            error.with_help("make it Parquet or JSON Lines; or give the format text to take it as it is")
-        );
-    }
+/// A source has one format: a stray file beside the data would otherwise be read as data.
+fn one_format(uri: &str, listed: &[Listed]) -> Result<()> {
     let Some(first) = listed.first() else { return Ok(()) };
     match listed.iter().find(|other| other.format != first.format) {
         None => Ok(()),
@@ -143,18 +137,23 @@ fn one_format(uri: &str, listed: &[Listed], given: Option<Format>) -> Result<()>
 
 fn folder(root: &Path, format: Option<Format>) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    walk(root, format, &mut files)?;
+    let any = |_: &Path| true;
+    walk(root, if format.is_some() { any } else { is_known }, &mut files)?;
+    if files.is_empty() {
+        walk(root, is_known_alone, &mut files)?;
+    }
     if files.is_empty() {
         return Err(Fault::EmptyFolder { folder: root.display().to_string() }.failed().with_help(
             "files are known by .parquet, .arrow, .arrows, .feather, .ipc, .jsonl, .jsonlines, .ndjson, .txt or .text, \
-             the last five also with .gz, .zst, .bz2, .xz or .lz4, and their names do not begin with . or _; give the format to read files of any name",
+             or, where none is, by .json, .csv or .tsv, all but the first five also with .gz, .zst, .bz2, .xz or .lz4, and their \
+             names do not begin with . or _; give the format to read files of any name",
         ));
     }
     sort(&mut files);
     Ok(files)
 }
 
-fn walk(folder: &Path, format: Option<Format>, files: &mut Vec<PathBuf>) -> Result<()> {
+fn walk(folder: &Path, counts: fn(&Path) -> bool, files: &mut Vec<PathBuf>) -> Result<()> {
     let io = |cause| Error::io("read", folder, cause);
     for entry in fs::read_dir(folder).map_err(io)? {
         let entry = entry.map_err(io)?;
@@ -164,8 +163,8 @@ fn walk(folder: &Path, format: Option<Format>, files: &mut Vec<PathBuf>) -> Resu
         }
         let kind = entry.file_type().map_err(io)?;
         if kind.is_dir() {
-            walk(&path, format, files)?;
-        } else if (format.is_some() || is_known(&path)) && (kind.is_file() || may_be_file(&path)) {
+            walk(&path, counts, files)?;
+        } else if counts(&path) && (kind.is_file() || may_be_file(&path)) {
             // A link to a file counts, one to a folder does not: it could lead back up.
             files.push(path);
         }

@@ -17,13 +17,20 @@ pub enum Format {
     Arrow,
     /// One JSON object a line, also compressed (gzip, zstd, bzip2, xz, LZ4).
     Jsonl,
+    /// JSON however it is laid out, also compressed: an array of objects, objects one after the other, or JSON Lines.
+    Json,
+    /// A table of fields with commas between them, with a header (RFC 4180), also compressed.
+    Csv,
+    /// The same with tabs.
+    Tsv,
     /// Plain text, also compressed.
     Text,
 }
 
 impl Format {
     /// Every format, in the order in which messages list them.
-    pub const ALL: [Format; 4] = [Format::Parquet, Format::Arrow, Format::Jsonl, Format::Text];
+    pub const ALL: [Format; 7] =
+        [Format::Parquet, Format::Arrow, Format::Jsonl, Format::Json, Format::Csv, Format::Tsv, Format::Text];
 
     /// The name as recipes write it.
     pub fn name(self) -> &'static str {
@@ -31,8 +38,16 @@ impl Format {
             Format::Parquet => "parquet",
             Format::Arrow => "arrow",
             Format::Jsonl => "jsonl",
+            Format::Json => "json",
+            Format::Csv => "csv",
+            Format::Tsv => "tsv",
             Format::Text => "text",
         }
+    }
+
+    /// Whether it is text that consists of records with fields.
+    pub(super) fn has_fields(self) -> bool {
+        matches!(self, Format::Jsonl | Format::Json | Format::Csv | Format::Tsv)
     }
 }
 
@@ -44,7 +59,7 @@ impl fmt::Display for Format {
 
 /// A text that names no format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name:?} is not a format; the formats are parquet, arrow, jsonl and text")]
+#[error("{name:?} is not a format; the formats are parquet, arrow, jsonl, json, csv, tsv and text")]
 pub struct NotFormat {
     name: String,
 }

@@ -49,7 +49,8 @@ macro_rules! choices {
 
 choices! {
     source::Format {
-        "parquet" => source::Format::Parquet, "arrow" => source::Format::Arrow, "jsonl" => source::Format::Jsonl, "text" => source::Format::Text,
+        "parquet" => source::Format::Parquet, "arrow" => source::Format::Arrow, "jsonl" => source::Format::Jsonl,
+        "json" => source::Format::Json, "csv" => source::Format::Csv, "tsv" => source::Format::Tsv, "text" => source::Format::Text,
     }
     DocumentRule {
         "file" => DocumentRule::File, "line" => DocumentRule::Line, "paragraph" => DocumentRule::Paragraph,

@@ -91,7 +91,7 @@ fn a_field_to_pass_that_none_of_the_first_lines_has_is_a_wrong_request() {
     let path = written(folder.path(), "plain.txt", "a");
     let (kind, message) = failure(opened(&with_meta(&path), SMALL));
     assert_eq!(kind, ErrorKind::Usage);
-    assert!(message.contains("only Parquet, Arrow and JSONL"), "{message}");
+    assert!(message.contains("only Parquet, Arrow, JSON, CSV and TSV"), "{message}");
 }
 
 /// As Python's `json` reads such lines.

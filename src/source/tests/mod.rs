@@ -15,6 +15,7 @@ mod damaged;
 mod demo;
 mod fields;
 mod order;
+mod records;
 mod system;
 mod passed;
 mod text;

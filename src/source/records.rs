@@ -1,0 +1,32 @@
+//! Text that consists of records: whatever they are written as, they become lines of JSON.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use super::Format;
+use super::beginning::Begun;
+use super::json::{FIRST_BYTES, Values, is_lines};
+use super::jsonl::{Start, Unreadable};
+use super::table::Table;
+
+/// The records of a text in a format that has fields, an object a line, and how messages number them.
+pub(super) fn as_lines(
+    text: Box<dyn Read + Send>,
+    format: Format,
+    start: Start,
+) -> (Box<dyn Read + Send>, Start) {
+    match format {
+        Format::Json if matches!(start, Start::Beginning) => {
+            let text = Begun::with(text, FIRST_BYTES);
+            if is_lines(text.first()) {
+                return (Box::new(text), start);
+            }
+            (Box::new(Values::new(text)), Start::Records(Arc::default()))
+        }
+        Format::Csv | Format::Tsv => {
+            let unreadable = Arc::<Unreadable>::default();
+            (Box::new(Table::new(text, format, Arc::clone(&unreadable))), Start::Records(unreadable))
+        }
+        _ => (text, start),
+    }
+}

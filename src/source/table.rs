@@ -1,0 +1,306 @@
+//! Tables as text, CSV and TSV: their records as lines of JSON, so that all goes for them that goes for JSON Lines.
+
+use std::io::{self, Read};
+use std::mem;
+use std::sync::Arc;
+
+use csv_core::{ReadFieldResult, Reader, ReaderBuilder};
+use memchr::memchr_iter;
+
+use super::Format;
+use super::jsonl::Unreadable;
+
+const BLOCK_BYTES: usize = 64 << 10;
+
+/// So many bytes of a field are taken at once.
+const FIELD_BYTES: usize = 8 << 10;
+
+/// A header has no more bytes: what has is no table.
+const LONGEST_HEADER: usize = 1 << 20;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// The records of a table behind its header, an object a line with the names of the header. As by RFC 4180, fields may
+/// stand in quotes, with delimiters, line breaks and doubled quotes in them. Empty lines are no records.
+///
+/// **Memory:** the header, and two blocks, whatever the lengths of records.
+pub(super) struct Table<R> {
+    from: R,
+    parser: Reader,
+    input: Vec<u8>,
+    at: usize,
+    from_ended: bool,
+    field: Vec<u8>,
+    /// What stands before each value of an object: a comma or bracket, and the name as JSON.
+    names: Option<Vec<String>>,
+    /// What stands there of the record that is being read.
+    state: Record,
+    records: u64,
+    unreadable: Arc<Unreadable>,
+    /// JSON that has not been given out.
+    out: Vec<u8>,
+    given: usize,
+    ended: bool,
+}
+
+/// How far a record has been read.
+#[derive(Default)]
+struct Record {
+    /// Whole fields.
+    fields: usize,
+    raw: Raw,
+    problem: Option<String>,
+}
+
+/// A field as it stands in the file, up to where it has been read.
+#[derive(Default)]
+struct Raw {
+    first: Option<u8>,
+    /// The last bytes.
+    last: [u8; 3],
+    bytes: u64,
+    /// What it means has so many bytes, of which so many are quotes.
+    value_bytes: u64,
+    value_quotes: u64,
+}
+
+impl Raw {
+    fn add(&mut self, raw: &[u8], value: &[u8]) {
+        self.first = self.first.or(raw.first().copied());
+        for &byte in &raw[raw.len().saturating_sub(self.last.len())..] {
+            self.last = [self.last[1], self.last[2], byte];
+        }
+        self.bytes += crate::units::amount(raw.len());
+        self.value_bytes += crate::units::amount(value.len());
+        self.value_quotes += crate::units::amount(memchr_iter(b'"', value).count());
+    }
+
+    /// What is wrong with the quotes of a whole field, of which the end may be that of the file: then nothing follows it.
+    fn problem(&self, is_at_end: bool) -> Option<&'static str> {
+        if self.first != Some(b'"') {
+            return None;
+        }
+        let (terminator, closing) = match self.last {
+            [.., closing] if is_at_end => (0, closing),
+            [closing, b'\r', b'\n'] => (2, closing),
+            [_, closing, _] => (1, closing),
+        };
+        match self.bytes.checked_sub(terminator) {
+            Some(bytes) if closing == b'"' && bytes == self.value_bytes + self.value_quotes + 2 => None,
+            _ if is_at_end => Some("a quote that opens a field is not closed"),
+            _ => Some("something follows the quote that closes a field"),
+        }
+    }
+}
+
+impl<R: Read> Table<R> {
+    pub(super) fn new(from: R, format: Format, unreadable: Arc<Unreadable>) -> Table<R> {
+        let delimiter = if format == Format::Tsv { b'\t' } else { b',' };
+        Table {
+            from,
+            parser: ReaderBuilder::new().delimiter(delimiter).build(),
+            input: Vec::new(),
+            at: 0,
+            from_ended: false,
+            field: vec![0; FIELD_BYTES],
+            names: None,
+            state: Record::default(),
+            records: 0,
+            unreadable,
+            out: Vec::new(),
+            given: 0,
+            ended: false,
+        }
+    }
+
+    /// Reads on when there is nothing left.
+    fn fill(&mut self) -> io::Result<()> {
+        if self.at < self.input.len() || self.from_ended {
+            return Ok(());
+        }
+        self.input.resize(BLOCK_BYTES, 0);
+        let read = loop {
+            match self.from.read(&mut self.input) {
+                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+                read => break read,
+            }
+        };
+        self.input.truncate(*read.as_ref().unwrap_or(&0));
+        self.at = 0;
+        self.from_ended = read? == 0;
+        Ok(())
+    }
+
+    /// The next part of a field, and whether it ends there, and the record with it; `None` at the end.
+    fn part(&mut self) -> io::Result<Option<(usize, bool, bool)>> {
+        loop {
+            self.fill()?;
+            let is_before = self.state.fields == 0 && self.state.raw.bytes == 0;
+            if is_before && matches!(self.input.get(self.at), Some(b'\n' | b'\r')) {
+                self.at += 1;
+                continue;
+            }
+            let input = &self.input[self.at..];
+            let (result, read, filled) = self.parser.read_field(input, &mut self.field);
+            self.state.raw.add(&input[..read], &self.field[..filled]);
+            self.at += read;
+            match result {
+                ReadFieldResult::InputEmpty if filled == 0 => {}
+                ReadFieldResult::InputEmpty | ReadFieldResult::OutputFull => {
+                    return Ok(Some((filled, false, false)));
+                }
+                ReadFieldResult::Field { record_end } => return Ok(Some((filled, true, record_end))),
+                ReadFieldResult::End => return Ok(None),
+            }
+        }
+    }
+
+    /// Ends a field, of which the quotes are looked at.
+    fn end_field(&mut self) {
+        let raw = mem::take(&mut self.state.raw);
+        self.state.fields += 1;
+        if let Some(problem) = raw.problem(self.from_ended && self.input.is_empty()) {
+            self.state.problem.get_or_insert_with(|| problem.to_owned());
+        }
+    }
+
+    /// Reads the names of the columns.
+    fn header(&mut self) -> io::Result<Vec<String>> {
+        let wrong =
+            |problem: &str| io::Error::new(io::ErrorKind::InvalidData, format!("its header: {problem}"));
+        let (mut names, mut name, mut bytes) = (Vec::new(), Vec::new(), 0);
+        while let Some((filled, ends, ends_record)) = self.part()? {
+            name.extend_from_slice(&self.field[..filled]);
+            bytes += filled;
+            if bytes > LONGEST_HEADER {
+                return Err(wrong("it is longer than 1 MB"));
+            }
+            if ends {
+                self.end_field();
+                let name = mem::take(&mut name);
+                names.push(String::from_utf8(name).map_err(|_| wrong("a name is not UTF-8"))?);
+            }
+            if ends_record {
+                break;
+            }
+        }
+        match mem::take(&mut self.state).problem {
+            Some(problem) => Err(wrong(&problem)),
+            None => Ok(names),
+        }
+    }
+
+    /// Reads on until there is something to give out, or nothing more.
+    fn advance(&mut self) -> io::Result<()> {
+        let names = match self.names.take() {
+            Some(names) => names,
+            None => {
+                self.skip_mark()?;
+                as_keys(&self.header()?)
+            }
+        };
+        let outcome = self.record(&names);
+        self.names = Some(names);
+        outcome
+    }
+
+    /// Passes over what some programs put before the header.
+    fn skip_mark(&mut self) -> io::Result<()> {
+        self.fill()?;
+        while self.input.len() < BYTE_ORDER_MARK.len() && !self.from_ended {
+            let mut more = [0; 1];
+            match self.from.read(&mut more)? {
+                0 => break,
+                _ => self.input.push(more[0]),
+            }
+        }
+        if self.input.starts_with(BYTE_ORDER_MARK) {
+            self.at = BYTE_ORDER_MARK.len();
+        }
+        Ok(())
+    }
+
+    /// A part of a record, as JSON.
+    fn record(&mut self, names: &[String]) -> io::Result<()> {
+        let begins = self.state.raw.bytes == 0;
+        let Some((filled, ends, ends_record)) = self.part()? else {
+            self.ended = true;
+            return Ok(());
+        };
+        if let Some(name) = names.get(self.state.fields) {
+            if begins {
+                self.out.extend_from_slice(name.as_bytes());
+            }
+            escape(&self.field[..filled], &mut self.out);
+            if ends {
+                self.out.push(b'"');
+            }
+        }
+        if ends {
+            self.end_field();
+        }
+        if ends_record {
+            self.end_record(names.len());
+        }
+        Ok(())
+    }
+
+    /// Ends a line: a whole object, or none where something is wrong.
+    fn end_record(&mut self, names: usize) {
+        let Record { fields, problem, .. } = mem::take(&mut self.state);
+        self.records += 1;
+        let problem = problem.or_else(|| {
+            (fields != names).then(|| format!("it has {fields} fields, and the header has {names}"))
+        });
+        match problem {
+            None => self.out.extend_from_slice(b"}\n"),
+            Some(problem) => {
+                self.unreadable.add(self.records, problem);
+                self.out.push(b'\n');
+            }
+        }
+    }
+}
+
+impl<R: Read> Read for Table<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.given == self.out.len() && !self.ended {
+            self.out.clear();
+            self.given = 0;
+            self.advance()?;
+        }
+        let read = into.len().min(self.out.len() - self.given);
+        into[..read].copy_from_slice(&self.out[self.given..self.given + read]);
+        self.given += read;
+        Ok(read)
+    }
+}
+
+/// What stands before the values of an object that has these names.
+fn as_keys(names: &[String]) -> Vec<String> {
+    let key = |(at, name): (usize, &String)| {
+        let name = serde_json::Value::String(name.clone());
+        format!("{}{name}:\"", if at == 0 { '{' } else { ',' })
+    };
+    names.iter().enumerate().map(key).collect()
+}
+
+/// Appends a part of a text as JSON has it between quotes.
+fn escape(text: &[u8], out: &mut Vec<u8>) {
+    let mut plain = 0;
+    for (at, &byte) in text.iter().enumerate() {
+        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        out.extend_from_slice(&text[plain..at]);
+        plain = at + 1;
+        match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            _ => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+        }
+    }
+    out.extend_from_slice(&text[plain..]);
+}
