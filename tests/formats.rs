@@ -1,6 +1,8 @@
 //! Tokenizers written in every format, read again, and refused where a format cannot hold them or a
 //! file is damaged.
 
+#[path = "formats/files.rs"]
+mod files;
 #[path = "formats/foreign.rs"]
 mod foreign;
 #[path = "formats/made.rs"]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use tokenmill::observer::Silent;
 use tokenmill::vocab::{
-    Format, LoadOptions, Vocabulary, WriteOptions, caution, load, named_beside, render, write,
+    Format, LoadOptions, Vocabulary, WriteOptions, cautions, load, named_beside, render, write,
 };
 use tokenmill::{Error, ErrorKind, Observer};
 
@@ -26,9 +26,7 @@ pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done,
     check_replaced(&vocabulary, args.to, folder, &options)?;
     fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
     let paths = write(&vocabulary, args.to, folder, &options)?;
-    if let Some(caution) = caution(&vocabulary, args.to) {
-        progress.noted(&caution);
-    }
+    cautions(&vocabulary, args.to).iter().for_each(|caution| progress.noted(caution));
     if session.json() {
         session.print_json(&json!({ "files": paths, "fingerprint": vocabulary.fingerprint() }))?;
     }

@@ -425,9 +425,7 @@ fn write_files(
     record.write(folder)?;
     for &format in formats {
         vocab::write(vocabulary, format, folder, options)?;
-        if let Some(caution) = vocab::caution(vocabulary, format) {
-            observer.noted(&caution);
-        }
+        vocab::cautions(vocabulary, format).iter().for_each(|caution| observer.noted(caution));
     }
     Ok(())
 }

@@ -2,6 +2,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::sniff::OtherKind;
 use super::{Format, Normalizer};
 use crate::error::{Error, ErrorKind, excerpt};
 use crate::units::{ByteCount, TokenId};
@@ -42,6 +43,8 @@ pub(super) enum Fault {
     FileTooLong { limit: u64 },
     #[error("as {format} the tokenizer would take {bytes}, and a file of one may have {limit} at most")]
     WouldBeTooLong { format: Format, bytes: ByteCount, limit: ByteCount },
+    #[error("it is {}", .0.what)]
+    OtherKind(OtherKind),
     #[error("not UTF-8")]
     NotText(#[source] std::str::Utf8Error),
     #[error("not the JSON expected")]
@@ -171,8 +174,20 @@ impl Fault {
 
     /// The error of a vocabulary that `format` cannot hold.
     pub(super) fn cannot_hold(format: Format, limit: Limit) -> Error {
+        // What hf cannot say either.
+        let nowhere = matches!(
+            limit,
+            Limit::EqualBytes { .. }
+                | Limit::EqualRanks
+                | Limit::AddedSpelled { .. }
+                | Limit::AddedNumber { .. }
+        );
         let error = Error::new(ErrorKind::Usage, Fault::CannotHold { format, limit });
-        if format == Format::Hf { error } else { error.with_help("write it as hf, which holds more") }
+        if format == Format::Hf || nowhere {
+            error
+        } else {
+            error.with_help("write it as hf, which holds more")
+        }
     }
 
     /// The error of a file that has this fault.
@@ -205,6 +220,7 @@ impl Fault {
                  merges.txt, or a folder with one of them"
             }
             Fault::Several(_) => "name the file instead of the folder",
+            Fault::OtherKind(other) => other.remedy,
             Fault::NotByteLevel { .. } => "only byte-level BPE tokenizers can be used",
             _ => return None,
         })

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
-use super::{Vocabulary, byte_ranges, gpt2, hf, minbpe, tiktoken};
+use super::{Vocabulary, byte_ranges, gpt2, hf, minbpe, sniff, tiktoken};
 use crate::error::{Error, ErrorKind as Kind, Result};
 use crate::files::{self, publish_bytes_within};
 use crate::observer::Observer;
@@ -141,7 +141,7 @@ pub fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) -> Resu
         Format::Hf => hf::load(&path, options, observer),
         Format::Tiktoken => tiktoken::load(&path, options),
         Format::Minbpe => minbpe::load(&path, options),
-        Format::Gpt2 => gpt2::load(&path, options),
+        Format::Gpt2 => gpt2::load(&path, options, observer),
     }?;
     checked(vocabulary, &path, observer)
 }
@@ -234,24 +234,27 @@ pub(crate) fn paths(formats: &[Format], folder: &Path, options: &WriteOptions) -
     names.map(|name| folder.join(name)).collect()
 }
 
-/// What users of a format's files should know, if anything: tiktoken cannot encode bytes without a token; with a custom pattern, text between matches is a piece
-/// here, and tiktoken and minbpe drop it; and not every version of Hugging Face's tokenizers opens every split.
-pub fn caution(vocabulary: &Vocabulary, format: Format) -> Option<String> {
+/// What users of a format's files should know, if anything: tiktoken cannot encode bytes without a token; with a custom
+/// pattern, text between matches is a piece here, and tiktoken and minbpe drop it; and what Hugging Face's tokenizers make
+/// of an `hf` file.
+pub fn cautions(vocabulary: &Vocabulary, format: Format) -> Vec<String> {
     if format == Format::Hf {
-        return hf::caution(vocabulary);
+        return hf::cautions(vocabulary);
     }
+    let mut cautions = Vec::new();
     let missing = vocabulary.missing_in_utf8();
     if format == Format::Tiktoken && !missing.is_empty() {
         let bytes = byte_ranges(&missing);
-        return Some(format!(
-            "tiktoken ends with a panic on text with the bytes {bytes}, which have no token"
+        cautions
+            .push(format!("tiktoken ends with a panic on text with the bytes {bytes}, which have no token"));
+    }
+    let custom = matches!(vocabulary.split(), SplitPattern::Custom(_));
+    if format != Format::Gpt2 && custom {
+        cautions.push(format!(
+            "{format} drops text that the split pattern does not match, which is kept here: see that it matches everything"
         ));
     }
-    let drops = matches!(format, Format::Tiktoken | Format::Minbpe);
-    let custom = matches!(vocabulary.split(), SplitPattern::Custom(_));
-    (drops && custom).then(|| {
-        format!("{format} drops text that the split pattern does not match, which is kept here: see that it matches everything")
-    })
+    cautions
 }
 
 /// Removes the files of a format from a folder, if it has any: those that [`write()`] would replace.
@@ -275,8 +278,15 @@ pub fn formats_in(folder: &Path) -> Result<Vec<Format>> {
 fn locate(path: &Path, format: Option<Format>) -> Result<(Format, PathBuf)> {
     let metadata = fs::metadata(path).map_err(|cause| Error::io("read", path, cause))?;
     if !metadata.is_dir() {
-        let format = format.or_else(|| of_file(path));
-        let format = format.ok_or_else(|| Fault::UnknownFormat.in_file(path))?;
+        let format = match format.or_else(|| of_file(path)) {
+            // Ranks have this name too, Llama 3's own for instance.
+            Some(Format::Minbpe) if format.is_none() => of_content(path)?.unwrap_or(Format::Minbpe),
+            Some(format) => format,
+            None if metadata.is_file() => {
+                of_content(path)?.ok_or_else(|| Fault::UnknownFormat.in_file(path))?
+            }
+            None => return Err(Fault::UnknownFormat.in_file(path)),
+        };
         return Ok((format, path.to_owned()));
     }
     let formats = match &format {
@@ -285,7 +295,17 @@ fn locate(path: &Path, format: Option<Format>) -> Result<(Format, PathBuf)> {
     };
     for &candidate in formats {
         if let Some(file) = in_folder(path, candidate)? {
-            return Ok((candidate, file));
+            let is_ranks = || Ok::<_, Error>(of_content(&file)? == Some(Format::Tiktoken));
+            return Ok(match candidate {
+                Format::Minbpe if format.is_none() && is_ranks()? => (Format::Tiktoken, file),
+                candidate => (candidate, file),
+            });
+        }
+    }
+    // What others keep their tokenizers in.
+    for other in ["vocab.txt", "tokenizer.pkl"].map(|name| path.join(name)) {
+        if format.is_none() && other.is_file() {
+            of_content(&other)?;
         }
     }
     let error = format.map_or(Fault::UnknownFormat, Fault::NoSuch).in_file(path);
@@ -305,7 +325,7 @@ fn deeper(folder: &Path) -> Option<PathBuf> {
 fn of_file(path: &Path) -> Option<Format> {
     let name = path.file_name()?.to_str()?;
     Some(match path.extension()?.to_str()? {
-        _ if name == gpt2::VOCABULARY || name == gpt2::MERGES => Format::Gpt2,
+        _ if gpt2::NAMES.as_flattened().contains(&name) => Format::Gpt2,
         "json" if !name.ends_with(".tiktoken.json") => Format::Hf,
         "tiktoken" => Format::Tiktoken,
         "model" => Format::Minbpe,
@@ -313,10 +333,33 @@ fn of_file(path: &Path) -> Option<Format> {
     })
 }
 
+/// The format of a file whose name does not say it.
+///
+/// # Errors
+/// The file is of another kind that is known, or cannot be read.
+fn of_content(path: &Path) -> Result<Option<Format>> {
+    /// Enough for the first tokens of any list.
+    const BEGINNING: u64 = 1 << 16;
+    let cannot = |cause| Error::io("read", path, cause);
+    let mut bytes = Vec::new();
+    File::open(path).and_then(|file| file.take(BEGINNING).read_to_end(&mut bytes)).map_err(cannot)?;
+    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&bytes);
+    if tiktoken::begins_with_a_rank(bytes) {
+        return Ok(Some(Format::Tiktoken));
+    }
+    match sniff::by_first_bytes(bytes).or_else(|| sniff::by_lines(bytes)) {
+        Some(other) => Err(Fault::OtherKind(other).in_file(path)),
+        None => Ok(None),
+    }
+}
+
 fn in_folder(folder: &Path, format: Format) -> Result<Option<PathBuf>> {
     match format {
         Format::Hf => existing(folder.join(hf::TOKENIZER)),
-        Format::Gpt2 => existing(folder.join(gpt2::VOCABULARY)),
+        Format::Gpt2 => {
+            let named = gpt2::NAMES.iter().map(|[vocabulary, _]| existing(folder.join(vocabulary)));
+            named.filter_map(Result::transpose).next().transpose()
+        }
         Format::Tiktoken => only(folder, "tiktoken"),
         Format::Minbpe => only(folder, "model"),
     }
@@ -350,7 +393,13 @@ fn only(folder: &Path, extension: &str) -> Result<Option<PathBuf>> {
     Ok(found.pop())
 }
 
-/// The bytes of a file, which may have at most [`MAX_FILE_BYTES`].
+/// What some editors put before a text in UTF-8. No format begins with it.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The bytes of a file, without a byte order mark. It may have at most [`MAX_FILE_BYTES`].
+///
+/// # Errors
+/// The file is longer, is of another kind that is known, or cannot be read.
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     let cannot = |cause| Error::io("read", path, cause);
     let mut bytes = Vec::new();
@@ -360,7 +409,13 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     if amount(bytes.len()) > MAX_FILE_BYTES {
         return Err(Fault::FileTooLong { limit: MAX_FILE_BYTES }.in_file(path));
     }
-    Ok(bytes)
+    if bytes.starts_with(BYTE_ORDER_MARK) {
+        bytes.drain(..BYTE_ORDER_MARK.len());
+    }
+    match sniff::by_first_bytes(&bytes) {
+        Some(other) => Err(Fault::OtherKind(other).in_file(path)),
+        None => Ok(bytes),
+    }
 }
 
 /// The bytes of a file; `None` if there is none.

@@ -2,14 +2,16 @@ use std::path::Path;
 
 use rustc_hash::FxHashSet;
 
+use super::beside::Beside;
 use super::fault::{Fault, Limit};
 use super::format::{Format, LoadOptions, Rendered, read_bytes, read_text};
 use super::hf::{pretty, two_keys};
 use super::keyed::{Entries, Keyed};
-use super::{AddedToken, Vocabulary, alphabet, check};
+use super::{AddedToken, Vocabulary, VocabularyParts, alphabet, check};
 use crate::error::Result;
 use crate::files::folder_of;
 use crate::hashing::Set;
+use crate::observer::Observer;
 use crate::split::{Named, SplitPattern};
 
 /// The file with the tokens' ids.
@@ -20,18 +22,38 @@ pub(super) const MERGES: &str = "merges.txt";
 /// What the first line of [`MERGES`] begins with; readers leave out every line that does.
 pub(super) const HEADER: &str = "#version";
 
-/// Reads both files, given the path of either. The format has no place for the split, which is GPT-2's
-/// unless `options` say otherwise, nor for which tokens are special: those of several bytes that no
-/// merge makes.
-pub(super) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
+/// The names that both files have where OpenAI published them.
+const PUBLISHED: [&str; 2] = ["encoder.json", "vocab.bpe"];
+
+/// What both files may be called, the usual names first.
+pub(super) const NAMES: [[&str; 2]; 2] = [[VOCABULARY, MERGES], PUBLISHED];
+
+/// Reads both files, given the path of either, and [what lies beside them](Beside). The format has no place for the split,
+/// which is that of the class named there, or else GPT-2's, unless `options` say otherwise. Special are, beside the tokens
+/// that are named so, those of several bytes that no merge makes.
+pub(super) fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) -> Result<Vocabulary> {
     let folder = folder_of(path);
-    let (vocabulary, merges) = (folder.join(VOCABULARY), folder.join(MERGES));
+    let is_one =
+        |names: &&[&str; 2]| names.iter().any(|name| path.file_name().is_some_and(|own| own == *name));
+    let names = NAMES.iter().find(is_one).unwrap_or(&NAMES[0]);
+    let [vocabulary, merges] = names.map(|name| folder.join(name));
     let entries: Entries = serde_json::from_slice(&read_bytes(&vocabulary)?)
         .map_err(|wrong| Fault::Json(wrong).in_file(&vocabulary))?;
     let pairs = pairs(&read_text(&merges)?).map_err(|fault| fault.in_file(&merges))?;
     let keyed = Keyed { entries, merges: pairs };
-    let split = options.split.clone().unwrap_or(SplitPattern::Named(Named::Gpt2));
-    let parts = keyed.parts(specials(&keyed), split, false);
+    let ids = keyed.ids().map_err(|fault| fault.in_file(&vocabulary))?;
+    let Beside { mut added, split, rules, around } =
+        Beside::read(folder, &ids, options.split.clone(), observer)?;
+    let named: Set<String> = added.iter().map(|token| token.text.clone()).collect();
+    added.extend(specials(&keyed).into_iter().filter(|token| !named.contains(&token.text)));
+    // Which are looked for first matters only if some are looked for later.
+    if rules.normalizers.is_empty()
+        && added.array_windows().all(|[one, next]| one.normalized == next.normalized)
+    {
+        added.iter_mut().for_each(|token| token.normalized = false);
+    }
+    let parts = keyed.parts(added, split, false);
+    let parts = parts.map(|parts| VocabularyParts { rules, around, ..parts });
     parts.and_then(|parts| parts.build()).map_err(|fault| fault.in_file(&vocabulary))
 }
 

@@ -67,6 +67,7 @@
 mod added;
 mod affixes;
 mod alphabet;
+mod beside;
 mod checks;
 mod crossing;
 mod fault;
@@ -81,6 +82,7 @@ mod minbpe;
 mod normalizer;
 mod parts;
 mod record;
+mod sniff;
 mod tiktoken;
 mod vocabulary;
 
@@ -88,7 +90,7 @@ pub use added::{AddedToken, Around, TextRules};
 pub use checks::{Checks, check};
 pub(crate) use format::MAX_FILE_BYTES;
 pub use format::{
-    Format, LoadOptions, NotFormat, WriteOptions, caution, formats_in, from_json, load, render, write,
+    Format, LoadOptions, NotFormat, WriteOptions, cautions, formats_in, from_json, load, render, write,
 };
 pub(crate) use format::{paths, remove};
 pub use hf::named_beside;

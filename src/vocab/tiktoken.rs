@@ -2,7 +2,8 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::alphabet;
+use base64::engine::general_purpose::{GeneralPurpose, PAD, STANDARD};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::{Deserialize, Serialize};
 
@@ -90,19 +91,38 @@ fn sidecar(path: &Path) -> Result<Option<Sidecar>> {
 
 type Tokens = Vec<(TokenId, Box<[u8]>)>;
 
+/// Base64 as tiktoken's reader takes it: bits that stand for nothing may be set.
+const LENIENT: GeneralPurpose =
+    GeneralPurpose::new(&alphabet::STANDARD, PAD.with_decode_allow_trailing_bits(true));
+
+/// Reads lines as tiktoken does: any white space between a token and its rank and around them, and any line break.
 fn ranks(text: &str) -> Result<Tokens, Fault> {
     let mut tokens = Vec::new();
-    for (line, number) in text.lines().zip(1..) {
+    let lines = text.split('\n').flat_map(|line| line.strip_suffix('\r').unwrap_or(line).split('\r'));
+    for (line, number) in lines.zip(1..) {
         if line.is_empty() {
             continue;
         }
-        let token = line.split_once(' ').and_then(|(token, rank)| {
-            let bytes = if token == NO_BYTES { Vec::new() } else { STANDARD.decode(token).ok()? };
-            Some((TokenId::new(rank.parse().ok()?), bytes.into_boxed_slice()))
-        });
+        let token = token_and_rank(line);
         tokens.push(token.ok_or_else(|| Fault::expected(number, "a token in base64 and its rank", line))?);
     }
     Ok(tokens)
+}
+
+fn token_and_rank(line: &str) -> Option<(TokenId, Box<[u8]>)> {
+    let is_space = |character| matches!(character, ' ' | '\t' | '\x0b' | '\x0c');
+    let mut words = line.split(is_space).filter(|word| !word.is_empty());
+    let (token, rank) = (words.next()?, words.next()?);
+    let bytes = if token == NO_BYTES { Vec::new() } else { LENIENT.decode(token).ok()? };
+    let read = (TokenId::new(rank.parse().ok()?), bytes.into_boxed_slice());
+    words.next().is_none().then_some(read)
+}
+
+/// Whether a file begins as rank files do.
+pub(super) fn begins_with_a_rank(bytes: &[u8]) -> bool {
+    let mut lines = bytes.split(|byte| matches!(byte, b'\n' | b'\r')).filter(|line| !line.is_empty());
+    let first = lines.next().and_then(|line| std::str::from_utf8(line).ok());
+    first.is_some_and(|line| token_and_rank(line).is_some())
 }
 
 /// Rank files have no merges: tiktoken puts together any two neighbours whose bytes are a token, the
@@ -226,7 +246,13 @@ fn last_step(
     Some(RankedMerge { left, right, result: *result, rank: result.get() })
 }
 
-/// All ways to cut each token in two.
+/// All ways to cut each token in two, in the order in which Hugging Face's converters list them: by token, and for each
+/// by the ids of its parts. Each has a rank of its own.
+///
+/// That the ways to make a token have its rank together in tiktoken makes no difference. Two tokens that stand beside each
+/// other in a text come about there step by step as they do in their bytes alone, since nothing crosses their borders before
+/// they are put together. So a token is always made of the same two, those that are left of its own bytes before the last
+/// step, and every other way to cut it is never met.
 ///
 /// # Errors
 /// These are more than [`MOST_CUTS`], or have more than [`MOST_BYTES`] together.
@@ -240,6 +266,8 @@ fn every_cut(tokens: &Tokens, affixes: &Affixes) -> Result<Vec<RankedMerge>, Fau
             return Err(Fault::TooManyCuts);
         }
     }
+    merges.sort_unstable_by_key(|merge| (merge.result, merge.left, merge.right));
+    merges.iter_mut().zip(0..).for_each(|(merge, rank)| merge.rank = rank);
     Ok(merges)
 }
 

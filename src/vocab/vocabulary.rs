@@ -17,8 +17,7 @@ pub struct RankedMerge {
     pub right: TokenId,
     /// The token that takes their place.
     pub result: TokenId,
-    /// Lower ranks merge first; among equals the leftmost. Equal ranks are legal: a rank file
-    /// (tiktoken) ranks tokens, and a token can have several ways to be made.
+    /// Lower ranks merge first; among equals the leftmost. Equal ranks are legal.
     pub rank: u32,
 }
 

@@ -16,11 +16,11 @@ pub use self::config::named_beside;
 pub(super) use self::model::two_keys;
 use self::model::{Model, Pair};
 use self::write::counted;
-pub(super) use self::write::{TOKENIZER, caution, pretty, render};
+pub(super) use self::write::{TOKENIZER, cautions, pretty, render};
 use super::fault::Fault;
 use super::format::{LoadOptions, read_bytes};
 use super::keyed::Keyed;
-use super::{AddedToken, Normalizer, ReplacePattern, TextRules, UnknownToken, Vocabulary};
+use super::{AddedToken, Around, Normalizer, ReplacePattern, TextRules, UnknownToken, Vocabulary, sniff};
 use crate::error::Result;
 use crate::hashing::Map;
 use crate::observer::Observer;
@@ -94,7 +94,7 @@ pub(super) fn parse(
             path.display()
         ));
     }
-    if let Some(kind) = post_processor {
+    if let Some(kind) = post_processor.filter(|_| vocabulary.around != Around::default()) {
         let (path, puts) = (path.display(), around::described(&vocabulary));
         observer.noted(&format!(
             "{path}: its post_processor {kind}, which puts {puts}, is left out; name bos and eos instead"
@@ -117,7 +117,11 @@ fn not_bpe(bytes: &[u8], wrong: serde_json::Error) -> Fault {
         Ok(Kind { model: Named { r#type } }) if r#type != "BPE" => {
             Fault::unsupported(format!("model {}", r#type))
         }
-        _ => Fault::Json(wrong),
+        _ => match (sniff::unnamed_model(bytes), sniff::by_keys(bytes)) {
+            (Some(model), _) => Fault::unsupported(format!("model {model}")),
+            (None, Some(other)) => Fault::OtherKind(other),
+            (None, None) => Fault::Json(wrong),
+        },
     }
 }
 

@@ -13,7 +13,7 @@ use crate::vocab::fault::{Fault, Foreign, Limit};
 use crate::vocab::format::{Format, Rendered, WriteOptions};
 use crate::vocab::gpt2::HEADER;
 use crate::vocab::keyed::{Entries, Keyed};
-use crate::vocab::{AddedToken, Normalizer, Vocabulary};
+use crate::vocab::{AddedToken, Normalizer, Vocabulary, alphabet};
 
 /// The file that Hugging Face's tokenizers read.
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
@@ -201,9 +201,25 @@ const KNOWN_TO_1_0: [&str; 3] = [
     ),
 ];
 
-/// What users of the written file should know, if anything: `tokenizers` 1.0 has no engine for regular expressions.
+/// What users of the written file should know, if anything.
+pub(crate) fn cautions(vocabulary: &Vocabulary) -> Vec<String> {
+    unopened(vocabulary).into_iter().chain(garbled(vocabulary)).collect()
+}
+
+/// That an added token does not come back from the decoder, which takes every token for a key whose letters all spell bytes.
+fn garbled(vocabulary: &Vocabulary) -> Option<String> {
+    let apart = vocabulary.added.iter().filter(|token| vocabulary.apart.binary_search(&token.id).is_ok());
+    let mut apart = apart.map(|token| &token.text);
+    let token = apart.find(|text| alphabet::read(text).is_some_and(|bytes| *bytes != *text.as_bytes()))?;
+    Some(format!(
+        "hf: tokenizers decodes added token {token:?} to other characters, since its letters also spell bytes, and encodes \
+         it as it should be: choose a text of ASCII for it if it is to be decoded"
+    ))
+}
+
+/// That not every version opens it: `tokenizers` 1.0 has no engine for regular expressions.
 /// It knows published patterns by their exact text, and opens no file that has another.
-pub(crate) fn caution(vocabulary: &Vocabulary) -> Option<String> {
+fn unopened(vocabulary: &Vocabulary) -> Option<String> {
     let split = vocabulary.split();
     if *split == SplitPattern::Named(Named::Nanochat) {
         return Some(format!(

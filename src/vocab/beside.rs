@@ -1,0 +1,213 @@
+//! What transformers keeps beside `vocab.json` and `merges.txt`: tokens that were added, which of them are special, and
+//! how the tokenizer is used.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::fault::Fault;
+use super::format::read_json;
+use super::hf::CONFIG;
+use super::keyed::Entries;
+use super::{AddedToken, Around, Normalizer, TextRules};
+use crate::error::Result;
+use crate::hashing::{Map, Set};
+use crate::observer::Observer;
+use crate::split::{Named, SplitPattern};
+use crate::units::TokenId;
+
+/// The file with the ids of tokens that were added.
+const ADDED: &str = "added_tokens.json";
+
+/// The file that names the special tokens.
+pub(super) const SPECIALS: &str = "special_tokens_map.json";
+
+/// The keys under which special tokens are named.
+const NAMED: [&str; 7] =
+    ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
+
+/// Keys of lists of them.
+const LISTS: [&str; 2] = ["additional_special_tokens", "extra_special_tokens"];
+
+/// Classes of transformers whose files are those of GPT-2, split as there.
+const AS_GPT2: [&str; 9] = [
+    "GPT2Tokenizer",
+    "RobertaTokenizer",
+    "BartTokenizer",
+    "LongformerTokenizer",
+    "LEDTokenizer",
+    "BlenderbotTokenizer",
+    "CodeGenTokenizer",
+    "DebertaTokenizer",
+    "WhisperTokenizer",
+];
+
+/// What the files beside a vocabulary say.
+pub(super) struct Beside {
+    /// The added tokens, by id.
+    pub(super) added: Vec<AddedToken>,
+    /// How text is cut.
+    pub(super) split: SplitPattern,
+    /// What happens to it before.
+    pub(super) rules: TextRules,
+    /// What is put around a text.
+    pub(super) around: Around,
+}
+
+/// A token with its flags, as objects name it.
+#[derive(Deserialize)]
+struct Written {
+    content: String,
+    #[serde(default)]
+    single_word: bool,
+    #[serde(default)]
+    lstrip: bool,
+    #[serde(default)]
+    rstrip: bool,
+    normalized: Option<bool>,
+    #[serde(default)]
+    special: bool,
+}
+
+impl Written {
+    /// An added token that is only known by its text: looked for in the normalized text, unless it is special.
+    fn plain(content: &str, special: bool) -> Written {
+        let content = content.to_owned();
+        Written { content, single_word: false, lstrip: false, rstrip: false, normalized: None, special }
+    }
+
+    /// The token that is named by a text or an object, if one is.
+    fn named(value: &Value) -> Option<Written> {
+        let written = match value {
+            Value::String(text) => Written::plain(text, true),
+            value => Written { special: true, ..Written::deserialize(value).ok()? },
+        };
+        (!written.content.is_empty()).then_some(written)
+    }
+
+    fn token(self, id: TokenId) -> AddedToken {
+        let Written { content: text, single_word, lstrip, rstrip, normalized, special } = self;
+        let normalized = normalized.unwrap_or(!special);
+        AddedToken { id, text, special, single_word, lstrip, rstrip, normalized }
+    }
+}
+
+impl Beside {
+    /// Reads the files of a folder. `ids` are those of its vocabulary; `split` is how text is cut, if that is asked for.
+    ///
+    /// What a file names and nothing gives an id, and a class whose way to cut text is not known, is told to `observer`.
+    pub(super) fn read(
+        folder: &Path,
+        ids: &Map<&str, TokenId>,
+        split: Option<SplitPattern>,
+        observer: &dyn Observer,
+    ) -> Result<Beside> {
+        let path = folder.join(CONFIG);
+        let config: Value = read_json(&path)?.unwrap_or_default();
+        let mut listed: BTreeMap<TokenId, Written> = BTreeMap::new();
+        // Where this is, transformers does not read the list of added tokens.
+        if let Some(decoder) = config.get("added_tokens_decoder").filter(|decoder| !decoder.is_null()) {
+            listed = BTreeMap::deserialize(decoder).map_err(|wrong| Fault::Json(wrong).in_file(&path))?;
+        } else {
+            let path = folder.join(ADDED);
+            let added: Entries = read_json(&path)?.unwrap_or_default();
+            for (text, id) in added.0 {
+                if listed.insert(id, Written::plain(&text, false)).is_some() {
+                    return Err(Fault::IdTwice(id).in_file(&path));
+                }
+            }
+        }
+        let listed_ids: Map<String, TokenId> =
+            listed.iter().map(|(id, written)| (written.content.clone(), *id)).collect();
+        let named: Value = read_json(&folder.join(SPECIALS))?.unwrap_or_default();
+        let mut seen = Set::default();
+        for written in named_in(&config).chain(named_in(&named)) {
+            if !seen.insert(written.content.clone()) {
+                continue;
+            }
+            if let Some(known) = listed_ids.get(&written.content).and_then(|id| listed.get_mut(id)) {
+                // What is only listed has no flags of its own.
+                match known.normalized {
+                    Some(_) => known.special = true,
+                    None => *known = written,
+                }
+            } else if let Some(id) = ids.get(&*written.content) {
+                listed.insert(*id, written);
+            } else {
+                observer.noted(&format!(
+                    "{}: special token {:?} is named there, and no file gives it an id: it is left out",
+                    folder.display(),
+                    written.content
+                ));
+            }
+        }
+        let added: Vec<AddedToken> = listed.into_iter().map(|(id, written)| written.token(id)).collect();
+        let (known, nfc) = class(&config, &path)?;
+        let around = around(&config, &added, &path, observer);
+        let split = split.or(known).unwrap_or_else(|| {
+            if let Some(class) = config["tokenizer_class"].as_str() {
+                observer.noted(&format!(
+                    "{}: how {class} splits text is not known here: it is split as GPT-2 does it, unless `--split` says \
+                     otherwise",
+                    path.display()
+                ));
+            }
+            SplitPattern::Named(Named::Gpt2)
+        });
+        let prefix_space = config["add_prefix_space"] == Value::Bool(true);
+        Ok(Beside {
+            added,
+            split,
+            rules: TextRules {
+                normalizers: if nfc { vec![Normalizer::Nfc] } else { Vec::new() },
+                prefix_space,
+            },
+            around,
+        })
+    }
+}
+
+/// The special tokens that a file names.
+fn named_in(file: &Value) -> impl Iterator<Item = Written> {
+    let named = NAMED.iter().map(|key| &file[key]);
+    let lists = LISTS.iter().flat_map(|key| match &file[key] {
+        Value::Array(list) => list.iter().collect(),
+        Value::Object(by_name) => by_name.values().collect(),
+        _ => Vec::new(),
+    });
+    named.chain(lists).filter_map(Written::named)
+}
+
+/// How a class of transformers cuts text, if that is known, and whether it brings it into normalization form C.
+fn class(config: &Value, path: &Path) -> Result<(Option<SplitPattern>, bool)> {
+    let Some(class) = config["tokenizer_class"].as_str() else {
+        return Ok((Some(SplitPattern::Named(Named::Gpt2)), false));
+    };
+    match class.strip_suffix("Fast").unwrap_or(class) {
+        "Qwen2Tokenizer" => Ok((Some(SplitPattern::Named(Named::Qwen2)), true)),
+        // It marks the ends of words, and makes letters small.
+        "CLIPTokenizer" => Err(Fault::unsupported(format!("tokenizer_class {class}")).in_file(path)),
+        known if AS_GPT2.contains(&known) => Ok((Some(SplitPattern::Named(Named::Gpt2)), false)),
+        _ => Ok((None, false)),
+    }
+}
+
+/// What its own program puts around a text, which is told.
+fn around(config: &Value, added: &[AddedToken], path: &Path, observer: &dyn Observer) -> Around {
+    let id = |asked: &str, key: &str| {
+        let written = (config[asked] == Value::Bool(true)).then(|| Written::named(&config[key]))??;
+        let token = added.iter().find(|token| token.text == written.content)?;
+        observer.noted(&format!(
+            "{}: {asked}, which puts {:?} around a text, is left out; name bos and eos instead",
+            path.display(),
+            token.text
+        ));
+        Some(token.id)
+    };
+    Around {
+        before: id("add_bos_token", "bos_token").into_iter().collect(),
+        after: id("add_eos_token", "eos_token").into_iter().collect(),
+    }
+}

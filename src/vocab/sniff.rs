@@ -1,0 +1,174 @@
+//! What a file is that should hold a tokenizer and holds something else.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::keyed::Entries;
+use crate::hashing::Map;
+
+/// Another kind of file, and what to do with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OtherKind {
+    /// The kind, with its article.
+    pub(super) what: &'static str,
+    /// What to do instead.
+    pub(super) remedy: &'static str,
+}
+
+const DOWNLOAD: &str = "download the file itself: on GitHub its raw form, on the Hugging Face hub `resolve` in \
+                        place of `blob` in the address, and with a token where that is required";
+const UNPACK: &str = "unpack it first";
+const AS_UTF_8: &str = "make it UTF-8 first, with `iconv -t UTF-8` for instance";
+const BESIDE_WEIGHTS: &str = "give the tokenizer's own file, which usually lies beside it: tokenizer.json, or vocab.json \
+                              with merges.txt";
+
+const LFS_POINTER: OtherKind = OtherKind {
+    what: "a Git LFS pointer, which only names a file",
+    remedy: "fetch the file that it stands for: run `git lfs pull` in its repository, or download it",
+};
+
+const PAGE: OtherKind = OtherKind { what: "a page of a website", remedy: DOWNLOAD };
+
+const ANSWER: OtherKind = OtherKind { what: "the error that a server answered", remedy: DOWNLOAD };
+
+const SENTENCE_PIECE: OtherKind = OtherKind {
+    what: "a SentencePiece model",
+    remedy: "only byte-level BPE tokenizers can be used, which SentencePiece's are not; a tokenizer.json beside it may \
+             be one",
+};
+
+const WORD_PIECE: OtherKind = OtherKind {
+    what: "a list of the tokens of a WordPiece model, as BERT has it",
+    remedy: "only byte-level BPE tokenizers can be used",
+};
+
+const PICKLE: OtherKind = OtherKind {
+    what: "an object that Python pickled",
+    remedy: "open it in Python and write its tokens to a .tiktoken file: on each line the bytes of one in base64, a \
+             space, and its rank",
+};
+
+/// How files begin that hold no tokenizer.
+const BEGINNINGS: [(&[u8], OtherKind); 9] = [
+    (b"version https://git-lfs.github.com/spec/", LFS_POINTER),
+    (b"\x1f\x8b\x08", OtherKind { what: "compressed with gzip", remedy: UNPACK }),
+    (b"\x28\xb5\x2f\xfd", OtherKind { what: "compressed with zstd", remedy: UNPACK }),
+    (b"\xfd7zXZ\0", OtherKind { what: "compressed with xz", remedy: UNPACK }),
+    (b"PK\x03\x04", OtherKind { what: "a zip archive", remedy: UNPACK }),
+    (b"GGUF\x03\0\0\0", OtherKind { what: "a model in GGUF", remedy: BESIDE_WEIGHTS }),
+    (b"PAR1\x15", OtherKind { what: "a Parquet file", remedy: "give a tokenizer: this is data" }),
+    (b"\xff\xfe", OtherKind { what: "UTF-16, not UTF-8", remedy: AS_UTF_8 }),
+    (b"\xfe\xff", OtherKind { what: "UTF-16, not UTF-8", remedy: AS_UTF_8 }),
+];
+
+/// What servers answer in place of a file.
+const ANSWERS: [&[u8]; 5] = [
+    b"Entry not found",
+    b"Repository not found",
+    b"Invalid username or password",
+    b"Access to model",
+    b"404: Not Found",
+];
+
+/// How pages begin, in small letters.
+const PAGES: [&[u8]; 4] = [b"<!doctype html", b"<html", b"<head", b"<?xml"];
+
+/// What is told by a file's first bytes, whatever its name.
+pub(super) fn by_first_bytes(bytes: &[u8]) -> Option<OtherKind> {
+    if let Some((_, other)) = BEGINNINGS.iter().find(|(start, _)| bytes.starts_with(start)) {
+        return Some(*other);
+    }
+    let text = bytes.trim_ascii_start();
+    let begins = |start: &&[u8]| text.get(..start.len()).is_some_and(|text| text.eq_ignore_ascii_case(start));
+    if PAGES.iter().any(|start| begins(start)) {
+        return Some(PAGE);
+    }
+    if ANSWERS.iter().any(|start| begins(start)) {
+        return Some(ANSWER);
+    }
+    if is_sentence_piece(bytes) {
+        return Some(SENTENCE_PIECE);
+    }
+    match bytes {
+        [0x80, 2..=5, .., b'.'] => Some(PICKLE),
+        // The length of the header, which is JSON.
+        [_, _, _, _, _, 0, 0, 0, b'{', ..] => {
+            Some(OtherKind { what: "the weights of a model (safetensors)", remedy: BESIDE_WEIGHTS })
+        }
+        _ => None,
+    }
+}
+
+/// Whether the first field of a protocol buffer is a piece: a text, and then its score or kind.
+fn is_sentence_piece(bytes: &[u8]) -> bool {
+    // Field 1 is a list of pieces. A first piece that needs a longer length is none that occurs.
+    let Some([b'\n', length @ 0..0x80, piece @ ..]) = bytes.get(..) else { return false };
+    let Some([b'\n', text_length @ 0..0x80, text @ ..]) = piece.get(..usize::from(*length)) else {
+        return false;
+    };
+    let Some((text, rest)) = text.split_at_checked(usize::from(*text_length)) else { return false };
+    std::str::from_utf8(text).is_ok() && matches!(rest, [0x15 | 0x18, _, ..])
+}
+
+/// What a text file is whose name says nothing: the tokens of BERT and its like.
+pub(super) fn by_lines(text: &[u8]) -> Option<OtherKind> {
+    text.split(|&byte| byte == b'\n').any(|line| line.trim_ascii() == b"[UNK]").then_some(WORD_PIECE)
+}
+
+/// What JSON that is no `tokenizer.json` holds.
+pub(super) fn by_keys(json: &[u8]) -> Option<OtherKind> {
+    let keys: Map<String, IgnoredAny> = serde_json::from_slice(json).ok()?;
+    let has = |wanted: &[&str]| wanted.iter().all(|key| keys.contains_key(*key));
+    let is_of = |some: &[&str]| some.iter().any(|key| keys.contains_key(*key));
+    let (what, remedy) = if has(&["bpe_ranks", "pat_str"]) {
+        (
+            "ranks as tiktoken for JavaScript has them (claude.json is one)",
+            "write them to a .tiktoken file: on each line a token in base64, a space, and its rank; its pattern goes \
+             into `--split-regex`, and its special tokens into `--special-token`",
+        )
+    } else if has(&["error"]) {
+        (ANSWER.what, ANSWER.remedy)
+    } else if is_of(&["tokenizer_class", "added_tokens_decoder"]) {
+        (
+            "settings of transformers, as tokenizer_config.json has them",
+            "give the folder, or the tokenizer.json or vocab.json in it",
+        )
+    } else if is_of(&["model_type", "architectures"]) {
+        ("the configuration of a model", BESIDE_WEIGHTS)
+    } else if !keys.is_empty() && serde_json::from_slice::<Entries>(json).is_ok() {
+        (
+            "a list of tokens with their ids, without merges",
+            "call it vocab.json and put its merges.txt beside it, if it is byte-level BPE",
+        )
+    } else {
+        return None;
+    };
+    Some(OtherKind { what, remedy })
+}
+
+/// The kind of a model whose file, as those of old versions, does not name it.
+pub(super) fn unnamed_model(json: &[u8]) -> Option<&'static str> {
+    #[derive(Deserialize)]
+    struct File<T> {
+        model: T,
+    }
+    #[derive(Deserialize)]
+    struct Fields {
+        max_input_chars_per_word: Option<IgnoredAny>,
+        merges: Option<IgnoredAny>,
+        vocab: Option<IgnoredAny>,
+    }
+    #[derive(Deserialize)]
+    struct Scored {
+        #[serde(rename = "vocab")]
+        _vocab: Vec<IgnoredAny>,
+    }
+    let File { model } = serde_json::from_slice::<File<Fields>>(json).ok()?;
+    match model {
+        Fields { merges: Some(_), .. } => None,
+        Fields { max_input_chars_per_word: Some(_), .. } => Some("WordPiece"),
+        _ if serde_json::from_slice::<File<Scored>>(json).is_ok() => Some("Unigram"),
+        Fields { vocab: Some(_), .. } => Some("WordLevel"),
+        _ => None,
+    }
+}
