@@ -16,6 +16,8 @@ mod compare;
 mod reading_back;
 #[path = "cli/replacing.rs"]
 mod replacing;
+#[path = "cli/splits.rs"]
+mod splits;
 #[path = "cli/said.rs"]
 mod said;
 #[path = "cli/listing.rs"]

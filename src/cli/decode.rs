@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::json;
 use tokenmill::encode::{EncodeConfig, Encoder, MissingBytes, Worker};
 use tokenmill::run::Inputs;
-use tokenmill::sink::{Declaration, TokenReader};
+use tokenmill::sink::{Declaration, Manifest, TokenReader};
 use tokenmill::source::{Batch, Documents};
 use tokenmill::units::amount;
 use tokenmill::vocab::{Vocabulary, load};
@@ -25,8 +25,10 @@ use super::surroundings::open_context;
 pub(super) fn decode(args: &DecodeArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let progress = session.progress();
     let vocabulary = load(Path::new(&args.tokenizer.tokenizer), &args.tokenizer.options(), &progress)?;
-    let rows =
-        Rows { files: &args.files, fingerprint: vocabulary.fingerprint(), vocabulary: vocabulary.into() };
+    let split = args.split_name.as_deref();
+    args.files.iter().filter(|_| split.is_none()).try_for_each(|file| has_one_split(file))?;
+    let fingerprint = vocabulary.fingerprint();
+    let rows = Rows { files: &args.files, split, fingerprint, vocabulary: vocabulary.into() };
     match &args.verify {
         Some(input) => verify(&rows, args, input, session, &progress),
         None => {
@@ -87,9 +89,22 @@ fn verify(
     Ok(session.done(input.skipped(progress)))
 }
 
+/// Finds an output folder of several splits, whose rows would be mixed up.
+fn has_one_split(file: &str) -> Result<()> {
+    let folder = Path::new(file);
+    let manifest = if folder.is_dir() { Manifest::read(folder)? } else { None };
+    let names = manifest.as_ref().map(Manifest::split_names).unwrap_or_default();
+    if names.len() > 1 {
+        let fault = Fault::Splits { file: file.to_owned(), names: names.join(", ") };
+        return Err(Error::new(ErrorKind::Usage, fault).with_help("name one with --split-name"));
+    }
+    Ok(())
+}
+
 /// The rows of files of token ids.
 struct Rows<'a> {
     files: &'a [String],
+    split: Option<&'a str>,
     vocabulary: Arc<Vocabulary>,
     fingerprint: String,
 }
@@ -104,7 +119,7 @@ impl Rows<'_> {
             return Ok(None);
         }
         let Some(file) = self.files.first() else { return Ok(None) };
-        let reader = TokenReader::open(Path::new(file))?;
+        let reader = TokenReader::open_split(Path::new(file), self.split)?;
         let missing_bytes =
             reader.declaration().map_or(MissingBytes::default(), |declaration| declaration.missing_bytes);
         if keeps_text && missing_bytes == MissingBytes::Error {
@@ -124,7 +139,7 @@ impl Rows<'_> {
     fn are_documents(&self) -> Result<bool> {
         let mut tells_nulls = true;
         for file in self.files {
-            let reader = TokenReader::open(Path::new(file))?;
+            let reader = TokenReader::open_split(Path::new(file), self.split)?;
             tells_nulls &= reader.tells_nulls();
             if reader.declaration().is_some_and(|declaration| declaration.pack.is_some()) {
                 return Err(Error::new(ErrorKind::Usage, Fault::Packed { file: file.clone() }).with_help(
@@ -140,7 +155,7 @@ impl Rows<'_> {
     fn each(&self, observer: &dyn Observer, take: &mut dyn FnMut(Option<&[u8]>) -> Result<()>) -> Result<()> {
         let mut text = Vec::new();
         for file in self.files {
-            let reader = TokenReader::open(Path::new(file))?;
+            let reader = TokenReader::open_split(Path::new(file), self.split)?;
             let declaration = reader.declaration().cloned();
             let mut row = 0_u64;
             self.same_tokenizer(file, declaration.as_ref())?;
@@ -286,6 +301,8 @@ fn mismatch(fault: Fault) -> Error {
 enum Fault {
     #[error("{file} was encoded with another tokenizer ({declared}, not {given})")]
     OtherTokenizer { file: String, declared: String, given: String },
+    #[error("{file} has several splits: {names}")]
+    Splits { file: String, names: String },
     #[error("{file} is packed: its rows are not documents, and cannot be compared with them")]
     Packed { file: String },
     #[error("{file}: row {row} cannot be decoded")]

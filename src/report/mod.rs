@@ -42,8 +42,22 @@ pub const HTML_NAME: &str = "report.html";
 /// # Errors
 /// The folder cannot be written.
 pub fn write(folder: &Path, report: &RunReport) -> Result<()> {
-    publish_bytes_within(&folder.join(JSON_NAME), to_json(report).as_bytes())?;
-    publish_bytes_within(&folder.join(HTML_NAME), to_html(report).as_bytes())
+    write_of(folder, None, report)
+}
+
+/// The same of a split that is not the first of its output, under names of its own.
+pub(crate) fn write_of(folder: &Path, split: Option<&str>, report: &RunReport) -> Result<()> {
+    let [json, html] = names(split);
+    publish_bytes_within(&folder.join(json), to_json(report).as_bytes())?;
+    publish_bytes_within(&folder.join(html), to_html(report).as_bytes())
+}
+
+/// What the files of a report are called: the numbers, and the page.
+pub(crate) fn names(split: Option<&str>) -> [String; 2] {
+    match split {
+        None => [JSON_NAME.to_owned(), HTML_NAME.to_owned()],
+        Some(split) => [format!("report-{split}.json"), format!("report-{split}.html")],
+    }
 }
 
 /// Reads the report that was written into a folder.
@@ -51,7 +65,13 @@ pub fn write(folder: &Path, report: &RunReport) -> Result<()> {
 /// # Errors
 /// There is none, or it is not a report of this version of the program.
 pub fn read(folder: &Path) -> Result<RunReport> {
-    let path = folder.join(JSON_NAME);
+    read_of(folder, None)
+}
+
+/// The same of a split that is not the first of its output.
+pub(crate) fn read_of(folder: &Path, split: Option<&str>) -> Result<RunReport> {
+    let [json, _] = names(split);
+    let path = folder.join(json);
     let failed = |cause| Error::io("read", &path, cause);
     let text = std::fs::read(&path).map_err(failed)?;
     serde_json::from_slice(&text).map_err(|cause| failed(cause.into()))

@@ -38,7 +38,7 @@ pub(super) fn check_place(plan: &Plan) -> Result<()> {
         return Ok(());
     }
     match &plan.train {
-        Some(train) => check_replaced(train, State::read(folder).is_some(), None),
+        Some(train) => check_replaced(train, State::read(folder, plan.split_name()).is_some(), None),
         None if TrainingRecord::path(folder).is_file() => {
             let fault = Fault::HoldsTokenizer { folder: folder.clone() };
             Err(Error::new(ErrorKind::Usage, fault).with_help("choose another folder for the results"))

@@ -38,22 +38,9 @@ pub(super) fn encode(
     state: &State,
     observer: &dyn Observer,
 ) -> Result<Encoded> {
-    let tokens = added_tokens(encode, vocabulary)?;
-    let encoder = Encoder::new(Arc::clone(vocabulary), tokens.config(encode))?;
-    let everything = encode.documents == Documents::All || inputs.sample_is_everything();
-    let config = DatasetConfig {
-        job: state.fingerprint(),
-        plan: file_plan(encode, inputs, everything)?,
-        units: if everything { inputs.units() } else { vec![vec![inputs.as_one_unit()]] },
-        columns: inputs.columns()?,
-        ids: amount(vocabulary.id_limit()),
-        compression: encode.compression,
-        declaration: Declaration {
-            recipe: plan.recipe_hash.clone(),
-            pack: encode.pack,
-            ..Declaration::of(&encoder)
-        },
-    };
+    let encoder = encoder(encode, vocabulary)?;
+    let everything = takes_all(encode, inputs);
+    let config = dataset_config(plan, encode, &encoder, inputs, state)?;
     let writer = DatasetWriter::create(folder, config, observer)?;
     let text_bytes = inputs.text_bytes().filter(|_| everything);
     let reused = writer.reused().text_bytes;
@@ -77,6 +64,52 @@ pub(super) fn encode(
     observer.finished(Stage::Encode);
     tell_why_nothing(&contents, everything, observer);
     Ok(Encoded { manifest, contents, reused, samples: findings.finish() })
+}
+
+/// Finds what keeps the split from lying beside the others of the output, before anything is removed.
+pub(super) fn check_splits(
+    plan: &Plan,
+    encode: &EncodePlan,
+    vocabulary: &Arc<Vocabulary>,
+    inputs: &Inputs<'_>,
+    folder: &OutputFolder,
+    state: &State,
+) -> Result<()> {
+    let encoder = encoder(encode, vocabulary)?;
+    dataset_config(plan, encode, &encoder, inputs, state)?.check_splits(folder)
+}
+
+fn encoder(encode: &EncodePlan, vocabulary: &Arc<Vocabulary>) -> Result<Encoder> {
+    let tokens = added_tokens(encode, vocabulary)?;
+    Encoder::new(Arc::clone(vocabulary), tokens.config(encode))
+}
+
+/// Whether all documents are encoded, in the order of the sources.
+fn takes_all(encode: &EncodePlan, inputs: &Inputs<'_>) -> bool {
+    encode.documents == Documents::All || inputs.sample_is_everything()
+}
+
+fn dataset_config(
+    plan: &Plan,
+    encode: &EncodePlan,
+    encoder: &Encoder,
+    inputs: &Inputs<'_>,
+    state: &State,
+) -> Result<DatasetConfig> {
+    let everything = takes_all(encode, inputs);
+    Ok(DatasetConfig {
+        job: state.fingerprint(),
+        plan: file_plan(encode, inputs, everything)?,
+        units: if everything { inputs.units() } else { vec![vec![inputs.as_one_unit()]] },
+        columns: inputs.columns()?,
+        ids: amount(encoder.vocabulary().id_limit()),
+        compression: encode.compression,
+        declaration: Declaration {
+            recipe: plan.recipe_hash.clone(),
+            pack: encode.pack,
+            ..Declaration::of(encoder)
+        },
+    })
 }
 
 /// Says what may be the cause if there are no tokens, since that is hardly what was wanted.

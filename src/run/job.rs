@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::check::{check, check_folder, check_outside, check_place, check_replaced, result_of};
 use super::costs::Costs;
-use super::encode::{Encoded, encode};
+use super::encode::{self, Encoded, encode};
 use super::facts::Deeds;
 use super::fault::Fault;
 use super::inputs::Inputs;
@@ -17,8 +17,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::observer::{Observer, Silent};
 use crate::report::{self, RecipeFacts, RunReport};
-use crate::sink::{CARD, Manifest, OutputFolder, STATE_FOLDER, TOKENIZER_FOLDER};
+use crate::sink::{CARD, Manifest, OutputFolder, STATE_FOLDER, TOKENIZER_FOLDER, split_files};
 use crate::source::OpenContext;
+use crate::units::{amount, counted};
 use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteOptions};
 use crate::{FORMAT_VERSION, VERSION};
 
@@ -134,7 +135,7 @@ impl<'a> Job<'a> {
         let given =
             path.map(|path| vocab::load(path, &LoadOptions::default(), observer)).transpose()?.map(Arc::new);
         check(plan, &inputs, given.as_deref())?;
-        let folder = OutputFolder::take(&plan.output, observer)?;
+        let folder = OutputFolder::take(&plan.output, plan.split_name(), observer)?;
         let state = State::of(plan, &inputs, given.as_deref())?;
         Ok(Job { plan, options, observer, inputs, given, folder, state })
     }
@@ -144,18 +145,20 @@ impl<'a> Job<'a> {
     /// # Errors
     /// It holds the result of another job, or what one has begun, and that is not to be replaced.
     fn already_done(&self) -> Result<Option<(Manifest, RunReport)>> {
-        let changed = State::read(self.folder.path()).and_then(|held| self.state.difference(&held));
+        let split = self.plan.split_name();
+        let changed = State::read(self.folder.path(), split).and_then(|held| self.state.difference(&held));
         let folder = self.folder.path().to_owned();
-        let Some(manifest) = Manifest::read(self.folder.path())? else {
+        let all = Manifest::read(self.folder.path())?;
+        let Some(manifest) = all.as_ref().and_then(|all| all.of_split(split)) else {
             if let Some(changed) = changed
-                && learned::has_begun(&folder)?
+                && learned::has_begun(&folder, split)?
             {
                 self.replace(changed, Fault::OtherBegun { folder, changed })?;
             }
             return Ok(None);
         };
         if manifest.job == self.state.fingerprint() && !self.inputs.read_once() {
-            let whole = manifest.verify(self.folder.path(), self.observer);
+            let whole = all.map_or(Ok(()), |all| all.verify(self.folder.path(), self.observer));
             return match whole.and_then(|()| self.the_rest_is_there(&manifest).map_err(as_damage)) {
                 Ok(report) => Ok(Some((manifest, report))),
                 Err(error) if !matches!(error.kind(), ErrorKind::Mismatch) => Err(error),
@@ -176,18 +179,51 @@ impl<'a> Job<'a> {
     /// # Errors
     /// It is not: the fault.
     fn replace(&self, changed: &str, fault: Fault) -> Result<()> {
+        let what = self.replaced()?;
         if self.options.force {
-            self.observer.noted(&format!("{changed} changed since the last run; doing it again"));
+            let what = what.map_or_else(String::new, |what| format!(", in the place of {what}"));
+            self.observer.noted(&format!("{changed} changed since the last run; doing it again{what}"));
             return Ok(());
         }
-        Err(Error::new(ErrorKind::Usage, fault)
-            .with_help("choose another output folder, or replace what is there with --force"))
+        let help = match what {
+            Some(what) => {
+                format!("choose another output folder or --split-name, or replace {what} with --force")
+            }
+            None => "choose another output folder, or replace what is there with --force".to_owned(),
+        };
+        Err(Error::new(ErrorKind::Usage, fault).with_help(help))
+    }
+
+    /// The data files that this job would replace, in words; `None` if there are none.
+    fn replaced(&self) -> Result<Option<String>> {
+        let names = split_files(self.folder.path(), self.plan.split_name())?;
+        let (Some(first), Some(last)) = (names.first(), names.last()) else { return Ok(None) };
+        Ok(Some(match names.len() {
+            1 => format!("the data file {first}"),
+            many => format!("{}, {first} to {last},", counted(amount(many), "data file")),
+        }))
+    }
+
+    /// Finds other splits of the output, which a tokenizer that is learned anew would leave without theirs.
+    fn check_splits(&self) -> Result<()> {
+        if let (Some(settings), Some(given)) = (&self.plan.encode, &self.given) {
+            encode::check_splits(self.plan, settings, given, &self.inputs, &self.folder, &self.state)?;
+        }
+        let same = State::read(self.folder.path(), self.plan.split_name()).as_ref() == Some(&self.state);
+        let Some(others) = self.folder.others()?.filter(|_| self.plan.train.is_some() && !same) else {
+            return Ok(());
+        };
+        let names = others.split_names().join(", ");
+        let folder = self.folder.path().to_owned();
+        Err(Error::new(ErrorKind::Usage, Fault::HoldsSplits { folder, names }).with_help(
+            "choose another folder, or encode with the tokenizer that the splits have (`tokenizer` in [encode])",
+        ))
     }
 
     /// Looks for what the manifest does not list. Gives the report.
     fn the_rest_is_there(&self, manifest: &Manifest) -> Result<RunReport> {
         let card = self.plan.encode.as_ref().map(|_| CARD);
-        let names = [report::JSON_NAME, report::HTML_NAME].into_iter().chain(card);
+        let names = report::names(self.folder.later_split()).into_iter().chain(card.map(str::to_owned));
         names.map(|name| self.folder.path().join(name)).try_for_each(is_there)?;
         if let Some(train) = &self.plan.train {
             is_there(TrainingRecord::path(&train.output))?;
@@ -201,16 +237,20 @@ impl<'a> Job<'a> {
                 tokenizer_is_there(folder, &train.formats, &write_options(self.plan))
             })?;
         }
-        report::read(self.folder.path())
+        report::read_of(self.folder.path(), self.folder.later_split())
     }
 
     fn run(&self) -> Result<Outcome> {
+        self.check_splits()?;
         // What another job wrote must not stand beside a tokenizer that it was not encoded with. Of the
         // same job that cannot be, unless its input was a stream, which nothing identifies.
-        if self.inputs.read_once() || State::read(self.folder.path()).as_ref() != Some(&self.state) {
+        if self.inputs.read_once()
+            || State::read(self.folder.path(), self.plan.split_name()).as_ref() != Some(&self.state)
+        {
             self.folder.clear_data()?;
             if let Some(given) = &self.given
-                && learned::is_noted(self.folder.path())
+                && self.folder.later_split().is_none()
+                && learned::is_noted(&self.folder.state())
             {
                 let folder = self.folder.path().join(TOKENIZER_FOLDER);
                 remove_others(&folder, given, &write_options(self.plan), self.observer)?;
@@ -236,14 +276,15 @@ impl<'a> Job<'a> {
             costs,
         }
         .report()?;
-        report::write(self.folder.path(), &report)?;
+        report::write_of(self.folder.path(), self.folder.later_split(), &report)?;
         let mut manifest =
             encoded.map_or_else(|| self.manifest_of_tokenizer(vocabulary), |encoded| encoded.manifest);
         manifest.inputs = self.inputs.listed()?;
         if let Some(train) = &self.plan.train {
             manifest.tokenizer_files = tokenizer_files(train, self.folder.path(), &write_options(self.plan));
         }
-        manifest.write(self.folder.path())?;
+        self.folder.check_held()?;
+        manifest.clone().joined(self.folder.others()?).write(self.folder.path())?;
         let skipped = self.inputs.skipped(self.observer);
         Ok(Outcome { skipped, report: Some(report), before: None, manifest: Some(manifest) })
     }
@@ -326,6 +367,7 @@ impl<'a> Job<'a> {
             inputs: Vec::new(),
             files: Vec::new(),
             tokenizer_files: Vec::new(),
+            splits: Vec::new(),
         }
     }
 }

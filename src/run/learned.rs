@@ -9,7 +9,7 @@ use crate::count::CorpusFacts;
 use crate::error::Result;
 use crate::files;
 use crate::report::StageCost;
-use crate::sink::{self, Journal, OutputFolder, STATE_FOLDER};
+use crate::sink::{self, Journal, OutputFolder};
 use crate::source::{Incidents, LeftOut};
 use crate::train::{HistoryPoint, Learned, Merge, Merges};
 use crate::units::Count;
@@ -77,13 +77,13 @@ pub(super) fn recall(
 }
 
 /// Whether a folder without a manifest has what a job began: data, or what it learned.
-pub(super) fn has_begun(folder: &Path) -> Result<bool> {
-    Ok(is_noted(folder) || sink::holds_data(folder)?)
+pub(super) fn has_begun(folder: &Path, split: Option<&str>) -> Result<bool> {
+    Ok(is_noted(&sink::state_of(folder, split)) || sink::holds_data(folder, split)?)
 }
 
-/// Whether a job has learned something in a folder.
-pub(super) fn is_noted(folder: &Path) -> bool {
-    fs::metadata(folder.join(STATE_FOLDER).join(NAME)).is_ok_and(|file| file.len() > 0)
+/// Whether a job has learned something, by the folder of its state.
+pub(super) fn is_noted(state: &Path) -> bool {
+    fs::metadata(state.join(NAME)).is_ok_and(|file| file.len() > 0)
 }
 
 /// Removes it, where it was learned from something else.

@@ -139,15 +139,15 @@ fn training_memory(plan: &Plan, text_bytes: Option<u64>, sources: &[SourcePrevie
 }
 
 fn held(plan: &Plan, inputs: &Inputs<'_>, tokenizer: Option<&Vocabulary>) -> Result<Held> {
-    let manifest = Manifest::read(&plan.output)?;
+    let manifest = Manifest::read(&plan.output)?.and_then(|all| all.of_split(plan.split_name()));
     if inputs.read_once() {
         return Ok(manifest.map_or(Held::Nothing, |_| Held::Other("the input")));
     }
-    if manifest.is_none() && !learned::has_begun(&plan.output)? {
+    if manifest.is_none() && !learned::has_begun(&plan.output, plan.split_name())? {
         return Ok(Held::Nothing);
     }
     let state = State::of(plan, inputs, tokenizer)?;
-    let changed = State::read(&plan.output).and_then(|held| state.difference(&held));
+    let changed = State::read(&plan.output, plan.split_name()).and_then(|held| state.difference(&held));
     Ok(match manifest {
         None => Held::Begun(changed),
         Some(manifest) if manifest.job == state.fingerprint() => Held::Done,

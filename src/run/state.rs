@@ -1,6 +1,6 @@
 use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::VERSION;
 use crate::digest::sha256;
 use crate::error::Result;
 use crate::files;
-use crate::sink::{JOB, OutputFolder, STATE_FOLDER};
+use crate::sink::{JOB, OutputFolder, state_of};
 use crate::vocab::Vocabulary;
 
 /// Bytes that are read of a file that should hold a state, which has some hundred.
@@ -60,19 +60,26 @@ impl State {
 
     /// Notes in the folder whose result it is going to hold.
     pub(super) fn write(&self, folder: &OutputFolder) -> Result<()> {
-        let path = path(folder.path());
-        let text = serde_json::to_vec_pretty(self).expect("plain data");
+        let path = folder.state().join(JOB);
+        let noted = Noted { state: self, split: folder.split() };
+        let text = serde_json::to_vec_pretty(&noted).expect("plain data");
         files::publish_bytes_within(&path, &text)
     }
 
-    /// What the folder was noted to hold; `None` where nothing legible says it.
-    pub(super) fn read(folder: &Path) -> Option<State> {
+    /// What the folder was noted to hold, of a split if one is named; `None` where nothing legible says it.
+    pub(super) fn read(folder: &Path, split: Option<&str>) -> Option<State> {
         let mut text = Vec::new();
-        File::open(path(folder)).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+        let file = File::open(state_of(folder, split).join(JOB)).ok()?;
+        file.take(MOST_BYTES).read_to_end(&mut text).ok()?;
         serde_json::from_slice(&text).ok()
     }
 }
 
-fn path(folder: &Path) -> PathBuf {
-    folder.join(STATE_FOLDER).join(JOB)
+/// A state as it is noted, with what it is the state of.
+#[derive(Serialize)]
+struct Noted<'a> {
+    #[serde(flatten)]
+    state: &'a State,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    split: Option<&'a str>,
 }

@@ -6,6 +6,7 @@ use super::manifest::OutputFile;
 use super::packing::Packing;
 use super::plan::{DATA_FOLDER, FilePlan};
 use super::schema::{Declaration, DeclaredToken, FileShape, OutputFormat};
+use super::split::split_of;
 use crate::encode::MissingBytes;
 use crate::error::Result;
 use crate::files;
@@ -96,12 +97,38 @@ pub(super) fn card(
     // is not known.
     let in_memory = (shape.schema.fields().len() == 2).then_some(4 * (tokens + 2 * rows));
     // `datasets` wants splits with all three figures or none.
+    let mut names: Vec<&str> = data.iter().map(|file| split_of(&file.name)).collect();
+    names.dedup();
+    let one = [split_name];
+    let names = if names.len() > 1 { &names[..] } else { &one };
     let splits = in_memory.map_or_else(String::new, |in_memory| {
-        format!(
-            "  splits:\n  - name: \"{split_name}\"\n    num_bytes: {in_memory}\n    num_examples: {rows}\n  \
-             download_size: {bytes}\n  dataset_size: {in_memory}\n"
-        )
+        let split = |name: &&str| {
+            let own = |of: fn(&OutputFile) -> u64| {
+                data.iter().filter(|file| split_of(&file.name) == *name).map(of).sum::<u64>()
+            };
+            let (rows, tokens) = (own(|file| file.rows), own(|file| file.tokens));
+            format!(
+                "  - name: \"{name}\"\n    num_bytes: {}\n    num_examples: {rows}\n",
+                4 * (tokens + 2 * rows)
+            )
+        };
+        let splits: String = names.iter().map(split).collect();
+        format!("  splits:\n{splits}  download_size: {bytes}\n  dataset_size: {in_memory}\n")
     });
+    let paths: String = names
+        .iter()
+        .map(|name| format!("  - split: \"{name}\"\n    path: \"{DATA_FOLDER}/{name}-*.parquet\"\n"))
+        .collect();
+    let of_splits = match names {
+        [_] => String::new(),
+        names => {
+            let rows = |name: &str| {
+                data.iter().filter(|file| split_of(&file.name) == name).map(|file| file.rows).sum::<u64>()
+            };
+            let each: Vec<String> = names.iter().map(|name| format!("`{name}` {}", rows(name))).collect();
+            format!("\nRows of the splits: {}.\n", each.join(", "))
+        }
+    };
     let features = match Features::of(&shape.schema) {
         Some(features) => {
             let lines: String = features.yaml_lines().map(|line| format!("  {line}\n")).collect();
@@ -134,14 +161,12 @@ pub(super) fn card(
 configs:
 - config_name: default
   data_files:
-  - split: "{split_name}"
-    path: "{DATA_FOLDER}/{split_name}-*.parquet"
-{info}---
+{paths}{info}---
 
 # Token ids
 
 {content} {text} of text, encoded as {tokens} tokens ({per_token:.2} bytes a token{counted}).
-
+{of_splits}
 | column | |
 | --- | --- |
 | `input_ids` | token ids{null} |

@@ -19,6 +19,7 @@ use super::manifest::{IndexFile, Manifest, OutputFile, UnitPart};
 use super::plan::{DATA_FOLDER, FilePlan, Layout, rows_that_fit};
 use super::row_group::Rows;
 use super::schema::{Compression, Declaration, FileShape, output_schema};
+use super::split::{check_fits, split_of};
 use super::unfinished::{GroupLog, Unfinished};
 use super::writer::ShardWriter;
 use crate::digest::sha256;
@@ -29,6 +30,10 @@ use crate::observer::Observer;
 use crate::source::{Identity, Unit};
 use crate::units::amount;
 use crate::{FORMAT_VERSION, VERSION};
+
+/// What to do where a split cannot lie beside another.
+pub(super) const OTHER_SPLIT: &str =
+    "encode all splits of an output by the same settings, or choose another folder";
 
 /// What a [`DatasetWriter`] writes.
 #[derive(Clone, Debug)]
@@ -120,9 +125,8 @@ impl<'a> DatasetWriter<'a> {
         config: DatasetConfig,
         observer: &dyn Observer,
     ) -> Result<DatasetWriter<'a>> {
-        let schema = output_schema(&config.columns)?;
-        let DatasetConfig { compression, declaration, ids, .. } = &config;
-        let shape = FileShape::of_format(config.plan.format(), *ids, schema, *compression, declaration)?;
+        let shape = config.shape()?;
+        config.check_splits(folder)?;
         let key = config.key();
         folder.remove_manifest()?;
         let data = folder.path().join(DATA_FOLDER);
@@ -354,7 +358,11 @@ impl<'a> DatasetWriter<'a> {
             files.push(file);
         }
         let DatasetConfig { plan, declaration, job, .. } = self.config;
-        card::write(self.folder.path(), &plan, &self.shape, &declaration, &files)?;
+        let others = self.folder.others()?.map_or_else(Vec::new, |others| others.files);
+        let all: Vec<OutputFile> = others.iter().chain(&files).cloned().collect();
+        // The card names splits in the order of their files.
+        debug_assert!(files.iter().all(|file| split_of(&file.name) == plan.split_name()));
+        card::write(self.folder.path(), &plan, &self.shape, &declaration, &all)?;
         let manifest = Manifest {
             format_version: FORMAT_VERSION,
             tool_version: VERSION.to_owned(),
@@ -364,12 +372,28 @@ impl<'a> DatasetWriter<'a> {
             inputs: Vec::new(),
             files,
             tokenizer_files: Vec::new(),
+            splits: Vec::new(),
         };
         Ok((manifest, sum))
     }
 }
 
 impl DatasetConfig {
+    fn shape(&self) -> Result<Arc<FileShape>> {
+        let schema = output_schema(&self.columns)?;
+        FileShape::of_format(self.plan.format(), self.ids, schema, self.compression, &self.declaration)
+    }
+
+    /// Finds what keeps the split from lying beside the others of the output.
+    ///
+    /// # Errors
+    /// Another tokenizer, format, packing or policy than theirs, other columns, or other tokens around documents
+    /// ([`ErrorKind::Usage`]); a file of theirs cannot be read.
+    pub(crate) fn check_splits(&self, folder: &OutputFolder) -> Result<()> {
+        let Some(others) = folder.others()? else { return Ok(()) };
+        check_fits(folder.path(), &others, &self.declaration, &*self.shape()?)
+    }
+
     /// What the bytes of data files depend on. By what names their input was found is not among it: these are other
     /// ones in another working directory.
     fn key(&self) -> String {

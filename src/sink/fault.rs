@@ -8,6 +8,10 @@ use crate::error::{Error, ErrorKind};
 /// What can go wrong with an output, and where.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
+    #[error("{} holds the split {split:?}, which has {what}", folder.display())]
+    OtherSplit { folder: PathBuf, split: String, what: &'static str },
+    #[error("{} has no split {split:?}", folder.display())]
+    NoSplit { folder: PathBuf, split: String },
     #[error("two output columns would be named {name:?}")]
     ColumnTwice { name: String },
     #[error("column {name:?} has type {data_type}, which cannot be passed through")]

@@ -4,9 +4,9 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::fault::Fault;
-use super::finished;
 use super::manifest::{MANIFEST, Manifest};
 use super::plan::{DATA_FOLDER, TOKENIZER_FOLDER};
+use super::split::{noted, split_of, state_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{self, Claim, IfHeld, Pulse, remove};
 use crate::observer::{Observer, Silent};
@@ -21,7 +21,7 @@ pub(crate) const JOB: &str = "job.json";
 const UNFINISHED_JOURNAL: &str = "unfinished.journal";
 
 /// Which data files have been written to their end.
-const FINISHED_JOURNAL: &str = "finished.journal";
+pub(super) const FINISHED_JOURNAL: &str = "finished.journal";
 
 /// The dataset card.
 pub(crate) const CARD: &str = "README.md";
@@ -33,6 +33,9 @@ const BESIDE: [&str; 4] = [CARD, MANIFEST, "report.json", "report.html"];
 #[derive(Debug)]
 pub struct OutputFolder {
     path: PathBuf,
+    /// The split that is written; without one all data files are of this run.
+    split: Option<String>,
+    state: PathBuf,
     claim: Claim,
     /// Held for its lock.
     _lock: File,
@@ -51,23 +54,27 @@ impl OutputFolder {
     /// overwritten, removed, or read as part of the output. Its state or its data lie behind a link
     /// ([`ErrorKind::Usage`]).
     pub fn open(path: impl Into<PathBuf>) -> Result<OutputFolder> {
-        OutputFolder::take(path, &Silent)
+        OutputFolder::take(path, None, &Silent)
     }
 
     /// The same. A process of another machine that gives no sign of life is waited for, which takes up to a minute:
-    /// `observer` is told so.
+    /// `observer` is told so. With the name of a split, what is there of other splits stays.
     ///
     /// # Errors
     /// As of [`open`](OutputFolder::open); the observer says stop.
-    pub fn take(path: impl Into<PathBuf>, observer: &dyn Observer) -> Result<OutputFolder> {
-        OutputFolder::take_with(path.into(), Pulse::default(), observer)
+    pub fn take(
+        path: impl Into<PathBuf>,
+        split: Option<&str>,
+        observer: &dyn Observer,
+    ) -> Result<OutputFolder> {
+        OutputFolder::take_with(path.into(), split, Pulse::default(), observer)
     }
 
     /// The same, with a shorter patience.
     #[cfg(test)]
     pub(super) fn take_after(path: &Path, dead_after: std::time::Duration) -> Result<OutputFolder> {
         let pulse = Pulse { dead_after, every: dead_after / 10 };
-        OutputFolder::take_with(path.to_owned(), pulse, &Silent)
+        OutputFolder::take_with(path.to_owned(), None, pulse, &Silent)
     }
 
     /// What no other run of the folder has.
@@ -76,7 +83,12 @@ impl OutputFolder {
         self.claim.number()
     }
 
-    fn take_with(path: PathBuf, pulse: Pulse, observer: &dyn Observer) -> Result<OutputFolder> {
+    fn take_with(
+        path: PathBuf,
+        split: Option<&str>,
+        pulse: Pulse,
+        observer: &dyn Observer,
+    ) -> Result<OutputFolder> {
         let state = path.join(STATE_FOLDER);
         refuse_links(&path)?;
         refuse_foreign(&path)?;
@@ -84,7 +96,19 @@ impl OutputFolder {
         let (lock, locked) = lock(&path, &state.join("lock"))?;
         let claim = Claim::take(&state, locked, IfHeld::Refuse, pulse, observer)?;
         write_holder(&lock, &state.join("lock"))?;
-        let folder = OutputFolder { path, claim, _lock: lock };
+        let (split, state) = (split.map(str::to_owned), state_of(&path, split));
+        files::refuse_link(&state)?;
+        fs::create_dir_all(&state).map_err(|cause| Error::io("create", &state, cause))?;
+        entries(&state)?.iter().try_for_each(|path| files::refuse_link(path))?;
+        let report = split.as_ref().map(|split| format!("report-{split}.html"));
+        let report = report.filter(|name| !state.join(JOB).exists() && path.join(name).exists());
+        if let Some(name) = report {
+            let fault = Fault::ForeignFolder { folder: path, name };
+            return Err(
+                Error::new(ErrorKind::Usage, fault).with_help("move it away, or choose another folder")
+            );
+        }
+        let folder = OutputFolder { path, split, state, claim, _lock: lock };
         folder.take_unfinished()?;
         folder.refuse_unknown_data()?;
         folder.remove_unfinished()?;
@@ -110,7 +134,7 @@ impl OutputFolder {
 
     /// Finds whether another process has taken the folder, because this one gave no sign of life for a minute, as when its
     /// machine was suspended.
-    pub(super) fn check_held(&self) -> Result<()> {
+    pub(crate) fn check_held(&self) -> Result<()> {
         self.claim.check_held()
     }
 
@@ -147,10 +171,33 @@ impl OutputFolder {
 
     /// The folder for scratch files and state, which no reader of the data sees.
     pub fn state(&self) -> PathBuf {
-        self.path.join(STATE_FOLDER)
+        self.state.clone()
     }
 
-    /// Removes all that an earlier output left, so that none of it is taken for part of the next.
+    /// The split that is written, if it may not be the only one.
+    pub fn split(&self) -> Option<&str> {
+        self.split.as_deref()
+    }
+
+    /// The split that is written, if another one was there first.
+    pub(crate) fn later_split(&self) -> Option<&str> {
+        self.split().filter(|_| self.state != self.path.join(STATE_FOLDER))
+    }
+
+    /// What the manifest says of other splits, if there are any.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn others(&self) -> Result<Option<Manifest>> {
+        Ok(Manifest::read(&self.path)?.and_then(|manifest| manifest.without_split(self.split())))
+    }
+
+    fn is_own(&self, name: &str) -> bool {
+        self.split().is_none_or(|split| split == split_of(name))
+    }
+
+    /// Removes all that an earlier output left, so that none of it is taken for part of the next. What is of another split
+    /// stays.
     ///
     /// # Errors
     /// A file cannot be removed.
@@ -164,14 +211,21 @@ impl OutputFolder {
     }
 
     /// Removes the manifest. It goes before the data files: while it stands it vouches for them.
+    /// That of other splits takes its place.
     pub(super) fn remove_manifest(&self) -> Result<()> {
-        remove(&self.path.join(MANIFEST))
+        let Some(manifest) = Manifest::read(&self.path)? else { return Ok(()) };
+        match manifest.without_split(self.split()) {
+            Some(others) if others.files == manifest.files => Ok(()),
+            Some(others) => others.write(&self.path),
+            None => remove(&self.path.join(MANIFEST)),
+        }
     }
 
     /// Removes data files but those to be kept, by their paths below the folder.
     pub(super) fn remove_data(&self, keep: impl Fn(&str) -> bool) -> Result<()> {
         for path in data_files(&self.path)? {
-            if !keep(&data_name(&path)) {
+            let name = data_name(&path);
+            if self.is_own(&name) && !keep(&name) {
                 remove(&path)?;
             }
         }
@@ -196,7 +250,7 @@ impl OutputFolder {
     /// Finds a data file that neither the manifest lists nor a run has noted: it is somebody else's, and would be
     /// removed with what is left of earlier outputs.
     fn refuse_unknown_data(&self) -> Result<()> {
-        let mut known = finished::noted(&self.finished_journal())?;
+        let mut known = noted(&self.path)?;
         for file in Manifest::read(&self.path)?.into_iter().flat_map(|manifest| manifest.files) {
             known.extend(file.names().cloned());
         }
@@ -218,13 +272,15 @@ impl OutputFolder {
     fn remove_unfinished(&self) -> Result<()> {
         let below = ["", DATA_FOLDER, STATE_FOLDER, TOKENIZER_FOLDER];
         let mut folders: Vec<PathBuf> = below.map(|below| self.path.join(below)).into();
+        folders.push(self.state());
         // The smaller tokenizers of a training lie in folders within that of the largest.
         folders.extend(entries(&self.path.join(TOKENIZER_FOLDER))?.into_iter().filter(|path| path.is_dir()));
         for folder in folders {
             for path in entries(&folder)? {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 // Beside the folders others may be writing files at this moment.
-                let is_ours = |of: &str| folder != self.path || BESIDE.contains(&of);
+                let is_ours =
+                    |of: &str| folder != self.path || BESIDE.contains(&of) || of.starts_with("report-");
                 if files::unfinished(&name).is_some_and(is_ours) && !path.is_dir() {
                     remove(&path)?;
                 }
@@ -244,7 +300,7 @@ pub(crate) fn data_files(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// A data file's path below its output folder.
-fn data_name(path: &Path) -> String {
+pub(super) fn data_name(path: &Path) -> String {
     format!("{DATA_FOLDER}/{}", path.file_name().unwrap_or_default().to_string_lossy())
 }
 
@@ -256,14 +312,21 @@ fn is_index(path: &Path) -> bool {
 ///
 /// # Errors
 /// It cannot be read.
-pub(crate) fn holds_data(folder: &Path) -> Result<bool> {
-    let journal = folder.join(STATE_FOLDER).join(UNFINISHED_JOURNAL);
+pub(crate) fn holds_data(folder: &Path, split: Option<&str>) -> Result<bool> {
+    let journal = state_of(folder, split).join(UNFINISHED_JOURNAL);
     let begun = fs::metadata(journal).is_ok_and(|journal| journal.len() > 0);
-    Ok(begun || !data_files(folder)?.is_empty())
+    Ok(begun || !split_files(folder, split)?.is_empty())
+}
+
+/// The data files of a split, by their paths below the output folder; of all splits without one.
+pub(crate) fn split_files(folder: &Path, split: Option<&str>) -> Result<Vec<String>> {
+    let mut names: Vec<String> = data_files(folder)?.iter().map(|path| data_name(path)).collect();
+    names.retain(|name| split.is_none_or(|split| split == split_of(name)));
+    Ok(names)
 }
 
 /// What lies in a folder; nothing if there is no such folder.
-fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let failed = |cause| Error::io("read", folder, cause);
     match fs::read_dir(folder) {
         Ok(entries) => entries.map(|entry| Ok(entry.map_err(failed)?.path())).collect(),

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::fault::Fault;
-use super::folder::data_files;
+use super::folder::{data_files, data_name};
 use super::read::row_count;
 use super::schema::Declaration;
+use super::split::{noted, split_of};
 use crate::digest::hex;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
@@ -48,6 +49,21 @@ pub struct Manifest {
     /// slashes. None if it was given, or the version of the program did not list them.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub tokenizer_files: Vec<String>,
+    /// Where the files are of several splits, which jobs wrote these, in the order of the files. Then `job` is the last one
+    /// that ended.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub splits: Vec<SplitJob>,
+}
+
+/// The job that wrote a split of a dataset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitJob {
+    /// The split's name.
+    pub name: String,
+    /// The job's fingerprint.
+    pub job: String,
+    /// How many of the manifest's inputs are of the split; those of the first split come first.
+    pub inputs: usize,
 }
 
 /// A file that a run has read, or a range of it that has an identity of its own.
@@ -175,8 +191,11 @@ impl Manifest {
         let listed: Set<PathBuf> =
             self.files.iter().flat_map(OutputFile::names).map(|name| folder.join(name)).collect();
         if let Some(path) = data_files(folder)?.into_iter().find(|path| !listed.contains(path)) {
-            return Err(mismatch(Fault::FileUnlisted { path })
-                .with_help("remove it: readers of the folder take it for part of the data"));
+            let help = match self.is_of_unfinished_split(folder, &path)? {
+                true => "its split is not complete: give the same `run` or `encode` again, which goes on",
+                false => "remove it: readers of the folder take it for part of the data",
+            };
+            return Err(mismatch(Fault::FileUnlisted { path }).with_help(help));
         }
         let mut others = self.tokenizer_files.iter().map(|name| folder.join(name));
         if let Some(path) = others.find(|path| !path.is_file()) {
@@ -184,6 +203,15 @@ impl Manifest {
         }
         observer.finished(Stage::Verify);
         Ok(())
+    }
+}
+
+impl Manifest {
+    /// Whether a data file that is not listed was written for a split that is not listed either.
+    fn is_of_unfinished_split(&self, folder: &Path, path: &Path) -> Result<bool> {
+        let name = data_name(path);
+        let listed = self.split_names().contains(&split_of(&name));
+        Ok(!listed && noted(folder)?.contains(&name))
     }
 }
 

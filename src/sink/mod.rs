@@ -24,6 +24,7 @@ mod writer;
 /// Which documents go to which file.
 pub mod plan;
 mod folder;
+mod split;
 mod finished;
 mod dataset;
 mod card;
@@ -38,11 +39,11 @@ pub use dataset::{DatasetConfig, DatasetWriter, Reused};
 pub use encoders::Encoders;
 pub use finished::Span;
 pub(crate) use folder::data_files;
-pub(crate) use folder::holds_data;
 pub(crate) use folder::{CARD, JOB};
 pub use folder::{OutputFolder, STATE_FOLDER};
+pub(crate) use folder::{holds_data, split_files};
 pub(crate) use journal::Journal;
-pub use manifest::{IndexFile, Input, Manifest, OutputFile, UnitPart};
+pub use manifest::{IndexFile, Input, Manifest, OutputFile, SplitJob, UnitPart};
 pub use packing::{MAX_PACKED_LENGTH, PackRule, Packing};
 pub(crate) use plan::split_name_help;
 pub use plan::{FilePlan, TOKENIZER_FOLDER, is_split_name};
@@ -50,6 +51,7 @@ pub use read::TokenReader;
 pub use schema::{
     Compression, Declaration, DeclaredToken, FileShape, INPUT_IDS, LENGTH, OutputFormat, output_schema,
 };
+pub(crate) use split::state_of;
 pub use writer::{ShardFacts, ShardWriter};
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use super::folder::data_files;
 use super::manifest::Manifest;
 use super::plan::DATA_FOLDER;
 use super::schema::{DECLARATION_KEY, Declaration, INPUT_IDS};
+use super::split::{same_tokens, split_of};
 use crate::declared::{check_index, check_pages};
 use crate::encode::{TokenBatch, TokenIds};
 use crate::error::{Error, ErrorKind, Result};
@@ -119,8 +120,24 @@ impl TokenReader {
     /// # Errors
     /// The folder has no such files; the first file is not Parquet or has no column of token ids.
     pub fn open(path: &Path) -> Result<TokenReader> {
-        let (paths, declaration) =
+        TokenReader::open_split(path, None)
+    }
+
+    /// The same of one split of a folder; of all of them without a name.
+    ///
+    /// # Errors
+    /// As of [`open`](TokenReader::open); the folder has no such split ([`ErrorKind::Usage`]).
+    pub fn open_split(path: &Path, split: Option<&str>) -> Result<TokenReader> {
+        let (mut paths, declaration) =
             if path.is_dir() { files_of(path)? } else { (vec![path.to_path_buf()], None) };
+        if let Some(split) = split.filter(|_| path.is_dir()) {
+            let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            paths.retain(|path| split_of(&name(path)) == split);
+            if paths.is_empty() {
+                let fault = Fault::NoSplit { folder: path.to_path_buf(), split: split.to_owned() };
+                return Err(Error::new(ErrorKind::Usage, fault));
+            }
+        }
         let Some(first) = paths.first() else {
             return Err(Error::new(ErrorKind::Failed, Fault::NoFiles { folder: path.to_path_buf() })
                 .with_help("name the output folder of `run` or `encode`, or its files"));
@@ -151,7 +168,8 @@ impl TokenReader {
             self.open = None;
             let Some(path) = self.paths.get(self.next) else { return Ok(None) };
             let file = Opened::open(self.next, path.clone())?;
-            if file.declaration(self.declaration.as_ref())? != self.declaration {
+            if !same_tokens(file.declaration(self.declaration.as_ref())?.as_ref(), self.declaration.as_ref())
+            {
                 let (path, first) = (path.clone(), self.paths[0].clone());
                 return Err(Error::new(ErrorKind::Failed, Fault::DeclarationDiffers { path, first })
                     .with_help("read each by itself: they are from different jobs"));
@@ -187,6 +205,11 @@ fn files_of(folder: &Path) -> Result<(Vec<PathBuf>, Option<Declaration>)> {
         Some(output) if paths.is_empty() && folder.ends_with(DATA_FOLDER) => files_of(output),
         _ => Ok((paths, None)),
     }
+}
+
+/// The columns of a Parquet file.
+pub(super) fn columns_of(path: &Path) -> Result<arrow_schema::Fields> {
+    Ok(load(path)?.schema().fields().clone())
 }
 
 /// How many rows a file says it has.

@@ -202,6 +202,9 @@ pub(in crate::cli) struct DecodeArgs {
     pub(in crate::cli) files: Vec<String>,
     #[command(flatten)]
     pub(in crate::cli) tokenizer: TokenizerFlags,
+    /// Which split of an output folder [default: the only one]
+    #[arg(long, value_name = "NAME")]
+    pub(in crate::cli) split_name: Option<String>,
     /// Compare with the documents of this input instead of printing
     #[arg(long, value_name = "INPUT")]
     pub(in crate::cli) verify: Option<String>,

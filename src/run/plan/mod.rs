@@ -146,6 +146,13 @@ impl fmt::Debug for Surroundings<'_> {
     }
 }
 
+impl Plan {
+    /// The split that is written, if data files are.
+    pub(in crate::run) fn split_name(&self) -> Option<&str> {
+        self.encode.as_ref().map(|encode| encode.split_name.as_str())
+    }
+}
+
 /// Which documents are encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -31,6 +31,7 @@ fn output(folder: &Path) -> Manifest {
         inputs: Vec::new(),
         files: vec![file],
         tokenizer_files: vec!["tokenizer/tokenizer.json".to_owned()],
+        splits: Vec::new(),
     }
 }
 

@@ -1,0 +1,149 @@
+//! Several splits of one dataset in one output.
+
+use super::*;
+
+fn done(folder: &TempDir, arguments: &[&str]) -> String {
+    let (code, said) = ended(folder, arguments);
+    assert_eq!(code, Some(0), "{arguments:?} said\n{said}");
+    said
+}
+
+const OTHER: &str = "a rat and a bat\nthe end\n";
+
+const RECIPE: &str = "source = { uri = \"a.txt\", documents = \"line\" }\ntrain = { merges = 3 }\nencode = {}\n\
+                      output = { dir = \"made\" }";
+
+fn encode<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let encode = ["encode", "b.txt", "-t", "made/tokenizer", "-o", "made", "--split-name", "validation"];
+    [&encode[..], &["--documents", "line"], more].concat()
+}
+
+/// An output with the splits `train` and `validation`.
+fn two_splits(format: &str) -> TempDir {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    write(&folder, "b.txt", OTHER);
+    write(&folder, "r.toml", RECIPE.replace("\"made\"", &format!("\"made\", format = \"{format}\"")));
+    done(&folder, &["run", "r.toml"]);
+    done(&folder, &encode(&["--output-format", format]));
+    folder
+}
+
+fn read(folder: &TempDir, name: &str) -> String {
+    fs::read_to_string(folder.path().join("made").join(name)).expect(name)
+}
+
+#[test]
+fn splits_lie_beside_each_other() {
+    for format in ["parquet", "bin", "megatron"] {
+        let folder = two_splits(format);
+        let manifest = read(&folder, "manifest.json");
+        for name in ["data/train-00000-of-00001", "data/validation-00000-of-00001", "\"splits\""] {
+            assert!(manifest.contains(name), "{format}: {manifest}");
+        }
+        assert!(done(&folder, &["verify", "made"]).contains("2 files with 5 rows"));
+        done(&folder, &["inspect", "made"]);
+        let said = done(&folder, &["run", "r.toml"]);
+        assert!(said.contains("nothing to do") && said.contains("3 rows"), "{said}");
+        let said = done(&folder, &encode(&["--output-format", format]));
+        assert!(said.contains("nothing to do") && said.contains("2 rows"), "{said}");
+        for (split, text) in [("train", TEXT.replace("\n\n", "\n")), ("validation", OTHER.to_owned())] {
+            let decode = ["decode", "made", "-t", "made/tokenizer", "--split-name", split];
+            let decoded = tokenmill(&folder).args(decode).output().expect("a run");
+            assert_eq!(String::from_utf8_lossy(&decoded.stdout), text, "{format}");
+        }
+        let input = ["--verify", "b.txt", "--documents", "line"];
+        let decode = ["decode", "made", "-t", "made/tokenizer"];
+        done(&folder, &[&decode[..], &["--split-name", "validation"], &input].concat());
+        refuses(&folder, &decode, 2, &["several splits: train, validation", "--split-name"]);
+        refuses(&folder, &[&decode[..], &["--split-name", "test"]].concat(), 2, &["no split \"test\""]);
+        assert_ne!(read(&folder, "report.json"), read(&folder, "report-validation.json"));
+        assert_eq!(manifest, read(&folder, "manifest.json"), "nothing has changed");
+    }
+}
+
+#[test]
+fn the_card_has_all_splits() {
+    let folder = two_splits("parquet");
+    let card = read(&folder, "README.md");
+    for said in [
+        "  - split: \"train\"\n    path: \"data/train-*.parquet\"\n  - split: \"validation\"\n    path: \"data/validation-*.parquet\"",
+        "  - name: \"train\"\n",
+        "num_examples: 3\n",
+        "  - name: \"validation\"\n",
+        "num_examples: 2\n",
+        "Rows of the splits: `train` 3, `validation` 2.",
+    ] {
+        assert!(card.contains(said), "{said:?} in\n{card}");
+    }
+}
+
+#[test]
+fn what_is_done_again_is_one_split() {
+    let folder = two_splits("parquet");
+    let path = |name: &str| folder.path().join("made").join(name);
+    let (train, validation) = ("data/train-00000-of-00001.parquet", "data/validation-00000-of-00001.parquet");
+    let before = [train, validation].map(|name| fs::read(path(name)).expect("a file"));
+    for (damaged, again) in [(validation, encode(&[])), (train, vec!["run", "r.toml"])] {
+        fs::write(path(damaged), "damaged").expect("a file");
+        assert_eq!(ended(&folder, &["verify", "made"]).0, Some(4));
+        assert!(done(&folder, &again).contains("doing it again"));
+        assert_eq!([train, validation].map(|name| fs::read(path(name)).expect("a file")), before);
+        done(&folder, &["verify", "made"]);
+    }
+    // What is refused names what it is about, and what is forced removes that alone.
+    write(&folder, "b.txt", "another text\n");
+    let replaced = format!("replace the data file {validation}");
+    let arguments = encode(&[]);
+    refuses(&folder, &arguments, 2, &["the input", &replaced, "--force"]);
+    let said = done(&folder, &encode(&["--force"]));
+    assert!(said.contains(&format!("in the place of the data file {validation}")), "{said}");
+    assert_eq!(fs::read(path(train)).expect("a file"), before[0]);
+    assert!(done(&folder, &["verify", "made"]).contains("2 files with 4 rows"));
+    assert!(done(&folder, &["run", "r.toml"]).contains("nothing to do"));
+}
+
+#[test]
+fn a_split_of_other_settings_is_refused() {
+    let folder = two_splits("parquet");
+    done(&folder, &["train", "a.txt", "-o", "other", "--merges", "2", "--special-token", "<|end|>"]);
+    let files_before = read(&folder, "manifest.json");
+    let test = |more: &[&str], says: &str| {
+        let encode = ["encode", "b.txt", "-o", "made", "--split-name", "test", "--force"];
+        refuses(&folder, &[&encode[..], more].concat(), 2, &["holds the split \"train\"", says]);
+        assert_eq!(read(&folder, "manifest.json"), files_before);
+        done(&folder, &["verify", "made"]);
+    };
+    test(&["-t", "other"], "another tokenizer");
+    test(&["-t", "made/tokenizer", "--output-format", "bin"], "another format");
+    test(&["-t", "made/tokenizer", "--special", "allow"], "another policy for special tokens");
+    test(&["-t", "made/tokenizer", "--pack", "concat", "--length", "4"], "other packing");
+    let validation =
+        ["encode", "b.txt", "-o", "made", "--split-name", "validation", "--force", "-t", "other"];
+    refuses(&folder, &validation, 2, &["holds the split \"train\"", "another tokenizer"]);
+    assert!(read(&folder, "manifest.json") == files_before, "not even its own files are removed");
+    done(&folder, &["verify", "made"]);
+    // Training anew would take the tokenizer from the other split.
+    write(&folder, "r.toml", RECIPE.replace("merges = 3", "merges = 2"));
+    refuses(&folder, &["run", "r.toml", "--force"], 2, &["holds other splits (validation)"]);
+    done(&folder, &["verify", "made"]);
+    // A report that is somebody else's stays.
+    fs::write(folder.path().join("made/report-test.html"), "mine").expect("a file");
+    let test = ["encode", "b.txt", "-o", "made", "--split-name", "test", "-t", "made/tokenizer"];
+    refuses(&folder, &test, 2, &["report-test.html"]);
+}
+
+/// As a run leaves it that is killed before its manifest.
+#[test]
+fn a_split_that_is_not_complete_is_gone_on_with() {
+    let folder = two_splits("parquet");
+    let whole = read(&folder, "manifest.json");
+    let test = ["encode", "a.txt", "-t", "made/tokenizer", "-o", "made", "--split-name", "test"];
+    done(&folder, &test);
+    write(&folder, "made/manifest.json", &whole);
+    let (code, said) = ended(&folder, &["verify", "made"]);
+    assert!(code == Some(4) && said.contains("its split is not complete"), "{said}");
+    assert!(done(&folder, &encode(&[])).contains("doing it again"));
+    assert!(done(&folder, &test).contains("going on where an earlier run ended"));
+    assert!(done(&folder, &["verify", "made"]).contains("3 files"));
+}
