@@ -101,6 +101,8 @@ fn reading(command: Command, inputs: &[String], flags: &SourceFlags) -> Recipe {
         span: None,
         uri: Some(Given::flag(input.clone())),
         column: field(&flags.column),
+        template: field(&flags.template),
+        join: field(&flags.join),
         format: field(&flags.format),
         documents: field(&separator.clone().or(flags.documents.clone())),
         weight: field(&flags.weight.get(number).copied()),

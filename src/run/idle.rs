@@ -20,6 +20,11 @@ pub(super) fn tell_idle<'a>(
         |_, format| format.is_some_and(|format| format != Format::Text),
     );
     let column = idle(|spec| spec.column.is_some(), |_, format| format == Some(Format::Text));
+    let template = idle(|spec| spec.template.is_some(), |_, format| format == Some(Format::Text));
+    let join = idle(
+        |spec| spec.join.is_some(),
+        |spec, _| !spec.template.as_ref().or(spec.column.as_ref()).is_some_and(|text| text.contains("[]")),
+    );
     let stream = idle(|spec| spec.stream, |spec, _| !spec.uri.contains("://"));
     let unnamed = plan.train.as_ref().is_some_and(|train| {
         (train.bos.is_some() || train.eos.is_some()) && !train.formats.contains(&vocab::Format::Hf)
@@ -28,6 +33,8 @@ pub(super) fn tell_idle<'a>(
     for (idle, what) in [
         (documents, "`documents` has no effect: only plain text is cut into documents"),
         (column, "`column` has no effect: plain text has no columns"),
+        (template, "`template` has no effect: plain text has no columns"),
+        (join, "`join` has no effect: no items of lists are joined, as those of `column = \"a[]\"` are"),
         (stream, "`stream` has no effect: what lies on this machine is not kept anyway"),
         (unnamed, "`bos` and `eos` of training have no effect: only the format `hf` has a place for them"),
         (seed, "`seed` has no effect: without `shuffle_buffer` nothing is shuffled"),

@@ -12,6 +12,7 @@ use super::fault::{Fault, guarded};
 use super::files::Reading;
 use super::ipc::{InFile, InStream};
 use super::passed::OfFile;
+use super::row_text::Composing;
 use super::views::{Chosen, split};
 use super::{Batch, Format, SourceSpec};
 use crate::error::{Error, Result};
@@ -115,7 +116,7 @@ pub(super) fn columns(input: Input, spec: &SourceSpec, name: &str) -> Result<Opt
     }
     let schema = reader.schema();
     let all = schema.fields().iter().map(|field| field.name().clone()).collect();
-    let passed = schema.project(&chosen.pass).map_err(|cause| Fault::damaged(name, "its schema", cause))?;
+    let passed = chosen.passed_schema(&schema).map_err(|cause| Fault::damaged(name, "its schema", cause))?;
     Ok(Some(OfFile { columns: Arc::new(passed), all }))
 }
 
@@ -126,9 +127,20 @@ pub(super) fn read(input: Input, spec: &SourceSpec, reading: Reading) -> Result<
     let fields = chosen.with_text(schema.fields(), bytes);
     let asked = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
     guarded(&reading.name, "its dictionaries", || reader.begin(chosen.roots(), asked))?;
-    let at_once = if chosen.is_untyped(schema.fields()) { NULLS_AT_ONCE } else { usize::MAX };
+    let is_untyped = chosen.composed.is_none() && chosen.is_untyped(schema.fields());
+    let at_once = if is_untyped { NULLS_AT_ONCE } else { usize::MAX };
     let (chosen, reader, ready) = (chosen.among_roots(), Some(reader), VecDeque::new());
-    Ok(RecordBatches { reader, chosen, at_once, begun: None, number: 0, row: 0, ready, reading })
+    Ok(RecordBatches {
+        reader,
+        chosen,
+        at_once,
+        begun: None,
+        composing: None,
+        number: 0,
+        row: 0,
+        ready,
+        reading,
+    })
 }
 
 /// The type that looks the same in a file, for which it is not checked whether strings are UTF-8. Those of a dictionary
@@ -150,6 +162,8 @@ pub(super) struct RecordBatches {
     at_once: usize,
     /// A record batch of which rows are left, from this one on.
     begun: Option<(RecordBatch, usize)>,
+    /// One whose texts are being put together.
+    composing: Option<Composing>,
     number: u64,
     row: u64,
     ready: VecDeque<Batch>,
@@ -162,7 +176,18 @@ impl RecordBatches {
         let and_more = if matches!(reader, Reader::Stream(_)) { " and what follows it" } else { "" };
         let place = format!("record batch {}{and_more}", self.number);
         let (chosen, at_once, begun) = (&self.chosen, self.at_once, &mut self.begun);
+        let (composing, batch_bytes) = (&mut self.composing, self.reading.batch_bytes);
         let decoded = guarded(&self.reading.name, &place, || {
+            if let Some(composed) = &chosen.composed {
+                loop {
+                    let next = composing.as_mut().map(|rows| rows.next(batch_bytes)).transpose()?.flatten();
+                    if next.is_some() {
+                        return Ok(next);
+                    }
+                    let Some(batch) = reader.next()? else { return Ok(None) };
+                    *composing = Some(composed.begin(&batch)?);
+                }
+            }
             let next = || Ok::<_, ArrowError>(reader.next()?.map(|batch| (batch, 0)));
             let Some((batch, from)) = begun.take().map_or_else(next, |left| Ok(Some(left)))? else {
                 return Ok(None);
@@ -177,7 +202,8 @@ impl RecordBatches {
         let Some((documents, columns)) = decoded else { return Ok(None) };
         let first_row = self.row;
         self.row += amount(documents.len());
-        self.number += u64::from(self.begun.is_none());
+        let is_done = self.composing.as_ref().is_none_or(Composing::is_done);
+        self.number += u64::from(self.begun.is_none() && is_done);
         Ok(Some(self.reading.batch(first_row, documents, columns)))
     }
 
@@ -192,7 +218,7 @@ impl RecordBatches {
             return self.reading.bad(error);
         };
         // What is wrong with a batch is seen before any of its rows is given out.
-        self.begun = None;
+        (self.begun, self.composing) = (None, None);
         self.number += 1;
         self.row = self.row.saturating_add(rows);
         self.reading.lost(error, rows)

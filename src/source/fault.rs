@@ -16,6 +16,8 @@ pub(super) enum Fault {
     TwoColumns { file: String, column: String },
     #[error("column {column:?} of {file} holds {found}, but {expected} in the files before it")]
     OtherType { file: String, column: String, found: String, expected: String },
+    #[error("the template {problem}")]
+    Template { problem: String },
     #[error("{file} is {format} and has no columns to pass through")]
     NoColumns { file: String, format: Format },
     #[error("{file}: {place} cannot be read")]

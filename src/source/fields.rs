@@ -117,7 +117,7 @@ impl Fields {
             return Ok(Vec::new());
         }
         let fields: Map<String, &RawValue> = serde_json::from_slice(object)?;
-        Ok(self.schema.fields().iter().map(|field| fields.get(field.name()).copied()).collect())
+        Ok(self.schema.fields().iter().map(|field| value_at(&fields, field.name())).collect())
     }
 
     /// Adds a row, or nothing if a text among the values is none. Where the object was made JSON, `mended` is that and what
@@ -153,6 +153,17 @@ impl Fields {
         let columns = self.columns.into_iter().map(column).collect();
         RecordBatch::try_new(self.schema, columns).map(Some)
     }
+}
+
+/// The value of a name, or, if no field has it, at its path `a.b`.
+fn value_at<'a>(fields: &Map<String, &'a RawValue>, path: &str) -> Option<&'a RawValue> {
+    if let Some(value) = fields.get(path) {
+        return Some(value);
+    }
+    path.match_indices('.').find_map(|(dot, _)| {
+        let inner = fields.get(&path[..dot]).filter(|value| value.get().starts_with('{'))?;
+        value_at(&serde_json::from_str(inner.get()).ok()?, &path[dot + 1..])
+    })
 }
 
 fn text(value: Option<&RawValue>, mended: Option<(&[u8], &[u8])>) -> serde_json::Result<Option<String>> {

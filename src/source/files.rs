@@ -194,7 +194,7 @@ impl Files {
                 let start = jsonl::Start::of(path, range, *compression, &self.lines[file]);
                 let (lines, start) = as_lines(text()?, *format, start);
                 let beside = Beside::of(listed, &self.spec, &self.elsewhere);
-                Box::new(jsonl::Rows::new(lines, &self.spec, start, beside, reading))
+                Box::new(jsonl::Rows::new(lines, &self.spec, start, beside, reading)?)
             }
             Format::Text => Box::new(plain::Pieces::new(text()?, &self.spec.documents, reading)),
         })
@@ -415,7 +415,7 @@ impl Stream {
         let text = content::text_of_pipe(pipe, self.config.window(1), &reading.name)?;
         Ok(if self.format.has_fields() {
             let (lines, start) = as_lines(text, self.format, jsonl::Start::Beginning);
-            Box::new(jsonl::Rows::new(lines, &self.spec, start, Beside::default(), reading))
+            Box::new(jsonl::Rows::new(lines, &self.spec, start, Beside::default(), reading)?)
         } else {
             Box::new(plain::Pieces::new(text, &self.spec.documents, reading))
         })

@@ -9,6 +9,7 @@ use arrow_array::{BinaryViewArray, RecordBatch};
 use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, SchemaRef};
 use memchr::{memchr_iter, memrchr};
+use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
@@ -17,6 +18,7 @@ use super::fields::{Beside, Fields};
 use super::files::Reading;
 use super::listing::Compression;
 use super::mended::mended;
+use super::row_text::{Part, RowText};
 use super::{Batch, Range, SourceSpec, content};
 use crate::error::{Error, ErrorKind, Result};
 use crate::parallel::lock;
@@ -108,7 +110,7 @@ impl LinesBefore {
 /// **Memory:** two blocks, or two lines where one is longer.
 pub(super) struct Rows {
     from: Option<Box<dyn Read + Send>>,
-    column: String,
+    text: RowText,
     /// The fields that pass through.
     passed: SchemaRef,
     beside: Beside,
@@ -132,10 +134,10 @@ impl Rows {
         start: Start,
         beside: Beside,
         reading: Reading,
-    ) -> Rows {
-        Rows {
+    ) -> Result<Rows> {
+        Ok(Rows {
             from: Some(from),
-            column: spec.text_column().to_owned(),
+            text: RowText::of(spec)?,
             passed: Fields::schema(&spec.columns),
             beside,
             start,
@@ -148,7 +150,7 @@ impl Rows {
             row: 0,
             ended: false,
             reading,
-        }
+        })
     }
 
     /// Reads on until the block has at least one whole line, and gives the length of its whole lines.
@@ -205,7 +207,7 @@ impl Rows {
         let first = objects.filter_map(|line| serde_json::from_slice::<Map<String, Value>>(line).ok()).next();
         let fields = first.into_iter().flatten().map(|(field, _)| field).collect();
         let fault = Fault::NoField { file: self.reading.name.clone(), column: field.to_owned(), fields };
-        fault.usage().with_help(match field == self.column {
+        fault.usage().with_help(match self.text.columns().any(|column| column == field) {
             true => "name the field that holds the text: `column` in a recipe, `--column` among flags",
             false => "name fields of the input, or leave `columns` out",
         })
@@ -225,14 +227,14 @@ impl Rows {
     }
 
     fn rows_of(&mut self, block: &[u8]) -> Result<Batch> {
-        let mut texts = Texts::new(Fields::needing(&self.passed, &self.beside.by_path));
+        let mut texts = Texts::new(&self.text, Fields::needing(&self.passed, &self.beside.by_path));
         texts.replace = self.reading.bad.replaces();
         for line in block[self.given..self.whole].split_inclusive(|&byte| byte == b'\n') {
             let mark = line.starts_with(BYTE_ORDER_MARK) && self.line == 0 && self.start.is_of_file();
             let object = if mark { &line[BYTE_ORDER_MARK.len()..] } else { line };
             let outcome = match object.trim_ascii() {
                 [] => Ok(()),
-                _ => texts.add(object, &self.column),
+                _ => texts.add(object, &self.text),
             };
             if outcome.is_err() && !texts.views.is_empty() {
                 break;
@@ -253,8 +255,8 @@ impl Rows {
         let first_row = self.row;
         if first_row == 0 && self.start.is_of_file() && !texts.views.is_empty() {
             let further = block[self.given..self.whole].split_inclusive(|&byte| byte == b'\n');
-            for lacking in texts.lacking_with(further, &self.column) {
-                if lacking == self.column || !self.beside.is_elsewhere(&lacking) {
+            for (lacking, is_text) in texts.lacking_with(further, &self.text) {
+                if is_text || !self.beside.is_elsewhere(&lacking) {
                     return Err(self.no_field(&block[..self.whole], &lacking));
                 }
                 self.reading.bad.lacks(&lacking, self.reading.unit, &self.reading.name);
@@ -294,8 +296,8 @@ struct Texts {
     bytes: Vec<u8>,
     views: Vec<u128>,
     valid: Vec<bool>,
-    /// Whether any line had the field.
-    field_met: bool,
+    /// Which fields of the text any line had.
+    met: Vec<bool>,
     passed: Fields,
     /// Whether what is no character is to be replaced, and whether it was.
     replace: bool,
@@ -303,32 +305,38 @@ struct Texts {
 }
 
 impl Texts {
-    fn new(passed: Fields) -> Texts {
+    fn new(text: &RowText, passed: Fields) -> Texts {
         let (bytes, views, valid) = Default::default();
-        Texts { bytes, views, valid, field_met: false, passed, replace: false, is_replaced: false }
+        let met = text.columns().map(|_| false).collect();
+        Texts { bytes, views, valid, met, passed, replace: false, is_replaced: false }
     }
 
-    /// The fields that none of the rows has: that of the text, and those that pass through.
-    fn lacking<'a>(&'a self, column: &'a str) -> impl Iterator<Item = &'a str> {
-        (!self.field_met).then_some(column).into_iter().chain(self.passed.lacking())
+    /// The fields that none of the rows has: those of the text, of which it is said, and those that pass through.
+    fn lacking<'a>(&'a self, text: &'a RowText) -> impl Iterator<Item = (&'a str, bool)> {
+        let of_text = text.columns().zip(&self.met).filter(|(_, met)| !**met).map(|(field, _)| (field, true));
+        of_text.chain(self.passed.lacking().map(|field| (field, false)))
     }
 
     /// The same with further lines, of which those that cannot be read have none.
-    fn lacking_with<'a>(&self, mut lines: impl Iterator<Item = &'a [u8]>, column: &str) -> Vec<String> {
-        let mut all = Texts { field_met: self.field_met, ..Texts::new(self.passed.emptied()) };
-        while all.lacking(column).next().is_some()
+    fn lacking_with<'a>(
+        &self,
+        mut lines: impl Iterator<Item = &'a [u8]>,
+        text: &RowText,
+    ) -> Vec<(String, bool)> {
+        let mut all = Texts { met: self.met.clone(), ..Texts::new(text, self.passed.emptied()) };
+        while all.lacking(text).next().is_some()
             && let Some(line) = lines.next()
         {
-            let _ = all.add(line, column);
+            let _ = all.add(line, text);
         }
-        all.lacking(column).map(str::to_owned).collect()
+        all.lacking(text).map(|(field, is_text)| (field.to_owned(), is_text)).collect()
     }
 
     /// Appends the text of a line, or says what is wrong with the line.
-    fn add(&mut self, line: &[u8], column: &str) -> std::result::Result<(), String> {
-        let Err(error) = self.add_json(line, column, None) else { return Ok(()) };
+    fn add(&mut self, line: &[u8], text: &RowText) -> std::result::Result<(), String> {
+        let Err(error) = self.add_json(line, text, None) else { return Ok(()) };
         let Some(mended) = mended(line, self.replace) else { return Err(problem(&error)) };
-        match self.add_json(&mended.line, column, Some(&mended.before)) {
+        match self.add_json(&mended.line, text, Some(&mended.before)) {
             Ok(()) => {
                 self.is_replaced |= mended.is_replaced;
                 Ok(())
@@ -343,17 +351,23 @@ impl Texts {
     }
 
     /// The same of a line that is JSON; `before` is what stood there before it was made that.
-    fn add_json(&mut self, line: &[u8], column: &str, before: Option<&[u8]>) -> serde_json::Result<()> {
+    fn add_json(&mut self, line: &[u8], text: &RowText, before: Option<&[u8]>) -> serde_json::Result<()> {
         let at = self.bytes.len();
-        let found = self.found(line, column).and_then(|found| {
+        let found = match text.only_column() {
+            Some(column) => self.found(line, column, &text.join).map(|found| {
+                self.met[0] |= found.is_some();
+                found.unwrap_or(false)
+            }),
+            None => self.composed(line, text),
+        };
+        let found = found.and_then(|found| {
             let values = self.passed.values(line)?;
             self.passed.add(&values, before.map(|before| (line, before))).map(|()| found)
         });
         match found {
             Ok(found) => {
                 self.views.push(make_view(&self.bytes[at..], 0, low32(at)));
-                self.valid.push(found.unwrap_or(false));
-                self.field_met |= found.is_some();
+                self.valid.push(found);
                 Ok(())
             }
             Err(error) => {
@@ -363,11 +377,31 @@ impl Texts {
         }
     }
 
-    /// Appends the text alone, and gives whether there was one, `None` where there was no such field.
-    fn found(&mut self, line: &[u8], column: &str) -> serde_json::Result<Option<bool>> {
+    /// Appends the text of one field alone, and gives whether there was one, `None` where there was no such field.
+    fn found(&mut self, line: &[u8], column: &str, join: &str) -> serde_json::Result<Option<bool>> {
         let mut json = serde_json::Deserializer::from_slice(line);
-        let found = FieldOf { column, into: &mut self.bytes }.deserialize(&mut json)?;
+        let found = FieldOf { column, join, into: &mut self.bytes }.deserialize(&mut json)?;
         json.end().map(|()| found)
+    }
+
+    /// Appends the parts of a text, and gives whether there was a text in any of them.
+    fn composed(&mut self, line: &[u8], text: &RowText) -> serde_json::Result<bool> {
+        let (at, mut any, mut column) = (self.bytes.len(), false, 0);
+        for part in &text.parts {
+            match part {
+                Part::Same(same) => self.bytes.extend_from_slice(same.as_bytes()),
+                Part::Column(path) => {
+                    let found = self.found(line, path, &text.join)?;
+                    self.met[column] |= found.is_some();
+                    any |= found == Some(true);
+                    column += 1;
+                }
+            }
+        }
+        if !any {
+            self.bytes.truncate(at);
+        }
+        Ok(any)
     }
 
     fn finish(self) -> std::result::Result<(BinaryViewArray, Option<RecordBatch>), ArrowError> {
@@ -395,10 +429,11 @@ fn problem(error: &serde_json::Error) -> String {
     format!("{message} (column {})", error.column())
 }
 
-/// Reads an object and appends one of its fields to `into`, which may be a field of an object in it (`a.b`); gives
-/// whether there was a text, and `None` where there was no such field.
+/// Reads an object and appends one of its fields to `into`, which may be a field of an object in it (`a.b`), or all items of
+/// a list (`a[]`), with a text between them; gives whether there was a text, and `None` where there was no such field.
 struct FieldOf<'a> {
     column: &'a str,
+    join: &'a str,
     into: &'a mut Vec<u8>,
 }
 
@@ -418,21 +453,35 @@ impl<'de> Visitor<'de> for FieldOf<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Option<bool>, A::Error> {
-        let at = self.into.len();
-        let mut found = None;
+        let FieldOf { join, into, .. } = self;
+        let at = into.len();
+        let (mut found, mut best) = (None, usize::MAX);
         while let Some(key) = map.next_key_seed(Key { of: self.column })? {
-            let before = self.into.len();
-            let now = match key {
+            let before = into.len();
+            let (now, rank) = match key {
                 Place::Here => {
-                    Some(map.next_value_seed(TextOrNull { column: self.column, into: self.into })?)
+                    (Some(map.next_value_seed(TextOrNull { column: self.column, into: &mut *into })?), 0)
                 }
-                Place::Inside(column) => map.next_value_seed(Inside(FieldOf { column, into: self.into }))?,
-                Place::Elsewhere => map.next_value::<IgnoredAny>().map(|_| None)?,
+                Place::Inside(column) => {
+                    let field = Inside(FieldOf { column, join, into: &mut *into });
+                    (map.next_value_seed(field)?, self.column.len() - column.len())
+                }
+                Place::Items(rest) => {
+                    let items = Items { rest, column: self.column, join, into: &mut *into };
+                    (map.next_value_seed(items)?, self.column.len() - rest.len())
+                }
+                Place::Elsewhere => {
+                    map.next_value::<IgnoredAny>()?;
+                    continue;
+                }
             };
-            if now.is_some() {
-                // The last of several fields of one name counts, as for most readers of JSON.
-                self.into.drain(at..before);
-                found = now;
+            // The field of the whole name goes first, then that of the shortest; and of several of one name the last, as for
+            // most readers of JSON.
+            if now.is_some() && rank <= best {
+                into.drain(at..before);
+                (found, best) = (now, rank);
+            } else {
+                into.truncate(before);
             }
         }
         Ok(found)
@@ -444,6 +493,8 @@ enum Place<'a> {
     Here,
     /// In the object that the field is, under this name.
     Inside(&'a str),
+    /// In the items of the list that the field is, and this from there on.
+    Items(&'a str),
     Elsewhere,
 }
 
@@ -469,10 +520,89 @@ impl<'a> Visitor<'_> for Key<'a> {
 
     fn visit_str<E>(self, key: &str) -> std::result::Result<Place<'a>, E> {
         Ok(match self.of.strip_prefix(key) {
-            Some("") => Place::Here,
-            Some(rest) => rest.strip_prefix('.').map_or(Place::Elsewhere, Place::Inside),
             None => Place::Elsewhere,
+            Some("") => Place::Here,
+            Some(rest) => match (rest.strip_prefix('.'), rest.strip_prefix("[]")) {
+                (Some(name), _) => Place::Inside(name),
+                (_, Some(rest)) if rest.is_empty() || rest.starts_with(['.', '[']) => Place::Items(rest),
+                _ => Place::Elsewhere,
+            },
         })
+    }
+}
+
+/// A list of which the items are texts, or have them behind what is left of a path.
+struct Items<'a> {
+    rest: &'a str,
+    column: &'a str,
+    join: &'a str,
+    into: &'a mut Vec<u8>,
+}
+
+impl<'de> DeserializeSeed<'de> for Items<'_> {
+    type Value = Option<bool>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Option<bool>, D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Items<'_> {
+    type Value = Option<bool>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a list or null in {:?}", self.column)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Option<bool>, A::Error> {
+        let Items { rest, column, join, into } = self;
+        // Of a list without items it is not known whether these would have a field.
+        let (mut any, mut found_any) = (false, rest.is_empty());
+        loop {
+            let before = into.len();
+            if any {
+                into.extend_from_slice(join.as_bytes());
+            }
+            let item = Item { rest, column, join, into: &mut *into };
+            let Some(found) = seq.next_element_seed(item)? else {
+                into.truncate(before);
+                return Ok(found_any.then_some(any));
+            };
+            found_any |= found.is_some();
+            if found == Some(true) {
+                any = true;
+            } else {
+                into.truncate(before);
+            }
+        }
+    }
+
+    fn visit_unit<E>(self) -> std::result::Result<Option<bool>, E> {
+        Ok(self.rest.is_empty().then_some(false))
+    }
+}
+
+/// An item of a list.
+struct Item<'a> {
+    rest: &'a str,
+    column: &'a str,
+    join: &'a str,
+    into: &'a mut Vec<u8>,
+}
+
+impl<'de> DeserializeSeed<'de> for Item<'_> {
+    type Value = Option<bool>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<Option<bool>, D::Error> {
+        let Item { rest, column, join, into } = self;
+        if rest.is_empty() {
+            return TextOrNull { column, into }.deserialize(from).map(Some);
+        }
+        match (rest.strip_prefix('.'), rest.strip_prefix("[]")) {
+            (Some(name), _) => Inside(FieldOf { column: name, join, into }).deserialize(from),
+            (_, Some(rest)) => Items { rest, column, join, into }.deserialize(from),
+            _ => IgnoredAny::deserialize(from).map(|_| None),
+        }
     }
 }
 

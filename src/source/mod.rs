@@ -18,6 +18,7 @@ mod content;
 mod decompress;
 mod beginning;
 mod encodings;
+mod row_text;
 mod views;
 mod ranges;
 mod parquet;
@@ -52,6 +53,7 @@ pub use open::{
 pub use order::{in_order, in_order_from};
 pub(crate) use passed::value_in_path;
 pub use remote::{HubSettings, Patience, StoreSettings};
+pub(crate) use row_text::check_template;
 pub use secrets::{shown_uri, with_secrets_covered, without_secrets};
 pub use spec::{DocumentRule, Format, NotFormat, SourceSpec};
 pub use texts::texts;

@@ -8,6 +8,7 @@ use super::files::{Files, Stream};
 use super::identified::Identified;
 use super::incidents::{BadInput, Incidents};
 use super::pipe::Pipe;
+use super::row_text::RowText;
 use super::secrets::shown_uri;
 use super::{DocumentRule, HubSettings, Source, SourceSpec, StoreSettings, listing, remote};
 use crate::error::Result;
@@ -138,6 +139,7 @@ fn open_by(
     if matches!(&spec.documents, DocumentRule::Separator(separator) if separator.is_empty()) {
         return Err(Fault::EmptySeparator.usage());
     }
+    RowText::of(spec)?;
     let config = context.config;
     let bad = BadInput { policy: spec.on_bad_input, source, incidents: Arc::clone(&context.incidents) };
     let uri = spec.uri.as_str();

@@ -104,9 +104,17 @@ pub struct SourceSpec {
     /// A path, folder, glob or named pipe; `hf://datasets/…`; `https://…`; `s3://…`, `gs://…` or `az://…`;
     /// `demo:…`; or `-` for standard input.
     pub uri: String,
-    /// The column or field that holds the text; a nested one as `a.b`. `None` is `text`, for the
-    /// generator `line`. Plain text has no columns and needs none.
+    /// The column or field that holds the text; a nested one as `a.b`, and as `a[]` or `a[].b` all items of a list, joined
+    /// to one text. A column that is called so goes first. `None` is `text`, for the generator `line`. Plain text has no
+    /// columns and needs none.
     pub column: Option<String>,
+    /// What the text is put together from instead, as `{title}: {a.b}`; each name means what it does as a `column`, and two
+    /// braces stand for one. Where all columns are null or missing the document is null; else those that are have no bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
+    /// What stands between the items of a list; `None` is the end of a line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub join: Option<String>,
     /// The format; `None` goes by the file name's extension.
     pub format: Option<Format>,
     /// Where documents begin and end in plain text.

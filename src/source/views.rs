@@ -3,8 +3,9 @@ use std::sync::Arc;
 
 use arrow_array::{Array, BinaryViewArray, RecordBatch, StructArray, cast::AsArray};
 use arrow_buffer::NullBuffer;
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema};
 
+use super::row_text::{Composed, FoundPart, Part, RowText, Step, find, not_text};
 use super::{Batch, SourceSpec, fault::Fault};
 use crate::cast::{is_text, views};
 use crate::error::Result;
@@ -17,6 +18,8 @@ pub(super) struct Chosen {
     pub(super) text: Vec<usize>,
     /// Which fields pass through.
     pub(super) pass: Vec<usize>,
+    /// What is read instead, where that is more than fields.
+    pub(super) composed: Option<Arc<Composed>>,
 }
 
 impl Chosen {
@@ -25,23 +28,37 @@ impl Chosen {
     /// # Errors
     /// The text's column is missing, or holds no text; a name stands for two columns.
     pub(super) fn find(file: &str, fields: &Fields, spec: &SourceSpec) -> Result<Chosen> {
-        let column = spec.text_column();
-        let no_text = || {
-            let columns = fields.iter().map(|field| field.name().clone()).collect();
-            let fault = Fault::NoColumn { file: file.to_owned(), column: column.to_owned(), columns };
-            fault.usage().with_help(
-                "name the column that holds the text: `column` in a recipe, `--column` among flags",
-            )
+        let rule = RowText::of(spec)?;
+        let parts =
+            rule.parts.iter().map(|part| found_part(file, fields, part)).collect::<Result<Vec<_>>>()?;
+        let places = |steps: &[Step]| -> Option<Vec<usize>> {
+            let place = |step: &Step| match step {
+                Step::Field(at, _) => Some(*at),
+                Step::Items => None,
+            };
+            steps.iter().map(place).collect()
         };
-        let (text, found) = descend(file, fields, column)?.ok_or_else(no_text)?;
-        if !is_text(found) {
-            let found = found.to_string();
-            let fault = Fault::NotText { file: file.to_owned(), column: column.to_owned(), found };
-            return Err(fault.usage().with_help("the text must be a string or binary column"));
+        let text = match parts.as_slice() {
+            [FoundPart::Column(steps)] => places(steps),
+            _ => None,
+        };
+        let mut pass = Vec::new();
+        for name in &spec.columns {
+            if let Some((steps, _)) = find(file, fields, name)?
+                && places(&steps).is_some()
+            {
+                pass.push((name.clone(), steps));
+            }
         }
-        let named = |name: &String| only(file, fields, name).transpose().map(|found| found.map(|(at, _)| at));
-        let pass = spec.columns.iter().filter_map(named).collect::<Result<_>>()?;
-        Ok(Chosen { text, pass })
+        let roots = pass.iter().map(|(_, steps)| match steps.as_slice() {
+            [Step::Field(at, _)] => Some(*at),
+            _ => None,
+        });
+        if let (Some(text), Some(pass)) = (text, roots.collect()) {
+            return Ok(Chosen { text, pass, composed: None });
+        }
+        let composed = Some(Arc::new(Composed::new(parts, rule.join, pass)));
+        Ok(Chosen { text: Vec::new(), pass: Vec::new(), composed })
     }
 
     /// Whether the text has no type among these fields of the file: its rows are all null, and take no room there.
@@ -49,9 +66,23 @@ impl Chosen {
         type_at(fields, &self.text).is_some_and(DataType::is_null)
     }
 
+    /// What passes through, with the types that the file has it in.
+    pub(super) fn passed_schema(&self, schema: &Schema) -> Result<Schema, ArrowError> {
+        match &self.composed {
+            Some(composed) => Ok(composed.passed(schema.fields())),
+            None => schema.project(&self.pass),
+        }
+    }
+
     /// The fields that have to be read, in order.
     pub(super) fn roots(&self) -> Vec<usize> {
+        let composed = self.composed.iter().flat_map(|composed| composed.paths());
+        let first = composed.filter_map(|steps| match steps.first() {
+            Some(Step::Field(at, _)) => Some(*at),
+            _ => None,
+        });
         let mut roots: Vec<usize> = self.pass.iter().copied().chain(self.text.first().copied()).collect();
+        roots.extend(first);
         roots.sort_unstable();
         roots.dedup();
         roots
@@ -63,12 +94,13 @@ impl Chosen {
         let moved = |old: usize| roots.partition_point(|&other| other < old);
         let mut text = self.text.clone();
         text.first_mut().into_iter().for_each(|first| *first = moved(*first));
-        Chosen { text, pass: self.pass.iter().map(|&old| moved(old)).collect() }
+        let pass = self.pass.iter().map(|&old| moved(old)).collect();
+        Chosen { text, pass, composed: self.composed.clone() }
     }
 
-    /// Whether what holds the text passes through too, and so must keep its type.
+    /// Whether what holds the text passes through too, or is put together, and so must keep its type.
     pub(super) fn passes_text(&self) -> bool {
-        self.text.first().is_some_and(|root| self.pass.contains(root))
+        self.composed.is_some() || self.text.first().is_some_and(|root| self.pass.contains(root))
     }
 
     /// The fields of the file with another type for the text, unless it passes through too.
@@ -130,35 +162,20 @@ fn with_type_at(fields: &Fields, path: &[usize], of: fn(&DataType) -> DataType) 
     fields
 }
 
-/// Finds a column by its name, or, if no name is the same, by its path `a.b`.
-fn descend<'a>(file: &str, fields: &'a Fields, path: &str) -> Result<Option<(Vec<usize>, &'a DataType)>> {
-    if let Some((at, field)) = only(file, fields, path)? {
-        return Ok(Some((vec![at], field.data_type())));
-    }
-    for (dot, _) in path.match_indices('.') {
-        let Some((at, field)) = only(file, fields, &path[..dot])? else { continue };
-        let DataType::Struct(inner) = field.data_type() else { continue };
-        if let Some((mut places, found)) = descend(file, inner, &path[dot + 1..])? {
-            places.insert(0, at);
-            return Ok(Some((places, found)));
-        }
-    }
-    Ok(None)
-}
-
-/// The field of a name.
-///
-/// # Errors
-/// There are two, as a join of tables leaves them: which one is meant is not known.
-fn only<'a>(file: &str, fields: &'a Fields, name: &str) -> Result<Option<(usize, &'a FieldRef)>> {
-    let Some((at, field)) = fields.find(name) else { return Ok(None) };
-    if fields[at + 1..].iter().any(|other| other.name() == name) {
-        let fault = Fault::TwoColumns { file: file.to_owned(), column: name.to_owned() };
+/// Finds a part of the text in a file.
+fn found_part(file: &str, fields: &Fields, part: &Part) -> Result<FoundPart> {
+    let column = match part {
+        Part::Same(text) => return Ok(FoundPart::Same(text.clone())),
+        Part::Column(column) => column,
+    };
+    let Some((steps, found)) = find(file, fields, column)? else {
+        let columns = fields.iter().map(|field| field.name().clone()).collect();
+        let fault = Fault::NoColumn { file: file.to_owned(), column: column.clone(), columns };
         return Err(fault
             .usage()
-            .with_help("rename one of them in the data, so that it is clear which is meant"));
-    }
-    Ok(Some((at, field)))
+            .with_help("name the column that holds the text: `column` in a recipe, `--column` among flags"));
+    };
+    if is_text(found) { Ok(FoundPart::Column(steps)) } else { Err(not_text(file, column, found)) }
 }
 
 /// Cuts a run of rows into batches of about `batch_bytes` each: of text, and of what passes through, though equal values
@@ -205,7 +222,7 @@ mod tests {
         let parent = StructArray::new(fields, vec![Arc::new(text)], Some(nulls));
         let parent: ArrayRef = Arc::new(parent);
         let batch = RecordBatch::try_from_iter([("doc", parent)]).expect("a column");
-        let chosen = Chosen { text: vec![0, 0], pass: Vec::new() };
+        let chosen = Chosen { text: vec![0, 0], pass: Vec::new(), composed: None };
         let documents = chosen.text_of(&batch).expect("text");
         let expected: [Option<&[u8]>; 3] = [Some(b"one"), None, Some(b"two")];
         assert!(documents.iter().eq(expected));

@@ -73,9 +73,11 @@ pub(in crate::cli) struct InputFlags {
 
 /// What concerns the text that counts stand for. Each by its name and not by its group, so that a refusal names those
 /// that were given.
-const NOT_OF_COUNTS: [&str; 14] = [
+const NOT_OF_COUNTS: [&str; 16] = [
     "inputs",
     "column",
+    "template",
+    "join",
     "format",
     "documents",
     "separator",
@@ -130,9 +132,15 @@ impl FromStr for CountsArgument {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Source")]
 pub(in crate::cli) struct SourceFlags {
-    /// The column or field that holds the text; a nested one as a.b [default: text]
+    /// The column or field that holds the text; a nested one as a.b, all items of a list as a[] or a[].b [default: text]
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) column: Option<String>,
+    /// Put the text together from several columns, such as "{title}: {text}"
+    #[arg(long, value_name = "TEXT", conflicts_with = "column")]
+    pub(in crate::cli) template: Option<String>,
+    /// What stands between the items of a list [default: the end of a line]
+    #[arg(long, value_name = "TEXT")]
+    pub(in crate::cli) join: Option<String>,
     /// The files' format [default: by extension]
     #[arg(long, value_name = "FORMAT", value_parser = choice::<source::Format>())]
     pub(in crate::cli) format: Option<source::Format>,

@@ -7,7 +7,7 @@ use crate::run::recipe::{
     Command, Field, Given, Mistake, Mistakes, Origin, OutputKeys, Recipe, SampleKeys, SourceKeys,
 };
 use crate::sample::{SampleConfig, Weight, scale_weights};
-use crate::source::{DocumentRule, SourceSpec};
+use crate::source::{DocumentRule, SourceSpec, check_template};
 use crate::units::{ByteCount, place64};
 
 /// More threads than any machine has cores hinder each other.
@@ -108,9 +108,19 @@ impl Check<'_> {
                 "write the text that stands between documents",
             );
         }
+        if let Some(template) = &keys.template {
+            if let Err(problem) = check_template(&template.value) {
+                self.wrong("template", template, &problem, "write it as \"{title}: {text}\"");
+            }
+            if keys.column.is_some() {
+                self.wrong("template", template, "stands beside `column`", "leave one of them out");
+            }
+        }
         SourceSpec {
             uri: keys.uri.as_ref().map_or_else(String::new, |uri| self.path("uri", uri)),
             column: value_of(&keys.column),
+            template: value_of(&keys.template),
+            join: value_of(&keys.join),
             format: value_of(&keys.format),
             documents: value_of(&keys.documents).unwrap_or_default(),
             stream: value_of(&keys.stream).unwrap_or_default(),

@@ -38,14 +38,18 @@ pub(super) fn recipe_hash(plan: &Plan, uris: &[&str]) -> String {
 }
 
 fn source(spec: &SourceSpec, uri: &str, weight: u64) -> Value {
-    json!({
+    let mut canonical = json!({
         "uri": uri,
         "column": spec.column,
         "format": spec.format,
         "documents": spec.documents,
         "on_bad_input": spec.on_bad_input,
         "weight": weight,
-    })
+    });
+    if spec.template.is_some() || spec.join.is_some() {
+        canonical["text"] = json!({ "template": spec.template, "join": spec.join });
+    }
+    canonical
 }
 
 fn train(plan: &TrainPlan) -> Value {

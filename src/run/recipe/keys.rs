@@ -21,6 +21,10 @@ pub struct SourceKeys {
     pub uri: Field<String>,
     /// `column`
     pub column: Field<String>,
+    /// `template`
+    pub template: Field<String>,
+    /// `join`
+    pub join: Field<String>,
     /// `format`
     pub format: Field<source::Format>,
     /// `documents`

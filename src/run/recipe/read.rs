@@ -61,6 +61,8 @@ fn read_source(mut section: Section<'_, '_, '_>) -> SourceKeys {
         span: section.table.span.clone(),
         uri: section.get("uri", value::text),
         column: section.get("column", value::text),
+        template: section.get("template", value::text),
+        join: section.get("join", value::text),
         format: section.get("format", value::choice),
         documents: section.get("documents", value::documents),
         weight: section.get("weight", value::weight),

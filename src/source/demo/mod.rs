@@ -200,6 +200,12 @@ fn parse(uri: &str) -> Result<(Kind, u64, u64)> {
 }
 
 fn check_column(spec: &SourceSpec) -> Result<()> {
+    if spec.template.is_some() {
+        return Err(fault(
+            &spec.uri,
+            "its text is not put together from columns: leave `template` out".to_owned(),
+        ));
+    }
     let column = spec.column.as_deref().unwrap_or("line");
     let found = field(&spec.uri, column)?;
     if *found.data_type() == DataType::Utf8View {

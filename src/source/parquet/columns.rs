@@ -1,5 +1,6 @@
 //! Which of a Parquet file's columns are read, and as what.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
@@ -8,6 +9,7 @@ use parquet::basic::Type as PhysicalType;
 use parquet::file::metadata::{FileMetaData, ParquetMetaData};
 use parquet::schema::types::{SchemaDescriptor, Type, TypePtr};
 
+use super::super::row_text::Step;
 use super::super::views::Chosen;
 
 /// The number of the leaf at the end of a path of fields.
@@ -17,6 +19,28 @@ pub(super) fn leaf_of(fields: &Fields, path: &[usize]) -> usize {
     match fields.get(at).map(|field| field.data_type()) {
         Some(DataType::Struct(inner)) => before + leaf_of(inner, below),
         _ => before,
+    }
+}
+
+/// The numbers of the leaves at the end of a way.
+pub(super) fn leaves_of(fields: &Fields, steps: &[Step]) -> Range<usize> {
+    let Some((Step::Field(at, _), mut steps)) = steps.split_first() else { return 0..0 };
+    let before: usize = fields.iter().take(*at).map(|field| leaves(field.data_type())).sum();
+    let Some(field) = fields.get(*at) else { return before..before };
+    let mut data_type = field.data_type();
+    while let (
+        Some(Step::Items),
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _),
+    ) = (steps.first(), data_type)
+    {
+        (steps, data_type) = (&steps[1..], item.data_type());
+    }
+    match data_type {
+        DataType::Struct(inner) if !steps.is_empty() => {
+            let below = leaves_of(inner, steps);
+            before + below.start..before + below.end
+        }
+        whole => before..before + leaves(whole),
     }
 }
 
@@ -88,7 +112,8 @@ pub(super) fn as_views(
 ) -> ArrowReaderMetadata {
     let asked = |of: fn(&DataType) -> DataType| {
         let mut fields = chosen.with_text(schema.fields(), of);
-        for &at in &chosen.pass {
+        let composed = chosen.composed.as_ref().map(|_| chosen.roots()).unwrap_or_default();
+        for &at in chosen.pass.iter().chain(&composed) {
             if let Some(field) = fields.get_mut(at) {
                 *field = with_types(field, shared);
             }
@@ -190,7 +215,7 @@ mod tests {
         let metadata = ArrowReaderMetadata::try_new(file, ArrowReaderOptions::new()).expect("a known schema");
         let schema = Schema::clone(metadata.schema());
         let leaf = leaf_of(schema.fields(), &text);
-        let read = as_views(metadata, &schema, &Chosen { text, pass }, leaf);
+        let read = as_views(metadata, &schema, &Chosen { text, pass, composed: None }, leaf);
         read.schema().fields().iter().map(|field| field.data_type().clone()).collect()
     }
 

@@ -15,12 +15,13 @@ use parquet::basic::Encoding;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
-use self::columns::{as_views, leaf_of, readable};
+use self::columns::{as_views, leaf_of, leaves_of, readable};
 use super::beginning::{Beginning, looks_like_text};
 use super::fault::{Fault, guarded};
 use super::files::Reading;
 use super::listing::Listed;
 use super::ranges::{Input, SystemCode};
+use super::row_text::Composing;
 use super::views::{Chosen, rows_in_batch, split};
 use super::{Batch, Format, Identity, SourceSpec};
 use crate::cast::cast;
@@ -55,8 +56,8 @@ pub(super) struct Footer {
     /// The names of all columns.
     pub(super) all: Vec<String>,
     mask: ProjectionMask,
-    /// The column chunk that holds the text.
-    leaf: usize,
+    /// The column chunk that holds the text, where there is only one.
+    leaf: Option<usize>,
 }
 
 /// Rows and bytes of text of a row group.
@@ -81,15 +82,24 @@ impl Footer {
         })?;
         let schema = readable(metadata.schema());
         let chosen = Chosen::find(name, schema.fields(), spec)?;
-        let passed =
-            Arc::new(schema.project(&chosen.pass).map_err(|e| Fault::damaged(name, "its schema", e))?);
+        let passed = chosen.passed_schema(&schema).map_err(|e| Fault::damaged(name, "its schema", e))?;
+        let passed = Arc::new(passed);
         let leaf = leaf_of(schema.fields(), &chosen.text);
         let metadata = guarded(name, "its schema", || {
             Ok::<_, ParquetError>(as_views(metadata, &schema, &chosen, leaf))
         })?;
         let parquet = metadata.parquet_schema();
-        let mut mask = ProjectionMask::leaves(parquet, [leaf]);
-        mask.union(&ProjectionMask::roots(parquet, chosen.pass.iter().copied()));
+        let (leaf, mask) = match &chosen.composed {
+            Some(composed) => {
+                let leaves = composed.paths().flat_map(|steps| leaves_of(schema.fields(), steps));
+                (None, ProjectionMask::leaves(parquet, leaves))
+            }
+            None => {
+                let mut mask = ProjectionMask::leaves(parquet, [leaf]);
+                mask.union(&ProjectionMask::roots(parquet, chosen.pass.iter().copied()));
+                (Some(leaf), mask)
+            }
+        };
         let all = schema.fields().iter().map(|field| field.name().clone()).collect();
         Ok(Footer { metadata, chosen, passed, all, mask, leaf })
     }
@@ -102,7 +112,8 @@ impl Footer {
 
     fn group(&self, group: &RowGroupMetaData) -> Option<Group> {
         let rows = u64::try_from(group.num_rows()).ok()?;
-        let column = group.columns().get(self.leaf)?;
+        let Some(leaf) = self.leaf else { return Some(Group { rows, text_bytes: None }) };
+        let column = group.columns().get(leaf)?;
         Some(Group { rows, text_bytes: text_bytes(column, rows)? })
     }
 
@@ -188,6 +199,7 @@ pub(super) fn read(footer: &Footer, file: &Listed, group: usize, reading: Readin
         place,
         rows,
         row: 0,
+        composing: None,
         ready: VecDeque::new(),
         reading,
     })
@@ -213,6 +225,8 @@ pub(super) struct RowGroup {
     place: String,
     rows: u64,
     row: u64,
+    /// Rows whose texts are being put together.
+    composing: Option<Composing>,
     ready: VecDeque<Batch>,
     reading: Reading,
 }
@@ -222,10 +236,20 @@ impl RowGroup {
     fn decode(&mut self) -> Result<Option<Batch>> {
         let Some(reader) = self.reader.as_mut() else { return Ok(None) };
         let place = format!("{}, row {} and what follows in it", self.place, self.row);
-        let chosen = &self.chosen;
+        let (chosen, composing, batch_bytes) = (&self.chosen, &mut self.composing, self.reading.batch_bytes);
         let decoded = guarded(&self.reading.name, &place, || {
-            let Some(rows) = reader.next().transpose()? else { return Ok(None) };
-            Ok::<_, arrow_schema::ArrowError>(Some((chosen.text_of(&rows)?, chosen.passed(&rows)?)))
+            loop {
+                if let Some(next) =
+                    composing.as_mut().map(|rows| rows.next(batch_bytes)).transpose()?.flatten()
+                {
+                    return Ok::<_, arrow_schema::ArrowError>(Some(next));
+                }
+                let Some(rows) = reader.next().transpose()? else { return Ok(None) };
+                match &chosen.composed {
+                    None => return Ok(Some((chosen.text_of(&rows)?, chosen.passed(&rows)?))),
+                    Some(composed) => *composing = Some(composed.begin(&rows)?),
+                }
+            }
         });
         let decoded = decoded.map_err(|error| match self.code.error() {
             Some(cause) => Fault::damaged(&self.reading.name, &place, cause),

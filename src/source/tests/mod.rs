@@ -18,6 +18,7 @@ mod order;
 mod records;
 mod system;
 mod passed;
+mod row_text;
 mod text;
 
 const SMALL: ReadConfig = portions(16, 16);

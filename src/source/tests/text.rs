@@ -261,7 +261,8 @@ fn a_field_may_be_in_an_object() {
         (r#"{"a": {"b": "x", "c": {}}}"#, Some("x")),
         (r#"{"a.b": "x", "a": {"c": "y"}, "a": null}"#, Some("x")),
         (r#"{"a": {"b": "x"}, "a": {"c": {"b": "y"}}}"#, Some("x")),
-        (r#"{"a.b": "x", "a": {"b": null}}"#, None),
+        // The field of the whole name goes first, as a column does.
+        (r#"{"a.b": "x", "a": {"b": null}}"#, Some("x")),
         (r#"{"a": {"b": "x"}, "a.b": null}"#, None),
         (
             r#"{"a.b": "x", "a": null, "a": [{"b": "y"}], "a": -5, "a": 0.5, "a": 7, "a": true, "a": "z"}"#,
