@@ -3,11 +3,11 @@
 //! Of what the crate `arrow-cast` can do this is what happens here. Values stay the same, but for the time of day of dates in
 //! milliseconds. That crate takes a ninth of the time in which all else is built.
 
-mod common;
+mod supertype;
 
 use std::sync::Arc;
 
-pub(crate) use common::common_field;
+pub(crate) use supertype::common_field;
 
 use arrow_array::builder::GenericByteBuilder;
 use arrow_array::cast::AsArray;
