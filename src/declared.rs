@@ -1,8 +1,10 @@
 //! Looks over what a Parquet file declares before its decoder believes it: the decoder makes room for as many bytes,
 //! values and columns, and goes down as many levels, as the file says to have.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 
+use bytes::Bytes;
 use parquet::basic::Compression;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ColumnChunkMetaData;
@@ -16,26 +18,74 @@ const MOST_LEVELS: usize = 100;
 /// Levels of the structures of Thrift, which Parquet has five of.
 const MOST_STRUCTURES: usize = 32;
 
-/// Checks the schema in a file's index.
+/// Checks the schema in a file's index, and says whether something in the file is encrypted.
 ///
 /// # Errors
 /// The index cannot be read, or its schema has other groups than it says, or too many levels.
-pub(crate) fn check_index(file: &impl ChunkReader) -> Result<()> {
-    let Some(behind) = file.len().checked_sub(8) else { return Ok(()) };
-    let tail = file.get_bytes(behind, 8)?;
-    let length = u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]);
-    let Some(start) = behind.checked_sub(u64::from(length)) else { return Ok(()) };
-    // What is no index of a Parquet file, or an encrypted one, is refused by the decoder.
-    if tail[4..] != b"PAR1"[..] {
-        return Ok(());
-    }
-    let index = file.get_bytes(start, place64(u64::from(length)))?;
+pub(crate) fn check_index(file: &impl ChunkReader) -> Result<bool> {
+    let Some(index) = index(file)? else { return Ok(false) };
     let mut index = Thrift { from: &index[..], taken: 0 };
+    let mut is_encrypted = false;
     index.fields(0, &mut |index, id, kind| match (id, kind) {
         (2, LIST) => check_schema(index),
         (2, _) => Err(wrong("its schema is no list")),
+        (8, _) => {
+            is_encrypted = true;
+            index.skip(kind, 0)
+        }
         _ => index.skip(kind, 0),
-    })
+    })?;
+    Ok(is_encrypted)
+}
+
+/// The columns of a file that are encrypted in any row group, by their places among the leaves of its schema.
+///
+/// # Errors
+/// The index cannot be read.
+pub(crate) fn encrypted_columns(file: &impl ChunkReader) -> Result<BTreeSet<u64>> {
+    let mut encrypted = BTreeSet::new();
+    let Some(index) = index(file)? else { return Ok(encrypted) };
+    let mut index = Thrift { from: &index[..], taken: 0 };
+    index.fields(0, &mut |index, id, kind| match (id, kind) {
+        (4, LIST) => {
+            let (groups, _) = index.list()?;
+            (0..groups).try_for_each(|_| {
+                index.fields(1, &mut |index, id, kind| match (id, kind) {
+                    (1, LIST) => encrypted_of_group(index, &mut encrypted),
+                    _ => index.skip(kind, 1),
+                })
+            })
+        }
+        _ => index.skip(kind, 0),
+    })?;
+    Ok(encrypted)
+}
+
+/// Adds those of a row group: they say how their key is found.
+fn encrypted_of_group(index: &mut Thrift<&[u8]>, encrypted: &mut BTreeSet<u64>) -> Result<()> {
+    let (columns, _) = index.list()?;
+    for column in 0..columns {
+        index.fields(2, &mut |index, id, kind| {
+            if id == 8 {
+                encrypted.insert(column);
+            }
+            index.skip(kind, 2)
+        })?;
+    }
+    Ok(())
+}
+
+/// A file's index; `None` where there is none that can be read.
+fn index(file: &impl ChunkReader) -> Result<Option<Bytes>> {
+    let Some(behind) = file.len().checked_sub(8) else { return Ok(None) };
+    let tail = file.get_bytes(behind, 8)?;
+    let length = u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]);
+    let Some(start) = behind.checked_sub(u64::from(length)) else { return Ok(None) };
+    // What is no index of a Parquet file, or an encrypted one, is refused by the decoder.
+    if tail[4..] != b"PAR1"[..] {
+        return Ok(None);
+    }
+    file.get_bytes(start, place64(u64::from(length))).map(Some)
 }
 
 /// Checks that groups have no more columns than there are, and stand in each other at few levels.

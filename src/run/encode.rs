@@ -13,7 +13,7 @@ use crate::observer::{Observer, Stage};
 use crate::report::{SampleDocument, ShownToken};
 use crate::sink::{
     Contents, DatasetConfig, DatasetWriter, Declaration, DeclaredToken, FilePlan, Manifest, OutputFolder,
-    Reused, Span,
+    OutputFormat, Reused, Span,
 };
 use crate::units::{ByteCount, TokenId, amount, counted};
 use crate::vocab::Vocabulary;
@@ -63,6 +63,7 @@ pub(super) fn encode(
     }?;
     observer.finished(Stage::Encode);
     tell_why_nothing(&contents, everything, observer);
+    tell_bare(encode, &contents, observer);
     Ok(Encoded { manifest, contents, reused, samples: findings.finish() })
 }
 
@@ -120,6 +121,21 @@ fn tell_why_nothing(contents: &Contents, everything: bool, observer: &dyn Observ
         observer.noted("there are no documents: check that the input is the right one");
     } else if contents.null_documents == contents.documents {
         observer.noted("all documents are null: check that the column or field of the text is the right one");
+    }
+}
+
+/// Says what a reader of bare ids would miss.
+fn tell_bare(encode: &EncodePlan, contents: &Contents, observer: &dyn Observer) {
+    if encode.format != OutputFormat::Bin {
+        return;
+    }
+    if contents.tokens == 0 {
+        observer.noted("the .bin has no ids: nanoGPT and others cannot map an empty file");
+    } else if encode.bos.is_none() && encode.eos.is_none() && contents.documents > 1 {
+        observer.noted(
+            "nothing stands between the documents in the .bin, and only the .idx tells where they end: name a token \
+             for that (`eos`), as nanoGPT expects",
+        );
     }
 }
 

@@ -38,7 +38,7 @@ const EXTRACT: [&str; 3] =
 const ARROW_STREAM: &[u8] = b"\xff\xff\xff\xff";
 
 /// What begins like another stands before it.
-const BEGINNINGS: [Beginning; 43] = [
+const BEGINNINGS: [Beginning; 42] = [
     Beginning {
         compression: Some(Compression::Gzip),
         ..other(b"\x1f\x8b\x08", "compressed with gzip", ["give it a name that ends in .gz", "", UNPACK])
@@ -96,7 +96,6 @@ const BEGINNINGS: [Beginning; 43] = [
     other(b"ID3?\0", "an audio file (MP3)", LEAVE_OUT),
     other(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a Microsoft Office document", LEAVE_OUT),
     other(b"GGUF?\0\0\0", "a model (GGUF)", LEAVE_OUT),
-    other(b"ORC\x0a\x0b", "an ORC file", LEAVE_OUT),
     other(b"WARC/1.?\r\n", "a web archive (WARC or WET)", EXTRACT),
     other(b"WARC/1.?\n", "a web archive (WARC or WET)", EXTRACT),
     other(b"filedesc://", "a web archive (ARC)", EXTRACT),
@@ -118,6 +117,7 @@ static ANNEX_POINTER: Beginning = other(
     "a git-annex pointer, which stands for the data",
     ["fetch the data: `git annex get` in its repository"; 3],
 );
+static ORC: Beginning = other(b"", "an ORC file", LEAVE_OUT);
 static UTF_16: Beginning = other(b"", "UTF-16, not UTF-8", AS_UTF_8);
 static UTF_32: Beginning = other(b"", "UTF-32, not UTF-8", AS_UTF_8);
 /// Frames of zstd and LZ4 that hold no data, so many that it is not seen what follows.
@@ -194,7 +194,12 @@ impl Beginning {
                 && known.bytes.iter().zip(there).all(|(byte, found)| *byte == b'?' || byte == found)
         });
         known.or_else(|| pointer(first)).or_else(|| {
-            let wide = [(encodings::is_utf_32(first), &UTF_32), (encodings::is_utf_16(first), &UTF_16)];
+            let is_orc = first.starts_with(b"ORC") && !is_text(first);
+            let wide = [
+                (is_orc, &ORC),
+                (encodings::is_utf_32(first), &UTF_32),
+                (encodings::is_utf_16(first), &UTF_16),
+            ];
             wide.into_iter().find(|(is_it, _)| *is_it).map(|(_, known)| known)
         })
     }

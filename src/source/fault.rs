@@ -51,6 +51,8 @@ pub(super) enum Fault {
     NotByRanges { file: String, format: Format },
     #[error("{file} is an encrypted Parquet file")]
     Encrypted { file: String },
+    #[error("column {column:?} of {file} is encrypted")]
+    EncryptedColumn { file: String, column: String },
     #[error("no file matches {pattern}")]
     NoMatch { pattern: String },
     #[error("{pattern} is not a pattern of file names")]

@@ -315,3 +315,24 @@ fn no_row_is_left_out_for_too_few_open_files() {
     }
     assert!(refused > 3, "{refused}");
 }
+
+/// A reader of a bare `.bin` does not see where documents end, nor can it map a file without bytes.
+#[test]
+fn a_bin_without_marks_or_without_ids_is_told() {
+    let folder = folder();
+    write(&folder, "a.txt", "the cat\nthe mat\n");
+    write(&folder, "empty.txt", "");
+    let more = ["--documents", "line", "--special-token", "<|e|>"];
+    assert_eq!(ended(&folder, &train("a.txt", &more)).0, Some(0));
+    let encode = |input: &str, more: &[&str]| {
+        let bin = ["encode", input, "-t", "out", "-o", "ids", "--force", "--output-format", "bin"];
+        let (code, said) = ended(&folder, &[&bin, more].concat());
+        assert_eq!(code, Some(0), "{said}");
+        said
+    };
+    let bare = "nothing stands between the documents";
+    assert!(encode("a.txt", &["--documents", "line"]).contains(bare));
+    assert!(!encode("a.txt", &["--documents", "line", "--eos", "<|e|>"]).contains(bare));
+    assert!(!encode("a.txt", &[]).contains(bare), "there is one document");
+    assert!(encode("empty.txt", &[]).contains("the .bin has no ids"));
+}

@@ -2,18 +2,19 @@
 
 mod columns;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::SchemaRef;
+use memchr::memmem;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use parquet::basic::Encoding;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 
 use self::columns::{as_views, leaf_of, leaves_of, readable};
 use super::beginning::{Beginning, looks_like_text};
@@ -25,7 +26,7 @@ use super::row_text::Composing;
 use super::views::{Chosen, rows_in_batch, split};
 use super::{Batch, Format, Identity, SourceSpec};
 use crate::cast::cast;
-use crate::declared::{check_index, check_pages};
+use crate::declared::{check_index, check_pages, encrypted_columns};
 use crate::digest;
 use crate::error::{Error, Result};
 use crate::units::{amount, declared_sum, place64};
@@ -35,6 +36,11 @@ const MAGIC: &[u8; 4] = b"PAR1";
 
 /// How much of the end of a file that lies elsewhere is fetched at first: most indexes fit in it.
 const TAIL_BYTES: u64 = 64 << 10;
+
+const DECRYPT: &str = "decrypt it first, by a program that has its keys, or name other columns";
+
+/// How much is looked through for the end of another file in front of one.
+const JOINT_BYTES: u64 = 64 << 10;
 
 /// How much of the beginning of a file is looked at to tell what it is.
 const HEAD_BYTES: u64 = 1 << 10;
@@ -76,10 +82,14 @@ impl Footer {
         let name = &file.name;
         let input = with_index(file)?;
         let options = ArrowReaderOptions::new();
-        let metadata = guarded(name, "its index", || {
-            check_index(&input)?;
-            ArrowReaderMetadata::load(&input, options)
+        let (encrypted, metadata) = guarded(name, "its index", || {
+            let encrypted =
+                if check_index(&input)? { encrypted_columns(&input)? } else { BTreeSet::default() };
+            Ok::<_, ParquetError>((encrypted, ArrowReaderMetadata::load(&input, options)?))
         })?;
+        if file.remote.is_none() {
+            check_alone(&input, file, metadata.metadata())?;
+        }
         let schema = readable(metadata.schema());
         let chosen = Chosen::find(name, schema.fields(), spec)?;
         let passed = chosen.passed_schema(&schema).map_err(|e| Fault::damaged(name, "its schema", e))?;
@@ -100,6 +110,11 @@ impl Footer {
                 (Some(leaf), mask)
             }
         };
+        let unreadable = encrypted.into_iter().map(place64).find(|&leaf| mask.leaf_included(leaf));
+        if let Some(column) = unreadable.and_then(|leaf| parquet.columns().get(leaf)) {
+            let fault = Fault::EncryptedColumn { file: name.clone(), column: column.path().string() };
+            return Err(fault.failed().with_help(DECRYPT));
+        }
         let all = schema.fields().iter().map(|field| field.name().clone()).collect();
         Ok(Footer { metadata, chosen, passed, all, mask, leaf })
     }
@@ -340,12 +355,46 @@ fn index_start(input: &Input, file: &Listed) -> Result<u64> {
     start.ok_or_else(|| Fault::damaged(&file.name, "its index", "it is longer than the file"))
 }
 
+/// Refuses a file that others were laid in front of: its index counts bytes from its own beginning, so that their rows would
+/// be taken for its own, or left out.
+fn check_alone(input: &Input, file: &Listed, metadata: &ParquetMetaData) -> Result<()> {
+    let end = |start: Option<i64>, length: Option<i32>| {
+        u64::try_from(start?).ok()?.checked_add(u64::try_from(length.unwrap_or(0)).ok()?)
+    };
+    let ends = metadata.row_groups().iter().flat_map(RowGroupMetaData::columns).flat_map(|column| {
+        let (start, bytes) = (column.data_page_offset(), column.compressed_size());
+        let pages = u64::try_from(column.dictionary_page_offset().unwrap_or(start).min(start))
+            .ok()
+            .and_then(|start| start.checked_add(u64::try_from(bytes).ok()?));
+        [
+            pages,
+            end(column.bloom_filter_offset(), column.bloom_filter_length()),
+            end(column.column_index_offset(), column.column_index_length()),
+            end(column.offset_index_offset(), column.offset_index_length()),
+        ]
+    });
+    let Some(end) = ends.flatten().max() else { return Ok(()) };
+    // As far in front of the index as its own file is long, if nothing else is in that.
+    let Some(begin) = index_start(input, file)?.checked_sub(end).filter(|begin| *begin > 0) else {
+        return Ok(());
+    };
+    let from = begin.saturating_sub(JOINT_BYTES);
+    let joint = input
+        .piece(from, place64((begin + amount(MAGIC.len())).min(input.bytes) - from))
+        .map_err(|cause| Error::io("read", &file.path, cause))?;
+    if memmem::find(&joint, b"PAR1PAR1").is_some() {
+        let problem = "it is several files laid end to end: give them as files";
+        return Err(Fault::damaged(&file.name, "its index", problem));
+    }
+    Ok(())
+}
+
 fn check_begin(input: &Input, file: &Listed) -> Result<()> {
     let io = |cause| Error::io("read", &file.path, cause);
     let head = input.piece(0, place64(input.bytes.min(HEAD_BYTES))).map_err(io)?;
     let file = file.name.clone();
     if head.starts_with(b"PARE") {
-        return Err(Fault::Encrypted { file }.failed());
+        return Err(Fault::Encrypted { file }.failed().with_help(DECRYPT));
     }
     if head.starts_with(MAGIC) {
         return Ok(());

@@ -373,3 +373,39 @@ fn what_is_read_ahead_and_not_taken_is_not_left_out() {
         assert_eq!((later, context.incidents.count()), (1, 100));
     }
 }
+
+/// A file by pyarrow 26 with the columns id, text and body, of which the text is encrypted and the footer is not.
+#[test]
+fn encrypted_columns_are_told_and_others_are_read() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/encrypted_column.parquet");
+    let (kind, message) = failure(opened(&spec(&path), ReadConfig::default()));
+    assert_eq!(kind, ErrorKind::Failed);
+    for part in ["encrypted_column.parquet", "column \"text\"", "is encrypted", "decrypt it first"] {
+        assert!(message.contains(part), "{message}");
+    }
+    let body = SourceSpec { column: Some("body".to_owned()), ..spec(&path) };
+    assert_eq!(read(&body, ReadConfig::default()).unwrap(), texts(["x", "y", "z"]));
+    let passing = SourceSpec { columns: vec!["text".to_owned()], ..body };
+    assert!(failure(opened(&passing, ReadConfig::default())).1.contains("column \"text\""));
+}
+
+/// The index of the last would be read alone, with its places taken for those of the first.
+#[test]
+fn parquet_files_laid_end_to_end_are_refused() {
+    let folder = folder();
+    let file = |rows: std::ops::Range<usize>, bloom| {
+        let table = table().slice(rows.start, rows.len());
+        let properties = WriterProperties::builder().set_bloom_filter_enabled(bloom).build();
+        fs::read(parquet_file(folder.path().join("t.parquet"), &table, properties)).expect("just written")
+    };
+    let (one, two, bloom) = (file(0..100, false), file(100..300, false), file(0..100, true));
+    for parts in [[&one, &one], [&one, &two], [&two, &one], [&bloom, &bloom], [&one, &bloom]] {
+        let path = written(folder.path(), "both.parquet", parts.map(|part| &part[..]).concat());
+        let error = opened(&spec(&path), ReadConfig::default()).err().expect("two files");
+        assert!(format!("{error:?}").contains("several files laid end to end"), "{error:?}");
+    }
+    for whole in [&one, &two, &bloom] {
+        let path = written(folder.path(), "one.parquet", whole);
+        assert!(read(&spec(&path), ReadConfig::default()).is_ok());
+    }
+}

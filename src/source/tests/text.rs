@@ -165,6 +165,13 @@ fn what_is_no_text_is_told_by_its_beginning() {
         ("program", b"\x7fELF\x02\x01\x01".to_vec(), "program"),
         ("data.db", b"SQLite format 3\0...".to_vec(), "SQLite"),
         ("data.h5", b"\x89HDF\r\n\x1a\n...".to_vec(), "HDF5"),
+        ("rows.orc", b"ORC\n\x06\x12\x04\x08\x03P\0".to_vec(), "ORC"),
+        ("film.mp4", b"\0\0\0\x20ftypisom".to_vec(), "MP4"),
+        ("speech.wav", b"RIFF\x24\x08\0\0WAVEfmt ".to_vec(), "WAV"),
+        ("model.gguf", b"GGUF\x03\0\0\0".to_vec(), "GGUF"),
+        ("letter.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1".to_vec(), "Office"),
+        ("packed.rar", b"Rar!\x1a\x07\x01".to_vec(), "RAR"),
+        ("crawl.warc", b"WARC/1.1\r\nWARC-Type: warcinfo\r\n".to_vec(), "WARC"),
         ("data.npy", b"\x93NUMPY\x01\0".to_vec(), "NumPy"),
     ];
     let folder = folder();
