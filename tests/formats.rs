@@ -13,3 +13,7 @@ mod normalizers;
 mod refused;
 #[path = "formats/same.rs"]
 mod same;
+#[path = "formats/splits.rs"]
+mod splits;
+#[path = "formats/tekken.rs"]
+mod tekken;

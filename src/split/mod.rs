@@ -29,9 +29,12 @@ mod search;
 #[doc(hidden)]
 pub mod regex;
 mod give_back;
+mod behavior;
+pub(crate) mod alphabet;
 mod steps;
 mod fault;
 
+pub use behavior::SplitBehavior;
 pub(crate) use classes::ranges as class_ranges;
 pub use pattern::{Named, NotPattern, SplitPattern};
 pub(crate) use regex::Matcher;

@@ -186,7 +186,7 @@ impl SplitPattern {
     /// those of its origin.
     pub fn from_steps(mut steps: Vec<SplitStep>) -> SplitPattern {
         let same = |(step, known): (&SplitStep, &&str)| match &step.pattern {
-            SplitPattern::Custom(regex) => escaped(regex) == escaped(known),
+            SplitPattern::Custom(regex) if step.is_plain() => escaped(regex) == escaped(known),
             _ => false,
         };
         // Those of one step leave nothing of a text out, each of several would.
@@ -199,7 +199,7 @@ impl SplitPattern {
         }
         match &mut *steps {
             [] => SplitPattern::None,
-            [SplitStep { pattern, covers: false }] => std::mem::take(pattern),
+            [step] if step.is_plain() && !step.covers => std::mem::take(&mut step.pattern),
             _ => SplitPattern::Steps(steps),
         }
     }
@@ -327,7 +327,7 @@ impl fmt::Display for SplitPattern {
             SplitPattern::Named(named) => f.write_str(named.name()),
             SplitPattern::Custom(text) => f.write_str(text),
             SplitPattern::Steps(steps) => steps.iter().enumerate().try_for_each(|(number, step)| {
-                write!(f, "{}{}", if number == 0 { "" } else { " then " }, step.pattern)
+                write!(f, "{}{step}", if number == 0 { "" } else { " then " })
             }),
         }
     }

@@ -80,7 +80,7 @@ impl Matcher {
     }
 }
 
-fn checked(pattern: &str) -> Result<BoundedRegex> {
+pub(super) fn checked(pattern: &str) -> Result<BoundedRegex> {
     let regex =
         BoundedRegex::new(pattern).map_err(|cause| Fault::Syntax { pattern: pattern.to_owned(), cause })?;
     if regex.search(&mut Steps::new(0, &Silent), 0, |regex| regex.is_match(""))? {

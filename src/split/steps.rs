@@ -1,7 +1,9 @@
+use std::fmt;
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
+use super::behavior::{Behaving, Spelled, SplitBehavior};
 use super::{SplitPattern, Splitter, by_regex, splitter};
 use crate::error::Result;
 use crate::observer::{Observer, Silent};
@@ -16,6 +18,64 @@ pub struct SplitStep {
     /// Whether the pattern is to match every part of a text: one that it does not is an error, since
     /// the tokenizer's own program would drop it. Patterns that have a name match everything.
     pub covers: bool,
+    /// What becomes of the matches.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub behavior: SplitBehavior,
+    /// Whether that becomes of what stands between matches instead.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub invert: bool,
+    /// Whether it cuts the text as it is spelled in GPT-2's byte alphabet: between any two bytes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub spelled: bool,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl SplitStep {
+    /// A cut whose matches are pieces.
+    pub fn new(pattern: SplitPattern, covers: bool) -> SplitStep {
+        SplitStep { pattern, covers, behavior: SplitBehavior::default(), invert: false, spelled: false }
+    }
+
+    /// Whether its matches are pieces of the text itself.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.behavior == SplitBehavior::Isolated && !self.invert && !self.spelled
+    }
+
+    fn splitter(&self) -> Result<Box<dyn Splitter>> {
+        let plain: Box<dyn Splitter> = match (self.behavior, &self.pattern) {
+            (SplitBehavior::Isolated, SplitPattern::Custom(text)) => by_regex(text, self.covers)?,
+            (SplitBehavior::Isolated, pattern) => splitter(pattern)?,
+            (behavior, pattern) => match pattern.regex() {
+                Some(regex) => Box::new(Behaving::new(regex, behavior, self.invert)?),
+                None => splitter(pattern)?,
+            },
+        };
+        Ok(if self.spelled { Box::new(Spelled(plain)) } else { plain })
+    }
+}
+
+impl fmt::Display for SplitStep {
+    /// The pattern, and what is not usual.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.pattern)?;
+        let behavior = match self.behavior {
+            SplitBehavior::Isolated => "",
+            SplitBehavior::Removed => "matches removed",
+            SplitBehavior::MergedWithPrevious => "matches merged with what is before",
+            SplitBehavior::MergedWithNext => "matches merged with what is after",
+            SplitBehavior::Contiguous => "matches joined",
+        };
+        let facts = [
+            behavior,
+            if self.invert { "inverted" } else { "" },
+            if self.spelled { "in the byte alphabet" } else { "" },
+        ];
+        let facts: Vec<&str> = facts.into_iter().filter(|fact| !fact.is_empty()).collect();
+        if facts.is_empty() { Ok(()) } else { write!(f, " ({})", facts.join(", ")) }
+    }
 }
 
 /// Cuts in several steps, each of which sees the pieces of the one before as texts of their own.
@@ -25,11 +85,7 @@ pub(super) struct Chain {
 
 impl Chain {
     pub(super) fn new(steps: &[SplitStep]) -> Result<Chain> {
-        let step = |step: &SplitStep| match &step.pattern {
-            SplitPattern::Custom(text) => by_regex(text, step.covers),
-            pattern => splitter(pattern),
-        };
-        Ok(Chain { steps: steps.iter().map(step).collect::<Result<_>>()? })
+        Ok(Chain { steps: steps.iter().map(SplitStep::splitter).collect::<Result<_>>()? })
     }
 }
 

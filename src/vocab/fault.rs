@@ -150,7 +150,7 @@ pub(super) enum Foreign {
     Normalizer(Normalizer),
     #[error("it puts a space before text")]
     PrefixSpace,
-    #[error("it splits text in several steps")]
+    #[error("it splits text in several steps, or otherwise than at matches")]
     Steps,
     #[error("it has a token for bytes without a token")]
     Unknown,

@@ -74,8 +74,12 @@ impl Vocabulary {
                     SplitPattern::None => 2,
                     SplitPattern::Steps(_) => 3,
                 };
-                hash.update([kind, u8::from(step.covers)]);
+                let odd = if step.is_plain() { 0 } else { 0x80 };
+                hash.update([kind | odd, u8::from(step.covers)]);
                 text(hash, step.pattern.to_string().as_bytes());
+                if odd != 0 {
+                    text(hash, step.to_string().as_bytes());
+                }
             }
         }
         number(hash, amount(self.added.len()));

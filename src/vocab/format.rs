@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
-use super::{Vocabulary, byte_ranges, gpt2, hf, minbpe, sniff, tiktoken};
+use super::{Vocabulary, byte_ranges, gpt2, hf, minbpe, sniff, tekken, tiktoken};
 use crate::error::{Error, ErrorKind as Kind, Result};
 use crate::files::{self, publish_bytes_within};
 use crate::observer::Observer;
@@ -138,6 +138,7 @@ impl Default for WriteOptions {
 pub fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) -> Result<Vocabulary> {
     let (format, path) = locate(path, options.format)?;
     let vocabulary = match format {
+        Format::Hf if tekken::is_named(&path) => tekken::load(&path, options),
         Format::Hf => hf::load(&path, options, observer),
         Format::Tiktoken => tiktoken::load(&path, options),
         Format::Minbpe => minbpe::load(&path, options),
@@ -355,7 +356,10 @@ fn of_content(path: &Path) -> Result<Option<Format>> {
 
 fn in_folder(folder: &Path, format: Format) -> Result<Option<PathBuf>> {
     match format {
-        Format::Hf => existing(folder.join(hf::TOKENIZER)),
+        Format::Hf => match existing(folder.join(hf::TOKENIZER))? {
+            None => existing(folder.join(tekken::FILE)),
+            found => Ok(found),
+        },
         Format::Gpt2 => {
             let named = gpt2::NAMES.iter().map(|[vocabulary, _]| existing(folder.join(vocabulary)));
             named.filter_map(Result::transpose).next().transpose()

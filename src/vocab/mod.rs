@@ -30,18 +30,18 @@
 //!
 //! | part | read | refused |
 //! | --- | --- | --- |
-//! | `model` | BPE, `ignore_merges`; `unk_token`, `fuse_unk` where bytes lack a token | other models, `dropout`, `byte_fallback`, `continuing_subword_prefix`, `end_of_word_suffix` |
+//! | `model` | BPE, `ignore_merges`; `unk_token`, `fuse_unk` where bytes lack a token | other models, `dropout`, `byte_fallback` where bytes lack a token, `continuing_subword_prefix`, `end_of_word_suffix` |
 //! | `normalizer` | none, `NFC`, `NFD`, `NFKC`, `NFKD`, `Lowercase`, `StripAccents`, `Strip`, `Prepend`, `Replace`, in any number | all others |
-//! | `pre_tokenizer` | `ByteLevel`, before it `Split` and `Digits` in any number | all others; `Split` whose behavior is neither `Isolated` nor `Removed` with `invert` |
+//! | `pre_tokenizer` | `ByteLevel`, before and after it `Split`, `Digits` and `Punctuation` in any number, with every behavior | all others; a space put before text that is split already |
 //! | `added_tokens` | all, with every flag | ids that tokenizers would not give; special ones with the bytes of another token |
 //! | `post_processor` | told and kept, but left out | what is no template of tokens around a text |
-//! | `decoder` | none, `ByteLevel` | all others |
+//! | `decoder` | none, `ByteLevel`, `Fuse` | all others |
 //! | `truncation`, `padding` | told, but left out: texts are encoded whole | |
 //!
 //! **Splits.** Expressions that are a known pattern's letter for letter are that pattern; others run on the engine
 //! for regular expressions, and what Oniguruma understands otherwise is translated or refused. `Removed` with
 //! `invert` drops what the expression does not match; here that is an error that names the place, and does not
-//! occur with the patterns that have a name.
+//! occur with the patterns that have a name. So does `Removed` alone, which drops what is matched.
 //!
 //! A file without `pre_tokenizer` whose decoder is `ByteLevel` is read as a tokenizer that does not split. Tokenizers itself does not
 //! turn text into the alphabet of bytes for such a file, and drops what its keys lack.
@@ -66,7 +66,6 @@
 
 mod added;
 mod affixes;
-mod alphabet;
 mod beside;
 mod checks;
 mod crossing;
@@ -83,8 +82,11 @@ mod normalizer;
 mod parts;
 mod record;
 mod sniff;
+mod tekken;
 mod tiktoken;
 mod vocabulary;
+
+use crate::split::alphabet;
 
 pub use added::{AddedToken, Around, TextRules};
 pub use checks::{Checks, check};

@@ -89,7 +89,7 @@ fn sidecar(path: &Path) -> Result<Option<Sidecar>> {
     read_json(&sidecar_path(path))
 }
 
-type Tokens = Vec<(TokenId, Box<[u8]>)>;
+pub(super) type Tokens = Vec<(TokenId, Box<[u8]>)>;
 
 /// Base64 as tiktoken's reader takes it: bits that stand for nothing may be set.
 const LENIENT: GeneralPurpose =
@@ -129,7 +129,11 @@ pub(super) fn begins_with_a_rank(bytes: &[u8]) -> bool {
 /// one of lowest rank first, and looks whole pieces up before that. Where every token comes about by
 /// itself, the last step of each is the only one that matters and looking up changes nothing, so the
 /// usual list of merges says the same. Otherwise every way to cut a token in two is a merge.
-fn parts(tokens: Tokens, added: Vec<AddedToken>, split: SplitPattern) -> Result<VocabularyParts, Fault> {
+pub(super) fn parts(
+    tokens: Tokens,
+    added: Vec<AddedToken>,
+    split: SplitPattern,
+) -> Result<VocabularyParts, Fault> {
     let highest = tokens.iter().map(|(id, _)| *id).max().unwrap_or_default();
     check_holes(tokens.len() + added.len(), highest)?;
     let (mut tokens, empty): (Tokens, Tokens) = tokens.into_iter().partition(|(_, bytes)| !bytes.is_empty());

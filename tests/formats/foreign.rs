@@ -45,7 +45,7 @@ fn sequence(steps: &[Value]) -> Value {
 }
 
 fn step(pattern: SplitPattern, covers: bool) -> SplitStep {
-    SplitStep { pattern, covers }
+    SplitStep::new(pattern, covers)
 }
 
 /// DeepSeek V3's steps, each written in a way.

@@ -172,7 +172,7 @@ fn a_note_says_which_splits_tokenizers_1_0_does_not_open() {
     );
     let custom = |regex: &str| SplitPattern::from_oniguruma(regex).expect(regex);
     let digits = r"[\p{N}\x{11DE0}-\x{11DE9}\x{16FF4}-\x{16FF6}]";
-    let step = |pattern| SplitStep { pattern, covers: false };
+    let step = |pattern| SplitStep::new(pattern, false);
     let two = |first| SplitPattern::from_steps(vec![step(first), step(SplitPattern::Named(Named::Gpt2))]);
     for (split, prefix_space, said) in [
         (custom(mistral), false, ""),

@@ -124,6 +124,19 @@ def families():
     yield "replaced", {"normalizer": nested, "pre_tokenizer": sequence(sequence(split("\n"), sequence(gpt2))), "added": [END, plain("b``")]}
 
 
+    thousands = split("[0-9][0-9][0-9]")
+    yield "falcon", {"pre_tokenizer": sequence(punctuation("Contiguous"), gpt2, digits(False), thousands), "added": [END, token(">>TITLE<<")]}
+    merged = sequence(
+        split("\\p{Lu}|[.]", "MergedWithNext"), sequence(split("\\s|b", "MergedWithPrevious", invert=True), split("e+|,", "Contiguous")),
+        punctuation("MergedWithPrevious"), byte_level(), split("[0-9]|Ġ", "MergedWithNext"), digits(True),
+    )  # fmt: skip
+    yield "every behavior", {"pre_tokenizer": merged, "added": [END]}
+
+
+def punctuation(behavior):
+    return {"type": "Punctuation", "behavior": behavior}
+
+
 def normalizers(*steps):
     return {"type": "Sequence", "normalizers": [*steps]}
 

@@ -303,8 +303,8 @@ proptest! {
         let mut text: Vec<Vec<u8>> = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
         text.insert(at.min(text.len()), garbage);
         let text = text.concat();
-        let custom = |regex: &str| SplitStep { pattern: SplitPattern::Custom(regex.to_owned()), covers: false };
-        let gpt2 = SplitStep { pattern: SplitPattern::Named(Named::Gpt2), covers: false };
+        let custom = |regex: &str| SplitStep::new(SplitPattern::Custom(regex.to_owned()), false);
+        let gpt2 = SplitStep::new(SplitPattern::Named(Named::Gpt2), false);
         let chain = SplitPattern::from_steps(vec![custom(LINES), custom(DIGITS), gpt2]);
         let obvious = regex::RegexSplitter::sequence(&[LINES, DIGITS, Named::Gpt2.regex()]);
         let (chain, obvious) = (splitter(&chain).expect("valid"), obvious.expect("valid"));

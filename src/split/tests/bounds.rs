@@ -95,7 +95,7 @@ impl Observer for StopsAfter {
 fn a_run_stops_between_two_searches_in_a_text() {
     // Quadratic each, and no search takes long.
     let text = "a".repeat(2_000_000);
-    let step = |regex: &str| SplitStep { pattern: SplitPattern::Custom(regex.to_owned()), covers: false };
+    let step = |regex: &str| SplitStep::new(SplitPattern::Custom(regex.to_owned()), false);
     let steps = SplitPattern::from_steps(vec![step("[^b]+"), step("a+b|.")]);
     let patterns =
         [SplitPattern::from_regex("a+b|."), SplitPattern::from_regex(r"a+b|.|\s+(?!\S)|\s+"), steps];

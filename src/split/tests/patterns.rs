@@ -17,7 +17,7 @@ fn names_read_and_print() {
 }
 
 fn step(regex: &str, covers: bool) -> SplitStep {
-    SplitStep { pattern: SplitPattern::from_oniguruma(regex).expect(regex), covers }
+    SplitStep::new(SplitPattern::from_oniguruma(regex).expect(regex), covers)
 }
 
 #[test]

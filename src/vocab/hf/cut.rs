@@ -3,7 +3,7 @@ use serde_json::Value;
 
 use super::{flat, kind};
 use crate::error::Result;
-use crate::split::{Named, SplitPattern, SplitStep};
+use crate::split::{Named, SplitBehavior, SplitPattern, SplitStep};
 use crate::vocab::fault::Fault;
 
 /// How a file cuts text.
@@ -15,7 +15,7 @@ pub(super) struct Cut {
 
 enum Step {
     ByteLevel { splits: bool, prefix_space: bool },
-    Split { pattern: Pattern, covers: bool },
+    Split { pattern: Pattern, covers: bool, behavior: SplitBehavior, invert: bool },
 }
 
 #[derive(Deserialize)]
@@ -47,6 +47,14 @@ struct Split {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct Punctuation {
+    #[serde(rename = "type")]
+    _kind: String,
+    behavior: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Digits {
     #[serde(rename = "type")]
     _kind: String,
@@ -55,6 +63,29 @@ struct Digits {
 
 /// What Rust's `char::is_numeric`, by which `Digits` cuts, has over Unicode 16's numbers.
 pub(super) const NUMBER: &str = r"[\p{N}\x{11DE0}-\x{11DE9}\x{16FF4}-\x{16FF6}]";
+
+/// What Rust's `char::is_ascii_punctuation` has, and what is punctuation in the Unicode 8 of the crate that `Punctuation`
+/// cuts by.
+pub(super) const PUNCTUATION: &str = concat!(
+    r"[[\p{P}&&[^",
+    r"\x{061D}\x{09FD}\x{0A76}\x{0C77}\x{0C84}\x{1B4E}-\x{1B4F}\x{1B7D}-\x{1B7F}",
+    r"\x{2E43}-\x{2E4F}\x{2E52}-\x{2E5D}\x{10D6E}\x{10EAD}\x{10F55}-\x{10F59}\x{10F86}-\x{10F89}",
+    r"\x{113D4}-\x{113D5}\x{113D7}-\x{113D8}\x{1144B}-\x{1144F}\x{1145A}-\x{1145B}\x{1145D}",
+    r"\x{11660}-\x{1166C}\x{116B9}\x{1183B}\x{11944}-\x{11946}\x{119E2}\x{11A3F}-\x{11A46}",
+    r"\x{11A9A}-\x{11A9C}\x{11A9E}-\x{11AA2}\x{11B00}-\x{11B09}\x{11BE1}\x{11C41}-\x{11C45}",
+    r"\x{11C70}-\x{11C71}\x{11EF7}-\x{11EF8}\x{11F43}-\x{11F4F}\x{11FFF}\x{12FF1}-\x{12FF2}",
+    r"\x{16D6D}-\x{16D6F}\x{16E97}-\x{16E9A}\x{16FE2}\x{1E5FF}\x{1E95E}-\x{1E95F}",
+    r"]]$+<=>^`|~\x{166D}\x{111C9}]",
+);
+
+/// The behaviors by the names that files have for them.
+pub(super) const BEHAVIORS: [(&str, SplitBehavior); 5] = [
+    ("Isolated", SplitBehavior::Isolated),
+    ("Removed", SplitBehavior::Removed),
+    ("MergedWithPrevious", SplitBehavior::MergedWithPrevious),
+    ("MergedWithNext", SplitBehavior::MergedWithNext),
+    ("Contiguous", SplitBehavior::Contiguous),
+];
 
 impl Cut {
     /// Whether the file does not say how text is cut, nor that it is brought into bytes.
@@ -67,19 +98,22 @@ impl Cut {
     /// # Errors
     /// An expression uses what means something else here than in Oniguruma.
     pub(super) fn pattern(&self) -> Result<SplitPattern> {
-        let mut steps = Vec::with_capacity(self.steps.len());
+        let (mut steps, mut spelled) = (Vec::with_capacity(self.steps.len()), false);
         for step in &self.steps {
-            let (pattern, covers) = match step {
-                Step::ByteLevel { splits: false, .. } => continue,
-                Step::ByteLevel { splits: true, .. } => (SplitPattern::Named(Named::Gpt2), false),
-                Step::Split { pattern: Pattern::String(text), .. } => (SplitPattern::of_literal(text), false),
-                Step::Split { pattern: Pattern::Regex(regex), covers } => {
-                    let pattern = SplitPattern::from_oniguruma(regex)?;
-                    let covers = *covers && matches!(pattern, SplitPattern::Custom(_));
-                    (pattern, covers)
+            steps.extend(match step {
+                Step::ByteLevel { splits, .. } => {
+                    spelled = true;
+                    splits.then(|| SplitStep::new(SplitPattern::Named(Named::Gpt2), false))
                 }
-            };
-            steps.push(SplitStep { pattern, covers });
+                Step::Split { pattern, covers, behavior, invert } => {
+                    let pattern = match pattern {
+                        Pattern::String(text) => SplitPattern::of_literal(text),
+                        Pattern::Regex(regex) => SplitPattern::from_oniguruma(regex)?,
+                    };
+                    let covers = *covers && matches!(pattern, SplitPattern::Custom(_));
+                    Some(SplitStep { pattern, covers, behavior: *behavior, invert: *invert, spelled })
+                }
+            });
         }
         Ok(SplitPattern::from_steps(steps))
     }
@@ -91,25 +125,26 @@ pub(super) fn read(pre_tokenizer: Option<&Value>, decoder: Option<&Value>) -> Re
     let steps = flat(pre_tokenizer, "pretokenizers", "pre_tokenizer")?;
     let steps: Vec<Step> = steps.into_iter().map(step).collect::<Result<_, _>>()?;
     let decoders = flat(decoder, "decoders", "decoder")?;
-    if let Some(other) = decoders.iter().find(|decoder| kind(decoder) != "ByteLevel") {
+    // `Fuse` joins what the others have decoded, which changes no byte of it.
+    if let Some(other) = decoders.iter().find(|decoder| !["ByteLevel", "Fuse"].contains(&kind(decoder))) {
         return Err(Fault::unsupported(format!("decoder {}", kind(other))));
     }
-    let byte_level = |step: &Step| matches!(step, Step::ByteLevel { .. });
-    match &*steps {
-        [] if decoders.is_empty() => Err(Fault::unsupported("a tokenizer that is not byte-level")),
-        [] => Ok(Cut { steps, prefix_space: false }),
-        [before @ .., Step::ByteLevel { prefix_space, .. }] => {
-            if before.iter().any(byte_level) {
-                return Err(Fault::unsupported("ByteLevel twice in pre_tokenizer"));
-            }
-            let prefix_space = *prefix_space;
-            if prefix_space && !before.is_empty() {
-                return Err(Fault::unsupported("add_prefix_space after a split"));
-            }
-            Ok(Cut { steps, prefix_space })
-        }
-        _ if steps.iter().any(byte_level) => Err(Fault::unsupported("pre_tokenizer Split after ByteLevel")),
-        _ => Err(Fault::unsupported("pre_tokenizer Split without ByteLevel")),
+    if steps.is_empty() {
+        let spells = decoders.iter().any(|decoder| kind(decoder) == "ByteLevel");
+        return match spells {
+            true => Ok(Cut { steps, prefix_space: false }),
+            false => Err(Fault::unsupported("a tokenizer that is not byte-level")),
+        };
+    }
+    let mut alphabets = steps.iter().enumerate().filter_map(|(at, step)| match step {
+        Step::ByteLevel { prefix_space, .. } => Some((at, *prefix_space)),
+        Step::Split { .. } => None,
+    });
+    match (alphabets.next(), alphabets.next()) {
+        (None, _) => Err(Fault::unsupported("pre_tokenizer Split without ByteLevel")),
+        (_, Some(_)) => Err(Fault::unsupported("ByteLevel twice in pre_tokenizer")),
+        (Some((at, true)), _) if at > 0 => Err(Fault::unsupported("add_prefix_space after a split")),
+        (Some((_, prefix_space)), _) => Ok(Cut { steps, prefix_space }),
     }
 }
 
@@ -125,17 +160,36 @@ fn step(value: &Value) -> Result<Step, Fault> {
         "Digits" => {
             let step = Digits::deserialize(value).map_err(Fault::Json)?;
             let regex = if step.individual_digits { NUMBER.to_owned() } else { format!("{NUMBER}+") };
-            Ok(Step::Split { pattern: Pattern::Regex(regex), covers: false })
+            Ok(cut(Pattern::Regex(regex), SplitBehavior::Isolated, false))
+        }
+        "Punctuation" => {
+            let step = Punctuation::deserialize(value).map_err(Fault::Json)?;
+            let behavior = behavior(step.behavior.as_deref().unwrap_or("Isolated"), "Punctuation")?;
+            Ok(cut(Pattern::Regex(PUNCTUATION.to_owned()), behavior, false))
         }
         "Split" => {
-            let Split { pattern, behavior, invert, .. } = Split::deserialize(value).map_err(Fault::Json)?;
-            match (&*behavior, invert, &pattern) {
-                ("Isolated", _, _) => Ok(Step::Split { pattern, covers: false }),
-                // Keeps the matches and removes the rest, of which most patterns leave none.
-                ("Removed", true, Pattern::Regex(_)) => Ok(Step::Split { pattern, covers: true }),
-                (other, _, _) => Err(Fault::unsupported(format!("behavior {other} of pre_tokenizer Split"))),
-            }
+            let Split { pattern, behavior: named, invert, .. } =
+                Split::deserialize(value).map_err(Fault::Json)?;
+            Ok(cut(pattern, behavior(&named, "Split")?, invert))
         }
         other => Err(Fault::unsupported(format!("pre_tokenizer {other}"))),
+    }
+}
+
+fn cut(pattern: Pattern, behavior: SplitBehavior, invert: bool) -> Step {
+    let (covers, behavior) = match (behavior, invert) {
+        // Keeps the matches and removes the rest, of which most patterns leave none.
+        (SplitBehavior::Removed, true) => (true, SplitBehavior::Isolated),
+        (behavior, _) => (false, behavior),
+    };
+    // Of the others it makes no difference.
+    let merges = matches!(behavior, SplitBehavior::MergedWithPrevious | SplitBehavior::MergedWithNext);
+    Step::Split { pattern, covers, behavior, invert: invert && merges }
+}
+
+fn behavior(name: &str, step: &str) -> Result<SplitBehavior, Fault> {
+    match BEHAVIORS.iter().find(|(known, _)| *known == name) {
+        Some((_, behavior)) => Ok(*behavior),
+        None => Err(Fault::unsupported(format!("behavior {name} of pre_tokenizer {step}"))),
     }
 }

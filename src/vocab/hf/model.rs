@@ -3,6 +3,8 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
+use crate::hashing::Set;
+use crate::split::alphabet;
 use crate::vocab::fault::Fault;
 use crate::vocab::gpt2::HEADER;
 use crate::vocab::keyed::Entries;
@@ -66,6 +68,12 @@ pub(crate) fn two_keys(text: &str) -> Option<(&str, &str)> {
 }
 
 impl Model {
+    /// Whether no character of a text is without a token, so that nothing is there to fall back from.
+    fn has_every_byte(&self) -> bool {
+        let keys: Set<&str> = self.vocab.0.iter().map(|(key, _)| &**key).collect();
+        (0..=u8::MAX).all(|byte| keys.contains(&*alphabet::spell(&[byte])))
+    }
+
     /// Refuses what makes other ids than merging bytes by rank.
     pub(super) fn refuse_features(&self) -> Result<(), Fault> {
         if let Some(kind) = self.r#type.as_ref().filter(|kind| *kind != "BPE") {
@@ -76,7 +84,7 @@ impl Model {
             ("dropout", self.dropout.is_some_and(|dropout| dropout != 0.0)),
             ("continuing_subword_prefix", text(&self.continuing_subword_prefix)),
             ("end_of_word_suffix", text(&self.end_of_word_suffix)),
-            ("byte_fallback", self.byte_fallback == Some(true)),
+            ("byte_fallback", self.byte_fallback == Some(true) && !self.has_every_byte()),
         ];
         match features.iter().find(|(_, used)| *used) {
             Some((name, _)) => Err(Fault::unsupported(*name)),

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::around;
 use super::config::config;
-use super::cut::NUMBER;
+use super::cut::{BEHAVIORS, NUMBER, PUNCTUATION};
 use crate::error::Result;
 use crate::hashing::Map;
-use crate::split::{Named, SplitPattern};
+use crate::split::{Named, SplitPattern, SplitStep};
 use crate::units::{TokenId, low32};
 use crate::vocab::fault::{Fault, Foreign, Limit};
 use crate::vocab::format::{Format, Rendered, WriteOptions};
@@ -152,30 +152,51 @@ fn added(token: &AddedToken) -> Added<'_> {
 /// it spaces would be lost.
 fn pre_tokenizer(vocabulary: &Vocabulary) -> Result<Value> {
     let prefix_space = vocabulary.rules.prefix_space;
-    let split = &vocabulary.split;
-    match split {
-        SplitPattern::None => return Ok(byte_level(prefix_space, false)),
-        SplitPattern::Named(Named::Gpt2) => return Ok(byte_level(prefix_space, true)),
-        _ if prefix_space => {
-            return Err(Fault::cannot_hold(Format::Hf, Limit::Foreign(Foreign::PrefixSpace)));
-        }
-        _ => {}
+    let steps = match &vocabulary.split {
+        SplitPattern::None => Vec::new(),
+        SplitPattern::Steps(steps) => steps.clone(),
+        pattern => vec![SplitStep::new(pattern.clone(), false)],
+    };
+    let (mut before, after): (Vec<SplitStep>, Vec<SplitStep>) =
+        steps.into_iter().partition(|step| !step.spelled);
+    let gpt2 = SplitStep::new(SplitPattern::Named(Named::Gpt2), false);
+    let splits = before.pop_if(|step| *step == gpt2).is_some();
+    if prefix_space && !before.is_empty() {
+        return Err(Fault::cannot_hold(Format::Hf, Limit::Foreign(Foreign::PrefixSpace)));
     }
-    let mut cuts = split.oniguruma()?;
-    let splits = cuts.pop_if(|(cut, covers)| !*covers && [*cut] == *Named::Gpt2.steps()).is_some();
-    let mut steps: Vec<Value> = cuts.into_iter().map(written_cut).collect();
-    steps.push(byte_level(false, splits));
-    Ok(json!({ "type": "Sequence", "pretokenizers": steps }))
+    let mut written = Vec::new();
+    written_cuts(&before, &mut written)?;
+    written.push(byte_level(prefix_space, splits));
+    written_cuts(&after, &mut written)?;
+    match <[Value; 1]>::try_from(written) {
+        Ok([byte_level]) => Ok(byte_level),
+        Err(steps) => Ok(json!({ "type": "Sequence", "pretokenizers": steps })),
+    }
 }
 
-fn written_cut((regex, covers): (&str, bool)) -> Value {
+fn written_cuts(steps: &[SplitStep], written: &mut Vec<Value>) -> Result<()> {
+    for step in steps {
+        for (regex, _) in step.pattern.oniguruma()? {
+            written.push(written_cut(regex, step));
+        }
+    }
+    Ok(())
+}
+
+fn written_cut(regex: &str, step: &SplitStep) -> Value {
+    let named = BEHAVIORS.iter().find(|(_, behavior)| *behavior == step.behavior);
+    let behavior = if step.covers { "Removed" } else { named.map_or("Isolated", |(name, _)| *name) };
+    let is_isolated = behavior == "Isolated";
     match regex.strip_prefix(NUMBER) {
-        Some(after @ ("" | "+")) if !covers => {
+        Some(after @ ("" | "+")) if is_isolated => {
             json!({ "type": "Digits", "individual_digits": after.is_empty() })
         }
+        _ if regex == PUNCTUATION && !step.covers && !step.invert => {
+            json!({ "type": "Punctuation", "behavior": behavior })
+        }
         _ => {
-            let behavior = if covers { "Removed" } else { "Isolated" };
-            json!({ "type": "Split", "pattern": { "Regex": regex }, "behavior": behavior, "invert": covers })
+            let invert = step.covers || step.invert;
+            json!({ "type": "Split", "pattern": { "Regex": regex }, "behavior": behavior, "invert": invert })
         }
     }
 }

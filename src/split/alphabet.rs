@@ -26,12 +26,12 @@ static BYTES: LazyLock<[Option<u8>; 0x144]> = LazyLock::new(|| {
 });
 
 /// How bytes are written.
-pub(super) fn spell(bytes: &[u8]) -> String {
+pub(crate) fn spell(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| CHARACTERS[usize::from(byte)]).collect()
 }
 
 /// The bytes that are written so; `None` if a character is not of the alphabet.
-pub(super) fn read(text: &str) -> Option<Box<[u8]>> {
+pub(crate) fn read(text: &str) -> Option<Box<[u8]>> {
     text.chars().map(|character| *BYTES.get(crate::units::place(u32::from(character)))?).collect()
 }
 

@@ -1,0 +1,123 @@
+//! Mistral's `tekken.json`: ranks, the pattern, and special tokens, whose ids come first.
+
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+
+use super::fault::Fault;
+use super::format::{LoadOptions, read_bytes};
+use super::tiktoken::{Tokens, parts};
+use super::{AddedToken, Vocabulary};
+use crate::error::Result;
+use crate::split::SplitPattern;
+use crate::units::{TokenId, place};
+
+/// The name that Mistral gives it.
+pub(super) const FILE: &str = "tekken.json";
+
+/// As many special tokens may be declared without being listed: Mistral's files have 1 000.
+const MOST_SPECIALS: u32 = 1 << 16;
+
+/// What concerns text. The rest is about images, sound and settings of models.
+#[derive(Deserialize)]
+struct File {
+    config: Config,
+    vocab: Vec<Token>,
+    special_tokens: Option<Vec<Special>>,
+}
+
+#[derive(Deserialize)]
+struct Config {
+    pattern: String,
+    default_vocab_size: u32,
+    default_num_special_tokens: u32,
+}
+
+#[derive(Deserialize)]
+struct Token {
+    rank: u32,
+    token_bytes: String,
+}
+
+#[derive(Deserialize)]
+struct Special {
+    rank: TokenId,
+    token_str: String,
+}
+
+/// The special tokens of files that list none.
+const SPECIALS: [&str; 20] = [
+    "<unk>",
+    "<s>",
+    "</s>",
+    "[INST]",
+    "[/INST]",
+    "[AVAILABLE_TOOLS]",
+    "[/AVAILABLE_TOOLS]",
+    "[TOOL_RESULTS]",
+    "[/TOOL_RESULTS]",
+    "[TOOL_CALLS]",
+    "[IMG]",
+    "<pad>",
+    "[IMG_BREAK]",
+    "[IMG_END]",
+    "[PREFIX]",
+    "[MIDDLE]",
+    "[SUFFIX]",
+    "[SYSTEM_PROMPT]",
+    "[/SYSTEM_PROMPT]",
+    "[TOOL_CONTENT]",
+];
+
+/// Whether a file is one by its name, as Mistral's program decides it.
+pub(super) fn is_named(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.contains("tekken") && name.ends_with(".json")
+}
+
+pub(super) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
+    let file = serde_json::from_slice(&read_bytes(path)?).map_err(Fault::Json);
+    let vocabulary = file.and_then(|file| vocabulary(file, options));
+    vocabulary.map_err(|fault| fault.in_file(path))
+}
+
+fn vocabulary(
+    File { config, vocab, special_tokens }: File,
+    options: &LoadOptions,
+) -> Result<Vocabulary, Fault> {
+    let split = options.same_split(SplitPattern::from_regex(&config.pattern))?;
+    let Config { default_vocab_size: size, default_num_special_tokens: specials, .. } = config;
+    let used = size.checked_sub(specials).map(place).filter(|&used| used <= vocab.len());
+    let Some(used) = used.filter(|_| specials <= MOST_SPECIALS) else {
+        return Err(Fault::unsupported(format!(
+            "a vocabulary of {size} tokens, {specials} of them special, where {} others are listed,",
+            vocab.len()
+        )));
+    };
+    let mut tokens = Tokens::with_capacity(used);
+    // Those after the ones that are used are left out, as Mistral's program does.
+    for (Token { rank, token_bytes }, expected) in vocab.into_iter().take(used).zip(0..) {
+        let bytes = STANDARD.decode(&token_bytes).ok().filter(|_| rank == expected);
+        let bytes = bytes.ok_or_else(|| {
+            Fault::unsupported(format!(
+                "rank {rank} where {expected} is expected, or a token that is no base64,"
+            ))
+        })?;
+        tokens.push((TokenId::new(specials + rank), bytes.into_boxed_slice()));
+    }
+    let listed = special_tokens.unwrap_or_else(|| {
+        let listed = (0..specials).zip(SPECIALS);
+        listed.map(|(rank, text)| Special { rank: TokenId::new(rank), token_str: text.to_owned() }).collect()
+    });
+    let filled =
+        (0..specials).skip(listed.len()).map(|rank| (TokenId::new(rank), format!("<SPECIAL_{rank}>")));
+    let listed = listed.into_iter().map(|Special { rank, token_str }| (rank, token_str));
+    let added: Vec<AddedToken> =
+        listed.chain(filled).map(|(id, text)| AddedToken::special(id, text)).collect();
+    if let Some(token) = added.iter().find(|token| token.id.get() >= specials) {
+        return Err(Fault::unsupported(format!("special token {:?} with rank {}", token.text, token.id)));
+    }
+    parts(tokens, added, split)?.build()
+}
