@@ -6,6 +6,8 @@ mod bad_input;
 mod counts;
 #[path = "cli/foreign.rs"]
 mod foreign;
+#[path = "cli/extending.rs"]
+mod extending;
 #[path = "cli/learning.rs"]
 mod learning;
 #[path = "cli/packing.rs"]

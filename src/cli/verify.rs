@@ -4,9 +4,11 @@ use std::fmt;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tokenmill::run::{Verified, heed_training, verify_list, verify_output, with_threads};
+use tokenmill::run::{
+    Checked, Verification, Verified, heed_training, verify_list, verify_output, with_threads,
+};
 use tokenmill::train::{Deviation, Score, TrainConfig};
-use tokenmill::units::{amount, place};
+use tokenmill::units::{amount, place, place64};
 use tokenmill::vocab::{Vocabulary, load};
 use tokenmill::{Error, ErrorKind, TokenId};
 
@@ -54,24 +56,32 @@ pub(super) fn verify_merges(args: &VerifyMergesArgs, session: &Session<'_>) -> R
     let path = &args.tokenizer.tokenizer;
     let vocabulary = load(Path::new(path), &args.tokenizer.options(), &session.progress())?;
     let mut recipe = flags::verify_merges(args);
-    heed_training(&mut recipe, path, &vocabulary)?;
+    let checked = match (args.rules.skip_merges, args.rules.stage) {
+        (Some(given), _) => Checked::Behind(place64(given)),
+        (None, Some(stage)) => Checked::Stage(place64(stage)),
+        (None, None) => Checked::LastStage,
+    };
+    let checked = heed_training(&mut recipe, path, &vocabulary, checked)?;
     let mut plan = session.plan(recipe)?;
     if let Some(train) = &mut plan.train {
         // Nothing is written there but, meanwhile, what does not fit the memory.
         train.output = std::env::temp_dir();
     }
-    let found = verify_list(&plan, &vocabulary, &open_context(&plan, &session.progress()))?;
+    let found = verify_list(&plan, &vocabulary, checked, &open_context(&plan, &session.progress()))?;
     let config = plan.train.as_ref().map(|train| &train.config);
     let fault = found.deviation.zip(config).map(|(deviation, config)| NotBest {
         merges: found.merges,
-        chosen: shown_pair(&vocabulary, deviation.chosen),
-        better: deviation.better.map(|(pair, count)| (shown_pair(&vocabulary, pair), count.get())),
-        reason: Reason::of(&deviation, &vocabulary, config),
+        chosen: shown_pair(&vocabulary, &found.ids, deviation.chosen),
+        better: deviation
+            .better
+            .map(|(pair, count)| (shown_pair(&vocabulary, &found.ids, pair), count.get())),
+        reason: Reason::of(&deviation, &vocabulary, &found.ids, config),
         deviation,
     });
     if session.json() {
         session.print_json(&json!({
             "merges": found.merges,
+            "checked": { "first": found.checked.start + 1, "last": found.checked.end },
             "verified": fault.is_none(),
             "score": config.map(|config| config.score.to_string()),
             "deviation": fault.as_ref().map(NotBest::as_json),
@@ -84,21 +94,38 @@ pub(super) fn verify_merges(args: &VerifyMergesArgs, session: &Session<'_>) -> R
             .with_help("the list was learned from other data, by other settings, or wrongly")
             .into());
     }
-    session.say(&format!("all {} are the best pairs of their steps", counted(amount(found.merges), "merge")));
+    session.say(&verified(&found));
     Ok(session.done(found.skipped))
 }
 
-/// The ids of the tokens of a pair, which training numbers.
-fn ids(vocabulary: &Vocabulary, (left, right): (u32, u32)) -> [TokenId; 2] {
-    [left, right].map(|token| match u8::try_from(token) {
-        Ok(byte) => vocabulary.byte_id(byte).unwrap_or_default(),
-        Err(_) => vocabulary.merges()[place(token) - 256].result,
-    })
+/// That the merges that were checked are the best.
+fn verified(found: &Verification) -> String {
+    let Verification { merges, checked, .. } = found;
+    let best = "the best pairs of their steps";
+    let given = match checked.start {
+        0 => String::new(),
+        given => format!(
+            "; {} before, learned in earlier stages, were carried out unchecked",
+            counted(amount(given), "merge")
+        ),
+    };
+    match checked.len() {
+        all if all == *merges => format!("all {} are {best}", counted(amount(all), "merge")),
+        0 => format!("no merge was checked{given}"),
+        _ => {
+            let after = match merges - checked.end {
+                0 => String::new(),
+                after => format!("; {} of later stages were left out", counted(amount(after), "merge")),
+            };
+            format!("merges {} to {} of {merges} are {best}{given}{after}", checked.start + 1, checked.end)
+        }
+    }
 }
 
 /// A pair as people read it.
-fn shown_pair(vocabulary: &Vocabulary, pair: (u32, u32)) -> String {
-    let [left, right] = ids(vocabulary, pair).map(|id| shortened(vocabulary.bytes(id).unwrap_or_default()));
+fn shown_pair(vocabulary: &Vocabulary, ids: &[TokenId], (left, right): (u32, u32)) -> String {
+    let [left, right] =
+        [left, right].map(|token| shortened(vocabulary.bytes(ids[place(token)]).unwrap_or_default()));
     format!("'{left}' + '{right}'")
 }
 
@@ -114,9 +141,9 @@ enum Reason {
 }
 
 impl Reason {
-    fn of(deviation: &Deviation, vocabulary: &Vocabulary, config: &TrainConfig) -> Reason {
-        let length = |id| vocabulary.bytes(id).map_or(0, <[u8]>::len);
-        let bytes: usize = ids(vocabulary, deviation.chosen).map(length).iter().sum();
+    fn of(deviation: &Deviation, vocabulary: &Vocabulary, ids: &[TokenId], config: &TrainConfig) -> Reason {
+        let length = |token: u32| vocabulary.bytes(ids[place(token)]).map_or(0, <[u8]>::len);
+        let bytes = length(deviation.chosen.0) + length(deviation.chosen.1);
         match config.max_token_bytes.filter(|most| bytes > *most) {
             Some(most) => Reason::TooLong(most),
             None if deviation.count < config.min_frequency => Reason::TooRare(config.min_frequency.get()),

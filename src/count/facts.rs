@@ -147,6 +147,16 @@ impl FactFinder {
         self.facts.characters += characters(text);
     }
 
+    /// Characters so far.
+    pub(super) fn characters(&self) -> u64 {
+        self.facts.characters
+    }
+
+    /// Takes note of a text as it was before it was prepared; characters were `before` then.
+    pub(super) fn saw_prepared(&mut self, before: u64, text: &[u8]) {
+        self.facts.characters = before + characters(text);
+    }
+
     /// Takes note of a special token that was cut out.
     pub(super) fn saw_special(&mut self, token: &[u8]) {
         self.facts.special_tokens += 1;

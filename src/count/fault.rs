@@ -15,6 +15,8 @@ pub(super) enum Fault {
     Overflow { piece: Vec<u8> },
     #[error("the distinct pieces do not fit the memory limit, of which {limit} are for them")]
     TooManyPieces { limit: ByteCount },
+    #[error("what happens to a text before it is split makes it more than {most} times as long")]
+    Grown { most: u64 },
     #[error("no more than {most} distinct pieces can be held")]
     TooManyNumbers { most: usize },
     #[error("the sorted runs in {} are damaged", folder.display())]
@@ -87,6 +89,7 @@ impl From<Fault> for Error {
                 ErrorKind::Memory,
                 "raise --memory, or count a part of the corpus (`take`, `every`, `max_bytes`)",
             ),
+            Fault::Grown { .. } => (ErrorKind::Failed, "use a tokenizer that puts less in the place of text"),
             Fault::TooManyNumbers { .. } => (ErrorKind::Memory, "take a part of the corpus"),
             Fault::DamagedRun { .. } => (ErrorKind::Failed, "check the disk, and count again"),
             Fault::Unsplit => (ErrorKind::Usage, "choose a split pattern, or train directly"),

@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use super::facts::FactFinder;
 use super::fault::Fault;
-use super::{Boundary, CountConfig, Counted, PieceCounts};
+use super::{Boundary, CountConfig, Counted, PieceCounts, Prepared};
 use crate::error::Result;
 use crate::hashing::Hashing;
 use crate::index::HashIndex;
@@ -83,6 +83,22 @@ impl<'a> Gatherer<'a> {
 
     /// Makes pieces of the text that has been read.
     fn end_text(&mut self) -> Result<()> {
+        let config = self.config;
+        if let Some(prepare) = config.prepare.as_deref() {
+            let text = self.pieces.bytes.split_off(self.start);
+            return prepare.each(&text, &mut |part| {
+                match part {
+                    Prepared::Text(part) => {
+                        self.pieces.bytes.extend_from_slice(part);
+                        let end = self.pieces.bytes.len();
+                        self.start = self.keep(self.start..end)?;
+                        self.pieces.bytes.truncate(self.start);
+                    }
+                    Prepared::Token(token) => self.facts.saw_special(token),
+                }
+                Ok(())
+            });
+        }
         let (start, mut kept) = (self.start, self.start);
         for range in texts(&self.config.specials, &self.pieces.bytes[start..], &mut self.facts) {
             self.pieces.bytes.copy_within(start + range.start..start + range.end, kept);

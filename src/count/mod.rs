@@ -20,6 +20,7 @@
 mod pieces;
 mod facts;
 mod histogram;
+mod prepare;
 mod carry;
 mod parts;
 mod piece_log;
@@ -49,7 +50,10 @@ pub use facts::{CorpusFacts, SourceFacts};
 pub use gather::gather_documents;
 pub use histogram::{Bin, Histogram};
 pub use pieces::PieceCounts;
+pub use prepare::{Prepare, Prepared};
 pub use sum::{Sum, WeightedFile, check_same, sum_counts, write_sum};
+
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +79,9 @@ pub enum Boundary {
 pub struct CountConfig {
     /// Special tokens, which are cut out of the text and never counted.
     pub specials: SpecialFinder,
+    /// What else happens to a text before it is split. Documents must then come [whole](crate::source::whole_documents),
+    /// with [`Boundary::Document`]; special tokens are for it to cut out.
+    pub prepare: Option<Arc<dyn Prepare>>,
     /// What the counts of each source are multiplied by; 1 where the list ends. A source of weight 0 is
     /// read and described, but not counted.
     pub weights: Vec<u64>,

@@ -8,6 +8,7 @@ use rayon::iter::{IntoParallelRefMutIterator, ParallelIterator};
 
 use super::facts::FactFinder;
 use super::parts::{Part, Parts};
+use super::prepare::{Prepare, Prepared, check_growth, place_of};
 use super::runs::Runs;
 use super::table::PieceTable;
 use super::{CountConfig, MemoryLimit};
@@ -118,6 +119,7 @@ impl Queue<'_> {
 struct Shard<'a> {
     splitter: &'a dyn Splitter,
     specials: &'a SpecialFinder,
+    prepare: Option<&'a dyn Prepare>,
     /// The most bytes that the table should have, and where its pieces go then.
     limit: Option<(usize, &'a Path)>,
     table: PieceTable,
@@ -133,6 +135,7 @@ impl<'a> Shard<'a> {
         Shard {
             splitter,
             specials: &config.specials,
+            prepare: config.prepare.as_deref(),
             limit: config.limit.as_ref().map(share),
             table: PieceTable::new(),
             runs: None,
@@ -169,6 +172,11 @@ impl<'a> Shard<'a> {
         let mut place = part.place;
         part.whole_documents().for_each(|document| self.facts.saw_document(part.source, document));
         for text in part.texts() {
+            if let Some(prepare) = self.prepare {
+                self.count_prepared(prepare, text, part.weight, place, observer)?;
+                place += amount(text.len());
+                continue;
+            }
             for segment in self.specials.segments(text) {
                 match segment {
                     Segment::Text(range) if part.weight > 0 => {
@@ -185,6 +193,35 @@ impl<'a> Shard<'a> {
             place += amount(text.len());
         }
         observer.advanced(Stage::Count, place - part.place);
+        Ok(())
+    }
+
+    /// Counts the parts of a whole text that is prepared first.
+    fn count_prepared(
+        &mut self,
+        prepare: &dyn Prepare,
+        text: &[u8],
+        weight: u64,
+        place: u64,
+        observer: &dyn Observer,
+    ) -> Result<()> {
+        let before = self.facts.characters();
+        let (start, mut prepared) = (place_of(place), 0);
+        prepare.each(text, &mut |part| {
+            match part {
+                Prepared::Text(part) => {
+                    let place = start + prepared;
+                    prepared += amount(part.len());
+                    check_growth(prepared, text)?;
+                    if weight > 0 {
+                        self.count_text(part, Count::new(weight), place, observer)?;
+                    }
+                }
+                Prepared::Token(token) => self.facts.saw_special(token),
+            }
+            Ok(())
+        })?;
+        self.facts.saw_prepared(before, text);
         Ok(())
     }
 

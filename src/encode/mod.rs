@@ -47,6 +47,7 @@ pub use config::{EncodeConfig, MissingBytes, SpecialPolicy};
 pub use encoder::Encoder;
 pub use ids::TokenIds;
 pub use method::Method;
+pub(crate) use prepare::{Part, Preparation};
 pub use stream::DecodeStream;
 pub use tokenizer::Tokenizer;
 pub use worker::Worker;

@@ -15,7 +15,7 @@ use crate::units::place;
 use crate::vocab::{AddedToken, TextRules, Vocabulary};
 
 /// How texts are prepared.
-pub(super) struct Preparation {
+pub(crate) struct Preparation {
     /// Tokens that are looked for first, in the text as it is.
     early: Finder,
     /// Tokens that are looked for in what is left, normalized.
@@ -26,7 +26,7 @@ pub(super) struct Preparation {
 }
 
 /// A part of a prepared text.
-pub(super) enum Part<'a> {
+pub(crate) enum Part<'a> {
     /// Text to split and to merge; never empty.
     Text(&'a [u8]),
     /// An added token.
@@ -40,7 +40,7 @@ impl Preparation {
     ///
     /// # Errors
     /// The added tokens are more than can be searched for.
-    pub(super) fn new(vocabulary: &Vocabulary, policy: SpecialPolicy) -> Result<Option<Preparation>> {
+    pub(crate) fn new(vocabulary: &Vocabulary, policy: SpecialPolicy) -> Result<Option<Preparation>> {
         let rules = vocabulary.rules();
         let found = |token: &AddedToken| !token.special || policy != SpecialPolicy::Text;
         let any = vocabulary.added().iter().any(found);
@@ -61,7 +61,7 @@ impl Preparation {
     ///
     /// # Errors
     /// Those of `take`, or a special token that is forbidden.
-    pub(super) fn each(&self, text: &[u8], take: Take<'_>) -> Result<()> {
+    pub(crate) fn each(&self, text: &[u8], take: Take<'_>) -> Result<()> {
         self.early.each(text, Some(0), &mut |part| match part {
             Found::Token(token) => take(Part::Token(token)),
             Found::Text(range) => {

@@ -92,11 +92,12 @@ impl Deeds<'_> {
         let Trained { learned, vocabulary, .. } = trained;
         let config = self.plan.train.as_ref().map(|train| (&train.config, train.boundary));
         let show = |id| shown(vocabulary, id);
-        let merges = vocabulary.merges().iter().zip(&learned.merges);
+        let counts = trained.counts();
+        let merges = vocabulary.merges().iter().zip(&counts);
         TrainingFacts {
             merges_asked: config.map_or(0, |(config, _)| amount(config.merges)),
             merges_learned: amount(learned.merges.len()),
-            merges_taken_over: amount(trained.base.as_ref().map_or(0, |base| base.merges().len())),
+            merges_taken_over: amount(trained.base.as_ref().map_or(0, |base| base.given.given())),
             train_s: self.costs.seconds("train"),
             distinct_pieces: trained.distinct_pieces,
             tokens_before: learned.history.first().map_or(0, tokens),
@@ -109,14 +110,14 @@ impl Deeds<'_> {
             history: learned.history.clone(),
             first_merges: merges
                 .take(SHOWN)
-                .map(|(ranked, learned)| LearnedMerge {
+                .map(|(ranked, &count)| LearnedMerge {
                     left: show(ranked.left),
                     right: show(ranked.right),
                     result: show(ranked.result),
-                    count: learned.count.get(),
+                    count,
                 })
                 .collect(),
-            merge_counts: learned.merges.iter().map(|merge| merge.count.get()).collect(),
+            merge_counts: counts,
         }
     }
 

@@ -35,6 +35,10 @@ pub(super) enum Fault {
     OtherFile { folder: PathBuf, format: Format },
     #[error("the {format} files in {} are not those of the tokenizer that the manifest names", folder.display())]
     NotOfManifest { folder: PathBuf, format: Format },
+    #[error("the bytes of the corpus pass 64 bits")]
+    TooMuchText,
+    #[error("{} has no stage {stage}: {}", path.display(), recorded(*stages))]
+    NoSuchStage { path: PathBuf, stage: usize, stages: usize },
     #[error("the run reads its input twice, and standard input or a pipe can be read only once")]
     ReadTwice,
     #[error("{} holds the result of another run: {changed} changed since", folder.display())]
@@ -61,6 +65,13 @@ pub(super) enum Fault {
 fn about(need: ByteCount, limit: ByteCount) -> String {
     let word = if need.to_string() == limit.to_string() { "a little more than" } else { "about" };
     format!("{word} {need}")
+}
+
+fn recorded(stages: usize) -> String {
+    format!(
+        "{} of training recorded",
+        if stages == 1 { "one stage is".to_owned() } else { format!("{stages} stages are") }
+    )
 }
 
 #[cfg(test)]

@@ -1,23 +1,25 @@
 //! Trainings that begin with a list of merges, and lists replayed on data.
 
+use std::ops::Range;
 use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::base::{MERGES_BEFORE, encoded, of_known_bytes, preparation, stages};
 use super::fault::Fault;
 use super::fixed::Fixed;
 use super::inputs::Inputs;
 use super::plan::Plan;
-use super::recipe::{Field, Given, Mistake, Recipe, TrainKeys};
+use super::recipe::{Extended, Field, Given, Mistake, Recipe, TrainKeys};
 use super::train::{count, no_text};
-use crate::count::Counted;
+use crate::count::{Boundary, Counted};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 use crate::source::OpenContext;
 use crate::split::SplitPattern;
-use crate::train::{Deviation, Merge, Merges, verify_memory_estimate, verify_merges};
-use crate::units::{Count, amount, low32};
+use crate::train::{Deviation, Merge, Merges, verify_from, verify_memory_estimate, verify_sequences};
+use crate::units::{Count, TokenId, amount, low32, place64};
 use crate::vocab::{self, Format, LoadOptions, SpecialTokensAt, TrainingRecord, Vocabulary, WriteOptions};
 
 /// Completes a recipe that goes on from a tokenizer by what this says: pattern and special tokens, and
@@ -25,13 +27,13 @@ use crate::vocab::{self, Format, LoadOptions, SpecialTokensAt, TrainingRecord, V
 /// that is recorded beside it. What the recipe says otherwise than the tokenizer is added to its mistakes.
 ///
 /// # Errors
-/// The tokenizer or the record cannot be read, or it is no plain list of merges.
+/// The tokenizer or the record cannot be read.
 pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()> {
     let Some(path) = recipe.extend.clone() else { return Ok(()) };
     let split = recipe.train.as_ref().and_then(|keys| keys.split.as_ref()).map(|split| &split.value);
     let vocabulary = to_extend(Path::new(&path), split, observer)?;
-    let list = vocabulary.merge_list()?;
-    let merges = amount(list.len());
+    let (tokens, merges) = (amount(vocabulary.tokens().count()), amount(vocabulary.merges().len()));
+    recipe.extended = Some(Extended { tokens, merges });
     heed(recipe, &path, &vocabulary);
     let counted = !recipe.counts.is_empty();
     let keys = recipe.train.get_or_insert_default();
@@ -49,7 +51,6 @@ pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()
     }
     let asked = keys.merges.as_ref().map(|merges| merges.value);
     let sizes = keys.vocab_size.as_ref().and_then(|sizes| sizes.value.iter().map(|size| size.value).min());
-    let tokens = merges + amount(256 + vocabulary.specials().count());
     for (key, asked, held, what) in
         [("merges", asked, merges, "merges"), ("vocab_size", sizes, tokens, "tokens")]
     {
@@ -60,15 +61,45 @@ pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()
             recipe.mistakes.push(Mistake { help, ..Mistake::new(Some(key), None, message) });
         }
     }
-    if let (Some(formats), Some(grown)) = (&keys.formats, grown(&vocabulary, &list)) {
+    let named = keys.formats.is_some();
+    let formats = keys.formats.as_ref().map(|formats| formats.value.iter().map(|one| one.value).collect());
+    let formats: Vec<Format> = formats.unwrap_or_else(|| vec![Format::Hf]);
+    if let Some(grown) = grown(&vocabulary)? {
         let held = |format: Format| vocab::render(&grown, format, &WriteOptions::default());
-        if let Some(wrong) = formats.value.iter().find_map(|format| held(format.value).err()) {
-            let message = format!("{} names one that will not do: {wrong}", recipe.origin.name("formats"));
+        if let Some((format, wrong)) =
+            formats.into_iter().find_map(|format| Some((format, held(format).err()?)))
+        {
+            let message = match named {
+                true => format!("{} names one that will not do: {wrong}", recipe.origin.name("formats")),
+                false => format!("{path} cannot be gone on from in the format {format}: {wrong}"),
+            };
             let help = wrong.help().map(str::to_owned);
             recipe.mistakes.push(Mistake { help, ..Mistake::new(Some("formats"), None, message) });
         }
     }
+    heed_preparation(recipe, &path, &vocabulary);
     Ok(())
+}
+
+/// Tells what cannot be had together with a tokenizer that changes text before it is split: each document is prepared for
+/// itself, and counts were made without that.
+fn heed_preparation(recipe: &mut Recipe, path: &str, vocabulary: &Vocabulary) {
+    if !vocabulary.prepares_text() {
+        return;
+    }
+    let does = format!("{path} normalizes text, or finds tokens in it otherwise than as special tokens");
+    if !recipe.counts.is_empty() {
+        let message = format!("`--from-counts` cannot be used: {does}, and pieces were counted without that");
+        let help = Some("give the text itself".to_owned());
+        recipe.mistakes.push(Mistake { help, ..Mistake::new(Some("from_counts"), None, message) });
+    }
+    let boundary = recipe.train.as_ref().and_then(|keys| keys.boundary.as_ref());
+    if boundary.is_some_and(|boundary| boundary.value == Boundary::Join) {
+        let name = recipe.origin.name("boundary");
+        let message = format!("{name} join cannot be used: {does}, each document for itself");
+        let help = Some("leave it out".to_owned());
+        recipe.mistakes.push(Mistake { help, ..Mistake::new(Some("boundary"), None, message) });
+    }
 }
 
 /// The tokenizer that training goes on from, and by which pattern text is cut, where its files do not say it. A pattern that
@@ -89,12 +120,15 @@ pub(super) fn to_extend(
 }
 
 /// A vocabulary with one token more, as the first step of going on from it makes it; `None` if it cannot be one.
-fn grown(vocabulary: &Vocabulary, list: &Merges) -> Option<Vocabulary> {
-    let bytes = || (0..=u8::MAX).filter(|&byte| vocabulary.byte_id(byte).is_some()).map(u32::from);
+fn grown(vocabulary: &Vocabulary) -> Result<Option<Vocabulary>> {
+    let list = vocabulary.given_merges(vocabulary.merges().len())?;
+    let merges = list.merges();
+    let mut bytes = (0..=u8::MAX).filter(|&byte| vocabulary.byte_id(byte).is_some()).map(u32::from);
     // No merge begins with it.
-    let last = if list.is_empty() { bytes().next_back()? } else { low32(list.len() + 255) };
-    let more = list.iter().copied().chain([Merge { left: last, right: bytes().next()?, count: Count::ZERO }]);
-    vocabulary.extended(&Merges::new(more.collect())).ok()
+    let (Some(right), end) = (bytes.next(), bytes.next_back()) else { return Ok(None) };
+    let left = if merges.is_empty() { end.unwrap_or(right) } else { low32(merges.len() + 255) };
+    let more = merges.iter().copied().chain([Merge { left, right, count: Count::ZERO }]);
+    Ok(vocabulary.extended(&Merges::new(more.collect())).ok())
 }
 
 fn heed(recipe: &mut Recipe, path: &str, vocabulary: &Vocabulary) {
@@ -107,32 +141,80 @@ fn heed(recipe: &mut Recipe, path: &str, vocabulary: &Vocabulary) {
     Fixed { by: path, split, boundary: None, specials: &specials, specials_at }.heed(recipe);
 }
 
+/// Which merges of a tokenizer are checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Checked {
+    /// Those of the last stage of training, as it is recorded: all, unless the tokenizer was gone on from.
+    #[default]
+    LastStage,
+    /// Those of one of the recorded stages, counted from 1.
+    Stage(usize),
+    /// Those behind so many, which are carried out as they stand.
+    Behind(usize),
+}
+
 /// Completes a recipe whose data a tokenizer's merges are to be replayed on: by the tokenizer, and, where
-/// nothing is said, by the record of its training. Without a record every pair that occurs counts.
+/// nothing is said, by the record of its training. Without a record every pair that occurs counts. Gives the merges that are
+/// to be checked; those before them are carried out as they stand.
 ///
 /// # Errors
-/// The record is damaged.
-pub fn heed_training(recipe: &mut Recipe, path: &str, vocabulary: &Vocabulary) -> Result<()> {
+/// The record is damaged, or has no such stage.
+pub fn heed_training(
+    recipe: &mut Recipe,
+    path: &str,
+    vocabulary: &Vocabulary,
+    checked: Checked,
+) -> Result<Range<usize>> {
     heed(recipe, path, vocabulary);
     let keys = recipe.train.get_or_insert_default();
-    heed_record(keys, path, vocabulary)?;
+    let all = vocabulary.merges().len();
+    let stages = stages(Path::new(path), vocabulary)?;
+    let first = |stage: &Value| stage[MERGES_BEFORE].as_u64().map_or(0, place64).min(all);
+    let number = match checked {
+        Checked::LastStage => stages.len(),
+        Checked::Stage(number) => number,
+        Checked::Behind(given) => 1 + stages.iter().rposition(|stage| first(stage) <= given).unwrap_or(0),
+    };
+    let Some(stage) = number.checked_sub(1).and_then(|number| stages.get(number)) else {
+        let fault = Fault::NoSuchStage { path: path.into(), stage: number, stages: stages.len() };
+        return Err(Error::new(ErrorKind::Usage, fault)
+            .with_help("say with --skip-merges how many merges came before, if that is not recorded"));
+    };
+    fill(&mut keys.boundary, &stage["boundary"]);
+    fill_rules(keys, stage);
     keys.min_frequency.get_or_insert(Given::flag(Count::ONE));
-    Ok(())
+    heed_preparation(recipe, path, vocabulary);
+    let end = stages.get(number).map_or(all, first);
+    Ok(match checked {
+        Checked::Behind(given) => given.min(all)..all,
+        _ => first(stage)..end,
+    })
 }
 
 /// Takes from the record of a tokenizer's training, if there is one, what is not said of how pairs are counted and chosen
 /// from. Gives all its settings.
 fn heed_record(keys: &mut TrainKeys, path: &str, vocabulary: &Vocabulary) -> Result<Value> {
-    let folder = Path::new(path);
-    let folder = if folder.is_dir() { folder } else { folder.parent().unwrap_or(Path::new("")) };
-    let record = TrainingRecord::read(folder)?;
-    let record = record.filter(|record| record.vocabulary == vocabulary.fingerprint());
+    let record = record_of(Path::new(path), vocabulary)?;
     let settings = record.map_or(Value::Null, |record| record.settings);
     fill(&mut keys.boundary, &settings["boundary"]);
+    fill_rules(keys, &settings);
+    Ok(settings)
+}
+
+fn fill_rules(keys: &mut TrainKeys, settings: &Value) {
     fill(&mut keys.score, &settings["score"]);
     fill(&mut keys.max_token_bytes, &settings["max_token_bytes"]);
     fill(&mut keys.min_frequency, &settings["min_frequency"]);
-    Ok(settings)
+}
+
+/// The record of a tokenizer's training, if it lies beside it.
+///
+/// # Errors
+/// It is damaged.
+pub(super) fn record_of(path: &Path, vocabulary: &Vocabulary) -> Result<Option<TrainingRecord>> {
+    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
+    let record = TrainingRecord::read(folder)?;
+    Ok(record.filter(|record| record.vocabulary == vocabulary.fingerprint()))
 }
 
 fn fill<T: for<'de> Deserialize<'de>>(field: &mut Field<T>, setting: &Value) {
@@ -146,27 +228,40 @@ fn fill<T: for<'de> Deserialize<'de>>(field: &mut Field<T>, setting: &Value) {
 pub struct Verification {
     /// How many merges the list has.
     pub merges: usize,
-    /// The first that was not the best, if one was not.
+    /// Which of them were checked. Those before were carried out as they stand.
+    pub checked: Range<usize>,
+    /// The first of these that was not the best, if one was not.
     pub deviation: Option<Deviation>,
+    /// The token of each number that training gives.
+    pub ids: Vec<TokenId>,
     /// Bytes of text that they were replayed on.
     pub text_bytes: u64,
     /// How many rows or files were left out.
     pub skipped: u64,
 }
 
-/// Replays the merges of a tokenizer on a plan's documents.
+/// Replays the merges of a tokenizer on a plan's documents, and checks some of them.
 ///
 /// # Errors
-/// What reading and counting give; the tokenizer is no plain list of merges; there is no text, or too much.
+/// What reading and counting give; those that are checked are no plain list; there is no text, or too much.
 ///
 /// # Panics
 /// On a plan that trains nothing.
-pub fn verify_list(plan: &Plan, vocabulary: &Vocabulary, context: &OpenContext<'_>) -> Result<Verification> {
+pub fn verify_list(
+    plan: &Plan,
+    vocabulary: &Vocabulary,
+    checked: Range<usize>,
+    context: &OpenContext<'_>,
+) -> Result<Verification> {
     let settings = plan.train.as_ref().expect("a plan that trains");
-    let merges = vocabulary.merge_list()?;
+    let list = vocabulary.given_merges(checked.start).map_err(|error| {
+        let help = "give a tokenizer whose merges were learned one after the other, or say with --skip-merges how many are not to be checked";
+        error.with_help(help)
+    })?;
     super::with_threads(plan.threads, || {
         let inputs = Inputs::open(plan, context)?;
-        let Counted { pieces, facts } = count(plan, settings, &inputs, context.observer)?;
+        let prepare = preparation(vocabulary)?;
+        let Counted { pieces, facts } = count(plan, settings, &inputs, prepare, context.observer)?;
         inputs.check_stamps()?;
         if pieces.is_empty() {
             return Err(no_text(&inputs, |whole| Fault::NothingToReplayOn { whole }));
@@ -176,8 +271,21 @@ pub fn verify_list(plan: &Plan, vocabulary: &Vocabulary, context: &OpenContext<'
             return Err(Error::new(ErrorKind::Memory, Fault::TooLarge { need, limit: plan.memory })
                 .with_help("take a part of the corpus (--take, --every, --max-bytes), or raise --memory"));
         }
-        let deviation = verify_merges(&pieces, &merges, &settings.config, context.observer)?;
-        let (text_bytes, skipped) = (facts.text_bytes, inputs.skipped(context.observer));
-        Ok(Verification { merges: merges.len(), deviation, text_bytes, skipped })
+        let pieces = of_known_bytes(pieces, vocabulary);
+        let (merges, config) = (list.merges().first(checked.end), &settings.config);
+        let deviation = match encoded(&pieces, &list, context.observer)? {
+            Some((sequences, _)) => {
+                verify_sequences(sequences, &merges, checked.start, config, context.observer)
+            }
+            None => verify_from(&pieces, &merges, checked.start, config, context.observer),
+        }?;
+        Ok(Verification {
+            merges: list.merges().len(),
+            checked,
+            deviation,
+            ids: list.ids().to_vec(),
+            text_bytes: facts.text_bytes,
+            skipped: inputs.skipped(context.observer),
+        })
     })
 }

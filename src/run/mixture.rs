@@ -6,8 +6,10 @@ use serde_json::json;
 
 use super::inputs::Inputs;
 use super::plan::{Plan, TrainPlan};
-use super::train::{count_documents, memory_of_sum};
-use crate::count::{CorpusFacts, Counted, CountsFile, CountsInfo, WeightedFile, Written, sum_counts};
+use super::train::{count_config, count_documents, memory_of_sum};
+use crate::count::{
+    CorpusFacts, CountConfig, Counted, CountsFile, CountsInfo, WeightedFile, Written, sum_counts,
+};
 use crate::digest::{sha256, sha256_of};
 use crate::error::{Error, Result};
 use crate::files;
@@ -149,7 +151,9 @@ impl Kept {
         let left_out = inputs.incidents().count();
         observer.started(Stage::Count, inputs.bytes_of(number));
         let scratch = self.counts.parent().unwrap_or(Path::new("."));
-        let counts = count_documents(inputs.limited(number), Vec::new(), plan, train, scratch, observer)?;
+        // Weights are for the sum.
+        let config = CountConfig { weights: Vec::new(), ..count_config(plan, train, None)? };
+        let counts = count_documents(inputs.limited(number), config, plan, train, scratch, observer)?;
         inputs.check_stamps()?;
         observer.finished(Stage::Count);
         let info = CountsInfo {

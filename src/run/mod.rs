@@ -27,6 +27,7 @@ pub mod recipe;
 pub mod plan;
 mod fault;
 mod inputs;
+mod base;
 mod idle;
 mod splits;
 mod costs;
@@ -61,7 +62,7 @@ pub use encode::shown;
 pub use inputs::Inputs;
 pub use job::{JobOptions, Outcome, job, train_only};
 pub use learn::{LearnConfig, learn};
-pub use lists::{Verification, verify_list};
+pub use lists::{Checked, Verification, verify_list};
 #[doc(hidden)]
 pub use lists::{heed_tokenizer, heed_training};
 #[doc(hidden)]

@@ -42,7 +42,8 @@ pub fn count_only(plan: &Plan, path: &Path, ordered: bool, context: &OpenContext
     check_outside(plan, path)?;
     super::with_threads(plan.threads, || {
         let inputs = Inputs::open(plan, context)?;
-        let counts = count_within_limit(plan, settings, &inputs, files::folder_of(path), context.observer)?;
+        let counts =
+            count_within_limit(plan, settings, &inputs, None, files::folder_of(path), context.observer)?;
         inputs.check_stamps()?;
         let spills = counts.spills();
         let info = CountsInfo {

@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::base::{Base, STAGES, preparation};
 use super::costs::Costs;
 use super::counted;
 use super::fault::Fault;
 use super::inputs::{Inputs, ReadBy, TAKE_MORE};
-use super::lists::to_extend;
 use super::mixture;
 use super::plan::{Plan, SMALLER_FOLDER, SmallerPlan, TrainPlan};
 use crate::count::{
-    self, Boundary, CorpusFacts, CountConfig, Counted, Counts, MemoryLimit, PieceCounts, gather_documents,
+    self, Boundary, CorpusFacts, CountConfig, Counted, Counts, MemoryLimit, PieceCounts, Prepare,
+    gather_documents,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
@@ -21,7 +22,7 @@ use crate::observer::{Observer, Stage};
 use crate::report::{HTML_NAME, JSON_NAME};
 use crate::source::{Documents, Unit};
 use crate::split::{SpecialFinder, SplitPattern, splitter};
-use crate::train::{Learned, Merges, extend_memory_estimate, extend_merges, learn_merges, memory_estimate};
+use crate::train::{Learned, Merges, extend_memory_estimate, learn_merges, memory_estimate};
 use crate::units::{ByteCount, Count, amount, counted};
 use crate::vocab::{self, Format, TrainingRecord, Vocabulary, WriteOptions};
 use crate::{FORMAT_VERSION, VERSION};
@@ -31,9 +32,17 @@ pub(super) struct Trained {
     pub(super) vocabulary: Arc<Vocabulary>,
     pub(super) learned: Learned,
     /// What training went on from, whose merges are the first.
-    pub(super) base: Option<Vocabulary>,
+    pub(super) base: Option<Base>,
     pub(super) corpus: CorpusFacts,
     pub(super) distinct_pieces: u64,
+}
+
+impl Trained {
+    /// How often the pair of each of the vocabulary's merges occurred when it was merged, by rank.
+    pub(super) fn counts(&self) -> Vec<u64> {
+        let counts: Vec<u64> = self.learned.merges.iter().map(|merge| merge.count.get()).collect();
+        self.base.as_ref().map_or_else(|| counts.clone(), |base| base.given.by_rank(&counts))
+    }
 }
 
 /// Reads and counts the sample, learns merges from the counts, and makes a vocabulary of them. The counts of the
@@ -49,13 +58,15 @@ pub(super) fn train(
     if let Some(bytes) = least_text(plan, train, inputs) {
         within_memory(learning_memory(train, bytes, 1, false), plan.memory)?;
     }
+    let base = Base::load(train, observer)?;
+    let prepare = base.as_ref().map(|base| preparation(&base.vocabulary)).transpose()?.flatten();
     let Counted { pieces, facts } = costs.stage("count", || {
         let counted = match kept {
             _ if !plan.counts.is_empty() => counted::read(plan, train, observer)?,
-            Some(folder) if mixture::is_kept(plan, train, inputs) => {
+            Some(folder) if prepare.is_none() && mixture::is_kept(plan, train, inputs) => {
                 mixture::count(plan, train, inputs, folder, observer)?
             }
-            _ => count(plan, train, inputs, observer)?,
+            _ => count(plan, train, inputs, prepare, observer)?,
         };
         inputs.check_stamps()?;
         let text_bytes = counted.facts.text_bytes;
@@ -72,10 +83,9 @@ pub(super) fn train(
     }
     check_memory(&pieces, train, plan.memory)?;
     let (distinct_pieces, distinct_bytes) = (amount(pieces.len()), amount(pieces.bytes()));
-    let base = base(train, observer)?;
     let learned = costs.stage("train", || {
         let learned = match &base {
-            Some(base) => extend_merges(pieces, &base.merge_list()?, &train.config, observer),
+            Some(base) => base.learn(pieces, train, observer),
             None => learn_merges(pieces, &train.config, observer),
         };
         Ok((learned?, distinct_bytes))
@@ -96,15 +106,10 @@ pub(super) fn no_text(inputs: &Inputs<'_>, fault: impl FnOnce(&'static str) -> F
     Error::new(ErrorKind::Failed, fault(whole)).with_help(help)
 }
 
-/// The tokenizer that the plan goes on from, if it does.
-fn base(train: &TrainPlan, observer: &dyn Observer) -> Result<Option<Vocabulary>> {
-    train.extend.as_ref().map(|path| to_extend(path, Some(&train.split), observer)).transpose()
-}
-
 /// The vocabulary of merges, the first of which may be those of another.
-fn vocabulary(merges: &Merges, train: &TrainPlan, base: Option<&Vocabulary>) -> Result<Vocabulary> {
+fn vocabulary(merges: &Merges, train: &TrainPlan, base: Option<&Base>) -> Result<Vocabulary> {
     match base {
-        Some(base) => base.extended(merges),
+        Some(base) => base.vocabulary.extended(merges),
         None => Vocabulary::from_merges(merges, &train.specials, train.specials_at, train.split.clone()),
     }
 }
@@ -114,14 +119,17 @@ pub(super) fn count(
     plan: &Plan,
     train: &TrainPlan,
     inputs: &Inputs<'_>,
+    prepare: Option<Arc<dyn Prepare>>,
     observer: &dyn Observer,
 ) -> Result<Counted> {
     if train.split != SplitPattern::None {
-        return count_within_limit(plan, train, inputs, &train.output, observer)?.into_counted(observer);
+        let counts = count_within_limit(plan, train, inputs, prepare, &train.output, observer)?;
+        return counts.into_counted(observer);
     }
-    let config = count_config(plan, train)?;
+    let documents = prepared(inputs, ReadBy::Readers, &prepare);
+    let config = count_config(plan, train, prepare)?;
     observer.started(Stage::Count, inputs.sampled_bytes());
-    let counted = gather_documents(inputs.sampled(ReadBy::Readers), &config, observer)?;
+    let counted = gather_documents(documents, &config, observer)?;
     observer.finished(Stage::Count);
     Ok(counted)
 }
@@ -132,20 +140,28 @@ pub(super) fn count_within_limit(
     plan: &Plan,
     train: &TrainPlan,
     inputs: &Inputs<'_>,
+    prepare: Option<Arc<dyn Prepare>>,
     scratch: &Path,
     observer: &dyn Observer,
 ) -> Result<Counts> {
     observer.started(Stage::Count, inputs.sampled_bytes());
-    let documents = inputs.sampled(ReadBy::Takers);
-    let counts = count_documents(documents, plan.weights.clone(), plan, train, scratch, observer)?;
+    let documents = prepared(inputs, ReadBy::Takers, &prepare);
+    let config = CountConfig { weights: plan.weights.clone(), ..count_config(plan, train, prepare)? };
+    let counts = count_documents(documents, config, plan, train, scratch, observer)?;
     observer.finished(Stage::Count);
     Ok(counts)
 }
 
-/// Counts the distinct pieces of some documents, likewise, with a weight for each source.
+/// The documents of the sample, each whole if it is prepared.
+fn prepared(inputs: &Inputs<'_>, by: ReadBy, prepare: &Option<Arc<dyn Prepare>>) -> Documents<'static> {
+    let documents = inputs.sampled(by);
+    if prepare.is_some() { inputs.whole(documents) } else { documents }
+}
+
+/// Counts the distinct pieces of some documents, likewise.
 pub(super) fn count_documents(
     documents: Documents<'_>,
-    weights: Vec<u64>,
+    config: CountConfig,
     plan: &Plan,
     train: &TrainPlan,
     scratch: &Path,
@@ -153,16 +169,23 @@ pub(super) fn count_documents(
 ) -> Result<Counts> {
     let tables = memory_of_tables(plan.memory, plan.threads);
     let limit = Some(MemoryLimit { tables, scratch: scratch.to_path_buf() });
-    let config = CountConfig { limit, weights, ..count_config(plan, train)? };
+    let config = CountConfig { limit, ..config };
     let splitter = splitter(&train.split)?;
     count::count_within_limit(documents, &*splitter, &config, observer)
 }
 
-fn count_config(plan: &Plan, train: &TrainPlan) -> Result<CountConfig> {
+/// How documents are counted. What is to be prepared is found by that, special tokens too.
+pub(super) fn count_config(
+    plan: &Plan,
+    train: &TrainPlan,
+    prepare: Option<Arc<dyn Prepare>>,
+) -> Result<CountConfig> {
+    let specials: &[String] = if prepare.is_some() { &[] } else { &train.specials };
     Ok(CountConfig {
-        specials: SpecialFinder::new(&train.specials)?,
+        specials: SpecialFinder::new(specials)?,
         weights: plan.weights.clone(),
         boundary: train.boundary,
+        prepare,
         limit: None,
     })
 }
@@ -262,7 +285,7 @@ pub(super) fn write_tokenizer(
     options: &WriteOptions,
     observer: &dyn Observer,
 ) -> Result<()> {
-    let record = TrainingRecord {
+    let mut record = TrainingRecord {
         format_version: FORMAT_VERSION,
         tool_version: VERSION.to_owned(),
         vocabulary: trained.vocabulary.fingerprint(),
@@ -279,9 +302,12 @@ pub(super) fn write_tokenizer(
             "special_tokens": train.specials,
             "special_tokens_at": train.specials_at,
         }),
-        counts: trained.learned.merges.iter().map(|merge| merge.count.get()).collect(),
+        counts: trained.counts(),
         history: trained.learned.history.clone(),
     };
+    if let Some(base) = &trained.base {
+        record.settings[STAGES] = json!(base.stages(train));
+    }
     let learned = trained.learned.merges.len();
     for smaller in train.smaller.iter().filter(|smaller| smaller.merges > learned) {
         let (path, tokens) = (smaller.output.display(), trained.vocabulary.tokens().count());

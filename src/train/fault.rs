@@ -10,6 +10,8 @@ pub(super) enum Fault {
     TooManyPositions { positions: u64 },
     #[error("the number of tokens passes 64 bits at the sequence {piece}")]
     Overflow { piece: String },
+    #[error("the number of tokens passes 64 bits")]
+    OverflowOfTokens,
 }
 
 impl Fault {
@@ -18,6 +20,11 @@ impl Fault {
         let fault = Fault::TooManyPositions { positions: amount(positions) };
         Error::new(ErrorKind::Memory, fault)
             .with_help("take a part of the corpus (`take`, `every`, `max_bytes`), or choose a split pattern")
+    }
+
+    /// The count of tokens overflows when a sequence of tokens is added.
+    pub(super) fn overflow_of_tokens() -> Error {
+        Error::new(ErrorKind::Failed, Fault::OverflowOfTokens).with_help("use smaller weights")
     }
 
     /// The count of tokens overflows when this sequence is added.

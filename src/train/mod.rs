@@ -35,13 +35,13 @@ mod verify;
 mod tests;
 
 pub use estimate::{extend_memory_estimate, memory_estimate, verify_memory_estimate};
-pub use extend::extend_merges;
+pub use extend::{TokenSequences, extend_merges, extend_sequences};
 pub use learn::learn_merges;
 pub use merges::{HistoryPoint, Learned, Merge, Merges};
 #[doc(hidden)]
 pub use scan::{Engine as ScanEngine, merges_by_scanning};
 pub use score::{NotScore, Powers, Score};
-pub use verify::{Deviation, verify_merges};
+pub use verify::{Deviation, verify_from, verify_merges, verify_sequences};
 
 use serde::{Deserialize, Serialize};
 

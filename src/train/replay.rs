@@ -22,11 +22,14 @@ pub(super) struct Replayed {
 /// Each pair of neighbours that the list merges waits under its number. A merge only makes pairs that
 /// come later in the list, so one walk through the numbers is enough.
 ///
+/// Progress is that of `stage`.
+///
 /// **Memory:** 8 bytes for each byte of the sequences and at most 4 for each pair that waits.
 pub(super) fn replay(
     pieces: &PieceCounts,
     base: &Merges,
     config: &TrainConfig,
+    stage: Stage,
     observer: &dyn Observer,
 ) -> Result<Replayed> {
     let mut text = Text::new(pieces)?;
@@ -63,7 +66,7 @@ pub(super) fn replay(
         if config.records_after(merges.len()) {
             history.push(HistoryPoint { merges: amount(merges.len()), tokens: text.total });
         }
-        observer.advanced(Stage::Train, 1);
+        observer.advanced(stage, 1);
     }
     Ok(Replayed { text: text.compacted(), merges, history })
 }

@@ -1,5 +1,6 @@
 use super::corpus::SEPARATOR;
 use super::fault::Fault;
+use super::{Merges, TokenSequences};
 use crate::count::PieceCounts;
 use crate::error::Result;
 use crate::units::{Count, amount, low32, place};
@@ -54,13 +55,48 @@ impl Text {
         Ok(text)
     }
 
+    /// Lays out sequences of tokens that `merges` make.
+    ///
+    /// # Errors
+    /// As of [`new`](Text::new).
+    pub(super) fn of_sequences(sequences: TokenSequences, merges: &Merges) -> Result<Text> {
+        let TokenSequences { tokens, ends, counts, alone, .. } = sequences;
+        let positions = tokens.len() + ends.len() + 1;
+        if amount(positions) >= u64::from(DEAD) {
+            return Err(Fault::too_many(positions));
+        }
+        let mut text = Text {
+            tokens: Vec::with_capacity(positions),
+            sequences: Vec::with_capacity(positions),
+            weights: Vec::with_capacity(ends.len()),
+            spans: Vec::new(),
+            lengths: vec![1; 256],
+            counts: vec![0; 256 + merges.len()],
+            total: alone,
+        };
+        for merge in merges {
+            let length = |token| text.lengths[place(token)];
+            text.lengths.push(length(merge.left).saturating_add(length(merge.right)));
+        }
+        text.spans = vec![1; text.lengths.len()];
+        text.tokens.push(SEPARATOR);
+        text.sequences.push(0);
+        let mut start = 0;
+        for (end, weight) in ends.into_iter().zip(counts) {
+            let sequence = &tokens[start..end];
+            text.push(sequence, weight).ok_or_else(Fault::overflow_of_tokens)?;
+            start = end;
+        }
+        Ok(text)
+    }
+
     /// Appends a sequence; gives nothing if its tokens are too many.
-    fn push(&mut self, piece: &[u8], weight: Count) -> Option<()> {
+    fn push<T: Copy + Into<u32>>(&mut self, piece: &[T], weight: Count) -> Option<()> {
         let tokens = weight.checked_mul(amount(piece.len()))?;
         self.total = self.total.checked_add(tokens.get())?;
-        for &byte in piece {
-            self.tokens.push(u32::from(byte));
-            self.counts[usize::from(byte)] += weight.get();
+        for token in piece.iter().map(|&token| token.into()) {
+            self.tokens.push(token);
+            self.counts[place(token)] += weight.get();
         }
         self.tokens.push(SEPARATOR);
         self.sequences.extend(std::iter::repeat_n(low32(self.weights.len()), piece.len() + 1));

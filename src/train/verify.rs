@@ -1,8 +1,9 @@
 use rustc_hash::FxHashMap;
 
+use super::replay::{Replayed, replay};
 use super::scored::Learner;
 use super::text::Text;
-use super::{Merges, TrainConfig};
+use super::{Merges, TokenSequences, TrainConfig};
 use crate::count::PieceCounts;
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
@@ -38,11 +39,59 @@ pub fn verify_merges(
     config: &TrainConfig,
     observer: &dyn Observer,
 ) -> Result<Option<Deviation>> {
+    verify_from(pieces, merges, 0, config, observer)
+}
+
+/// The same of those merges alone that come after the first `given`, which are carried out as they stand: they were learned
+/// from other text, as those of a tokenizer that [was gone on from](super::extend_merges).
+///
+/// # Errors
+/// As those of [`verify_merges`].
+pub fn verify_from(
+    pieces: &PieceCounts,
+    merges: &Merges,
+    given: usize,
+    config: &TrainConfig,
+    observer: &dyn Observer,
+) -> Result<Option<Deviation>> {
     observer.started(Stage::Replay, Some(amount(merges.len())));
-    let mut learner = Learner::new(Text::new(pieces)?, pieces, Vec::new(), Vec::new(), config);
+    let replayed = match given {
+        0 => Replayed { text: Text::new(pieces)?, merges: Vec::new(), history: Vec::new() },
+        _ => replay(pieces, &merges.first(given), config, Stage::Replay, observer)?,
+    };
+    verify(replayed, merges, config, observer)
+}
+
+/// The same of sequences that the first `given` merges have encoded already.
+///
+/// # Errors
+/// As those of [`verify_merges`].
+pub fn verify_sequences(
+    sequences: TokenSequences,
+    merges: &Merges,
+    given: usize,
+    config: &TrainConfig,
+    observer: &dyn Observer,
+) -> Result<Option<Deviation>> {
+    observer.started(Stage::Replay, Some(amount(merges.len())));
+    let replayed = Replayed::of_sequences(sequences, &merges.first(given))?;
+    observer.advanced(Stage::Replay, amount(given));
+    verify(replayed, merges, config, observer)
+}
+
+/// Checks the merges behind those that have been carried out.
+fn verify(
+    replayed: Replayed,
+    merges: &Merges,
+    config: &TrainConfig,
+    observer: &dyn Observer,
+) -> Result<Option<Deviation>> {
+    let Replayed { text, merges: given, .. } = replayed;
+    let first = given.len();
+    let mut learner = Learner::new(text, given, Vec::new(), config);
     let mut numbers: FxHashMap<(u32, u32), u32> = FxHashMap::default();
     let mut listed = 0;
-    for (number, merge) in merges.iter().enumerate() {
+    for (number, merge) in merges.iter().enumerate().skip(first) {
         observer.checkpoint()?;
         numbers.extend((listed..learner.known()).map(|pair| (learner.tokens(pair), pair)));
         listed = learner.known();

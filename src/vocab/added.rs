@@ -83,7 +83,18 @@ impl Vocabulary {
         if self.unknown.is_some() {
             return Some(Foreign::Unknown);
         }
+        self.odd_token().map(|added| Foreign::Added(added.text.clone()))
+    }
+
+    /// Whether something happens to a text before it is split, beyond that special tokens are found as those of tokenizers
+    /// trained here are.
+    pub fn prepares_text(&self) -> bool {
+        self.rules != TextRules::default() || self.odd_token().is_some()
+    }
+
+    /// An added token that is found otherwise than those of tokenizers trained here.
+    fn odd_token(&self) -> Option<&AddedToken> {
         let odd = |added: &&AddedToken| !added.is_plain() || self.apart.binary_search(&added.id).is_err();
-        self.added.iter().find(odd).map(|added| Foreign::Added(added.text.clone()))
+        self.added.iter().find(odd)
     }
 }

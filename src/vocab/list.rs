@@ -12,43 +12,40 @@ impl Vocabulary {
     ///
     /// # Errors
     /// The vocabulary is no plain list of merges: a token is made by none of them or by several, a merge uses
-    /// what only a later one makes, ranks are equal, whole pieces are looked up before merging, or text is
-    /// changed or cut as no tokenizer trained here does it.
+    /// what only a later one makes, or ranks are equal.
     pub fn merge_list(&self) -> Result<Merges> {
-        self.as_list().map_err(|problem| {
-            Error::new(ErrorKind::Failed, Fault::NotAList { problem })
-                .with_help("give a tokenizer whose merges were learned one after the other")
+        let list = self.as_list(self.merges.len()).and_then(|(merges, numbers)| {
+            match self.ordinary().find(|(id, _)| !numbers.contains_key(id)) {
+                Some((id, _)) => Err(format!("no merge makes token {id}")),
+                None => Ok(merges),
+            }
+        });
+        list.map_err(|problem| {
+            not_a_list(problem).with_help("give a tokenizer whose merges were learned one after the other")
         })
     }
 
-    /// The vocabulary with the merges that a list has beyond this one's [own](Vocabulary::merge_list), with which the list
-    /// begins. All that is here keeps its id, so that a model's embeddings stay what they are; new tokens get the ids
-    /// after the highest, special tokens among them or not.
+    /// The vocabulary with the merges that a list has beyond this one's own, with which the list begins: as
+    /// [`given_merges`](Vocabulary::given_merges) has them, which for a plain list are those of
+    /// [`merge_list`](Vocabulary::merge_list). All that is here keeps its id, so that a model's embeddings stay what they
+    /// are; new tokens get the ids after the highest, special tokens among them or not. What happens to text before it is
+    /// merged stays too.
     ///
     /// # Errors
     /// The list begins otherwise, or there is none; a special token is equal to a token that was learned.
     pub fn extended(&self, merges: &Merges) -> Result<Vocabulary> {
         let own = self.merges.len();
+        let given = self.given_merges(own)?;
         let pairs =
             |merges: &Merges| merges.iter().take(own).map(|merge| (merge.left, merge.right)).collect();
-        let (own_pairs, first_pairs): (Vec<_>, Vec<_>) = (pairs(&self.merge_list()?), pairs(merges));
+        let (own_pairs, first_pairs): (Vec<_>, Vec<_>) = (pairs(given.merges()), pairs(merges));
         if own_pairs != first_pairs {
             return Err(Error::new(ErrorKind::Usage, Fault::OtherBeginning)
                 .with_help("give merges that were learned by going on from this tokenizer"));
         }
-        let made = self.merges.iter().map(|merge| merge.result);
         // By the numbers of training.
-        let mut ids: Vec<TokenId> = self.byte_ids.into_iter().chain(made).collect();
-        let mut parts = VocabularyParts {
-            tokens: self.ordinary().map(|(id, bytes)| (id, bytes.into())).collect(),
-            added: self.added.clone(),
-            merges: self.merges.clone(),
-            split: self.split.clone(),
-            rules: self.rules.clone(),
-            around: self.around.clone(),
-            ignore_merges: self.ignore_merges,
-            unknown: self.unknown.clone(),
-        };
+        let mut ids = given.ids().to_vec();
+        let mut parts = self.parts();
         let first = parts.tokens.len();
         for (merge, rank) in merges.iter().zip(0u32..).skip(own) {
             let [left, right] = [merge.left, merge.right].map(|number| ids[place(number)]);
@@ -65,38 +62,54 @@ impl Vocabulary {
         parts.build().map_err(|fault| Error::new(ErrorKind::Usage, fault))
     }
 
-    fn as_list(&self) -> Result<Merges, String> {
-        if let Some(foreign) = self.foreign() {
-            return Err(foreign.to_string());
-        }
-        if self.ignore_merges {
-            return Err("pieces that are tokens are not merged".to_owned());
-        }
+    /// The first `most` merges as a list, and what number each token has in it.
+    pub(super) fn as_list(&self, most: usize) -> Result<(Merges, FxHashMap<TokenId, u32>), String> {
         let mut numbers: FxHashMap<TokenId, u32> =
             (0..).zip(self.byte_ids).map(|(byte, id)| (id, byte)).collect();
-        let mut merges = Vec::with_capacity(self.merges.len());
-        for (index, merge) in self.merges.iter().enumerate() {
+        let mut merges = Vec::with_capacity(most);
+        for (index, merge) in self.merges.iter().enumerate().take(most) {
             if place(merge.rank) != index {
                 return Err(format!("merges {index} and {} have the same rank", index + 1));
             }
-            let number = |id: TokenId| {
-                let unmade = || format!("merge {} uses token {id}, which no earlier merge makes", index + 1);
-                numbers.get(&id).copied().ok_or_else(unmade)
-            };
-            merges.push(Merge { left: number(merge.left)?, right: number(merge.right)?, count: Count::ZERO });
-            if numbers.insert(merge.result, 256 + low32(index)).is_some() {
-                return Err(format!(
-                    "merge {} makes token {}, which is there already",
-                    index + 1,
-                    merge.result
-                ));
-            }
+            merges.push(listed(merge, index, &mut numbers)?);
         }
-        match self.ordinary().find(|(id, _)| !numbers.contains_key(id)) {
-            Some((id, _)) => Err(format!("no merge makes token {id}")),
-            None => Ok(Merges::new(merges)),
+        Ok((Merges::new(merges), numbers))
+    }
+
+    /// What it is made of.
+    pub(super) fn parts(&self) -> VocabularyParts {
+        VocabularyParts {
+            tokens: self.ordinary().map(|(id, bytes)| (id, bytes.into())).collect(),
+            added: self.added.clone(),
+            merges: self.merges.clone(),
+            split: self.split.clone(),
+            rules: self.rules.clone(),
+            around: self.around.clone(),
+            ignore_merges: self.ignore_merges,
+            unknown: self.unknown.clone(),
         }
     }
+}
+
+/// A merge as training numbers tokens. Its own token gets the next number.
+pub(super) fn listed(
+    merge: &RankedMerge,
+    index: usize,
+    numbers: &mut FxHashMap<TokenId, u32>,
+) -> Result<Merge, String> {
+    let number = |id: TokenId| {
+        let unmade = || format!("merge {} uses token {id}, which no earlier merge makes", index + 1);
+        numbers.get(&id).copied().ok_or_else(unmade)
+    };
+    let listed = Merge { left: number(merge.left)?, right: number(merge.right)?, count: Count::ZERO };
+    match numbers.insert(merge.result, 256 + low32(index)) {
+        Some(_) => Err(format!("merge {} makes token {}, which is there already", index + 1, merge.result)),
+        None => Ok(listed),
+    }
+}
+
+pub(super) fn not_a_list(problem: String) -> Error {
+    Error::new(ErrorKind::Failed, Fault::NotAList { problem })
 }
 
 #[cfg(test)]

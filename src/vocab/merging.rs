@@ -34,14 +34,26 @@ impl Merging {
     pub(super) fn run(
         &mut self,
         symbols: impl IntoIterator<Item = u32>,
+        lookup: impl FnMut((u32, u32), Range<usize>) -> Option<(u32, u32)>,
+    ) -> &[u32] {
+        self.run_told(symbols, lookup, |_| {})
+    }
+
+    /// The same, and tells `merged` each pair that is merged.
+    pub(super) fn run_told(
+        &mut self,
+        symbols: impl IntoIterator<Item = u32>,
         mut lookup: impl FnMut((u32, u32), Range<usize>) -> Option<(u32, u32)>,
+        mut merged: impl FnMut((u32, u32)),
     ) -> &[u32] {
         self.start(symbols);
         for place in 0..self.symbols.len() {
             self.offer(place, &mut lookup);
         }
         while let Some(Reverse(candidate)) = self.queue.pop() {
-            self.apply(&candidate, &mut lookup);
+            if self.apply(&candidate, &mut lookup) {
+                merged(candidate.pair);
+            }
         }
         self.collect()
     }
@@ -72,15 +84,16 @@ impl Merging {
         }
     }
 
+    /// Merges a pair, if it still stands there.
     fn apply(
         &mut self,
         candidate: &Candidate,
         lookup: &mut impl FnMut((u32, u32), Range<usize>) -> Option<(u32, u32)>,
-    ) {
+    ) -> bool {
         let place = candidate.place;
         let gone = self.next[place];
         if gone == END || gone == place || (self.symbols[place], self.symbols[gone]) != candidate.pair {
-            return;
+            return false;
         }
         self.symbols[place] = candidate.result;
         let after = self.next[gone];
@@ -93,6 +106,7 @@ impl Merging {
             self.offer(self.previous[place], lookup);
         }
         self.offer(place, lookup);
+        true
     }
 
     fn collect(&mut self) -> &[u32] {

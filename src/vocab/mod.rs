@@ -72,6 +72,7 @@ mod crossing;
 mod fault;
 mod fingerprint;
 mod format;
+mod given;
 mod gpt2;
 mod hf;
 mod keyed;
@@ -95,6 +96,7 @@ pub use format::{
     Format, LoadOptions, NotFormat, WriteOptions, cautions, formats_in, from_json, load, render, write,
 };
 pub(crate) use format::{paths, remove};
+pub use given::{GivenEncoder, GivenMerges};
 pub use hf::named_beside;
 pub use normalizer::{Normalizer, ReplacePattern};
 pub use parts::{SpecialTokensAt, VocabularyParts};

@@ -71,7 +71,7 @@ fn a_score_can_be_chosen_and_is_recorded() {
 }
 
 #[track_caller]
-fn does(folder: &TempDir, arguments: &[&str]) -> String {
+pub(super) fn does(folder: &TempDir, arguments: &[&str]) -> String {
     let (code, said) = ended(folder, arguments);
     assert_eq!(code, Some(0), "{arguments:?} said\n{said}");
     said
@@ -91,7 +91,7 @@ fn another_tokenizer_in_the_folder_is_replaced_and_told_of() {
     }
 }
 
-fn read(folder: &TempDir, name: &str) -> String {
+pub(super) fn read(folder: &TempDir, name: &str) -> String {
     fs::read_to_string(folder.path().join(name)).expect(name)
 }
 

@@ -256,6 +256,13 @@ pub(in crate::cli) struct MergeFlags {
     /// Longest token [default: as recorded, or none]
     #[arg(long, value_name = "N")]
     pub(in crate::cli) max_token_bytes: Option<u64>,
+    /// The stage to check, of a tokenizer that grew by `train --extend`: each was learned from its own text
+    /// [default: the last that is recorded]
+    #[arg(long, value_name = "N", conflicts_with = "skip_merges")]
+    pub(in crate::cli) stage: Option<u64>,
+    /// Carry out the first N merges as they stand, and check the others
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) skip_merges: Option<u64>,
 }
 
 /// What `--pack` chooses; by this name, since clap takes an `Option` of an `Option` for a flag without a value.

@@ -37,7 +37,7 @@ fn config(boundary: Boundary, weights: Vec<u64>) -> CountConfig {
         specials: SpecialFinder::new(&["<s>", "b < s", "<"]).expect("tokens"),
         weights,
         boundary,
-        limit: None,
+        ..CountConfig::default()
     }
 }
 

@@ -16,7 +16,7 @@ proptest! {
         documents.sort_by_key(|(source, _)| *source);
         let boundary = if joined { Boundary::Join } else { Boundary::Document };
         let specials = SpecialFinder::new(&["<s>"]).expect("a token");
-        let config = CountConfig { specials, weights, boundary, limit: None };
+        let config = CountConfig { specials, weights, boundary, ..CountConfig::default() };
         let whole = splitter("none");
         let expected = reference::count_pieces(&documents, whole.as_ref(), &config).expect("no limits");
         let gathered = gather_documents(stream(batches(&documents, size)), &config, &Silent).expect("no limits");

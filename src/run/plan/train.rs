@@ -3,15 +3,12 @@ use std::path::{Path, PathBuf};
 
 use super::check::{Check, value_of};
 use super::{SmallerPlan, TrainPlan};
-use crate::run::recipe::{Command, Given, Origin, Recipe, TrainKeys};
+use crate::run::recipe::{BYTE_TOKENS, Command, Given, Origin, Recipe, TrainKeys};
 use crate::sink::TOKENIZER_FOLDER;
 use crate::split::{Named, SplitPattern, splitter};
 use crate::train::{Merges, TrainConfig};
 use crate::units::{amount, place64};
 use crate::vocab::{self, Format, Vocabulary, WriteOptions};
-
-/// Tokens that every vocabulary has: one for each byte.
-const BYTE_TOKENS: u64 = 256;
 
 /// Most tokens in a vocabulary: ids are written as 32-bit signed integers.
 const MOST_TOKENS: u64 = 1 << 31;
@@ -22,12 +19,12 @@ pub(in crate::run) const SMALLER_FOLDER: &str = "vocab-";
 impl Check<'_> {
     pub(super) fn train(&mut self, keys: &TrainKeys, recipe: &Recipe, output: &Path) -> TrainPlan {
         let specials = self.specials(&keys.special_tokens);
-        let merges = self.merges(keys, amount(specials.len()));
+        let merges = self.merges(keys, recipe, amount(specials.len()));
         let history_every = self.at_least_one("history_every", &keys.history_every);
         let max_token_bytes = self.at_least_one("max_token_bytes", &keys.max_token_bytes);
         let alone = matches!(recipe.origin, Origin::Flags(_));
         let folder = if alone { output.to_owned() } else { output.join(TOKENIZER_FOLDER) };
-        let smaller = smaller(keys, &folder);
+        let smaller = smaller(keys, recipe, &folder);
         let defaults = TrainConfig::new(place64(merges));
         let [bos, eos] = [("bos", &keys.bos), ("eos", &keys.eos)]
             .map(|(key, field)| self.end_token(key, field, Some(&specials)));
@@ -53,7 +50,9 @@ impl Check<'_> {
             output: folder,
         };
         let counts_only = matches!(recipe.origin, Origin::Flags(Command::Count | Command::Verify));
+        // What a tokenizer from elsewhere can be written as is seen when it is looked at.
         if !counts_only
+            && recipe.extend.is_none()
             && !["split", "split_regex", "special_tokens", "formats"].iter().any(|key| self.is_wrong(key))
         {
             self.formats_hold(keys, &plan);
@@ -126,8 +125,7 @@ impl Check<'_> {
     }
 
     /// How many merges are wanted, from `merges` or from the largest `vocab_size`.
-    fn merges(&mut self, keys: &TrainKeys, specials: u64) -> u64 {
-        let fixed = BYTE_TOKENS + specials;
+    fn merges(&mut self, keys: &TrainKeys, recipe: &Recipe, specials: u64) -> u64 {
         let (vocab_size, merges) = (self.origin.name("vocab_size"), self.origin.name("merges"));
         match (&keys.vocab_size, &keys.merges) {
             (Some(_), Some(given)) => {
@@ -136,12 +134,12 @@ impl Check<'_> {
                 given.value
             }
             (Some(given), None) => {
-                self.vocabulary_sizes(given, specials);
+                self.vocabulary_sizes(given, recipe, specials);
                 let largest = given.value.iter().map(|size| size.value).max();
-                largest.unwrap_or(fixed).saturating_sub(fixed)
+                recipe.merges_of(largest.unwrap_or(0), specials)
             }
             (None, Some(given)) => {
-                self.vocabulary_fits("merges", given, given.value.saturating_add(fixed));
+                self.vocabulary_fits("merges", given, recipe.tokens_of(given.value, specials));
                 given.value
             }
             (None, None) => {
@@ -160,7 +158,7 @@ impl Check<'_> {
         }
     }
 
-    fn vocabulary_sizes(&mut self, sizes: &Given<Vec<Given<u64>>>, specials: u64) {
+    fn vocabulary_sizes(&mut self, sizes: &Given<Vec<Given<u64>>>, recipe: &Recipe, specials: u64) {
         let fixed = BYTE_TOKENS + specials;
         if sizes.value.is_empty() && !self.is_wrong("vocab_size") {
             self.wrong("vocab_size", sizes, "names no size", "a usual vocabulary has 32768 tokens");
@@ -168,7 +166,7 @@ impl Check<'_> {
         let mut seen = HashSet::new();
         for given in &sizes.value {
             self.vocabulary_fits("vocab_size", given, given.value);
-            if given.value < fixed {
+            if given.value < fixed && recipe.extended.is_none() {
                 let problem =
                     format!("is {}, too small for 256 bytes and {specials} special tokens", given.value);
                 self.wrong("vocab_size", given, &problem, &format!("it is {fixed} or more"));
@@ -227,15 +225,15 @@ impl TrainPlan {
 }
 
 /// All vocabularies but the largest, the smallest first.
-fn smaller(keys: &TrainKeys, folder: &Path) -> Vec<SmallerPlan> {
+fn smaller(keys: &TrainKeys, recipe: &Recipe, folder: &Path) -> Vec<SmallerPlan> {
     let given = keys.vocab_size.as_ref().map(|given| given.value.as_slice()).unwrap_or_default();
     let mut sizes: Vec<u64> = given.iter().map(|size| size.value).collect();
     sizes.sort_unstable();
     sizes.pop();
-    let fixed = BYTE_TOKENS + amount(keys.special_tokens.len());
+    let specials = amount(keys.special_tokens.len());
     let plan = |size: u64| SmallerPlan {
         vocab_size: size,
-        merges: place64(size.saturating_sub(fixed)),
+        merges: place64(recipe.merges_of(size, specials)),
         output: folder.join(format!("{SMALLER_FOLDER}{size}")),
     };
     sizes.into_iter().map(plan).collect()

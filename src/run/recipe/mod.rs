@@ -76,6 +76,8 @@ pub struct Recipe {
     pub counts: Vec<CountsKeys>,
     /// The tokenizer whose merges training goes on from; a flag alone names it.
     pub extend: Option<String>,
+    /// What that has, once it has been looked at.
+    pub extended: Option<Extended>,
     /// `[sample]`.
     pub sample: SampleKeys,
     /// `[train]`, if there is one.
@@ -89,6 +91,32 @@ pub struct Recipe {
     /// What could not be read; the keys concerned count as left out.
     pub mistakes: Vec<Mistake>,
 }
+
+/// What a tokenizer has that training goes on from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extended {
+    /// How many tokens, added ones among them.
+    pub tokens: u64,
+    /// How many merges.
+    pub merges: u64,
+}
+
+impl Recipe {
+    /// How many merges a vocabulary of so many tokens has, if there are so many special tokens; 0 if it is smaller than it can be.
+    pub(in crate::run) fn merges_of(&self, tokens: u64, specials: u64) -> u64 {
+        let base = self.extended.unwrap_or(Extended { tokens: BYTE_TOKENS + specials, merges: 0 });
+        tokens.saturating_sub(base.tokens).saturating_add(base.merges)
+    }
+
+    /// How many tokens a vocabulary of so many merges has, likewise.
+    pub(in crate::run) fn tokens_of(&self, merges: u64, specials: u64) -> u64 {
+        let base = self.extended.unwrap_or(Extended { tokens: BYTE_TOKENS + specials, merges: 0 });
+        merges.saturating_sub(base.merges).saturating_add(base.tokens)
+    }
+}
+
+/// Tokens that every vocabulary has that is learned here: one for each byte.
+pub(in crate::run) const BYTE_TOKENS: u64 = 256;
 
 impl Origin {
     /// How messages name a key: by itself, or as the flag that sets it.
@@ -111,6 +139,7 @@ impl Recipe {
             sources: Vec::new(),
             counts: Vec::new(),
             extend: None,
+            extended: None,
             sample: SampleKeys::default(),
             train: None,
             encode: None,

@@ -33,20 +33,14 @@ pub(super) fn learn(pieces: PieceCounts, config: &TrainConfig, observer: &dyn Ob
     observer.started(Stage::Train, Some(amount(config.merges)));
     let text = Text::new(&pieces)?;
     let history = vec![HistoryPoint { merges: 0, tokens: text.total }];
-    let learner = Learner::new(text, &pieces, Vec::new(), history, config);
     drop(pieces);
-    learner.run(observer)
+    Learner::new(text, Vec::new(), history, config).run(observer)
 }
 
 /// Learns on from a text to which merges have been applied.
-pub(super) fn go_on(
-    pieces: &PieceCounts,
-    replayed: Replayed,
-    config: &TrainConfig,
-    observer: &dyn Observer,
-) -> Result<Learned> {
+pub(super) fn go_on(replayed: Replayed, config: &TrainConfig, observer: &dyn Observer) -> Result<Learned> {
     let Replayed { text, merges, history } = replayed;
-    Learner::new(text, pieces, merges, history, config).run(observer)
+    Learner::new(text, merges, history, config).run(observer)
 }
 
 /// A pair of tokens that may be merged.
@@ -86,17 +80,17 @@ pub(super) struct Learner<'a> {
 }
 
 impl<'a> Learner<'a> {
-    /// Begins with a text, the merges that made it of `pieces`, and the history until then.
+    /// Begins with a text in which each token stands at one position, the merges that made its tokens, and the history
+    /// until then.
     pub(super) fn new(
         text: Text,
-        pieces: &PieceCounts,
         merges: Vec<Merge>,
         history: Vec<HistoryPoint>,
         config: &'a TrainConfig,
     ) -> Learner<'a> {
         let mut learner = Learner {
             config,
-            ties: Ties::new(config.tie_break, pieces, &text, &merges),
+            ties: Ties::new(config.tie_break, &text, &merges),
             at: vec![NO_PAIR; text.tokens.len()],
             begun: vec![Vec::new(); text.counts.len()],
             ended: vec![Vec::new(); text.counts.len()],

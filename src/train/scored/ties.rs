@@ -1,6 +1,5 @@
 use std::cmp::Ordering;
 
-use crate::count::PieceCounts;
 use crate::train::corpus::SEPARATOR;
 use crate::train::order::ById;
 use crate::train::text::Text;
@@ -30,8 +29,8 @@ pub(super) struct Tied {
 }
 
 impl Ties {
-    /// For a text that `merges` made of `pieces`.
-    pub(super) fn new(rule: TieBreak, pieces: &PieceCounts, text: &Text, merges: &[Merge]) -> Ties {
+    /// For a text whose tokens are bytes or made by `merges`, each at one position.
+    pub(super) fn new(rule: TieBreak, text: &Text, merges: &[Merge]) -> Ties {
         let mut ties = Ties {
             rule,
             gpt2: ById::gpt2_alphabet(),
@@ -40,12 +39,12 @@ impl Ties {
             places: Vec::new(),
         };
         if rule.looks_at_bytes() {
-            ties.lay_out(pieces, text, merges);
+            ties.lay_out(text, merges);
         }
         ties
     }
 
-    fn lay_out(&mut self, pieces: &PieceCounts, text: &Text, merges: &[Merge]) {
+    fn lay_out(&mut self, text: &Text, merges: &[Merge]) {
         self.bytes.extend(0..=255);
         self.tokens.extend((0..256).map(|byte| (byte, 1)));
         for merge in merges {
@@ -53,14 +52,14 @@ impl Ties {
             self.tokens.push((self.bytes.len(), token.len()));
             self.bytes.extend(token);
         }
-        let mut end = self.bytes.len();
         for &token in &text.tokens {
-            self.places.push(end);
-            end += if token == SEPARATOR { 1 } else { text.length(token) };
-        }
-        for (piece, _) in pieces.iter() {
-            self.bytes.push(0);
-            self.bytes.extend_from_slice(piece);
+            self.places.push(self.bytes.len());
+            if token == SEPARATOR {
+                self.bytes.push(0);
+            } else {
+                let (start, length) = self.tokens[place(token)];
+                self.bytes.extend_from_within(start..start + length);
+            }
         }
     }
 

@@ -1,5 +1,8 @@
 use super::super::score::tests::score;
-use super::super::{Deviation, Merge, Merges, Score, extend_merges, verify_merges};
+use super::super::{
+    Deviation, Merge, Merges, Score, TokenSequences, extend_merges, extend_sequences, verify_from,
+    verify_merges, verify_sequences,
+};
 use super::*;
 use crate::units::place;
 
@@ -28,6 +31,37 @@ proptest! {
         let learned = extend_merges(other.clone(), &base, &config, &Silent).unwrap();
         let expected = reference::extend_merges(&other, &base, &config);
         prop_assert_eq!(learned, expected);
+    }
+
+    /// Whether the given merges are carried out here, or the text comes as their tokens.
+    #[test]
+    fn what_is_gone_on_with_is_learned_and_verified_from_tokens_too(
+        (one, other) in (pieces(), pieces()),
+        config in config(prop_oneof![Just(Score::Count), score()], Just(0)),
+        (first, then) in (0..30usize, 0..30usize),
+    ) {
+        let base = learn_merges(one, &TrainConfig { merges: first, ..config.clone() }, &Silent).unwrap().merges;
+        let given = base.len();
+        let config = TrainConfig { merges: given + then, ..config };
+        let learned = extend_merges(other.clone(), &base, &config, &Silent).unwrap();
+        let sequences = carried_out(&other, &base);
+        let from_tokens = extend_sequences(sequences.clone(), &base, &config, &Silent).unwrap();
+        let new = |merges: &Merges| merges.iter().skip(given).copied().collect::<Vec<_>>();
+        prop_assert_eq!(new(&from_tokens.merges), new(&learned.merges));
+        prop_assert_eq!(from_tokens.history.last(), learned.history.last());
+        let merges = &learned.merges;
+        prop_assert_eq!(verify_from(&other, merges, given, &config, &Silent).unwrap(), None);
+        prop_assert_eq!(verify_sequences(sequences.clone(), merges, given, &config, &Silent).unwrap(), None);
+        // The last but one of the new ones is missing, which is told alike.
+        prop_assume!(merges.len() >= given + 2);
+        let mut lacking: Vec<Merge> = merges.iter().copied().collect();
+        let gap = merges.len() - 2;
+        lacking.remove(gap);
+        prop_assume!(lacking[gap].left != 256 + u32::try_from(gap).unwrap());
+        prop_assume!(lacking[gap].right != 256 + u32::try_from(gap).unwrap());
+        let lacking = Merges::new(lacking);
+        let found = verify_from(&other, &lacking, given, &config, &Silent).unwrap();
+        prop_assert_eq!(verify_sequences(sequences, &lacking, given, &config, &Silent).unwrap(), found);
     }
 
     #[test]
@@ -100,4 +134,26 @@ fn a_pair_that_occurs_no_more_is_no_best_one() {
     let found = verify_merges(&pieces, &merges, &TrainConfig::new(2), &Silent).unwrap();
     let better = Some(((256, 99), Count::new(3)));
     assert_eq!(found, Some(Deviation { merge: 1, chosen: (98, 99), count: Count::ZERO, better }));
+}
+
+/// The sequences after merges, carried out plainly.
+fn carried_out(pieces: &PieceCounts, merges: &Merges) -> TokenSequences {
+    let mut sequences = TokenSequences::default();
+    for (piece, count) in pieces.iter() {
+        let mut tokens: Vec<u32> = piece.iter().map(|&byte| u32::from(byte)).collect();
+        sequences.bytes += amount(piece.len()) * count.get();
+        for (merge, token) in merges.iter().zip(256..) {
+            let mut at = 0;
+            while at + 1 < tokens.len() {
+                if (tokens[at], tokens[at + 1]) == (merge.left, merge.right) {
+                    tokens.splice(at..at + 2, [token]);
+                }
+                at += 1;
+            }
+        }
+        sequences.tokens.extend(tokens);
+        sequences.ends.push(sequences.tokens.len());
+        sequences.counts.push(count);
+    }
+    sequences
 }

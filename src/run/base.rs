@@ -1,0 +1,298 @@
+//! The tokenizer that a training goes on from: what it does to text, what its merges make of it, and how it was learned.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rayon::iter::ParallelIterator;
+use rayon::slice::ParallelSlice;
+use serde_json::{Value, json};
+
+use super::lists::{record_of, to_extend};
+use super::plan::TrainPlan;
+use crate::count::{PieceCounts, Prepare, Prepared};
+use crate::encode::{Part, Preparation, SpecialPolicy};
+use crate::error::{Error, ErrorKind, Result};
+use crate::observer::Observer;
+use crate::train::{Learned, Merge, Merges, TokenSequences, extend_merges, extend_sequences};
+use crate::units::{Count, amount};
+use crate::vocab::{GivenMerges, Vocabulary};
+
+/// What a training goes on from.
+pub(super) struct Base {
+    pub(super) vocabulary: Vocabulary,
+    pub(super) given: GivenMerges,
+    /// The stages in which it was learned itself, as far as they are recorded; see [`stages`].
+    stages: Vec<Value>,
+}
+
+/// The key of a record's settings that has the stages of a training which went on from others. Each tells how many merges
+/// came before it, and by which rules its own were learned.
+pub(super) const STAGES: &str = "stages";
+
+/// How many merges came before a stage.
+pub(super) const MERGES_BEFORE: &str = "merges_before";
+
+impl Base {
+    /// The tokenizer that a plan goes on from, if it does.
+    pub(super) fn load(train: &TrainPlan, observer: &dyn Observer) -> Result<Option<Base>> {
+        let Some(path) = &train.extend else { return Ok(None) };
+        let vocabulary = to_extend(path, Some(&train.split), observer)?;
+        let given = vocabulary.given_merges(vocabulary.merges().len())?;
+        let stages = stages(path, &vocabulary)?;
+        Ok(Some(Base { vocabulary, given, stages }))
+    }
+
+    /// Learns on from its merges.
+    pub(super) fn learn(
+        &self,
+        pieces: PieceCounts,
+        train: &TrainPlan,
+        observer: &dyn Observer,
+    ) -> Result<Learned> {
+        let pieces = of_known_bytes(pieces, &self.vocabulary);
+        let Some((sequences, counts)) = encoded(&pieces, &self.given, observer)? else {
+            return extend_merges(pieces, self.given.merges(), &train.config, observer);
+        };
+        drop(pieces);
+        let counted = |(merge, count): (&Merge, u64)| Merge { count: Count::new(count), ..*merge };
+        let merges = Merges::new(self.given.merges().iter().zip(counts).map(counted).collect());
+        extend_sequences(sequences, &merges, &train.config, observer)
+    }
+
+    /// The stages of what was learned on from it by the rules of a plan.
+    pub(super) fn stages(&self, train: &TrainPlan) -> Vec<Value> {
+        let mut stages = self.stages.clone();
+        stages.push(json!({
+            MERGES_BEFORE: self.vocabulary.merges().len(),
+            "boundary": train.boundary,
+            "min_frequency": train.config.min_frequency,
+            "max_token_bytes": train.config.max_token_bytes,
+            "tie_break": train.config.tie_break,
+            "score": train.config.score,
+        }));
+        stages
+    }
+}
+
+/// The stages in which a tokenizer was learned: those that its record tells, or else one.
+///
+/// # Errors
+/// The record is damaged.
+pub(super) fn stages(path: &Path, vocabulary: &Vocabulary) -> Result<Vec<Value>> {
+    let Some(record) = record_of(path, vocabulary)? else { return Ok(vec![json!({ MERGES_BEFORE: 0 })]) };
+    if let Some(stages) = record.settings[STAGES].as_array() {
+        return Ok(stages.clone());
+    }
+    let mut only = json!({ MERGES_BEFORE: 0 });
+    for rule in ["boundary", "min_frequency", "max_token_bytes", "tie_break", "score"] {
+        if let Some(value) = record.settings.get(rule) {
+            only[rule] = value.clone();
+        }
+    }
+    Ok(vec![only])
+}
+
+/// What a tokenizer does to a text before it is split, beyond finding special tokens as those that are trained here do.
+///
+/// # Errors
+/// Its added tokens are more than can be searched for.
+pub(super) fn preparation(vocabulary: &Vocabulary) -> Result<Option<Arc<dyn Prepare>>> {
+    if !vocabulary.prepares_text() {
+        return Ok(None);
+    }
+    let preparation = Preparation::new(vocabulary, SpecialPolicy::Allow)?;
+    Ok(preparation.map(|preparation| -> Arc<dyn Prepare> { Arc::new(AsEncoded(preparation)) }))
+}
+
+/// Text prepared as encoding does it.
+struct AsEncoded(Preparation);
+
+impl std::fmt::Debug for AsEncoded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("AsEncoded").finish_non_exhaustive()
+    }
+}
+
+impl Prepare for AsEncoded {
+    fn each(&self, text: &[u8], take: &mut dyn FnMut(Prepared<'_>) -> Result<()>) -> Result<()> {
+        self.0.each(text, &mut |part| match part {
+            Part::Text(text) => take(Prepared::Text(text)),
+            Part::Token(token) => take(Prepared::Token(token.text.as_bytes())),
+        })
+    }
+}
+
+/// Pieces cut at the bytes that a tokenizer has no token for, which no merge takes.
+pub(super) fn of_known_bytes(pieces: PieceCounts, vocabulary: &Vocabulary) -> PieceCounts {
+    let missing = vocabulary.missing_bytes();
+    if missing.is_empty() {
+        return pieces;
+    }
+    let parts = |(piece, count): (&[u8], Count)| {
+        let parts = piece.split(|byte| missing.contains(byte)).map(<[u8]>::to_vec);
+        parts.map(move |part| (part, count)).collect::<Vec<_>>()
+    };
+    let mut known = PieceCounts::new();
+    pieces.iter().flat_map(parts).for_each(|(part, count)| known.push(&part, count));
+    known
+}
+
+/// Pieces as given merges encode them, and how often each of these was carried out; `None` if they can be carried out one
+/// after the other.
+///
+/// # Errors
+/// The observer wants to stop; there are more tokens than 64 bits can count.
+pub(super) fn encoded(
+    pieces: &PieceCounts,
+    given: &GivenMerges,
+    observer: &dyn Observer,
+) -> Result<Option<(TokenSequences, Vec<u64>)>> {
+    const PIECES_A_CHECK: usize = 1 << 10;
+    if given.encoder().is_none() {
+        return Ok(None);
+    }
+    let all: Vec<(&[u8], Count)> = pieces.iter().collect();
+    let share = all.len().div_ceil(rayon::current_num_threads()).max(1);
+    let encode = |pieces: &[(&[u8], Count)]| -> Result<(TokenSequences, Vec<u64>)> {
+        let mut sequences = TokenSequences::default();
+        let Some(mut encoder) = given.encoder() else { return Ok((sequences, Vec::new())) };
+        for (number, &(piece, count)) in pieces.iter().enumerate() {
+            if number % PIECES_A_CHECK == 0 {
+                observer.checkpoint()?;
+            }
+            let bytes = count.get().checked_mul(amount(piece.len()));
+            let sum = bytes.and_then(|bytes| sequences.bytes.checked_add(bytes));
+            sequences.bytes =
+                sum.ok_or_else(|| Error::new(ErrorKind::Failed, super::fault::Fault::TooMuchText))?;
+            if encoder.append(piece, count, &mut sequences.tokens) {
+                sequences.ends.push(sequences.tokens.len());
+                sequences.counts.push(count);
+            } else {
+                sequences.alone += count.get();
+            }
+        }
+        Ok((sequences, encoder.into_counts()))
+    };
+    let shares: Vec<_> = all.par_chunks(share).map(encode).collect();
+    let (mut sequences, mut counts) = (TokenSequences::default(), vec![0; given.given()]);
+    for encoded in shares {
+        let (part, merged) = encoded?;
+        let start = sequences.tokens.len();
+        sequences.tokens.extend(part.tokens);
+        sequences.ends.extend(part.ends.iter().map(|end| start + end));
+        sequences.counts.extend(part.counts);
+        sequences.alone = sequences.alone.saturating_add(part.alone);
+        sequences.bytes = sequences.bytes.saturating_add(part.bytes);
+        counts
+            .iter_mut()
+            .zip(merged)
+            .for_each(|(sum, merged): (&mut u64, u64)| *sum = sum.saturating_add(merged));
+    }
+    Ok(Some((sequences, counts)))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::encode::reference::encode_piece;
+    use crate::observer::Silent;
+    use crate::units::{TokenId, place};
+    use crate::vocab::{RankedMerge, VocabularyParts};
+
+    /// The bytes, and tokens of these letters that are ranked as they come: by all the ways to put each together, with
+    /// ranks of their own or not.
+    fn vocabulary(texts: &[String], one_rank: bool, ignore_merges: bool) -> Vocabulary {
+        let mut tokens: Vec<Box<[u8]>> = (0..=255).map(|byte| Box::from([byte])).collect();
+        for text in texts {
+            if !tokens.iter().any(|token| **token == *text.as_bytes()) {
+                tokens.push(text.as_bytes().into());
+            }
+        }
+        let find = |bytes: &[u8]| tokens.iter().position(|token| **token == *bytes);
+        let mut merges = Vec::new();
+        for (number, token) in tokens.iter().enumerate() {
+            for middle in 1..token.len() {
+                let (left, right) = token.split_at(middle);
+                if let (Some(left), Some(right)) = (find(left), find(right)) {
+                    let [left, right, result] = [left, right, number].map(TokenId::from_index);
+                    let rank =
+                        if one_rank { result.get() } else { u32::try_from(merges.len()).expect("few") };
+                    merges.push(RankedMerge { left, right, result, rank });
+                }
+            }
+        }
+        let tokens = (0..).map(TokenId::from_index).zip(tokens).collect();
+        Vocabulary::new(VocabularyParts { tokens, merges, ignore_merges, ..VocabularyParts::default() })
+            .expect("tokens of parts that are there")
+    }
+
+    /// A piece after all merges, one after the other.
+    fn carried_out(given: &GivenMerges, piece: &[u8]) -> Vec<TokenId> {
+        let mut tokens: Vec<u32> = piece.iter().map(|&byte| u32::from(byte)).collect();
+        for (merge, token) in given.merges().iter().zip(256..) {
+            let mut at = 0;
+            while at + 1 < tokens.len() {
+                if (tokens[at], tokens[at + 1]) == (merge.left, merge.right) {
+                    tokens.splice(at..at + 2, [token]);
+                }
+                at += 1;
+            }
+        }
+        tokens.into_iter().map(|token| given.ids()[place(token)]).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn given_merges_make_of_a_text_what_the_tokenizer_does(
+            texts in vec("[abc]{2,6}", 0..14),
+            pieces in vec("[abc]{1,12}", 1..6),
+            one_rank in any::<bool>(),
+            ignore_merges in any::<bool>(),
+        ) {
+            let vocabulary = vocabulary(&texts, one_rank, ignore_merges);
+            let all = vocabulary.merges().len();
+            let given = vocabulary.given_merges(all).expect("nothing is checked");
+            let pieces: PieceCounts = pieces.iter().map(|piece| (piece.as_bytes(), Count::new(3))).collect();
+            let Some((sequences, counts)) = encoded(&pieces, &given, &Silent).expect("few") else {
+                for (piece, _) in pieces.iter() {
+                    prop_assert_eq!(carried_out(&given, piece), encode_piece(&vocabulary, piece));
+                }
+                return Ok(());
+            };
+            let mut start = 0;
+            let mut alone = 0;
+            let mut ends = sequences.ends.iter();
+            for (piece, _) in pieces.iter() {
+                let expected = encode_piece(&vocabulary, piece);
+                let made = expected.len() > 1 || piece.len() == 1 || vocabulary.merges().iter().any(|merge| {
+                    merge.result == expected[0]
+                });
+                if !made {
+                    alone += 3;
+                    continue;
+                }
+                let &end = ends.next().expect("a sequence");
+                let found: Vec<TokenId> = sequences.tokens[start..end].iter().map(|&token| {
+                    given.ids()[place(token)]
+                }).collect();
+                prop_assert_eq!(found, expected);
+                start = end;
+            }
+            prop_assert_eq!(sequences.alone, alone);
+            let tokens = amount(sequences.tokens.len()) * 3 + alone;
+            let whole = if ignore_merges { u64::MAX } else { counts.iter().sum::<u64>() };
+            prop_assert!(whole == u64::MAX || sequences.bytes - tokens == whole, "each merge takes a token away");
+            // New merges are put behind, and what was there encodes as it did.
+            let more = given.merges().iter().copied();
+            let more = Merges::new(more.chain([Merge { left: 100, right: 101, count: Count::ONE }]).collect());
+            let grown = vocabulary.extended(&more).expect("its own come first");
+            for (piece, _) in pieces.iter() {
+                prop_assert_eq!(encode_piece(&grown, piece), encode_piece(&vocabulary, piece));
+            }
+            prop_assert_eq!(encode_piece(&grown, b"de"), [TokenId::from_index(vocabulary.id_limit())]);
+        }
+    }
+}
