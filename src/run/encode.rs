@@ -13,7 +13,7 @@ use crate::observer::{Observer, Stage};
 use crate::report::{SampleDocument, ShownToken};
 use crate::sink::{
     Contents, DatasetConfig, DatasetWriter, Declaration, DeclaredToken, FilePlan, Manifest, OutputFolder,
-    OutputFormat, Reused, Span,
+    OutputFormat, Reused, Span, unread_by_datasets,
 };
 use crate::units::{ByteCount, TokenId, amount, counted};
 use crate::vocab::Vocabulary;
@@ -41,6 +41,12 @@ pub(super) fn encode(
     let encoder = encoder(encode, vocabulary)?;
     let everything = takes_all(encode, inputs);
     let config = dataset_config(plan, encode, &encoder, inputs, state)?;
+    for (name, what) in unread_by_datasets(&config.columns) {
+        observer.noted(&format!(
+            "`datasets` of Hugging Face does not read column {name:?}, which has {what}, nor files that have it; \
+             pyarrow, DuckDB and polars do"
+        ));
+    }
     let writer = DatasetWriter::create(folder, config, observer)?;
     let text_bytes = inputs.text_bytes().filter(|_| everything);
     let reused = writer.reused().text_bytes;

@@ -1,4 +1,4 @@
-use arrow_schema::{DataType, Schema, TimeUnit};
+use arrow_schema::{DataType, FieldRef, Schema, TimeUnit};
 use serde_json::{Map, Value, json};
 
 /// The types of an output's columns in the words of the Python library `datasets`.
@@ -33,6 +33,22 @@ impl Features {
     /// any column name, once what YAML does not take as it is has its number instead.
     pub(super) fn yaml_lines(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(|named| format!("- {}", printable(&named_yaml(named).to_string())))
+    }
+}
+
+/// The columns of an output that `datasets` does not read, each with what it is.
+pub(crate) fn unread_by_datasets(columns: &[FieldRef]) -> Vec<(String, &'static str)> {
+    columns.iter().filter_map(|column| Some((column.name().clone(), unread(column)?))).collect()
+}
+
+/// What in a field `datasets` does not read, as of version 5.
+fn unread(field: &FieldRef) -> Option<&'static str> {
+    match field.data_type() {
+        DataType::Map(..) => Some("maps"),
+        DataType::Decimal32(..) | DataType::Decimal64(..) => Some("decimals of 32 or 64 bits"),
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => unread(item),
+        DataType::Struct(fields) => fields.iter().find_map(unread),
+        _ => None,
     }
 }
 
@@ -156,5 +172,36 @@ fn unit_name(unit: TimeUnit) -> &'static str {
         TimeUnit::Millisecond => "ms",
         TimeUnit::Microsecond => "us",
         TimeUnit::Nanosecond => "ns",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_schema::Field;
+
+    use super::*;
+
+    /// What version 5.2 refused, of columns in files that pyarrow wrote.
+    #[test]
+    fn columns_that_datasets_does_not_read_are_known() {
+        let field =
+            |name: &str, data_type: DataType| -> FieldRef { Arc::new(Field::new(name, data_type, true)) };
+        let key_and_value = [field("key", DataType::Utf8), field("value", DataType::Utf8)];
+        let entries = field("entries", DataType::Struct(key_and_value.into_iter().collect()));
+        let map = || DataType::Map(Arc::clone(&entries), false);
+        let columns = [
+            field("map", map()),
+            field("in a list", DataType::List(field("item", map()))),
+            field("in a struct", DataType::Struct([field("m", map())].into_iter().collect())),
+            field("decimal", DataType::Decimal64(12, 1)),
+            field("text", DataType::Utf8),
+            field("bytes", DataType::FixedSizeBinary(16)),
+            field("wide", DataType::Decimal128(12, 1)),
+            field("struct", entries.data_type().clone()),
+        ];
+        let unread: Vec<String> = unread_by_datasets(&columns).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(unread, ["map", "in a list", "in a struct", "decimal"]);
     }
 }

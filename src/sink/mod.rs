@@ -37,6 +37,7 @@ pub mod read;
 pub use contents::{Contents, Position, SourceShare};
 pub use dataset::{DatasetConfig, DatasetWriter, Reused};
 pub use encoders::Encoders;
+pub(crate) use features::unread_by_datasets;
 pub use finished::Span;
 pub(crate) use folder::data_files;
 pub(crate) use folder::{CARD, JOB};
