@@ -20,7 +20,7 @@ pub(super) fn compare(args: &CompareArgs, session: &Session<'_>) -> Result<Done,
     let plan = session.plan(flags::compare(args))?;
     let tokenizers: Vec<PathBuf> = args.tokenizers.iter().map(PathBuf::from).collect();
     let progress = session.progress();
-    let compared = run::compare(&plan, &tokenizers, &open_context(&plan, &progress))?;
+    let compared = run::compare(&plan, &tokenizers, &args.split.options(), &open_context(&plan, &progress))?;
     drop(progress);
     let comparison = &compared.comparison;
     if session.json() {

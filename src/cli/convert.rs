@@ -47,7 +47,7 @@ fn check_replaced(
         path.exists() && fs::read(path).ok().as_ref() != Some(bytes)
     };
     let Some((name, _)) = files.iter().find(|file| is_other(file)) else { return Ok(()) };
-    let options = LoadOptions { format: Some(format), split: None };
+    let options = LoadOptions { format: Some(format), ..LoadOptions::default() };
     match load(folder, &options, &Silent) {
         // It may have been written by another version of this program.
         Ok(found) if found.fingerprint() == vocabulary.fingerprint() => Ok(()),

@@ -8,6 +8,7 @@ use tokenmill::run::recipe::{
 use tokenmill::source::DocumentRule;
 use tokenmill::split::SplitPattern;
 use tokenmill::units::{Count, amount, counted};
+use tokenmill::vocab::LoadOptions;
 
 use super::args::{
     BenchArgs, CompareArgs, CountArgs, CountsArgument, DecodeArgs, EncodeArgs, EncodeFlags, PieceFlags,
@@ -35,7 +36,7 @@ pub(super) fn count(args: &CountArgs) -> Recipe {
 pub(super) fn encode(args: &EncodeArgs) -> Recipe {
     let mut recipe = reading(Command::Encode, &args.input.inputs, &args.source);
     recipe.sample = sample(&args.sample);
-    recipe.encode = Some(encoded(&args.encode, &args.tokenizer));
+    recipe.encode = Some(encoded(&args.encode, &args.tokenizer, args.split.options()));
     recipe.output = OutputKeys {
         dir: Some(Given::flag(args.output.clone())),
         format: field(&args.encode.output_format),
@@ -159,9 +160,11 @@ fn trained(flags: &TrainFlags, pieces: TrainKeys) -> TrainKeys {
     }
 }
 
-fn encoded(flags: &EncodeFlags, tokenizer: &str) -> EncodeKeys {
+fn encoded(flags: &EncodeFlags, tokenizer: &str, options: LoadOptions) -> EncodeKeys {
     EncodeKeys {
         tokenizer: Some(Given::flag(tokenizer.to_owned())),
+        split: field(&options.split),
+        special_tokens: list(&options.special_tokens),
         columns: list(&flags.columns),
         special: field(&flags.special),
         missing_bytes: field(&flags.missing_bytes),

@@ -2,6 +2,7 @@ use std::path::{Path, PathBuf};
 
 use super::encode::shown;
 use super::inputs::{Inputs, ReadBy};
+use super::lists::load_as_needed;
 use super::plan::Plan;
 use super::scripts;
 use crate::count::characters;
@@ -13,7 +14,7 @@ use crate::parallel;
 use crate::report::{ComparedText, ComparedTokenizer, ComparedWord, Comparison};
 use crate::source::{Batch, OpenContext, shown_uri};
 use crate::units::amount;
-use crate::vocab::{LoadOptions, load};
+use crate::vocab::LoadOptions;
 
 /// So many words are listed, and so many tokens.
 const SHOWN: usize = 20;
@@ -31,18 +32,26 @@ pub struct Compared {
     pub skipped: u64,
 }
 
-/// Encodes a plan's documents with several tokenizers and compares what comes of it.
+/// Encodes a plan's documents with several tokenizers and compares what comes of it. `options` say what the files of some
+/// leave open.
 ///
 /// **Memory:** the tokenizers, two batches a thread, as a rule some 10 MB for words, and up to 10 more a thread where there
 /// are many words.
 ///
 /// # Errors
 /// A tokenizer or a document cannot be read, or the observer wants to stop.
-pub fn compare(plan: &Plan, tokenizers: &[PathBuf], context: &OpenContext<'_>) -> Result<Compared> {
+pub fn compare(
+    plan: &Plan,
+    tokenizers: &[PathBuf],
+    options: &LoadOptions,
+    context: &OpenContext<'_>,
+) -> Result<Compared> {
     super::with_threads(plan.threads, || {
         let inputs = Inputs::open(plan, context)?;
-        let known =
-            tokenizers.iter().map(|path| Known::load(path, context.observer)).collect::<Result<Vec<_>>>()?;
+        let known = tokenizers
+            .iter()
+            .map(|path| Known::load(path, options, context.observer))
+            .collect::<Result<Vec<_>>>()?;
         let mut tally = Tally::new(&known, plan.sources.len());
         context.observer.started(Stage::Encode, inputs.sampled_bytes());
         parallel::ordered(
@@ -70,8 +79,8 @@ struct Known {
 }
 
 impl Known {
-    fn load(path: &Path, observer: &dyn Observer) -> Result<Known> {
-        let vocabulary = load(path, &LoadOptions::default(), observer)?;
+    fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) -> Result<Known> {
+        let vocabulary = load_as_needed(path, options, observer)?;
         let encoder = Encoder::new(vocabulary, EncodeConfig::default())?;
         Ok(Known { path: path.to_path_buf(), encoder })
     }

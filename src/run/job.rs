@@ -131,9 +131,12 @@ impl<'a> Job<'a> {
         check_place(plan)?;
         OutputFolder::check(&plan.output)?;
         let inputs = Inputs::open(plan, context)?;
-        let path = plan.encode.as_ref().and_then(|encode| encode.tokenizer.as_ref());
+        let named = plan
+            .encode
+            .as_ref()
+            .and_then(|encode| Some((encode.tokenizer.as_ref()?, &encode.tokenizer_options)));
         let given =
-            path.map(|path| vocab::load(path, &LoadOptions::default(), observer)).transpose()?.map(Arc::new);
+            named.map(|(path, options)| vocab::load(path, options, observer)).transpose()?.map(Arc::new);
         check(plan, &inputs, given.as_deref())?;
         let folder = OutputFolder::take(&plan.output, plan.split_name(), observer)?;
         let state = State::of(plan, &inputs, given.as_deref())?;

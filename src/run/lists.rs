@@ -112,9 +112,19 @@ pub(super) fn to_extend(
     split: Option<&SplitPattern>,
     observer: &dyn Observer,
 ) -> Result<Vocabulary> {
-    let load = |split| vocab::load(path, &LoadOptions { split, ..LoadOptions::default() }, observer);
-    load(None).or_else(|error| match split {
-        Some(split) if error.kind() == ErrorKind::Usage => load(Some(split.clone())),
+    let options = LoadOptions { split: split.cloned(), ..LoadOptions::default() };
+    load_as_needed(path, &options, observer)
+}
+
+/// Reads a tokenizer, by these options if its files leave open what they say.
+pub(super) fn load_as_needed(
+    path: &Path,
+    options: &LoadOptions,
+    observer: &dyn Observer,
+) -> Result<Vocabulary> {
+    let load = |options: &LoadOptions| vocab::load(path, options, observer);
+    load(&LoadOptions::default()).or_else(|error| match error.kind() {
+        ErrorKind::Usage if *options != LoadOptions::default() => load(options),
         _ => Err(error),
     })
 }

@@ -9,7 +9,7 @@ use crate::sink::{FilePlan, Manifest, OutputFormat};
 use crate::source::{OpenContext, Unit, shown_uri};
 use crate::split::SplitPattern;
 use crate::units::{ByteCount, amount, declared_sum};
-use crate::vocab::{self, LoadOptions, Vocabulary};
+use crate::vocab::{self, Vocabulary};
 
 /// Bytes of text that make a token, about, in the languages that give the fewest.
 const BYTES_A_TOKEN: u64 = 3;
@@ -72,9 +72,9 @@ pub enum Held {
 /// # Errors
 /// A source cannot be opened, the tokenizer is missing or damaged, or the manifest is.
 pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
-    let path = plan.encode.as_ref().and_then(|encode| encode.tokenizer.as_ref());
-    let tokenizer =
-        path.map(|path| vocab::load(path, &LoadOptions::default(), context.observer)).transpose()?;
+    let named =
+        plan.encode.as_ref().and_then(|encode| Some((encode.tokenizer.as_ref()?, &encode.tokenizer_options)));
+    let tokenizer = named.map(|(path, options)| vocab::load(path, options, context.observer)).transpose()?;
     check_place(plan)?;
     let inputs = Inputs::look(plan, context)?;
     check(plan, &inputs, tokenizer.as_ref())?;

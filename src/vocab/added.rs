@@ -48,6 +48,41 @@ impl AddedToken {
     }
 }
 
+/// A special token that is named where a tokenizer is read, because its files have no place for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecialToken {
+    /// The text that stands for it.
+    pub text: String,
+    /// Its id; without one it gets the next after the highest.
+    pub id: Option<TokenId>,
+}
+
+impl From<&str> for SpecialToken {
+    /// Reads `TEXT` or `TEXT=ID`: what stands behind the last `=` is the id if it is a number.
+    fn from(text: &str) -> SpecialToken {
+        let numbered = text.rsplit_once('=').and_then(|(text, id)| {
+            let is_number = id.bytes().all(|byte| byte.is_ascii_digit());
+            Some((text, TokenId::new(id.parse().ok().filter(|_| is_number)?)))
+        });
+        match numbered {
+            Some((text, id)) => SpecialToken { text: text.to_owned(), id: Some(id) },
+            None => SpecialToken { text: text.to_owned(), id: None },
+        }
+    }
+}
+
+impl SpecialToken {
+    /// The tokens that are named, with ids from this one on where none is given.
+    pub(super) fn numbered(named: &[SpecialToken], mut next: u32) -> Vec<AddedToken> {
+        let token = |SpecialToken { text, id }: &SpecialToken| {
+            let id = id.unwrap_or(TokenId::new(next));
+            next = next.max(id.get().saturating_add(1));
+            AddedToken::special(id, text)
+        };
+        named.iter().map(token).collect()
+    }
+}
+
 /// What happens to a text, between its added tokens, before it is split.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct TextRules {

@@ -75,6 +75,8 @@ pub(super) enum Fault {
     NoSplit,
     #[error("the split asked for is not the one the file names")]
     OtherSplit,
+    #[error("special token {} is named, which is not among those of the file", excerpt(.0))]
+    OtherSpecial(String),
     #[error("no tokenizer of a known format is here")]
     UnknownFormat,
     #[error("no tokenizer of format {0} is here")]
@@ -197,7 +199,9 @@ impl Fault {
             fault => fault.help().map(Cow::Borrowed),
         };
         let kind = match self {
-            Fault::NoSplit | Fault::OtherSplit | Fault::Several(_) => ErrorKind::Usage,
+            Fault::NoSplit | Fault::OtherSplit | Fault::OtherSpecial(_) | Fault::Several(_) => {
+                ErrorKind::Usage
+            }
             _ => ErrorKind::Failed,
         };
         let error = Error::new(kind, InFile { path: path.to_owned(), fault: self });
@@ -210,14 +214,18 @@ impl Fault {
     fn help(&self) -> Option<&'static str> {
         Some(match self {
             Fault::NoSplit => {
-                "name the split pattern it was made for, for example gpt4 or none, where there is `--split`; \
-                 elsewhere give what `convert --split gpt4 --to hf` makes of it. cl100k_base.tiktoken and OpenAI's \
+                "name the split pattern it was made for, with `--split NAME` (llama3, for instance) or `--split-regex REGEX`, \
+                 in a recipe with `split` in [encode]; and its special tokens with `--special-token TEXT=ID`. Or give what \
+                 `convert --split NAME --to tiktoken` makes of it, which says all that. cl100k_base.tiktoken and OpenAI's \
                  other files are known by their names"
+            }
+            Fault::OtherSpecial(_) => {
+                "leave out the special token, or give it the id that it has: the file says which there are"
             }
             Fault::OtherSplit => "leave out the split pattern: the file says it",
             Fault::UnknownFormat => {
                 "give a tokenizer.json, a .tiktoken file, a minbpe .model, a vocab.json beside its \
-                 merges.txt, or a folder with one of them"
+                 merges.txt (or encoder.json and vocab.bpe), or a folder with one of them"
             }
             Fault::Several(_) => "name the file instead of the folder",
             Fault::OtherKind(other) => other.remedy,

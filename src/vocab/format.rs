@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
-use super::{Vocabulary, byte_ranges, gpt2, hf, minbpe, sniff, tekken, tiktoken};
+use super::{AddedToken, SpecialToken, Vocabulary, byte_ranges, gpt2, hf, minbpe, sniff, tekken, tiktoken};
 use crate::error::{Error, ErrorKind as Kind, Result};
 use crate::files::{self, publish_bytes_within};
 use crate::observer::Observer;
@@ -88,13 +88,16 @@ impl FromStr for Format {
 }
 
 /// What a tokenizer's files may leave open.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadOptions {
     /// The format; by default it follows from the file's name, or from what a folder has.
     pub format: Option<Format>,
     /// How text is split. Wanted where no file says it (a `.tiktoken` on its own; a `vocab.json`,
     /// which otherwise means GPT-2's pattern), and wrong where one says something else.
     pub split: Option<SplitPattern>,
+    /// Special tokens that no file names: of a `.tiktoken` on its own, or of a `vocab.json`. Where a file does, they must be
+    /// among those.
+    pub special_tokens: Vec<SpecialToken>,
 }
 
 impl LoadOptions {
@@ -144,6 +147,14 @@ pub fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) -> Resu
         Format::Minbpe => minbpe::load(&path, options),
         Format::Gpt2 => gpt2::load(&path, options, observer),
     }?;
+    let is_known = |named: &&SpecialToken| {
+        let same =
+            |special: &AddedToken| special.text == named.text && named.id.is_none_or(|id| special.id == id);
+        vocabulary.specials().any(same)
+    };
+    if let Some(other) = options.special_tokens.iter().find(|named| !is_known(named)) {
+        return Err(Fault::OtherSpecial(other.text.clone()).in_file(&path));
+    }
     checked(vocabulary, &path, observer)
 }
 

@@ -7,7 +7,7 @@ use super::fault::{Fault, Limit};
 use super::format::{Format, LoadOptions, Rendered, read_bytes, read_text};
 use super::hf::{pretty, two_keys};
 use super::keyed::{Entries, Keyed};
-use super::{AddedToken, Vocabulary, VocabularyParts, alphabet, check};
+use super::{AddedToken, SpecialToken, Vocabulary, VocabularyParts, alphabet, check};
 use crate::error::Result;
 use crate::files::folder_of;
 use crate::hashing::Set;
@@ -44,6 +44,13 @@ pub(super) fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) 
     let ids = keyed.ids().map_err(|fault| fault.in_file(&vocabulary))?;
     let Beside { mut added, split, rules, around } =
         Beside::read(folder, &ids, options.split.clone(), observer)?;
+    let highest = keyed.entries.0.iter().map(|(_, id)| *id).chain(added.iter().map(|token| token.id)).max();
+    let next = highest.map_or(0, |highest| highest.get().saturating_add(1));
+    let is_new = |named: &&SpecialToken| {
+        !ids.contains_key(&*named.text) && !added.iter().any(|token| token.text == named.text)
+    };
+    let asked: Vec<SpecialToken> = options.special_tokens.iter().filter(is_new).cloned().collect();
+    added.extend(SpecialToken::numbered(&asked, next));
     let named: Set<String> = added.iter().map(|token| token.text.clone()).collect();
     added.extend(specials(&keyed).into_iter().filter(|token| !named.contains(&token.text)));
     // Which are looked for first matters only if some are looked for later.

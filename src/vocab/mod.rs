@@ -89,7 +89,7 @@ mod vocabulary;
 
 use crate::split::alphabet;
 
-pub use added::{AddedToken, Around, TextRules};
+pub use added::{AddedToken, Around, SpecialToken, TextRules};
 pub use checks::{Checks, check};
 pub(crate) use format::MAX_FILE_BYTES;
 pub use format::{

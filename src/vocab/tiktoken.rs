@@ -15,7 +15,7 @@ use super::hf::pretty;
 use super::keyed::Entries;
 use super::merging::Merging;
 use super::parts::check_holes;
-use super::{AddedToken, RankedMerge, Vocabulary, VocabularyParts, check};
+use super::{AddedToken, RankedMerge, SpecialToken, Vocabulary, VocabularyParts, check};
 use crate::error::Result;
 use crate::hashing::Map;
 use crate::split::{Named, SplitPattern};
@@ -49,8 +49,16 @@ pub(super) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
         }
         None => named(path, options).map_err(|fault| fault.in_file(path))?,
     };
-    let specials = specials.into_iter().map(|(text, id)| AddedToken::special(id, text)).collect();
-    let parts = parts(tokens, specials, split).and_then(|parts| parts.build());
+    let mut added: Vec<AddedToken> =
+        specials.into_iter().map(|(text, id)| AddedToken::special(id, text)).collect();
+    if !sidecar_path(path).exists() {
+        let ids = tokens.iter().map(|(id, _)| *id).chain(added.iter().map(|token| token.id));
+        let next = ids.max().map_or(0, |highest| highest.get().saturating_add(1));
+        let is_new = |named: &&SpecialToken| !added.iter().any(|token| token.text == named.text);
+        let named: Vec<SpecialToken> = options.special_tokens.iter().filter(is_new).cloned().collect();
+        added.extend(SpecialToken::numbered(&named, next));
+    }
+    let parts = parts(tokens, added, split).and_then(|parts| parts.build());
     parts.map_err(|fault| fault.in_file(path))
 }
 

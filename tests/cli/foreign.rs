@@ -66,3 +66,53 @@ fn a_format_whose_programs_drop_what_the_pattern_does_not_match_is_written_with_
         );
     }
 }
+
+/// A rank file on its own, in every command that takes a tokenizer: with what it does not say, and without.
+#[test]
+fn what_a_rank_file_does_not_say_can_be_said_to_every_command() {
+    let folder = folder();
+    write(&folder, "a.txt", "the cat<s>the hat\n");
+    let train =
+        ["train", "a.txt", "-o", "made", "--vocab-size", "260", "--split", "gpt4", "--formats", "tiktoken"];
+    tokenmill(&folder).args(train).assert().success();
+    let ranks = folder.path().join("made/tokenizer.tiktoken");
+    std::fs::rename(ranks, folder.path().join("own.model")).expect("renamed");
+    let said = ["--split", "llama3", "--special-token", "<s>=300"];
+    let run = |arguments: &[&str], more: &[&str]| {
+        let output = tokenmill(&folder).args(arguments).args(more).output().expect("a run");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let commands: [&[&str]; 7] = [
+        &["tokens", "-t", "own.model", "--special", "allow", "--ids", "a<s>"],
+        &["inspect", "own.model"],
+        &["encode", "a.txt", "-t", "own.model", "-o", "ids", "--special", "allow", "--eos", "<s>"],
+        &["decode", "ids", "-t", "own.model"],
+        &["compare", "own.model", "--on", "a.txt"],
+        &["convert", "own.model", "--to", "tiktoken", "-o", "told"],
+        &["bench", "a.txt", "-t", "own.model"],
+    ];
+    for command in commands {
+        let (code, _, told) = run(command, &[]);
+        assert_eq!(code, Some(2), "{command:?}: {told}");
+        for way in ["`--split NAME`", "`--special-token TEXT=ID`", "`convert --split NAME --to tiktoken`"] {
+            assert!(told.contains(way), "{command:?}: {told}");
+        }
+        let (code, _, told) = run(command, &said);
+        assert_eq!(code, Some(0), "{command:?}: {told}");
+    }
+    assert_eq!(run(commands[0], &said).1, "97 300\n");
+    assert_eq!(run(commands[3], &said).1, "the cat<s>the hat\n\n");
+    // What was written says it itself.
+    let told = ["tokens", "-t", "told", "--special", "allow", "--ids", "a<s>"];
+    assert_eq!(run(&told, &[]).1, "97 300\n");
+
+    write(
+        &folder,
+        "r.toml",
+        "[source]\nuri = \"a.txt\"\n[encode]\ntokenizer = \"own.model\"\nsplit = \"llama3\"\n\
+         special_tokens = [\"<s>=300\"]\neos = \"<s>\"\n[output]\ndir = \"out\"\n",
+    );
+    assert_eq!(run(&["run", "r.toml"], &[]).0, Some(0), "{:?}", run(&["run", "r.toml"], &[]));
+    assert_eq!(run(&["decode", "out", "-t", "told"], &[]).1, "the cat<s>the hat\n\n");
+}

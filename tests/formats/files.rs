@@ -9,8 +9,8 @@ use tokenmill::encode::{EncodeConfig, Encoder, SpecialPolicy};
 use tokenmill::observer::Silent;
 use tokenmill::split::{Named, SplitPattern};
 use tokenmill::vocab::{
-    AddedToken, Format, LoadOptions, RankedMerge, SpecialTokensAt, Vocabulary, VocabularyParts, WriteOptions,
-    cautions, load, named_beside, render,
+    AddedToken, Format, LoadOptions, RankedMerge, SpecialToken, SpecialTokensAt, Vocabulary, VocabularyParts,
+    WriteOptions, cautions, load, named_beside, render,
 };
 use tokenmill::{Error, ErrorKind, Result, TokenId};
 
@@ -513,5 +513,75 @@ fn special_tokens_that_hugging_faces_decoder_garbles_are_told() {
         let told = cautions(&vocabulary, Format::Hf).concat();
         assert_eq!(told.contains(&format!("decodes added token {text:?}")), garbled, "{text}: {told}");
         assert!(cautions(&vocabulary, Format::Tiktoken).is_empty(), "{text}");
+    }
+}
+
+/// As `tiktoken.Encoding` numbers them, and as Llama 3's program does: after the ranks, in order.
+#[test]
+fn special_tokens_of_files_that_do_not_say_them_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tokenizer.model");
+    fs::write(&path, rank_file(&ranks(&["lo", "low"]))).expect("written");
+    let options = |named: &[&str]| LoadOptions {
+        split: Some(SplitPattern::Named(Named::Gpt4)),
+        special_tokens: named.iter().map(|text| SpecialToken::from(*text)).collect(),
+        ..LoadOptions::default()
+    };
+    let added = |named: &[&str]| {
+        let vocabulary = load(&path, &options(named), &Silent).map_err(|refused| refused.to_string())?;
+        Ok(vocabulary.added().iter().map(|token| (token.id.get(), token.text.clone())).collect::<Vec<_>>())
+    };
+    let expected = |tokens: &[(u32, &str)]| -> std::result::Result<Vec<(u32, String)>, String> {
+        Ok(tokens.iter().map(|(id, text)| (*id, (*text).to_owned())).collect())
+    };
+    for (named, tokens) in [
+        (&["<s>", "</s>"][..], &[(258, "<s>"), (259, "</s>")][..]),
+        (&["<s>=300", "</s>"], &[(300, "<s>"), (301, "</s>")]),
+        (&["</s>", "<s>=270"], &[(258, "</s>"), (270, "<s>")]),
+        (&["a=b"], &[(258, "a=b")]),
+        (&["a=+1"], &[(258, "a=+1")]),
+        (&["x=1=260"], &[(260, "x=1")]),
+    ] {
+        assert_eq!(added(named), expected(tokens), "{named:?}");
+    }
+    for (named, said) in [
+        (&["<s>=257"][..], "two tokens have id 257"),
+        (&["<s>=258", "</s>=258"], "two tokens have id 258"),
+        (&["low"], "is also ordinary token 257"),
+        (&["=258"], "an added token is empty"),
+        (&["<s>", "<s>"], "is there twice"),
+    ] {
+        let refused = added(named).expect_err(said);
+        assert!(refused.contains(said), "{named:?}: {refused}");
+    }
+}
+
+/// What a file says of its special tokens is neither changed nor added to.
+#[test]
+fn special_tokens_that_contradict_a_file_are_refused() {
+    let vocabulary = trained(&[b"low low"], &["<|end|>"], SpecialTokensAt::End, "gpt2");
+    let id = vocabulary.specials().next().expect("one").id.get();
+    for format in Format::ALL {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, bytes) in render(&vocabulary, format, &WriteOptions::default()).expect("it is held") {
+            fs::write(folder.path().join(name), bytes).expect("written");
+        }
+        let read = |named: String| {
+            let special_tokens = vec![SpecialToken::from(&*named)];
+            load(folder.path(), &LoadOptions { special_tokens, ..LoadOptions::default() }, &Silent)
+        };
+        for same in ["<|end|>".to_owned(), format!("<|end|>={id}")] {
+            assert_eq!(read(same).expect("as the file says"), vocabulary, "{format}");
+        }
+        let mut others = vec!["<|end|>=999"];
+        // GPT-2's files have no place for those that are no tokens of theirs.
+        if format != Format::Gpt2 {
+            others.push("<|other|>");
+        }
+        for other in others {
+            let refused = read(other.to_owned()).expect_err("the file says otherwise");
+            assert!(refused.to_string().contains("not among those of the file"), "{format}: {refused}");
+            assert_eq!(refused.kind(), ErrorKind::Usage);
+        }
     }
 }

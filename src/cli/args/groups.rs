@@ -11,7 +11,7 @@ use tokenmill::source::{self, DocumentRule, OnBadInput};
 use tokenmill::split::SplitPattern;
 use tokenmill::train::{Score, TieBreak};
 use tokenmill::units::ByteCount;
-use tokenmill::vocab::{self, LoadOptions, SpecialTokensAt};
+use tokenmill::vocab::{self, LoadOptions, SpecialToken, SpecialTokensAt};
 
 #[derive(Args, Debug)]
 pub(in crate::cli) struct TokenizerFlags {
@@ -53,13 +53,18 @@ pub(in crate::cli) struct TokenizerSplit {
     /// The same as a regular expression
     #[arg(long, value_name = "REGEX")]
     split_regex: Option<String>,
+    /// A special token of the tokenizer, where its files do not say it; without an id the next after the highest. May be
+    /// given several times
+    #[arg(long, value_name = "TEXT[=ID]")]
+    special_token: Vec<SpecialToken>,
 }
 
 impl TokenizerSplit {
     /// How to read a tokenizer's files.
     pub(in crate::cli) fn options(&self) -> LoadOptions {
         let regex = self.split_regex.as_deref().map(SplitPattern::from_regex);
-        LoadOptions { format: None, split: regex.or(self.split.clone()) }
+        let special_tokens = self.special_token.clone();
+        LoadOptions { format: None, split: regex.or(self.split.clone()), special_tokens }
     }
 }
 

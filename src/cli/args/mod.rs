@@ -175,6 +175,8 @@ pub(in crate::cli) struct EncodeArgs {
     /// The tokenizer: a file or its folder
     #[arg(long, short, value_name = "TOKENIZER")]
     pub(in crate::cli) tokenizer: String,
+    #[command(flatten)]
+    pub(in crate::cli) split: TokenizerSplit,
     /// The folder for the output
     #[arg(long, short, value_name = "DIR", value_parser = writable)]
     pub(in crate::cli) output: String,
@@ -288,6 +290,8 @@ pub(in crate::cli) struct CompareArgs {
     /// The tokenizers: files or their folders
     #[arg(required = true, value_name = "TOKENIZER")]
     pub(in crate::cli) tokenizers: Vec<String>,
+    #[command(flatten)]
+    pub(in crate::cli) split: TokenizerSplit,
     /// The text: files, folders, globs, pipes, hf://datasets/…, https://…, demo:verse?lines=1000, or - for
     /// standard input; s3://…, gs://… and az://… where this is built with the feature remote
     #[arg(long, required = true, value_name = "INPUT", num_args = 1..)]

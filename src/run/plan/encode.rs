@@ -8,6 +8,7 @@ use crate::sink::{
     INPUT_IDS, LENGTH, MAX_PACKED_LENGTH, OutputFormat, PackRule, Packing, is_split_name, split_name_help,
 };
 use crate::units::{ByteCount, place64};
+use crate::vocab::LoadOptions;
 
 /// Default of `split_name`.
 pub const DEFAULT_SPLIT_NAME: &str = "train";
@@ -26,6 +27,7 @@ impl Check<'_> {
         let specials = trained.map(|train| &train.specials[..]);
         EncodePlan {
             tokenizer: self.tokenizer(keys, trained.is_some()),
+            tokenizer_options: self.tokenizer_options(keys, trained.is_some()),
             documents: value_of(&keys.documents).unwrap_or_default(),
             columns: self.columns(&keys.columns),
             special: value_of(&keys.special).unwrap_or_default(),
@@ -66,6 +68,21 @@ impl Check<'_> {
                 None
             }
         }
+    }
+
+    /// What is said of a tokenizer whose files do not say it.
+    fn tokenizer_options(&mut self, keys: &EncodeKeys, trained: bool) -> LoadOptions {
+        if trained {
+            let (problem, help) = ("concerns a tokenizer from a file, and [train] makes one", "leave it out");
+            if let Some(given) = &keys.split {
+                self.wrong("split", given, problem, help);
+            }
+            if let Some(given) = keys.special_tokens.first() {
+                self.wrong("special_tokens", given, problem, help);
+            }
+        }
+        let special_tokens = keys.special_tokens.iter().map(|given| given.value.clone()).collect();
+        LoadOptions { format: None, split: value_of(&keys.split), special_tokens }
     }
 
     fn columns(&mut self, given: &[Given<String>]) -> Vec<String> {

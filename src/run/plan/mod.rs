@@ -26,7 +26,7 @@ use crate::source::SourceSpec;
 use crate::split::SplitPattern;
 use crate::train::TrainConfig;
 use crate::units::ByteCount;
-use crate::vocab::{Format, SpecialTokensAt};
+use crate::vocab::{Format, LoadOptions, SpecialTokensAt};
 
 /// All that a run needs to know, to be made by [`plan`] and read: its `recipe_hash`, by which results are told from those of
 /// other jobs, is of the settings as they were then. Who wants others changes the recipe, and plans anew.
@@ -103,6 +103,8 @@ pub struct SmallerPlan {
 pub struct EncodePlan {
     /// The tokenizer's file or folder; `None` is the one just trained.
     pub tokenizer: Option<PathBuf>,
+    /// How it is read: what its files may leave open.
+    pub tokenizer_options: LoadOptions,
     /// Which documents.
     pub documents: Documents,
     /// The columns that are passed through, none twice.

@@ -10,7 +10,7 @@ use crate::source::{self, DocumentRule, OnBadInput};
 use crate::split::SplitPattern;
 use crate::train::{Score, TieBreak};
 use crate::units::{ByteCount, Count};
-use crate::vocab::{self, SpecialTokensAt};
+use crate::vocab::{self, SpecialToken, SpecialTokensAt};
 
 /// The keys of `[source]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -109,6 +109,10 @@ pub struct EncodeKeys {
     pub span: Option<Range<usize>>,
     /// `tokenizer`
     pub tokenizer: Field<String>,
+    /// `split`
+    pub split: Field<SplitPattern>,
+    /// `special_tokens`
+    pub special_tokens: Vec<Given<SpecialToken>>,
     /// `documents`
     pub documents: Field<Documents>,
     /// `columns`

@@ -114,6 +114,10 @@ fn read_encode(mut section: Section<'_, '_, '_>) -> EncodeKeys {
     let keys = EncodeKeys {
         span: section.table.span.clone(),
         tokenizer: section.get("tokenizer", value::text),
+        split: section.get("split", value::split),
+        special_tokens: section
+            .list("special_tokens", value::special_token)
+            .map_or_else(Vec::new, |list| list.value),
         documents: section.get("documents", value::choice),
         columns: section.list("columns", value::text).map_or_else(Vec::new, |list| list.value),
         special: section.get("special", value::choice),

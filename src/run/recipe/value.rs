@@ -7,6 +7,7 @@ use crate::source::DocumentRule;
 use crate::split::SplitPattern;
 use crate::train::{Powers, Score};
 use crate::units::{ByteCount, Count};
+use crate::vocab::SpecialToken;
 
 /// Why a value is not what its key takes: the end of a sentence that begins with the key, and what to
 /// write instead.
@@ -69,6 +70,11 @@ pub(super) fn weight(value: &DeValue<'_>) -> Result<Weight, Wrong> {
             "it is a number above 0, of 12 digits and 6 decimal places at most, such as 0.25".to_owned(),
         ),
     })
+}
+
+/// A special token of a tokenizer from a file, with or without its id.
+pub(super) fn special_token(value: &DeValue<'_>) -> Result<SpecialToken, Wrong> {
+    Ok(SpecialToken::from(&*text(value)?))
 }
 
 pub(super) fn choice<T: Choice>(value: &DeValue<'_>) -> Result<T, Wrong> {
