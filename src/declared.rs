@@ -120,13 +120,17 @@ fn check_schema(index: &mut Thrift<&[u8]>) -> Result<()> {
     Ok(())
 }
 
-/// Checks the sizes that the pages of a column declare.
+/// Checks the sizes that the pages of a column declare; `fits` tells whether there is memory for so many bytes.
 ///
 /// What is no head of a page ends the check: the decoder says where that is, and first gives the rows before it.
 ///
 /// # Errors
 /// The file cannot be read, or a page says to have more than it can.
-pub(crate) fn check_pages(file: &impl ChunkReader, column: &ColumnChunkMetaData) -> Result<()> {
+pub(crate) fn check_pages(
+    file: &impl ChunkReader,
+    column: &ColumnChunkMetaData,
+    fits: impl Fn(u64) -> Result<()>,
+) -> Result<()> {
     let (start, length) = column.byte_range();
     let end = start.saturating_add(length).min(file.len());
     let mut at = start;
@@ -137,6 +141,7 @@ pub(crate) fn check_pages(file: &impl ChunkReader, column: &ColumnChunkMetaData)
             page => page?,
         };
         page.check(column.compression())?;
+        fits(u64::try_from(page.uncompressed).unwrap_or(0))?;
         let Ok(body) = u64::try_from(page.compressed) else { return Ok(()) };
         at = at.saturating_add(head.taken).saturating_add(body);
     }

@@ -63,9 +63,13 @@ const ZSTD_WITHOUT_MEMORY: &str = "Allocation error : not enough memory";
 /// loses nothing, and input that is left out is lost.
 fn of_io(cause: &io::Error) -> Option<ErrorKind> {
     use io::ErrorKind::{
-        FileTooLarge, InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound, OutOfMemory,
-        PermissionDenied, QuotaExceeded, StorageFull,
+        AlreadyExists, BrokenPipe, DirectoryNotEmpty, FileTooLarge, InvalidFilename, InvalidInput,
+        IsADirectory, NotADirectory, NotFound, OutOfMemory, PermissionDenied, QuotaExceeded,
+        ReadOnlyFilesystem, StorageFull,
     };
+    if cause.kind() == OutOfMemory {
+        return Some(ErrorKind::Memory);
+    }
     if let Some(inner) = cause.get_ref() {
         let without_memory = || inner.to_string() == ZSTD_WITHOUT_MEMORY;
         return match ErrorKind::of(inner) {
@@ -75,10 +79,8 @@ fn of_io(cause: &io::Error) -> Option<ErrorKind> {
     }
     match cause.kind() {
         StorageFull | QuotaExceeded | FileTooLarge => Some(ErrorKind::DiskFull),
-        OutOfMemory => Some(ErrorKind::Memory),
-        NotFound | PermissionDenied | NotADirectory | IsADirectory | InvalidFilename | InvalidInput => {
-            Some(ErrorKind::Failed)
-        }
+        NotFound | PermissionDenied | NotADirectory | IsADirectory | InvalidFilename | InvalidInput
+        | AlreadyExists | BrokenPipe | DirectoryNotEmpty | ReadOnlyFilesystem => Some(ErrorKind::Failed),
         _ => match cause.raw_os_error()? {
             LINK_LOOP => Some(ErrorKind::Failed),
             _ => Some(ErrorKind::System),
@@ -89,7 +91,9 @@ fn of_io(cause: &io::Error) -> Option<ErrorKind> {
 /// What helps where the system failed, as an error or one of its causes says.
 pub(crate) fn remedy(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     match ErrorKind::of(cause) {
-        ErrorKind::Memory => Some("use fewer threads (--threads), or a machine with more memory"),
+        ErrorKind::Memory => {
+            Some("raise --memory, use fewer threads (--threads), or a machine with more memory")
+        }
         ErrorKind::System if code(cause).is_some_and(|code| TOO_MANY_FILES.contains(&code)) => Some(
             "raise the limit of open files (ulimit -n) or use fewer threads, then run the same command again",
         ),
@@ -276,10 +280,11 @@ mod tests {
     #[test]
     fn what_the_system_fails_at_is_not_the_input_s_fault() {
         use ErrorKind::{DiskFull, Failed, Interrupted, Memory, System};
-        // EIO, ENFILE, EMFILE, ENOMEM, ESTALE; ENOENT, EACCES, ENOTDIR, EISDIR, EINVAL.
+        // EIO, ENFILE, EMFILE, ENOMEM, ESTALE; ENOENT, EACCES, EEXIST, ENOTDIR, EISDIR, EINVAL, EROFS, EPIPE.
         let stale = if cfg!(target_os = "linux") { 116 } else { 70 };
         let codes = [(5, System), (23, System), (24, System), (12, Memory), (stale, System), (28, DiskFull)];
-        let codes = codes.into_iter().chain([2, 13, 20, 21, 22, LINK_LOOP].map(|code| (code, Failed)));
+        let codes =
+            codes.into_iter().chain([2, 13, 17, 20, 21, 22, 30, 32, LINK_LOOP].map(|code| (code, Failed)));
         for (code, expected) in codes {
             let cause = || io::Error::from_raw_os_error(code);
             assert_eq!(Error::io("read", "a.txt", cause()).kind(), expected, "{code}");

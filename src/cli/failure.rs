@@ -37,6 +37,9 @@ impl From<Mistakes> for Failure {
 /// The code of a command that did its work but left inputs out.
 pub(super) const SKIPPED: u8 = 3;
 
+/// The code of a command that the limit of memory, or the memory there is, does not suffice for.
+pub(super) const WITHOUT_MEMORY: u8 = 8;
+
 impl Failure {
     pub(super) fn kind(&self) -> ErrorKind {
         match self {
@@ -53,7 +56,7 @@ impl Failure {
             ErrorKind::Network => 5,
             ErrorKind::Authorisation => 6,
             ErrorKind::DiskFull => 7,
-            ErrorKind::Memory => 8,
+            ErrorKind::Memory => WITHOUT_MEMORY,
             _ => 1,
         }
     }

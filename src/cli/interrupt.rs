@@ -5,8 +5,10 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGABRT, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
+
+use super::failure::WITHOUT_MEMORY;
 
 /// Remembers the signal that asked the program to stop.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +28,8 @@ impl Interrupt {
             flag::register(signal, Arc::clone(&asked))?;
             flag::register_usize(signal, Arc::clone(&interrupt.code), code.into())?;
         }
+        // Where an allocation fails the library of Rust says so and aborts: it can only be given another exit code.
+        flag::register_conditional_shutdown(SIGABRT, WITHOUT_MEMORY.into(), Arc::new(AtomicBool::new(true)))?;
         // Listening is enough: writing past the limit of a file's size then fails instead of killing.
         flag::register(SIGXFSZ, Arc::default())?;
         Ok(interrupt)

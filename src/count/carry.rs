@@ -13,11 +13,18 @@ pub(super) struct Carry<'a> {
     text: Vec<u8>,
     /// Cuts before here are not looked for: there is none, or a later one does as well.
     searched: usize,
+    /// The most bytes that may be carried.
+    most: usize,
 }
 
 impl<'a> Carry<'a> {
-    pub(super) fn new(splitter: &'a dyn Splitter, specials: &'a SpecialFinder) -> Carry<'a> {
-        Carry { splitter, specials, text: Vec::new(), searched: 0 }
+    pub(super) fn new(splitter: &'a dyn Splitter, specials: &'a SpecialFinder, most: usize) -> Carry<'a> {
+        Carry { splitter, specials, text: Vec::new(), searched: 0, most }
+    }
+
+    /// Whether more text is carried than may be.
+    pub(super) fn is_too_long(&self) -> bool {
+        self.text.len() > self.most
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -141,7 +148,7 @@ mod tests {
         let specials = SpecialFinder::new(&["<|endoftext|>".to_owned()]).expect("a token");
         for from_end in 1..=30 {
             let splitter = Spaces::default();
-            let mut carry = Carry::new(&splitter, &specials);
+            let mut carry = Carry::new(&splitter, &specials, usize::MAX);
             let mut first = vec![b'a'; BATCH];
             first[BATCH - from_end] = b' ';
             let mut length = BATCH - carry.begin(&first);

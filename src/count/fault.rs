@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use parquet::errors::ParquetError;
 use thiserror::Error;
 
+use super::CountConfig;
 use crate::error::{Error, ErrorKind};
 use crate::index;
-use crate::units::ByteCount;
+use crate::units::{ByteCount, amount};
 
 /// What can go wrong while counting.
 #[derive(Debug, Error)]
@@ -17,6 +18,10 @@ pub(super) enum Fault {
     TooManyPieces { limit: ByteCount },
     #[error("what happens to a text before it is split makes it more than {most} times as long")]
     Grown { most: u64 },
+    #[error("the distinct documents have more than {limit}, which is what the memory limit leaves for them")]
+    TooMuchText { limit: ByteCount },
+    #[error("the system has no memory for {bytes} of distinct documents")]
+    NoRoom { bytes: ByteCount },
     #[error("no more than {most} distinct pieces can be held")]
     TooManyNumbers { most: usize },
     #[error("the sorted runs in {} are damaged", folder.display())]
@@ -60,6 +65,38 @@ pub(super) enum Fault {
     },
 }
 
+/// A pre-token, or a document that is not split, that is longer than the memory limit allows. Sources and units are told by
+/// their numbers, for whoever knows their names.
+#[derive(Debug, Error)]
+#[error("{what} has more than {limit}, which is the most that the memory limit allows")]
+pub(crate) struct TooLongForMemory {
+    pub(crate) source_number: usize,
+    pub(crate) unit: usize,
+    pub(crate) row: u64,
+    pub(super) what: &'static str,
+    pub(super) limit: ByteCount,
+}
+
+impl TooLongForMemory {
+    /// Of a piece that begins in this unit and row.
+    pub(super) fn of_piece(
+        source: usize,
+        (unit, row): (usize, u64),
+        config: &CountConfig,
+    ) -> TooLongForMemory {
+        let (what, limit) = ("a piece of text", ByteCount(amount(config.longest_piece())));
+        TooLongForMemory { source_number: source, unit, row, what, limit }
+    }
+}
+
+impl From<TooLongForMemory> for Error {
+    fn from(fault: TooLongForMemory) -> Error {
+        Error::new(ErrorKind::Memory, fault).with_help(
+            "raise --memory, leave the document out, or cut it: --documents line or paragraph, or --separator",
+        )
+    }
+}
+
 /// The I/O error that a Parquet error is about, or else the error itself.
 pub(super) fn io_error(cause: ParquetError) -> Result<Box<io::Error>, ParquetError> {
     match cause {
@@ -90,7 +127,13 @@ impl From<Fault> for Error {
                 "raise --memory, or count a part of the corpus (`take`, `every`, `max_bytes`)",
             ),
             Fault::Grown { .. } => (ErrorKind::Failed, "use a tokenizer that puts less in the place of text"),
-            Fault::TooManyNumbers { .. } => (ErrorKind::Memory, "take a part of the corpus"),
+            Fault::TooMuchText { .. } => (
+                ErrorKind::Memory,
+                "raise --memory, or learn from a part of the corpus (`take`, `every`, `max_bytes`)",
+            ),
+            Fault::TooManyNumbers { .. } | Fault::NoRoom { .. } => {
+                (ErrorKind::Memory, "take a part of the corpus")
+            }
             Fault::DamagedRun { .. } => (ErrorKind::Failed, "check the disk, and count again"),
             Fault::Unsplit => (ErrorKind::Usage, "choose a split pattern, or train directly"),
             Fault::PieceTooLong { .. } => (ErrorKind::Failed, "use a pattern that cuts more often"),

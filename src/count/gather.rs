@@ -9,7 +9,7 @@ use crate::index::HashIndex;
 use crate::observer::{Observer, Stage};
 use crate::source::{Batch, Documents};
 use crate::split::{Segment, SpecialFinder};
-use crate::units::Count;
+use crate::units::{ByteCount, Count, amount};
 
 /// Takes whole documents as the pieces, for training without a split: each distinct one once, with how
 /// often it occurs. Special tokens are cut out, and what stands between them are separate pieces. With
@@ -20,7 +20,8 @@ use crate::units::Count;
 /// **Memory:** the bytes of the distinct documents, up to twice that while the buffer grows.
 ///
 /// # Errors
-/// Reading fails, a count passes 2⁶⁴, or the observer stops the run.
+/// Reading fails, a count passes 2⁶⁴, the documents take more memory than the limit or the system allow
+/// ([`ErrorKind::Memory`](crate::ErrorKind::Memory)), or the observer stops the run.
 pub fn gather_documents(
     documents: Documents<'_>,
     config: &CountConfig,
@@ -75,10 +76,26 @@ impl<'a> Gatherer<'a> {
             }
             if let Some(text) = document {
                 self.facts.saw_text(text);
+                self.check_room(text.len())?;
                 self.pieces.bytes.extend_from_slice(text);
             }
         }
         Ok(())
+    }
+
+    /// Checks that there is memory for more text: what goes past the limit could not be learned from either.
+    fn check_room(&mut self, more: usize) -> Result<()> {
+        let bytes = &mut self.pieces.bytes;
+        let length = bytes.len().saturating_add(more);
+        match &self.config.limit {
+            Some(limit) if amount(length) > limit.tables.0 => {
+                Err(Fault::TooMuchText { limit: limit.tables }.into())
+            }
+            _ if length <= bytes.capacity() => Ok(()),
+            _ => {
+                Ok(bytes.try_reserve(more).map_err(|_| Fault::NoRoom { bytes: ByteCount(amount(length)) })?)
+            }
+        }
     }
 
     /// Makes pieces of the text that has been read.

@@ -47,6 +47,7 @@ pub use counts_file::{CountsFile, CountsInfo, read_counts, read_counts_info};
 pub use counts_writer::write_counts;
 pub(crate) use facts::characters;
 pub use facts::{CorpusFacts, SourceFacts};
+pub(crate) use fault::TooLongForMemory;
 pub use gather::gather_documents;
 pub use histogram::{Bin, Histogram};
 pub use pieces::PieceCounts;
@@ -61,7 +62,7 @@ use crate::error::Result;
 use crate::observer::Observer;
 use crate::source::Documents;
 use crate::split::{SpecialFinder, Splitter};
-use crate::units::ByteCount;
+use crate::units::{ByteCount, place64};
 
 /// What ends a text that is split.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -73,6 +74,9 @@ pub enum Boundary {
     /// The documents of a source are laid end to end, with nothing between them, and split as one text.
     Join,
 }
+
+/// A piece of so many bytes is held whatever the limit.
+const LEAST_LONGEST: u64 = 1 << 20;
 
 /// Settings of [`count_pieces`] and [`gather_documents`].
 #[derive(Clone, Debug, Default)]
@@ -87,12 +91,19 @@ pub struct CountConfig {
     pub weights: Vec<u64>,
     /// What ends a text.
     pub boundary: Boundary,
-    /// How much memory distinct pieces may take, and where more of them go; `None` is no limit, as it is for
-    /// [`gather_documents`] in any case.
+    /// How much memory distinct pieces may take, and where more of them go; `None` is no limit. What
+    /// [`gather_documents`] gathers goes nowhere: more is an error.
     pub limit: Option<MemoryLimit>,
 }
 
 impl CountConfig {
+    /// The most bytes of one piece within the limit of memory: it is carried until its end is known, and once more in a
+    /// table, on disk, and where runs are merged and written.
+    fn longest_piece(&self) -> usize {
+        const COPIES: u64 = 8;
+        self.limit.as_ref().map_or(usize::MAX, |limit| place64((limit.tables.0 / COPIES).max(LEAST_LONGEST)))
+    }
+
     fn weight(&self, source: usize) -> u64 {
         self.weights.get(source).copied().unwrap_or(1)
     }
@@ -132,7 +143,8 @@ pub fn count_pieces(
 /// document (with [`Boundary::Join`], of a source) in which the pattern has no certain cut.
 ///
 /// # Errors
-/// Reading or splitting fails, a count passes 2⁶⁴, a sorted run cannot be written, or the observer stops
+/// Reading or splitting fails, a piece is longer than an eighth of the limit of memory, or 1 MiB
+/// ([`ErrorKind::Memory`](crate::ErrorKind::Memory)), a count passes 2⁶⁴, a sorted run cannot be written, or the observer stops
 /// the run.
 pub fn count_within_limit(
     documents: Documents<'_>,

@@ -2,6 +2,7 @@ use std::ops::Range;
 
 use super::carry::Carry;
 use super::facts::FactFinder;
+use super::fault::TooLongForMemory;
 use super::{Boundary, CountConfig};
 use crate::error::Result;
 use crate::source::{Batch, Documents};
@@ -18,6 +19,8 @@ pub(super) struct Part {
     pub(super) weight: u64,
     /// The end of a text that began in an earlier part, or all of one that ends here; may be empty.
     head: Vec<u8>,
+    /// The unit and the row that `head` begins in.
+    begun: (usize, u64),
     /// Rows of a batch.
     rows: Option<Rows>,
 }
@@ -54,6 +57,16 @@ impl Part {
         std::iter::once(&self.head[..]).chain(rows)
     }
 
+    /// The unit and the row of a text of [`texts`](Part::texts), by its number there.
+    pub(super) fn row(&self, number: usize) -> (usize, u64) {
+        match (&self.rows, number.checked_sub(1)) {
+            (Some(rows), Some(row)) => {
+                (rows.batch.unit, rows.batch.first_row + amount(rows.texts.start + row))
+            }
+            _ => self.begun,
+        }
+    }
+
     /// The documents that are whole in this part; `None` is a null one.
     pub(super) fn whole_documents(&self) -> impl Iterator<Item = Option<&[u8]>> {
         self.rows.iter().flat_map(|rows| rows.batch.iter().take(rows.whole.end).skip(rows.whole.start))
@@ -71,6 +84,8 @@ pub(super) struct Parts<'a> {
     waiting: Option<Batch>,
     config: &'a CountConfig,
     carry: Carry<'a>,
+    /// The unit and the row in which what is carried begins.
+    begun: (usize, u64),
     source: usize,
     place: u64,
     /// What is known of the documents that are in several parts.
@@ -87,7 +102,8 @@ impl<'a> Parts<'a> {
             documents,
             waiting: None,
             config,
-            carry: Carry::new(splitter, &config.specials),
+            carry: Carry::new(splitter, &config.specials, config.longest_piece()),
+            begun: (0, 0),
             source: 0,
             place: 0,
             facts: FactFinder::default(),
@@ -101,8 +117,12 @@ impl<'a> Parts<'a> {
         self.carry.end();
     }
 
-    fn part_of(&mut self, batch: Batch) -> Part {
+    fn part_of(&mut self, batch: Batch) -> Result<Part> {
         self.source = batch.source;
+        let begun = self.begun;
+        if self.carry.is_empty() {
+            self.begun = (batch.unit, batch.first_row);
+        }
         let whole = self.facts.saw_parts(&batch);
         let (head, texts, from, to) = match self.config.boundary {
             Boundary::Document => self.cut(&batch, batch.continued, batch.open),
@@ -112,7 +132,19 @@ impl<'a> Parts<'a> {
                 (self.carry.cut(), 0..0, 0, 0)
             }
         };
-        self.part(head, Some(Rows { batch, texts, from, to, whole }))
+        if self.carry.is_too_long() {
+            return Err(self.too_long().into());
+        }
+        if !head.is_empty() && !self.carry.is_empty() {
+            self.begun = (batch.unit, batch.first_row + amount(batch.len()).saturating_sub(1));
+        }
+        Ok(Part { begun, ..self.part(head, Some(Rows { batch, texts, from, to, whole })) })
+    }
+
+    /// What is wrong where the text that is carried takes more memory than it may.
+    fn too_long(&self) -> TooLongForMemory {
+        let (unit, row) = self.begun;
+        TooLongForMemory::of_piece(self.source, (unit, row), self.config)
     }
 
     /// What of a batch can be split now, and what was carried before that; the rest is carried.
@@ -142,7 +174,8 @@ impl<'a> Parts<'a> {
 
     fn part(&mut self, head: Vec<u8>, rows: Option<Rows>) -> Part {
         let (place, source) = (self.place, self.source);
-        let part = Part { place, source, weight: self.config.weight(source), head, rows };
+        let weight = self.config.weight(source);
+        let part = Part { place, source, weight, head, begun: self.begun, rows };
         self.place += part.texts().map(|text| amount(text.len())).sum::<u64>();
         part
     }
@@ -165,7 +198,7 @@ impl Iterator for Parts<'_> {
             },
         };
         match batch {
-            Some(batch) if !self.ends_text(batch.source) => Some(Ok(self.part_of(batch))),
+            Some(batch) if !self.ends_text(batch.source) => Some(self.part_of(batch)),
             rest => {
                 self.waiting = rest;
                 let head = self.carry.end();

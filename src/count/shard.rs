@@ -7,6 +7,7 @@ use std::thread;
 use rayon::iter::{IntoParallelRefMutIterator, ParallelIterator};
 
 use super::facts::FactFinder;
+use super::fault::TooLongForMemory;
 use super::parts::{Part, Parts};
 use super::prepare::{Prepare, Prepared, check_growth, place_of};
 use super::runs::Runs;
@@ -16,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::observer::{Observer, Stage};
 use crate::parallel::{as_many_as_there_are, lock};
 use crate::split::{Segment, SpecialFinder, Splitter};
-use crate::units::{Count, amount, place64};
+use crate::units::{Count, amount, place, place64};
 
 /// Text is split in windows of about this size, so that the places of its pieces stay in the cache.
 const WINDOW: usize = 8 << 10;
@@ -118,8 +119,11 @@ impl Queue<'_> {
 /// What one thread counts.
 struct Shard<'a> {
     splitter: &'a dyn Splitter,
+    config: &'a CountConfig,
     specials: &'a SpecialFinder,
     prepare: Option<&'a dyn Prepare>,
+    /// The source of the text that is counted, and its unit and row.
+    document: (usize, (usize, u64)),
     /// The most bytes that the table should have, and where its pieces go then.
     limit: Option<(usize, &'a Path)>,
     table: PieceTable,
@@ -134,8 +138,10 @@ impl<'a> Shard<'a> {
             |limit: &'a MemoryLimit| ((place64(limit.tables.0) / threads).max(LEAST_TABLE), &*limit.scratch);
         Shard {
             splitter,
+            config,
             specials: &config.specials,
             prepare: config.prepare.as_deref(),
+            document: (0, (0, 0)),
             limit: config.limit.as_ref().map(share),
             table: PieceTable::new(),
             runs: None,
@@ -171,7 +177,8 @@ impl<'a> Shard<'a> {
         observer.checkpoint()?;
         let mut place = part.place;
         part.whole_documents().for_each(|document| self.facts.saw_document(part.source, document));
-        for text in part.texts() {
+        for (number, text) in part.texts().enumerate() {
+            self.document = (part.source, part.row(number));
             if let Some(prepare) = self.prepare {
                 self.count_prepared(prepare, text, part.weight, place, observer)?;
                 place += amount(text.len());
@@ -254,6 +261,11 @@ impl<'a> Shard<'a> {
         ends.clear();
         self.facts.saw_text(&text[..length]);
         self.splitter.piece_ends_until_stopped(&text[..length], &mut ends, observer)?;
+        let longest = self.config.longest_piece();
+        if length > longest && longest_piece(&ends) > longest {
+            let (source, place) = self.document;
+            return Err(TooLongForMemory::of_piece(source, place, self.config).into());
+        }
         let mut start = 0;
         // Where a pattern has no certain cuts a window may be a whole document, and have any number of pieces.
         for ends in ends.chunks(PIECES_A_CHECK) {
@@ -266,6 +278,12 @@ impl<'a> Shard<'a> {
         self.ends = ends;
         Ok(())
     }
+}
+
+/// The most bytes of pieces that end at these places, the first from 0 on.
+fn longest_piece(ends: &[u32]) -> usize {
+    let starts = std::iter::once(&0).chain(ends);
+    place(starts.zip(ends).map(|(start, end)| end - start).max().unwrap_or(0))
 }
 
 #[cfg(test)]

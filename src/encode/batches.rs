@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::batch::TokenBatch;
+use super::draft::Draft;
 use super::encoder::Encoder;
 use super::fault::Fault;
 use super::stretches::{self, Joiner, STRETCH, Stretch, Stretched, Work};
@@ -116,7 +117,16 @@ pub(super) fn encode_in_stretches(
         |encoded| {
             let document = match encoded {
                 Encoded::Whole(batch, facts) => Some((batch, facts)),
-                Encoded::Stretch(stretch, stretched) => joiner.join(&stretch, stretched),
+                Encoded::Stretch(stretch, stretched) => {
+                    let document = joiner.join(&stretch, stretched);
+                    let tokens =
+                        document.as_ref().map_or_else(|| joiner.tokens(), |(batch, _)| batch.ids.len());
+                    encoder.room_for.check_tokens(tokens).map_err(|wrong| {
+                        let (batch, row) = stretch.document();
+                        wrong.at(row_name(&unit_name, batch, row))
+                    })?;
+                    document
+                }
             };
             let Some((batch, one)) = document else { return Ok(()) };
             take(batch)?;
@@ -175,7 +185,10 @@ fn encode_run(
         match document {
             Some(text) => {
                 let in_row = |wrong: Error| wrong.at(row_name(unit_name, &batch, row));
-                worker.document(text, &mut draft).map_err(in_row)?;
+                worker
+                    .document(text, &mut draft)
+                    .and_then(|()| check_tokens(worker, text, &draft))
+                    .map_err(in_row)?;
                 facts.text_bytes += amount(text.len());
                 facts.empty_documents += u64::from(text.is_empty());
             }
@@ -196,6 +209,11 @@ fn encode_run(
     let text_bytes = facts.text_bytes;
     let tokens = TokenBatch { source, unit, first_row, ids, ends, nulls, text_bytes, text_lengths, columns };
     Ok((tokens, facts))
+}
+
+/// Checks how many tokens a document has that is so long that it is alone in its draft.
+fn check_tokens(worker: &Worker<'_>, text: &[u8], draft: &Draft<'_>) -> Result<()> {
+    if amount(text.len()) <= RUN_BYTES { Ok(()) } else { worker.check_tokens(draft.ids.len()) }
 }
 
 fn row_name(unit_name: &impl Fn(usize, usize) -> String, batch: &Batch, row: u64) -> String {

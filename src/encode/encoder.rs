@@ -18,7 +18,7 @@ use super::worker::Worker;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
 use crate::split::{self, SplitPattern, Splitter};
-use crate::units::{ByteCount, TokenId, place64};
+use crate::units::{ByteCount, TokenId, place, place64};
 use crate::vocab::Vocabulary;
 
 /// Making ready for longest matches takes about as long as they save in so many bytes of new text for each token of the
@@ -62,6 +62,48 @@ pub struct Encoder {
     id_limit: usize,
     /// Bytes of text that each worker will encode, as far as that is known.
     pub(super) expected: usize,
+    pub(super) room_for: Room,
+}
+
+/// What there is memory for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// The most bytes of a piece, where text is split.
+    longest_piece: usize,
+    /// The most tokens of a document.
+    most_tokens: usize,
+}
+
+impl Room {
+    const ENDLESS: Room = Room { longest_piece: usize::MAX, most_tokens: usize::MAX };
+
+    /// Checks the pieces of a text of so many bytes, which end at these places.
+    #[inline]
+    pub(super) fn check_pieces(&self, bytes: usize, ends: &[u32]) -> Result<()> {
+        if bytes <= self.longest_piece { Ok(()) } else { self.check_each(ends) }
+    }
+
+    #[cold]
+    fn check_each(&self, ends: &[u32]) -> Result<()> {
+        let starts = std::iter::once(&0).chain(ends);
+        let longest = place(starts.zip(ends).map(|(start, end)| end - start).max().unwrap_or(0));
+        if longest <= self.longest_piece {
+            return Ok(());
+        }
+        Err(without_room(Fault::LongPiece { bytes: longest, most: self.longest_piece }))
+    }
+
+    /// Checks how many tokens a document has so far.
+    pub(super) fn check_tokens(&self, tokens: usize) -> Result<()> {
+        let most = self.most_tokens;
+        if tokens <= most { Ok(()) } else { Err(without_room(Fault::ManyTokens { most })) }
+    }
+}
+
+fn without_room(fault: Fault) -> Error {
+    Error::new(ErrorKind::Memory, fault).with_help(
+        "raise --memory, leave the document out, or cut it: --documents line or paragraph, or --separator",
+    )
 }
 
 impl fmt::Debug for Encoder {
@@ -113,6 +155,7 @@ impl Encoder {
             id_limit: vocabulary.id_limit(),
             expected: 0,
             completed,
+            room_for: Room::ENDLESS,
             vocabulary,
         })
     }
@@ -125,6 +168,19 @@ impl Encoder {
         let new = if self.splitter.is_some() { expected / NEW } else { expected };
         self.matches_for(new);
         Encoder { expected, ..self }
+    }
+
+    /// Limits the memory that one document takes. A piece of a split that would take more while it is encoded and written,
+    /// at 17 bytes of memory for each of its own, is an error of [`ErrorKind::Memory`]; so is a document whose ids take more
+    /// than a sixth of it, at 4 bytes each. Pieces of 1 MiB and documents of 2 million tokens always fit. The ids are the
+    /// same.
+    #[must_use]
+    pub fn within(self, memory: ByteCount) -> Encoder {
+        const LONGEST_PIECE: u64 = 1 << 20;
+        const MOST_TOKENS: u64 = 2 << 20;
+        let longest_piece = place64((memory.0 / 17).max(LONGEST_PIECE));
+        let most_tokens = place64((memory.0 / (6 * 4)).max(MOST_TOKENS));
+        Encoder { room_for: Room { longest_piece, most_tokens }, ..self }
     }
 
     /// Makes at once what encoding by longest matches needs, if the vocabulary allows that. The ids are the same.

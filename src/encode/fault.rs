@@ -26,6 +26,10 @@ pub(super) enum Fault {
     NormalGrows { bytes: usize, most: usize },
     #[error("{place}: the document comes in parts")]
     DocumentInParts { place: String },
+    #[error("a piece of the text has {bytes} bytes, and the memory limit allows {most}")]
+    LongPiece { bytes: usize, most: usize },
+    #[error("the document has more than {most} tokens, which is what the memory limit allows")]
+    ManyTokens { most: usize },
     #[error("a piece of the text has {bytes} bytes; encoding takes up to {most}")]
     PieceTooLong { bytes: usize, most: usize },
 }

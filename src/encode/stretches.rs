@@ -122,6 +122,11 @@ impl<'e> Joiner<'e> {
         (stretch.range.end == stretch.text().len()).then(|| self.document(stretch))
     }
 
+    /// How many tokens the text has so far.
+    pub(super) fn tokens(&self) -> usize {
+        self.ids.len()
+    }
+
     /// Joins what comes next of a text, from a place on.
     pub(super) fn push(&mut self, text: &[u8], start: usize, next: Stretched) {
         match next {

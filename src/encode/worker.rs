@@ -26,6 +26,9 @@ const PART: usize = if cfg!(test) { 100 } else { STRETCH };
 /// Longer pieces are not worth a place among those that are encoded together.
 const TOGETHER: usize = 256;
 
+/// A text of so many bytes is alone in its draft, and may have more tokens than there is memory for.
+const LONG: usize = 4 << 20;
+
 /// New pieces are rare if they are less than one of so many. Where they are not, the processor has what they
 /// need at hand and foresees much, so that each is encoded when it is met.
 const RARE: u32 = 16;
@@ -241,6 +244,11 @@ impl<'e> Worker<'e> {
         }
     }
 
+    /// Checks how many tokens a document has.
+    pub(super) fn check_tokens(&self, tokens: usize) -> Result<()> {
+        self.encoder.room_for.check_tokens(tokens)
+    }
+
     /// How many special tokens this worker has found in texts.
     pub fn specials(&self) -> u64 {
         self.specials
@@ -263,12 +271,16 @@ impl<'e> Worker<'e> {
             let length = splitter.first_part(rest, WINDOW);
             ends.clear();
             splitter.piece_ends_until_stopped(&rest[..length], &mut ends, self.observer)?;
+            self.encoder.room_for.check_pieces(length, &ends)?;
             match missing {
                 Some(missing) => {
                     let ends: Vec<usize> = ends.iter().map(|&end| place(end)).collect();
                     self.incomplete(missing, (text, text.len() - rest.len()), &ends, draft)?;
                 }
                 None => self.pieces(rest, &ends, draft)?,
+            }
+            if text.len() > LONG {
+                self.encoder.room_for.check_tokens(draft.ids.len())?;
             }
             rest = &rest[length..];
         }

@@ -53,7 +53,7 @@ pub(super) fn encode(
     let left = text_bytes.map(|all| all.saturating_sub(reused));
     observer.started(Stage::Encode, left);
     tell_reused(writer.reused(), observer);
-    let encoder = encoder.expecting(ByteCount(left.unwrap_or(0)));
+    let encoder = encoder.expecting(ByteCount(left.unwrap_or(0))).within(inputs.memory());
     let findings = Findings::new(everything.then_some(inputs.incidents()), &writer.reused().remarks);
     let mut work = Work { inputs, everything, vocabulary, encoder: &encoder, observer, writer, findings };
     for span in work.writer.missing() {

@@ -8,9 +8,11 @@ use sha2::{Digest, Sha256};
 use super::fault::Fault;
 use super::idle::tell_idle;
 use super::plan::Plan;
+use super::room::{UnitName, held, longest_read, memory_for_documents};
 use super::splits::tell_splits;
 use super::state::State;
 use crate::cast::common_field;
+use crate::count::TooLongForMemory;
 use crate::digest::hex;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
@@ -20,7 +22,7 @@ use crate::source::{
     self, Batch, Documents, Identity, Incidents, OpenContext, Range, Source, SourceSpec, Unit, shown_uri,
     value_in_path,
 };
-use crate::units::{amount, declared_sum};
+use crate::units::{ByteCount, amount, declared_sum};
 
 /// What helps where a sample of an input has nothing in it.
 pub(super) const TAKE_MORE: &str =
@@ -36,6 +38,8 @@ pub struct Inputs<'a> {
     limits: Vec<SampleConfig>,
     sample: SampleConfig,
     threads: usize,
+    /// What documents that are held may take.
+    memory: ByteCount,
     incidents: Arc<Incidents>,
     /// What identified the units, by source, when that was first asked: hashing text takes its time.
     identities: OnceLock<Vec<Vec<Identity>>>,
@@ -76,8 +80,10 @@ impl<'a> Inputs<'a> {
         open: impl Fn(&SourceSpec, usize) -> Result<Arc<dyn Source>>,
     ) -> Result<Inputs<'a>> {
         let columns = plan.encode.as_ref().map(|encode| encode.columns.as_slice()).unwrap_or_default();
+        let memory = memory_for_documents(plan.memory, plan.threads);
         let open = |(number, spec): (usize, &SourceSpec)| {
-            open(&SourceSpec { columns: columns.to_vec(), ..spec.clone() }, number)
+            let longest_read = Some(longest_read(memory));
+            open(&SourceSpec { columns: columns.to_vec(), longest_read, ..spec.clone() }, number)
         };
         let sources = plan.sources.iter().enumerate().map(open).collect::<Result<Vec<_>>>()?;
         tell_idle(plan, sources.iter().map(|source| &**source), context.observer);
@@ -92,6 +98,7 @@ impl<'a> Inputs<'a> {
             limits: plan.limits.clone(),
             sample: plan.sample,
             threads: plan.threads,
+            memory,
             incidents,
             identities: OnceLock::new(),
         };
@@ -107,6 +114,17 @@ impl<'a> Inputs<'a> {
     /// What messages call the place of a document of the sample.
     pub fn place(&self, batch: &Batch, row: usize) -> String {
         format!("{}: row {}", self.name(batch.source, batch.unit), batch.first_row + amount(row))
+    }
+
+    /// Puts the place of the document before an error that tells source, unit and row by their numbers.
+    pub(super) fn with_place(&self, error: Error) -> Error {
+        match error.get_ref().downcast_ref::<TooLongForMemory>() {
+            Some(&TooLongForMemory { source_number, unit, row, .. }) => {
+                let name = self.name(source_number, unit);
+                error.at(format!("{name}: row {row}"))
+            }
+            None => error,
+        }
     }
 
     /// What messages call a unit whose documents are in the sample, or the sample, of which no row is known to be of a
@@ -127,20 +145,26 @@ impl<'a> Inputs<'a> {
         }
         let limits = self.limits.clone();
         let limited = self.sources.clone().into_iter().zip(limits);
-        let limited = limited.flat_map(move |(source, limit)| up_to(source, &limit, threads));
+        let memory = self.memory;
+        let limited = limited.flat_map(move |(source, limit)| up_to(source, &limit, threads, memory));
         sample(Box::new(limited), &self.sample)
     }
 
     /// What is taken of one source, in order, read by those that take it where the source is plain.
     pub(super) fn limited(&self, source: usize) -> Documents<'static> {
         let threads = self.readers(&self.sources[source..=source], ReadBy::Takers);
-        up_to(Arc::clone(&self.sources[source]), &self.limits[source], threads)
+        up_to(Arc::clone(&self.sources[source]), &self.limits[source], threads, self.memory)
     }
 
     /// Documents of the sources, made whole.
     pub(super) fn whole(&self, documents: Documents<'static>) -> Documents<'static> {
         let sources = self.sources.clone();
-        source::whole_documents_of(documents, move |source, unit| unit_name(&sources, source, unit))
+        whole(documents, Arc::new(move |source, unit| unit_name(&sources, source, unit)), self.memory)
+    }
+
+    /// What of the memory documents that are held may take.
+    pub(super) fn memory(&self) -> ByteCount {
+        self.memory
     }
 
     /// How many threads read these sources ahead. A single one that takes documents does not read them too.
@@ -398,13 +422,24 @@ impl<'a> Inputs<'a> {
 }
 
 /// A source's documents up to its limit, in order.
-fn up_to(source: Arc<dyn Source>, limit: &SampleConfig, threads: usize) -> Documents<'static> {
+fn up_to(
+    source: Arc<dyn Source>,
+    limit: &SampleConfig,
+    threads: usize,
+    memory: ByteCount,
+) -> Documents<'static> {
     let documents = source::in_order(vec![Arc::clone(&source)], threads);
     if limit.is_everything() {
         return documents;
     }
     let name = move |_, unit| unit_name(&[Arc::clone(&source)], 0, unit);
-    sample(source::whole_documents_of(documents, name), limit)
+    sample(whole(documents, Arc::new(name), memory), limit)
+}
+
+/// Documents, made whole within so much memory.
+fn whole(documents: Documents<'static>, name: UnitName, memory: ByteCount) -> Documents<'static> {
+    let held = held(documents, Arc::clone(&name), memory);
+    source::whole_documents_of(held, move |source, unit| name(source, unit))
 }
 
 /// A unit's name, for messages.
@@ -451,6 +486,7 @@ mod tests {
             limits: vec![SampleConfig::default()],
             sample: SampleConfig::default(),
             threads: 1,
+            memory: ByteCount(1 << 30),
             incidents: Arc::default(),
             identities: OnceLock::new(),
         }

@@ -153,7 +153,8 @@ impl Kept {
         let scratch = self.counts.parent().unwrap_or(Path::new("."));
         // Weights are for the sum.
         let config = CountConfig { weights: Vec::new(), ..count_config(plan, train, None)? };
-        let counts = count_documents(inputs.limited(number), config, plan, train, scratch, observer)?;
+        let counts = count_documents(inputs.limited(number), config, plan, train, scratch, observer);
+        let counts = counts.map_err(|error| inputs.with_place(error))?;
         inputs.check_stamps()?;
         observer.finished(Stage::Count);
         let info = CountsInfo {

@@ -26,6 +26,7 @@
 pub mod recipe;
 pub mod plan;
 mod fault;
+mod room;
 mod inputs;
 mod base;
 mod idle;

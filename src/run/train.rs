@@ -12,6 +12,7 @@ use super::fault::Fault;
 use super::inputs::{Inputs, ReadBy, TAKE_MORE};
 use super::mixture;
 use super::plan::{Plan, SMALLER_FOLDER, SmallerPlan, TrainPlan};
+use super::room::memory_for_documents;
 use crate::count::{
     self, Boundary, CorpusFacts, CountConfig, Counted, Counts, MemoryLimit, PieceCounts, Prepare,
     gather_documents,
@@ -127,7 +128,8 @@ pub(super) fn count(
         return counts.into_counted(observer);
     }
     let documents = prepared(inputs, ReadBy::Readers, &prepare);
-    let config = count_config(plan, train, prepare)?;
+    let limit = Some(MemoryLimit { tables: plan.memory, scratch: train.output.clone() });
+    let config = CountConfig { limit, ..count_config(plan, train, prepare)? };
     observer.started(Stage::Count, inputs.sampled_bytes());
     let counted = gather_documents(documents, &config, observer)?;
     observer.finished(Stage::Count);
@@ -147,7 +149,8 @@ pub(super) fn count_within_limit(
     observer.started(Stage::Count, inputs.sampled_bytes());
     let documents = prepared(inputs, ReadBy::Takers, &prepare);
     let config = CountConfig { weights: plan.weights.clone(), ..count_config(plan, train, prepare)? };
-    let counts = count_documents(documents, config, plan, train, scratch, observer)?;
+    let counts = count_documents(documents, config, plan, train, scratch, observer);
+    let counts = counts.map_err(|error| inputs.with_place(error))?;
     observer.finished(Stage::Count);
     Ok(counts)
 }
@@ -193,10 +196,7 @@ pub(super) fn count_config(
 /// What of the memory is for the tables of counting: what the program and the text that is read do not
 /// take, but a quarter in any case.
 pub(super) fn memory_of_tables(limit: ByteCount, threads: usize) -> ByteCount {
-    const PROGRAM: u64 = 24_000_000;
-    const READING: u64 = 16_000_000;
-    let others = READING.saturating_mul(amount(threads)).saturating_add(PROGRAM);
-    ByteCount(limit.0.saturating_sub(others).max(limit.0 / 4))
+    memory_for_documents(limit, threads)
 }
 
 /// The same for a sum of counts: what is added is held beside it.

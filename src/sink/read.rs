@@ -320,7 +320,7 @@ impl OpenFile {
     fn open_group(&self, group: usize) -> Result<ParquetRecordBatchReader> {
         let file = File::open(&self.path).map_err(|cause| Error::io("read", &self.path, cause))?;
         guarded(&self.path, Some(group), || {
-            self.id_columns(group).try_for_each(|column| check_pages(&file, column))?;
+            self.id_columns(group).try_for_each(|column| check_pages(&file, column, |_| Ok(())))?;
             let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone());
             let columns = ProjectionMask::roots(builder.parquet_schema(), [self.column]);
             builder

@@ -55,10 +55,10 @@ enum Reader {
 }
 
 impl Reader {
-    fn new(input: Input) -> Result<Reader, ArrowError> {
+    fn new(input: Input, most: u64) -> Result<Reader, ArrowError> {
         Ok(match input {
-            Input::File(file) => Reader::File(InFile::open(file)?),
-            Input::Stream(stream) => Reader::Stream(InStream::open(stream)?),
+            Input::File(file) => Reader::File(InFile::open(file, most)?),
+            Input::Stream(stream) => Reader::Stream(InStream::open(stream, most)?),
         })
     }
 
@@ -92,7 +92,7 @@ fn start(mut input: Input, spec: &SourceSpec, name: &str) -> Result<(Reader, Cho
     if let Input::Stream(stream) = &mut input {
         check_begin(stream, name)?;
     }
-    let reader = guarded(name, "its schema", || Reader::new(input))?;
+    let reader = guarded(name, "its schema", || Reader::new(input, spec.longest_read()))?;
     let chosen = Chosen::find(name, reader.schema().fields(), spec)?;
     Ok((reader, chosen))
 }

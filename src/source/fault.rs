@@ -1,3 +1,5 @@
+use std::io;
+
 use super::Format;
 use crate::error::{Error, ErrorKind, remedy};
 use crate::panics::catching;
@@ -104,6 +106,21 @@ impl Fault {
             None => error,
         }
     }
+}
+
+/// The error of what is damaged where it is only too long for the memory limit, which leaving it out is not for.
+pub(super) fn without_memory(error: Error) -> Error {
+    Error::new(ErrorKind::Memory, error).with_help("raise --memory, or leave the file out")
+}
+
+/// The cause where something is read as a whole, and takes more than the memory limit allows.
+pub(super) fn too_much(what: &str, bytes: u64, most: u64) -> io::Error {
+    let problem = format!(
+        "{what} of {} is larger than {}, which is what the memory limit allows",
+        ByteCount(bytes),
+        ByteCount(most)
+    );
+    io::Error::new(io::ErrorKind::OutOfMemory, problem)
 }
 
 /// A file is no longer the one that was listed.

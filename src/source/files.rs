@@ -183,7 +183,13 @@ impl Files {
         Ok(match format {
             Format::Parquet => {
                 let Range::RowGroups(group, _) = range else { return Ok(Box::new(std::iter::empty())) };
-                Box::new(parquet::read(&self.footer(file)?, &self.files[file], place64(group), reading)?)
+                Box::new(parquet::read(
+                    &self.footer(file)?,
+                    &self.files[file],
+                    place64(group),
+                    self.spec.longest_read(),
+                    reading,
+                )?)
             }
             Format::Arrow if remote.is_some() => {
                 let error = Fault::NotByRanges { file: name.clone(), format: *format }.usage();

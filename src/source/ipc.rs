@@ -12,6 +12,8 @@ use arrow_ipc::reader::{FileDecoder, read_dictionary, read_footer_length, read_r
 use arrow_ipc::{Block, Message, MessageHeader, MetadataVersion, root_as_footer, root_as_message};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 
+use super::fault::too_much;
+use crate::error::ErrorKind;
 use crate::units::{amount, place64};
 
 /// So much is reserved for what has not been read yet.
@@ -39,17 +41,19 @@ pub(super) struct InFile {
     blocks: VecDeque<Block>,
     /// The record batch that was read last.
     last: Option<Block>,
+    /// The most bytes of a message, as it stands there and decompressed.
+    most: u64,
 }
 
 impl InFile {
-    pub(super) fn open(mut file: File) -> Result<InFile, ArrowError> {
+    pub(super) fn open(mut file: File, most: u64) -> Result<InFile, ArrowError> {
         let mut end = [0; 10];
         let behind = file.seek(SeekFrom::End(-10))?;
         file.read_exact(&mut end)?;
         let length = amount(read_footer_length(end)?);
         let start = behind.checked_sub(length).ok_or_else(|| wrong("its footer is longer than the file"))?;
         file.seek(SeekFrom::Start(start))?;
-        let footer = exactly(&mut file, length)?;
+        let footer = exactly(&mut file, length, most)?;
         let footer = root_as_footer(&footer).map_err(wrong)?;
         let schema = schema_of(footer.schema().ok_or_else(|| wrong("its footer has no schema"))?)?;
         let blocks = footer.recordBatches().ok_or_else(|| wrong("its footer lists no record batches"))?;
@@ -57,7 +61,7 @@ impl InFile {
         let (version, blocks): (_, VecDeque<Block>) = (footer.version(), blocks.iter().copied().collect());
         check_only(&mut file, start, blocks.iter().chain(&dictionaries))?;
         let decoder = FileDecoder::new(Arc::clone(&schema), version);
-        Ok(InFile { file, schema, version, dictionaries, decoder, blocks, last: None })
+        Ok(InFile { file, schema, version, dictionaries, decoder, blocks, last: None, most })
     }
 
     pub(super) fn schema(&self) -> SchemaRef {
@@ -69,7 +73,7 @@ impl InFile {
     pub(super) fn begin(&mut self, columns: Vec<usize>, schema: SchemaRef) -> Result<(), ArrowError> {
         self.decoder = FileDecoder::new(schema, self.version).with_projection(columns);
         for block in &self.dictionaries {
-            self.decoder.read_dictionary(block, &read_block(&mut self.file, block)?)?;
+            self.decoder.read_dictionary(block, &read_block(&mut self.file, block, self.most)?)?;
         }
         Ok(())
     }
@@ -77,14 +81,15 @@ impl InFile {
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         self.last = self.blocks.pop_front();
         let Some(block) = &self.last else { return Ok(None) };
-        self.decoder.read_record_batch(block, &read_block(&mut self.file, block)?)
+        self.decoder.read_record_batch(block, &read_block(&mut self.file, block, self.most)?)
     }
 
     /// How many rows the record batch has that was read last, though they may be damaged; `None` if what says it is.
     pub(super) fn rows_of_last(&mut self) -> Option<u64> {
         let block = self.last.as_ref()?;
         self.file.seek(SeekFrom::Start(u64::try_from(block.offset()).ok()?)).ok()?;
-        let head = exactly(&mut self.file, u64::try_from(block.metaDataLength()).ok()?).ok()?;
+        let head = u64::try_from(block.metaDataLength()).ok()?;
+        let head = exactly(&mut self.file, head, self.most).ok()?;
         let message = root_as_message(message_of(&head)?).ok()?;
         u64::try_from(message.header_as_record_batch()?.length()).ok()
     }
@@ -130,15 +135,15 @@ fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<SchemaRef, ArrowError> {
 }
 
 /// A message of a file with its body.
-fn read_block(file: &mut File, block: &Block) -> Result<Buffer, ArrowError> {
+fn read_block(file: &mut File, block: &Block, most: u64) -> Result<Buffer, ArrowError> {
     let size = |declared| u64::try_from(declared).map_err(wrong);
     let (head, body) = (size(i64::from(block.metaDataLength()))?, size(block.bodyLength())?);
     let length = head.checked_add(body).ok_or_else(|| wrong("a message is longer than the file"))?;
     file.seek(SeekFrom::Start(size(block.offset())?))?;
-    let bytes = exactly(file, length)?;
+    let bytes = exactly(file, length, most)?;
     let (head, body) = bytes.split_at(place64(head));
     let message = message_of(head).ok_or_else(|| wrong("a message has no head"))?;
-    check_sizes(&root_as_message(message).map_err(wrong)?, body)?;
+    check_sizes(&root_as_message(message).map_err(wrong)?, body, most)?;
     Ok(bytes.into())
 }
 
@@ -152,21 +157,23 @@ pub(super) struct InStream<R> {
     /// Which of them are read.
     columns: Vec<usize>,
     dictionaries: HashMap<i64, ArrayRef>,
+    /// The most bytes of a message, as it stands there and decompressed.
+    most: u64,
 }
 
 impl<R: BufRead> InStream<R> {
-    pub(super) fn open(mut from: R) -> Result<InStream<R>, ArrowError> {
+    pub(super) fn open(mut from: R, most: u64) -> Result<InStream<R>, ArrowError> {
         if from.fill_buf()?.starts_with(FEATHER_1) {
             return Err(wrong(
                 "it is Feather V1, which is not Arrow data; rewrite it as Feather V2, in Python with \
                  `pyarrow.feather.write_feather(pyarrow.feather.read_table(old), new, version=2)`",
             ));
         }
-        let Next::Message(head, _) = read_message(&mut from)? else { return Err(wrong("it is empty")) };
+        let Next::Message(head, _) = read_message(&mut from, most)? else { return Err(wrong("it is empty")) };
         let schema = root_as_message(&head).map_err(wrong)?.header_as_schema();
         let schema = schema_of(schema.ok_or_else(|| wrong("it does not begin with a schema"))?)?;
         let declared = Arc::clone(&schema);
-        Ok(InStream { from, declared, schema, columns: Vec::new(), dictionaries: HashMap::new() })
+        Ok(InStream { from, declared, schema, columns: Vec::new(), dictionaries: HashMap::new(), most })
     }
 
     pub(super) fn schema(&self) -> SchemaRef {
@@ -181,14 +188,16 @@ impl<R: BufRead> InStream<R> {
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         let mut ended = false;
         loop {
-            let (head, body) = match read_message(&mut self.from) {
+            let (head, body) = match read_message(&mut self.from, self.most) {
                 Ok(Next::Message(head, body)) => (head, body),
                 Ok(Next::Mark) => {
                     ended = true;
                     continue;
                 }
                 Ok(Next::Nothing) => return Ok(None),
-                Err(_) if ended => return Err(wrong(NO_STREAM)),
+                Err(error) if ended && ErrorKind::of(&error) == ErrorKind::Failed => {
+                    return Err(wrong(NO_STREAM));
+                }
                 Err(error) => return Err(error),
             };
             let message = root_as_message(&head).map_err(wrong)?;
@@ -238,7 +247,7 @@ enum Next {
     Nothing,
 }
 
-fn read_message(from: &mut impl Read) -> Result<Next, ArrowError> {
+fn read_message(from: &mut impl Read, most: u64) -> Result<Next, ArrowError> {
     let mut length = [0; 4];
     let (first, rest) = length.split_at_mut(1);
     match from.read_exact(first) {
@@ -252,11 +261,11 @@ fn read_message(from: &mut impl Read) -> Result<Next, ArrowError> {
     }
     let head = match u64::try_from(i32::from_le_bytes(length)).map_err(wrong)? {
         0 => return Ok(Next::Mark),
-        length => exactly(from, length)?,
+        length => exactly(from, length, most)?,
     };
     let message = root_as_message(&head).map_err(wrong)?;
-    let body = exactly(from, u64::try_from(message.bodyLength()).map_err(wrong)?)?;
-    check_sizes(&message, &body)?;
+    let body = exactly(from, u64::try_from(message.bodyLength()).map_err(wrong)?, most)?;
+    check_sizes(&message, &body, most)?;
     Ok(Next::Message(head, body.into()))
 }
 
@@ -269,7 +278,10 @@ fn fill(from: &mut impl Read, room: &mut [u8]) -> Result<(), ArrowError> {
 }
 
 /// So many bytes, for which room is made as they come.
-fn exactly(from: &mut impl Read, length: u64) -> Result<Vec<u8>, ArrowError> {
+fn exactly(from: &mut impl Read, length: u64, most: u64) -> Result<Vec<u8>, ArrowError> {
+    if length > most {
+        return Err(too_much("a message", length, most).into());
+    }
     let mut bytes = Vec::with_capacity(place64(length.min(RESERVED)));
     if amount(from.take(length).read_to_end(&mut bytes)?) < length {
         return Err(wrong("it is cut off"));
@@ -279,7 +291,7 @@ fn exactly(from: &mut impl Read, length: u64) -> Result<Vec<u8>, ArrowError> {
 
 /// Refuses a body of which a part says to have more bytes decompressed than can be had: the decoder makes room for
 /// what they say, and has no error for a lack of it.
-fn check_sizes(message: &Message<'_>, body: &[u8]) -> Result<(), ArrowError> {
+fn check_sizes(message: &Message<'_>, body: &[u8], most: u64) -> Result<(), ArrowError> {
     let batch = match message.header_type() {
         MessageHeader::DictionaryBatch => message.header_as_dictionary_batch().and_then(|batch| batch.data()),
         _ => message.header_as_record_batch(),
@@ -290,6 +302,9 @@ fn check_sizes(message: &Message<'_>, body: &[u8]) -> Result<(), ArrowError> {
         let Some(size) = body.get(at..).and_then(|rest| rest.first_chunk()) else { continue };
         // Negative is a part that is not compressed.
         let size = usize::try_from(i64::from_le_bytes(*size)).unwrap_or(0);
+        if amount(size) > most {
+            return Err(too_much("a column of a message", amount(size), most).into());
+        }
         Vec::<u8>::new().try_reserve_exact(size).map_err(wrong)?;
     }
     Ok(())

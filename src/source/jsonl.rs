@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::fault::Fault;
+use super::fault::{Fault, without_memory};
 use super::fields::{Beside, Fields};
 use super::files::Reading;
 use super::listing::Compression;
@@ -121,6 +121,8 @@ pub(super) struct Rows {
     given: usize,
     whole: usize,
     block_bytes: usize,
+    /// The most bytes of a line.
+    longest: usize,
     line: u64,
     row: u64,
     ended: bool,
@@ -146,6 +148,7 @@ impl Rows {
             given: 0,
             whole: 0,
             block_bytes: place64(reading.batch_bytes.clamp(1, 1 << 30)),
+            longest: spec.longest_read.map_or(LONGEST_LINE, |most| place64(most.0).min(LONGEST_LINE)),
             line: 0,
             row: 0,
             ended: false,
@@ -178,12 +181,16 @@ impl Rows {
             if let Some(newline) = memrchr(b'\n', &self.block[searched..]) {
                 return Ok(searched + newline + 1);
             }
-            if self.block.len() >= LONGEST_LINE {
+            if self.block.len() >= self.longest {
                 self.from = None;
                 self.block.clear();
-                return Err(self.line_error(self.line + 1, format!("it is longer than {LONGEST_LINE} bytes")));
+                let limit =
+                    if self.longest < LONGEST_LINE { ", which is what the memory limit allows" } else { "" };
+                let error = self
+                    .line_error(self.line + 1, format!("it is longer than {} bytes{limit}", self.longest));
+                return Err(if limit.is_empty() { error } else { without_memory(error) });
             }
-            wanted = self.block.len().saturating_mul(2).min(LONGEST_LINE);
+            wanted = self.block.len().saturating_mul(2).min(self.longest);
         }
     }
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::OnBadInput;
 use crate::error::{Error, ErrorKind};
+use crate::units::ByteCount;
 
 /// How a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -126,9 +127,19 @@ pub struct SourceSpec {
     /// Columns that follow their documents to the output; of JSONL fields, as text: strings as they are, other values as
     /// their JSON.
     pub columns: Vec<String>,
+    /// The most bytes that a line of JSONL, a page of Parquet or a message of Arrow may take, which are read as a whole;
+    /// `None` is no limit but those of the formats. More is an error of
+    /// [`ErrorKind::Memory`](crate::ErrorKind::Memory).
+    #[serde(skip)]
+    pub longest_read: Option<ByteCount>,
 }
 
 impl SourceSpec {
+    /// The most bytes that may be read as a whole.
+    pub(super) fn longest_read(&self) -> u64 {
+        self.longest_read.map_or(u64::MAX, |most| most.0)
+    }
+
     /// The column that files are read for.
     pub(super) fn text_column(&self) -> &str {
         self.column.as_deref().unwrap_or("text")

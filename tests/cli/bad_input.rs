@@ -336,3 +336,56 @@ fn a_bin_without_marks_or_without_ids_is_told() {
     assert!(!encode("a.txt", &[]).contains(bare), "there is one document");
     assert!(encode("empty.txt", &[]).contains("the .bin has no ids"));
 }
+
+/// A few kB of zstd may be one piece of text of any length: it is refused before it takes the memory.
+#[test]
+fn a_long_piece_is_refused_within_the_limit_of_memory() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    assert_eq!(ended(&folder, &train("a.txt", &[])).0, Some(0));
+    let zeros = vec![0; 40_000_000];
+    write(&folder, "z.txt.zst", zstd::encode_all(&zeros[..], 1).expect("memory"));
+    let line = [&b"{\"text\": \""[..], &vec![b'0'; 40_000_000], b"\"}\n"].concat();
+    write(&folder, "z.jsonl.zst", zstd::encode_all(&line[..], 1).expect("memory"));
+    drop((zeros, line));
+    for name in ["z.txt.zst", "z.jsonl.zst"] {
+        for command in [
+            &["count", name, "-o", "c.parquet"][..],
+            &["train", name, "-o", "made", "--vocab-size", "300"],
+            &["train", name, "-o", "made", "--vocab-size", "300", "--split", "none"],
+            &["encode", name, "-t", "out", "-o", "ids"],
+            &["encode", name, "-t", "out", "-o", "ids", "--on-bad-input", "skip"],
+        ] {
+            let (code, said) = ended(&folder, &[command, &["--memory", "60MB", "--threads", "2"]].concat());
+            assert!(code == Some(8) && said.contains("--memory"), "{command:?}: {code:?}, {said}");
+            let placed = said.contains(name) || command.contains(&"none");
+            assert!(placed, "{command:?}: {said}");
+        }
+    }
+}
+
+/// Whatever the memory that the system gives, no command ends by a signal.
+#[cfg(target_os = "linux")]
+#[test]
+fn too_little_memory_has_its_exit_code() {
+    use std::process::Command;
+    let folder = folder();
+    write(&folder, "a.txt", (0..60_000).map(|word| format!("word{word} ")).collect::<String>());
+    assert_eq!(ended(&folder, &train("a.txt", &[])).0, Some(0));
+    for kilobytes in [20_000, 40_000, 60_000, 80_000, 120_000, 160_000, 200_000, 250_000, 300_000, 400_000] {
+        let _ = fs::remove_dir_all(folder.path().join("ids"));
+        let mut limited = Command::new("sh");
+        limited.args([
+            "-c",
+            &format!("ulimit -v {kilobytes}; exec \"$0\" \"$@\""),
+            env!("CARGO_BIN_EXE_tokenmill"),
+        ]);
+        limited.args(["encode", "a.txt", "-t", "out", "-o", "ids", "--threads", "2"]);
+        let output = limited.current_dir(folder.path()).output().expect("a run");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let code = output.status.code();
+        // With less than it is loaded in, the system itself refuses to begin the program.
+        let begun = kilobytes > 70_000;
+        assert!(!begun || matches!(code, Some(0 | 1 | 8)), "{kilobytes} kB: {:?}, {said}", output.status);
+    }
+}

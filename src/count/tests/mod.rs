@@ -1,6 +1,7 @@
 mod counting;
 mod files;
 mod gathering;
+mod limits;
 mod spilling;
 mod summing;
 

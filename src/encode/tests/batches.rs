@@ -344,3 +344,55 @@ fn a_worker_stops_within_a_long_document_and_works_on() {
         }
     }
 }
+
+/// Texts and what of them does not fit: pieces of 1 MiB and documents of 2 million tokens always do.
+#[test]
+fn what_does_not_fit_the_memory_is_refused_by_its_row() {
+    use crate::units::ByteCount;
+
+    let long = "a".repeat((1 << 20) + 1);
+    let short = "a".repeat(1 << 20);
+    let words = "a b ".repeat(1_300_000);
+    for (split, text, fits, said) in [
+        ("gpt4", &short, true, ""),
+        ("gpt4", &long, false, "a piece of the text has 1048577 bytes"),
+        ("none", &long, true, ""),
+        ("gpt4", &words, false, "more than 2097152 tokens"),
+        ("none", &words, false, "more than 2097152 tokens"),
+    ] {
+        let split: SplitPattern = split.parse().expect("a name");
+        let vocabulary =
+            Vocabulary::from_merges(&Default::default(), &[], SpecialTokensAt::End, split.clone())
+                .expect("bytes");
+        let encode = |limit: Option<u64>| {
+            let encoder = Encoder::new(vocabulary.clone(), EncodeConfig::default()).expect("a vocabulary");
+            let encoder = match limit {
+                Some(limit) => encoder.within(ByteCount(limit)),
+                None => encoder,
+            };
+            let texts = crate::source::texts(["one", text.as_str()]);
+            let mut ids = Vec::new();
+            encode_batches(
+                texts,
+                &encoder,
+                |_, _| "a.txt".to_owned(),
+                &Silent,
+                |batch| {
+                    ids.extend(batch.ids.iter().collect::<Vec<_>>());
+                    Ok(())
+                },
+            )
+            .map(|_| ids)
+        };
+        let all = encode(None).expect("no limit");
+        assert_eq!(encode(Some(1 << 40)).expect("room"), all, "{split}");
+        match encode(Some(0)) {
+            Ok(ids) => assert!(fits && ids == all, "{split}, {}", text.len()),
+            Err(error) => {
+                assert!(!fits && error.kind() == ErrorKind::Memory, "{split}, {}: {error}", text.len());
+                assert!(error.to_string().starts_with("a.txt: row 1: "), "{error}");
+                assert!(error.to_string().contains(said), "{error}");
+            }
+        }
+    }
+}

@@ -117,6 +117,7 @@ impl Check<'_> {
             }
         }
         SourceSpec {
+            longest_read: None,
             uri: keys.uri.as_ref().map_or_else(String::new, |uri| self.path("uri", uri)),
             column: value_of(&keys.column),
             template: value_of(&keys.template),

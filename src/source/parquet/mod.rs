@@ -18,7 +18,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMeta
 
 use self::columns::{as_views, leaf_of, leaves_of, readable};
 use super::beginning::{Beginning, looks_like_text};
-use super::fault::{Fault, guarded};
+use super::fault::{Fault, guarded, too_much};
 use super::files::Reading;
 use super::listing::Listed;
 use super::ranges::{Input, SystemCode};
@@ -183,7 +183,16 @@ fn contradiction(name: &str, group: usize) -> Error {
 }
 
 /// Reads one row group.
-pub(super) fn read(footer: &Footer, file: &Listed, group: usize, reading: Reading) -> Result<RowGroup> {
+///
+/// # Errors
+/// It cannot be read, or a page has more than `most` bytes.
+pub(super) fn read(
+    footer: &Footer,
+    file: &Listed,
+    group: usize,
+    most: u64,
+    reading: Reading,
+) -> Result<RowGroup> {
     let place = format!("row group {group}");
     let groups = footer.metadata.metadata().row_groups();
     let shape = groups
@@ -194,7 +203,12 @@ pub(super) fn read(footer: &Footer, file: &Listed, group: usize, reading: Readin
     for column in footer.columns_read(shape) {
         let (start, bytes) = guarded(&reading.name, &place, || Ok::<_, ParquetError>(column.byte_range()))?;
         input.fetch(start, bytes)?;
-        guarded(&reading.name, &place, || check_pages(&input, column))?;
+        guarded(&reading.name, &place, || {
+            check_pages(&input, column, |bytes| match bytes > most {
+                true => Err(too_much("a page", bytes, most).into()),
+                false => Ok(()),
+            })
+        })?;
     }
     let batch_rows = footer.batch_rows(shape, rows, reading.batch_bytes);
     let code = input.code();

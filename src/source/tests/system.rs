@@ -70,3 +70,51 @@ fn what_the_system_fails_at_is_not_left_out() {
         }
     }
 }
+
+/// What is read as a whole is refused before memory is taken for it, and is not left out.
+#[test]
+fn what_is_read_as_a_whole_keeps_within_the_limit() {
+    use arrow_array::{ArrayRef, RecordBatch, StringArray};
+    use arrow_ipc::CompressionType;
+    use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+
+    let rows: ArrayRef = Arc::new(StringArray::from_iter_values(["short".to_owned(), "0".repeat(9_000_000)]));
+    let table = RecordBatch::try_from_iter([("text", rows)]).expect("one column");
+    let folder = folder();
+    let packed = IpcWriteOptions::default().try_with_compression(Some(CompressionType::ZSTD)).expect("zstd");
+    for compressed in [false, true] {
+        let options = if compressed { packed.clone() } else { IpcWriteOptions::default() };
+        let mut file = FileWriter::try_new_with_options(Vec::new(), &table.schema(), options.clone());
+        let file = file.as_mut().expect("memory");
+        file.write(&table).expect("memory");
+        file.finish().expect("memory");
+        written(folder.path(), &format!("{compressed}.arrow"), file.get_ref());
+        let mut stream = StreamWriter::try_new_with_options(Vec::new(), &table.schema(), options);
+        let stream = stream.as_mut().expect("memory");
+        stream.write(&table).expect("memory");
+        stream.finish().expect("memory");
+        written(folder.path(), &format!("{compressed}.arrows"), stream.get_ref());
+    }
+    let properties = ::parquet::file::properties::WriterProperties::builder()
+        .set_compression(::parquet::basic::Compression::SNAPPY)
+        .set_dictionary_enabled(false);
+    super::columnar::parquet_file(folder.path().join("a.parquet"), &table, properties.build());
+    let lines = format!("{{\"text\": \"short\"}}\n{{\"text\": \"{}\"}}\n", "0".repeat(9_000_000));
+    written(folder.path(), "a.jsonl", &lines);
+    written(folder.path(), "a.jsonl.gz", gzip(lines.as_bytes()));
+    let names =
+        ["a.parquet", "a.jsonl", "a.jsonl.gz", "false.arrow", "true.arrow", "false.arrows", "true.arrows"];
+    for (name, on_bad_input) in
+        names.iter().flat_map(|name| [OnBadInput::Fail, OnBadInput::Skip].map(|policy| (name, policy)))
+    {
+        let limited = |most| {
+            let longest_read = Some(crate::units::ByteCount(most));
+            let spec = SourceSpec { on_bad_input, longest_read, ..spec(&folder.path().join(name)) };
+            opened(&spec, ReadConfig::default()).and_then(|source| documents(in_order(vec![source], 1)))
+        };
+        assert_eq!(limited(12_000_000).expect("room").len(), 2, "{name}");
+        let (kind, message) = failure(limited(6_000_000));
+        assert_eq!(kind, ErrorKind::Memory, "{name}: {message}");
+        assert!(message.contains(name) && message.contains("--memory"), "{message}");
+    }
+}

@@ -1,0 +1,124 @@
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind};
+use crate::source::{Batch, Documents};
+use crate::units::{ByteCount, amount};
+
+/// What of the memory is for the documents that are held: what the program and the text that is read ahead do not take,
+/// but a quarter in any case.
+pub(super) fn memory_for_documents(limit: ByteCount, threads: usize) -> ByteCount {
+    const PROGRAM: u64 = 24_000_000;
+    const READING: u64 = 16_000_000;
+    let others = READING.saturating_mul(amount(threads)).saturating_add(PROGRAM);
+    ByteCount(limit.0.saturating_sub(others).max(limit.0 / 4))
+}
+
+/// The most bytes of one document that is held whole within so much memory, with its token ids and what is written of
+/// them.
+fn longest_document(memory: ByteCount) -> u64 {
+    const COPIES: u64 = 6;
+    const LEAST: u64 = 4 << 20;
+    (memory.0 / COPIES).max(LEAST)
+}
+
+/// The most bytes that are read as a whole within so much memory: a line, a page or a message. Its text is copied out of
+/// it.
+pub(super) fn longest_read(memory: ByteCount) -> ByteCount {
+    const COPIES: u64 = 4;
+    const LEAST: u64 = 16 << 20;
+    ByteCount((memory.0 / COPIES).max(LEAST))
+}
+
+/// Tells the name of a file by source and unit, for messages.
+pub(super) type UnitName = Arc<dyn Fn(usize, usize) -> String + Send + Sync>;
+
+/// Passes documents on, or what is read of them so far, unless one is too long to be held whole.
+pub(super) fn held(documents: Documents<'static>, name: UnitName, memory: ByteCount) -> Documents<'static> {
+    let most = longest_document(memory);
+    let mut begun = Begun { row: 0, bytes: 0 };
+    Box::new(documents.map(move |batch| {
+        let batch = batch?;
+        match begun.too_long(&batch, most) {
+            None => Ok(batch),
+            Some(row) => {
+                let file = name(batch.source, batch.unit);
+                let fault = TooLong { file, row, most: ByteCount(most) };
+                Err(Error::new(ErrorKind::Memory, fault).with_help(
+                    "raise --memory, leave the document out, or cut it: --documents line or paragraph, or --separator",
+                ))
+            }
+        }
+    }))
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{file}: row {row}: a document has more than {most}, which is what the memory limit allows")]
+struct TooLong {
+    file: String,
+    row: u64,
+    most: ByteCount,
+}
+
+/// The document that goes on in the next batch.
+struct Begun {
+    row: u64,
+    bytes: u64,
+}
+
+impl Begun {
+    /// Takes note of a batch; gives the row of a document that has more than so many bytes by now.
+    fn too_long(&mut self, batch: &Batch, most: u64) -> Option<u64> {
+        let before = if batch.continued { self.bytes } else { 0 };
+        let first = if batch.continued { self.row } else { batch.first_row };
+        let last = batch.len().checked_sub(1)?;
+        let length = |row: usize| batch.documents.lengths().nth(row).map_or(0, u64::from);
+        let too_long = if before + batch.text_bytes() <= most {
+            None
+        } else {
+            let lengths = batch.documents.lengths().map(u64::from).enumerate();
+            let lengths = lengths.map(|(row, length)| if row == 0 { before + length } else { length });
+            let found = lengths.zip(batch.first_row..).find(|(length, _)| *length > most);
+            found.map(|(_, row)| if row == batch.first_row { first } else { row })
+        };
+        if batch.open {
+            let goes_on = last == 0 && batch.continued;
+            let (row, before) = if goes_on { (first, before) } else { (batch.first_row + amount(last), 0) };
+            *self = Begun { row, bytes: before + length(last) };
+        }
+        too_long
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::BinaryViewArray;
+
+    use super::*;
+
+    fn batch(first_row: u64, lengths: &[usize], continued: bool, open: bool) -> Batch {
+        let documents = BinaryViewArray::from_iter_values(lengths.iter().map(|length| "x".repeat(*length)));
+        Batch { source: 0, unit: 0, first_row, documents, columns: None, continued, open }
+    }
+
+    #[test]
+    fn a_document_is_too_long_as_soon_as_its_parts_are() {
+        let mut begun = Begun { row: 0, bytes: 0 };
+        let mut found = |first, lengths: &[usize], continued, open| {
+            begun.too_long(&batch(first, lengths, continued, open), 20)
+        };
+        assert_eq!(found(0, &[15, 15, 5], false, true), None);
+        assert_eq!(found(2, &[10], true, true), None, "15 so far");
+        assert_eq!(found(2, &[5, 20, 20], true, true), None, "just so long");
+        assert_eq!(found(4, &[1], true, false), Some(4));
+        assert_eq!(found(5, &[1, 2, 21], false, false), Some(7));
+        assert_eq!(found(8, &[20, 20], false, false), None);
+    }
+
+    #[test]
+    fn the_more_memory_there_is_the_longer_are_documents_that_fit() {
+        let longest = |limit| longest_document(memory_for_documents(ByteCount(limit), 2));
+        assert_eq!(longest(0), 4 << 20);
+        assert_eq!(longest(100_000_000), 44_000_000 / 6);
+        assert_eq!(longest(16_000_000_000), (16_000_000_000 - 56_000_000) / 6);
+    }
+}
