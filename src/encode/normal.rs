@@ -37,8 +37,8 @@ enum Step {
     StripAccents,
     Strip { left: bool, right: bool },
     Prepend(Vec<u8>),
-    ReplaceString { finder: memmem::Finder<'static>, content: Vec<u8> },
-    ReplaceMatches { matcher: Matcher, content: Vec<u8> },
+    ReplaceString { finder: Box<memmem::Finder<'static>>, content: Vec<u8> },
+    ReplaceMatches { matcher: Box<Matcher>, content: Vec<u8> },
 }
 
 /// Unicode's normalization forms. The tables are those of Unicode 9, as in Hugging Face's tokenizers: marks that came
@@ -105,11 +105,11 @@ impl Step {
             }
             Normalizer::Prepend { prepend } => Step::Prepend(prepend.clone().into_bytes()),
             Normalizer::Replace { pattern: ReplacePattern::String(text), content } => Step::ReplaceString {
-                finder: memmem::Finder::new(text.as_bytes()).into_owned(),
+                finder: Box::new(memmem::Finder::new(text.as_bytes()).into_owned()),
                 content: content.clone().into_bytes(),
             },
             Normalizer::Replace { pattern: ReplacePattern::Regex(regex), content } => Step::ReplaceMatches {
-                matcher: Matcher::from_oniguruma(regex)?,
+                matcher: Box::new(Matcher::from_oniguruma(regex)?),
                 content: content.clone().into_bytes(),
             },
         })
