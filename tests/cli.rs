@@ -8,6 +8,8 @@ mod counts;
 mod foreign;
 #[path = "cli/extending.rs"]
 mod extending;
+#[path = "cli/incomplete.rs"]
+mod incomplete;
 #[path = "cli/learning.rs"]
 mod learning;
 #[path = "cli/packing.rs"]

@@ -5,6 +5,8 @@
 mod files;
 #[path = "formats/foreign.rs"]
 mod foreign;
+#[path = "formats/incomplete.rs"]
+mod incomplete;
 #[path = "formats/made.rs"]
 mod made;
 #[path = "formats/normalizers.rs"]

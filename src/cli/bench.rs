@@ -65,8 +65,9 @@ fn measure(
 
     let start = Instant::now();
     let vocabulary = load(Path::new(&args.tokenizer.tokenizer), &args.tokenizer.options(), observer)?;
-    let encoder =
-        Encoder::new(vocabulary, EncodeConfig::default())?.prepared().expecting(ByteCount(text_bytes));
+    let missing_bytes = args.missing_bytes.unwrap_or_default();
+    let config = EncodeConfig { missing_bytes, ..EncodeConfig::default() };
+    let encoder = Encoder::new(vocabulary, config)?.prepared().expecting(ByteCount(text_bytes));
     let load_s = start.elapsed().as_secs_f64();
 
     let count = documents.iter().map(documents_with_text).sum();

@@ -20,7 +20,9 @@ pub(super) fn compare(args: &CompareArgs, session: &Session<'_>) -> Result<Done,
     let plan = session.plan(flags::compare(args))?;
     let tokenizers: Vec<PathBuf> = args.tokenizers.iter().map(PathBuf::from).collect();
     let progress = session.progress();
-    let compared = run::compare(&plan, &tokenizers, &args.split.options(), &open_context(&plan, &progress))?;
+    let (missing_bytes, options) = (args.missing_bytes.unwrap_or_default(), args.split.options());
+    let compared =
+        run::compare(&plan, &tokenizers, &options, missing_bytes, &open_context(&plan, &progress))?;
     drop(progress);
     let comparison = &compared.comparison;
     if session.json() {

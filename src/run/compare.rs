@@ -6,7 +6,7 @@ use super::lists::load_as_needed;
 use super::plan::Plan;
 use super::scripts;
 use crate::count::characters;
-use crate::encode::{EncodeConfig, Encoder, Worker};
+use crate::encode::{EncodeConfig, Encoder, MissingBytes, Worker};
 use crate::error::Result;
 use crate::hashing::Map;
 use crate::observer::{Observer, Stage};
@@ -33,7 +33,7 @@ pub struct Compared {
 }
 
 /// Encodes a plan's documents with several tokenizers and compares what comes of it. `options` say what the files of some
-/// leave open.
+/// leave open, and `missing_bytes` what becomes of bytes without a token.
 ///
 /// **Memory:** the tokenizers, two batches a thread, as a rule some 10 MB for words, and up to 10 more a thread where there
 /// are many words.
@@ -44,21 +44,21 @@ pub fn compare(
     plan: &Plan,
     tokenizers: &[PathBuf],
     options: &LoadOptions,
+    missing_bytes: MissingBytes,
     context: &OpenContext<'_>,
 ) -> Result<Compared> {
     super::with_threads(plan.threads, || {
         let inputs = Inputs::open(plan, context)?;
-        let known = tokenizers
-            .iter()
-            .map(|path| Known::load(path, options, context.observer))
-            .collect::<Result<Vec<_>>>()?;
+        let config = EncodeConfig { missing_bytes, ..EncodeConfig::default() };
+        let known = tokenizers.iter().map(|path| Known::load(path, options, config, context.observer));
+        let known = known.collect::<Result<Vec<_>>>()?;
         let mut tally = Tally::new(&known, plan.sources.len());
         context.observer.started(Stage::Encode, inputs.sampled_bytes());
         parallel::ordered(
             inputs.whole(inputs.sampled(ReadBy::Readers)),
             2 * plan.threads,
             || known.iter().map(|known| known.encoder.observed_worker(context.observer)).collect::<Vec<_>>(),
-            |workers, batch| Part::of(&batch, workers, &known),
+            |workers, batch| Part::of(&batch, workers, &known, &inputs),
             |part| {
                 context.observer.advanced(Stage::Encode, part.text_bytes());
                 context.observer.checkpoint()?;
@@ -79,9 +79,14 @@ struct Known {
 }
 
 impl Known {
-    fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) -> Result<Known> {
+    fn load(
+        path: &Path,
+        options: &LoadOptions,
+        config: EncodeConfig,
+        observer: &dyn Observer,
+    ) -> Result<Known> {
         let vocabulary = load_as_needed(path, options, observer)?;
-        let encoder = Encoder::new(vocabulary, EncodeConfig::default())?;
+        let encoder = Encoder::new(vocabulary, config)?;
         Ok(Known { path: path.to_path_buf(), encoder })
     }
 }
@@ -97,15 +102,16 @@ struct Part {
 }
 
 impl Part {
-    fn of(batch: &Batch, workers: &mut [Worker<'_>], known: &[Known]) -> Result<Part> {
+    fn of(batch: &Batch, workers: &mut [Worker<'_>], known: &[Known], inputs: &Inputs<'_>) -> Result<Part> {
         let mut part = Part {
             source: batch.source,
             scripts: vec![ComparedText::default(); scripts::names().count()],
             used: known.iter().map(|known| vec![false; known.encoder.vocabulary().id_limit()]).collect(),
             words: Map::default(),
         };
-        for text in batch.iter().flatten() {
-            part.add(text, workers)?;
+        for (row, text) in batch.iter().enumerate() {
+            let Some(text) = text else { continue };
+            part.add(text, workers).map_err(|wrong| wrong.at(inputs.place(batch, row)))?;
         }
         Ok(part)
     }

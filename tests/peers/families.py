@@ -1,10 +1,12 @@
 """The structures of tokenizer.json files that others publish, around merges of ours.
 
-Each family is what one model's file has: how it normalizes and splits, its added tokens, its post-processor. The
-vocabulary is small; only what stands around it is theirs.
+Each family is what one model's file has: how it normalizes and splits, its added tokens, its post-processor, and which
+bytes have no token. The vocabulary is small; only what stands around it is theirs.
 """
 
 import copy
+
+from tokenmill import byte_of_character
 
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
@@ -58,6 +60,10 @@ def plain(content, **flags):
     return token(content, special=False, **({"normalized": True} | flags))
 
 
+# The bytes that UTF-8 never has: no text that a vocabulary was trained on had them.
+NEVER = bytes([0xC0, 0xC1, *range(0xF5, 0x100)])
+# Further ones that hardly any text has: control characters, and what begins the planes from 4 on.
+RARE = bytes([*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20), *range(0xF1, 0xF5)])
 SPACES = [plain(" " * length) for length in range(24, 1, -1)]
 END = token("<|endoftext|>")
 NFC = {"type": "NFC"}
@@ -80,7 +86,19 @@ def families():
     tabs = [plain("\t" * length) for length in range(9, 1, -1)]
     yield "phi", {"pre_tokenizer": gpt2, "added": [END, *SPACES, *tabs]}
     modernbert = [token("[CLS]"), token("[SEP]"), token("[MASK]", lstrip=True), plain("|||IP_ADDRESS|||", normalized=False)]
-    yield "olmo and modernbert", {"normalizer": NFC, "pre_tokenizer": gpt2, "added": [END, *SPACES, *modernbert]}
+    yield "olmo and modernbert", {
+        "normalizer": NFC, "pre_tokenizer": gpt2, "added": [END, *SPACES, *modernbert], "lacks": NEVER,
+    }  # fmt: skip
+    yield "gpt-neox", {
+        "normalizer": NFC, "pre_tokenizer": gpt2, "added": [END, token("<|padding|>"), *SPACES], "keys": True, "lacks": NEVER,
+    }  # fmt: skip
+    unk = [token("[UNK]"), token("[PAD]")]
+    yield "no initial alphabet", {"pre_tokenizer": gpt2, "added": [END], "keys": True, "lacks": NEVER + RARE}
+    for name, fuse in (("unk_token", False), ("unk_token fused", True)):
+        yield name, {
+            "pre_tokenizer": gpt2, "added": unk, "keys": True, "lacks": NEVER + RARE, "unk_token": "[UNK]", "fuse_unk": fuse,
+        }  # fmt: skip
+    yield "whisper", {"pre_tokenizer": gpt2, "added": [END, token("<|startoftranscript|>"), plain("<|0.00|>", normalized=False)], "empty": True}
     llama3 = [token("<|begin_of_text|>"), token("<|eot_id|>"), token("<|python_tag|>")]
     yield "llama3", {"pre_tokenizer": split_byte_level(LLAMA3), "added": llama3, "ignore_merges": True}
     yield "olmo2", {
@@ -100,7 +118,9 @@ def families():
         "\\s?[!-/:-~！-／：-～‘-‟　-。]+", "\\s+$", "[一-龥ࠀ-一가-퟿]+",
     ]  # fmt: skip
     yield "deepseek v2", {"pre_tokenizer": sequence(*map(split, v2), digits(True), byte_level()), "added": deepseek, "keys": True}
-    yield "starcoder and smollm", {"pre_tokenizer": sequence(digits(True), gpt2), "added": [END, token("<fim_prefix>"), token("<file_sep>")]}
+    yield "starcoder and smollm", {
+        "pre_tokenizer": sequence(digits(True), gpt2), "added": [END, token("<fim_prefix>"), token("<file_sep>")], "lacks": NEVER,
+    }  # fmt: skip
     yield "command-r", {"normalizer": NFC, "pre_tokenizer": sequence(digits(True), gpt2), "added": [token("<PAD>"), plain("<|NEW_FILE|>")]}
     yield "bloom", {"pre_tokenizer": split_byte_level(BLOOM), "added": [token("<unk>"), token("<s>")]}
     odd = [
@@ -149,6 +169,12 @@ def file(trained, family):
     """A tokenizer.json: the merges of a trained one, and around them what the family has."""
     made = copy.deepcopy(trained)
     model, added = made["model"], family["added"]
+    if family.get("lacks"):
+        leave_out(model, family["lacks"])
+    if family.get("empty"):
+        model["vocab"][""] = len(model["vocab"])
+    for key in ("unk_token", "fuse_unk"):
+        model[key] = family.get(key, model[key])
     if family.get("keys"):
         contents = [token["content"] for token in added]
         shifted = {key: id + len(added) for key, id in model["vocab"].items() if key not in contents}
@@ -167,3 +193,15 @@ def file(trained, family):
     for part in ("normalizer", "pre_tokenizer", "post_processor"):
         made[part] = family.get(part)
     return made
+
+
+def leave_out(model, lacks):
+    """Takes bytes away, and all that was merged of them, as if no text had had them."""
+    byte_of, lacks = byte_of_character(), set(lacks)
+
+    def stays(key):
+        return not any(byte_of.get(character) in lacks for character in key)
+
+    kept = filter(stays, sorted(model["vocab"], key=model["vocab"].get))
+    model["vocab"] = {key: id for id, key in enumerate(kept)}
+    model["merges"] = [merge for merge in model["merges"] if stays(merge if isinstance(merge, str) else "".join(merge))]

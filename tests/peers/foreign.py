@@ -43,12 +43,23 @@ def compare(setting, trained, texts, named):
     path.write_text(json.dumps(families.file(trained, family)), encoding="utf-8")
     tokenizer = Tokenizer.from_file(str(path))
     documents = with_added(texts, [token["content"] for token in family["added"]])
+    lacks = family.get("lacks", b"")
+    missing = ["--missing-bytes", "hf"] if lacks else []
     for policy in ("text", "allow"):
-        ours = setting.encode(f"{path.parent.name}-{policy}", documents, path.parent, "--special", policy)
+        ours = setting.encode(f"{path.parent.name}-{policy}", documents, path.parent, "--special", policy, *missing)
         tokenizer.encode_special_tokens = policy == "text"
         theirs = [encoding.ids for encoding in tokenizer.encode_batch(documents, add_special_tokens=False)]
         equal(f"{name}, specials {policy}", documents, ours, theirs)
-    return f"{name}: {len(documents)} strings equal in tokenizers, special tokens as text and found"
+    if lacks:
+        # Those that have a token for each of their bytes are encoded without a word about the others.
+        places = [at for at, text in enumerate(documents) if not set(text.encode()) & set(lacks)]
+        whole = [documents[at] for at in places]
+        ours = setting.encode(f"{path.parent.name}-whole", whole, path.parent, "--special", "allow")
+        equal(f"{name}, bytes with tokens", whole, ours, [theirs[at] for at in places])
+        without = f", {len(documents) - len(whole)} of them with bytes that have no token"
+    else:
+        without = ""
+    return f"{name}: {len(documents)} strings equal in tokenizers, special tokens as text and found{without}"
 
 
 def varied():

@@ -299,6 +299,9 @@ pub(in crate::cli) struct CompareArgs {
     /// Write the comparison as a page with pictures, too
     #[arg(long, value_name = "FILE.html", value_parser = writable)]
     pub(in crate::cli) html: Option<String>,
+    /// What becomes of a document with a byte that has no token [default: error]
+    #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>())]
+    pub(in crate::cli) missing_bytes: Option<MissingBytes>,
     #[command(flatten)]
     pub(in crate::cli) source: SourceFlags,
     #[command(flatten)]
@@ -312,6 +315,9 @@ pub(in crate::cli) struct BenchArgs {
     pub(in crate::cli) input: InputFlags,
     #[command(flatten)]
     pub(in crate::cli) tokenizer: TokenizerFlags,
+    /// What becomes of a document with a byte that has no token [default: error]
+    #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>())]
+    pub(in crate::cli) missing_bytes: Option<MissingBytes>,
     #[command(flatten)]
     pub(in crate::cli) source: SourceFlags,
     #[command(flatten)]
