@@ -31,6 +31,10 @@ pub struct RunReport {
     pub stages: Vec<StageCost>,
     /// The files written, in the order of the manifest; the two report files are not among them.
     pub files: Vec<OutputFile>,
+    /// What is odd about which files the sources have, in sentences: files of unknown names that a folder has, shards that
+    /// are missing or of two sets.
+    #[serde(default)]
+    pub input_notes: Vec<String>,
     /// How many rows or files were left out because they could not be read.
     pub skipped_inputs: u64,
     /// The first of them, with place and reason.

@@ -48,6 +48,7 @@ impl Deeds<'_> {
             vocabulary: Some(vocabulary_facts(self.vocabulary)),
             encoding: self.encoded.map(|encoded| self.encoding(encoded)).transpose()?,
             files: self.encoded.map(files).unwrap_or_default(),
+            input_notes: self.inputs.incidents().all_of_files(),
             skipped_inputs: self.inputs.incidents().count(),
             skipped: self.skipped(),
             stages: self.costs.stages,

@@ -1,5 +1,7 @@
-use std::fmt;
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::{fmt, fs};
 
 use arrow_schema::FieldRef;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
@@ -86,6 +88,7 @@ impl<'a> Inputs<'a> {
             open(&SourceSpec { columns: columns.to_vec(), longest_read, ..spec.clone() }, number)
         };
         let sources = plan.sources.iter().enumerate().map(open).collect::<Result<Vec<_>>>()?;
+        tell_twice(plan, &sources, context.observer);
         tell_idle(plan, sources.iter().map(|source| &**source), context.observer);
         for (spec, source) in plan.sources.iter().zip(&sources) {
             tell_splits(spec, &**source, context.observer);
@@ -393,9 +396,10 @@ impl<'a> Inputs<'a> {
         Ok(columns)
     }
 
-    /// Tells of columns that files lack, and of text in which something was replaced, once each.
+    /// Tells what is odd about which files there are, of columns that files lack, and of text in which something was replaced, once each.
     fn tell_beside(&self, observer: &dyn Observer) {
-        let told = self.incidents.lacking().into_iter().chain(self.incidents.replaced());
+        let incidents = &self.incidents;
+        let told = incidents.of_files().into_iter().chain(incidents.lacking()).chain(incidents.replaced());
         told.for_each(|told| observer.noted(&told));
     }
 
@@ -418,6 +422,27 @@ impl<'a> Inputs<'a> {
     /// What had to be left out.
     pub(super) fn incidents(&self) -> &Incidents {
         &self.incidents
+    }
+}
+
+/// Tells of a file that two sources have, which is then read twice.
+fn tell_twice(plan: &Plan, sources: &[Arc<dyn Source>], observer: &dyn Observer) {
+    let mut owners: HashMap<PathBuf, usize> = HashMap::new();
+    let mut told = BTreeSet::new();
+    for (number, source) in sources.iter().enumerate().filter(|_| sources.len() > 1) {
+        for unit in source.units() {
+            let path = fs::canonicalize(&unit.name).unwrap_or_else(|_| PathBuf::from(&unit.name));
+            let first = *owners.entry(path).or_insert(number);
+            if first != number && told.insert((first, number)) {
+                let uri = |number: usize| shown_uri(&plan.sources[number].uri);
+                observer.noted(&format!(
+                    "{} is read twice: by {} and by {}",
+                    shown_uri(&unit.name),
+                    uri(first),
+                    uri(number)
+                ));
+            }
+        }
     }
 }
 

@@ -1,11 +1,7 @@
 use std::collections::BTreeSet;
 
 use crate::observer::Observer;
-use crate::source::{Source, SourceSpec, shown_uri};
-
-/// What parts of a dataset are called, by which `datasets` of Hugging Face knows them too.
-const SPLITS: [&str; 9] =
-    ["train", "training", "validation", "valid", "val", "dev", "test", "testing", "eval"];
+use crate::source::{Source, SourceSpec, shown_uri, splits};
 
 /// Tells of a source whose files are the splits of a dataset, by their names: all are taken, also what is meant for tests.
 /// Of a pattern it is known which files are wanted.
@@ -37,23 +33,9 @@ fn common_folder(names: &[&str]) -> usize {
     first.as_bytes()[..common].iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1)
 }
 
-/// The splits that stand in a path as words.
-fn splits(path: &str) -> impl Iterator<Item = &'static str> {
-    let words = path.split(|c: char| !c.is_ascii_alphabetic());
-    words.filter_map(|word| SPLITS.into_iter().find(|split| *split == word))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn splits_are_words_of_a_path() {
-        let found = |path| splits(path).collect::<Vec<_>>();
-        assert_eq!(found("data/train-00000-of-00002.parquet"), ["train"]);
-        assert_eq!(found("/test/part.train.jsonl"), ["test", "train"]);
-        assert_eq!(found("trains/latest_tests.txt"), Vec::<&str>::new());
-    }
 
     #[test]
     fn what_all_paths_begin_with_says_nothing() {

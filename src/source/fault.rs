@@ -65,6 +65,8 @@ pub(super) enum Fault {
     },
     #[error("the folder {folder} has no files to read")]
     EmptyFolder { folder: String },
+    #[error("{file} of the dataset that was saved in {folder} is missing")]
+    NotSaved { folder: String, file: String },
     #[error("{uri} has files of several formats: {first} is {one}, {other} is {two}")]
     Mixed { uri: String, first: String, one: Format, other: String, two: Format },
     #[error("{uri} is no source that this program can read")]

@@ -64,6 +64,10 @@ struct Found {
     lacking: BTreeMap<(usize, String), (BTreeSet<usize>, String)>,
     /// Which of them were told.
     told: BTreeSet<(usize, String)>,
+    /// What is odd about which files there are, by source.
+    files: BTreeSet<(usize, String)>,
+    /// How many of these sentences were told.
+    files_told: BTreeSet<(usize, String)>,
     /// The first file of each source in whose text something is no character and was replaced, with its unit.
     replaced: BTreeMap<usize, (usize, String)>,
 }
@@ -135,6 +139,18 @@ impl Incidents {
                     .then(|| format!("column {column:?} is null in {files} without it; the first is {first}"))
             };
         lacking.iter().filter_map(sentence).collect()
+    }
+
+    /// What is odd about which files the sources have, such as that some were not known, in sentences; each told once.
+    pub fn of_files(&self) -> Vec<String> {
+        let mut found = self.found();
+        let Found { files, files_told, .. } = &mut *found;
+        files.iter().filter(|told| files_told.insert((*told).clone())).map(|(_, told)| told.clone()).collect()
+    }
+
+    /// All of these, whether they were told or not.
+    pub fn all_of_files(&self) -> Vec<String> {
+        self.found().files.iter().map(|(_, told)| told.clone()).collect()
     }
 
     /// The first file of each source in whose text something is no character and was replaced, in a sentence; told once.
@@ -230,6 +246,11 @@ impl BadInput {
             OnBadInput::Skip | OnBadInput::Quarantine => self.incidents.found().begin((self.source, unit)),
         };
         BadRows { of: self.clone(), unit, reading, watch: None }
+    }
+
+    /// Notes something odd about which files there are.
+    pub(super) fn of_files(&self, sentence: String) {
+        self.incidents.found().files.insert((self.source, sentence));
     }
 
     /// How many rows the latest reading of a unit has left out so far.

@@ -1,13 +1,20 @@
 //! Which files a path, folder or glob stands for, in byte order of their paths.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use serde::Deserialize;
 
 use super::Format;
 use super::fault::Fault;
 use super::ranges::Ranged;
+use super::shards;
 use crate::error::{Error, Result};
+use crate::units::counted;
 
 /// How a text file is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,10 +95,13 @@ fn is_secondary(format: Format) -> bool {
 /// In a folder only files count whose extension is known, unless `format` is given. Hidden files and folders never do, nor
 /// what begins with `_`, which is what others have not finished or note beside their data (Spark, Delta Lake), nor what
 /// `datasets` keeps of computations beside the files of a dataset. A file or glob may have any name.
-pub(super) fn list(uri: &str, format: Option<Format>) -> Result<Vec<Listed>> {
+///
+/// `notes` takes what is odd about them: how many files of a folder were left out, and shards that are missing or of two
+/// sets.
+pub(super) fn list(uri: &str, format: Option<Format>, notes: &mut Vec<String>) -> Result<Vec<Listed>> {
     let path = Path::new(uri);
     let files = match fs::metadata(path) {
-        Ok(found) if found.is_dir() => folder(path, format)?,
+        Ok(found) if found.is_dir() => folder(path, format, notes)?,
         Ok(_) => vec![path.to_path_buf()],
         Err(_) if uri.contains(['*', '?', '[']) => matching(uri)?,
         Err(cause) => return Err(Error::io("read", path, cause)),
@@ -102,6 +112,7 @@ pub(super) fn list(uri: &str, format: Option<Format>) -> Result<Vec<Listed>> {
     };
     let listed: Vec<Listed> = files.into_iter().map(named).collect();
     one_format(uri, &listed)?;
+    notes.extend(shards::told(listed.iter().map(|file| file.name.as_str())));
     Ok(listed)
 }
 
@@ -111,10 +122,12 @@ pub(super) fn named(
     files: Vec<(PathBuf, String)>,
     remotes: Vec<Option<Arc<dyn Ranged>>>,
     format: Option<Format>,
+    notes: &mut Vec<String>,
 ) -> Result<Vec<Listed>> {
     let listed = |((path, name), remote)| Listed { remote, ..Listed::new(path, name, format) };
     let listed: Vec<Listed> = files.into_iter().zip(remotes).map(listed).collect();
     one_format(uri, &listed)?;
+    notes.extend(shards::told(listed.iter().map(|file| file.name.as_str())));
     Ok(listed)
 }
 
@@ -135,13 +148,15 @@ fn one_format(uri: &str, listed: &[Listed]) -> Result<()> {
     }
 }
 
-fn folder(root: &Path, format: Option<Format>) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
+fn folder(root: &Path, format: Option<Format>, notes: &mut Vec<String>) -> Result<Vec<PathBuf>> {
+    let (mut files, mut others) = (Vec::new(), Others::default());
     let any = |_: &Path| true;
-    walk(root, if format.is_some() { any } else { is_known }, &mut files)?;
+    walk(root, if format.is_some() { any } else { is_known }, &mut files, &mut others)?;
     if files.is_empty() {
-        walk(root, is_known_alone, &mut files)?;
+        others = Others::default();
+        walk(root, is_known_alone, &mut files, &mut others)?;
     }
+    notes.extend(others.told(&root.display().to_string()));
     if files.is_empty() {
         return Err(Fault::EmptyFolder { folder: root.display().to_string() }.failed().with_help(
             "files are known by .parquet, .arrow, .arrows, .feather, .ipc, .jsonl, .jsonlines, .ndjson, .txt or .text, \
@@ -153,8 +168,81 @@ fn folder(root: &Path, format: Option<Format>) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn walk(folder: &Path, counts: fn(&Path) -> bool, files: &mut Vec<PathBuf>) -> Result<()> {
+/// Files that are left out because their names do not say that they hold documents, by their endings.
+#[derive(Debug, Default)]
+pub(super) struct Others {
+    endings: BTreeMap<String, u64>,
+}
+
+impl Others {
+    pub(super) fn add(&mut self, name: &str) {
+        let inner =
+            [".gz", ".zst", ".zstd", ".bz2", ".xz", ".lz4"].iter().find_map(|end| name.strip_suffix(end));
+        let start = inner.unwrap_or(name).rfind('.').unwrap_or(name.len());
+        let ending = if start == 0 || start == name.len() { "without an ending" } else { &name[start..] };
+        *self.endings.entry(ending.to_owned()).or_default() += 1;
+    }
+
+    /// A sentence about them, if there are any: the endings of most of them first.
+    pub(super) fn told(&self, folder: &str) -> Option<String> {
+        const SHOWN: usize = 5;
+        let mut endings: Vec<_> = self.endings.iter().collect();
+        endings.sort_by_key(|(_, count)| Reverse(**count));
+        let all: u64 = self.endings.values().sum();
+        let shown = endings.iter().take(SHOWN).map(|(ending, count)| format!("{count} {ending}"));
+        let shown: Vec<String> = shown.chain((endings.len() > SHOWN).then(|| "others".to_owned())).collect();
+        let were = if all == 1 { "is" } else { "are" };
+        (all > 0).then(|| {
+            format!(
+                "{} of {folder} {were} left out, whose names say no format: {}",
+                counted(all, "file"),
+                shown.join(", ")
+            )
+        })
+    }
+}
+
+/// What `datasets` says of a dataset that it has saved in a folder.
+#[derive(Deserialize)]
+struct Saved {
+    #[serde(rename = "_data_files")]
+    files: Vec<SavedFile>,
+}
+
+#[derive(Deserialize)]
+struct SavedFile {
+    filename: String,
+}
+
+/// The files of a dataset that `save_to_disk` has saved here, which can have left those of an earlier one beside them.
+fn saved(folder: &Path) -> Option<BTreeSet<String>> {
+    const MOST_BYTES: u64 = 64 << 20;
+    let mut text = Vec::new();
+    fs::File::open(folder.join(STATE)).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+    let saved: Saved = serde_json::from_slice(&text).ok()?;
+    Some(saved.files.into_iter().map(|file| file.filename).collect())
+}
+
+const STATE: &str = "state.json";
+
+/// What `datasets` notes beside the files of a dataset, or of several.
+const NOTES: [&str; 4] = [STATE, "dataset_info.json", "dataset_dict.json", "dataset_infos.json"];
+
+fn walk(
+    folder: &Path,
+    counts: fn(&Path) -> bool,
+    files: &mut Vec<PathBuf>,
+    others: &mut Others,
+) -> Result<()> {
     let io = |cause| Error::io("read", folder, cause);
+    let saved = saved(folder);
+    let gone = saved.iter().flatten().find(|name| fs::symlink_metadata(folder.join(name.as_str())).is_err());
+    if let Some(name) = gone {
+        let fault = Fault::NotSaved { folder: folder.display().to_string(), file: name.clone() };
+        return Err(fault
+            .failed()
+            .with_help("save the dataset again, or name the files that are to be read"));
+    }
     for entry in fs::read_dir(folder).map_err(io)? {
         let entry = entry.map_err(io)?;
         let path = entry.path();
@@ -162,11 +250,17 @@ fn walk(folder: &Path, counts: fn(&Path) -> bool, files: &mut Vec<PathBuf>) -> R
             continue;
         }
         let kind = entry.file_type().map_err(io)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
         if kind.is_dir() {
-            walk(&path, counts, files)?;
-        } else if counts(&path) && (kind.is_file() || may_be_file(&path)) {
+            walk(&path, counts, files, others)?;
+        } else if !kind.is_file() && !may_be_file(&path) || NOTES.contains(&&*name) {
             // A link to a file counts, one to a folder does not: it could lead back up.
+        } else if saved.as_ref().is_some_and(|saved| name.ends_with(".arrow") && !saved.contains(&name)) {
+            others.add(&format!("{name} that is not in {STATE}"));
+        } else if counts(&path) {
             files.push(path);
+        } else {
+            others.add(&name);
         }
     }
     Ok(())

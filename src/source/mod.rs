@@ -9,6 +9,8 @@ mod spec;
 mod fault;
 mod incidents;
 mod open;
+mod shards;
+mod splits;
 mod listing;
 mod watch;
 mod files;
@@ -56,6 +58,7 @@ pub use remote::{HubSettings, Patience, StoreSettings};
 pub(crate) use row_text::check_template;
 pub use secrets::{shown_uri, with_secrets_covered, without_secrets};
 pub use spec::{DocumentRule, Format, NotFormat, SourceSpec};
+pub(crate) use splits::splits;
 pub use texts::texts;
 pub use whole::{LONGEST_DOCUMENT, whole_documents, whole_documents_of};
 

@@ -1,6 +1,9 @@
+use std::borrow::Cow;
 use std::fmt;
 use std::io::Read;
 use std::sync::{Arc, Mutex};
+
+use percent_encoding::percent_decode_str;
 
 use super::demo::Demo;
 use super::fault::Fault;
@@ -143,6 +146,16 @@ fn open_by(
     let config = context.config;
     let bad = BadInput { policy: spec.on_bad_input, source, incidents: Arc::clone(&context.incidents) };
     let uri = spec.uri.as_str();
+    if let Some(path) = uri.strip_prefix("file://") {
+        return open_by(
+            &SourceSpec { uri: local_path(uri, path)?, ..spec.clone() },
+            source,
+            context,
+            download,
+        );
+    }
+    // A folder on disk has files of any name too where the format is given.
+    let any_name = spec.format.is_some();
     if uri == "-" {
         let reader = lock(&context.stdin).take();
         let name = "standard input".to_owned();
@@ -155,9 +168,9 @@ fn open_by(
     }
     if uri.starts_with("hf://") {
         let found = match download {
-            false => remote::stream(uri, &context.hub, &context.stop)?,
+            false => remote::stream(uri, any_name, &context.hub, &context.stop)?,
             true => {
-                let fetched = remote::fetch(uri, &context.hub, context.observer)?;
+                let fetched = remote::fetch(uri, any_name, &context.hub, context.observer)?;
                 fetched.into_iter().map(|fetched| (fetched, None)).collect()
             }
         };
@@ -167,23 +180,36 @@ fn open_by(
         return open_identified(spec, vec![remote::look(uri, &context.hub, &context.stop)?], config, bad);
     }
     if ["s3://", "gs://", "az://"].iter().any(|scheme| uri.starts_with(scheme)) {
-        let found = remote::list(uri, &context.stores, &context.hub.patience, &context.stop)?;
+        let found = remote::list(uri, any_name, &context.stores, &context.hub.patience, &context.stop)?;
         return open_identified(spec, found, config, bad);
     }
     if uri.contains("://") {
         let error = Fault::Scheme { uri: shown_uri(uri) }.usage();
         return Err(error.with_help(
-            "sources are paths, folders, patterns, hf://datasets/…, https://…, s3://…, gs://…, az://…, demo:… and -",
+            "sources are paths, folders, patterns, file:///…, hf://datasets/…, https://…, s3://…, gs://…, az://…, demo:… and -",
         ));
     }
     if std::fs::metadata(uri).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
         // Its name says the format as a file's does; what it is compressed with is seen when it is read.
-        let format = listing::list(uri, spec.format)?.first().map(|pipe| pipe.format);
+        let format = listing::list(uri, spec.format, &mut Vec::new())?.first().map(|pipe| pipe.format);
         let spec = SourceSpec { format, ..spec.clone() };
         let pipe = Box::new(Pipe::new(uri.into(), Arc::clone(&context.stop)));
         return Ok(Arc::new(Stream::open(&spec, uri.to_owned(), pipe, config, bad)?));
     }
-    Ok(Arc::new(Files::open(spec, listing::list(uri, spec.format)?, config, bad)?))
+    let mut notes = Vec::new();
+    let listed = listing::list(uri, spec.format, &mut notes)?;
+    notes.into_iter().for_each(|note| bad.of_files(note));
+    Ok(Arc::new(Files::open(spec, listed, config, bad)?))
+}
+
+/// The path of an address of a file on this machine: `file:///a%20b` and `file://localhost/a%20b` are `/a b`.
+fn local_path(uri: &str, path: &str) -> Result<String> {
+    let path = path.strip_prefix("localhost").unwrap_or(path);
+    let decoded = percent_decode_str(path).decode_utf8().ok().filter(|path| path.starts_with('/'));
+    decoded.map(Cow::into_owned).ok_or_else(|| {
+        let fault = Fault::Scheme { uri: shown_uri(uri) }.usage();
+        fault.with_help("an address of a file on this machine is file:///PATH; a path alone will do")
+    })
 }
 
 /// Opens files whose identities are known without reading them.
@@ -195,7 +221,9 @@ fn open_identified(
 ) -> Result<Arc<dyn Source>> {
     let (files, remotes): (Vec<_>, Vec<_>) = found.into_iter().unzip();
     let (places, identities): (Vec<_>, Vec<_>) = files.into_iter().unzip();
-    let listed = listing::named(&shown_uri(&spec.uri), places, remotes, spec.format)?;
+    let mut notes = Vec::new();
+    let listed = listing::named(&shown_uri(&spec.uri), places, remotes, spec.format, &mut notes)?;
+    notes.into_iter().for_each(|note| bad.of_files(note));
     // What is streamed is one unit a file, and stays one where the cache has the file.
     let range_bytes = if spec.stream { u64::MAX } else { config.range_bytes };
     let config = ReadConfig { range_bytes, ..config };

@@ -67,3 +67,119 @@ fn what_is_no_text_is_not_taken_for_some() {
         refuses(&folder, &train(name, &[]), 1, &[what]);
     }
 }
+
+#[test]
+fn files_of_a_folder_that_are_left_out_are_told() {
+    let folder = folder();
+    fs::create_dir_all(folder.path().join("in/more")).expect("folders");
+    for name in ["a.jsonl", "more/b.jsonl"] {
+        write(&folder, &format!("in/{name}"), "{\"text\": \"the cat on the mat\"}\n");
+    }
+    assert!(!counted(&folder, "in").0.contains("left out"));
+    for name in
+        ["c.json.gz", "d.json.gz", "README.md", "more/notes", ".hidden", "_SUCCESS", ".part-0.jsonl.crc"]
+    {
+        write(&folder, &format!("in/{name}"), "x");
+    }
+    let told =
+        "4 files of in are left out, whose names say no format: 2 .json.gz, 1 .md, 1 without an ending";
+    let (said, documents) = counted(&folder, "in");
+    assert!(documents == 2 && said.contains(told), "{said}");
+    assert!(!counted(&folder, "in/*.jsonl").0.contains("left out"), "a pattern names what it wants");
+    write(
+        &folder,
+        "r.toml",
+        "[source]\nuri = \"in\"\n[train]\nmerges = 3\n[encode]\n[output]\ndir = \"o\"\n",
+    );
+    for command in ["plan", "run", "run"] {
+        let (code, said) = ended(&folder, &[command, "r.toml"]);
+        assert!(code == Some(0) && said.contains(told), "{command}: {said}");
+    }
+    let report: serde_json::Value =
+        serde_json::from_slice(&fs::read(folder.path().join("o/report.json")).expect("a report"))
+            .expect("JSON");
+    assert_eq!(report["input_notes"], serde_json::json!([told]));
+    let page = fs::read_to_string(folder.path().join("o/report.html")).expect("a page");
+    assert!(page.contains(told));
+}
+
+/// `save_to_disk` leaves the files of an earlier dataset beside those of a later one, and notes which there are.
+#[test]
+fn of_a_saved_dataset_those_files_are_read_that_it_has() {
+    let folder = folder();
+    fs::create_dir_all(folder.path().join("saved/train")).expect("folders");
+    let rows = RecordBatch::try_from_iter([(
+        "text",
+        Arc::new(StringArray::from(vec!["the cat", "the mat"])) as ArrayRef,
+    )]);
+    let rows = rows.expect("a column");
+    let arrow = |name: &str| {
+        let file = fs::File::create(folder.path().join(name)).expect("a file");
+        let mut writer = arrow_ipc::writer::StreamWriter::try_new(file, &rows.schema()).expect("a header");
+        writer.write(&rows).and_then(|()| writer.finish()).expect("a stream");
+    };
+    let state = |files: &[&str]| {
+        let files: Vec<_> = files.iter().map(|name| serde_json::json!({ "filename": name })).collect();
+        serde_json::json!({ "_data_files": files, "_fingerprint": "x" }).to_string()
+    };
+    for number in 0..5 {
+        arrow(&format!("saved/train/data-{number:05}-of-00005.arrow"));
+    }
+    let names = ["data-00000-of-00002.arrow", "data-00001-of-00002.arrow"];
+    names.iter().for_each(|name| arrow(&format!("saved/train/{name}")));
+    write(&folder, "saved/dataset_dict.json", "{\"splits\": [\"train\"]}");
+    write(&folder, "saved/train/dataset_info.json", "{}");
+    write(&folder, "saved/train/state.json", state(&names));
+    for input in ["saved", "saved/train"] {
+        let (said, documents) = counted(&folder, input);
+        assert!(documents == 4 && said.contains("5 files of"), "{said}");
+        assert!(!said.contains("side by side"), "{said}");
+    }
+    let (said, documents) = counted(&folder, "saved/train/*.arrow");
+    let told = "data-00000-of-00002.arrow and saved/train/data-00000-of-00005.arrow stand side by side";
+    assert!(documents == 14 && said.contains(told), "{said}");
+    fs::remove_file(folder.path().join("saved/train").join(names[1])).expect("the file");
+    refuses(
+        &folder,
+        &train("saved", &[]),
+        1,
+        &[names[1], "of the dataset that was saved in saved/train is missing"],
+    );
+    // What is no note of `datasets` says nothing.
+    write(&folder, "saved/train/state.json", "{\"step\": 1}");
+    assert_eq!(counted(&folder, "saved").1, 12);
+}
+
+#[test]
+fn shards_that_are_missing_and_files_given_twice_are_told() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("in")).expect("a folder");
+    for number in [0, 1, 3] {
+        write(&folder, &format!("in/train-{number:05}-of-00004.txt"), TEXT);
+    }
+    for input in ["in", "in/*.txt"] {
+        let (said, documents) = counted(&folder, input);
+        let told = "in/train-00002-of-00004.txt is missing: 3 of 4 files are there";
+        assert!(documents == 3 && said.contains(told), "{said}");
+    }
+    let both = ["count", "in", "in/../in/train-00001*", "--split", "gpt2", "-o", "counts.parquet"];
+    let (code, said) = ended(&folder, &both);
+    assert!(code == Some(0) && said.contains("is read twice: by in and by in/../in/train-00001*"), "{said}");
+}
+
+#[test]
+fn addresses_of_files_on_this_machine_are_paths() {
+    let folder = folder();
+    write(&folder, "a b.txt", TEXT);
+    let path = folder.path().join("a b.txt").display().to_string();
+    for uri in [
+        format!("file://{}", path.replace(' ', "%20")),
+        format!("file://localhost{}", path.replace(' ', "%20")),
+        format!("file://{path}"),
+    ] {
+        assert_eq!(counted(&folder, &uri).1, 1, "{uri}");
+    }
+    for uri in ["file://elsewhere/a.txt", "file://a.txt", "file:///%ff"] {
+        refuses(&folder, &train(uri, &[]), 2, &["file:///PATH"]);
+    }
+}

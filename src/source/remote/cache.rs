@@ -8,6 +8,7 @@ use super::{Fetched, HubFault, HubSettings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{TEMPORARY_PREFIX, folder_of, publish_bytes, sync_folder};
 use crate::source::Identity;
+use crate::source::shards::ShardSet;
 use crate::units::{amount, counted};
 
 /// A dataset's folder in the standard cache: `blobs` by entity tag, `snapshots` that link to them by
@@ -116,17 +117,18 @@ impl Cache {
             let mut paths = Vec::new();
             below(&root, "", &mut paths)?;
             paths.retain(|path| wanted.wants(path));
+            wanted.keep_train(&mut paths, String::as_str, noted);
             paths.sort();
             // Without a file rows would be missing, and nobody would know: one that somebody has removed, to which
             // there is still a link, or one that was not downloaded.
-            let numbered: BTreeSet<Numbered<'_>> =
-                paths.iter().filter_map(|path| Numbered::of(path)).collect();
-            let numbered = numbered.into_iter().flat_map(Numbered::paths).filter(|path| wanted.wants(path));
+            let sets: BTreeSet<ShardSet<'_>> =
+                paths.iter().filter_map(|path| ShardSet::of(path)).map(|(set, _)| set).collect();
+            let numbered = sets.into_iter().flat_map(ShardSet::paths).filter(|path| wanted.wants(path));
             if let Some(path) = paths.iter().cloned().chain(numbered).find(|path| !self.has(&commit, path)) {
                 return Err(self.lacks(self.fetched(&commit, &path).0.1));
             }
             if !paths.is_empty() {
-                let is_whole = paths.iter().all(|path| Numbered::of(path).is_some());
+                let is_whole = paths.iter().all(|path| ShardSet::of(path).is_some());
                 if !is_whole && wanted.path.as_ref() != paths.first() {
                     let files = counted(amount(paths.len()), "file");
                     let unknown = "in the cache are taken; whether the hub has more is not known";
@@ -141,35 +143,6 @@ impl Cache {
     fn lacks(&self, uri: String) -> Error {
         let fault = HubFault::NotCached { uri, cache: self.folder.clone() };
         fault.with(ErrorKind::Network).with_help("run once with the network, without HF_HUB_OFFLINE")
-    }
-}
-
-/// What files are called that say how many of them there are: `train-00001-of-00007.parquet`.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Numbered<'a> {
-    start: &'a str,
-    files: &'a str,
-    rest: &'a str,
-}
-
-/// More digits than these are no number of files.
-const MOST_DIGITS: usize = 6;
-
-impl Numbered<'_> {
-    fn of(path: &str) -> Option<Numbered<'_>> {
-        let (before, after) = path.rsplit_once("-of-")?;
-        let (start, number) = before.rsplit_once('-')?;
-        let (files, rest) = after.split_at_checked(number.len())?;
-        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        let numbered = (1..=MOST_DIGITS).contains(&number.len()) && digits(number) && digits(files);
-        numbered.then_some(Numbered { start, files, rest })
-    }
-
-    /// The paths of all of them.
-    fn paths(self) -> impl Iterator<Item = String> {
-        let Numbered { start, files, rest } = self;
-        let (number, digits) = (files.parse().unwrap_or(0_u32), files.len());
-        (0..number).map(move |file| format!("{start}-{file:0digits$}-of-{files}{rest}"))
     }
 }
 
@@ -239,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_file_may_say_how_many_there_are() {
-        let all = |path| Numbered::of(path).map(|numbered| numbered.paths().collect::<Vec<_>>());
+        let all = |path| ShardSet::of(path).map(|(set, _)| set.paths().collect::<Vec<_>>());
         let expected = ["a/t-00000-of-00002.x", "a/t-00001-of-00002.x"].map(str::to_owned).to_vec();
         assert_eq!(all("a/t-00001-of-00002.x"), Some(expected));
         assert_eq!(all("t-7-of-1"), Some(vec!["t-0-of-1".to_owned()]));

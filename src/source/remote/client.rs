@@ -32,7 +32,8 @@ fn find(wanted: &Wanted, http: &Http<'_>, settings: &HubSettings) -> Result<Foun
             Err(error) if revision == CONVERTED && error.kind() == ErrorKind::Failed => break,
             Err(error) => return Err(error),
         };
-        let files = api.files(&commit)?;
+        let mut files = api.files(&commit)?;
+        wanted.keep_train(&mut files, |file| &file.path, &*settings.noted);
         if !files.is_empty() {
             return Ok(Found { revision: revision.to_owned(), commit, files });
         }

@@ -95,13 +95,19 @@ impl HubFault {
     }
 }
 
-/// Downloads the files that a URI stands for, unless the cache has them, and says where they are.
+/// Downloads the files that a URI stands for, unless the cache has them, and says where they are. Files of `any_name` are
+/// wanted where their format is given.
 ///
 /// # Errors
 /// The URI names no dataset or no files; the hub cannot be reached, refuses, or sends something wrong.
 #[cfg(feature = "hub")]
-pub(super) fn fetch(uri: &str, settings: &HubSettings, observer: &dyn Observer) -> Result<Vec<Fetched>> {
-    let wanted = uri::Wanted::parse(uri)?;
+pub(super) fn fetch(
+    uri: &str,
+    any_name: bool,
+    settings: &HubSettings,
+    observer: &dyn Observer,
+) -> Result<Vec<Fetched>> {
+    let wanted = uri::Wanted { any_name, ..uri::Wanted::parse(uri)? };
     let cache = cache::Cache::of(&wanted, settings);
     if settings.offline {
         cache.files(&wanted, &*settings.noted)
@@ -115,8 +121,13 @@ pub(super) fn fetch(uri: &str, settings: &HubSettings, observer: &dyn Observer) 
 /// # Errors
 /// As of [`fetch`].
 #[cfg(feature = "hub")]
-pub(super) fn stream(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Vec<Streamed>> {
-    let wanted = uri::Wanted::parse(uri)?;
+pub(super) fn stream(
+    uri: &str,
+    any_name: bool,
+    settings: &HubSettings,
+    stop: &Stop,
+) -> Result<Vec<Streamed>> {
+    let wanted = uri::Wanted { any_name, ..uri::Wanted::parse(uri)? };
     let cache = cache::Cache::of(&wanted, settings);
     if settings.offline {
         return Ok(cache
@@ -148,17 +159,19 @@ pub(super) fn look(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Str
 #[cfg(feature = "remote")]
 pub(super) fn list(
     uri: &str,
+    any_name: bool,
     settings: &StoreSettings,
     patience: &Patience,
     stop: &Stop,
 ) -> Result<Vec<Streamed>> {
-    store::list(uri, settings, patience, stop)
+    store::list(uri, any_name, settings, patience, stop)
 }
 
 /// Refuses: the client is not part of this build.
 #[cfg(not(feature = "remote"))]
 pub(super) fn list(
     uri: &str,
+    _any_name: bool,
     _settings: &StoreSettings,
     _patience: &Patience,
     _stop: &Stop,
@@ -174,14 +187,24 @@ pub(super) fn look(uri: &str, _settings: &HubSettings, _stop: &Stop) -> Result<S
 
 /// Refuses: the hub's client is not part of this build.
 #[cfg(not(feature = "hub"))]
-pub(super) fn stream(uri: &str, _settings: &HubSettings, _stop: &Stop) -> Result<Vec<Streamed>> {
+pub(super) fn stream(
+    uri: &str,
+    _any_name: bool,
+    _settings: &HubSettings,
+    _stop: &Stop,
+) -> Result<Vec<Streamed>> {
     uri::Wanted::parse(uri)?;
     Err(without(uri, "the hub", WITH_HUB))
 }
 
 /// Refuses: the hub's client is not part of this build.
 #[cfg(not(feature = "hub"))]
-pub(super) fn fetch(uri: &str, _settings: &HubSettings, _observer: &dyn Observer) -> Result<Vec<Fetched>> {
+pub(super) fn fetch(
+    uri: &str,
+    _any_name: bool,
+    _settings: &HubSettings,
+    _observer: &dyn Observer,
+) -> Result<Vec<Fetched>> {
     uri::Wanted::parse(uri)?;
     Err(without(uri, "the hub", WITH_HUB))
 }

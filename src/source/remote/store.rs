@@ -102,6 +102,7 @@ impl Wanted<'_> {
 /// Lists the objects that a URI stands for, in byte order of their names.
 pub(super) fn list(
     uri: &str,
+    any_name: bool,
     settings: &StoreSettings,
     patience: &Patience,
     stop: &Stop,
@@ -112,7 +113,7 @@ pub(super) fn list(
     };
     let wanted = Wanted::parse(uri).ok_or_else(nowhere)?;
     let store = wanted.store(settings, patience).map_err(|cause| refused(uri, cause))?;
-    let mut objects = wait(stop, uri, find(&wanted, &*store))?;
+    let mut objects = wait(stop, uri, find(&wanted, any_name, &*store))?;
     if objects.is_empty() {
         let fault = HubFault::NoFiles { uri: uri.to_owned() }.with(ErrorKind::Failed);
         return Err(fault.with_help("check the path: in a folder, files are known by their extensions"));
@@ -138,7 +139,11 @@ pub(super) fn list(
     Ok(streamed.collect())
 }
 
-async fn find(wanted: &Wanted<'_>, store: &dyn ObjectStore) -> object_store::Result<Vec<ObjectMeta>> {
+async fn find(
+    wanted: &Wanted<'_>,
+    any_name: bool,
+    store: &dyn ObjectStore,
+) -> object_store::Result<Vec<ObjectMeta>> {
     let folder = Path::parse(wanted.folder())?;
     if !wanted.path.is_empty() && folder.as_ref() == wanted.path {
         match store.head(&folder).await {
@@ -152,7 +157,7 @@ async fn find(wanted: &Wanted<'_>, store: &dyn ObjectStore) -> object_store::Res
     let mut listed = store.list(prefix);
     while let Some(object) = std::future::poll_fn(|context| listed.as_mut().poll_next(context)).await {
         let object = object?;
-        if wants(wanted.path, object.location.as_ref()) {
+        if wants(wanted.path, object.location.as_ref(), any_name) {
             objects.push(object);
         }
     }

@@ -1,5 +1,10 @@
+#[cfg(feature = "hub")]
+use std::collections::BTreeSet;
+
 use super::HubFault;
 use crate::error::{ErrorKind, Result};
+#[cfg(feature = "hub")]
+use crate::source::splits::{TRAIN, splits};
 
 /// What `hf://datasets/ns/name[@revision][/path or glob]` asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,6 +14,8 @@ pub(super) struct Wanted {
     pub(super) name: String,
     pub(super) revision: Option<String>,
     pub(super) path: Option<String>,
+    /// Whether files of any name are wanted, since their format is given.
+    pub(super) any_name: bool,
 }
 
 /// The branch that holds a dataset converted to Parquet, and its short name in URIs.
@@ -52,6 +59,7 @@ impl Wanted {
             name: name.to_owned(),
             revision,
             path: path.map(str::to_owned),
+            any_name: false,
         })
     }
 
@@ -77,16 +85,36 @@ impl Wanted {
     #[cfg(feature = "hub")]
     pub(super) fn wants(&self, file: &str) -> bool {
         match &self.path {
-            Some(path) => wants(path, file),
+            Some(path) => wants(path, file, self.any_name),
+            // What describes the dataset is not of it.
+            None if self.any_name => !is_hidden(file) && file != "README.md" && !file.starts_with("LICENSE"),
             None => file.ends_with(".parquet") && !is_hidden(file),
         }
     }
+
+    /// Of a whole dataset that has several splits only those files that are for training, and says which others there are.
+    #[cfg(feature = "hub")]
+    pub(super) fn keep_train<T>(&self, files: &mut Vec<T>, path: impl Fn(&T) -> &str, noted: &dyn Fn(&str)) {
+        let found: BTreeSet<&str> = files.iter().filter_map(|file| splits(path(file)).last()).collect();
+        let Some(train) = TRAIN.into_iter().find(|train| found.contains(train)) else { return };
+        if self.path.is_some() || found.len() == 1 {
+            return;
+        }
+        let others: Vec<&str> = found.into_iter().filter(|split| *split != train).collect();
+        noted(&format!(
+            "{} has the splits {train}, {}: {train} is taken; a path or a pattern after the name takes others",
+            self.uri,
+            others.join(", ")
+        ));
+        files.retain(|file| splits(path(file)).last() == Some(train));
+    }
 }
 
-/// Whether a path, which may be that of a folder or a pattern, asks for a file; the empty path for all that are known.
+/// Whether a path, which may be that of a folder or a pattern, asks for a file; the empty path for all that are known, or,
+/// where their format is given, for all.
 #[cfg(feature = "hub")]
-pub(super) fn wants(path: &str, file: &str) -> bool {
-    let known = |file: &str| crate::source::listing::is_known(std::path::Path::new(file));
+pub(super) fn wants(path: &str, file: &str, any_name: bool) -> bool {
+    let known = |file: &str| any_name || crate::source::listing::is_known(std::path::Path::new(file));
     if file == path {
         return true;
     }

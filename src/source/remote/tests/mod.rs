@@ -39,6 +39,7 @@ fn uris_are_taken_apart() {
             name: name.to_owned(),
             revision: revision.map(str::to_owned),
             path: path.map(str::to_owned),
+            any_name: false,
         };
         assert_eq!(Wanted::parse(uri).unwrap(), expected, "{uri}");
     }
@@ -72,6 +73,54 @@ fn paths_choose_files() {
     for (path, file, expected) in cases {
         let wanted = Wanted::parse(&format!("hf://datasets/a/b{path}")).unwrap();
         assert_eq!(wanted.wants(file), expected, "{path} {file}");
+    }
+    // Where the format is given.
+    let cases = [
+        ("", "data/a.json.gz", true),
+        ("", "data/README.md", true),
+        ("", "README.md", false),
+        ("", "LICENSE", false),
+        ("", ".gitattributes", false),
+        ("/data", "data/a.json.gz", true),
+        ("/data", "data/_SUCCESS", false),
+        ("/data", "database.txt", false),
+        ("/*/a.*", "data/a.json.gz", true),
+    ];
+    for (path, file, expected) in cases {
+        let wanted = Wanted { any_name: true, ..Wanted::parse(&format!("hf://datasets/a/b{path}")).unwrap() };
+        assert_eq!(wanted.wants(file), expected, "{path} {file}");
+    }
+}
+
+#[test]
+fn of_a_whole_dataset_with_splits_the_one_for_training_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let all =
+        ["test-00000-of-00001", "train-00000-of-00002", "train-00001-of-00002", "validation-00000-of-00001"];
+    let names: Vec<String> = all.iter().map(|name| format!("data/{name}.parquet")).collect();
+    let files: Vec<_> = names.iter().map(|name| (name.as_str(), name.as_str(), false)).collect();
+    let (_hub, settings) = hub(&files, folder.path());
+    let said: Arc<Mutex<Vec<String>>> = Arc::default();
+    let heard = Arc::clone(&said);
+    let noted: Note = Arc::new(move |line| lock(&heard).push(line.to_owned()));
+    let settings = HubSettings { noted, ..settings };
+    let offline = HubSettings { offline: true, ..settings.clone() };
+    for (uri, settings, expected, told) in [
+        (URI, &settings, &names[1..3], 1),
+        (URI, &offline, &names[1..3], 0),
+        ("hf://datasets/ns/poems/data", &settings, &names[..], 0),
+        // Now all of them are in the cache.
+        (URI, &offline, &names[1..3], 1),
+        ("hf://datasets/ns/poems/data/test-*", &settings, &names[..1], 0),
+    ] {
+        let fetched = fetch(uri, false, settings, &Silent).unwrap();
+        assert_eq!(texts(&fetched), expected, "{uri}");
+        let said = std::mem::take(&mut *lock(&said));
+        assert_eq!(said.len(), told, "{uri}: {said:?}");
+        assert!(
+            said.iter().all(|line| line.contains("splits train, test, validation: train is taken")),
+            "{said:?}"
+        );
     }
 }
 
@@ -122,7 +171,7 @@ fn files_land_once_in_the_standard_cache() {
     ];
     let (hub, settings) = hub(&files, folder.path());
     let uri = "hf://datasets/ns/poems/data";
-    let fetched = fetch(uri, &settings, &Silent).unwrap();
+    let fetched = fetch(uri, false, &settings, &Silent).unwrap();
     assert_eq!(texts(&fetched), [files[1].1, files[0].1, ""]);
     let large = sha256(files[1].1.as_bytes());
     assert_eq!(fetched[0].1, Identity::Hub { commit: COMMIT.to_owned(), etag: large.clone() });
@@ -143,11 +192,11 @@ fn files_land_once_in_the_standard_cache() {
     let link = fs::read_link(root.join("snapshots").join(COMMIT).join("data/a.jsonl")).unwrap();
     assert_eq!(link, Path::new("../../../blobs").join(large));
 
-    assert_eq!(fetch(uri, &settings, &Silent).unwrap(), fetched);
+    assert_eq!(fetch(uri, false, &settings, &Silent).unwrap(), fetched);
     assert!(of(&hub.asked(), Part::Resolve).is_empty(), "nothing is downloaded again");
     let offline = HubSettings { offline: true, ..settings.clone() };
-    assert_eq!(fetch(uri, &offline, &Silent).unwrap(), fetched);
-    let missing = fetch("hf://datasets/ns/other", &offline, &Silent).unwrap_err();
+    assert_eq!(fetch(uri, false, &offline, &Silent).unwrap(), fetched);
+    let missing = fetch("hf://datasets/ns/other", false, &offline, &Silent).unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::Network);
     assert!(hub.asked().is_empty(), "offline asks nobody");
 
@@ -159,7 +208,7 @@ fn files_land_once_in_the_standard_cache() {
 
     let offline = HubSettings { offline: true, ..settings };
     fs::remove_file(root.join("blobs").join(&blobs[0])).unwrap();
-    let removed = fetch(uri, &offline, &Silent).unwrap_err();
+    let removed = fetch(uri, false, &offline, &Silent).unwrap_err();
     assert!(removed.kind() == ErrorKind::Network && removed.to_string().contains(COMMIT), "{removed}");
 }
 
@@ -173,17 +222,17 @@ fn what_was_not_downloaded_of_a_dataset_is_missed_offline() {
     let offline = HubSettings { offline: true, ..settings.clone() };
     let (all, two) = (format!("{URI}/data"), format!("{URI}/data/*-0000[01]-*"));
     let first = format!("{URI}/{}", name(0));
-    fetch(&first, &settings, &Silent).unwrap();
-    assert_eq!(fetch(&first, &offline, &Silent).unwrap().len(), 1, "this is all that was asked for");
+    fetch(&first, false, &settings, &Silent).unwrap();
+    assert_eq!(fetch(&first, false, &offline, &Silent).unwrap().len(), 1, "this is all that was asked for");
     for (uri, lacks) in [(&two, name(1)), (&all, name(1))] {
-        let error = fetch(uri, &offline, &Silent).unwrap_err();
+        let error = fetch(uri, false, &offline, &Silent).unwrap_err();
         assert!(error.kind() == ErrorKind::Network && error.to_string().contains(&lacks), "{error}");
     }
-    fetch(&two, &settings, &Silent).unwrap();
-    assert_eq!(fetch(&two, &offline, &Silent).unwrap().len(), 2);
-    assert!(fetch(&all, &offline, &Silent).unwrap_err().to_string().contains(&name(2)));
-    fetch(&all, &settings, &Silent).unwrap();
-    assert_eq!(fetch(&all, &offline, &Silent).unwrap().len(), 3);
+    fetch(&two, false, &settings, &Silent).unwrap();
+    assert_eq!(fetch(&two, false, &offline, &Silent).unwrap().len(), 2);
+    assert!(fetch(&all, false, &offline, &Silent).unwrap_err().to_string().contains(&name(2)));
+    fetch(&all, false, &settings, &Silent).unwrap();
+    assert_eq!(fetch(&all, false, &offline, &Silent).unwrap().len(), 3);
 }
 
 #[test]
@@ -191,9 +240,9 @@ fn a_dataset_without_parquet_is_read_from_its_converted_branch() {
     let folder = tempfile::tempdir().unwrap();
     let (hub, settings) = hub(&[("poems.csv", "a,b", false)], folder.path());
     hub.put(CONVERTED_COMMIT, "default/train/0000.parquet", "converted", true);
-    assert_eq!(texts(&fetch(URI, &settings, &Silent).unwrap()), ["converted"]);
+    assert_eq!(texts(&fetch(URI, false, &settings, &Silent).unwrap()), ["converted"]);
     hub.put(COMMIT, "a.parquet", "native", false);
-    assert_eq!(texts(&fetch(URI, &settings, &Silent).unwrap()), ["native"]);
+    assert_eq!(texts(&fetch(URI, false, &settings, &Silent).unwrap()), ["native"]);
 }
 
 /// What is to come of faults that do not last: the right bytes.
@@ -245,7 +294,7 @@ fn what_fails_in_passing_is_tried_again() {
         let noted: Note = Arc::new(move |message| lock(&hears).push(message.to_owned()));
         let settings = HubSettings { noted, ..settings };
         let begun = Instant::now();
-        let fetched = fetch(URI, &settings, &Silent).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let fetched = fetch(URI, false, &settings, &Silent).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(texts(&fetched), [text.as_str()], "{name}");
         assert_eq!(hub.faults_left(), 0, "{name}");
         let waits = name.starts_with("a wait");
@@ -282,7 +331,7 @@ fn what_does_not_arrive_whole_does_not_land() {
         let folder = tempfile::tempdir().unwrap();
         let (hub, settings) = hub(&[("a.parquet", "right", large)], folder.path());
         faults.into_iter().for_each(|(part, fault)| hub.fail(part, fault));
-        let error = fetch(URI, &settings, &Silent).expect_err(name);
+        let error = fetch(URI, false, &settings, &Silent).expect_err(name);
         assert_eq!(error.kind(), ErrorKind::Network, "{name}: {error}");
         assert!(error.to_string().contains("a.parquet of ns/poems"), "{name}: {error}");
         assert!(error.help().is_some_and(|help| help.contains("run the same command again")), "{name}");
@@ -290,9 +339,9 @@ fn what_does_not_arrive_whole_does_not_land() {
         let blobs = names(folder.path(), "blobs");
         assert!(blobs.iter().all(|blob| blob.ends_with(".incomplete")), "{name}: {blobs:?}");
         while hub.faults_left() > 0 {
-            let _ = fetch(URI, &settings, &Silent);
+            let _ = fetch(URI, false, &settings, &Silent);
         }
-        assert_eq!(texts(&fetch(URI, &settings, &Silent).expect(name)), ["right"], "{name}");
+        assert_eq!(texts(&fetch(URI, false, &settings, &Silent).expect(name)), ["right"], "{name}");
     }
 }
 
@@ -305,7 +354,7 @@ fn a_download_goes_on_where_it_was_cut() {
     fs::create_dir_all(&blobs).unwrap();
     let partial = blobs.join(format!("{}.incomplete", sha256(text.as_bytes())));
     fs::write(&partial, &text[..700_000]).unwrap();
-    assert_eq!(texts(&fetch(URI, &settings, &Silent).unwrap()), [text.as_str()]);
+    assert_eq!(texts(&fetch(URI, false, &settings, &Silent).unwrap()), [text.as_str()]);
     let asked = hub.asked();
     let sent: Vec<(usize, usize)> =
         of(&asked, Part::Files).iter().map(|asked| (asked.from, asked.sent)).collect();
@@ -315,7 +364,7 @@ fn a_download_goes_on_where_it_was_cut() {
     fs::remove_dir_all(folder.path().join("datasets--ns--poems/snapshots")).unwrap();
     fs::remove_file(blobs.join(sha256(text.as_bytes()))).unwrap();
     fs::write(&partial, "x".repeat(400_000)).unwrap();
-    assert_eq!(texts(&fetch(URI, &settings, &Silent).unwrap()), [text.as_str()]);
+    assert_eq!(texts(&fetch(URI, false, &settings, &Silent).unwrap()), [text.as_str()]);
     let asked = hub.asked();
     let from: Vec<usize> = of(&asked, Part::Files).iter().map(|asked| asked.from).collect();
     assert_eq!(from, [400_000, 0]);
@@ -323,7 +372,7 @@ fn a_download_goes_on_where_it_was_cut() {
     // All bytes were there, and only the name was missing.
     fs::remove_dir_all(folder.path().join("datasets--ns--poems/snapshots")).unwrap();
     fs::rename(blobs.join(sha256(text.as_bytes())), &partial).unwrap();
-    assert_eq!(texts(&fetch(URI, &settings, &Silent).unwrap()), [text.as_str()]);
+    assert_eq!(texts(&fetch(URI, false, &settings, &Silent).unwrap()), [text.as_str()]);
     assert!(of(&hub.asked(), Part::Files).is_empty());
 }
 
@@ -340,7 +389,7 @@ fn a_request_to_stop_is_heard_while_nothing_comes() {
     settings.patience.silence = Duration::from_secs(60);
     hub.fail(Part::Files, Fault::Stall(Duration::from_secs(20)));
     let begun = Instant::now();
-    let error = fetch(URI, &settings, &Stop(begun)).unwrap_err();
+    let error = fetch(URI, false, &settings, &Stop(begun)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Interrupted);
     assert!(begun.elapsed() < Duration::from_secs(5));
 }
@@ -351,7 +400,7 @@ fn files_of_the_cache_are_those_that_the_hub_lists() {
     let folder = tempfile::tempdir().unwrap();
     let files = [("a.parquet", "right", true), ("b.parquet", "other", false)];
     let (hub, settings) = hub(&files, folder.path());
-    let fetched = fetch(URI, &settings, &Silent).unwrap();
+    let fetched = fetch(URI, false, &settings, &Silent).unwrap();
     let root = folder.path().join("datasets--ns--poems");
     let (blob, link) =
         (root.join("blobs").join(sha256(b"right")), root.join("snapshots").join(COMMIT).join("a.parquet"));
@@ -363,16 +412,16 @@ fn files_of_the_cache_are_those_that_the_hub_lists() {
     for damage in damages {
         damage();
         let never: Stop = Arc::new(|| false);
-        let streamed = stream(URI, &settings, &never).unwrap();
+        let streamed = stream(URI, false, &settings, &never).unwrap();
         assert_eq!(streamed.iter().map(|file| file.1.is_some()).collect::<Vec<_>>(), [true, false]);
-        assert_eq!(fetch(URI, &settings, &Silent).unwrap(), fetched);
+        assert_eq!(fetch(URI, false, &settings, &Silent).unwrap(), fetched);
         assert_eq!(texts(&fetched), ["right", "other"]);
     }
     hub.asked();
     // Nothing is written where nothing is missing.
     let note = root.join("refs/main");
     let written = fs::metadata(&note).unwrap().modified().unwrap();
-    fetch(URI, &settings, &Silent).unwrap();
+    fetch(URI, false, &settings, &Silent).unwrap();
     assert_eq!(fs::metadata(&note).unwrap().modified().unwrap(), written);
     assert!(of(&hub.asked(), Part::Resolve).is_empty());
 }
@@ -386,7 +435,7 @@ fn a_download_waits_for_the_lock_that_other_programs_take() {
     let lock = fs::File::create(locks.join(format!("{}.lock", sha256(b"right")))).unwrap();
     lock.lock().unwrap();
     std::thread::scope(|scope| {
-        let fetching = scope.spawn(|| texts(&fetch(URI, &settings, &Silent).unwrap()));
+        let fetching = scope.spawn(|| texts(&fetch(URI, false, &settings, &Silent).unwrap()));
         std::thread::sleep(Duration::from_millis(300));
         assert!(!fetching.is_finished());
         drop(lock);
@@ -408,11 +457,11 @@ fn a_file_that_is_listed_twice_is_read_once() {
     [Fault::Right, tree([node(&right), node(&right)])]
         .into_iter()
         .for_each(|answer| hub.fail(Part::Api, answer));
-    assert_eq!(texts(&fetch(URI, &settings, &Silent).unwrap()), ["right"]);
+    assert_eq!(texts(&fetch(URI, false, &settings, &Silent).unwrap()), ["right"]);
     [Fault::Right, tree([node(&right), node(COMMIT)])]
         .into_iter()
         .for_each(|answer| hub.fail(Part::Api, answer));
-    let error = fetch(URI, &settings, &Silent).unwrap_err();
+    let error = fetch(URI, false, &settings, &Silent).unwrap_err();
     assert!(error.to_string().contains("no usable list of files"), "{error}");
 }
 
@@ -428,7 +477,7 @@ fn a_list_of_files_that_does_not_end_is_no_list() {
     let uri = "hf://datasets/ns/poems/";
     let answers = [Fault::Right, page("x", "[]"), page("y", "[]"), page("x", "[]")];
     answers.into_iter().for_each(|answer| hub.fail(Part::Api, answer));
-    let error = fetch(uri, &settings, &Silent).unwrap_err();
+    let error = fetch(uri, false, &settings, &Silent).unwrap_err();
     assert!(error.to_string().contains("no usable list of files"), "{error}");
     assert_eq!(of(&hub.asked(), Part::Api).len(), 4);
 
@@ -440,7 +489,7 @@ fn a_list_of_files_that_does_not_end_is_no_list() {
     };
     let tree = format!("HTTP/1.1 200 x\r\nConnection: close\r\n\r\n[{},{}]", large("a"), large("b"));
     [Fault::Right, Fault::Raw(tree.into_bytes())].into_iter().for_each(|answer| hub.fail(Part::Api, answer));
-    assert_eq!(fetch(uri, &settings, &Silent).unwrap_err().kind(), ErrorKind::Failed);
+    assert_eq!(fetch(uri, false, &settings, &Silent).unwrap_err().kind(), ErrorKind::Failed);
 }
 
 #[test]
@@ -456,26 +505,26 @@ fn refusals_say_what_to_do() {
         let folder = tempfile::tempdir().unwrap();
         let (hub, settings) = hub(&[], folder.path());
         hub.fail(Part::Api, fault.clone());
-        let error = fetch(URI, &settings, &Silent).unwrap_err();
+        let error = fetch(URI, false, &settings, &Silent).unwrap_err();
         assert_eq!(error.kind(), kind, "{fault:?}: {error}");
         assert!(error.help().unwrap_or_default().contains(says), "{fault:?}");
     }
     let folder = tempfile::tempdir().unwrap();
     let (hub, settings) = hub(&[], folder.path());
-    let none = fetch("hf://datasets/ns/poems@nope", &settings, &Silent).unwrap_err();
+    let none = fetch("hf://datasets/ns/poems@nope", false, &settings, &Silent).unwrap_err();
     assert_eq!((none.kind(), none.help()), (ErrorKind::Failed, Some("check the revision after the @")));
-    assert!(fetch(URI, &settings, &Silent).unwrap_err().to_string().contains("no files"));
+    assert!(fetch(URI, false, &settings, &Silent).unwrap_err().to_string().contains("no files"));
     // Others than those that are wanted may be called as they like.
     hub.put(COMMIT, "images/12:30.png", "", false);
     hub.put(COMMIT, "12:30.parquet", "right", false);
-    assert_eq!(texts(&fetch(URI, &settings, &Silent).unwrap()), ["right"]);
+    assert_eq!(texts(&fetch(URI, false, &settings, &Silent).unwrap()), ["right"]);
     hub.put(COMMIT, "../x.parquet", "", false);
-    let outside = fetch(URI, &settings, &Silent).unwrap_err();
+    let outside = fetch(URI, false, &settings, &Silent).unwrap_err();
     assert!(outside.to_string().contains("leads out of the repository"), "{outside}");
     assert!(!format!("{settings:?}").contains("secret"));
     for token in ["a\nb", "tök"] {
         let settings = HubSettings { token: Some(token.to_owned()), ..settings.clone() };
-        let error = fetch(URI, &settings, &Silent).unwrap_err();
+        let error = fetch(URI, false, &settings, &Silent).unwrap_err();
         assert!(error.help().is_some_and(|help| help.contains("HF_TOKEN")), "{error}");
         assert_eq!(error.kind(), ErrorKind::Authorisation);
     }

@@ -73,7 +73,7 @@ fn a_stream_reads_the_ranges_it_needs_and_keeps_nothing() {
         assert!(fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing is kept");
         let offline = HubSettings { offline: true, ..settings.clone() };
         assert_eq!(streamed(&offline).unwrap_err().kind(), ErrorKind::Network);
-        fetch(URI, &settings, &Silent).unwrap();
+        fetch(URI, false, &settings, &Silent).unwrap();
         hub.asked();
         assert!(streamed(&offline).unwrap() == texts && streamed(&settings).unwrap() == texts);
         assert!(of(&hub.asked(), Part::Files).is_empty(), "what the cache has is read there");
@@ -191,7 +191,7 @@ fn a_file_of_which_the_server_tells_nothing_is_known_by_its_content() {
         let known = Identity::Web { bytes: crate::units::amount(bytes.len()), etag: etag.to_owned() };
         let remote: Arc<dyn Ranged> = Arc::new(Elsewhere(bytes));
         let place = (std::path::PathBuf::from(name), name.to_owned());
-        let files = listing::named(name, vec![place], vec![Some(remote)], None).unwrap();
+        let files = listing::named(name, vec![place], vec![Some(remote)], None, &mut Vec::new()).unwrap();
         let spec = SourceSpec { uri: name.to_owned(), ..SourceSpec::default() };
         let bad =
             BadInput { policy: spec.on_bad_input, source: 0, incidents: Arc::new(Incidents::default()) };

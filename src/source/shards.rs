@@ -1,0 +1,109 @@
+//! Files that are called by which one of how many they are: `train-00001-of-00007.parquet`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// More digits than these are no number of files.
+const MOST_DIGITS: usize = 6;
+
+/// What the files of one set have in common.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ShardSet<'a> {
+    start: &'a str,
+    rest: &'a str,
+    files: &'a str,
+}
+
+impl<'a> ShardSet<'a> {
+    /// The set of a file and its number there, if its name says so.
+    pub(super) fn of(path: &'a str) -> Option<(ShardSet<'a>, u32)> {
+        let (before, after) = path.rsplit_once("-of-")?;
+        let (start, number) = before.rsplit_once('-')?;
+        let (files, rest) = after.split_at_checked(number.len())?;
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let numbered = (1..=MOST_DIGITS).contains(&number.len())
+            && digits(number)
+            && digits(files)
+            && !rest.starts_with(|c: char| c.is_ascii_digit());
+        numbered.then(|| (ShardSet { start, rest, files }, number.parse().unwrap_or(0)))
+    }
+
+    fn path(&self, number: u32) -> String {
+        let ShardSet { start, files, rest } = self;
+        format!("{start}-{number:0digits$}-of-{files}{rest}", digits = files.len())
+    }
+
+    /// The paths of all files of the set.
+    pub(super) fn paths(self) -> impl Iterator<Item = String> {
+        let files = self.files.parse().unwrap_or(0_u32);
+        (0..files).map(move |number| self.path(number))
+    }
+}
+
+/// What is odd about the files of a folder: a set of which some are missing, and two sets of one name, which mostly are the
+/// results of two runs. A sentence each.
+pub(super) fn told<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut sets: BTreeMap<ShardSet<'a>, BTreeSet<u32>> = BTreeMap::new();
+    for (set, number) in paths.filter_map(ShardSet::of) {
+        sets.entry(set).or_default().insert(number);
+    }
+    let mut told = Vec::new();
+    let mut before: Option<ShardSet<'a>> = None;
+    for (set, numbers) in &sets {
+        if let Some(other) = before.filter(|other| (other.start, other.rest) == (set.start, set.rest)) {
+            told.push(format!(
+                "{} and {} stand side by side, as two runs leave them: all are read",
+                other.path(0),
+                set.path(0)
+            ));
+        }
+        before = Some(*set);
+        let files = set.files.parse().unwrap_or(0_u32);
+        // What counts from 1 has the last number too.
+        let first = u32::from(!numbers.contains(&0) && numbers.contains(&files));
+        let missing = (first..files + first).find(|number| !numbers.contains(number));
+        if let Some(missing) = missing {
+            let there = numbers.len();
+            told.push(format!("{} is missing: {there} of {files} files are there", set.path(missing)));
+        }
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_that_are_incomplete_or_mixed_are_told() {
+        let set = |name: &str, files: u32, numbers: &[u32]| {
+            numbers.iter().map(|number| format!("{name}-{number:05}-of-{files:05}.txt")).collect::<Vec<_>>()
+        };
+        let all: Vec<u32> = (0..1024).collect();
+        let whole =
+            [set("a/train", 2, &[0, 1]), set("a/test", 3, &[0, 1, 2]), set("b/train", 1, &[0])].concat();
+        let plain = ["part-0.txt", "a-1-of-22.txt", "a-b-of-c", "-of-"].map(str::to_owned).to_vec();
+        for (paths, expected) in [
+            (whole, &[][..]),
+            (plain, &[]),
+            (set("train", 4, &[1, 2, 3, 4]), &[]),
+            (set("train", 4, &[0, 1, 3]), &["train-00002-of-00004.txt is missing: 3 of 4 files are there"]),
+            (
+                set("x", 1024, &all[..1023]),
+                &["x-01023-of-01024.txt is missing: 1023 of 1024 files are there"],
+            ),
+            (
+                [set("t", 2, &[0, 1]), set("t", 3, &[0, 1, 2])].concat(),
+                &[
+                    "t-00000-of-00002.txt and t-00000-of-00003.txt stand side by side, as two runs leave them: all are read",
+                ],
+            ),
+            (
+                set("t", 999_999, &[5]),
+                &["t-00000-of-999999.txt is missing: 1 of 999999 files are there"][..0],
+            ),
+        ] {
+            let found = told(paths.iter().map(String::as_str));
+            assert_eq!(found, expected, "{:?}", &paths[..1]);
+        }
+    }
+}
