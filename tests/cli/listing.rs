@@ -49,13 +49,6 @@ fn the_splits_of_a_dataset_are_told() {
 #[test]
 fn what_is_no_text_is_not_taken_for_some() {
     let folder = folder();
-    write(&folder, "a.csv", "id,text\n1,the cat\n");
-    write(&folder, "b.TSV.gz", "id\ttext\n");
-    for table in ["a.csv", "b.TSV.gz"] {
-        refuses(&folder, &train(table, &[]), 2, &[table, "is a table", "format text"]);
-    }
-    assert_eq!(ended(&folder, &train("a.csv", &["--format", "text"])).0, Some(0));
-    fs::remove_dir_all(folder.path().join("out")).expect("the tokenizer");
     let mut tar = vec![0; 1024];
     tar[257..262].copy_from_slice(b"ustar");
     for (name, content, what) in [
