@@ -15,7 +15,7 @@ pub(crate) fn common_field(one: &FieldRef, other: &FieldRef) -> Option<FieldRef>
     let data_type = common_type(one.data_type(), other.data_type())?;
     let field = Field::new(one.name(), data_type, one.is_nullable() || other.is_nullable());
     // What only one of them says of its values does not hold for all.
-    let kept = one.metadata().iter().filter(|(key, value)| other.metadata().get(*key) == Some(value));
+    let kept = one.metadata().iter().filter(|(key, value)| other.metadata().get(key) == Some(value));
     let metadata: HashMap<_, _> = kept.map(|(key, value)| (key.clone(), value.clone())).collect();
     Some(Arc::new(field.with_metadata(metadata)))
 }

@@ -80,10 +80,10 @@ pub(super) fn by_first_bytes(bytes: &[u8]) -> Option<OtherKind> {
     }
     let text = bytes.trim_ascii_start();
     let begins = |start: &&[u8]| text.get(..start.len()).is_some_and(|text| text.eq_ignore_ascii_case(start));
-    if PAGES.iter().any(|start| begins(start)) {
+    if PAGES.iter().any(&begins) {
         return Some(PAGE);
     }
-    if ANSWERS.iter().any(|start| begins(start)) {
+    if ANSWERS.iter().any(begins) {
         return Some(ANSWER);
     }
     if is_sentence_piece(bytes) {

@@ -101,11 +101,8 @@ fn files_of_a_folder_that_are_left_out_are_told() {
 fn of_a_saved_dataset_those_files_are_read_that_it_has() {
     let folder = folder();
     fs::create_dir_all(folder.path().join("saved/train")).expect("folders");
-    let rows = RecordBatch::try_from_iter([(
-        "text",
-        Arc::new(StringArray::from(vec!["the cat", "the mat"])) as ArrayRef,
-    )]);
-    let rows = rows.expect("a column");
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["the cat", "the mat"]));
+    let rows = RecordBatch::try_from_iter([("text", text)]).expect("a column");
     let arrow = |name: &str| {
         let file = fs::File::create(folder.path().join(name)).expect("a file");
         let mut writer = arrow_ipc::writer::StreamWriter::try_new(file, &rows.schema()).expect("a header");
