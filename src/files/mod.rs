@@ -5,6 +5,7 @@
 
 mod claim;
 mod owner;
+mod together;
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -18,6 +19,7 @@ use crate::observer::Observer;
 
 pub(crate) use claim::{Claim, IfHeld, Pulse};
 use owner::Owner;
+pub(crate) use together::Together;
 
 /// What the names of unfinished files begin with.
 pub(crate) const TEMPORARY_PREFIX: &str = ".tmp-";

@@ -18,7 +18,7 @@ use crate::count::{
     gather_documents,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::files;
+use crate::files::{self, Together};
 use crate::observer::{Observer, Stage};
 use crate::report::{HTML_NAME, JSON_NAME};
 use crate::source::{Documents, Unit};
@@ -434,6 +434,10 @@ fn write_files(
     fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
     remove_unfinished(folder, options)?;
     let mut held = formats.to_vec();
+    let mut together = Together::default();
+    for &format in formats {
+        vocab::stage(vocabulary, format, folder, options, &mut together)?;
+    }
     // A record that cannot be read has been refused, unless a job has begun here: then it is about to be replaced too.
     if let Ok(Some(before)) = TrainingRecord::read(folder) {
         let others = formats_of(&before).into_iter().filter(|other| !formats.contains(other));
@@ -448,9 +452,9 @@ fn write_files(
     }
     // The record comes first: by it a training knows its own files, should it end before all of them are there.
     record.settings[FORMATS] = json!(held);
-    record.write(folder)?;
+    together.add_before(&TrainingRecord::path(folder), &record.bytes())?;
+    together.commit()?;
     for &format in formats {
-        vocab::write(vocabulary, format, folder, options)?;
         vocab::cautions(vocabulary, format).iter().for_each(|caution| observer.noted(caution));
     }
     Ok(())

@@ -10,6 +10,12 @@ use crate::units::{ByteCount, TokenId};
 /// What can be wrong with a vocabulary or with a file that should hold one.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
+    #[error("another tokenizer was written in its place while it was read")]
+    Replaced,
+    #[error(
+        "it is not the tokenizer of training.json beside it: its files are of two trainings, or were changed"
+    )]
+    OtherTraining,
     #[error("byte 0x{byte:02X} has two tokens, {first} and {second}")]
     ByteTwice { byte: u8, first: TokenId, second: TokenId },
     #[error("two tokens have id {0}")]

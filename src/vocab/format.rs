@@ -8,9 +8,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
-use super::{AddedToken, SpecialToken, Vocabulary, byte_ranges, gpt2, hf, minbpe, sniff, tekken, tiktoken};
+use super::{
+    AddedToken, SpecialToken, TrainingRecord, Vocabulary, byte_ranges, gpt2, hf, minbpe, sniff, tekken,
+    tiktoken,
+};
 use crate::error::{Error, ErrorKind as Kind, Result};
-use crate::files::{self, publish_bytes_within};
+use crate::files::{self, Together, folder_of};
 use crate::observer::Observer;
 use crate::split::{SplitPattern, splitter};
 use crate::units::{ByteCount, amount};
@@ -140,6 +143,7 @@ impl Default for WriteOptions {
 /// feature that cannot be kept exactly.
 pub fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) -> Result<Vocabulary> {
     let (format, path) = locate(path, options.format)?;
+    let before = stamp(&path);
     let vocabulary = match format {
         Format::Hf if tekken::is_named(&path) => tekken::load(&path, options),
         Format::Hf => hf::load(&path, options, observer),
@@ -155,7 +159,44 @@ pub fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) -> Resu
     if let Some(other) = options.special_tokens.iter().find(|named| !is_known(named)) {
         return Err(Fault::OtherSpecial(other.text.clone()).in_file(&path));
     }
+    // What is said beside the files may well differ from what they say.
+    if options.split.is_none() && options.special_tokens.is_empty() {
+        check_one_tokenizer(&vocabulary, format, &path, before)?;
+    }
     checked(vocabulary, &path, observer)
+}
+
+/// What tells that another file has taken the place of one.
+fn stamp(path: &Path) -> Option<(u64, std::time::SystemTime)> {
+    let found = fs::metadata(path).ok()?;
+    Some((found.len(), found.modified().ok()?))
+}
+
+/// Finds files that are of two tokenizers, where one alone does not say all: what was read while another training wrote it,
+/// or what is not the tokenizer of the training beside it.
+fn check_one_tokenizer(
+    vocabulary: &Vocabulary,
+    format: Format,
+    path: &Path,
+    before: Option<(u64, std::time::SystemTime)>,
+) -> Result<()> {
+    if !matches!(format, Format::Tiktoken | Format::Gpt2) {
+        return Ok(());
+    }
+    if stamp(path) != before {
+        return Err(Fault::Replaced.in_file(path).with_help("run the same command again"));
+    }
+    let named = path.file_stem().is_some_and(|stem| *stem == *WriteOptions::default().name);
+    let is_ours = format == Format::Gpt2 || named;
+    let record = TrainingRecord::read(folder_of(path)).ok().flatten();
+    match record.filter(|record| is_ours && record.has(format)) {
+        Some(record) if record.vocabulary != vocabulary.fingerprint() => {
+            Err(Fault::OtherTraining.in_file(path).with_help(
+                "give the same `train` again; if the files were changed on purpose, move training.json away",
+            ))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Reads a tokenizer from the content of a `tokenizer.json` that a program holds, and checks it as [`load`] does.
@@ -228,16 +269,25 @@ pub fn write(
     folder: &Path,
     options: &WriteOptions,
 ) -> Result<Vec<PathBuf>> {
-    let rendered = render(vocabulary, format, options)?;
     fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
-    let mut paths = Vec::with_capacity(rendered.len());
-    for (name, bytes) in rendered {
-        let path = folder.join(name);
-        files::remove_stale(&path);
-        publish_bytes_within(&path, &bytes)?;
-        paths.push(path);
-    }
+    let mut together = Together::default();
+    let paths = stage(vocabulary, format, folder, options, &mut together)?;
+    together.commit()?;
     Ok(paths)
+}
+
+/// Writes the files that [`write()`] would give, which have no names yet, and gives the paths that they will have.
+pub(crate) fn stage(
+    vocabulary: &Vocabulary,
+    format: Format,
+    folder: &Path,
+    options: &WriteOptions,
+    together: &mut Together,
+) -> Result<Vec<PathBuf>> {
+    let rendered = render(vocabulary, format, options)?.into_iter();
+    let files: Vec<(PathBuf, Vec<u8>)> = rendered.map(|(name, bytes)| (folder.join(name), bytes)).collect();
+    together.add_group(&files)?;
+    Ok(files.into_iter().map(|(path, _)| path).collect())
 }
 
 /// The files that [`write()`] would give, in these formats.

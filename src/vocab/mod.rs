@@ -95,7 +95,7 @@ pub(crate) use format::MAX_FILE_BYTES;
 pub use format::{
     Format, LoadOptions, NotFormat, WriteOptions, cautions, formats_in, from_json, load, render, write,
 };
-pub(crate) use format::{paths, remove};
+pub(crate) use format::{paths, remove, stage};
 pub use given::{GivenEncoder, GivenMerges};
 pub use hf::named_beside;
 pub use normalizer::{Normalizer, ReplacePattern};

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
-use super::format::bytes_if_there;
+use super::format::{Format, bytes_if_there};
 use super::hf::pretty;
 use crate::error::{Error, Result};
 use crate::files::publish_bytes_within;
@@ -44,8 +44,19 @@ impl TrainingRecord {
     /// The file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<PathBuf> {
         let path = TrainingRecord::path(folder);
-        publish_bytes_within(&path, &pretty(self))?;
+        publish_bytes_within(&path, &self.bytes())?;
         Ok(path)
+    }
+
+    /// What stands in its file.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        pretty(self)
+    }
+
+    /// Whether it says that a tokenizer of this format lies beside it.
+    pub(super) fn has(&self, format: Format) -> bool {
+        let formats = self.settings.get("formats").and_then(serde_json::Value::as_array);
+        formats.is_some_and(|formats| formats.iter().any(|name| name.as_str() == Some(format.name())))
     }
 
     /// Removes the record of a folder.

@@ -144,6 +144,54 @@ fn a_folder_has_one_tokenizer() {
     assert!(folder.path().join("made/merges.txt").exists(), "it is none of the other tokenizer's");
 }
 
+/// As a training leaves them that is killed between two of them, and did not remove what it replaces first.
+#[test]
+fn files_of_two_trainings_are_no_tokenizer() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let train = |to, split, more: &[&str]| {
+        let train = ["train", "a.txt", "-o", to, "--formats", "tiktoken,gpt2", "--split", split, "--merges"];
+        assert_eq!(ended(&folder, &[&train[..], more].concat()).0, Some(0));
+    };
+    train("old", "gpt2", &["3"]);
+    train("new", "gpt2", &["5", "--special-token", "<|z|>"]);
+    assert_eq!(ended(&folder, &["inspect", "new/tokenizer.tiktoken"]).0, Some(0));
+    for (format, files) in [
+        ("tokenizer.tiktoken", ["tokenizer.tiktoken", "tokenizer.tiktoken.json"]),
+        ("vocab.json", ["vocab.json", "merges.txt"]),
+    ] {
+        for name in files {
+            let path = |of: &str| folder.path().join(of).join(name);
+            let good = fs::read(path("new")).expect("a file");
+            fs::copy(path("old"), path("new")).expect("a file");
+            let tokenizer = format!("new/{format}");
+            for command in [
+                &["inspect", &tokenizer][..],
+                &["encode", "a.txt", "-o", "out", "-t", &tokenizer],
+                &["tokens", "-t", &tokenizer, "the cat"],
+            ] {
+                let (code, said) = ended(&folder, command);
+                assert_eq!(code, Some(1), "{name}: {command:?} said {said}");
+            }
+            fs::write(path("new"), good).expect("a file");
+        }
+    }
+    let (_, said) = {
+        fs::copy(
+            folder.path().join("old/tokenizer.tiktoken.json"),
+            folder.path().join("new/tokenizer.tiktoken.json"),
+        )
+        .expect("a file");
+        ended(&folder, &["inspect", "new/tokenizer.tiktoken"])
+    };
+    assert!(
+        said.contains("not the tokenizer of training.json") && said.contains("same `train` again"),
+        "{said}"
+    );
+    train("new", "gpt2", &["5", "--special-token", "<|z|>"]);
+    assert_eq!(ended(&folder, &["inspect", "new/tokenizer.tiktoken"]).0, Some(0));
+}
+
 #[test]
 fn smaller_tokenizers_of_an_earlier_training_do_not_stay() {
     let folder = folder();
