@@ -30,7 +30,7 @@ fn bytes_without_a_token_stay_without_one_in_every_format_that_can_say_so() {
     let control: Vec<u8> = (0..9).collect();
     let spoken_of: Vec<u8> = (0xF1..=0xF4).chain(NEVER).collect();
     let mut fingerprints = Vec::new();
-    for bytes in [&NEVER[..], &control, &spoken_of, &[b'x']] {
+    for bytes in [&NEVER[..], &control, &spoken_of, b"x"] {
         let vocabulary = made(lacking(bytes));
         let mut sorted = bytes.to_vec();
         sorted.sort_unstable();
@@ -52,11 +52,11 @@ fn bytes_without_a_token_stay_without_one_in_every_format_that_can_say_so() {
 /// Two tokens of a rank file that no merge makes, one of them with a byte that has no token.
 #[test]
 fn ranks_with_tokens_of_bytes_without_a_token_are_read() {
-    let mut parts = lacking(&[b'x']);
+    let mut parts = lacking(b"x");
     for (id, token) in [(300, "xy"), (301, "lowx")] {
         parts.tokens.push((TokenId::new(id), token.as_bytes().into()));
     }
-    let files = render(&made(lacking(&[b'x'])), Format::Tiktoken, &WriteOptions::default()).expect("held");
+    let files = render(&made(lacking(b"x")), Format::Tiktoken, &WriteOptions::default()).expect("held");
     let folder = tempfile::tempdir().expect("a folder");
     let ranks = String::from_utf8(files[0].1.clone()).expect("text");
     fs::write(folder.path().join(&files[0].0), format!("{ranks}eHk= 300\nbG93eA== 301\n")).expect("written");
