@@ -74,9 +74,10 @@ impl Ran {
             None => Some("ended by a signal, or at the deadline"),
             Some(_) if self.said.contains("panicked") => Some("panicked"),
             Some(0) if expected == Becomes::Error => Some("is no error"),
-            Some(1 | 2 | 4) if expected == Becomes::Read => Some("is an error"),
+            Some(1 | 2 | 4 | 8) if expected == Becomes::Read => Some("is an error"),
             Some(0) => None,
-            Some(1 | 2 | 4) => {
+            // What is larger than the memory limit allows has a code of its own.
+            Some(1 | 2 | 4 | 8) => {
                 let names = self.said.contains("bad") || self.said.contains("nothing to train on");
                 (!names).then_some("does not name the file")
             }

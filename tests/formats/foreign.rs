@@ -163,7 +163,8 @@ fn what_happens_to_text_is_kept() {
             let held = there_and_back(&vocabulary, format);
             assert_eq!(held.is_ok(), number == 0, "{number} {format}");
         }
-        assert_eq!(vocabulary.merge_list().is_ok(), number == 0, "{number}");
+        // What stands around the merges leaves them as they are.
+        assert!(vocabulary.merge_list().is_ok(), "{number}");
         assert_eq!(vocabulary.keeps_text(), ![1, 2, 3, 5, 6].contains(&number), "{number}");
     }
     let mut plain = file();
@@ -280,6 +281,6 @@ fn formats_that_cannot_say_it_name_it() {
             assert!(refused.to_string().contains(said), "{refused}");
             assert_eq!(refused.kind(), ErrorKind::Usage);
         }
-        assert!(vocabulary.merge_list().expect_err(said).to_string().contains(said));
+        assert!(vocabulary.merge_list().is_ok(), "{said}");
     }
 }

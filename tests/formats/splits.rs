@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use tokenmill::Tokenizer;
 use tokenmill::observer::Silent;
 use tokenmill::split::splitter;
+use tokenmill::units::place;
 use tokenmill::vocab::{Format, SpecialTokensAt, Vocabulary, WriteOptions, from_json, render};
 
 use crate::made::{there_and_back, trained};
@@ -59,8 +60,7 @@ fn texts_are_cut_as_in_hugging_face_s_tokenizers() {
             }
             outcome.expect("it is cut");
             let starts = [0].into_iter().chain(ends.iter().copied());
-            let found: Vec<usize> =
-                ends.iter().zip(starts).map(|(end, start)| (end - start) as usize).collect();
+            let found: Vec<usize> = ends.iter().zip(starts).map(|(end, start)| place(end - start)).collect();
             assert_eq!(found, lengths, "{pre_tokenizer} of {text:?}");
         }
     }
