@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(tame("txt.\u{202E}a"), "txt.\\u{202e}a");
         assert_eq!(on_one_line("a\nerror: \x07"), "a\\nerror: \\u{7}");
         let mut written = Tamed(Vec::new());
-        writeln!(written, "{} \x1b]0;é", "\x07").expect("memory");
+        writeln!(written, "\x07 \x1b]0;é").expect("memory");
         assert_eq!(written.0, "\\u{7} \\u{1b}]0;é\n".as_bytes());
     }
 
