@@ -122,6 +122,7 @@ mod tests {
 
     use super::*;
     use crate::error::Result;
+    use crate::observer::Observer;
 
     /// Cuts before spaces, and counts the places that it is asked about.
     #[derive(Default)]
@@ -130,7 +131,12 @@ mod tests {
     }
 
     impl Splitter for Spaces {
-        fn piece_ends(&self, _text: &[u8], _ends: &mut Vec<u32>) -> Result<()> {
+        fn piece_ends_observed(
+            &self,
+            _text: &[u8],
+            _ends: &mut Vec<u32>,
+            _observer: &dyn Observer,
+        ) -> Result<()> {
             unreachable!("only cuts are asked for")
         }
 

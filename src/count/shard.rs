@@ -260,7 +260,7 @@ impl<'a> Shard<'a> {
         let mut ends = mem::take(&mut self.ends);
         ends.clear();
         self.facts.saw_text(&text[..length]);
-        self.splitter.piece_ends_until_stopped(&text[..length], &mut ends, observer)?;
+        self.splitter.piece_ends_observed(&text[..length], &mut ends, observer)?;
         let longest = self.config.longest_piece();
         if length > longest && longest_piece(&ends) > longest {
             let (source, place) = self.document;

@@ -12,7 +12,7 @@ use super::*;
 use crate::costly::{one_case_in, with_threads};
 use crate::count::PieceCounts;
 use crate::error::Result;
-use crate::observer::Silent;
+use crate::observer::{Observer, Silent};
 use crate::split::{Named, SplitPattern, Splitter};
 use crate::train::{self, TrainConfig};
 use crate::units::{ByteCount, Count, TokenId, low32, place};
@@ -108,7 +108,7 @@ fn vocabulary() -> impl Strategy<Value = Vocabulary> {
 struct AfterSpaces;
 
 impl Splitter for AfterSpaces {
-    fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
+    fn piece_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, _observer: &dyn Observer) -> Result<()> {
         let inner = text.iter().enumerate().filter(|&(at, &byte)| byte == b' ' && at + 1 < text.len());
         ends.extend(inner.map(|(at, _)| low32(at + 1)));
         ends.extend((!text.is_empty()).then_some(low32(text.len())));

@@ -270,7 +270,7 @@ impl<'e> Worker<'e> {
             self.observer.checkpoint()?;
             let length = splitter.first_part(rest, WINDOW);
             ends.clear();
-            splitter.piece_ends_until_stopped(&rest[..length], &mut ends, self.observer)?;
+            splitter.piece_ends_observed(&rest[..length], &mut ends, self.observer)?;
             self.encoder.room_for.check_pieces(length, &ends)?;
             match missing {
                 Some(missing) => {

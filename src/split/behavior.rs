@@ -8,7 +8,7 @@ use super::regex::{checked, gap, split_lossy};
 use super::search::{BoundedRegex, Steps};
 use super::{Splitter, alphabet};
 use crate::error::Result;
-use crate::observer::{Observer, Silent};
+use crate::observer::Observer;
 use crate::units::low32;
 
 /// What becomes of the matches of a cut, by the names of Hugging Face's tokenizers.
@@ -89,16 +89,7 @@ impl Behaving {
 }
 
 impl Splitter for Behaving {
-    fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
-        self.piece_ends_until_stopped(text, ends, &Silent)
-    }
-
-    fn piece_ends_until_stopped(
-        &self,
-        text: &[u8],
-        ends: &mut Vec<u32>,
-        observer: &dyn Observer,
-    ) -> Result<()> {
+    fn piece_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, observer: &dyn Observer) -> Result<()> {
         let mut steps = Steps::new(text.len(), observer);
         split_lossy(text, ends, |text, take| self.pieces(text, &mut steps, take))
     }
@@ -112,19 +103,10 @@ impl Splitter for Behaving {
 pub(super) struct Spelled(pub(super) Box<dyn Splitter>);
 
 impl Splitter for Spelled {
-    fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
-        self.piece_ends_until_stopped(text, ends, &Silent)
-    }
-
-    fn piece_ends_until_stopped(
-        &self,
-        text: &[u8],
-        ends: &mut Vec<u32>,
-        observer: &dyn Observer,
-    ) -> Result<()> {
+    fn piece_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, observer: &dyn Observer) -> Result<()> {
         let spelled = alphabet::spell(text);
         let first = ends.len();
-        self.0.piece_ends_until_stopped(spelled.as_bytes(), ends, observer)?;
+        self.0.piece_ends_observed(spelled.as_bytes(), ends, observer)?;
         // Each byte is a character.
         let mut characters = spelled.char_indices().map(|(start, _)| start).chain([spelled.len()]).zip(0..);
         for end in &mut ends[first..] {

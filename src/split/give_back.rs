@@ -5,7 +5,7 @@ use super::classes::Classes;
 use super::regex::{gap, split_lossy};
 use super::search::{BoundedRegex, Steps};
 use crate::error::Result;
-use crate::observer::{Observer, Silent};
+use crate::observer::Observer;
 
 /// How most published patterns end: all white space but the last character, which then belongs to the
 /// word after it.
@@ -93,16 +93,7 @@ impl GiveBack {
 }
 
 impl Splitter for GiveBack {
-    fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
-        self.piece_ends_until_stopped(text, ends, &Silent)
-    }
-
-    fn piece_ends_until_stopped(
-        &self,
-        text: &[u8],
-        ends: &mut Vec<u32>,
-        observer: &dyn Observer,
-    ) -> Result<()> {
+    fn piece_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, observer: &dyn Observer) -> Result<()> {
         let mut steps = Steps::new(text.len(), observer);
         split_lossy(text, ends, |text, take| self.pieces(text, &mut steps, take))
     }

@@ -47,7 +47,7 @@ pub use steps::SplitStep;
 use std::ops::RangeInclusive;
 
 use crate::error::Result;
-use crate::observer::Observer;
+use crate::observer::{Observer, Silent};
 
 /// Cuts text by one pattern.
 ///
@@ -61,21 +61,16 @@ pub trait Splitter: Send + Sync {
     ///
     /// # Errors
     /// The text has 4 GiB or more, or a custom pattern ran past its limit of backtracking.
-    fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()>;
+    fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
+        self.piece_ends_observed(text, ends, &Silent)
+    }
 
     /// The same, for patterns that can take minutes for a text: these ask the observer between two searches whether to
     /// stop.
     ///
     /// # Errors
     /// As for [`piece_ends`](Splitter::piece_ends), or the observer stops the run.
-    fn piece_ends_until_stopped(
-        &self,
-        text: &[u8],
-        ends: &mut Vec<u32>,
-        _observer: &dyn Observer,
-    ) -> Result<()> {
-        self.piece_ends(text, ends)
-    }
+    fn piece_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, observer: &dyn Observer) -> Result<()>;
 
     /// The last of these places where the pattern certainly cuts, whatever stands before `text` and after
     /// it: then both sides can be split on their own. `None` if there is none to be seen. The beginning and
@@ -137,7 +132,7 @@ pub fn splitter_by(pattern: Named, instructions: Instructions) -> Box<dyn Splitt
 struct Whole;
 
 impl Splitter for Whole {
-    fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
+    fn piece_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, _observer: &dyn Observer) -> Result<()> {
         let length = length32(text)?;
         ends.extend((length > 0).then_some(length));
         Ok(())

@@ -127,16 +127,7 @@ fn cut(
 }
 
 impl Splitter for RegexSplitter {
-    fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
-        self.piece_ends_until_stopped(text, ends, &Silent)
-    }
-
-    fn piece_ends_until_stopped(
-        &self,
-        text: &[u8],
-        ends: &mut Vec<u32>,
-        observer: &dyn Observer,
-    ) -> Result<()> {
+    fn piece_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, observer: &dyn Observer) -> Result<()> {
         let mut steps = Steps::new(text.len(), observer);
         split_lossy(text, ends, |text, take| cut(&self.regexes, self.covers, text, 0, &mut steps, take))
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::behavior::{Behaving, Spelled, SplitBehavior};
 use super::{SplitPattern, Splitter, by_regex, splitter};
 use crate::error::Result;
-use crate::observer::{Observer, Silent};
+use crate::observer::Observer;
 use crate::units::place;
 
 /// One of several cuts.
@@ -90,21 +90,12 @@ impl Chain {
 }
 
 impl Splitter for Chain {
-    fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
-        self.piece_ends_until_stopped(text, ends, &Silent)
-    }
-
-    fn piece_ends_until_stopped(
-        &self,
-        text: &[u8],
-        ends: &mut Vec<u32>,
-        observer: &dyn Observer,
-    ) -> Result<()> {
+    fn piece_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, observer: &dyn Observer) -> Result<()> {
         let first_end = ends.len();
         let mut before: Vec<u32> = Vec::new();
         for (number, step) in self.steps.iter().enumerate() {
             if number == 0 {
-                step.piece_ends_until_stopped(text, ends, observer)?;
+                step.piece_ends_observed(text, ends, observer)?;
                 continue;
             }
             before.clear();
@@ -112,7 +103,7 @@ impl Splitter for Chain {
             let mut start = 0;
             for &end in &before {
                 let inner = ends.len();
-                step.piece_ends_until_stopped(&text[place(start)..place(end)], ends, observer)?;
+                step.piece_ends_observed(&text[place(start)..place(end)], ends, observer)?;
                 ends[inner..].iter_mut().for_each(|end| *end += start);
                 start = end;
             }

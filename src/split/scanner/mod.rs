@@ -35,6 +35,7 @@ use self::walk::{LETTER, WHITE, WORD, Walk};
 use super::classes::{HAN, LOWER, MARK, NUMBER, SIGN, UNCASED, UPPER};
 use super::{Named, Splitter, length32};
 use crate::error::Result;
+use crate::observer::Observer;
 use crate::units::{low32, place};
 
 /// The instructions that splitting uses. What is written does not depend on it.
@@ -135,7 +136,7 @@ impl Scanner {
 }
 
 impl Splitter for Scanner {
-    fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
+    fn piece_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, _observer: &dyn Observer) -> Result<()> {
         let length = length32(text)?;
         let (mut from, mut most) = (0, WALK[0]);
         while from < text.len() {

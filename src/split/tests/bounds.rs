@@ -102,7 +102,7 @@ fn a_run_stops_between_two_searches_in_a_text() {
     for pattern in patterns {
         let observer = StopsAfter(AtomicUsize::new(10));
         let splitter = splitter(&pattern).expect("regular expressions");
-        let stopped = splitter.piece_ends_until_stopped(text.as_bytes(), &mut Vec::new(), &observer);
+        let stopped = splitter.piece_ends_observed(text.as_bytes(), &mut Vec::new(), &observer);
         assert_eq!(stopped.expect_err("it takes an hour").kind(), ErrorKind::Interrupted, "{pattern}");
     }
 }
