@@ -168,14 +168,17 @@ fn folder(root: &Path, format: Option<Format>, notes: &mut Vec<String>) -> Resul
     Ok(files)
 }
 
-/// Files that are left out because their names do not say that they hold documents, by their endings.
+/// Files of a folder that are left out.
 #[derive(Debug, Default)]
-pub(super) struct Others {
+struct Others {
+    /// Those whose names do not say that they hold documents, by their endings.
     endings: BTreeMap<String, u64>,
+    /// Those of a dataset that was saved here before.
+    earlier: u64,
 }
 
 impl Others {
-    pub(super) fn add(&mut self, name: &str) {
+    fn add(&mut self, name: &str) {
         let inner =
             [".gz", ".zst", ".zstd", ".bz2", ".xz", ".lz4"].iter().find_map(|end| name.strip_suffix(end));
         let start = inner.unwrap_or(name).rfind('.').unwrap_or(name.len());
@@ -183,8 +186,16 @@ impl Others {
         *self.endings.entry(ending.to_owned()).or_default() += 1;
     }
 
-    /// A sentence about them, if there are any: the endings of most of them first.
-    pub(super) fn told(&self, folder: &str) -> Option<String> {
+    /// Sentences about them, if there are any.
+    fn told(&self, folder: &str) -> impl Iterator<Item = String> {
+        let files = counted(self.earlier, "file");
+        let earlier = (self.earlier > 0)
+            .then(|| format!("of an earlier dataset, as {STATE} says, and left out: {files} of {folder}"));
+        earlier.into_iter().chain(self.endings_told(folder))
+    }
+
+    /// The endings of most of them first.
+    fn endings_told(&self, folder: &str) -> Option<String> {
         const SHOWN: usize = 5;
         let mut endings: Vec<_> = self.endings.iter().collect();
         endings.sort_by_key(|(_, count)| Reverse(**count));
@@ -256,7 +267,7 @@ fn walk(
         } else if !kind.is_file() && !may_be_file(&path) || NOTES.contains(&&*name) {
             // A link to a file counts, one to a folder does not: it could lead back up.
         } else if saved.as_ref().is_some_and(|saved| name.ends_with(".arrow") && !saved.contains(&name)) {
-            others.add(&format!("{name} that is not in {STATE}"));
+            others.earlier += 1;
         } else if counts(&path) {
             files.push(path);
         } else {
