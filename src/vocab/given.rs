@@ -53,7 +53,9 @@ impl Vocabulary {
     /// Those behind the given ones are no plain list.
     pub fn given_merges(&self, given: usize) -> Result<GivenMerges> {
         let given = given.min(self.merges.len());
-        let looked_up = self.ignore_merges && given > 0 && self.looks_up(given);
+        // Where merges are checked from the first on, pieces are bytes.
+        let from_bytes = given == 0 && !self.merges.is_empty();
+        let looked_up = self.ignore_merges && !from_bytes && self.looks_up(given);
         let plain = if looked_up { None } else { self.as_list(given).ok() };
         let (first, mut numbers, mut ids, ranks, encoding) = match plain {
             Some((merges, numbers)) => {
@@ -61,7 +63,7 @@ impl Vocabulary {
                 let ids = self.byte_ids.into_iter().chain(made).collect();
                 (merges, numbers, ids, (0..given).collect(), None)
             }
-            None if given == 0 => (Merges::default(), self.numbers(), self.byte_ids.to_vec(), vec![], None),
+            None if from_bytes => (Merges::default(), self.numbers(), self.byte_ids.to_vec(), vec![], None),
             None => self.by_length(given),
         };
         let mut merges: Vec<Merge> = first.iter().copied().collect();

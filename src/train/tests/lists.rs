@@ -53,12 +53,16 @@ proptest! {
         prop_assert_eq!(verify_from(&other, merges, given, &config, &Silent).unwrap(), None);
         prop_assert_eq!(verify_sequences(sequences.clone(), merges, given, &config, &Silent).unwrap(), None);
         // The last but one of the new ones is missing, which is told alike.
-        prop_assume!(merges.len() >= given + 2);
+        if merges.len() < given + 2 {
+            return Ok(());
+        }
         let mut lacking: Vec<Merge> = merges.iter().copied().collect();
         let gap = merges.len() - 2;
         lacking.remove(gap);
-        prop_assume!(lacking[gap].left != 256 + u32::try_from(gap).unwrap());
-        prop_assume!(lacking[gap].right != 256 + u32::try_from(gap).unwrap());
+        let missing = 256 + u32::try_from(gap).unwrap();
+        if [lacking[gap].left, lacking[gap].right].contains(&missing) {
+            return Ok(());
+        }
         let lacking = Merges::new(lacking);
         let found = verify_from(&other, &lacking, given, &config, &Silent).unwrap();
         prop_assert_eq!(verify_sequences(sequences, &lacking, given, &config, &Silent).unwrap(), found);
