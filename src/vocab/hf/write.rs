@@ -250,6 +250,8 @@ fn unopened(vocabulary: &Vocabulary) -> Option<String> {
     }
     let what = if vocabulary.rules.prefix_space {
         "puts a space before text".to_owned()
+    } else if vocabulary.missing_bytes().iter().any(|byte| !matches!(byte, 0xC0 | 0xC1 | 0xF5..=0xFF)) {
+        "lacks bytes that UTF-8 has".to_owned()
     } else if pre_tokenizer(vocabulary).is_ok_and(|written| !is_known_to_1_0(&written)) {
         match split {
             SplitPattern::Named(named) => format!("has the split {}", named.name()),
