@@ -141,7 +141,7 @@ pub(crate) fn check_pages(
             page => page?,
         };
         page.check(column.compression())?;
-        fits(u64::try_from(page.uncompressed).unwrap_or(0))?;
+        fits(u64::try_from(page.bytes(column.compression())).unwrap_or(0))?;
         let Ok(body) = u64::try_from(page.compressed) else { return Ok(()) };
         at = at.saturating_add(head.taken).saturating_add(body);
     }
@@ -173,6 +173,11 @@ impl Page {
         Ok(page)
     }
 
+    /// The bytes that the decoder makes room for: pages that are not compressed are taken as they stand.
+    fn bytes(&self, codec: Compression) -> i64 {
+        if codec == Compression::UNCOMPRESSED { self.compressed } else { self.uncompressed }
+    }
+
     fn check(&self, codec: Compression) -> Result<()> {
         // The most that a byte can stand for. The decoders of the others fill no room in advance.
         let ratio = match codec {
@@ -181,7 +186,7 @@ impl Page {
             Compression::GZIP(_) => 1_100,
             _ => i64::MAX,
         };
-        let bytes = if codec == Compression::UNCOMPRESSED { self.compressed } else { self.uncompressed };
+        let bytes = self.bytes(codec);
         let most = self.compressed.saturating_add(64).saturating_mul(ratio);
         let has_room = || Vec::<u8>::new().try_reserve_exact(usize::try_from(bytes).unwrap_or(0)).is_ok();
         if bytes > most || !has_room() {
