@@ -4,12 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
 
+use serde_json::Value;
 use tokenmill::count::PieceCounts;
 use tokenmill::observer::{Observer, Silent};
 use tokenmill::split::SplitPattern;
 use tokenmill::train::{Merges, TrainConfig, learn_merges};
 use tokenmill::vocab::{
-    Format, LoadOptions, SpecialTokensAt, Vocabulary, VocabularyParts, WriteOptions, load, render,
+    Format, LoadOptions, SpecialTokensAt, Vocabulary, VocabularyParts, WriteOptions, from_json, load, render,
 };
 use tokenmill::{Count, Result, TokenId};
 
@@ -31,6 +32,20 @@ pub(crate) fn trained(texts: &[&[u8]], specials: &[&str], at: SpecialTokensAt, s
     let specials: Vec<String> = specials.iter().map(|&text| text.to_owned()).collect();
     let split = split.parse().unwrap_or_else(|_| SplitPattern::from_regex(split));
     Vocabulary::from_merges(&learned(texts, 60), &specials, at, split).expect("distinct special tokens")
+}
+
+/// A `tokenizer.json` as it is written.
+pub(crate) fn hf_file() -> Value {
+    let vocabulary = trained(&[b"low"], &["<|end|>"], SpecialTokensAt::End, "gpt2");
+    let files = render(&vocabulary, Format::Hf, &WriteOptions::default()).expect("hf holds it");
+    serde_json::from_slice(&files[0].1).expect("JSON")
+}
+
+/// Reads such a file whose `component` is another one.
+pub(crate) fn with_component(component: &str, value: &Value) -> Result<Vocabulary> {
+    let mut file = hf_file();
+    file[component] = value.clone();
+    from_json(file.to_string().as_bytes(), &Silent)
 }
 
 /// What the vocabulary is made of.

@@ -2,18 +2,13 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokenmill::observer::Silent;
-use tokenmill::vocab::{Format, SpecialTokensAt, Vocabulary, WriteOptions, from_json, render};
+use tokenmill::vocab::{Format, SpecialTokensAt, Vocabulary, WriteOptions, render};
 use tokenmill::{ErrorKind, Tokenizer};
 
-use crate::made::{there_and_back, trained};
+use crate::made::{there_and_back, trained, with_component};
 
 fn read(normalizer: &Value) -> tokenmill::Result<Vocabulary> {
-    let vocabulary = trained(&[b"low"], &["<|end|>"], SpecialTokensAt::End, "gpt2");
-    let files = render(&vocabulary, Format::Hf, &WriteOptions::default()).expect("hf holds it");
-    let mut file: Value = serde_json::from_slice(&files[0].1).expect("JSON");
-    file["normalizer"] = normalizer.clone();
-    from_json(file.to_string().as_bytes(), &Silent)
+    with_component("normalizer", normalizer)
 }
 
 /// What `tokenizers` 0.23.3 makes of these texts by `normalizer.normalize_str`.

@@ -6,20 +6,12 @@ use tokenmill::Tokenizer;
 use tokenmill::observer::Silent;
 use tokenmill::split::splitter;
 use tokenmill::units::place;
-use tokenmill::vocab::{Format, SpecialTokensAt, Vocabulary, WriteOptions, from_json, render};
+use tokenmill::vocab::{Format, Vocabulary, from_json};
 
-use crate::made::{there_and_back, trained};
-
-fn file() -> Value {
-    let vocabulary = trained(&[b"low"], &["<|end|>"], SpecialTokensAt::End, "gpt2");
-    let files = render(&vocabulary, Format::Hf, &WriteOptions::default()).expect("hf holds it");
-    serde_json::from_slice(&files[0].1).expect("JSON")
-}
+use crate::made::{hf_file, there_and_back, with_component};
 
 fn read(pre_tokenizer: &Value) -> Vocabulary {
-    let mut file = file();
-    file["pre_tokenizer"] = pre_tokenizer.clone();
-    from_json(file.to_string().as_bytes(), &Silent).expect("it is supported")
+    with_component("pre_tokenizer", pre_tokenizer).expect("it is supported")
 }
 
 /// Into pieces of how many bytes `tokenizers` 0.23.3 cuts these texts by `pre_tokenizer.pre_tokenize_str`.
@@ -100,13 +92,13 @@ fn what_makes_no_difference_is_read() {
         ("/model/fuse_unk", json!(true)),
         ("/model/byte_fallback", json!(true)),
     ] {
-        let mut file = file();
+        let mut file = hf_file();
         file["pre_tokenizer"] = byte_level();
         *file.pointer_mut(at).expect("a place of the file") = value;
         let vocabulary = from_json(file.to_string().as_bytes(), &Silent).expect(at);
         assert_eq!(vocabulary, plain, "{at}");
     }
-    let mut lacking = file();
+    let mut lacking = hf_file();
     lacking["model"]["byte_fallback"] = json!(true);
     lacking["model"]["vocab"].as_object_mut().expect("tokens").remove("Ā");
     let refused = from_json(lacking.to_string().as_bytes(), &Silent).expect_err("a byte has no token");
@@ -116,7 +108,7 @@ fn what_makes_no_difference_is_read() {
 /// Falcon's structure, as a whole: `tokenizers` 0.23.3 gives these ids with the merges `l o` and `lo w`.
 #[test]
 fn falcon_s_structure_encodes_as_in_hugging_face_s_tokenizers() {
-    let mut file = file();
+    let mut file = hf_file();
     let gpt2 =
         json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true });
     file["pre_tokenizer"] = json!({ "type": "Sequence", "pretokenizers": [
