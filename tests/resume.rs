@@ -115,7 +115,11 @@ fn is_gone_on_with(line: &str, before: &str) {
         std::fs::write(folder.path().join("recipe.toml"), recipe).unwrap();
         folder
     };
-    let (whole, folder) = (changed(), changed());
+    are_gone_on_with(&changed(), &changed());
+}
+
+/// Kills a run in the second of two equal folders, and compares what the next one makes of it with a whole run in the first.
+fn are_gone_on_with(whole: &tempfile::TempDir, folder: &tempfile::TempDir) {
     finish(whole.path());
     kill_at(folder.path(), &[("unfinished.journal", 1)]);
     let left = left(folder.path());
@@ -134,6 +138,32 @@ fn files_of_nothing_but_ids_are_gone_on_with() {
 fn packed_files_are_gone_on_with() {
     for rule in ["concat", "best-fit"] {
         is_gone_on_with(&format!("pack = {rule:?}\nlength = 1000"), "[output]");
+    }
+}
+
+/// Files that are not cut into units: one is read from its beginning up to where the killed run was.
+#[test]
+fn tables_and_json_arrays_are_gone_on_with() {
+    let row =
+        |number: u32| format!("row {number}, {} and {}", number.wrapping_mul(2_654_435_761), number % 997);
+    let table = |rows: u32| -> String {
+        let rows = (0..rows).map(|number| format!("{number},\"{}\"\n", row(number)));
+        format!("id,line\n{}", rows.collect::<String>())
+    };
+    let array = |rows: u32| -> String {
+        let rows: Vec<String> =
+            (0..rows).map(|number| format!("{{\"line\": \"{}\"}}", row(number))).collect();
+        format!("[{}]", rows.join(",\n"))
+    };
+    for (name, text) in [("lines.csv", table(1_000_000)), ("lines.json", array(1_000_000))] {
+        let with_file = || {
+            let folder = folder_with_recipe();
+            let recipe = RECIPE.replace("demo:verse?lines=1040000&seed=3", name);
+            std::fs::write(folder.path().join("recipe.toml"), recipe).unwrap();
+            std::fs::write(folder.path().join(name), &text).unwrap();
+            folder
+        };
+        are_gone_on_with(&with_file(), &with_file());
     }
 }
 
