@@ -12,23 +12,25 @@ use crate::parallel;
 use crate::source::{Batch, Documents};
 use crate::units::{amount, place};
 
-/// A batch of documents is encoded in runs of about so much text, so that all threads have work.
+/// Bytes of text per work item (4 MiB). Larger batches are cut into items of about this size, so that every
+/// thread has work.
 const RUN_BYTES: u64 = 4 << 20;
 
-/// What was encoded.
+/// Counts of the encoded documents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EncodeFacts {
-    /// Rows, null and empty ones included.
+    /// Rows, including null and empty ones.
     pub documents: u64,
-    /// Rows that were null; they stay rows, without tokens.
+    /// Null rows. They stay null rows in the output, without tokens.
     pub null_documents: u64,
     /// Rows that were not null but had no text.
     pub empty_documents: u64,
     /// Bytes of text.
     pub text_bytes: u64,
-    /// Tokens, BOS and EOS included.
+    /// Tokens, including BOS and EOS.
     pub tokens: u64,
-    /// Special tokens found in the texts. Not looked for if the policy is to take them as text.
+    /// Special tokens found in the texts. Always 0 under [`SpecialPolicy::Text`](super::SpecialPolicy::Text),
+    /// which does not look for them.
     pub specials: u64,
 }
 
@@ -43,21 +45,21 @@ impl EncodeFacts {
     }
 }
 
-/// Encodes documents on all threads and hands them to `take` in their order.
+/// Encodes documents on all threads and passes the results to `take` in document order.
 ///
-/// Batches must hold whole documents: those that are read from files go through
-/// [`whole_documents`](crate::source::whole_documents) before. `unit_name` gives the name of a unit from its source and its
-/// number, for messages. The observer hears of a batch's text once the batch is taken. Several threads work on a long
-/// document, unless normalizing changes it or it has added tokens that are looked for.
+/// Each batch must hold whole documents: pass batches that are read from files through
+/// [`whole_documents`](crate::source::whole_documents) first. `unit_name` returns the name of a unit, given its
+/// source and its index, for error messages. The observer is told of a batch's bytes after `take` has returned.
+/// Several threads share a long document, unless normalizing changes it or added tokens occur in it.
 ///
-/// **Memory:** two batches a thread with their tokens, where a batch has about 4 MB of text or one
-/// document that is larger, and the tokens of a document that is encoded in parts; and a [`Worker`] a
-/// thread.
+/// **Memory:** per thread, two batches with their tokens, and a [`Worker`]. A batch is about 4 MiB of text, or
+/// one document that is larger. In addition, the tokens of a long document that is encoded in chunks.
 ///
 /// # Errors
-/// As [`Worker::encode`], with the unit and row; what reading `documents` or `take` gives; and
-/// [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted) when the observer wants to stop; a batch holds a part of a
-/// document.
+/// - Those of [`Worker::encode`], with the unit and the row.
+/// - Errors from reading `documents`, and errors that `take` returns.
+/// - [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted) if the observer asks to stop.
+/// - [`ErrorKind::Usage`](crate::ErrorKind::Usage) if a batch holds only part of a document.
 pub fn encode_batches(
     documents: Documents<'_>,
     encoder: &Encoder,
@@ -68,13 +70,13 @@ pub fn encode_batches(
     encode_in_stretches(documents, encoder, STRETCH, unit_name, observer, take)
 }
 
-/// What a thread has encoded.
+/// The result of one work item.
 enum Encoded {
     Whole(TokenBatch, EncodeFacts),
     Stretch(Stretch, Stretched),
 }
 
-/// As [`encode_batches`], with long documents cut into stretches of so many bytes.
+/// Implements [`encode_batches`], with long documents cut into chunks of about `stretch` bytes.
 pub(super) fn encode_in_stretches(
     documents: Documents<'_>,
     encoder: &Encoder,
@@ -138,7 +140,7 @@ pub(super) fn encode_in_stretches(
     Ok(facts)
 }
 
-/// A batch, unless it holds a part of a document.
+/// Returns the batch, or an error if it holds only part of a document.
 fn whole(batch: Batch, unit_name: &impl Fn(usize, usize) -> String) -> Result<Batch> {
     if !batch.continued && !batch.open {
         return Ok(batch);
@@ -149,7 +151,7 @@ fn whole(batch: Batch, unit_name: &impl Fn(usize, usize) -> String) -> Result<Ba
         .with_help("put documents together by `source::whole_documents` before they are encoded"))
 }
 
-/// Cuts a batch into runs of about [`RUN_BYTES`].
+/// Cuts a batch into batches of about [`RUN_BYTES`] of text, each with at least one row.
 fn runs(batch: Batch) -> impl Iterator<Item = Batch> {
     let mut start = 0;
     std::iter::from_fn(move || {
@@ -171,6 +173,7 @@ fn runs(batch: Batch) -> impl Iterator<Item = Batch> {
     })
 }
 
+/// Encodes all rows of a batch with one worker.
 fn encode_run(
     worker: &mut Worker<'_>,
     batch: Batch,
@@ -211,11 +214,13 @@ fn encode_run(
     Ok((tokens, facts))
 }
 
-/// Checks how many tokens a document has that is so long that it is alone in its draft.
+/// Checks the number of tokens of a document that is longer than [`RUN_BYTES`]. Such a document is the only one
+/// in its batch, so all tokens of `draft` are its own.
 fn check_tokens(worker: &Worker<'_>, text: &[u8], draft: &Draft<'_>) -> Result<()> {
     if amount(text.len()) <= RUN_BYTES { Ok(()) } else { worker.check_tokens(draft.ids.len()) }
 }
 
+/// Names a row in error messages.
 fn row_name(unit_name: &impl Fn(usize, usize) -> String, batch: &Batch, row: u64) -> String {
     format!("{}: row {row}", unit_name(batch.source, batch.unit))
 }

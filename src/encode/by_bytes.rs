@@ -3,9 +3,9 @@ use crate::index::HashIndex;
 use crate::units::TokenId;
 use crate::vocab::Vocabulary;
 
-/// Finds the token that has some bytes; of equal ones that of the lowest id.
+/// Finds a token by its bytes. If several tokens have the same bytes, the one with the lowest id is found.
 ///
-/// **Memory:** 11 to 21 bytes a token.
+/// **Memory:** 11 to 21 bytes per token.
 #[derive(Debug)]
 pub(super) struct ByBytes {
     index: HashIndex,
@@ -13,7 +13,7 @@ pub(super) struct ByBytes {
 }
 
 impl ByBytes {
-    /// Of the tokens that text is merged into.
+    /// Indexes the vocabulary's ordinary tokens: all but the added ones.
     pub(super) fn new(vocabulary: &Vocabulary) -> ByBytes {
         let mut tokens = ByBytes { index: HashIndex::default(), hashing: Hashing::of_process() };
         for (id, bytes) in vocabulary.ordinary() {
@@ -25,7 +25,7 @@ impl ByBytes {
         tokens
     }
 
-    /// The token of this vocabulary, which is that of [`new`](ByBytes::new).
+    /// The token with exactly these bytes. `vocabulary` must be the one that was passed to [`new`](ByBytes::new).
     pub(super) fn find(&self, vocabulary: &Vocabulary, bytes: &[u8]) -> Option<TokenId> {
         let token = |number: usize| TokenId::from_index(number - 1);
         let same = |number| vocabulary.bytes(token(number)) == Some(bytes);

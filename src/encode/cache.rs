@@ -2,54 +2,57 @@ use crate::pages;
 use crate::split::{SHORT, ShortPiece};
 use crate::units::{TokenId, amount, place, place64};
 
-/// Up to so many tokens of a piece are remembered.
+/// Most tokens of a pre-token that the cache stores.
 pub(super) const IDS: usize = 7;
-/// Up to so many stand in a slot as they are. More are packed, if their ids have no more than [`PACKED_BITS`].
+/// Most tokens that a slot stores unpacked, 4 bytes each. Up to [`IDS`] are packed if their ids fit in
+/// [`PACKED_BITS`] bits.
 pub(super) const PLAIN: usize = 4;
 const PACKED_BITS: usize = 18;
-/// Lines of a worker's cache once it has grown: at 64 bytes each, 8 MiB.
+/// Cache lines per worker after the cache has grown: 8 MiB at 64 bytes each.
 pub(super) const LINES: usize = 1 << 17;
-/// Lines of a cache that has nothing in it: 32 KiB.
+/// Cache lines at the start: 32 KiB.
 const FIRST_LINES: usize = 1 << 9;
-/// A crowded cache gets so many times the lines.
+/// Factor by which a full cache grows.
 const GROWTH: usize = 16;
 
-/// Where the number of ids stands in a slot, above the piece's length; 0 says that they are packed.
+/// Bit of a slot's `high` from which the number of tokens is stored, above the pre-token's length. 0 means that
+/// the tokens are packed.
 const COUNT_AT: u32 = 60;
-/// Where their number stands in what is packed, less the least that it is: in the two bits that are left.
+/// Bit of the packed tokens from which their number is stored, minus the least it can be (`PLAIN + 1`). The two
+/// bits above the tokens hold it.
 const PACKED_COUNT_AT: usize = IDS * PACKED_BITS;
 
-/// The tokens of short pieces met before: each piece has two slots to stand in, one line of the processor's
-/// cache. A new piece takes the second; one that is found there moves to the first.
+/// The tokens of short pre-tokens that were met before. Each pre-token has two slots, which share one line of the
+/// CPU cache. A new entry replaces the second slot; a hit in the second slot swaps the two.
 ///
-/// Keys are the pieces themselves, so a hit is never wrong.
+/// Keys are the bytes of the pre-tokens, so a hit is never wrong.
 ///
-/// **Memory:** 64 bytes a line: few at first, so that a short text does not pay for a large cache, and at
-/// most so many as were allowed, whatever the text.
+/// **Memory:** 64 bytes per line: few lines at first, so that a short text does not pay for a large cache, and at
+/// most `most` lines, whatever the text.
 #[derive(Clone, Debug)]
 pub(super) struct Cache {
     lines: Vec<Line>,
     shift: u32,
-    /// Pieces put since there are so many lines.
+    /// Entries stored since the cache has its present number of lines.
     put: usize,
     most: usize,
 }
 
-/// A piece that is one token.
+/// A pre-token that is a single token, known before it is met.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seed(ShortPiece, TokenId);
 
 impl Seed {
-    /// Of a token, if it is short enough.
+    /// The seed of a token; `None` if the token is too long for the cache.
     pub(super) fn new(token: TokenId, bytes: &[u8]) -> Option<Seed> {
         (bytes.len() <= SHORT).then(|| Seed(ShortPiece::new(bytes), token))
     }
 }
 
-/// A piece, and the line of the cache that it may stand in.
+/// A pre-token, and the cache line that it belongs to.
 pub(super) type Lookup = (ShortPiece, usize);
 
-/// What is looked up for a piece that is too long for the cache.
+/// The lookup of a pre-token that is too long for the cache.
 pub(super) const NOT_SHORT: Lookup = (ShortPiece::NONE, 0);
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,9 +60,11 @@ pub(super) const NOT_SHORT: Lookup = (ShortPiece::NONE, 0);
 struct Line([Slot; 2]);
 
 #[derive(Clone, Copy, Debug, Default)]
+/// One pre-token and its tokens, in 32 bytes.
 struct Slot {
     low: u64,
-    /// As of the piece, and above it how many ids there are. 0 is free: no piece is empty.
+    /// The high half of the pre-token, and above it the number of ids. 0 marks a free slot, as no pre-token is
+    /// empty.
     high: u64,
     ids: [TokenId; PLAIN],
 }
@@ -70,7 +75,7 @@ impl Slot {
         self.low == piece.low && (self.high ^ piece.high) << (u64::BITS - COUNT_AT) == 0
     }
 
-    /// If there is room for the tokens.
+    /// A slot with these tokens; `None` if they do not fit.
     fn new(piece: ShortPiece, tokens: &[TokenId]) -> Option<Slot> {
         debug_assert!(!tokens.is_empty(), "no piece is empty");
         match tokens.len() {
@@ -79,14 +84,14 @@ impl Slot {
         }
     }
 
-    /// Of a piece with at most [`PLAIN`] tokens.
+    /// A slot with at most [`PLAIN`] tokens.
     fn plain(piece: ShortPiece, tokens: &[TokenId]) -> Slot {
         let mut ids = [TokenId::default(); PLAIN];
         ids[..tokens.len()].copy_from_slice(tokens);
         Slot { low: piece.low, high: piece.high | amount(tokens.len()) << COUNT_AT, ids }
     }
 
-    /// Of a piece with more tokens, if there is room for them.
+    /// A slot with more than [`PLAIN`] tokens; `None` if they do not fit.
     fn packed(piece: ShortPiece, tokens: &[TokenId]) -> Option<Slot> {
         let fits = |id: &TokenId| id.get() < 1 << PACKED_BITS;
         (tokens.len() <= IDS && tokens.iter().all(fits)).then(|| {
@@ -98,7 +103,7 @@ impl Slot {
         })
     }
 
-    /// The tokens, if they are packed, and how many they are.
+    /// The tokens and their number; `None` if they are not packed.
     fn unpack(&self) -> Option<([TokenId; IDS], usize)> {
         let packed = self.ids.iter().rfold(0, |packed, word| packed << 32 | u128::from(word.get()));
         let id = |number| low_word(packed >> (PACKED_BITS * number)) & ((1 << PACKED_BITS) - 1);
@@ -117,7 +122,7 @@ fn low_word(bits: u128) -> u32 {
 }
 
 impl Cache {
-    /// A cache that grows to so many lines, a power of two of at least 2.
+    /// An empty cache that grows to at most `most` lines. `most` is a power of two and at least 2.
     pub(super) fn new(most: usize) -> Cache {
         Cache::of(most.min(FIRST_LINES), most)
     }
@@ -127,9 +132,10 @@ impl Cache {
         Cache { lines: pages::filled(Line::default(), lines), shift, put: 0, most }
     }
 
-    /// Grows if as many pieces were put as there are lines. Pieces stand in other lines after that.
+    /// Grows if at least as many entries were stored as there are lines. Line numbers from before are invalid
+    /// afterwards.
     ///
-    /// A cache that has got all its lines begins with pieces that were not met yet: those of these tokens.
+    /// When the cache reaches its full size, `seeds` are inserted as well, although they were not met yet.
     #[inline(always)]
     pub(super) fn make_room(&mut self, seeds: &[Seed]) {
         if self.put >= self.lines.len() && self.lines.len() < self.most {
@@ -141,10 +147,10 @@ impl Cache {
     fn grow(&mut self, seeds: &[Seed]) {
         let mut larger = Cache::of((self.lines.len() * GROWTH).min(self.most), self.most);
         if larger.lines.len() == self.most {
-            // The last learned first: they make way for others.
+            // The tokens learned last go in first, so that others replace them.
             seeds.iter().rev().for_each(|&Seed(piece, token)| larger.put_first(Slot::plain(piece, &[token])));
         }
-        // The second slot first, so that what was in the first ends there where both meet again.
+        // Second slots go in first, so that the entry from a first slot is again first if both meet in one line.
         for slot in self.lines.iter().flat_map(|Line([first, second])| [second, first]) {
             if slot.high != 0 {
                 larger.put_first(*slot);
@@ -153,7 +159,7 @@ impl Cache {
         *self = larger;
     }
 
-    /// A cache that has got all its lines.
+    /// A cache that has grown to its full size.
     #[cfg(test)]
     pub(super) fn full(lines: usize, seeds: &[Seed]) -> Cache {
         let mut cache = Cache::new(lines);
@@ -161,6 +167,7 @@ impl Cache {
         cache
     }
 
+    /// Puts an entry into the first slot of its line, and moves the previous one to the second.
     fn put_first(&mut self, slot: Slot) {
         let line = self.line(slot.piece());
         let [first, second] = &mut self.lines[line].0;
@@ -169,20 +176,20 @@ impl Cache {
         }
     }
 
-    /// The line that a piece stands in, if it is remembered.
+    /// The line that a pre-token belongs to.
     #[inline(always)]
     pub(super) fn line(&self, piece: ShortPiece) -> usize {
         place64(piece.hash() >> self.shift)
     }
 
-    /// Asks for a line.
+    /// Prefetches a line.
     #[inline(always)]
     pub(super) fn fetch(&self, line: usize) {
         pages::fetch(&self.lines, line);
     }
 
-    /// Finds the lines of pieces, which end at these places of a text, and asks for them. Not part of its caller, so
-    /// that all it needs stays in registers.
+    /// Computes and prefetches the lines of consecutive pre-tokens that end at `ends`. Kept out of line so that
+    /// everything it needs stays in registers.
     #[inline(never)]
     pub(super) fn look_up(&self, text: &[u8], mut start: usize, ends: &[u32], lookups: &mut [Lookup]) {
         for (lookup, &end) in lookups.iter_mut().zip(ends) {
@@ -199,8 +206,8 @@ impl Cache {
         }
     }
 
-    /// Writes down the tokens of pieces one after the other, up to the first that is not known at a glance. Says how
-    /// many pieces and how many tokens.
+    /// Writes the tokens of consecutive pre-tokens to `room`, up to the first that is not found or whose tokens
+    /// are packed. Returns the numbers of pre-tokens and of tokens written.
     #[inline(never)]
     pub(super) fn get_many(&mut self, lookups: &[Lookup], room: &mut [TokenId]) -> (usize, usize) {
         let mut known = 0;
@@ -214,8 +221,8 @@ impl Cache {
         (lookups.len(), known)
     }
 
-    /// Writes down the tokens of a piece, if they are remembered in this line, which is the piece's, and are few.
-    /// Says how many they are; else 0, and then [`get_packed`](Cache::get_packed) may know them.
+    /// Writes the tokens of a pre-token to `tokens` if its `line` has them unpacked, and returns their number.
+    /// Otherwise returns 0; [`get_packed`](Cache::get_packed) may still find it.
     #[inline(always)]
     pub(super) fn get(&mut self, piece: ShortPiece, line: usize, tokens: &mut [TokenId; PLAIN]) -> usize {
         let Line(slots) = &mut self.lines[line];
@@ -229,13 +236,14 @@ impl Cache {
         place64(slots[0].high >> COUNT_AT)
     }
 
-    /// The tokens of a piece that was just looked for in this line, if they are remembered, and how many they are.
+    /// The packed tokens of a pre-token and their number. Call it directly after [`get`](Cache::get), which moves
+    /// a hit to the first slot.
     pub(super) fn get_packed(&self, piece: ShortPiece, line: usize) -> Option<([TokenId; IDS], usize)> {
         let Line([slot, _]) = &self.lines[line];
         if slot.is(piece) { slot.unpack() } else { None }
     }
 
-    /// Remembers the tokens of a piece in its line, if they are few enough.
+    /// Stores the tokens of a pre-token in the second slot of its line, if they fit.
     pub(super) fn put(&mut self, piece: ShortPiece, line: usize, tokens: &[TokenId]) {
         if let Some(slot) = Slot::new(piece, tokens) {
             self.put += 1;
@@ -243,7 +251,8 @@ impl Cache {
         }
     }
 
-    /// The same, in the first of its slots.
+    /// Stores the tokens of a pre-token in the first slot of its line, if they fit, and moves the previous entry
+    /// to the second.
     pub(super) fn put_before(&mut self, piece: ShortPiece, line: usize, tokens: &[TokenId]) {
         if let Some(slot) = Slot::new(piece, tokens) {
             self.put += 1;
@@ -317,7 +326,7 @@ mod tests {
         let ids = |number: u32| [TokenId::new(number)];
         let [first, second, third] = [b"1", b"2", b"3"].map(|piece| ShortPiece::new(piece));
         let mut cache = Cache::new(2);
-        // All in one line, whichever they have.
+        // All in line 0, whichever lines they belong to.
         let mut known = |put: ShortPiece, number: u32| {
             cache.put_before(put, 0, &ids(number));
             let mut looked_up = cache.clone();

@@ -2,25 +2,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::TokenId;
 
-/// What text that looks like a special token becomes.
+/// What to do with text that spells a special token.
 ///
-/// Added tokens that are not special are ordinary vocabulary, and found under every policy.
+/// This concerns special tokens only. Added tokens that are not special are ordinary vocabulary and are found
+/// under every policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum SpecialPolicy {
-    /// Ordinary tokens, as any other text: a corpus cannot inject control tokens.
+    /// Encode it like any other text, so that a corpus cannot inject control tokens.
     #[default]
     Text,
-    /// The special token; where several overlap, the leftmost, then the longest. What stands between
-    /// them is encoded as texts of their own.
+    /// Emit the special token. If several overlap, the leftmost wins, then the longest. Each text between two
+    /// special tokens is split and encoded by itself.
     Allow,
-    /// An error that names the token and its place.
+    /// Return an error that names the token and its position.
     Forbid,
 }
 
 impl SpecialPolicy {
-    /// Its word in flags, recipes and files.
+    /// The policy's name in flags, recipes and files.
     pub fn name(self) -> &'static str {
         match self {
             SpecialPolicy::Text => "text",
@@ -30,21 +31,23 @@ impl SpecialPolicy {
     }
 }
 
-/// What becomes of text with a byte that has no token: see [`missing_bytes`](crate::vocab::Vocabulary::missing_bytes).
+/// What to do with text that contains a byte without a token: see
+/// [`missing_bytes`](crate::vocab::Vocabulary::missing_bytes).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum MissingBytes {
-    /// An error that names the byte and its place.
+    /// Return an error that names the byte and its position.
     #[default]
     Error,
-    /// What Hugging Face's tokenizers makes of it: the tokenizer's `unk_token`, or nothing if it has none. What stands
-    /// before and after dropped bytes of a piece is merged as if it stood side by side.
+    /// Do as Hugging Face's tokenizers: replace the byte by the tokenizer's `unk_token`, or drop it if the
+    /// tokenizer has none. Bytes of a pre-token before and after dropped bytes are merged as if they were
+    /// adjacent.
     Hf,
 }
 
 impl MissingBytes {
-    /// Its word in flags, recipes and files.
+    /// The choice's name in flags, recipes and files.
     pub fn name(self) -> &'static str {
         match self {
             MissingBytes::Error => "error",
@@ -52,23 +55,24 @@ impl MissingBytes {
         }
     }
 
-    /// Whether it is the default, which files leave out.
+    /// Whether this is the default, which files omit.
     pub(crate) fn is_default(&self) -> bool {
         *self == MissingBytes::default()
     }
 }
 
-/// How documents become token ids.
+/// How documents become token ids. The default adds no tokens around documents, treats special tokens as text,
+/// and returns an error for bytes without a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EncodeConfig {
-    /// What text that looks like a special token becomes.
+    /// What to do with text that spells a special token.
     pub special: SpecialPolicy,
-    /// The token put before every document, if any.
+    /// Token to put before every document, if any.
     pub bos: Option<TokenId>,
-    /// The token put after every document, if any.
+    /// Token to put after every document, if any.
     pub eos: Option<TokenId>,
-    /// What becomes of text with a byte that has no token.
+    /// What to do with text that contains a byte without a token.
     #[serde(skip_serializing_if = "MissingBytes::is_default")]
     pub missing_bytes: MissingBytes,
 }

@@ -1,3 +1,5 @@
+//! Pending output of encoding: tokens, with holes for pre-tokens that are encoded later in a batch.
+
 use std::hash::BuildHasher;
 
 use rustc_hash::FxBuildHasher;
@@ -6,89 +8,91 @@ use super::cache::IDS;
 use super::ids::TokenIds;
 use crate::units::{TokenId, place64};
 
-/// At most so many pieces are put down before it is asked whether a draft is full.
+/// Most pre-tokens that are added between two checks of whether pending output is full.
 pub(super) const PIECES: usize = 64;
 
-/// New pieces are encoded once there are about so many, or so many gaps or documents.
+/// Holes are filled once there are more than `NEW` new pre-tokens, or more than `GAPS` holes or documents.
 const NEW: usize = 256;
 const GAPS: usize = 1024;
 
-/// Hashes by which a new piece is found that comes again soon, as many do.
+/// Entries of the table that finds a new pre-token which occurs again soon, as many do. It is indexed by hash.
 const NEAR: usize = 1024;
 
-/// What was put down is copied once it is about so many tokens.
+/// Known tokens above which pending output is copied to the result.
 const TOKENS: usize = 16 << 10;
 
-/// The tokens of documents, one after the other, with gaps where a piece is not encoded yet: new pieces are
-/// few, and encoding many of them together takes much less time than one by one.
+/// The tokens of documents in order, with holes for pre-tokens that are not encoded yet. New pre-tokens are rare,
+/// and encoding many in a batch takes much less time than one by one.
 pub(super) struct Draft<'t> {
-    /// The tokens that nothing is missing of.
+    /// Tokens up to the first hole.
     pub(super) ids: TokenIds,
-    /// Where documents end in these.
+    /// Ends of documents in `ids`.
     pub(super) ends: Vec<usize>,
-    /// The other documents that ended: how many gaps came before, and how many known tokens.
+    /// Documents that ended since: the number of holes, and of known tokens, before each end.
     open_ends: Vec<(usize, usize)>,
     gaps: Vec<Gap>,
-    /// What belongs into the gaps.
+    /// The pre-tokens that belong in the holes, each once if possible.
     new: Vec<&'t [u8]>,
     pub(super) memory: Memory,
     known: usize,
 }
 
-/// What a draft needs of memory, for another after it.
+/// Buffers of pending output, which the next one reuses.
 ///
 /// **Memory:** 68 KiB.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    /// Known tokens, and room for more.
+    /// Known tokens since the last fill, and space for more.
     room: Vec<TokenId>,
-    /// By its hash, which of the new pieces one may be; or which of an earlier draft it was.
+    /// For each hash, the index of the new pre-token that may have it. Entries of earlier output can remain, so
+    /// the bytes are compared.
     near: Vec<u16>,
 }
 
-/// A place where tokens are missing.
+/// A position at which tokens are missing.
 struct Gap {
-    /// How many known tokens come before.
+    /// Number of known tokens before the hole.
     at: usize,
-    /// Which of the new pieces belongs here.
+    /// Index of the new pre-token that belongs in the hole.
     piece: usize,
 }
 
 impl<'t> Draft<'t> {
-    /// A draft that goes on behind these tokens.
+    /// Pending output that continues after `ids`.
     pub(super) fn new(ids: TokenIds, mut memory: Memory) -> Draft<'t> {
-        // At most `TOKENS` are there when a document begins; then come BOS, or EOS, and the tokens of `PIECES` pieces
-        // before it is asked again whether the draft is full.
+        // Up to `TOKENS` are pending when a document begins. BOS or EOS, and the tokens of `PIECES` pre-tokens,
+        // can follow before the next check of whether the output is full.
         memory.room.resize(TOKENS + PIECES * IDS + 2, TokenId::default());
         memory.near.resize(NEAR, 0);
         let (ends, open_ends, gaps, new) = Default::default();
         Draft { ids, ends, open_ends, gaps, new, memory, known: 0 }
     }
 
-    /// Whether it is time to [close](Draft::close) the gaps.
+    /// Whether the holes should be [filled](Draft::close) now.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.known > TOKENS || self.new.len() > NEW || self.gaps.len().max(self.open_ends.len()) > GAPS
     }
 
-    /// The new pieces.
+    /// The pre-tokens to encode before [`close`](Draft::close), in the order of their indices.
     pub(super) fn new_pieces(&self) -> &[&'t [u8]] {
         &self.new
     }
 
-    /// Room for the tokens of known pieces, and how much of it is taken.
+    /// The buffer for the tokens of known pre-tokens, and how much of it is in use.
     #[inline]
     pub(super) fn room(&mut self) -> (&mut [TokenId], usize) {
         (&mut self.memory.room, self.known)
     }
 
-    /// Says how much of the room is taken.
+    /// Sets how much of the buffer is in use.
     #[inline]
     pub(super) fn set_known(&mut self, known: usize) {
         self.known = known;
     }
 
-    /// Leaves a gap for the tokens of a piece. False if the piece is known to have left another.
+    /// Leaves a hole for the tokens of a pre-token. Returns `false` if the same pre-token is known to belong in
+    /// another hole.
     pub(super) fn leave(&mut self, piece: &'t [u8]) -> bool {
         let near = &mut self.memory.near[place64(FxBuildHasher.hash_one(piece)) % NEAR];
         let is_new = self.new.get(usize::from(*near)) != Some(&piece);
@@ -100,13 +104,14 @@ impl<'t> Draft<'t> {
         is_new
     }
 
-    /// Puts down one token.
+    /// Appends one token.
     pub(super) fn push(&mut self, token: TokenId) {
         self.memory.room[self.known] = token;
         self.known += 1;
     }
 
-    /// Puts down tokens if there is room for them and for those of `PIECES` pieces more; says whether there was.
+    /// Appends tokens if they fit and leave space for those of `PIECES` more pre-tokens. Returns whether they
+    /// did.
     pub(super) fn put(&mut self, tokens: &[TokenId]) -> bool {
         let fits = self.known + tokens.len() <= TOKENS;
         if fits {
@@ -121,9 +126,9 @@ impl<'t> Draft<'t> {
         self.open_ends.push((self.gaps.len(), self.known));
     }
 
-    /// Closes all gaps, given the tokens of each new piece.
+    /// Fills all holes. `tokens` returns the tokens of a new pre-token, given its index.
     pub(super) fn close<'n>(&mut self, tokens: impl Fn(usize) -> &'n [TokenId]) {
-        // As if a document ended here.
+        // The last segment is handled like a document that ends here.
         self.end();
         let (mut gaps, mut done, mut from) = (self.gaps.drain(..), 0, 0);
         for (before, known) in self.open_ends.drain(..) {
@@ -142,7 +147,7 @@ impl<'t> Draft<'t> {
         self.known = 0;
     }
 
-    /// The tokens, where documents end in them, and the memory. No gap may be open.
+    /// The tokens, the ends of the documents in them, and the buffers. All holes must be filled.
     pub(super) fn into_parts(self) -> (TokenIds, Vec<usize>, Memory) {
         (self.ids, self.ends, self.memory)
     }

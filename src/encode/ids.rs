@@ -4,17 +4,29 @@ use std::ops::Range;
 
 use crate::units::TokenId;
 
-/// Token ids, in two bytes each or in four.
+/// A sequence of token ids, stored in two bytes or in four bytes each. Ids of 2¹⁶ and more need four.
 ///
-/// Two of these are equal if they hold the same ids, however wide and however joined.
+/// Two sequences are equal if they hold the same ids, whatever their width and however they are joined.
+///
+/// ```
+/// use tokenmill::TokenId;
+/// use tokenmill::encode::TokenIds;
+///
+/// let ids: TokenIds = [3, 70_000, 5].into_iter().map(TokenId::new).collect();
+/// assert_eq!(*ids.slice(1..3), [TokenId::new(70_000), TokenId::new(5)]);
+///
+/// let mut file = Vec::new();
+/// ids.append_to(&mut file, |id| id.get().to_le_bytes());
+/// assert_eq!(file.len(), 12);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct TokenIds {
-    /// The parts in which a long document was encoded, but the last of them. Most have none.
+    /// All parts but the last. Long documents are encoded in several parts; most sequences have only one.
     before: Vec<Part>,
     last: Part,
 }
 
-/// Ids that lie together.
+/// Contiguous ids.
 #[derive(Clone, Debug)]
 enum Part {
     /// Ids below 2¹⁶.
@@ -101,12 +113,13 @@ impl Part {
 }
 
 impl TokenIds {
-    /// None yet, with room for so many that are below `limit`.
+    /// An empty sequence with capacity for `room` ids that are all below `limit`.
     pub(super) fn with_capacity(room: usize, limit: usize) -> TokenIds {
         Part::with_capacity(room, limit <= 1 << u16::BITS).into()
     }
 
-    /// None yet, wide if any of these are, and with room for as many.
+    /// An empty sequence with capacity for as many ids as this one has, in four bytes each if any part of this
+    /// one has that.
     pub(crate) fn room_for_as_many(&self) -> TokenIds {
         Part::with_capacity(self.len(), self.parts().all(Part::is_narrow)).into()
     }
@@ -115,12 +128,12 @@ impl TokenIds {
         self.before.iter().chain([&self.last])
     }
 
-    /// How many there are.
+    /// Number of ids.
     pub fn len(&self) -> usize {
         self.parts().map(Part::len).sum()
     }
 
-    /// Whether there are none.
+    /// Whether it has no ids.
     pub fn is_empty(&self) -> bool {
         self.parts().all(|part| part.len() == 0)
     }
@@ -130,15 +143,15 @@ impl TokenIds {
         self.parts().flat_map(Part::iter)
     }
 
-    /// The greatest of them.
+    /// The greatest id; `None` if empty.
     pub(crate) fn greatest(&self) -> Option<TokenId> {
         self.parts().filter_map(Part::greatest).max()
     }
 
-    /// Some of the ids; copied, if they have to be widened or joined.
+    /// The ids in a range. Borrowed if they are contiguous and have four bytes each, else copied.
     ///
     /// # Panics
-    /// There are not so many.
+    /// The range exceeds the sequence.
     pub fn slice(&self, range: Range<usize>) -> Cow<'_, [TokenId]> {
         if let (true, Part::Wide(ids)) = (self.before.is_empty(), &self.last) {
             return Cow::Borrowed(&ids[range]);
@@ -148,7 +161,7 @@ impl TokenIds {
         Cow::Owned(some.into_wide())
     }
 
-    /// Appends all of them to a file's bytes, each as the `N` bytes that `bytes_of` makes of it.
+    /// Appends all ids to `file`, each as the `N` bytes that `bytes_of` returns for it.
     pub fn append_to<const N: usize>(&self, file: &mut Vec<u8>, bytes_of: impl Fn(TokenId) -> [u8; N]) {
         for part in self.parts() {
             match part {
@@ -158,7 +171,8 @@ impl TokenIds {
         }
     }
 
-    /// All of them in two bytes each, if that is how they lie; copied if they have to be joined.
+    /// All ids in two bytes each, if they are stored so; copied if they have several parts. Otherwise returns the
+    /// sequence unchanged.
     pub(crate) fn into_narrow(self) -> Result<Vec<u16>, TokenIds> {
         match self {
             TokenIds { before, last: Part::Narrow(ids) } if before.is_empty() => Ok(ids),
@@ -169,7 +183,7 @@ impl TokenIds {
         }
     }
 
-    /// All of them, copied if they have to be widened or joined.
+    /// All ids in four bytes each; copied if they have to be widened or joined.
     pub(crate) fn into_wide(self) -> Vec<TokenId> {
         let length = self.len();
         let TokenIds { before, last } = self;
@@ -181,7 +195,7 @@ impl TokenIds {
         all
     }
 
-    /// The last ids that lie together, to append others to, if they have four bytes each.
+    /// The last part, to append ids to, if it has four bytes per id.
     pub(super) fn as_wide(&mut self) -> Option<&mut Vec<TokenId>> {
         match &mut self.last {
             Part::Narrow(_) => None,
@@ -194,15 +208,15 @@ impl TokenIds {
         self.extend_from_slice(&[id]);
     }
 
-    /// Appends ids.
+    /// Appends ids. Widens the last part if one of them is 2¹⁶ or more.
     pub(super) fn extend_from_slice(&mut self, more: &[TokenId]) {
         self.last.extend_from_slice(more);
     }
 
-    /// Appends some of other ids.
+    /// Appends a range of another sequence.
     ///
     /// # Panics
-    /// There are not so many.
+    /// The range exceeds `other`.
     pub(crate) fn extend(&mut self, other: &TokenIds, range: Range<usize>) {
         let mut start = 0;
         for part in other.parts() {
@@ -213,7 +227,7 @@ impl TokenIds {
         assert!(range.end <= start, "there are {start} ids");
     }
 
-    /// The last so many, copied.
+    /// Copies the last `number` ids, or all if it has fewer.
     pub(super) fn last_ids(&self, number: usize) -> Vec<TokenId> {
         let mut ids: Vec<TokenId> =
             self.parts().rev().flat_map(|part| part.iter().rev()).take(number).collect();
@@ -221,10 +235,10 @@ impl TokenIds {
         ids
     }
 
-    /// Takes the last so many off.
+    /// Removes the last `number` ids.
     ///
     /// # Panics
-    /// There are not so many.
+    /// The sequence has fewer.
     pub(super) fn take_back(&mut self, number: usize) {
         let mut more = number;
         while self.last.len() <= more
@@ -236,7 +250,7 @@ impl TokenIds {
         self.last.truncate(self.last.len() - more);
     }
 
-    /// Appends others without copying them.
+    /// Appends another sequence without copying its ids.
     pub(crate) fn join(&mut self, next: TokenIds) {
         if self.is_empty() {
             *self = next;
@@ -246,7 +260,7 @@ impl TokenIds {
         }
     }
 
-    /// Gives back the room that is left.
+    /// Returns unused memory of the last part.
     pub(super) fn shrink_to_fit(&mut self) {
         match &mut self.last {
             Part::Narrow(ids) => ids.shrink_to_fit(),
@@ -255,8 +269,8 @@ impl TokenIds {
     }
 }
 
-/// Appends arrays to bytes. Of this the compiler makes a few wide instructions; of `extend` and `flat_map`, which says
-/// the same, one store for each byte.
+/// Appends arrays to bytes. The compiler turns this loop into a few wide instructions. An equivalent `extend`
+/// with `flat_map` becomes one store per byte.
 fn append<const N: usize>(bytes: &mut Vec<u8>, more: impl ExactSizeIterator<Item = [u8; N]>) {
     let start = bytes.len();
     bytes.resize(start + N * more.len(), 0);

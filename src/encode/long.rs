@@ -6,43 +6,43 @@ use crate::error::Result;
 use crate::observer::Observer;
 use crate::units::{TokenId, amount, low32, place, place64};
 
-/// Set in [`Scratch::slots`] where no token begins.
+/// Flag of the slots within a token, after its first byte, in [`Scratch::slots`].
 const INSIDE: u32 = 1 << 31;
 
-/// Token ids, and the lengths of parts, stay below this.
+/// Token ids, and lengths of texts to merge, are below this, since [`INSIDE`] takes the highest bit.
 pub(super) const LIMIT: usize = 1 << 31;
 
-/// Slots and heap entries that are kept from part to part; more is given back after a part.
+/// Most slots (16 MiB) and heap entries (32 MiB) that are kept allocated from text to text; more are freed after use.
 const KEPT: usize = 1 << 22;
 
-/// The observer is asked whether to stop after so many heap entries, some tens of milliseconds.
+/// Heap entries between two checks of the observer: some tens of milliseconds.
 const ENTRIES_A_CHECK: usize = 1 << 16;
 
-/// Merges a long part in O(n log n).
+/// Merges long parts of a pre-token in O(n log n).
 ///
-/// A heap holds the pairs by rank, then place. Only a pair that comes before both of its neighbours
-/// can come before all, so only such pairs need to be in it; that makes it a third as large, and tiny
-/// on runs of one letter. When a merge changes the pairs around it, those that now come before their
-/// neighbours are put in. An entry is good if the pair at its place has its rank now; entries that
-/// have gone stale are passed over when they come up. Nothing here needs ranks to rise from a token's
-/// parts to the token, so any merge list is fine.
+/// A heap orders the adjacent pairs of tokens by rank, then by position. A pair can be the first of all only if
+/// it comes before both of its neighbours, so the heap holds only such pairs. This makes it a third as large, and
+/// tiny on runs of one letter. After each merge, pairs next to it that now come before their neighbours are
+/// pushed. An entry is valid if the pair at its position still has its rank; stale entries are skipped when they
+/// are popped. The algorithm does not rely on a token having a higher rank than its parts, so it is right for any
+/// merge list.
 ///
-/// **Memory:** 4 bytes a byte of the longest part so far, and 8 for each heap entry: 7 in all on
-/// prose, 12 at worst at the start.
+/// **Memory:** 4 bytes per byte of the longest part so far, and 8 per heap entry. In all, 7 bytes per byte on
+/// prose, and at worst 12, at the start.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
-    /// One slot a byte. Where a token begins, its id; `INSIDE` is set in its other slots, and the
-    /// second and the last of them hold its length besides: so both its neighbours are found without
-    /// links. One zero more at the end.
+    /// One slot per byte, and one zero at the end. The first slot of a token holds its id. Its other slots have
+    /// the flag `INSIDE`, and the second and the last also hold the token's length. So both neighbours of a token
+    /// are found without links.
     slots: Vec<u32>,
     heap: BinaryHeap<Reverse<u64>>,
 }
 
 impl Scratch {
-    /// Appends the tokens of a part, of less than [`LIMIT`] bytes, to `ids`.
+    /// Appends the tokens of `part`, which has fewer than [`LIMIT`] bytes, to `ids`.
     ///
     /// # Errors
-    /// The observer wants to stop; `ids` is as it was then.
+    /// The observer asks to stop; `ids` is then unchanged.
     pub(super) fn merge(
         &mut self,
         pairs: &Pairs,
@@ -72,7 +72,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// Takes up the next heap entries, and says how many merges came of them.
+    /// Handles the next [`ENTRIES_A_CHECK`] heap entries and returns the number of merges carried out.
     fn merge_some(&mut self, pairs: &Pairs) -> usize {
         let mut merged = 0;
         for _ in 0..ENTRIES_A_CHECK {
@@ -87,21 +87,22 @@ impl Scratch {
         merged
     }
 
+    /// Sets up slots and heap for the bytes of a part.
     fn fill(&mut self, pairs: &Pairs, byte_ids: &[TokenId; 256], part: &[u8]) {
         self.slots.clear();
         self.slots.reserve_exact(part.len() + 1);
         self.slots.extend(part.iter().map(|&byte| byte_ids[usize::from(byte)].get()));
         self.slots.push(0);
         let mut entries = std::mem::take(&mut self.heap).into_vec();
-        // A part that was left in the midst may have left some.
+        // A part that was abandoned on an error may have left entries.
         entries.clear();
-        // Counted first: growing by doubling could take twice the memory.
+        // Count first: growing by doubling could take twice the memory.
         entries.reserve_exact(lowest_of_three(pairs, part).count());
         entries.extend(lowest_of_three(pairs, part).map(Reverse));
         self.heap = BinaryHeap::from(entries);
     }
 
-    /// What merging the token at `at` with the next means; nothing if no token begins there.
+    /// The merge of the token at `at` with the next one; none if no token begins there.
     fn step(&self, pairs: &Pairs, at: usize) -> Step {
         let left = self.slots[at];
         match self.after(at) {
@@ -110,27 +111,27 @@ impl Scratch {
         }
     }
 
-    /// Where the token at `at` ends.
+    /// The end of the token at `at`.
     fn end(&self, at: usize) -> usize {
         let second = self.slots[at + 1];
         if second & INSIDE == 0 { at + 1 } else { at + place(second & !INSIDE) }
     }
 
-    /// Where the token after the one at `at` begins.
+    /// The start of the token after the one at `at`, if any.
     fn after(&self, at: usize) -> Option<usize> {
         let end = self.end(at);
         (end + 1 < self.slots.len()).then_some(end)
     }
 
-    /// Where the token before the one at `at` begins.
+    /// The start of the token before the one at `at`, if any.
     fn before(&self, at: usize) -> Option<usize> {
         let last = at.checked_sub(1)?;
         let slot = self.slots[last];
         Some(if slot & INSIDE == 0 { last } else { at - place(slot & !INSIDE) })
     }
 
-    /// Puts one token in the place of the one at `at` and the next, and into the heap those pairs near
-    /// it that now come before their neighbours.
+    /// Replaces the token at `at` and the next one by `result`, and pushes those pairs near it that now come
+    /// before their neighbours.
     fn replace(&mut self, pairs: &Pairs, at: usize, result: u32) {
         let middle = self.end(at);
         let end = self.end(middle);
@@ -146,8 +147,8 @@ impl Scratch {
         let (left, right) = (self.before(at), self.after(at));
         let far_left = left.and_then(|left| self.before(left));
         let [a, b, c, d] = [far_left, left, Some(at), right].map(rank);
-        // The outer two pairs are as they were: they are in the heap already unless the pair that went
-        // away came before them.
+        // The outer two pairs did not change. They are in the heap already, unless the pair that disappeared came
+        // before them.
         let a_rises = |left: usize| {
             a <= b
                 && a > old_rank(self.slots[left], old_left)
@@ -168,7 +169,7 @@ impl Scratch {
     }
 }
 
-/// A heap entry: the lower rank first, then the leftmost place.
+/// A heap entry, ordered by rank, then by position.
 fn entry(rank: u32, at: usize) -> u64 {
     u64::from(rank) << 32 | amount(at)
 }
@@ -176,7 +177,7 @@ fn entry(rank: u32, at: usize) -> u64 {
 /// Heap entries of the pairs of bytes that come before both of their neighbours.
 fn lowest_of_three(pairs: &Pairs, part: &[u8]) -> impl Iterator<Item = u64> {
     let (mut before, mut rank) = (u32::MAX, u32::MAX);
-    // Nothing stands after the last pair.
+    // The last pair has no neighbour on its right.
     let ranks = part.array_windows().map(|two| pairs.find_bytes(*two).rank).chain([u32::MAX]);
     ranks.enumerate().filter_map(move |(place, after)| {
         let lowest = rank != u32::MAX && rank < before && rank <= after;

@@ -4,26 +4,26 @@ use crate::error::Result;
 use crate::observer::Observer;
 use crate::units::TokenId;
 
-/// Parts up to this length are merged by looking for the lowest rank again after each merge: that is
-/// quadratic, but beats a heap while all ranks lie in a few cache lines.
+/// Longest part, in bytes, that is merged by searching for the lowest rank again after each merge. This is
+/// quadratic, but faster than a heap while all ranks fit in a few cache lines.
 const SHORT: usize = 64;
 
-/// Where parts are short the observer is asked whether to stop after so many bytes.
+/// Bytes between two checks of the observer in pre-tokens that consist of short parts.
 const BYTES_A_CHECK: usize = 1 << 18;
 
-/// The scratch memory of merging, reused from piece to piece.
+/// Encodes pre-tokens by merging. Its scratch memory is reused from one pre-token to the next.
 ///
-/// **Memory:** see [`long::Scratch`].
+/// **Memory:** that of [`long::Scratch`].
 #[derive(Debug, Default)]
 pub(super) struct Merger {
     long: long::Scratch,
 }
 
 impl Merger {
-    /// Appends the tokens of a piece to `ids`.
+    /// Appends the tokens of a pre-token to `ids`. `byte_ids` gives the token of each byte value.
     ///
     /// # Errors
-    /// The observer wants to stop, which it is asked in long pieces.
+    /// The observer asks to stop. It is asked only within long pre-tokens.
     pub(super) fn merge(
         &mut self,
         pairs: &Pairs,
@@ -51,9 +51,10 @@ impl Merger {
     }
 }
 
+/// Merges a part of 2 to [`SHORT`] bytes.
 fn short(pairs: &Pairs, byte_ids: &[TokenId; 256], part: &[u8], ids: &mut Vec<TokenId>) {
     let mut tokens = [0; SHORT];
-    // `steps[i]` is what merging tokens i and i + 1 means; the last token has nothing to its right.
+    // `steps[i]` is the merge of tokens i and i + 1; the last token has none.
     let mut steps = [Step::NONE; SHORT];
     for (token, byte) in tokens.iter_mut().zip(part) {
         *token = byte_ids[usize::from(*byte)].get();
@@ -75,7 +76,7 @@ fn short(pairs: &Pairs, byte_ids: &[TokenId; 256], part: &[u8], ids: &mut Vec<To
     ids.extend(tokens[..len].iter().copied().map(TokenId::new));
 }
 
-/// Where the lowest rank stands, the leftmost of equals.
+/// Position of the lowest rank, the leftmost if several are equal; `None` if no pair merges.
 fn lowest(steps: &[Step]) -> Option<usize> {
     let (at, step) = steps.iter().enumerate().min_by_key(|(_, step)| step.rank)?;
     (!step.is_none()).then_some(at)

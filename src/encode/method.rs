@@ -4,23 +4,23 @@ use serde::Serialize;
 
 use crate::vocab::Checks;
 
-/// How a piece of text is encoded. The ids are the same either way.
+/// How a pre-token is encoded. Both ways give the same ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "method", rename_all = "kebab-case")]
 pub enum Method {
-    /// By the longest token that fits the one before, which is fast, and exact where the shortcuts of
-    /// trained vocabularies hold.
+    /// By the longest token that is compatible with the one before it. This is fast, and exact for vocabularies
+    /// that pass the [checks](Checks) which trained vocabularies pass.
     LongestMatches,
-    /// By carrying out merges with a heap, which is right for any vocabulary.
+    /// By carrying out merges with a heap. This is right for any vocabulary.
     Merges {
-        /// Why it is not by longest matches.
+        /// Why longest matches are not used.
         because: &'static str,
     },
 }
 
 impl Method {
-    /// The one that a vocabulary allows of which this is true. What an encoder does its
-    /// [`method`](super::Encoder::method) tells.
+    /// The method that a vocabulary with these check results allows. [`Encoder::method`](super::Encoder::method)
+    /// returns what an encoder uses at present.
     pub fn of(checks: &Checks) -> Method {
         let obstacles = [
             (checks.not_self_encoding > 0, "some tokens do not encode to themselves"),
@@ -35,14 +35,14 @@ impl Method {
     }
 }
 
-/// Of vocabularies with ids of 2²⁴ and more, of about a million tokens, and such as were made up.
+/// For vocabularies with ids of 2²⁴ or more, with about a million tokens, or constructed to be hard.
 pub(super) const TOO_MUCH: Method =
     Method::Merges { because: "longest matches take too much time or memory" };
 
-/// What longest matches need would take longer to make.
+/// The text so far does not repay the time to build the tables for longest matches.
 pub(super) const LITTLE_TEXT: Method = Method::Merges { because: "there has been little text so far" };
 
-/// It is made by threads of its own.
+/// The tables for longest matches are built on threads of their own, and the system gave none.
 pub(super) const NO_THREADS: Method =
     Method::Merges { because: "no threads can be started that prepare longest matches" };
 

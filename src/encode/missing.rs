@@ -1,4 +1,4 @@
-//! Bytes that no token stands for, which many tokenizers have that were trained on UTF-8 alone.
+//! Bytes without a token. Many tokenizers that were trained on UTF-8 alone lack tokens for some bytes.
 
 use std::str::from_utf8;
 
@@ -8,46 +8,48 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::units::TokenId;
 use crate::vocab::Vocabulary;
 
-/// Bytes of text that are looked through at once.
+/// Bytes of text that are searched at once. 4 KiB stay in the L1 cache, since the text is passed over once per
+/// range.
 const CHUNK: usize = 4 << 10;
 
-/// More ranges of bytes than these take longer to look for than a table takes to look up.
+/// Most byte ranges that are searched one by one. With more, looking up each byte in a table is faster.
 const MOST_RANGES: usize = 8;
 
-/// The bytes that a vocabulary lacks, and what becomes of text that has some.
+/// The bytes that a vocabulary lacks, and how to treat text that contains them.
 #[derive(Debug)]
 pub(super) struct Missing {
     is_missing: [bool; 256],
-    /// The first byte of each range, and how many bytes follow it there.
+    /// Each range of missing bytes: its first byte, and how many bytes follow it.
     ranges: Vec<(u8, u8)>,
-    /// `None` if such text is an error.
+    /// `None` if text with missing bytes is an error.
     substitute: Option<Substitute>,
-    /// What the tokenizer's own program does, for messages.
+    /// What the tokenizer's own program does with them, for messages.
     own: String,
 }
 
-/// What Hugging Face's tokenizers merges of a piece.
+/// What Hugging Face's tokenizers merges for a pre-token with missing bytes.
 #[derive(Debug)]
 struct Substitute {
-    /// The tokens of bytes, and `unk_token` for those without one.
+    /// The token of each byte: `unk_token` for bytes without one.
     byte_ids: [TokenId; 256],
     kept: Kept,
 }
 
-/// Which of the bytes without a token give `unk_token`.
+/// Which of the missing bytes produce an `unk_token`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kept {
     None,
-    /// The first of each run.
+    /// The first of each run of consecutive ones.
     First,
     All,
 }
 
 impl Missing {
-    /// The missing bytes of a vocabulary; `None` if every byte has a token.
+    /// Collects the missing bytes of a vocabulary; `None` if every byte has a token.
     ///
     /// # Errors
-    /// The policy is to do as tokenizers, and that fails on such bytes or merges `unk_token` with others.
+    /// The policy is [`MissingBytes::Hf`], and the tokenizers library fails on such bytes or would merge
+    /// `unk_token` with other tokens.
     pub(super) fn new(vocabulary: &Vocabulary, policy: MissingBytes) -> Result<Option<Missing>> {
         let bytes = vocabulary.missing_bytes();
         if bytes.is_empty() {
@@ -68,7 +70,7 @@ impl Missing {
         Ok(Some(Missing { is_missing, ranges, substitute, own }))
     }
 
-    /// Where the first of them stands in a text.
+    /// Position of the first missing byte in a text.
     pub(super) fn first_in(&self, text: &[u8]) -> Option<usize> {
         let at = text.chunks(CHUNK).position(|chunk| self.any_in(chunk))? * CHUNK;
         text[at..].iter().position(|&byte| self.is_missing[usize::from(byte)]).map(|within| at + within)
@@ -78,14 +80,15 @@ impl Missing {
         if self.ranges.len() > MOST_RANGES {
             return chunk.iter().any(|&byte| self.is_missing[usize::from(byte)]);
         }
-        // Without a branch for each byte, so that many are compared at once.
+        // No branch per byte, so that the compiler compares many bytes at once.
         let in_range = |&(first, more): &(u8, u8)| {
             chunk.iter().fold(false, |found, byte| found | (byte.wrapping_sub(first) <= more))
         };
         self.ranges.iter().any(in_range)
     }
 
-    /// What is to be merged of a piece, and the token of each of its bytes; `None` if such a piece is an error.
+    /// The bytes of a pre-token that are to be merged, and the token of each byte value; `None` if missing bytes
+    /// are an error.
     pub(super) fn substituted(&self, piece: &[u8]) -> Option<(Vec<u8>, &[TokenId; 256])> {
         let Substitute { byte_ids, kept } = self.substitute.as_ref()?;
         let is_missing = |byte: u8| self.is_missing[usize::from(byte)];
@@ -107,7 +110,8 @@ impl Missing {
         Some((left, byte_ids))
     }
 
-    /// The error of a text that has one of them at a place. `offset` says whether the text is a document as it is.
+    /// The error for a text with a missing byte at `at`. `offset` says whether `text` is the document as given,
+    /// so that the position can be reported.
     pub(super) fn error(&self, text: &[u8], at: usize, offset: bool) -> Error {
         let place = offset.then_some(at);
         let fault = Fault::ByteWithoutToken { byte: text[at], character: character(text, at), place };
@@ -136,7 +140,7 @@ impl Substitute {
     }
 }
 
-/// The character of several bytes that the byte at a place belongs to, or that it is.
+/// The character that the byte at `at` belongs to, if the bytes around it are one in valid UTF-8.
 fn character(text: &[u8], at: usize) -> Option<char> {
     let starts = (at.saturating_sub(3)..=at).rev();
     let ends = |start: usize| (at + 1..=text.len().min(start + 4)).map(move |end| start..end);

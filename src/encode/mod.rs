@@ -1,17 +1,22 @@
-//! Turns text into token ids.
+//! Encoding: text to token ids, and ids back to text.
 //!
-//! One shared [`Encoder`]; one cheap [`Worker`] a thread; and both in one behind [`Tokenizer`]. Knows nothing of
-//! counting and training: a tokenizer from elsewhere encodes as well as ours.
+//! All threads share one [`Encoder`]; each thread has its own cheap [`Worker`]. [`Tokenizer`] wraps both behind
+//! one type. This stage does not depend on counting or training, so it encodes with tokenizers from other
+//! programs as well as with tokenmill's own.
 //!
-//! First, where the vocabulary says so, added tokens are found in a text and what stands between them is normalized;
-//! then it is split into pieces. What a piece met before was encoded to is looked up; new ones wait for each other
-//! where they are rare, and are encoded together.
+//! A document passes through these steps:
 //!
-//! Text with a byte that has no token in the vocabulary is an error, or what Hugging Face's tokenizers makes of it.
+//! 1. If the vocabulary asks for it, added tokens are found, and the text between them is normalized.
+//! 2. The text is split into pre-tokens.
+//! 3. Each pre-token is looked up in a cache. On a miss it is encoded at once or, where misses are rare,
+//!    collected and encoded in a batch with others.
 //!
-//! To encode a piece means: while any adjacent pair of tokens is in the merge list, merge the pair of
-//! lowest rank, the leftmost among equals. [`mod@reference`] says just that; everything else here gives
-//! the same ids sooner, for every text and every merge list.
+//! A byte that has no token in the vocabulary is an error, or becomes what Hugging Face's tokenizers would
+//! produce, depending on [`MissingBytes`].
+//!
+//! **Definition.** To encode a pre-token: while any adjacent pair of tokens is in the merge list, merge the pair
+//! of lowest rank, and the leftmost one if several have that rank. [`mod@reference`] implements exactly this.
+//! Everything else here produces the same ids faster, for every text and every merge list.
 
 mod ids;
 mod batch;

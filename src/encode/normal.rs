@@ -1,3 +1,5 @@
+//! Normalizers of Hugging Face tokenizers: Unicode forms, lowercasing, stripping, prepending and replacing.
+
 use std::borrow::Cow;
 use std::iter::once;
 use std::sync::LazyLock;
@@ -15,19 +17,20 @@ use crate::split::Matcher;
 use crate::units::place;
 use crate::vocab::{Normalizer, ReplacePattern};
 
-/// Characters below U+0300 are in normalization form C whatever stands next to them, and have only lower bytes.
+/// Lowest lead byte (0xCC) of the characters from U+0300 on. Characters below U+0300 are in form C whatever
+/// characters are next to them, and all their bytes are lower.
 const FIRST: u8 = 0xCC;
 
-/// The characters below U+30000, and whether each [is steady](steady): the rest is rare.
+/// For each character below U+30000, whether it [is steady](steady). Higher ones are rare and tested one by one.
 static STEADY: LazyLock<Vec<bool>> =
     LazyLock::new(|| (0..0x3_0000).map(|code| char::from_u32(code).is_some_and(steady)).collect());
 
-/// Bytes that a normalized text may have for each byte of the text, and some more: replacing strings by longer ones,
-/// again and again, could fill the memory.
+/// Most bytes of a normalized text: `GROWTH` for each byte of the text, and `ROOM` more. Without a limit,
+/// replacing strings by longer ones again and again could fill the memory.
 const GROWTH: usize = 64;
 const ROOM: usize = 1 << 20;
 
-/// The normalizers of a vocabulary, made ready.
+/// The normalizers of a vocabulary, compiled.
 #[derive(Default)]
 pub(super) struct Normalizers(Vec<Step>);
 
@@ -41,8 +44,8 @@ enum Step {
     ReplaceMatches { matcher: Box<Matcher>, content: Vec<u8> },
 }
 
-/// Unicode's normalization forms. The tables are those of Unicode 9, as in Hugging Face's tokenizers: marks that came
-/// later stay in the order in which they stand.
+/// Unicode normalization forms. The tables are those of Unicode 9, as in Hugging Face's tokenizers: combining
+/// marks that were added later keep their order.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     C,
@@ -52,8 +55,10 @@ enum Form {
 }
 
 impl Normalizers {
+    /// Compiles normalizers, in the order in which they are applied.
+    ///
     /// # Errors
-    /// A regular expression is none, or means something else here than in Hugging Face's engine.
+    /// A regular expression is invalid, or means something else here than in Hugging Face's engine.
     pub(super) fn new(normalizers: &[Normalizer]) -> Result<Normalizers> {
         normalizers.iter().map(Step::new).collect::<Result<_>>().map(Normalizers)
     }
@@ -62,10 +67,10 @@ impl Normalizers {
         self.0.is_empty()
     }
 
-    /// The text that the steps make of a text, one after the other.
+    /// Applies all normalizers to a text, one after the other. Borrows the text if none changes it.
     ///
     /// # Errors
-    /// It would be many times as long, or an expression takes too many steps.
+    /// The result would exceed `GROWTH` and `ROOM`, or a regular expression takes too many steps.
     pub(super) fn apply<'t>(&self, text: &'t [u8]) -> Result<Cow<'t, [u8]>> {
         let most = text.len().saturating_mul(GROWTH).saturating_add(ROOM);
         let mut normal = Cow::Borrowed(text);
@@ -81,7 +86,8 @@ impl Normalizers {
         Ok(normal)
     }
 
-    /// Whether the steps leave a text as it is, as far as that is plain.
+    /// Whether no normalizer changes a text. May return `false` for a text that does not change, if a quick test
+    /// cannot decide.
     pub(super) fn leaves(&self, text: &[u8]) -> bool {
         self.0.iter().all(|step| step.leaves(text))
     }
@@ -115,7 +121,7 @@ impl Step {
         })
     }
 
-    /// Whether it leaves a text as it is, as far as that is plain.
+    /// Whether this normalizer leaves a text unchanged. May return `false` for a text that it does not change.
     fn leaves(&self, text: &[u8]) -> bool {
         let all = |test: fn(&str) -> bool| text.utf8_chunks().all(|chunk| test(chunk.valid()));
         match self {
@@ -144,6 +150,8 @@ impl Step {
         }
     }
 
+    /// Applies this normalizer. Replacing stops early once the result has more than `most` bytes, which the
+    /// caller reports as an error.
     fn apply(&self, text: &[u8], most: usize) -> Result<Vec<u8>> {
         match self {
             Step::Form(form) => Ok(by_chunks(text, |text, normal| form.push(text, normal))),
@@ -204,8 +212,8 @@ impl Form {
     }
 }
 
-/// Bytes that are not UTF-8 stay as they are, and what stands on both sides of them is changed apart, as if they were a
-/// replacement character.
+/// Applies `push` to each stretch of valid UTF-8. Invalid bytes are kept as they are, and the text on either side
+/// of them is normalized separately, as if they were a replacement character.
 fn by_chunks(text: &[u8], push: impl Fn(&str, &mut Vec<u8>)) -> Vec<u8> {
     let mut normal = Vec::with_capacity(text.len());
     for chunk in text.utf8_chunks() {
@@ -220,10 +228,12 @@ fn push_all(normal: &mut Vec<u8>, characters: impl Iterator<Item = char>) {
     characters.for_each(|character| normal.extend_from_slice(character.encode_utf8(&mut buffer).as_bytes()));
 }
 
+/// Whether a text is in form C.
 fn is_nfc(text: &str) -> bool {
     all_steady(text) || is_nfc_quick(text.chars()) == IsNormalized::Yes
 }
 
+/// Whether a text consists of [steady](steady) characters.
 fn all_steady(text: &str) -> bool {
     let mut rest = text;
     while let Some(skipped) = rest.bytes().position(|byte| byte >= FIRST) {
@@ -238,7 +248,8 @@ fn all_steady(text: &str) -> bool {
     true
 }
 
-/// Whether a character stays as it is, and where it is, beside any other of these.
+/// Whether a character, among steady ones only, keeps its code point and its position in form C: its combining
+/// class is 0 and the quick check says yes.
 fn steady(character: char) -> bool {
     canonical_combining_class(character) == 0 && is_nfc_quick(once(character)) == IsNormalized::Yes
 }

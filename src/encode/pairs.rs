@@ -1,17 +1,18 @@
 use crate::units::{place, place64};
 use crate::vocab::{RankedMerge, Vocabulary};
 
-/// What merging a pair means: its rank and what it becomes.
+/// The merge of a pair: its rank and its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
-    /// Lower merges first. A vocabulary numbers ranks without gaps, so none is that of [`Step::NONE`].
+    /// Lower ranks merge first. Vocabularies number ranks without gaps, so no merge has the rank of
+    /// [`Step::NONE`].
     pub(super) rank: u32,
-    /// The token that takes the pair's place.
+    /// The token that replaces the pair.
     pub(super) result: u32,
 }
 
 impl Step {
-    /// The pair is in no merge: ranks after all that are.
+    /// The pair does not merge. Its rank is higher than every rank in use.
     pub(super) const NONE: Step = Step { rank: u32::MAX, result: 0 };
 
     pub(super) fn is_none(self) -> bool {
@@ -26,18 +27,19 @@ struct Slot {
     step: Step,
 }
 
-/// Which pairs merge, to what, at which rank.
+/// The merge table: which pairs of tokens merge, at which rank and to which token.
 ///
-/// An open-addressing table with linear probing, at most half full, since most lookups find nothing
-/// and end at the first free slot. Pairs of bytes, which every text begins with, have a dense table.
+/// An open-addressing hash table with linear probing. It is at most half full, because most lookups find nothing
+/// and end at the first free slot. Pairs of single bytes, which encoding looks up first for every text, have a
+/// dense table.
 ///
-/// **Memory:** 0.5 MB, and 32 to 64 bytes a merge.
+/// **Memory:** 0.5 MB, and 32 to 64 bytes per merge.
 #[derive(Debug)]
 pub(super) struct Pairs {
     slots: Box<[Slot]>,
     shift: u32,
     bytes: Box<[Step]>,
-    /// One bit for two adjacent bytes: whether they stand together in anything a merge makes.
+    /// For each pair of adjacent bytes, one bit: whether any merge result contains the two side by side.
     joined: Box<[u64]>,
 }
 
@@ -62,6 +64,7 @@ impl Pairs {
         pairs
     }
 
+    /// Adds a merge. If a vocabulary has several for one pair, the first added is found.
     fn insert(&mut self, merge: &RankedMerge) {
         let (left, right) = (merge.left.get(), merge.right.get());
         let mut at = self.home(left, right);
@@ -71,6 +74,7 @@ impl Pairs {
         self.slots[at] = Slot { left, right, step: Step { rank: merge.rank, result: merge.result.get() } };
     }
 
+    /// Records all pairs of adjacent bytes of a merge result.
     fn join(&mut self, token: &[u8]) {
         for two in token.array_windows() {
             let at = byte_pair(*two);
@@ -83,7 +87,7 @@ impl Pairs {
         place64(key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift)
     }
 
-    /// What merging these two tokens means.
+    /// The merge of these two tokens.
     pub(super) fn find(&self, left: u32, right: u32) -> Step {
         let mut at = self.home(left, right);
         loop {
@@ -95,13 +99,13 @@ impl Pairs {
         }
     }
 
-    /// What merging the tokens of these two bytes means.
+    /// The merge of the tokens of these two bytes.
     pub(super) fn find_bytes(&self, two: [u8; 2]) -> Step {
         self.bytes[byte_pair(two)]
     }
 
-    /// The end of the part of `piece` that begins at `start` and that no merge leaves: cutting there
-    /// changes nothing, because no token that merges make has the bytes on both sides.
+    /// The end of the part of `piece` that begins at `start` and that no merge crosses. Cutting there does not
+    /// change the tokens: no merge result contains the bytes on both sides.
     pub(super) fn part_end(&self, piece: &[u8], start: usize) -> usize {
         let together = |two: &[u8; 2]| {
             let at = byte_pair(*two);

@@ -1,5 +1,5 @@
-//! What happens to a text before it is split: its added tokens are found, and what stands between them is
-//! normalized. The order of the steps is that of Hugging Face's tokenizers.
+//! Preparation of a text before it is split: finds added tokens and normalizes the text between them, in the same
+//! order as Hugging Face's tokenizers.
 
 use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
@@ -16,9 +16,9 @@ use crate::vocab::{AddedToken, TextRules, Vocabulary};
 
 /// How texts are prepared.
 pub(crate) struct Preparation {
-    /// Tokens that are looked for first, in the text as it is.
+    /// Tokens that are searched for first, in the original text.
     early: Finder,
-    /// Tokens that are looked for in what is left, normalized.
+    /// Tokens that are searched for in the remaining text, after it is normalized.
     late: Finder,
     normalizers: Normalizers,
     /// Whether a space is put before text that does not begin with one.
@@ -27,7 +27,7 @@ pub(crate) struct Preparation {
 
 /// A part of a prepared text.
 pub(crate) enum Part<'a> {
-    /// Text to split and to merge; never empty.
+    /// Text to split and encode; never empty.
     Text(&'a [u8]),
     /// An added token.
     Token(&'a AddedToken),
@@ -36,10 +36,10 @@ pub(crate) enum Part<'a> {
 type Take<'a> = &'a mut dyn FnMut(Part<'_>) -> Result<()>;
 
 impl Preparation {
-    /// How a vocabulary wants texts prepared; `None` if they are to be left as they are.
+    /// The preparation that a vocabulary asks for; `None` if texts stay as they are.
     ///
     /// # Errors
-    /// The added tokens are more than can be searched for.
+    /// A normalizer cannot be compiled, or the added tokens are too many to search for.
     pub(crate) fn new(vocabulary: &Vocabulary, policy: SpecialPolicy) -> Result<Option<Preparation>> {
         let rules = vocabulary.rules();
         let found = |token: &AddedToken| !token.special || policy != SpecialPolicy::Text;
@@ -57,10 +57,12 @@ impl Preparation {
         Ok(Some(Preparation { early, late, normalizers, prefix_space: rules.prefix_space }))
     }
 
-    /// Hands the parts of a text to `take`, in order.
+    /// Passes the parts of a text to `take`, in order.
     ///
     /// # Errors
-    /// Those of `take`, or a special token that is forbidden.
+    /// - Errors that `take` returns.
+    /// - The text spells a special token, and the policy forbids that.
+    /// - Normalizing makes the text too long, or an expression takes too many steps.
     pub(crate) fn each(&self, text: &[u8], take: Take<'_>) -> Result<()> {
         self.early.each(text, Some(0), &mut |part| match part {
             Found::Token(token) => take(Part::Token(token)),
@@ -75,7 +77,8 @@ impl Preparation {
         })
     }
 
-    /// Whether nothing of a text is changed or found in it, as far as that is plain.
+    /// Whether preparation leaves a text unchanged and finds no token in it. May return `false` for a text that
+    /// would not change, if a quick test cannot decide.
     pub(super) fn leaves(&self, text: &[u8]) -> bool {
         let finds_none =
             |finder: &Finder| finder.search.segments(text).all(|part| matches!(part, Segment::Text(_)));
@@ -92,7 +95,7 @@ impl Preparation {
     }
 }
 
-/// Finds added tokens in text; of overlapping ones the leftmost, and of these the longest.
+/// Finds added tokens in text. If several overlap, the leftmost wins, then the longest.
 struct Finder {
     search: SpecialFinder,
     tokens: Vec<AddedToken>,
@@ -105,26 +108,29 @@ enum Found<'a> {
 }
 
 impl Finder {
-    /// The tokens are looked for as these normalizers spell them.
+    /// Searches for the tokens' texts as `normalizers` transform them.
     fn new(tokens: Vec<AddedToken>, policy: SpecialPolicy, normalizers: &Normalizers) -> Result<Finder> {
         let spelled = |token: &AddedToken| normalizers.apply(token.text.as_bytes()).map(Cow::into_owned);
         let texts: Vec<Vec<u8>> = tokens.iter().map(spelled).collect::<Result<_>>()?;
         Ok(Finder { search: SpecialFinder::new(&texts)?, tokens, policy })
     }
 
-    /// Hands tokens and the text between them to `take`. `start` is where the text begins in its document, unless it has
-    /// been normalized since.
+    /// Passes tokens and the text between them to `take`. `start` is the position of the text in its document, or
+    /// `None` if the text was normalized.
     ///
-    /// A token that does not count still hides those that overlap with it; and one that takes the white space
-    /// after it may reach into the next, which is found all the same, unless it takes the white space before it and
-    /// nothing is left of it.
+    /// Two rules follow Hugging Face's tokenizers:
+    ///
+    /// - A match that does not count (for example, a special token under the policy that treats it as text) still
+    ///   hides the matches that overlap it.
+    /// - A token with `rstrip` takes the white space after it, and so may cover part of the next match. That
+    ///   match is still a token, unless it has `lstrip` and nothing is left of it.
     fn each(
         &self,
         text: &[u8],
         start: Option<usize>,
         take: &mut dyn FnMut(Found<'_>) -> Result<()>,
     ) -> Result<()> {
-        // Where the white space ends that was looked at last: long runs of it are looked at once.
+        // The end of the white space that was examined last, so that a long run is examined only once.
         let (mut done, mut white) = (0, 0);
         for segment in self.search.segments(text) {
             let Segment::Special(which, found) = segment else { continue };
@@ -142,7 +148,7 @@ impl Finder {
                 }
                 right = white;
             }
-            // The token before has taken the white space that it consists of.
+            // The token before has taken all of this match, which is white space.
             if token.lstrip && found.start < done && right <= done {
                 continue;
             }
@@ -159,6 +165,8 @@ impl Finder {
         if done < text.len() { take(Found::Text(done..text.len())) } else { Ok(()) }
     }
 
+    /// Whether a match counts as a token: not as text by policy, and not within a word if it must be a single
+    /// word.
     fn counts(&self, token: &AddedToken, text: &[u8], found: &Range<usize>) -> bool {
         if token.special && self.policy == SpecialPolicy::Text {
             return false;
@@ -179,7 +187,7 @@ fn forbidden(token: &AddedToken, offset: Option<usize>) -> Error {
     )
 }
 
-/// Where the white space begins that a text ends with.
+/// The start of the white space at the end of a text.
 pub(super) fn white_start(text: &[u8]) -> usize {
     let mut start = text.len();
     while let Some(white) = last(&text[..start]).filter(|last| last.is_whitespace()) {
@@ -188,7 +196,7 @@ pub(super) fn white_start(text: &[u8]) -> usize {
     start
 }
 
-/// Where the white space ends that a text begins with.
+/// The end of the white space at the start of a text.
 pub(super) fn white_end(text: &[u8]) -> usize {
     let mut end = 0;
     while let Some(white) = first(&text[end..]).filter(|first| first.is_whitespace()) {
@@ -197,17 +205,17 @@ pub(super) fn white_end(text: &[u8]) -> usize {
     end
 }
 
-/// The first character, if the text begins with UTF-8.
+/// The first character, if the text begins with valid UTF-8.
 fn first(text: &[u8]) -> Option<char> {
     (1..=text.len().min(4)).find_map(|length| from_utf8(&text[..length]).ok()?.chars().next())
 }
 
-/// The last character, if the text ends with UTF-8.
+/// The last character, if the text ends with valid UTF-8.
 fn last(text: &[u8]) -> Option<char> {
     (1..=text.len().min(4)).find_map(|length| from_utf8(&text[text.len() - length..]).ok()?.chars().next())
 }
 
-/// Whether a character is of the class `\w`.
+/// Whether a character belongs to the class `\w`.
 fn is_word(character: char) -> bool {
     static WORD: LazyLock<Vec<RangeInclusive<usize>>> = LazyLock::new(|| class_ranges(r"\w"));
     let code = place(u32::from(character));

@@ -1,12 +1,14 @@
-//! The definition of encoding, to be checked by eye: what every faster way must equal.
+//! The definition of encoding in its simplest form, to be checked by reading. Every faster implementation must
+//! return the same ids.
 
 use rustc_hash::FxHashMap;
 
 use crate::units::TokenId;
 use crate::vocab::Vocabulary;
 
-/// Encodes one piece: the token that it is as a whole, if the vocabulary prefers that, or by merges. Of bytes without a
-/// token it makes what Hugging Face's tokenizers does.
+/// Encodes one pre-token: as one token if it is a token and the vocabulary has
+/// [`ignore_merges`](Vocabulary::ignore_merges), else by merges. Bytes without a token give what Hugging Face's
+/// tokenizers would produce.
 pub fn encode_piece(vocabulary: &Vocabulary, piece: &[u8]) -> Vec<TokenId> {
     match whole_token(vocabulary, piece) {
         Some(whole) if vocabulary.ignore_merges() => vec![whole],
@@ -14,8 +16,8 @@ pub fn encode_piece(vocabulary: &Vocabulary, piece: &[u8]) -> Vec<TokenId> {
     }
 }
 
-/// While any adjacent pair is in the merge list, merges the pair of lowest rank, the leftmost among
-/// equals. Quadratic.
+/// Merges the pair of lowest rank, the leftmost if several have it, while any adjacent pair is in the merge list.
+/// Takes quadratic time.
 pub fn merge_piece(vocabulary: &Vocabulary, piece: &[u8]) -> Vec<TokenId> {
     let mut merges = FxHashMap::default();
     for merge in vocabulary.merges() {
@@ -34,7 +36,8 @@ pub fn merge_piece(vocabulary: &Vocabulary, piece: &[u8]) -> Vec<TokenId> {
     }
 }
 
-/// The tokens of bytes. One without a token is `unk_token`, which runs of them can be together, or nothing.
+/// The tokens of single bytes. A byte without a token gives `unk_token`, once per run of such bytes if that token
+/// fuses, or nothing if the vocabulary has no `unk_token`.
 fn byte_tokens(vocabulary: &Vocabulary, piece: &[u8]) -> Vec<TokenId> {
     let mut ids = Vec::new();
     let mut in_run = false;
@@ -47,13 +50,14 @@ fn byte_tokens(vocabulary: &Vocabulary, piece: &[u8]) -> Vec<TokenId> {
     ids
 }
 
-/// Whether a piece has a byte without a token, and is none as a whole.
+/// Whether a pre-token contains a byte without a token. `false` with [`ignore_merges`](Vocabulary::ignore_merges)
+/// if the pre-token is a token as a whole.
 pub fn lacks_token(vocabulary: &Vocabulary, piece: &[u8]) -> bool {
     let whole = vocabulary.ignore_merges() && whole_token(vocabulary, piece).is_some();
     !whole && piece.iter().any(|&byte| vocabulary.byte_id(byte).is_none())
 }
 
-/// The lowest token, added ones apart, that has exactly these bytes.
+/// The token with exactly these bytes; the lowest id if several have them. Added tokens are ignored.
 fn whole_token(vocabulary: &Vocabulary, piece: &[u8]) -> Option<TokenId> {
     vocabulary.ordinary().find(|(_, bytes)| *bytes == piece).map(|(id, _)| id)
 }

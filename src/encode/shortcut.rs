@@ -4,22 +4,24 @@ use super::method::{Method, NO_THREADS, TOO_MUCH};
 use crate::parallel;
 use crate::vocab::{self, Vocabulary};
 
-/// So many tokens, those of the lowest ids, are in a cache when it gets its full size.
+/// Tokens, those of the lowest ids, that are inserted into a cache when it reaches its full size.
 const SEEDS: usize = 1 << 16;
 
-/// What encoding by longest matches needs, or why a vocabulary is not encoded with so.
+/// The tables for longest matches, or the reason why a vocabulary does not use them.
 #[derive(Debug)]
 pub(super) struct Shortcut {
     pub(super) method: Method,
-    /// For pieces, if they are encoded by longest matches.
+    /// The tables, if the vocabulary allows longest matches.
     pub(super) matches: Option<Matches>,
-    /// Pieces that are tokens, if there are pieces and the vocabulary allows longest matches.
+    /// Tokens that a cache is filled with in advance. Empty if texts are not split or longest matches are not
+    /// allowed.
     pub(super) seeds: Box<[Seed]>,
 }
 
 impl Shortcut {
-    /// Prepares a vocabulary for pieces, or for whole texts, on so many threads of its own: those that encode may wait for
-    /// it. Where the system gives none, texts are merged from then on.
+    /// Builds the tables for pre-tokens, or for whole texts, on `threads` threads of its own. The threads that
+    /// encode may wait for the result, so they cannot do this work. If the system gives no threads, texts are
+    /// merged from then on.
     pub(super) fn new(vocabulary: &Vocabulary, whole_texts: bool, threads: usize) -> Shortcut {
         let made = parallel::apart(threads, || Shortcut::made(vocabulary, whole_texts));
         made.unwrap_or_else(|_| Shortcut::none(NO_THREADS))
@@ -31,7 +33,7 @@ impl Shortcut {
             return Shortcut::none(method);
         }
         let Some(matches) = Matches::new(vocabulary, whole_texts) else { return Shortcut::none(TOO_MUCH) };
-        // With longest matches each token is what its bytes encode to.
+        // Longest matches require that each token's bytes encode to that token, so every token can be a seed.
         let tokens = (!whole_texts).then(|| vocabulary.ordinary()).into_iter().flatten();
         let seeds = tokens.filter_map(|(id, bytes)| Seed::new(id, bytes)).take(SEEDS).collect();
         Shortcut { method, matches: Some(matches), seeds }

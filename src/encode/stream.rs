@@ -6,10 +6,10 @@ use crate::error::Result;
 use crate::units::TokenId;
 use crate::vocab::Vocabulary;
 
-/// Decodes token ids one by one, as a model gives them, to text that never ends within a character.
+/// Decodes token ids one by one, as a model emits them, to text that never ends within a character.
 ///
-/// What it gives, put together, is the whole decoded text with U+FFFD for what is not UTF-8, as
-/// [`String::from_utf8_lossy`] has it.
+/// The returned texts, concatenated, are the whole decoded text, with U+FFFD for bytes that are not UTF-8,
+/// exactly as [`String::from_utf8_lossy`] gives it.
 ///
 /// ```
 /// use tokenmill::Tokenizer;
@@ -29,10 +29,10 @@ use crate::vocab::Vocabulary;
 /// # }
 /// ```
 ///
-/// **Memory:** the text of the last id, and up to three bytes of a character.
+/// **Memory:** the text of the last id, and up to three bytes of an incomplete character.
 pub struct DecodeStream {
     vocabulary: Arc<Vocabulary>,
-    /// Bytes of which it is open what they mean: at most the begin of a character, between calls.
+    /// Bytes that are not decoded yet. Between calls: at most the beginning of one character.
     open: Vec<u8>,
     text: String,
 }
@@ -48,11 +48,11 @@ impl DecodeStream {
         DecodeStream { vocabulary, open: Vec::new(), text: String::new() }
     }
 
-    /// Takes the next id and gives the text that is complete with it, which may be empty. A special token gives its
-    /// text.
+    /// Decodes the next id and returns the text that is complete with it, which may be empty. A special token
+    /// gives its text. The result is valid until the next call.
     ///
     /// # Errors
-    /// The id is not in use; the stream is as it was then.
+    /// The id is not in the vocabulary; the stream is then unchanged.
     pub fn push(&mut self, id: u32) -> Result<&str> {
         self.vocabulary.decode(&[TokenId::new(id)], &mut self.open)?;
         self.text.clear();
@@ -74,7 +74,7 @@ impl DecodeStream {
         Ok(&self.text)
     }
 
-    /// Ends the text: a character that is not complete becomes U+FFFD. The next id begins another text.
+    /// Ends the text: an incomplete character becomes U+FFFD. The next id begins another text.
     pub fn finish(&mut self) -> &str {
         self.text.clear();
         if !self.open.is_empty() {

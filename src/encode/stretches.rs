@@ -1,3 +1,5 @@
+//! Chunks of long documents: cut, encoded by several threads, and stitched together again.
+
 use std::mem;
 use std::ops::Range;
 
@@ -13,43 +15,46 @@ use crate::error::Result;
 use crate::source::Batch;
 use crate::units::{amount, place64};
 
-/// A long document is encoded in stretches of about so many bytes, each on its own as if the text began
-/// there. A document of less than two of them stays whole.
+/// Bytes per chunk of a long document (1 MiB). Each chunk is encoded as if the text began there. A document of
+/// less than two chunks stays whole.
 pub(super) const STRETCH: usize = 1 << 20;
 
-/// So many bytes before the end of a stretch a certain cut is looked for. Where there is none there hardly is one
-/// before, and all of a long text without any would be looked through once more than its worker does.
+/// Bytes before the end of a chunk in which a safe split point is searched for. If these have none, earlier bytes
+/// hardly have one, and searching all of a long text without any would read it once more than encoding does.
 const REACH: usize = 64 << 10;
 
-/// What a thread is given at a time.
+/// A work item of one thread.
 pub(super) enum Work {
-    /// Documents to be encoded whole.
+    /// Documents to encode whole.
     Whole(Batch),
-    /// A part of the only document of a batch.
+    /// A chunk of the only document of a batch.
     Stretch(Stretch),
 }
 
-/// A part of the only document of a batch.
+/// A chunk of the only document of a batch.
 pub(super) struct Stretch {
     batch: Batch,
     range: Range<usize>,
 }
 
-/// What a stretch was encoded to.
+/// The result of encoding a chunk.
 pub(super) enum Stretched {
-    /// Between certain cuts.
+    /// The ids of a chunk between two safe split points.
     Ids(TokenIds),
-    /// As if the text began where it does; the end may be past its own.
+    /// The tokens of a chunk, encoded as if the text began there. The last one may end after the chunk.
     Part(EncodedPart),
 }
 
 impl Stretch {
-    /// Encodes it.
+    /// Encodes this chunk.
+    ///
+    /// # Errors
+    /// Those of [`Worker::stretch`].
     pub(super) fn encode(&self, worker: &mut Worker<'_>) -> Result<Stretched> {
         worker.stretch(self.text(), self.range.clone())
     }
 
-    /// The batch of the document, and its row in it.
+    /// The batch of the document, and the document's row within its unit.
     pub(super) fn document(&self) -> (&Batch, u64) {
         (&self.batch, self.batch.first_row)
     }
@@ -59,8 +64,8 @@ impl Stretch {
     }
 }
 
-/// Whether a text is worth cutting up, and can be: none that normalizing changes, or that has added tokens that are looked
-/// for, or bytes that have no token.
+/// Whether a text has at least two chunks and can be cut: normalizing does not change it, no added token occurs
+/// in it, no byte lacks a token, and chunks can be encoded independently.
 pub(super) fn can_be_cut(encoder: &Encoder, text: &[u8], stretch: usize) -> bool {
     let plain = || encoder.preparation.as_ref().is_none_or(|preparation| preparation.leaves(text));
     let independent = || encoder.splitter.is_some() || encoder.matches_for(text.len()).is_some();
@@ -68,8 +73,8 @@ pub(super) fn can_be_cut(encoder: &Encoder, text: &[u8], stretch: usize) -> bool
     text.len() >= 2 * stretch && plain() && complete() && independent()
 }
 
-/// The stretch of a text that begins at a place, if the text does not end there. Where there is a pattern it ends
-/// where that certainly cuts.
+/// The chunk that begins at `start`; `None` if the text ends there. With a split pattern, the chunk ends at a
+/// safe split point.
 pub(super) fn next(encoder: &Encoder, text: &[u8], start: usize, stretch: usize) -> Option<Range<usize>> {
     let rest = &text[start..];
     let length = match encoder.splitter.as_deref() {
@@ -83,7 +88,7 @@ pub(super) fn next(encoder: &Encoder, text: &[u8], start: usize, stretch: usize)
     (!rest.is_empty()).then(|| start..start + length)
 }
 
-/// The stretches of a batch, if it is one document that can be cut up, or the batch itself.
+/// The chunks of a batch that is one document which can be cut, or else the batch itself.
 pub(super) fn cut(encoder: &Encoder, batch: Batch, stretch: usize) -> impl Iterator<Item = Work> {
     let bytes = place64(batch.text_bytes());
     let document = (batch.len() == 1 && !batch.documents.is_null(0)).then(|| batch.documents.value(0));
@@ -101,11 +106,11 @@ pub(super) fn cut(encoder: &Encoder, batch: Batch, stretch: usize) -> impl Itera
     whole.into_iter().chain(stretches)
 }
 
-/// Joins the stretches of texts, which come in order.
+/// Stitches the encoded chunks of texts, which arrive in order.
 pub(super) struct Joiner<'e> {
     encoder: &'e Encoder,
     scratch: Scratch,
-    /// Of the text so far.
+    /// The ids of the text so far.
     ids: TokenIds,
     ending: Ending,
 }
@@ -116,18 +121,18 @@ impl<'e> Joiner<'e> {
         Joiner { encoder, scratch: Scratch::default(), ids, ending: Ending::new() }
     }
 
-    /// Joins the next stretch of a document; gives the document when it was the last one.
+    /// Appends the next chunk of a document. Returns the encoded document after its last chunk.
     pub(super) fn join(&mut self, stretch: &Stretch, next: Stretched) -> Option<(TokenBatch, EncodeFacts)> {
         self.push(stretch.text(), stretch.range.start, next);
         (stretch.range.end == stretch.text().len()).then(|| self.document(stretch))
     }
 
-    /// How many tokens the text has so far.
+    /// Number of tokens of the text so far.
     pub(super) fn tokens(&self) -> usize {
         self.ids.len()
     }
 
-    /// Joins what comes next of a text, from a place on.
+    /// Appends the next chunk of a text, which begins at `start`.
     pub(super) fn push(&mut self, text: &[u8], start: usize, next: Stretched) {
         match next {
             Stretched::Ids(next) => self.ids.join(next),
@@ -138,7 +143,7 @@ impl<'e> Joiner<'e> {
         }
     }
 
-    /// Ends a text; gives its ids, and is ready for another.
+    /// Ends a text and returns its ids. The next chunk then begins another text.
     pub(super) fn end(&mut self) -> TokenIds {
         let next = Joiner::new(self.encoder);
         let mut ids = mem::replace(self, next).ids;

@@ -17,13 +17,13 @@ use crate::parallel::lock;
 use crate::units::TokenId;
 use crate::vocab::{self, LoadOptions, Vocabulary};
 
-/// Texts of a batch are handed to threads in chunks of at most so many.
+/// Most texts of a batch that a thread takes at a time.
 const CHUNK: usize = 256;
 
-/// Turns texts into token ids and back: a vocabulary with all that encoding needs.
+/// Encodes texts to token ids and decodes ids to text: a vocabulary with everything that encoding needs.
 ///
-/// It can be used by any number of threads at once, and a clone is the same tokenizer again for the price of a
-/// reference. Texts are any bytes, UTF-8 or not.
+/// Any number of threads can use one tokenizer at the same time. Cloning it only copies a reference. Texts are
+/// arbitrary bytes, UTF-8 or not.
 ///
 /// ```
 /// use tokenmill::Tokenizer;
@@ -53,8 +53,8 @@ const CHUNK: usize = 256;
 /// # }
 /// ```
 ///
-/// **Memory:** that of a [`Vocabulary`] and an [`Encoder`]; and for as many calls as have run at the same time that of
-/// a [`Worker`], which is kept for later calls.
+/// **Memory:** that of a [`Vocabulary`] and an [`Encoder`]. In addition, one [`Worker`] for each of the most
+/// calls that ever ran at the same time; workers' memory is kept for later calls.
 #[derive(Clone)]
 pub struct Tokenizer(Arc<Inner>);
 
@@ -66,18 +66,18 @@ impl fmt::Debug for Tokenizer {
 
 struct Inner {
     encoder: Encoder,
-    /// The memory of workers that have nothing to do.
+    /// Memory of workers that no call is using.
     idle: Mutex<Vec<Memory>>,
 }
 
 impl Tokenizer {
-    /// Reads a tokenizer from a file or folder in any format that [`vocab::load`] knows: `tokenizer.json`, ranks
-    /// of tiktoken (those of OpenAI by their names, others with what stands beside them), a `.model` of minbpe,
-    /// or GPT-2's `vocab.json` and `merges.txt`.
+    /// Reads a tokenizer from a file or folder in any format that [`vocab::load`] knows: `tokenizer.json`;
+    /// tiktoken ranks (OpenAI's files are recognized by name, others have a sidecar file, the name with `.json`
+    /// appended); a minbpe `.model`; or GPT-2's `vocab.json` and `merges.txt`.
     ///
-    /// Special tokens are taken as text, and nothing is put around texts, whatever the file's own program does. What a file
-    /// does not say, as the pattern of ranks that are not OpenAI's, takes [`vocab::load`] with [`LoadOptions`], and
-    /// [`new`](Tokenizer::new).
+    /// Special tokens are treated as text, and no tokens are added around texts, whatever the program that the
+    /// file comes from does. If a file does not say everything, for example the pattern of ranks that are not
+    /// OpenAI's, use [`vocab::load`] with [`LoadOptions`], and then [`new`](Tokenizer::new).
     ///
     /// # Errors
     /// Those of [`vocab::load`] and [`Encoder::new`].
@@ -86,7 +86,7 @@ impl Tokenizer {
         Tokenizer::new(vocabulary, EncodeConfig::default())
     }
 
-    /// The same of the content of a `tokenizer.json`, such as one that is part of a program.
+    /// Reads a tokenizer from the content of a `tokenizer.json`, for example one that is embedded in the program.
     ///
     /// # Errors
     /// Those of [`vocab::from_json`] and [`Encoder::new`].
@@ -94,7 +94,7 @@ impl Tokenizer {
         Tokenizer::new(vocab::from_json(json.as_ref(), &Silent)?, EncodeConfig::default())
     }
 
-    /// Makes a tokenizer of a vocabulary: one just trained, or one that was loaded with options.
+    /// Creates a tokenizer from a vocabulary: one just trained, or one loaded with options.
     ///
     /// # Errors
     /// Those of [`Encoder::new`].
@@ -103,14 +103,14 @@ impl Tokenizer {
         Ok(Tokenizer(Arc::new(Inner { encoder, idle: Mutex::default() })))
     }
 
-    /// Makes at once what encoding by longest matches needs, so that no text has to wait for it later: see [`Encoder`].
+    /// Builds the tables for longest matches now, so that no later call has to wait for them: see [`Encoder`].
     #[must_use]
     pub fn prepared(self) -> Tokenizer {
         self.0.encoder.prepare();
         self
     }
 
-    /// The tokenizer with the same vocabulary that deals with the text of special tokens by another policy.
+    /// A tokenizer with the same vocabulary and another policy for the text of special tokens.
     ///
     /// ```
     /// use tokenmill::Tokenizer;
@@ -135,8 +135,11 @@ impl Tokenizer {
         self.with_config(EncodeConfig { special: policy, ..self.0.encoder.config() })
     }
 
-    /// The tokenizer with the same vocabulary that goes by another configuration, such as one with an EOS whose id is
-    /// known by now. Made anew is what merging needs, which takes milliseconds: keep it rather than making one a text.
+    /// A tokenizer with the same vocabulary and another configuration, for example one that adds an EOS token
+    /// with an id that is known only after loading.
+    ///
+    /// This rebuilds the merge tables, which takes milliseconds, so keep the result instead of calling this for
+    /// every text. The tables for longest matches are shared.
     ///
     /// # Errors
     /// Those of [`Encoder::new`].
@@ -146,24 +149,27 @@ impl Tokenizer {
         Ok(Tokenizer(Arc::new(Inner { encoder, idle: Mutex::default() })))
     }
 
-    /// The token ids of a text, which is encoded as a whole document.
+    /// Encodes a text as one whole document.
     ///
     /// # Errors
-    /// As [`Worker::encode`].
+    /// Those of [`Worker::encode`].
     pub fn encode(&self, text: impl AsRef<[u8]>) -> Result<Vec<u32>> {
         self.work(|worker| ids(worker, text.as_ref()))
     }
 
-    /// The token ids of each text, in their order. All threads of the current rayon pool work on them, several on
-    /// one text where that is long, unless it is normalized or has added tokens that are looked for.
+    /// Encodes each text as a whole document, and returns the ids in the order of the texts.
+    ///
+    /// All threads of the current rayon pool share the work. Several threads share one long text, unless
+    /// normalizing changes it or added tokens occur in it.
     ///
     /// # Errors
-    /// As [`Worker::encode`], for the first text that fails, with its place.
+    /// Those of [`Worker::encode`], for the first text that fails, with its index.
     pub fn encode_batch<T: AsRef<[u8]> + Sync>(&self, texts: &[T]) -> Result<Vec<Vec<u32>>> {
         self.encode_in_stretches(texts, STRETCH)
     }
 
-    /// As [`encode_batch`](Tokenizer::encode_batch), with long texts cut into stretches of so many bytes.
+    /// Implements [`encode_batch`](Tokenizer::encode_batch), with long texts cut into chunks of about `stretch`
+    /// bytes.
     pub(super) fn encode_in_stretches<T: AsRef<[u8]> + Sync>(
         &self,
         texts: &[T],
@@ -178,7 +184,7 @@ impl Tokenizer {
             self.work(|worker| texts.iter().map(|text| short(text, worker)).collect::<Vec<_>>())
         });
         let encoded: Vec<Vec<Result<Option<Vec<u32>>>>> = chunks.collect();
-        // Long texts one after the other, all threads working on each; and the first error is told.
+        // Long texts one after the other, all threads on each. Going in order also returns the first error.
         let mut all = Vec::with_capacity(texts.len());
         for (place, (text, short)) in texts.iter().zip(encoded.into_iter().flatten()).enumerate() {
             let ids = match short {
@@ -191,7 +197,7 @@ impl Tokenizer {
         Ok(all)
     }
 
-    /// Encodes a long text on all threads.
+    /// Encodes one long text on all threads.
     fn in_stretches(&self, text: &[u8], stretch: usize) -> Result<Vec<u32>> {
         let encoder = &self.0.encoder;
         let first = stretches::next(encoder, text, 0, stretch);
@@ -206,18 +212,21 @@ impl Tokenizer {
         Ok(joiner.end().into_wide().into_iter().map(TokenId::get).collect())
     }
 
-    /// How many token ids a text has, without keeping them.
+    /// Number of token ids of a text. Allocates no vector for the caller.
     ///
     /// # Errors
-    /// As [`Worker::encode`].
+    /// Those of [`Worker::encode`].
     pub fn count(&self, text: impl AsRef<[u8]>) -> Result<usize> {
         self.work(|worker| Ok(worker.encode(text.as_ref())?.len()))
     }
 
-    /// The bytes that token ids stand for; a special token stands for its text.
+    /// The bytes of these tokens, concatenated; for a special token, its text.
+    ///
+    /// The bytes need not be UTF-8: a model can emit part of a character. See
+    /// [`decode_stream`](Tokenizer::decode_stream) for text.
     ///
     /// # Errors
-    /// An id is not in use.
+    /// An id is not in the vocabulary.
     pub fn decode(&self, ids: &[u32]) -> Result<Vec<u8>> {
         let mut text = Vec::new();
         for &id in ids {
@@ -226,27 +235,27 @@ impl Tokenizer {
         Ok(text)
     }
 
-    /// Decodes ids that come one by one, giving text as soon as its characters are complete.
+    /// Decodes ids that arrive one by one, and returns text as soon as its characters are complete.
     pub fn decode_stream(&self) -> DecodeStream {
         DecodeStream::new(Arc::clone(self.0.encoder.vocabulary()))
     }
 
-    /// The id of an added token by its text, whether its file marks it as special or not.
+    /// The id of the added token with this text, whether or not its file marks it as special.
     pub fn special_token(&self, text: &str) -> Option<u32> {
         self.vocabulary().added().iter().find(|token| token.text == text).map(|token| token.id.get())
     }
 
-    /// The vocabulary.
+    /// The vocabulary that it encodes with.
     pub fn vocabulary(&self) -> &Vocabulary {
         self.0.encoder.vocabulary()
     }
 
-    /// The encoder, for [workers](Encoder::worker) that a thread keeps to itself.
+    /// The encoder, for threads that keep a [worker](Encoder::worker) of their own.
     pub fn encoder(&self) -> &Encoder {
         &self.0.encoder
     }
 
-    /// Lends a worker with the memory of an earlier one, if one is idle.
+    /// Runs `work` with a worker. The worker reuses the memory of an earlier one if any is unused.
     fn work<R>(&self, work: impl FnOnce(&mut Worker<'_>) -> R) -> R {
         let Inner { encoder, idle, .. } = &*self.0;
         let memory = lock(idle).pop();

@@ -17,39 +17,63 @@ use crate::observer::{Observer, Silent};
 use crate::split::{SHORT, ShortPiece};
 use crate::units::{TokenId, low32, place};
 
-/// Text is split in windows of about this size, so that the places of its pieces stay in the cache.
+/// Bytes of text that are split at a time, about 8 KiB, so that the ends of the pre-tokens stay in the cache.
 const WINDOW: usize = 8 << 10;
 
-/// A piece of two of these or more is encoded in parts of so many bytes, if ids have two bytes.
+/// Bytes per chunk of a long pre-token. If ids take two bytes, a pre-token of at least two chunks is encoded
+/// chunk by chunk.
 const PART: usize = if cfg!(test) { 100 } else { STRETCH };
 
-/// Longer pieces are not worth a place among those that are encoded together.
+/// Longest pre-token, in bytes, that is encoded in a batch with others. Longer ones gain little from it.
 const TOGETHER: usize = 256;
 
-/// A text of so many bytes is alone in its draft, and may have more tokens than there is memory for.
+/// Bytes above which a text is the only one in its pending output (4 MiB). Its tokens are then counted while it is
+/// encoded, since they may exceed the memory limit.
 const LONG: usize = 4 << 20;
 
-/// New pieces are rare if they are less than one of so many. Where they are not, the processor has what they
-/// need at hand and foresees much, so that each is encoded when it is met.
+/// New pre-tokens are rare if fewer than one in this many is new. While they are more frequent, the tables that
+/// they need are in the CPU caches and branches are predicted well, so each is encoded as soon as it is met.
 const RARE: u32 = 16;
 
-/// Of so many pieces it is known how many were new.
+/// Pre-tokens over which new ones are counted. At this number both counts are halved, so that recent ones weigh
+/// most.
 const LATELY: u32 = 4096;
 
-/// Room is made for so many ids a KiB at first: most text has tokens of three bytes or more.
+/// Ids per KiB of text that memory is first reserved for: most text has tokens of three bytes or more.
 const IDS_A_KIB: usize = 1024 / 3;
 
-/// Room for so many ids is kept with a worker's memory at most.
+/// Largest capacity, in ids, of a buffer that a worker keeps for later.
 const KEPT_IDS: usize = 1 << 20;
 
-/// One thread's encoder: the shared one, and scratch memory of its own.
+/// One thread's encoder: a reference to the shared [`Encoder`], and scratch memory of its own.
 ///
-/// **Memory:** at most 8 MiB for pieces met before, 0.5 MiB for characters, 0.2 MiB for new pieces (0.7 if these
-/// are long), 4 bytes a piece of what is split at once (about 8 KiB of text, or up to where a pattern certainly
-/// cuts), and what the longest result of [`encode`](Worker::encode) took. While a long piece is encoded, 8
-/// bytes for each of its tokens, or 4 for those of 1 MiB of it if ids have two bytes; and where it is merged 7 bytes
-/// for each of its bytes (12 at worst); up to 52 MiB of that are kept for the next. Of texts that are not split 5 MiB
-/// for short ones, with their tokens; and where there is much, every two workers share an automaton of up to 160 MiB.
+/// ```
+/// # use tokenmill::{split::SplitPattern, train::Merges, vocab::{SpecialTokensAt, Vocabulary}};
+/// # use tokenmill::encode::{EncodeConfig, Encoder};
+/// # fn main() -> tokenmill::Result<()> {
+/// # let vocabulary = Vocabulary::from_merges(&Merges::default(), &[], SpecialTokensAt::End, SplitPattern::None)?;
+/// # let encoder = Encoder::new(vocabulary, EncodeConfig::default())?;
+/// let mut worker = encoder.worker();
+/// let mut ids = Vec::new();
+/// for document in [&b"one"[..], b"two"] {
+///     worker.append(document, &mut ids)?;
+/// }
+/// assert_eq!(ids.len(), 6); // this vocabulary has single bytes only
+/// # Ok(())
+/// # }
+/// ```
+///
+/// **Memory:**
+///
+/// - at most 8 MiB for the cache of pre-tokens, 0.5 MiB for characters, and 0.2 MiB for new pre-tokens (0.7 MiB
+///   if these are long);
+/// - 4 bytes for each pre-token of the text that is split at a time (about 8 KiB, or up to the next safe split
+///   point), and the longest result of [`encode`](Worker::encode);
+/// - while a long pre-token is encoded, 8 bytes for each of its tokens, or 4 bytes for the tokens of 1 MiB of it
+///   if ids take two bytes. If it is merged, 7 bytes for each of its bytes (12 at worst), of which up to 52 MiB
+///   are kept for the next one;
+/// - for texts that are not split, 5 MiB for short ones with their tokens. With much such text, a lazy DFA of up
+///   to 160 MiB, which two workers share.
 pub struct Worker<'e> {
     encoder: &'e Encoder,
     observer: &'e dyn Observer,
@@ -63,7 +87,7 @@ impl fmt::Debug for Worker<'_> {
     }
 }
 
-/// A worker's memory without the worker: pieces met before, and scratch.
+/// A worker's memory without its references: the cache, and scratch buffers.
 pub(super) struct Memory {
     cache: Cache,
     lookups: Vec<Lookup>,
@@ -71,19 +95,19 @@ pub(super) struct Memory {
     together: longest_match::Together,
     draft: draft::Memory,
     merger: Merger,
-    /// Bytes of pieces that were encoded on their own.
+    /// Bytes of pre-tokens that were encoded one by one.
     merged: usize,
     scratch: longest_match::Scratch,
     ends: Vec<u32>,
-    /// Room is made for so many ids a KiB of text.
+    /// Ids per KiB of text that memory is reserved for.
     ids_a_kib: usize,
-    /// Of one piece.
+    /// Tokens of one pre-token.
     tokens: Vec<TokenId>,
-    /// Of the last document that was not appended to others, or of a part of a text.
+    /// Tokens of the last document that was encoded by itself, or of a chunk of a text.
     ids: Vec<TokenId>,
 }
 
-/// How many pieces were new, of so many. Those of late count most.
+/// How many of the last pre-tokens were new. Recent ones weigh most.
 #[derive(Debug, Default)]
 struct Novelty {
     new: u32,
@@ -91,7 +115,7 @@ struct Novelty {
 }
 
 impl Novelty {
-    /// Counts pieces, new and known.
+    /// Counts pre-tokens that are looked up, new or known.
     fn count(&mut self, pieces: usize) {
         self.of += low32(pieces);
         if self.of > LATELY {
@@ -99,6 +123,7 @@ impl Novelty {
         }
     }
 
+    /// Whether fewer than one in [`RARE`] was new.
     fn is_rare(&self) -> bool {
         self.new * RARE < self.of
     }
@@ -129,12 +154,12 @@ impl<'e> Worker<'e> {
         Worker::with_memory(encoder, memory)
     }
 
-    /// Takes up the memory of an earlier worker of the same encoder.
+    /// Creates a worker with the memory of an earlier worker of the same encoder.
     pub(super) fn with_memory(encoder: &'e Encoder, memory: Memory) -> Worker<'e> {
         Worker { encoder, observer: &Silent, memory, specials: 0 }
     }
 
-    /// Gives back the memory, for a later worker.
+    /// Returns the memory, for a later worker.
     pub(super) fn into_memory(mut self) -> Memory {
         if self.memory.ids.capacity() > KEPT_IDS {
             self.memory.ids = Vec::new();
@@ -142,11 +167,16 @@ impl<'e> Worker<'e> {
         self.memory
     }
 
-    /// Encodes a whole document. The slice is valid until the next call: the buffer is reused.
+    /// Encodes a whole document, with BOS and EOS if configured. The result borrows a buffer that the next call
+    /// overwrites.
     ///
     /// # Errors
-    /// The text holds a special token, or a byte without a token, and the policy forbids that, a custom pattern ran past its
-    /// limit of backtracking, a piece has 2 GiB or more, or the worker's observer wants to stop.
+    /// - The text spells a special token, or contains a byte without a token, and the configuration makes that an
+    ///   error.
+    /// - A custom pattern exceeded its backtracking limit, or normalizing made the text far longer.
+    /// - A pre-token has 2 GiB or more, and is merged.
+    /// - A pre-token or the document exceeds the limit set by [`Encoder::within`].
+    /// - The worker's observer asks to stop.
     pub fn encode(&mut self, text: &[u8]) -> Result<&[TokenId]> {
         let mut ids = std::mem::take(&mut self.memory.ids);
         ids.clear();
@@ -158,7 +188,7 @@ impl<'e> Worker<'e> {
     /// Encodes a whole document and appends its tokens to `ids`.
     ///
     /// # Errors
-    /// As [`encode`](Worker::encode); `ids` may then have some of the tokens.
+    /// Those of [`encode`](Worker::encode). `ids` may then contain some of the document's tokens.
     pub fn append(&mut self, text: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
         let mut all = TokenIds::from(std::mem::take(ids));
         let outcome = self.drafted(&mut all, |worker, draft| worker.document(text, draft));
@@ -166,26 +196,27 @@ impl<'e> Worker<'e> {
         outcome
     }
 
-    /// Room for the ids of so much text: a little more than it needs if it is like what was encoded last.
+    /// Reserves memory for the ids of `text_bytes` bytes of text: slightly more than needed if the text resembles
+    /// the last one.
     pub(super) fn room(&self, text_bytes: usize) -> TokenIds {
         self.encoder.room(text_bytes.saturating_mul(self.memory.ids_a_kib) / 1024)
     }
 
-    /// Gives back the room that the ids of so much text have left, and minds how much they needed.
+    /// Returns the unused memory of `ids`, and records how many ids `text_bytes` bytes of text needed.
     pub(super) fn settle(&mut self, ids: &mut TokenIds, text_bytes: usize) {
         ids.shrink_to_fit();
         if let Some(needed) = ids.len().saturating_mul(1024).checked_div(text_bytes) {
-            // Rows without text may have many ids of their own.
+            // Rows without text can still have ids (BOS and EOS), hence the limit.
             self.memory.ids_a_kib = (needed + needed / 32 + 1).min(1024);
         }
     }
 
-    /// A draft that goes on behind these tokens, and is to be [finished](Worker::finish).
+    /// Pending output that continues after `ids`. End it with [`finish`](Worker::finish).
     pub(super) fn draft<'t>(&mut self, ids: TokenIds) -> Draft<'t> {
         Draft::new(ids, std::mem::take(&mut self.memory.draft))
     }
 
-    /// Gives the tokens of a draft, and where its documents end in them.
+    /// Fills the remaining holes, and returns the tokens and the end of each document in them.
     pub(super) fn finish(&mut self, mut draft: Draft<'_>) -> (TokenIds, Vec<usize>) {
         self.fill(&mut draft);
         let (ids, ends, memory) = draft.into_parts();
@@ -193,7 +224,7 @@ impl<'e> Worker<'e> {
         (ids, ends)
     }
 
-    /// Appends to `ids` what is drafted here.
+    /// Appends to `ids` the tokens that `write` adds to a pending output.
     fn drafted<'t>(
         &mut self,
         ids: &mut TokenIds,
@@ -205,17 +236,18 @@ impl<'e> Worker<'e> {
         outcome
     }
 
-    /// Encodes a whole document behind those of a draft.
+    /// Encodes a whole document into pending output.
     ///
     /// # Errors
-    /// As [`encode`](Worker::encode); the draft may then have some of the tokens.
+    /// Those of [`encode`](Worker::encode). The output may then contain some of the document's tokens.
     pub(super) fn document<'t>(&mut self, text: &'t [u8], draft: &mut Draft<'t>) -> Result<()> {
         let encoder = self.encoder;
         encoder.config.bos.into_iter().for_each(|bos| draft.push(bos));
         match &encoder.preparation {
             Some(preparation) => {
                 self.fill(draft);
-                // Lent to the drafts of its parts, which are texts that are not there for long.
+                // The parts are temporary texts, so each is finished in pending output of its own, which borrows
+                // this memory.
                 self.memory.draft = std::mem::take(&mut draft.memory);
                 let ids = &mut draft.ids;
                 let outcome = preparation.each(text, &mut |part| match part {
@@ -236,7 +268,7 @@ impl<'e> Worker<'e> {
         Ok(())
     }
 
-    /// Ends a document of a draft.
+    /// Ends a document, and fills the holes if enough output is pending.
     pub(super) fn end(&mut self, draft: &mut Draft<'_>) {
         draft.end();
         if draft.is_full() {
@@ -244,17 +276,17 @@ impl<'e> Worker<'e> {
         }
     }
 
-    /// Checks how many tokens a document has.
+    /// Checks the number of tokens of a document against the memory limit.
     pub(super) fn check_tokens(&self, tokens: usize) -> Result<()> {
         self.encoder.room_for.check_tokens(tokens)
     }
 
-    /// How many special tokens this worker has found in texts.
+    /// Number of special tokens that this worker has found in texts.
     pub fn specials(&self) -> u64 {
         self.specials
     }
 
-    /// Encodes text in which no token is looked for.
+    /// Encodes text in which no added token is searched for.
     fn ordinary<'t>(&mut self, text: &'t [u8], draft: &mut Draft<'t>) -> Result<()> {
         let encoder = self.encoder;
         let missing = encoder.missing.as_ref().filter(|missing| missing.first_in(text).is_some());
@@ -288,8 +320,8 @@ impl<'e> Worker<'e> {
         Ok(())
     }
 
-    /// Encodes pieces of a text that has bytes without a token, each on its own. The first begins at a place of the text, and
-    /// the ends are counted from there.
+    /// Encodes the pre-tokens of a text that has bytes without a token, one by one. The first starts at `start`,
+    /// and `ends` are relative to it.
     fn incomplete(
         &mut self,
         missing: &Missing,
@@ -307,7 +339,7 @@ impl<'e> Worker<'e> {
         Ok(())
     }
 
-    /// Encodes a piece of a text, which may have such bytes.
+    /// Encodes one pre-token of such a text. It may or may not have such bytes itself.
     fn incomplete_piece(
         &mut self,
         missing: &Missing,
@@ -338,7 +370,7 @@ impl<'e> Worker<'e> {
         Ok(())
     }
 
-    /// Encodes a text that is not split: now, or with others.
+    /// Encodes a text that is not split: now, or later in a batch.
     fn whole<'t>(&mut self, text: &'t [u8], draft: &mut Draft<'t>) -> Result<()> {
         if text.is_empty() {
             return Ok(());
@@ -351,8 +383,8 @@ impl<'e> Worker<'e> {
         self.alone(text, NOT_SHORT, draft)
     }
 
-    /// Encodes a part of a text as if the text began where the part does. Either the part ends at a certain
-    /// cut, or the text is one piece and the vocabulary allows longest matches.
+    /// Encodes a chunk of a text as if the text began at the chunk. Either the chunk ends at a safe split point,
+    /// or the text is one pre-token and the vocabulary allows longest matches.
     pub(super) fn stretch(&mut self, text: &[u8], range: Range<usize>) -> Result<Stretched> {
         let encoder = self.encoder;
         match encoder.matches() {
@@ -369,8 +401,7 @@ impl<'e> Worker<'e> {
         }
     }
 
-    /// Encodes the pieces that end at these places of a text, each beginning where the one before ends. The
-    /// text may go on behind the last.
+    /// Encodes consecutive pre-tokens that end at `ends`. `text` may continue after the last one.
     fn pieces<'t>(&mut self, text: &'t [u8], ends: &[u32], draft: &mut Draft<'t>) -> Result<()> {
         let mut lookups = std::mem::take(&mut self.memory.lookups);
         lookups.resize(PIECES, NOT_SHORT);
@@ -386,8 +417,8 @@ impl<'e> Worker<'e> {
         Ok(())
     }
 
-    /// Finds where at most [`PIECES`] pieces stand in the cache, if they do, and asks for these lines: before
-    /// the first of them is looked at.
+    /// Computes the cache lines of at most [`PIECES`] pre-tokens and prefetches them, before the first one is
+    /// read.
     fn look_up(&mut self, text: &[u8], start: usize, ends: &[u32], lookups: &mut [Lookup]) {
         let Memory { cache, novelty, .. } = &mut self.memory;
         cache.make_room(self.encoder.seeds());
@@ -395,7 +426,7 @@ impl<'e> Worker<'e> {
         cache.look_up(text, start, ends, lookups);
     }
 
-    /// Encodes pieces that were looked up, and gives the place where the last ends.
+    /// Encodes pre-tokens after their lines were prefetched, and returns where the last one ends.
     fn some_pieces<'t>(
         &mut self,
         text: &'t [u8],
@@ -419,8 +450,8 @@ impl<'e> Worker<'e> {
         }
     }
 
-    /// Encodes a piece that was not found at a glance: now, or with others if it would wait for memory again
-    /// and again.
+    /// Encodes a pre-token that the fast lookup did not find: now, or in a batch if it would otherwise wait for
+    /// memory many times.
     #[inline(never)]
     fn new_piece<'t>(&mut self, piece: &'t [u8], lookup: Lookup, draft: &mut Draft<'t>) -> Result<()> {
         if let Some((tokens, number)) = self.memory.cache.get_packed(lookup.0, lookup.1) {
@@ -437,11 +468,12 @@ impl<'e> Worker<'e> {
         self.alone(piece, lookup, draft)
     }
 
-    /// Encodes a piece that is not in the cache.
+    /// Encodes a pre-token that is not in the cache.
     fn alone(&mut self, piece: &[u8], (short, line): Lookup, draft: &mut Draft<'_>) -> Result<()> {
         if piece.len() >= WINDOW {
             self.fill(draft);
-            // Right where they belong: of a long piece they are much memory, which would be touched twice.
+            // A long pre-token has many tokens. Write them to their final place, instead of touching twice as
+            // much memory.
             if let Some(ids) = draft.ids.as_wide() {
                 return self.merge(piece, ids);
             }
@@ -469,7 +501,8 @@ impl<'e> Worker<'e> {
         outcome
     }
 
-    /// Encodes a piece as stretches of a text are, so that few of its tokens take four bytes at a time.
+    /// Encodes a pre-token chunk by chunk, as long texts are, so that few of its tokens are held in four bytes at
+    /// a time.
     fn in_parts(&mut self, matches: &Matches, piece: &[u8], ids: &mut TokenIds) -> Result<()> {
         let mut ending = longest_match::Ending::new();
         for start in (0..piece.len()).step_by(PART) {
@@ -480,7 +513,7 @@ impl<'e> Worker<'e> {
         Ok(())
     }
 
-    /// Encodes a part of a text as if the text began there.
+    /// Encodes a chunk of a text as if the text began there.
     fn part(&mut self, matches: &Matches, text: &[u8], range: Range<usize>) -> Result<EncodedPart> {
         let mut ids = std::mem::take(&mut self.memory.ids);
         ids.clear();
@@ -491,7 +524,7 @@ impl<'e> Worker<'e> {
         outcome.map(|()| part)
     }
 
-    /// Encodes the pieces that a draft lacks.
+    /// Encodes the pre-tokens that are missing from pending output, and fills the holes.
     fn fill(&mut self, draft: &mut Draft<'_>) {
         let Memory { cache, together, scratch, .. } = &mut self.memory;
         let pieces = draft.new_pieces();
@@ -508,12 +541,13 @@ impl<'e> Worker<'e> {
                     .for_each(|(piece, number)| remember(cache, piece, together.ids(number)));
                 draft.close(|piece| together.ids(piece));
             }
-            // Nothing is left open.
+            // Without longest matches no hole is ever left.
             None => draft.close(|_| &[]),
         }
     }
 
-    /// Encodes a piece, which is not empty, on its own.
+    /// Encodes a pre-token that is not empty by itself. Prepares longest matches once enough bytes were encoded
+    /// this way.
     fn merge(&mut self, piece: &[u8], ids: &mut Vec<TokenId>) -> Result<()> {
         let encoder = self.encoder;
         self.memory.merged = self.memory.merged.saturating_add(piece.len());
@@ -530,7 +564,7 @@ impl<'e> Worker<'e> {
     }
 }
 
-/// Puts the tokens of a piece into the cache, if it is short.
+/// Stores the tokens of a pre-token in the cache, if it is short enough.
 fn remember(cache: &mut Cache, piece: &[u8], ids: &[TokenId]) {
     if piece.len() <= SHORT {
         let piece = ShortPiece::new(piece);
