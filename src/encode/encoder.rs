@@ -172,14 +172,14 @@ impl Encoder {
 
     /// Limits the memory that one document takes. A piece of a split that would take more while it is encoded and written,
     /// at 17 bytes of memory for each of its own, is an error of [`ErrorKind::Memory`]; so is a document whose ids take more
-    /// than a sixth of it, at 4 bytes each. Pieces of 1 MiB and documents of 2 million tokens always fit. The ids are the
+    /// than an eleventh of it, at 4 bytes each, since several documents are on their way at once. Pieces of 1 MiB and documents of 2 million tokens always fit. The ids are the
     /// same.
     #[must_use]
     pub fn within(self, memory: ByteCount) -> Encoder {
         const LONGEST_PIECE: u64 = 1 << 20;
         const MOST_TOKENS: u64 = 2 << 20;
         let longest_piece = place64((memory.0 / 17).max(LONGEST_PIECE));
-        let most_tokens = place64((memory.0 / (6 * 4)).max(MOST_TOKENS));
+        let most_tokens = place64((memory.0 / (11 * 4)).max(MOST_TOKENS));
         Encoder { room_for: Room { longest_piece, most_tokens }, ..self }
     }
 

@@ -14,9 +14,9 @@ pub(super) fn memory_for_documents(limit: ByteCount, threads: usize) -> ByteCoun
 }
 
 /// The most bytes of one document that is held whole within so much memory, with its token ids and what is written of
-/// them.
+/// them, while the next one is read and encoded.
 fn longest_document(memory: ByteCount) -> u64 {
-    const COPIES: u64 = 6;
+    const COPIES: u64 = 10;
     const LEAST: u64 = 4 << 20;
     (memory.0 / COPIES).max(LEAST)
 }
@@ -118,7 +118,7 @@ mod tests {
     fn the_more_memory_there_is_the_longer_are_documents_that_fit() {
         let longest = |limit| longest_document(memory_for_documents(ByteCount(limit), 2));
         assert_eq!(longest(0), 4 << 20);
-        assert_eq!(longest(100_000_000), 44_000_000 / 6);
-        assert_eq!(longest(16_000_000_000), (16_000_000_000 - 56_000_000) / 6);
+        assert_eq!(longest(100_000_000), 44_000_000 / 10);
+        assert_eq!(longest(16_000_000_000), (16_000_000_000 - 56_000_000) / 10);
     }
 }
