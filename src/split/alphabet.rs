@@ -1,11 +1,14 @@
 //! GPT-2's byte alphabet: a printable character for each byte, so that tokens can be keys of JSON.
 //!
-//! 33–126, 161–172 and 174–255 stand for themselves, the other 68 bytes in order for U+0100 onwards.
+//! Bytes 33–126, 161–172 and 174–255 map to the code points of the same value. The other 68 bytes map, in ascending
+//! order, to U+0100 and the code points after it.
 
 use std::sync::LazyLock;
 
+/// Bytes that map to the code point of the same value.
 const ITSELF: [std::ops::RangeInclusive<u8>; 3] = [33..=126, 161..=172, 174..=255];
 
+/// The character of each byte.
 static CHARACTERS: LazyLock<[char; 256]> = LazyLock::new(|| {
     let mut characters: [char; 256] = std::array::from_fn(|_| '\0');
     let mut others = '\u{100}'..;
@@ -16,7 +19,7 @@ static CHARACTERS: LazyLock<[char; 256]> = LazyLock::new(|| {
     characters
 });
 
-/// The highest character of the alphabet is U+0143.
+/// The byte of each character; the highest character of the alphabet is U+0143.
 static BYTES: LazyLock<[Option<u8>; 0x144]> = LazyLock::new(|| {
     let mut bytes = [None; 0x144];
     for (byte, &character) in (0..=255u8).zip(&*CHARACTERS) {
@@ -25,12 +28,12 @@ static BYTES: LazyLock<[Option<u8>; 0x144]> = LazyLock::new(|| {
     bytes
 });
 
-/// How bytes are written.
+/// Spells bytes in the alphabet.
 pub(crate) fn spell(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| CHARACTERS[usize::from(byte)]).collect()
 }
 
-/// The bytes that are written so; `None` if a character is not of the alphabet.
+/// Returns the bytes that a text spells; `None` if a character is not in the alphabet.
 pub(crate) fn read(text: &str) -> Option<Box<[u8]>> {
     text.chars().map(|character| *BYTES.get(crate::units::place(u32::from(character)))?).collect()
 }

@@ -1,4 +1,4 @@
-//! Cuts whose matches belong to what stands beside them, and cuts of what is written in GPT-2's byte alphabet.
+//! Splits that merge matches with the neighbouring text, and splits of the text's spelling in GPT-2's byte alphabet.
 
 use std::ops::RangeInclusive;
 
@@ -11,26 +11,26 @@ use crate::error::Result;
 use crate::observer::Observer;
 use crate::units::low32;
 
-/// What becomes of the matches of a cut, by the names of Hugging Face's tokenizers.
+/// How the matches of a split become pre-tokens. The names are those of Hugging Face's tokenizers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum SplitBehavior {
-    /// Each is a piece, and so is what stands between two.
+    /// Each match is a pre-token, and so is the text between two matches.
     #[default]
     Isolated,
-    /// They are dropped there. Here a text that has one is an error.
+    /// Hugging Face's tokenizers drop the matches. Here no text is dropped, so a match is an error.
     Removed,
-    /// Each belongs to what stands before it, unless that is a match too.
+    /// Each match is joined to the text before it, unless that is a match too.
     MergedWithPrevious,
-    /// Each belongs to what stands after it, unless that is a match too.
+    /// Each match is joined to the text after it, unless that is a match too.
     MergedWithNext,
-    /// Those that follow one another at once are one piece.
+    /// Directly adjacent matches are one pre-token.
     Contiguous,
 }
 
 impl SplitBehavior {
-    /// Whether it cuts between a part and the next, each of which is a match or not.
+    /// Returns whether to split between two adjacent sections. `left` and `right` say whether each is a match.
     fn cuts(self, left: bool, right: bool) -> bool {
         match self {
             SplitBehavior::Isolated | SplitBehavior::Removed => true,
@@ -41,11 +41,11 @@ impl SplitBehavior {
     }
 }
 
-/// Splits by an expression whose matches become what a behavior says.
+/// Splits by a regular expression and a [`SplitBehavior`].
 pub(super) struct Behaving {
     regex: BoundedRegex,
     behavior: SplitBehavior,
-    /// Whether what stands between matches counts as matched, and they do not.
+    /// Whether the text between matches counts as matched instead of the matches.
     invert: bool,
 }
 
@@ -55,14 +55,14 @@ impl Behaving {
     }
 
     fn pieces(&self, text: &str, steps: &mut Steps<'_>, take: &mut dyn FnMut(usize)) -> Result<()> {
-        // Where the part before ends, whether it counts as matched, and where the last cut is.
+        // The end of the previous section, whether it counts as matched, and the last split point.
         let (mut done, mut before, mut cut) = (0, None, 0);
         let mut part = |end: usize, matched: bool| {
             let matched = matched != self.invert;
             if matched && end > done && self.behavior == SplitBehavior::Removed {
                 return Err(gap(self.regex.pattern(), &text[done..end]));
             }
-            // A match of no text has borders too.
+            // An empty match splits, too.
             if before.is_some_and(|before| self.behavior.cuts(before, matched)) && done > cut {
                 take(done);
                 cut = done;
@@ -99,7 +99,8 @@ impl Splitter for Behaving {
     }
 }
 
-/// Cuts a text as another splitter cuts its spelling in GPT-2's byte alphabet: between any two bytes.
+/// Splits the spelling of a text in GPT-2's byte alphabet, and maps the ends back. So it can split between any two
+/// bytes, even within a character.
 pub(super) struct Spelled(pub(super) Box<dyn Splitter>);
 
 impl Splitter for Spelled {
@@ -107,7 +108,7 @@ impl Splitter for Spelled {
         let spelled = alphabet::spell(text);
         let first = ends.len();
         self.0.piece_ends_observed(spelled.as_bytes(), ends, observer)?;
-        // Each byte is a character.
+        // Each byte is one character of the spelling, so the number of a character is the offset of its byte.
         let mut characters = spelled.char_indices().map(|(start, _)| start).chain([spelled.len()]).zip(0..);
         for end in &mut ends[first..] {
             let byte = characters.find(|(start, _)| low32(*start) == *end);

@@ -6,8 +6,8 @@ use regex_syntax::hir::{Class, HirKind};
 
 use crate::units::place;
 
-/// A set of the classes below, as bits. Each character is in exactly one of them, [`HAN`] aside; the
-/// end of a text is in none.
+/// A set of the character classes below, as bits. Each character is in exactly one of them, and some are in [`HAN`]
+/// as well. The end of a text is in none.
 pub(super) type ClassSet = u16;
 
 /// `\p{Lu}` and `\p{Lt}`.
@@ -20,17 +20,18 @@ pub(super) const UNCASED: ClassSet = 1 << 2;
 pub(super) const MARK: ClassSet = 1 << 3;
 /// `\p{N}`.
 pub(super) const NUMBER: ClassSet = 1 << 4;
-/// `\s` without the next.
+/// `\s` without [`NEWLINE`].
 pub(super) const SPACE: ClassSet = 1 << 5;
 /// Carriage return and line feed.
 pub(super) const NEWLINE: ClassSet = 1 << 6;
-/// `[\p{P}\p{S}]`, and what is not UTF-8, which reads as a replacement character.
+/// `[\p{P}\p{S}]`, and invalid UTF-8, which is treated like a replacement character.
 pub(super) const SIGN: ClassSet = 1 << 7;
-/// Everything else.
+/// All other characters.
 pub(super) const OTHER: ClassSet = 1 << 8;
-/// Beside one of the others: what DeepSeek cuts off as Chinese and Japanese.
+/// In addition to another class: the characters that DeepSeek's pattern splits off as Chinese and Japanese.
 pub(super) const HAN: ClassSet = 1 << 9;
 
+/// The regular expression of each class. A later entry replaces an earlier one for the characters of both.
 const SOURCES: [(&str, ClassSet); 10] = [
     (r"\p{Lu}", UPPER),
     (r"\p{Lt}", UPPER),
@@ -43,25 +44,31 @@ const SOURCES: [(&str, ClassSet); 10] = [
     (r"\s", SPACE),
     (r"[\r\n]", NEWLINE),
 ];
+/// The regular expression of [`HAN`].
 const HAN_RANGES: &str = r"[一-龥぀-ゟ゠-ヿ]";
 
-/// Code points of a page: those whose UTF-8 differs in the last byte only.
+/// Code points per page. The UTF-8 forms of a page's code points differ in the last byte only.
 pub(super) const PAGE: usize = 64;
+/// Number of code points.
 const CODES: usize = 0x11_0000;
 
-/// The class of each code point, from the tables of regex-syntax, so that it is the same version of
-/// Unicode as the regular expressions'. Rust's own `char` methods follow another version.
+/// The class of each code point.
 ///
-/// **Memory:** about 100 kB; equal pages are stored once.
+/// The table is made from regex-syntax, so that it has the same Unicode version as the regular expressions. The methods
+/// of Rust's `char` follow another version.
+///
+/// **Memory:** about 100 kB. Equal pages are stored once.
 pub(super) struct Classes {
-    /// Classes of the first 128 code points, then zeros: what a byte alone can tell.
+    /// The class of each ASCII byte; 0 for the other bytes, which do not determine a class alone.
     bytes: [ClassSet; 256],
+    /// Index into `pages` for each page of code points.
     page_of: Vec<u16>,
+    /// The distinct pages.
     pages: Vec<[ClassSet; PAGE]>,
 }
 
 impl Classes {
-    /// The one table, built when first asked for, in some milliseconds.
+    /// Returns the table of the process. The first call builds it, which takes some milliseconds.
     pub(super) fn get() -> &'static Classes {
         static CLASSES: LazyLock<Classes> = LazyLock::new(Classes::build);
         &CLASSES
@@ -90,36 +97,39 @@ impl Classes {
         Classes { bytes, page_of, pages }
     }
 
-    /// The distinct pages.
+    /// Returns the distinct pages.
     pub(super) fn pages(&self) -> &[[ClassSet; PAGE]] {
         &self.pages
     }
 
-    /// Which of the distinct pages is the one with this number, a code point over 64.
+    /// Returns the index into [`pages`](Classes::pages) of a page. `number` is a code point divided by 64.
     #[inline]
     pub(super) fn page_of(&self, number: u32) -> usize {
         usize::from(self.page_of[place(number)])
     }
 
-    /// The class of an ASCII byte; 0 for any other.
+    /// Returns the class of an ASCII byte; 0 for any other byte.
     #[inline]
     pub(super) fn of_byte(&self, byte: u8) -> ClassSet {
         self.bytes[usize::from(byte)]
     }
 
-    /// Whether a character is `\s`.
+    /// Returns whether `\s` matches a character.
     pub(super) fn is_white(&self, character: char) -> bool {
         self.of_code(u32::from(character)) & (SPACE | NEWLINE) != 0
     }
 
-    /// The class of a code point.
+    /// Returns the class of a code point.
     #[inline]
     pub(super) fn of_code(&self, code: u32) -> ClassSet {
         self.pages[self.page_of(code >> 6)][place(code & 63)]
     }
 }
 
-/// The code points of a class of characters, which is given as a regular expression of just that, in order.
+/// Returns the code points of a character class as ascending ranges.
+///
+/// # Panics
+/// `pattern` is not a regular expression that consists of one character class.
 pub(crate) fn ranges(pattern: &str) -> Vec<std::ops::RangeInclusive<usize>> {
     let parsed = Parser::new().parse(pattern).expect("callers give regular expressions");
     let HirKind::Class(Class::Unicode(class)) = parsed.into_kind() else {
@@ -129,8 +139,12 @@ pub(crate) fn ranges(pattern: &str) -> Vec<std::ops::RangeInclusive<usize>> {
     class.iter().map(|range| code(range.start())..=code(range.end())).collect()
 }
 
-/// The character that begins at `at`, which no ASCII byte does: its code point, or `None` where the
-/// bytes are not UTF-8, and where the next begins. Invalid bytes are one chunk of `utf8_chunks`.
+/// Decodes the character that starts at `at` with a byte outside ASCII. Returns its code point and the offset of the
+/// next character.
+///
+/// The code point is `None` for invalid UTF-8. The invalid bytes then end where a chunk of [`utf8_chunks`] ends.
+///
+/// [`utf8_chunks`]: <[u8]>::utf8_chunks
 pub(super) fn decode(text: &[u8], at: usize) -> (Option<u32>, usize) {
     let byte = |offset: usize| text.get(at + offset).copied().unwrap_or(0);
     let (first, second) = (byte(0), byte(1));

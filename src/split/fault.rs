@@ -2,7 +2,7 @@ use thiserror::Error;
 
 use crate::error::{Error, ErrorKind, excerpt};
 
-/// What can go wrong with a pattern.
+/// Errors of patterns and of splitting by them.
 #[derive(Debug, Error)]
 pub(super) enum Fault {
     #[error("{} is not a regular expression", excerpt(pattern))]

@@ -7,27 +7,29 @@ use super::search::{BoundedRegex, Steps};
 use crate::error::Result;
 use crate::observer::Observer;
 
-/// How most published patterns end: all white space but the last character, which then belongs to the
-/// word after it.
+/// Tails of most published patterns. They match white space without its last character, which is left to the word after
+/// it.
 const TAILS: [&str; 2] = [r"|\s+(?!\S)|\s+", r"|\s+(?!\S)|\s"];
 
-/// Splits by an expression with such a tail, without its look-ahead: white space is matched whole, and
-/// its last character is given back. What is left is mostly a regular language, which the engine
-/// matches in linear time, where the look-ahead would backtrack and fail on a million spaces.
+/// Splits by an expression that ends in one of [`TAILS`], without the look-ahead of the tail.
+///
+/// It matches white space whole, and then gives the last character back. The remaining expression is mostly a regular
+/// language, which the engine matches in linear time. With the look-ahead, the engine would backtrack and fail on a
+/// million spaces.
 pub(super) struct GiveBack {
-    /// As it was given.
+    /// The original expression, for error messages.
     pattern: String,
-    /// The other alternatives, and as the last group all white space.
+    /// The other alternatives, then all white space as the last capture group.
     regex: BoundedRegex,
     classes: &'static Classes,
     covers: bool,
 }
 
 impl GiveBack {
-    /// The splitter of a pattern that is known to be right, or `None` if it has no such tail.
+    /// Returns the splitter of a valid expression; `None` if it does not end in one of [`TAILS`].
     pub(super) fn new(pattern: &str) -> Option<GiveBack> {
         let others = TAILS.iter().find_map(|tail| pattern.strip_suffix(tail))?;
-        // An escaped bar, or a match that begins elsewhere than its search.
+        // The bar of the tail is escaped, or matches depend on where the search started.
         if others.is_empty()
             || others.ends_with('\\')
             || [r"\K", r"\G"].iter().any(|place| others.contains(place))
@@ -35,7 +37,7 @@ impl GiveBack {
             return None;
         }
         let regex = BoundedRegex::new(&format!(r"{others}|(\s+)")).ok()?;
-        // A comment may swallow the group.
+        // If a comment in the expression contains the added group, there are too few groups.
         let is_there = BoundedRegex::new(others).ok()?.groups().ok()? + 1 == regex.groups().ok()?;
         is_there.then(|| GiveBack {
             pattern: pattern.to_owned(),
@@ -45,7 +47,7 @@ impl GiveBack {
         })
     }
 
-    /// The same, to which text that no match takes can be an error.
+    /// Sets whether text outside of all matches is an error.
     pub(super) fn covering(self, covers: bool) -> GiveBack {
         GiveBack { covers, ..self }
     }
@@ -78,12 +80,14 @@ impl GiveBack {
         if self.covers { Err(gap(&self.pattern, text)) } else { Ok(()) }
     }
 
-    /// Where a match ends when white space has given back its last character.
+    /// Returns the end of the match `start..end` after white space has given back its last character.
+    ///
+    /// A match keeps its last character if that is its only one, or if it is the end of the text.
     fn end(&self, text: &str, start: usize, end: usize, steps: &mut Steps<'_>) -> Result<usize> {
         let last =
             text[start..end].char_indices().next_back().filter(|(_, last)| self.classes.is_white(*last));
         let Some((last, _)) = last.filter(|(last, _)| *last > 0 && end < text.len()) else { return Ok(end) };
-        // White space can be the end of another alternative's match too.
+        // The match of another alternative can also end in white space; it keeps all of it.
         let white = self.regex.search(steps, start, |regex| {
             let groups = regex.captures_from_pos(text, start)?;
             Ok(groups.is_some_and(|groups| groups.get(groups.len() - 1).is_some()))

@@ -1,8 +1,9 @@
-//! Cuts text into pieces across which no merge goes.
+//! Splits text into pre-tokens. No merge crosses the border between two pre-tokens.
 //!
-//! Takes bytes, gives the places where pieces end. The obvious way is a regular expression; it is the
-//! oracle for the scanner, which does the same for the patterns that have a name, many times faster.
-//! Knows nothing of documents, counts or tokens.
+//! Takes bytes and gives the offsets at which pre-tokens end. Knows nothing of documents, counts or tokens.
+//!
+//! A hand-written scanner splits by the named patterns (`gpt4`, `o200k`, …). It is many times faster than the regular
+//! expression of the pattern and is tested against it. Every other pattern is split by its regular expression.
 //!
 //! ```
 //! use tokenmill::split::{SplitPattern, splitter};
@@ -12,7 +13,7 @@
 //! splitter(&"gpt4".parse()?)?.piece_ends(text, &mut ends)?;
 //! assert_eq!(ends, [2, 4, 5, 8, 9, 11, 16]); // It 's ␣ 202 4 's ␣best
 //!
-//! let words = SplitPattern::from_regex("[a-z]+"); // what is between matches is a piece, too
+//! let words = SplitPattern::from_regex("[a-z]+"); // the text between two matches is a pre-token, too
 //! ends.clear();
 //! splitter(&words)?.piece_ends(b"a, b", &mut ends)?;
 //! assert_eq!(ends, [1, 3, 4]);
@@ -49,35 +50,46 @@ use std::ops::RangeInclusive;
 use crate::error::Result;
 use crate::observer::{Observer, Silent};
 
-/// Cuts text by one pattern.
+/// Splits text into pre-tokens by one pattern.
 ///
-/// Every byte belongs to exactly one piece. Bytes that are not UTF-8 are cut as
-/// [`String::from_utf8_lossy`] of them would be, with the cuts mapped back to the bytes.
+/// Every byte belongs to exactly one pre-token. Bytes that are not UTF-8 are split as the replacement characters
+/// of [`String::from_utf8_lossy`] would be, and the ends are mapped back to the original bytes.
+///
+/// A splitter does not change, so threads can share it. Get one from [`splitter`].
 pub trait Splitter: Send + Sync {
-    /// Appends to `ends` the end of each piece of `text`, ascending; the last is `text.len()`.
-    /// Pieces are never empty; empty text has none.
+    /// Appends the end of each pre-token of `text` to `ends`: byte offsets into `text`, ascending, the last one
+    /// `text.len()`. Pre-tokens are never empty; an empty text has none.
     ///
-    /// Places have 32 bits, since callers who split at certain cuts hold many of them in the cache.
+    /// The contents of `ends` stay, so one vector can be cleared and used for many texts. Offsets have 32 bits
+    /// because callers keep many of them in the CPU's cache; longer texts can be split in parts that end at a
+    /// [`first_part`](Splitter::first_part).
     ///
     /// # Errors
-    /// The text has 4 GiB or more, or a custom pattern ran past its limit of backtracking.
+    /// The text has 4 GiB or more, a custom pattern exceeded its limit of backtracking steps, or the pattern does
+    /// not match all of a text that it must cover. `ends` may then have some of the ends already.
     fn piece_ends(&self, text: &[u8], ends: &mut Vec<u32>) -> Result<()> {
         self.piece_ends_observed(text, ends, &Silent)
     }
 
-    /// The same, for patterns that can take minutes for a text: these ask the observer between two searches whether to
-    /// stop.
+    /// Does the same as [`piece_ends`](Splitter::piece_ends), but can be stopped. A custom pattern can take minutes
+    /// for one text, so it asks `observer` before each search whether to stop.
     ///
     /// # Errors
     /// As for [`piece_ends`](Splitter::piece_ends), or the observer stops the run.
     fn piece_ends_observed(&self, text: &[u8], ends: &mut Vec<u32>, observer: &dyn Observer) -> Result<()>;
 
-    /// The last of these places where the pattern certainly cuts, whatever stands before `text` and after
-    /// it: then both sides can be split on their own. `None` if there is none to be seen. The beginning and
-    /// the end of the text are no such places.
+    /// Returns the last safe split point of `text` within `places`, a range of byte offsets.
+    ///
+    /// At a safe split point the pattern ends a pre-token whatever text precedes or follows `text`. So both sides can
+    /// be split on their own, and give the pre-tokens of the whole. Offset 0 and `text.len()` are never returned.
+    ///
+    /// `None` means that none is known. Custom patterns always return `None`.
     fn certain_cut(&self, text: &[u8], places: RangeInclusive<usize>) -> Option<usize>;
 
-    /// The length of a first part of a text, of about so many bytes, that can be split on its own.
+    /// Returns the length in bytes of a safe prefix of `text`: one that can be split on its own.
+    ///
+    /// The prefix ends at the last safe split point in the first `about` bytes. If those have none, the search goes
+    /// to twice as many bytes, and so on. Without any safe split point the prefix is all of the text.
     fn first_part(&self, text: &[u8], about: usize) -> usize {
         let (mut searched, mut limit) = (0, about.max(1));
         while limit < text.len() {
@@ -90,10 +102,14 @@ pub trait Splitter: Send + Sync {
     }
 }
 
-/// Makes the splitter of a pattern.
+/// Creates the splitter of a pattern.
+///
+/// A named pattern takes time linear in the text, and uses the best instructions that the CPU has. A search of a custom
+/// pattern takes linear time if the pattern has no look-around, or none but the usual tail `\s+(?!\S)|\s+`. Others
+/// backtrack, within a limit.
 ///
 /// # Errors
-/// A custom pattern is not a regular expression, or can match nothing at all.
+/// A custom pattern is not a valid regular expression, or it matches the empty text.
 pub fn splitter(pattern: &SplitPattern) -> Result<Box<dyn Splitter>> {
     Ok(match pattern {
         SplitPattern::None => Box::new(Whole),
@@ -104,7 +120,7 @@ pub fn splitter(pattern: &SplitPattern) -> Result<Box<dyn Splitter>> {
     })
 }
 
-/// The splitter of a regular expression; if it `covers`, text that it does not match is an error.
+/// Creates the splitter of a regular expression. With `covers`, text outside of all matches is an error.
 fn by_regex(text: &str, covers: bool) -> Result<Box<dyn Splitter>> {
     let plain = regex::RegexSplitter::new(text)?;
     Ok(match give_back::GiveBack::new(text) {
@@ -113,22 +129,25 @@ fn by_regex(text: &str, covers: bool) -> Result<Box<dyn Splitter>> {
     })
 }
 
-/// The length of a text that is split at once.
+/// Returns the length of a text as 32 bits.
+///
+/// # Errors
+/// The text has 4 GiB or more, so that its offsets do not fit.
 fn length32(text: &[u8]) -> Result<u32> {
     Ok(u32::try_from(text.len()).map_err(|_| fault::Fault::TooLong { bytes: text.len() })?)
 }
 
-/// Makes the splitter of a pattern that has a name, with these instructions; what it does does not depend
-/// on them.
+/// Creates the splitter of a named pattern with a given instruction set. The instruction set changes the speed,
+/// never the pre-tokens.
 ///
 /// # Panics
-/// When it splits, if this CPU does not have them.
+/// The splitter panics when it splits if this CPU does not have the instructions.
 #[doc(hidden)]
 pub fn splitter_by(pattern: Named, instructions: Instructions) -> Box<dyn Splitter> {
     Box::new(scanner::Scanner::new(pattern, instructions))
 }
 
-/// Cuts nowhere.
+/// Does not split: a text is one pre-token.
 struct Whole;
 
 impl Splitter for Whole {

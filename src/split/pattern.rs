@@ -10,47 +10,59 @@ use super::dialect::{same_in_both, translated};
 use super::steps::SplitStep;
 use crate::error::{Error, ErrorKind, Result};
 
-/// How text is cut into pieces.
+/// How text is split into pre-tokens.
 ///
-/// In recipes and metadata it is a name (`"gpt4"`) or `{ regex = "…" }`.
+/// Recipes and metadata write it as a name (`"gpt4"`) or as `{ regex = "…" }`.
+///
+/// ```
+/// use tokenmill::split::{Named, SplitPattern};
+///
+/// assert_eq!("gpt4".parse(), Ok(SplitPattern::Named(Named::Gpt4)));
+/// // The published expression of a named pattern is recognised and gets the fast scanner.
+/// assert_eq!(SplitPattern::from_regex(Named::Gpt4.regex()), SplitPattern::Named(Named::Gpt4));
+/// assert_eq!(SplitPattern::from_regex("[a-z]+").to_string(), "[a-z]+");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SplitPattern {
-    /// Not at all: a document is one piece.
+    /// No split: a document is one pre-token.
     #[default]
     None,
-    /// By one of the patterns that have a name.
+    /// One of the named patterns.
     Named(Named),
-    /// By a regular expression: matches and the text between matches are the pieces. To be made by
-    /// [`from_regex`](SplitPattern::from_regex), which knows those that have a name, and are many times as fast by it.
+    /// A regular expression: its matches and the text between them are the pre-tokens.
+    ///
+    /// Create it with [`from_regex`](SplitPattern::from_regex), which recognises the named patterns; these are split
+    /// many times faster by name.
     Custom(String),
-    /// By several cuts, each of which cuts the pieces of the one before. Only files of tokenizers say so.
+    /// Several splits in a row, each applied to the pre-tokens of the previous one. Only tokenizer files contain it.
     Steps(Vec<SplitStep>),
 }
 
-/// The patterns that have a name.
+/// The named patterns. Each splits exactly like the regular expression that its origin publishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Named {
-    /// GPT-2's.
+    /// GPT-2's pattern.
     Gpt2,
-    /// GPT-4's, as Hugging Face, rustbpe and minbpe write it, and as Llama 3 has it.
+    /// GPT-4's pattern as Hugging Face, rustbpe and minbpe write it. Llama 3 uses the same.
     Gpt4,
-    /// tiktoken's present cl100k string, which differs from `Gpt4` on white space at the end of a text.
+    /// The current cl100k pattern of tiktoken. It differs from `Gpt4` in white space at the end of a text, which it
+    /// keeps as one pre-token.
     Cl100k,
-    /// GPT-4o's.
+    /// GPT-4o's pattern.
     O200k,
-    /// nanochat's: GPT-4's with at most two digits together.
+    /// nanochat's pattern: GPT-4's with groups of at most two digits.
     Nanochat,
-    /// Qwen 2's and 2.5's: GPT-4's with digits one by one.
+    /// The pattern of Qwen 2 and 2.5: GPT-4's with single digits.
     Qwen2,
-    /// DeepSeek V3's: numbers, Chinese and Japanese, and the rest, cut one after the other.
+    /// DeepSeek V3's pattern, three splits in a row: numbers, then Chinese and Japanese, then the rest.
     DeepSeekV3,
 }
 
 const UNSPLIT: &str = r"(?s).+";
 const GPT2: &str = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
-/// As the origin writes it, letter for letter: `tokenizers` 1.0 knows only this spelling.
+/// GPT-2's pattern character for character as its origin writes it: `tokenizers` 1.0 recognises only this spelling.
 const GPT2_PUBLISHED: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 const GPT4: &str = concat!(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}",
@@ -78,7 +90,7 @@ const QWEN2: &str = concat!(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}",
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
-/// The expressions of DeepSeek's `tokenizer.json`, each of which cuts the pieces of the one before.
+/// The expressions of DeepSeek's `tokenizer.json`. Each splits the pre-tokens of the previous one.
 const DEEPSEEK_V3: [&str; 3] = [
     r"\p{N}{1,3}",
     "[一-龥\u{3040}-ゟ゠-ヿ]+",
@@ -92,9 +104,10 @@ const DEEPSEEK_V3: [&str; 3] = [
         r"]+|\s+(?!\S)|\s+",
     ),
 ];
-/// The same at once. What cuts within Chinese and Japanese stands apart, and white space ends before these
-/// and before numbers as it ends with the text. The last alternative takes what the three leave over, such as
-/// control characters, because tiktoken drops what is not matched.
+/// The three expressions of DeepSeek in one. Chinese and Japanese characters have alternatives of their own. White
+/// space before them, and before numbers, is treated like white space at the end of a text. The last alternative
+/// matches the text that the three expressions leave over, for example control characters, because tiktoken drops
+/// unmatched text.
 const DEEPSEEK_V3_AT_ONCE: &str = concat!(
     r##"\p{N}{1,3}|[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+"##,
     r"|[^\r\n\p{L}\p{N}\p{P}\p{S}\u4E00-\u9FA5\u3040-\u30FF]?(?:(?![\u4E00-\u9FA5\u3040-\u30FF])[\p{L}\p{M}])+",
@@ -106,7 +119,7 @@ const DEEPSEEK_V3_AT_ONCE: &str = concat!(
 );
 
 impl Named {
-    /// All of them.
+    /// All named patterns.
     pub const ALL: [Named; 7] = [
         Named::Gpt2,
         Named::Gpt4,
@@ -117,7 +130,7 @@ impl Named {
         Named::DeepSeekV3,
     ];
 
-    /// The name, as recipes write it.
+    /// Returns the name, as recipes write it.
     pub const fn name(self) -> &'static str {
         match self {
             Named::Gpt2 => "gpt2",
@@ -130,8 +143,8 @@ impl Named {
         }
     }
 
-    /// The regular expression, as its origin publishes it, except that DeepSeek's three are one; right for
-    /// fancy-regex, tiktoken and Python's `regex`.
+    /// Returns the regular expression, as its origin publishes it; only DeepSeek's three are combined into one. It is
+    /// in the dialect of fancy-regex, tiktoken and Python's `regex`.
     pub const fn regex(self) -> &'static str {
         match self {
             Named::Gpt2 => GPT2,
@@ -144,8 +157,8 @@ impl Named {
         }
     }
 
-    /// Expressions in Oniguruma's dialect that cut the same if each cuts the pieces of the one before, as
-    /// the origin's `tokenizer.json` has them.
+    /// Returns the expressions of the origin's `tokenizer.json`, in Oniguruma's dialect. Applied in a row, each to the
+    /// pre-tokens of the previous one, they split like [`regex`](Named::regex).
     pub const fn steps(&self) -> &[&'static str] {
         match self {
             Named::Gpt2 => &[GPT2_PUBLISHED],
@@ -160,16 +173,19 @@ impl Named {
 }
 
 impl SplitPattern {
-    /// The pattern of a regular expression in the dialect of fancy-regex, tiktoken, and Python's
-    /// `regex`. The published spellings of the patterns that have a name are recognised.
+    /// Returns the pattern of a regular expression in the dialect of fancy-regex, tiktoken and Python's `regex`.
+    /// Published spellings of the named patterns become [`Named`](SplitPattern::Named).
+    ///
+    /// Whether the expression is valid is not checked here but by [`splitter`](super::splitter).
     pub fn from_regex(text: &str) -> SplitPattern {
         recognised(text, Dialect::Rust).unwrap_or_else(|| SplitPattern::Custom(text.to_owned()))
     }
 
-    /// The pattern of a regular expression in Oniguruma's dialect, as a `tokenizer.json` holds it.
+    /// Returns the pattern of a regular expression in Oniguruma's dialect, as a `tokenizer.json` contains it.
     ///
     /// # Errors
-    /// The expression is unknown and uses what means something else in Oniguruma than here.
+    /// The expression is not a known one, and it uses a construct that means something else in Oniguruma than in
+    /// fancy-regex, or it has more than 64 KiB.
     pub fn from_oniguruma(text: &str) -> Result<SplitPattern> {
         if let Some(known) = recognised(text, Dialect::Oniguruma) {
             return Ok(known);
@@ -177,19 +193,20 @@ impl SplitPattern {
         translated(text).map(SplitPattern::Custom)
     }
 
-    /// The pattern that cuts a text off wherever it stands.
+    /// Returns the pattern that makes each occurrence of `text` a pre-token of its own.
     pub fn of_literal(text: &str) -> SplitPattern {
         SplitPattern::Custom(fancy_regex::escape(text).into_owned())
     }
 
-    /// The pattern of cuts each of which cuts the pieces of the one before; one that has a name if they are
-    /// those of its origin.
+    /// Returns the pattern of several splits in a row, each applied to the pre-tokens of the previous one. It is a
+    /// named pattern if the steps are those of the pattern's origin.
     pub fn from_steps(mut steps: Vec<SplitStep>) -> SplitPattern {
         let same = |(step, known): (&SplitStep, &&str)| match &step.pattern {
             SplitPattern::Custom(regex) if step.is_plain() => escaped(regex) == escaped(known),
             _ => false,
         };
-        // Those of one step leave nothing of a text out, each of several would.
+        // Named patterns of one step match every text, so `covers` changes nothing. A single step of several does not
+        // match every text, so there `covers` matters.
         let covers = steps.len() > 1 && steps.iter().any(|step| step.covers);
         let is = |named: &Named| {
             !covers && named.steps().len() == steps.len() && steps.iter().zip(named.steps()).all(same)
@@ -204,8 +221,8 @@ impl SplitPattern {
         }
     }
 
-    /// The regular expression in the dialect of fancy-regex, tiktoken, and Python's `regex`; `None` if it
-    /// takes several.
+    /// Returns the regular expression in the dialect of fancy-regex, tiktoken and Python's `regex`; `None` if the
+    /// pattern has several steps.
     pub fn regex(&self) -> Option<&str> {
         match self {
             SplitPattern::None => Some(UNSPLIT),
@@ -215,11 +232,11 @@ impl SplitPattern {
         }
     }
 
-    /// Regular expressions in Oniguruma's dialect that cut the same if each cuts the pieces of the one
-    /// before; with each, whether it covers every text.
+    /// Returns the equivalent regular expressions in Oniguruma's dialect, to be applied in a row, each to the
+    /// pre-tokens of the previous one. The flag of each is [`SplitStep::covers`].
     ///
     /// # Errors
-    /// A custom pattern uses what means something else in Oniguruma than here.
+    /// A custom pattern uses a construct that means something else in Oniguruma than in fancy-regex.
     pub fn oniguruma(&self) -> Result<Vec<(&str, bool)>> {
         Ok(match self {
             SplitPattern::None => vec![(r"(?m:.+)", false)],
@@ -237,7 +254,7 @@ impl SplitPattern {
     }
 }
 
-/// With line breaks as escapes, which some write as they are.
+/// Returns the expression with its line breaks as escapes. Some tokenizer files contain the line breaks themselves.
 fn escaped(regex: &str) -> String {
     regex.replace('\r', r"\r").replace('\n', r"\n")
 }
@@ -248,7 +265,7 @@ enum Dialect {
     Oniguruma,
 }
 
-/// Spellings of one alternative that cut the same wherever the others of its pattern stand around it.
+/// Spellings of one alternative that split alike, given the other alternatives of its pattern.
 type Spellings = &'static [&'static str];
 
 const GPT2_SPELLINGS: [Spellings; 5] = [
@@ -275,17 +292,18 @@ const GPT4_SPACE: Spellings = &[
 const CL100K_SPACE: Spellings =
     &[r"\s++$|\s*[\r\n]|\s+(?!\S)|\s", r"\s+$|\s*[\r\n]|\s+(?!\S)|\s", r"\s+\z|\s*[\r\n]|\s+(?!\S)|\s"];
 
+/// Returns the named pattern, or none, that an expression spells.
 fn recognised(text: &str, dialect: Dialect) -> Option<SplitPattern> {
     if text == DEEPSEEK_V3_AT_ONCE {
         return Some(SplitPattern::Named(Named::DeepSeekV3));
     }
-    // Both mean something else in Oniguruma: groups of digits repeated, and the end of a line.
+    // Both mean something else in Oniguruma: there `{1,3}+` repeats the group of digits, and `$` ends every line.
     if dialect == Dialect::Oniguruma && (text.contains(",2}+") || text.contains(",3}+") || text.contains('$'))
     {
         return None;
     }
     if matches!(text, "(?s).+" | "(?s:.+)" | "(?m:.+)") {
-        // In each dialect one of these leaves newlines out.
+        // The options `s` and `m` differ by dialect: each dialect has a spelling in which the dot excludes newlines.
         let whole = matches!(
             (dialect, text),
             (Dialect::Rust, "(?s).+" | "(?s:.+)") | (Dialect::Oniguruma, "(?m:.+)")
@@ -310,7 +328,7 @@ fn recognised(text: &str, dialect: Dialect) -> Option<SplitPattern> {
     Some(SplitPattern::Named(named))
 }
 
-/// Whether `text` is one spelling of each alternative, in order, with `|` between them.
+/// Returns whether `text` consists of one spelling of each alternative, in order, joined by `|`.
 fn spelled(text: &str, alternatives: &[Spellings]) -> bool {
     let Some((first, others)) = alternatives.split_first() else { return false };
     first.iter().filter_map(|spelling| text.strip_prefix(spelling)).any(|rest| match rest.strip_prefix('|') {
@@ -320,7 +338,7 @@ fn spelled(text: &str, alternatives: &[Spellings]) -> bool {
 }
 
 impl fmt::Display for SplitPattern {
-    /// The name, or the regular expression of a custom pattern; of several, one after the other.
+    /// Writes the name, or the regular expression of a custom pattern. Several steps are joined by " then ".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SplitPattern::None => f.write_str("none"),
@@ -333,7 +351,7 @@ impl fmt::Display for SplitPattern {
     }
 }
 
-/// A text that names no pattern.
+/// The error for a name that no pattern has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "there is no split pattern {name:?}; there are none, gpt2, gpt4 (also llama3), cl100k, o200k, nanochat, qwen2 and deepseek-v3, and {{ regex = \"…\" }}"
@@ -351,7 +369,7 @@ impl From<NotPattern> for Error {
 impl FromStr for SplitPattern {
     type Err = NotPattern;
 
-    /// Reads a name. `llama3` is another name of `gpt4`, since the patterns are the same.
+    /// Parses the name of a pattern. `llama3` is an alias of `gpt4`, because the patterns are the same.
     fn from_str(name: &str) -> Result<SplitPattern, NotPattern> {
         let name = if name == "llama3" { Named::Gpt4.name() } else { name };
         let named = Named::ALL.into_iter().find(|named| named.name() == name).map(SplitPattern::Named);

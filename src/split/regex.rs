@@ -1,5 +1,5 @@
-//! The obvious splitter: a regular expression over the text. It serves custom patterns that need it, and
-//! it is the oracle that the others are compared with.
+//! The reference splitter, which runs a regular expression over the text. It serves custom patterns, and it is the
+//! oracle in the tests of the other splitters.
 
 use std::ops::{Range, RangeInclusive};
 use std::str::{Utf8Chunks, from_utf8};
@@ -12,12 +12,14 @@ use crate::error::{Error, Result};
 use crate::observer::{Observer, Silent};
 use crate::units::low32;
 
-/// Splits by any regular expression that fancy-regex understands.
+/// Splits by any regular expression that fancy-regex supports.
 ///
-/// A search takes linear time for expressions without look-around. Others backtrack: a search that takes more than 50
-/// million steps back, or remembers more than a million places, is an error, and so is a text whose searches take more
-/// than 200 million and 2 000 for each byte together. Where most searches look far ahead in vain, as those for `a+b|.`
-/// in a run of `a`, all of them together take quadratic time; the observer can stop them.
+/// A search takes linear time if the expression has no look-around. Other expressions backtrack. A search fails if it
+/// takes more than 50 million backtracking steps or keeps more than a million backtracking positions. A text fails if
+/// its searches together take more than 200 million steps plus 2 000 per byte.
+///
+/// All searches together can take quadratic time if most of them look far ahead without success, as `a+b|.` does in a
+/// run of `a`. The observer can stop them.
 #[derive(Debug)]
 pub struct RegexSplitter {
     regexes: Vec<BoundedRegex>,
@@ -28,47 +30,50 @@ impl RegexSplitter {
     /// Compiles an expression.
     ///
     /// # Errors
-    /// It is not a regular expression, or it matches empty text.
+    /// It is not a valid regular expression, or it matches the empty text.
     pub fn new(pattern: &str) -> Result<RegexSplitter> {
         RegexSplitter::sequence(&[pattern])
     }
 
-    /// Compiles expressions each of which cuts the pieces of the one before.
+    /// Compiles expressions that are applied in a row, each to the pre-tokens of the previous one.
     ///
     /// # Errors
-    /// As for one.
+    /// One of them is not a valid regular expression, or it matches the empty text.
     pub fn sequence(patterns: &[&str]) -> Result<RegexSplitter> {
         let regexes = patterns.iter().map(|pattern| checked(pattern)).collect::<Result<_>>()?;
         Ok(RegexSplitter { regexes, covers: false })
     }
 
-    /// The same, to which text that no match takes can be an error.
+    /// Sets whether text outside of all matches is an error.
     pub(super) fn covering(self, covers: bool) -> RegexSplitter {
         RegexSplitter { covers, ..self }
     }
 }
 
-/// Finds what a regular expression of a `tokenizer.json` matches.
+/// Finds the matches of a regular expression from a `tokenizer.json`.
 #[derive(Debug)]
 pub(crate) struct Matcher(BoundedRegex);
 
 impl Matcher {
+    /// Compiles an expression in Oniguruma's dialect.
+    ///
     /// # Errors
-    /// It is not a regular expression, matches empty text, or means something else in Oniguruma than here.
+    /// It is not a valid regular expression, matches the empty text, or means something else in Oniguruma than in
+    /// fancy-regex.
     pub(crate) fn from_oniguruma(pattern: &str) -> Result<Matcher> {
         checked(&translated(pattern)?).map(Matcher)
     }
 
-    /// Whether a text certainly has no match.
+    /// Returns `true` only if a text has no match. A search that exceeds its limits gives `false`.
     pub(crate) fn matches_nothing_of(&self, text: &str) -> bool {
         let first = self.0.matches(text).next(&mut Steps::new(0, &Silent));
         matches!(first, Ok(None))
     }
 
-    /// Tells `take` each part that is matched, in order, until it returns `false`.
+    /// Passes the byte range of each match to `take`, in order, until it returns `false`.
     ///
     /// # Errors
-    /// The searches take too many steps.
+    /// The searches take too many backtracking steps.
     pub(crate) fn each(&self, text: &str, mut take: impl FnMut(Range<usize>) -> bool) -> Result<()> {
         let (mut matches, mut steps) = (self.0.matches(text), Steps::new(0, &Silent));
         while let Some(found) = matches.next(&mut steps)? {
@@ -80,6 +85,7 @@ impl Matcher {
     }
 }
 
+/// Compiles an expression and checks that it does not match the empty text.
 pub(super) fn checked(pattern: &str) -> Result<BoundedRegex> {
     let regex =
         BoundedRegex::new(pattern).map_err(|cause| Fault::Syntax { pattern: pattern.to_owned(), cause })?;
@@ -89,8 +95,11 @@ pub(super) fn checked(pattern: &str) -> Result<BoundedRegex> {
     Ok(regex)
 }
 
-/// Tells `take` the end of each piece: of each match, and of the text before it that no match takes;
-/// of each of these, the pieces of the other expressions. `base` is where the text begins.
+/// Passes the end of each pre-token to `take`.
+///
+/// The matches of the first expression, and the text between them, are each split by the other expressions. `base` is
+/// the offset of `text` within the whole text; it is added to the ends. With `covers`, text outside of all matches is
+/// an error.
 fn cut(
     regexes: &[BoundedRegex],
     covers: bool,
@@ -118,8 +127,7 @@ fn cut(
     loop {
         steps.base = base;
         let Some(found) = matches.next(steps)? else { break };
-        // An expression that matches at a place, and nothing of the text, cuts it there, as it does in Hugging Face's
-        // tokenizers.
+        // An empty match splits the text at its position, as in Hugging Face's tokenizers.
         piece(found.start(), false, steps)?;
         piece(found.end(), true, steps)?;
     }
@@ -137,13 +145,17 @@ impl Splitter for RegexSplitter {
     }
 }
 
-/// The error of an expression that should match every text, and did not match this.
+/// Returns the error for text that an expression must match and does not. It quotes the first 40 characters.
 pub(super) fn gap(pattern: &str, text: &str) -> Error {
     const SHOWN: usize = 40;
     Fault::Gap { pattern: pattern.to_owned(), text: text.chars().take(SHOWN).collect() }.into()
 }
 
-/// Lets `pieces` cut the text as it reads with replacement characters, and maps the ends back.
+/// Appends to `ends` the ends that `pieces` finds. If the text is not UTF-8, `pieces` gets it with replacement
+/// characters, and the ends are mapped back to the original bytes.
+///
+/// # Errors
+/// The text has 4 GiB or more, or `pieces` fails.
 pub(super) fn split_lossy(
     text: &[u8],
     ends: &mut Vec<u32>,
@@ -164,8 +176,10 @@ pub(super) fn split_lossy(
     })
 }
 
-/// The text with one replacement character for each chunk that is not UTF-8, and for each of these
-/// where it ends and what to add (wrapping) to a place from there on to have it in the original.
+/// Returns the text with one replacement character for each invalid chunk, and the shifts back to the original.
+///
+/// Each shift is the end of a replacement character and the number to add (wrapping) to an offset from there on to get
+/// the offset in the original.
 fn lossy(chunks: Utf8Chunks<'_>) -> (String, Vec<(usize, usize)>) {
     let (mut lossy, mut shifts, mut place) = (String::new(), Vec::new(), 0_usize);
     for chunk in chunks {

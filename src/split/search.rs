@@ -1,4 +1,4 @@
-//! Searches by a regular expression, bounded by its size and by the steps that a text takes.
+//! Regular-expression searches with bounds on the size of the compiled expression and on backtracking steps.
 
 use std::sync::OnceLock;
 
@@ -9,29 +9,32 @@ use crate::error::Result;
 use crate::observer::Observer;
 use crate::units::amount;
 
-/// Backtracking steps of one search. A search is tried with the first limit, then with the next; the last takes two
-/// seconds, after which a signal is heard.
+/// Limits of backtracking steps per search. A search that exceeds one limit is repeated with the next. The last limit
+/// is reached in about two seconds; only then can a signal stop the run.
 const LIMITS: [usize; 4] = [2_000, 50_000, 1_500_000, 50_000_000];
 
-/// Steps of all searches in a text together: so many, and so many more for each byte. Searches within the first limit
-/// are not counted; of the others each counts as much as its limit.
+/// Backtracking steps that all searches in one text may take together, plus [`STEPS_A_BYTE`] for each byte of it. A
+/// search within the first limit costs nothing; each repetition with a higher limit costs that limit.
 const STEPS_A_TEXT: u64 = 200_000_000;
+/// Further backtracking steps per byte of a text.
 const STEPS_A_BYTE: u64 = 2_000;
 
-/// Instructions of a compiled expression. Published ones have some hundred; calls of groups, which are compiled in
-/// place, can make a short expression grow without end.
+/// Most instructions of a compiled expression. Published expressions have a few hundred. Subroutine calls are inlined,
+/// so a short expression can otherwise grow without bound.
 const MOST_INSTRUCTIONS: usize = 100_000;
 
-/// Bytes of the automata of an expression: what look-around stands between is compiled by itself, as large as this at
-/// most, which is the regex crate's own limit; where there is more look-around, all together are bounded.
+/// Most bytes of one automaton, the default of the regex crate. The engine compiles each section between look-arounds
+/// to an automaton of its own. With more than [`LOOK_AROUNDS`] look-arounds, the limit per automaton falls so that all
+/// together keep within the same bound.
 const AUTOMATON_BYTES: usize = 10 << 20;
+/// Look-arounds up to which each automaton may have [`AUTOMATON_BYTES`].
 const LOOK_AROUNDS: usize = 4;
 
-/// A regular expression whose searches end.
+/// A regular expression with a bound on the backtracking steps of each search.
 #[derive(Debug)]
 pub(super) struct BoundedRegex {
     pattern: String,
-    /// By the limits of steps, compiled when one is needed.
+    /// The expression compiled for each of [`LIMITS`], on first use.
     regexes: [OnceLock<Regex>; LIMITS.len()],
 }
 
@@ -46,11 +49,12 @@ impl BoundedRegex {
         &self.pattern
     }
 
-    /// How many groups are remembered, the whole match among them.
+    /// Returns the number of capture groups, including the whole match.
     pub(super) fn groups(&self) -> Result<usize, Box<RegexError>> {
         Ok(self.regex(0)?.captures_len())
     }
 
+    /// Returns the expression compiled for the limit `LIMITS[level]`.
     fn regex(&self, level: usize) -> Result<&Regex, Box<RegexError>> {
         let slot = &self.regexes[level];
         if let Some(regex) = slot.get() {
@@ -60,10 +64,12 @@ impl BoundedRegex {
         Ok(slot.get_or_init(|| compiled))
     }
 
-    /// Searches, with higher limits while one is exceeded. `at` is where the search begins, for the message.
+    /// Runs `search`, again with a higher limit while it exceeds one. `at` is the offset where the search starts; it
+    /// appears in the error message only.
     ///
     /// # Errors
-    /// The search exceeds the last limit, or the text its steps, or the observer stops the run.
+    /// The search exceeds the last limit, the searches in the text exceed their common limit, or the observer stops
+    /// the run.
     pub(super) fn search<T>(
         &self,
         steps: &mut Steps<'_>,
@@ -89,38 +95,39 @@ impl BoundedRegex {
         }
     }
 
-    /// The matches in a text, one after the other.
+    /// Returns the successive matches in a text.
     pub(super) fn matches<'r, 't>(&'r self, text: &'t str) -> Matches<'r, 't> {
         Matches { regex: self, text, at: 0, last_end: None, skipped: false }
     }
 }
 
-/// The steps that the searches in a text may still take, and who may stop them.
+/// The backtracking steps left for the searches in one text, and the observer that may stop them.
 pub(super) struct Steps<'o> {
     left: u64,
     observer: &'o dyn Observer,
-    /// Where the text that is searched begins in the whole.
+    /// Offset of the searched text within the whole text, for error messages.
     pub(super) base: usize,
 }
 
 impl<'o> Steps<'o> {
+    /// Returns the steps allowed for a text of `bytes` bytes.
     pub(super) fn new(bytes: usize, observer: &'o dyn Observer) -> Steps<'o> {
         Steps { left: STEPS_A_TEXT + STEPS_A_BYTE * amount(bytes), observer, base: 0 }
     }
 }
 
-/// As [`Regex::find_iter`], with bounded searches.
+/// Successive matches like those of [`Regex::find_iter`], with bounded searches.
 pub(super) struct Matches<'r, 't> {
     regex: &'r BoundedRegex,
     text: &'t str,
     at: usize,
     last_end: Option<usize>,
-    /// Whether a match of no text stood where the last search began.
+    /// Whether the last search found an empty match at its own start.
     skipped: bool,
 }
 
 impl<'t> Matches<'_, 't> {
-    /// The next match. One of no text that follows a match at once is passed over.
+    /// Returns the next match. An empty match directly after another match is skipped.
     pub(super) fn next(&mut self, steps: &mut Steps<'_>) -> Result<Option<Match<'t>>> {
         while self.at <= self.text.len() {
             let (text, at, skipped) = (self.text, self.at, self.skipped);
@@ -141,17 +148,17 @@ impl<'t> Matches<'_, 't> {
     }
 }
 
-/// Compiles an expression whose searches are errors after this many steps back.
+/// Compiles an expression. Its searches fail after `steps` backtracking steps.
 fn compile(pattern: &str, steps: usize) -> Result<Regex, Box<RegexError>> {
     let look_arounds = ["(?=", "(?!", "(?<", "(?>"].map(|look| pattern.matches(look).count()).iter().sum();
-    // What the engine makes of an expression before it compiles it is not always the same: in 0.20.2 `(?:x+a??x*)+`
-    // takes an `a` at the end too.
+    // The engine's optimizer can change the meaning of an expression: in fancy-regex 0.20.2 `(?:x+a??x*)+` also
+    // matches an `a` at the end.
     Ok(RegexBuilder::new(pattern)
         .optimize(false)
         .backtrack_limit(steps)
         .max_prog_size(MOST_INSTRUCTIONS)
         .delegate_size_limit(LOOK_AROUNDS * AUTOMATON_BYTES / LOOK_AROUNDS.max(look_arounds))
-        // For `\G` after a match of no text.
+        // Needed for `\G` after an empty match.
         .allow_input_assertion_overrides(true)
         .build()?)
 }

@@ -1,11 +1,12 @@
 use crate::units::{amount, halves};
 
-/// Longest piece that is its own [`ShortPiece`]; almost all are.
+/// Most bytes of a pre-token that fits into a [`ShortPiece`]. Almost all pre-tokens are this short.
 pub(crate) const SHORT: usize = 15;
 
+/// Odd multipliers of [`ShortPiece::hash`].
 const MULTIPLIERS: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xD6E8_FEB8_6659_FD93];
 
-/// For each length up to [`SHORT`] the bits of the halves that hold the piece.
+/// For each length up to [`SHORT`], the bits of the low and the high half that contain the pre-token.
 const MASKS: [[u64; 2]; SHORT + 1] = {
     let mut masks = [[0; 2]; SHORT + 1];
     let mut length = 1;
@@ -17,22 +18,28 @@ const MASKS: [[u64; 2]; SHORT + 1] = {
     masks
 };
 
-/// A piece of at most [`SHORT`] bytes as a number of sixteen: its bytes, zeros, and its length in the last.
-/// So two are equal exactly if the pieces are, and none but the empty piece's is zero.
+/// A pre-token of at most [`SHORT`] bytes as a 16-byte number: its bytes, then zeros, and its length in the last byte.
+///
+/// Two of them are equal exactly if the pre-tokens are. Only that of the empty pre-token is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ShortPiece {
-    /// The first eight bytes, the first of them lowest.
+    /// The first eight bytes, little-endian.
     pub(crate) low: u64,
-    /// The others, and above them the length.
+    /// The other bytes, little-endian, and the length in the uppermost byte.
     pub(crate) high: u64,
 }
 
 impl ShortPiece {
-    /// Equal to no piece.
+    /// A value that no pre-token has.
     pub(crate) const NONE: ShortPiece = ShortPiece { low: 1, high: 0 };
 
-    /// A piece of at most [`SHORT`] bytes that stands in a text. Where 16 bytes can be read, masking them is
-    /// much cheaper than copying a number of bytes that varies.
+    /// Returns the pre-token `text[start..start + length]`, of at most [`SHORT`] bytes.
+    ///
+    /// If the text has 16 bytes from `start` on, they are read at once and masked. That is much cheaper than copying a
+    /// variable number of bytes.
+    ///
+    /// # Panics
+    /// `length` is more than [`SHORT`], or the pre-token reaches past the end of the text.
     #[inline(always)]
     pub(crate) fn within(text: &[u8], start: usize, length: usize) -> ShortPiece {
         match text.get(start..start + 16).and_then(<[u8]>::first_chunk) {
@@ -41,7 +48,7 @@ impl ShortPiece {
         }
     }
 
-    /// A piece.
+    /// Returns a pre-token that is given alone.
     ///
     /// # Panics
     /// It has more than [`SHORT`] bytes.
@@ -57,7 +64,7 @@ impl ShortPiece {
         ShortPiece { low: low & mask[0], high: high & mask[1] | amount(length) << 56 }
     }
 
-    /// A hash whose high bits depend on all of the piece.
+    /// Returns a hash. Its high bits depend on all bytes of the pre-token; use those.
     #[inline(always)]
     pub(crate) fn hash(self) -> u64 {
         (self.low ^ self.high.wrapping_mul(MULTIPLIERS[1])).wrapping_mul(MULTIPLIERS[0])

@@ -5,35 +5,45 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, FindIter, MatchKind};
 use super::fault::Fault;
 use crate::error::Result;
 
-/// For a longer token no table of all steps is made: where one letter is repeated that takes the square of its length.
+/// Bytes of the longest special token for which the search may use a full DFA. For a longer token it uses an NFA: the
+/// DFA of one repeated letter takes time and memory that grow with the square of its length.
 const LONG: usize = 1 << 10;
 
-/// Finds special tokens in text; of overlapping ones the leftmost, and of these the longest.
+/// Finds special tokens in text. Among overlapping ones it takes the leftmost, and of those the longest.
+///
+/// ```
+/// use tokenmill::split::{Segment, SpecialFinder};
+///
+/// let finder = SpecialFinder::new(&["<s>", "</s>"])?;
+/// let segments: Vec<Segment> = finder.segments(b"<s>a b").collect();
+/// assert_eq!(segments, [Segment::Special(0, 0..3), Segment::Text(3..6)]);
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct SpecialFinder {
     search: Option<AhoCorasick>,
     longest: usize,
 }
 
-/// A part of a text as [`SpecialFinder::segments`] cuts it.
+/// A segment of a text, from [`SpecialFinder::segments`]. Ranges are byte offsets into the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Segment {
     /// Text without special tokens, never empty.
     Text(Range<usize>),
-    /// A special token: its number in the list, and where it stands.
+    /// A special token: its index in the list given to [`SpecialFinder::new`], and its range.
     Special(usize, Range<usize>),
 }
 
 impl SpecialFinder {
-    /// Makes a finder of these tokens. Without any it finds nothing, at no cost.
+    /// Creates a finder of these tokens. Without tokens it finds nothing and costs nothing.
     ///
     /// # Errors
-    /// A token is empty, or they are more than a search can be built for.
+    /// A token is empty, or the tokens are too many or too long to build a search for.
     pub fn new(tokens: &[impl AsRef<[u8]>]) -> Result<SpecialFinder> {
         SpecialFinder::of(tokens, LONG)
     }
 
-    /// The same, where longer tokens than `most` get no table.
+    /// Does the same as [`new`](SpecialFinder::new), without a DFA if a token is longer than `most` bytes.
     pub(super) fn of(tokens: &[impl AsRef<[u8]>], most: usize) -> Result<SpecialFinder> {
         if let Some(number) = tokens.iter().position(|token| token.as_ref().is_empty()) {
             return Err(Fault::EmptySpecial { number }.into());
@@ -49,19 +59,19 @@ impl SpecialFinder {
         Ok(SpecialFinder { search: Some(search), longest })
     }
 
-    /// Length of the longest token in bytes; 0 if there is none.
+    /// Returns the length of the longest token in bytes; 0 without tokens.
     pub fn longest(&self) -> usize {
         self.longest
     }
 
-    /// Cuts a text into special tokens and the text around them, in order and without gaps.
+    /// Divides a text into special tokens and the text around them, in order and without gaps. Takes linear time.
     pub fn segments<'a>(&'a self, text: &'a [u8]) -> Segments<'a> {
         let found = self.search.as_ref().map(|search| search.find_iter(text));
         Segments { found, done: 0, end: text.len(), waiting: None }
     }
 }
 
-/// The parts of a text; see [`SpecialFinder::segments`].
+/// Iterator over the segments of a text; see [`SpecialFinder::segments`].
 #[derive(Debug)]
 pub struct Segments<'a> {
     found: Option<FindIter<'a, 'a>>,

@@ -9,22 +9,23 @@ use crate::error::Result;
 use crate::observer::Observer;
 use crate::units::place;
 
-/// One of several cuts.
+/// One split of a pattern that consists of several; see [`SplitPattern::Steps`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SplitStep {
-    /// The cut.
+    /// The pattern to split by.
     pub pattern: SplitPattern,
-    /// Whether the pattern is to match every part of a text: one that it does not is an error, since
-    /// the tokenizer's own program would drop it. Patterns that have a name match everything.
+    /// Whether the matches must cover all of a text. Text outside of them is then an error, because the tokenizer's
+    /// own program would drop it. The matches of named patterns always cover all of a text.
     pub covers: bool,
-    /// What becomes of the matches.
+    /// How the matches become pre-tokens.
     #[serde(default, skip_serializing_if = "is_default")]
     pub behavior: SplitBehavior,
-    /// Whether that becomes of what stands between matches instead.
+    /// Whether [`behavior`](SplitStep::behavior) applies to the text between matches instead of the matches.
     #[serde(default, skip_serializing_if = "is_default")]
     pub invert: bool,
-    /// Whether it cuts the text as it is spelled in GPT-2's byte alphabet: between any two bytes.
+    /// Whether the pattern is matched against the text's spelling in GPT-2's byte alphabet, so that it can split
+    /// between any two bytes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub spelled: bool,
 }
@@ -34,12 +35,12 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl SplitStep {
-    /// A cut whose matches are pieces.
+    /// Creates a step in which each match, and the text between two, is a pre-token.
     pub fn new(pattern: SplitPattern, covers: bool) -> SplitStep {
         SplitStep { pattern, covers, behavior: SplitBehavior::default(), invert: false, spelled: false }
     }
 
-    /// Whether its matches are pieces of the text itself.
+    /// Returns whether the step has the default behavior, is not inverted, and matches the text itself.
     pub(crate) fn is_plain(&self) -> bool {
         self.behavior == SplitBehavior::Isolated && !self.invert && !self.spelled
     }
@@ -58,7 +59,7 @@ impl SplitStep {
 }
 
 impl fmt::Display for SplitStep {
-    /// The pattern, and what is not usual.
+    /// Writes the pattern, and in parentheses what differs from the defaults.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.pattern)?;
         let behavior = match self.behavior {
@@ -78,7 +79,7 @@ impl fmt::Display for SplitStep {
     }
 }
 
-/// Cuts in several steps, each of which sees the pieces of the one before as texts of their own.
+/// Splits in several steps. Each step splits the pre-tokens of the previous one as separate texts.
 pub(super) struct Chain {
     steps: Vec<Box<dyn Splitter>>,
 }
@@ -111,7 +112,8 @@ impl Splitter for Chain {
         Ok(())
     }
 
-    /// Where the first step certainly cuts the others see both sides apart, whatever they do.
+    /// Returns a safe split point of the first step. It is one of the whole chain, because all further steps see the
+    /// two sides as separate texts.
     fn certain_cut(&self, text: &[u8], places: RangeInclusive<usize>) -> Option<usize> {
         self.steps.first()?.certain_cut(text, places)
     }

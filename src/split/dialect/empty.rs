@@ -1,16 +1,18 @@
-/// Where a group may match nothing. A loop whose last round took nothing ends there, where other alternatives of the
-/// round are tried here.
+/// Tracks whether the alternatives of a group can match the empty text.
+///
+/// The engines differ in loops over such groups. If an iteration matches nothing, Oniguruma ends the loop, but
+/// fancy-regex tries the other alternatives of that iteration.
 #[derive(Clone, Copy)]
 pub(super) struct Nothing {
-    /// What has been read of the alternative may take nothing,
+    /// The current alternative, as far as it was read, can match nothing.
     pub(super) so_far: bool,
-    /// and so may that without the last item.
+    /// The current alternative without its last item can match nothing.
     pub(super) before: bool,
-    /// An alternative before may take nothing.
+    /// An earlier alternative can match nothing.
     earlier: bool,
-    /// The last item takes nothing by an alternative that others follow.
+    /// The last item can match nothing through an alternative that has another one after it.
     pub(super) last: bool,
-    /// Some item does, or the group itself by an alternative before.
+    /// Some item, or an earlier alternative of the group itself, matches nothing in this way.
     any: bool,
 }
 
@@ -21,13 +23,13 @@ impl Default for Nothing {
 }
 
 impl Nothing {
-    /// An item has come that takes something, or need not.
+    /// Records the next item. `takes` says whether it always matches some text.
     pub(super) fn item(&mut self, takes: bool) {
         (self.before, self.last) = (self.so_far, false);
         self.so_far &= !takes;
     }
 
-    /// A group has come.
+    /// Records a group that has ended as the next item. `looks` says whether it is a look-around.
     pub(super) fn group(&mut self, inner: Nothing, looks: bool) {
         let may_be_empty = inner.so_far || inner.earlier;
         self.item(!may_be_empty && !looks);
@@ -35,7 +37,7 @@ impl Nothing {
         self.any |= self.last;
     }
 
-    /// The next alternative begins.
+    /// Records that the next alternative starts.
     pub(super) fn alternative(&mut self) {
         self.earlier |= self.so_far;
         self.any |= self.so_far;
@@ -43,7 +45,7 @@ impl Nothing {
     }
 }
 
-/// How often at least and at most a repetition repeats.
+/// Returns the smallest and the largest number of iterations of a repetition operator.
 pub(super) fn times(repetition: &str) -> (u64, u64) {
     let number = |digits: &str| digits.parse().ok();
     match repetition.as_bytes().first() {

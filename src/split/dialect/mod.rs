@@ -1,4 +1,8 @@
-//! What regular expressions mean in Oniguruma, which Hugging Face's tokenizers use, and what here.
+//! Differences between two dialects of regular expressions: Oniguruma, which Hugging Face's tokenizers use, and
+//! fancy-regex, which this crate uses.
+//!
+//! An expression that contains a construct with two meanings is refused or, for `$`, translated. The check may refuse
+//! an expression that means the same in both; it must not accept one that does not.
 
 use std::sync::LazyLock;
 
@@ -9,34 +13,37 @@ use empty::{Nothing, times};
 use super::fault::Fault;
 use crate::error::{Error, Result};
 
-/// The end of a line, in a spelling that means the same in both: the option concerns `$` here and only the
-/// point there.
+/// The end of a line in a spelling that means the same in both: the option `m` applies to `$` in fancy-regex, and only
+/// to `.` in Oniguruma.
 const LINE_END: &str = "(?m:$)";
 
-/// Escapes that do not mean the same in both: classes, places, what is a letter there, and numbers.
+/// Escapes that mean different things: classes, anchors, escapes that are plain characters in Oniguruma,
+/// and numbers.
 const ESCAPES: [&str; 14] =
     [r"\w", r"\W", r"\b", r"\B", r"\R", r"\X", r"\<", r"\>", r"\Z", r"\U", r"\u{", r"\K", r"\G", r"\0"];
 
-/// Places that can be repeated here, and not there.
+/// Anchors that can be repeated in fancy-regex but not in Oniguruma.
 const PLACES: [&str; 2] = [r"\A", r"\z"];
 
-/// In a class: what is a range, members or an error in one, and a difference of classes or members in the other.
+/// Sequences within a class that one engine reads as a range, as members or as an error, and the other as a set
+/// difference or as members.
 const DIFFERENCES: [&str; 7] = ["--", "-[", r"-\h", r"-\H", r"\h-", r"\H-", "~~"];
 
-/// Classes that hold `ß` and its like.
+/// Classes that contain characters like `ß`, which fold to several characters.
 const FOLDED_CLASSES: [&str; 3] = [r"\D", r"\H", r"\S"];
 
-/// Properties that other characters have there.
+/// Properties that have different characters in the two engines.
 const PROPERTIES: [&str; 3] = ["graph", "print", "word"];
 
-/// Properties of whose negations a class has all here, and any there.
+/// Properties that combine differently when a class contains several of them negated: fancy-regex requires all of the
+/// negations of a character, and Oniguruma any of them.
 const NEGATED_PROPERTIES: [&str; 3] = ["alnum", "blank", "cntrl"];
 
-/// How groups begin that mean the same in both.
+/// Openings of groups that mean the same in both.
 const GROUPS: [&str; 6] = ["(?:", "(?=", "(?!", "(?>", "(?<=", "(?<!"];
 
-/// What some characters are folded to where upper and lower case are alike, in lower case, and these characters: `ss`
-/// and `ß`. There one matches the other, here it does not.
+/// Case foldings to several characters, in lower case, and the characters that fold to them: `ss` and `ß`, for example.
+/// In expressions that ignore case, one matches the other in Oniguruma but not in fancy-regex.
 static FOLDED: LazyLock<Vec<String>> = LazyLock::new(|| {
     let folded =
         |c: char| (c, c.to_lowercase().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect());
@@ -45,14 +52,15 @@ static FOLDED: LazyLock<Vec<String>> = LazyLock::new(|| {
     longer.flat_map(|(c, folded)| [c.to_string(), folded]).collect()
 });
 
-/// Longer expressions are not read, since reading one can take as long as the square of its length. Tokenizers have some
-/// hundred bytes.
+/// Most bytes of an expression (64 KiB). Reading an expression can take time quadratic in its length. The expressions
+/// of tokenizers have a few hundred bytes.
 const LONGEST: usize = 1 << 16;
 
-/// An expression of Oniguruma's as it is written here: `$`, which ends every line there, is spelled out.
+/// Translates an expression from Oniguruma's dialect: `$`, which matches at the end of every line in Oniguruma, becomes
+/// [`LINE_END`].
 ///
 /// # Errors
-/// It uses what means something else here.
+/// It uses another construct that means something else in fancy-regex, or has more than [`LONGEST`] bytes.
 pub(super) fn translated(text: &str) -> Result<String> {
     let mut translated = String::with_capacity(text.len());
     walk(text, |part| match part {
@@ -69,10 +77,10 @@ pub(super) fn translated(text: &str) -> Result<String> {
     Ok(translated)
 }
 
-/// The expression itself, if it means the same in both.
+/// Returns the expression itself if it means the same in both dialects.
 ///
 /// # Errors
-/// It does not.
+/// It uses a construct that means something else in Oniguruma, or has more than [`LONGEST`] bytes.
 pub(super) fn same_in_both(text: &str) -> Result<&str> {
     walk(text, |part| match part {
         Part::Same(_) => Ok(()),
@@ -85,13 +93,18 @@ fn refused(text: &str, construct: &str) -> Error {
     Fault::Dialect { pattern: text.to_owned(), construct: construct.to_owned() }.into()
 }
 
-/// A stretch of an expression.
+/// A section of an expression.
 enum Part<'a> {
+    /// It means the same in both dialects.
     Same(&'a str),
-    /// A construct that both engines accept and understand differently.
+    /// A construct that both engines accept with different meanings.
     Different(&'a str),
 }
 
+/// Divides an expression into sections and passes them to `take`, in order.
+///
+/// # Errors
+/// The expression has more than [`LONGEST`] bytes, or `take` fails.
 fn walk<'a>(text: &'a str, mut take: impl FnMut(Part<'a>) -> Result<()>) -> Result<()> {
     if text.len() > LONGEST {
         return Err(Fault::LongExpression { bytes: text.len(), most: LONGEST }.into());
@@ -110,33 +123,37 @@ fn walk<'a>(text: &'a str, mut take: impl FnMut(Part<'a>) -> Result<()>) -> Resu
     Ok(())
 }
 
-/// What has been read of an expression, as far as what follows depends on it.
+/// The state of reading an expression: what the meaning of the rest depends on.
 struct Reader<'a> {
+    /// The whole expression.
     text: &'a str,
+    /// Number of open brackets of classes.
     class_depth: usize,
-    /// The whole, and each group that is open.
+    /// The whole expression, and each open group within it.
     scopes: Vec<Scope<'a>>,
-    /// How many groups have begun that are remembered.
+    /// Number of capture groups that have started.
     groups: usize,
-    /// Whether some groups have names: the others are then remembered here, and not there.
+    /// Whether some groups have names. Groups without a name then capture in fancy-regex, but not in
+    /// Oniguruma.
     has_names: bool,
-    /// Whether a repetition stands just before.
+    /// Whether the previous item is a repetition.
     repeated: bool,
-    /// The characters just before, as far as each stands for itself.
+    /// The literal characters directly before the current position, in lower case.
     literal: String,
 }
 
-/// What holds in a group.
+/// The state of a group.
 #[derive(Clone, Copy, Default)]
 struct Scope<'a> {
-    /// Upper and lower case are alike.
+    /// The group ignores case.
     ignores_case: bool,
-    /// It looks behind.
+    /// The group is, or is within, a look-behind.
     behind: bool,
-    /// It looks ahead or behind, and takes nothing.
+    /// The group is a look-around, so it matches no text.
     looks: bool,
-    /// The number and the name of a group that is remembered.
+    /// The number and the name of a capture group.
     group: Option<(usize, &'a str)>,
+    /// Which of its alternatives can match nothing.
     nothing: Nothing,
 }
 
@@ -154,18 +171,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What holds here; a parenthesis too many is an error elsewhere.
+    /// Returns the state of the innermost open group. Unbalanced parentheses are reported elsewhere.
     fn scope(&self) -> Scope<'a> {
         self.scopes.last().copied().unwrap_or_default()
     }
 
-    /// The length of what comes next, and whether it is understood differently.
+    /// Reads the next item. Returns its length in bytes, and whether the engines understand it differently.
     fn read(&mut self, rest: &'a str) -> (usize, bool) {
         if self.class_depth > 0 {
             return self.member(rest);
         }
         if let Some((length, different)) = repetition(rest) {
-            // What is possessive may take what stands after the place here, and not there.
+            // In a look-behind, a possessive repetition can match text after the position in fancy-regex, but not
+            // in Oniguruma.
             let possessive = self.scope().behind && rest[..length].ends_with("+") && length > 1;
             let different = different || possessive || self.is_another_loop(&rest[..length]);
             return (length, std::mem::replace(&mut self.repeated, true) || different);
@@ -190,15 +208,15 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Notes what may be nothing.
+    /// Updates the record of empty matches in the innermost group.
     fn nothing(&mut self, note: impl FnOnce(&mut Nothing)) {
         if let Some(scope) = self.scopes.last_mut() {
             note(&mut scope.nothing);
         }
     }
 
-    /// Whether a repetition is one of what may take nothing by an alternative that others follow. Notes what it makes
-    /// of the item before.
+    /// Returns whether a repetition applies to an item that can match nothing through an alternative that has another
+    /// one after it. Records that the repeated item can be absent.
     fn is_another_loop(&mut self, repetition: &str) -> bool {
         let (least, most) = times(repetition);
         let mut different = false;
@@ -211,8 +229,8 @@ impl<'a> Reader<'a> {
         different
     }
 
-    /// The length of how a class begins, and whether it is understood differently: a bracket that comes first is a
-    /// member, not the end, and begins a range there.
+    /// Reads the opening of a class. Returns its length in bytes, and whether the engines understand it differently: a
+    /// closing bracket in first position is a member, not the end of the class, and in Oniguruma it can start a range.
     fn class(&mut self, rest: &str) -> (usize, bool) {
         self.class_depth += 1;
         let negated = if rest[1..].starts_with('^') { 2 } else { 1 };
@@ -223,7 +241,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// As [`Reader::read`], in a class.
+    /// Does the same as [`Reader::read`] within a class.
     fn member(&mut self, rest: &str) -> (usize, bool) {
         let ignores_case = self.scope().ignores_case;
         let first = rest.chars().next().map_or(0, char::len_utf8);
@@ -236,7 +254,7 @@ impl<'a> Reader<'a> {
                 let folded = ignores_case && FOLDED_CLASSES.iter().any(|class| rest.starts_with(class));
                 (escape(rest), folded || self.is_another_escape(rest))
             }
-            // The range may hold what is folded to more than one character.
+            // The range may contain characters that fold to several characters.
             b'-' if ignores_case && second.is_some_and(|second| !second.is_ascii()) => (1, true),
             b'[' if rest.starts_with("[:") => (2, true),
             b'[' => {
@@ -251,7 +269,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The length of how a group begins, and whether it is understood differently.
+    /// Reads the opening of a group. Returns its length in bytes, and whether the engines understand it differently.
     fn group(&mut self, rest: &'a str) -> (usize, bool) {
         let at_start = rest.len() == self.text.len();
         let scope = Scope { nothing: Nothing::default(), group: None, looks: false, ..self.scope() };
@@ -260,7 +278,7 @@ impl<'a> Reader<'a> {
         }
         if rest.starts_with("(?#") {
             let length = rest.find(')').map_or(rest.len(), |end| end + 1);
-            // Elsewhere it may part here what belongs together there.
+            // After the start, a comment can separate items for fancy-regex that belong together for Oniguruma.
             return (length, !at_start || rest[..length].contains('\\'));
         }
         if let Some(group) = GROUPS.iter().find(|group| rest.starts_with(**group)) {
@@ -286,8 +304,11 @@ impl<'a> Reader<'a> {
         (1, scope.behind || rest.starts_with("(*"))
     }
 
-    /// As [`Reader::group`], of one that sets options: `m` and `s` concern lines here and the point there, and white
-    /// space is not the same with `x`. Without a colon they reach to the end of the group there, of the branch here.
+    /// Does the same as [`Reader::group`] for a group that sets options.
+    ///
+    /// `m` and `s` apply to lines in fancy-regex and to `.` in Oniguruma, and `x` ignores different white space.
+    /// Options without a colon apply up to the end of the group in Oniguruma, and to the end of the alternative in
+    /// fancy-regex.
     fn options(&mut self, rest: &str, at_start: bool) -> (usize, bool) {
         let Some(end) = rest.find([':', ')']) else { return (rest.len(), true) };
         let options = &rest["(?".len()..end];
@@ -302,7 +323,7 @@ impl<'a> Reader<'a> {
         (end + 1, alone && !at_start || !options.chars().all(|option| "i-".contains(option)))
     }
 
-    /// Whether a condition is that a group has been matched which has begun.
+    /// Returns whether a condition refers to a capture group that started before it and is not open.
     fn is_a_group(&self, condition: &str) -> bool {
         let pointed = condition.strip_prefix('<').and_then(|after| after.strip_suffix('>'));
         let quoted = || condition.strip_prefix('\'').and_then(|after| after.strip_suffix('\''));
@@ -312,7 +333,7 @@ impl<'a> Reader<'a> {
         is_known && !self.is_open(name.unwrap_or(condition))
     }
 
-    /// Whether a group that has not ended has this name or number, or may have it if that is a distance.
+    /// Returns whether an open group has this name or number. A relative number counts as one that it may have.
     fn is_open(&self, group: &str) -> bool {
         let mut open = self.scopes.iter().filter_map(|scope| scope.group);
         open.any(|(number, name)| {
@@ -320,7 +341,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Whether an escape is one that both engines understand differently.
+    /// Returns whether the engines understand an escape differently.
     fn is_another_escape(&self, rest: &str) -> bool {
         let Scope { ignores_case, behind, .. } = self.scope();
         let is_repeated = |place: &str| {
@@ -334,18 +355,19 @@ impl<'a> Reader<'a> {
             || rest.strip_prefix(r"\g").is_some_and(|after| !after.starts_with(['<', '\'']))
             || self.has_names && is_number_of_group(rest)
             || reference(rest).is_some_and(|group| ignores_case || self.is_open(group))
-            // Upper and lower case are not alike here.
+            // Escaped characters outside ASCII do not ignore case in fancy-regex.
             || ignores_case && !rest.chars().nth(1).is_some_and(|escaped| escaped.is_ascii())
     }
 
-    /// What a part completes of what is folded to several characters, or from them.
+    /// Adds a section to the literal characters before the current position. Returns the entry of [`FOLDED`] that they
+    /// now end with.
     fn folded(&mut self, part: &str) -> Option<&'static str> {
         let mut characters = part.chars();
         match (characters.next(), characters.next()) {
             _ if !self.scope().ignores_case => self.literal.clear(),
-            // There it is as if they were not there.
+            // Oniguruma joins the literal characters on both sides of these.
             _ if [")", "(?:", "{1}", "{1,1}"].contains(&part) => {}
-            // There it may be as if it stood so often.
+            // Oniguruma may expand the repetition of a character into repeated literal characters.
             (Some('{'), Some(_)) => self.literal.extend(self.literal.chars().next_back()),
             (Some(only), None) if !"([]|.?*+".contains(only) => self.literal.extend(only.to_lowercase()),
             _ => self.literal.clear(),
@@ -354,7 +376,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The length of an escape, with the braces of `\p{L}` and `\x{2028}`: a `+` after them repeats a class.
+/// Returns the length of an escape in bytes, including the braces of `\p{L}` and `\x{2028}`, after which a `+` repeats
+/// the whole escape.
 fn escape(rest: &str) -> usize {
     let end = || rest.find('}').map(|end| end + 1);
     let braced = [r"\p{", r"\P{", r"\x{"].iter().any(|escape| rest.starts_with(escape));
@@ -362,14 +385,14 @@ fn escape(rest: &str) -> usize {
     braced.then(end).flatten().unwrap_or(plain)
 }
 
-/// Whether what comes next stands for a place, or for what a group matched, which may be nothing.
+/// Returns whether the next item is an anchor, or a reference to a group, which may have matched nothing.
 fn takes_nothing(rest: &str) -> bool {
     rest.starts_with(['^', '$'])
         || rest.starts_with(r"\") && rest[1..].starts_with(['A', 'z', 'b', 'B', 'Z', 'G', 'K', 'k', 'g'])
         || reference(rest).is_some()
 }
 
-/// The group that an escape refers to, by its name or number.
+/// Returns the name or number of the group that an escape refers to.
 fn reference(rest: &str) -> Option<&str> {
     let after = rest.strip_prefix('\\')?;
     let pointed = || after.strip_prefix("k<").and_then(|after| after.split_once('>'));
@@ -381,7 +404,7 @@ fn reference(rest: &str) -> Option<&str> {
     (digits > 0).then(|| &after[..digits])
 }
 
-/// Whether an escape is of a class that only one engine knows, or that only one folds.
+/// Returns whether an escape is a property that only one engine knows, or that only one folds by case.
 fn is_another_property(rest: &str, ignores_case: bool) -> bool {
     let Some(after) = rest.strip_prefix(r"\p").or(rest.strip_prefix(r"\P")) else { return false };
     let Some((name, _)) = after.strip_prefix('{').and_then(|after| after.split_once('}')) else {
@@ -397,7 +420,7 @@ fn is_another_property(rest: &str, ignores_case: bool) -> bool {
         || negated && NEGATED_PROPERTIES.contains(&&*letters)
 }
 
-/// Whether an escape has the number of a character that only one engine folds, or of a byte.
+/// Returns whether an escape is the code of a character that only one engine folds by case, or the value of a byte.
 fn is_another_code(rest: &str, ignores_case: bool) -> bool {
     let braced = rest.strip_prefix(r"\x{").and_then(|after| after.split('}').next());
     let plain = || rest.strip_prefix(r"\x").and_then(|after| after.get(..2));
@@ -405,18 +428,18 @@ fn is_another_code(rest: &str, ignores_case: bool) -> bool {
     let Some(digits) = braced.or_else(plain).or_else(wide) else { return false };
     let folds = |code: u8| !code.is_ascii() || code.is_ascii_alphabetic();
     let code = u32::from_str_radix(digits, 16).ok().and_then(|code| u8::try_from(code).ok());
-    // From 80 on a byte of the text there, a character here.
+    // From hexadecimal 80 on, it means a byte of the text in Oniguruma, and a code point in fancy-regex.
     let is_byte = braced.is_none() && rest.starts_with(r"\x") && code.is_none_or(|code| !code.is_ascii());
     is_byte || ignores_case && code.is_none_or(folds)
 }
 
-/// Whether an escape refers to a group by its number.
+/// Returns whether an escape refers to a group by its number.
 fn is_number_of_group(rest: &str) -> bool {
     let reference = rest[1..].trim_start_matches(['k', 'g']).trim_start_matches(['<', '\'', '+', '-']);
     reference.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// The name that a group gets, if it does.
+/// Returns the name of the group that opens here, if it is a named group.
 fn name(rest: &str) -> Option<&str> {
     let pointed = rest.strip_prefix("(?<").and_then(|after| after.split_once('>'));
     let quoted = || rest.strip_prefix("(?'").and_then(|after| after.split_once('\''));
@@ -424,13 +447,16 @@ fn name(rest: &str) -> Option<&str> {
     (!name.starts_with(['=', '!'])).then_some(name)
 }
 
+/// Returns whether both engines accept a name for a group.
 fn is_word(name: &str) -> bool {
     !name.starts_with(|c: char| c.is_numeric()) && name.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// The length of how often something may be repeated, if that comes next, and whether it is understood differently:
-/// what is possessive here repeats a repetition there, and with a single number what is lazy here may be left out
-/// there.
+/// Reads a repetition operator, if one is next. Returns its length in bytes, and whether the engines understand it
+/// differently.
+///
+/// A `+` after braces makes the repetition possessive in fancy-regex, and repeats it in Oniguruma. A `?` after a single
+/// number makes it lazy in fancy-regex, and optional in Oniguruma.
 fn repetition(rest: &str) -> Option<(usize, bool)> {
     let manner = |after: &str| usize::from(after.starts_with(['?', '+']));
     if rest.starts_with(['?', '*', '+']) {

@@ -8,7 +8,7 @@ use super::leads::{Uppers, add_wide};
 use super::masks::{Masks, Open, Planes, SEEN};
 use super::portable::append;
 
-/// Whether this CPU has what [`scan`] needs.
+/// Returns whether this CPU has the features that [`scan`] needs.
 pub(super) fn is_here() -> bool {
     is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("bmi1")
@@ -17,7 +17,11 @@ pub(super) fn is_here() -> bool {
         && is_x86_feature_detected!("popcnt")
 }
 
-/// As [`drive`], with masks made 32 bytes at a time.
+/// Runs [`drive`] with masks made 32 bytes at a time, and appends the pre-token starts, plus `base`, to `ends`. Returns
+/// what `drive` returns.
+///
+/// # Panics
+/// This CPU lacks the features.
 pub(super) fn scan<const P: usize, R: Rule<P>>(
     text: &[u8],
     planes: &Planes<P>,
@@ -26,7 +30,7 @@ pub(super) fn scan<const P: usize, R: Rule<P>>(
     ends: &mut Vec<u32>,
 ) -> usize {
     assert!(is_here(), "the caller has asked");
-    // SAFETY: the CPU has the features.
+    // SAFETY: the CPU has the features, as just asserted.
     unsafe { scan_here(text, planes, rule, base, ends) }
 }
 
@@ -61,7 +65,7 @@ fn load(bytes: &[u8]) -> __m256i {
     unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
 }
 
-/// One bit a byte: the one so many places below the uppermost.
+/// Returns one bit of each byte as a mask: the bit `below` positions below the uppermost.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn bits(halves: [__m256i; 2], below: i32) -> u64 {
@@ -70,6 +74,7 @@ fn bits(halves: [__m256i; 2], below: i32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
+/// Returns the positions of a byte.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn is(halves: [__m256i; 2], byte: u8) -> u64 {
@@ -77,7 +82,7 @@ fn is(halves: [__m256i; 2], byte: u8) -> u64 {
     bits(halves.map(|half| _mm256_cmpeq_epi8(half, byte)), 0)
 }
 
-/// The planes of ASCII characters, by their upper three bits.
+/// The planes of ASCII characters: for each value of their upper three bits, a shuffle table indexed by the lower four.
 struct Rows([__m256i; 8]);
 
 impl Rows {
@@ -93,13 +98,13 @@ impl Rows {
         Rows(rows)
     }
 
-    /// Zero for bytes that are not ASCII.
+    /// Returns the planes of each byte; 0 for bytes outside ASCII.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn planes(&self, bytes: __m256i) -> __m256i {
         let mut planes = _mm256_setzero_si256();
         for (number, row) in (0_i8..).zip(self.0) {
-            // Bytes of another row get their uppermost bit set, for which the shuffle gives zero.
+            // Bytes that belong to another row get their uppermost bit set, so that the shuffle gives zero.
             let within = _mm256_xor_si256(bytes, _mm256_set1_epi8(number << 4));
             let within = _mm256_adds_epu8(within, _mm256_set1_epi8(0x70));
             planes = _mm256_or_si256(planes, _mm256_shuffle_epi8(row, within));
@@ -108,6 +113,7 @@ impl Rows {
     }
 }
 
+/// Computes the masks of a block. The planes of bytes outside ASCII are 0.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn of_ascii<const P: usize>(halves: [__m256i; 2], rows: &Rows) -> Masks<P> {
@@ -128,6 +134,7 @@ fn of_ascii<const P: usize>(halves: [__m256i; 2], rows: &Rows) -> Masks<P> {
     }
 }
 
+/// Completes the masks of a block that is not all ASCII.
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn of_any<const P: usize>(

@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 use super::drive::{Rule, drive};
 use super::masks::{BLOCK, Masks, Open, Planes, Row, SEEN};
 
-/// Whether this CPU has what [`scan`] needs.
+/// Returns whether this CPU has the features that [`scan`] needs.
 pub(super) fn is_here() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
@@ -18,7 +18,11 @@ pub(super) fn is_here() -> bool {
         && is_x86_feature_detected!("popcnt")
 }
 
-/// As [`drive`], with masks made 64 bytes at a time.
+/// Runs [`drive`] with masks made 64 bytes at a time, and appends the pre-token starts, plus `base`, to `ends`. Returns
+/// what `drive` returns.
+///
+/// # Panics
+/// This CPU lacks the features.
 pub(super) fn scan<const P: usize, R: Rule<P>>(
     text: &[u8],
     planes: &Planes<P>,
@@ -27,7 +31,7 @@ pub(super) fn scan<const P: usize, R: Rule<P>>(
     ends: &mut Vec<u32>,
 ) -> usize {
     assert!(is_here(), "the caller has asked");
-    // SAFETY: the CPU has the features.
+    // SAFETY: the CPU has the features, as just asserted.
     unsafe { scan_here(text, planes, rule, base, ends) }
 }
 
@@ -62,7 +66,7 @@ fn load(bytes: &[u8]) -> __m512i {
     unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
 }
 
-/// Appends the places of a mask's bits.
+/// Appends the positions of the one bits of a mask, plus `at`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,popcnt")]
 fn append(ends: &mut Vec<u32>, at: usize, mask: u64) {
@@ -79,7 +83,8 @@ fn append(ends: &mut Vec<u32>, at: usize, mask: u64) {
     let count = mask.count_ones() as usize;
     let places = _mm512_maskz_compress_epi8(mask, load(&NUMBERS));
     let base = _mm512_set1_epi32(at as i32);
-    // SAFETY: the vector has room for 64 more, of which the first `count` are then written.
+    // SAFETY: the vector has capacity for 64 more numbers, and no store goes beyond them. The length grows by `count`,
+    // and the stores have written the first `count` numbers.
     unsafe {
         let mut end = ends.as_mut_ptr().add(ends.len());
         let store = |end: *mut u32, places: __m128i| {
@@ -98,6 +103,7 @@ fn append(ends: &mut Vec<u32>, at: usize, mask: u64) {
     }
 }
 
+/// Computes the masks of a block. `wide` are its bytes outside ASCII; their planes are 0.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn of_ascii<const P: usize>(here: __m512i, wide: u64, ascii: [__m512i; 2]) -> Masks<P> {
@@ -118,8 +124,10 @@ fn of_ascii<const P: usize>(here: __m512i, wide: u64, ascii: [__m512i; 2]) -> Ma
     }
 }
 
-/// A block that is not all ASCII: bitmaps by the first two bytes of a character, which is all there is to
-/// know of characters of two bytes and of most pages of three; then page by page.
+/// Computes the masks of a block that is not all ASCII.
+///
+/// It looks characters up in bitmaps by their first two bytes. That is enough for all characters of two bytes, and for
+/// most pages of three bytes. The remaining pages are handled one after another.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,bmi1,bmi2,lzcnt,popcnt")]
 fn of_any<const P: usize>(
@@ -190,18 +198,25 @@ fn of_any<const P: usize>(
     masks
 }
 
-/// Where characters of two, three and four bytes begin in a block without a byte that is not UTF-8.
+/// The structure of the UTF-8 in a block, as masks. The block has no invalid UTF-8.
 struct Leads {
+    /// Bytes outside ASCII.
     wide: u64,
+    /// Continuation bytes.
     tails: u64,
+    /// First bytes of characters of two, three and four bytes.
     two: u64,
     three: u64,
     four: u64,
-    /// How many bytes of the next block belong to the last character.
+    /// Number of bytes in the next block that belong to the last character.
     open: u32,
 }
 
 impl Leads {
+    /// Checks a block and returns its structure; `None` if it contains invalid UTF-8.
+    ///
+    /// `first`, `second` and `third` are the 64 bytes from offset 0, 1 and 2 of the block on. `open` is the number of
+    /// bytes that continue the last character of the previous block.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,bmi1,bmi2,lzcnt,popcnt")]
     fn of(bytes: &[u8; SEEN], first: __m512i, second: __m512i, third: __m512i, open: u32) -> Option<Leads> {
@@ -220,7 +235,7 @@ impl Leads {
         let mut wrong = tails ^ expected;
         wrong |= leads & !is_tail(second) | more & !is_tail(third);
         wrong |= below(two, first, 0xC2);
-        // Overlong forms, and surrogates.
+        // Overlong forms of three bytes, and surrogates.
         let least = _mm512_mask_cmpeq_epi8_mask(three, first, byte(0xE0));
         let surrogate = _mm512_mask_cmpeq_epi8_mask(three, first, byte(0xED));
         wrong |= below(least, second, 0xA0) | surrogate & !below(surrogate, second, 0xA0);

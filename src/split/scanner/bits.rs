@@ -1,6 +1,9 @@
+//! Bit operations on masks, with the state that they carry from one block to the next.
+
 use crate::units::place;
 
-/// The bits after those of `mask`. `last` is the mask's last bit in the block before, then in this one.
+/// Returns the positions directly after those of `mask`. `last` is the last bit of the mask, on entry in the previous
+/// block, on return in this one.
 #[inline(always)] // Part of each rule's loop.
 pub(super) fn after(mask: u64, last: &mut u64) -> u64 {
     let shifted = mask << 1 | *last;
@@ -8,17 +11,18 @@ pub(super) fn after(mask: u64, last: &mut u64) -> u64 {
     shifted
 }
 
-/// Whether the byte so many places further is in a mask, of this block and the next.
+/// Returns the positions for which the byte `places` further on is in a mask. The mask is given for this block and the
+/// next one.
 #[inline(always)] // Part of each rule's loop.
 pub(super) fn ahead([here, next]: [u64; 2], places: u32) -> u64 {
     here >> places | next << (64 - places)
 }
 
-/// The runs of `mask` that have a bit of `starts` at their start, and the first bits after them; a start
-/// that is in no run is such a bit itself. `open` is 1 where the last of these runs goes on into the
-/// next block.
+/// Returns the runs of ones in `mask` that start at a bit of `starts`, and the bits directly after these runs. A start
+/// outside of all runs counts as an empty run, so its bit is among the latter.
 ///
-/// The carry of an addition runs through ones.
+/// `open` is 1 if the last of these runs may continue, on entry from the previous block, on return into the next one.
+/// The carry of an addition propagates through a run of ones.
 #[inline(always)] // Part of each rule's loop.
 pub(super) fn runs(mask: u64, starts: u64, open: &mut u64) -> (u64, u64) {
     let (sum, carried) = mask.overflowing_add(starts | *open);
@@ -26,7 +30,7 @@ pub(super) fn runs(mask: u64, starts: u64, open: &mut u64) -> (u64, u64) {
     (mask & !sum, sum & !mask)
 }
 
-/// The places of a mask's bits, ascending.
+/// Returns the positions of the one bits of a mask, ascending.
 #[inline(always)] // Part of each rule's loop.
 pub(super) fn places(mut mask: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -36,7 +40,7 @@ pub(super) fn places(mut mask: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// A mask of this block and the next, bit by bit.
+/// A mask of this block and the next one, set bit by bit.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Marks {
     here: u64,
@@ -44,7 +48,7 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Marks the byte at a place, below 128, of the block.
+    /// Marks a byte. `place` is its offset from the start of this block, below 128.
     #[inline(always)] // Part of each rule's loop.
     pub(super) fn mark(&mut self, place: usize) {
         match place.checked_sub(64) {
@@ -53,13 +57,13 @@ impl Marks {
         }
     }
 
-    /// Whether a byte of this block is marked.
+    /// Returns whether a byte of this block is marked.
     #[inline(always)] // Part of each rule's loop.
     pub(super) fn is_marked(&self, place: usize) -> bool {
         self.here >> place & 1 != 0
     }
 
-    /// The marks of this block; those of the next are then of this.
+    /// Returns the marks of this block and advances to the next block.
     #[inline(always)] // Part of each rule's loop.
     pub(super) fn take(&mut self) -> u64 {
         std::mem::replace(&mut self.here, std::mem::take(&mut self.next))

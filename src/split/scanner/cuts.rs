@@ -4,17 +4,20 @@ use super::super::Named;
 use super::super::classes::{ClassSet, HAN, MARK, NEWLINE, NUMBER, OTHER, SIGN, SPACE};
 use super::walk::{LETTER, SYMBOL, WHITE, WORD, Walk};
 
-/// A character, as far as a cut beside it depends on it.
+/// What a split before or after a character depends on.
 #[derive(Clone, Copy)]
 struct Beside {
     class: ClassSet,
-    /// Its first byte.
+    /// The first byte of the character.
     byte: u8,
 }
 
 impl Walk {
-    /// The last of these places between two characters that no piece holds together in any text. No such
-    /// place is after white space, the only thing that looks at what comes after it.
+    /// Returns the last safe split point within `places`: a position between two characters that are never in one
+    /// pre-token, in any text.
+    ///
+    /// Positions after white space never count, because white space is the only thing that patterns split by looking
+    /// at the text after it.
     pub(super) fn certain_cut(&self, text: &[u8], places: RangeInclusive<usize>) -> Option<usize> {
         let last = text.len().checked_sub(1)?.min(*places.end());
         (1.max(*places.start())..=last).rev().find(|at| {
@@ -23,8 +26,8 @@ impl Walk {
         })
     }
 
-    /// The character that begins at `at`; `None` if it is not UTF-8, or not whole. No byte before or after a
-    /// whole one can change it.
+    /// Returns the character that starts at `at`; `None` if it is invalid UTF-8 or incomplete. The bytes around a
+    /// complete character cannot change how it is read.
     #[inline]
     fn character_at(&self, text: &[u8], at: usize) -> Option<Beside> {
         let byte = text[at];
@@ -32,7 +35,7 @@ impl Walk {
         Some(Beside { class, byte })
     }
 
-    /// The character that ends before `at`.
+    /// Returns the character that ends at `at`; `None` if it is invalid UTF-8 or incomplete.
     #[inline]
     fn character_before(&self, text: &[u8], at: usize) -> Option<Beside> {
         let byte = text[at - 1];
@@ -44,6 +47,7 @@ impl Walk {
         (end == at).then_some(Beside { class, byte: text[start] })
     }
 
+    /// Returns whether the pattern splits between two adjacent characters in every text.
     #[inline]
     fn cuts(&self, before: Beside, after: Beside) -> bool {
         let Beside { class: before, byte: first } = before;
@@ -66,7 +70,8 @@ impl Walk {
                 };
                 after & set & !HAN != 0
             }
-            // A mark goes with what stands before it, whatever that is, and so do newlines after signs.
+            // A mark can belong to any character before it. Newlines can belong to signs before them, so the last set
+            // below has none.
             Named::O200k if either & MARK != 0 => false,
             Named::O200k => match before {
                 class if class & LETTER != 0 => {

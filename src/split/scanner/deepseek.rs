@@ -5,10 +5,11 @@ use super::white::Lines;
 
 /// DeepSeek V3's pattern.
 ///
-/// Numbers, Chinese and Japanese, and the rest stand apart: nothing goes from one into the other. What is
-/// neither a word, sign, number nor white space is rare and left to the walk.
+/// Numbers, Chinese and Japanese, and the rest are separate: no pre-token has characters of two of them. Blocks with a
+/// character that is neither a word character, sign, number nor white space are rare; the walk splits them.
 #[derive(Default)]
 pub(super) struct DeepSeek {
+    // The last bits of these masks in the previous block.
     word: u64,
     blank: u64,
     sign: u64,
@@ -17,11 +18,11 @@ pub(super) struct DeepSeek {
     han: u64,
     lines: Lines,
     digits: Digits,
-    /// 1 if newlines that go with signs may go on.
+    /// 1 if newlines that belong to signs may continue in the next block.
     taken: u64,
-    /// 1 if ASCII punctuation that takes letters ends the block before.
+    /// 1 if the previous block ends in ASCII punctuation to which letters can belong.
     punctuation: u64,
-    /// 1 if the letters that it takes may go on.
+    /// 1 if the letters that belong to punctuation may continue in the next block.
     taken_letters: u64,
 }
 

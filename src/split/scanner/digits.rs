@@ -4,13 +4,14 @@ use super::masks::Masks;
 /// `\p{N}{1,most}`.
 #[derive(Default)]
 pub(super) struct Digits {
+    /// 1 if the previous block ends in a number.
     number: u64,
-    /// How many of the next characters belong to the last group, if they are numbers too.
+    /// How many of the next characters belong to the last group if they are numbers, too.
     left: u32,
 }
 
 impl Digits {
-    /// Where groups of at most `MOST` begin, 1 to 3.
+    /// Returns the starts of the groups of at most `MOST` numbers in a block; `MOST` is 1 to 3.
     #[inline(always)] // Part of each rule's loop.
     pub(super) fn starts<const MOST: u32, const P: usize>(&mut self, here: &Masks<P>, number: u64) -> u64 {
         if MOST == 1 || number == 0 {
@@ -26,7 +27,7 @@ impl Digits {
         if open && number.trailing_ones() > self.left {
             groups |= 1 << self.left;
         }
-        // A group begins so many places after another if numbers alone stand between.
+        // A group starts `MOST` positions after another if only numbers are between the two starts.
         let further = number & number << 1 & if MOST > 2 { number << 2 } else { !0 };
         let mut latest = groups << MOST & further;
         while latest != 0 {
@@ -34,12 +35,14 @@ impl Digits {
             latest = latest << MOST & further;
         }
         if number >> 63 != 0 {
-            // In a block of numbers alone the last group begins within the last three places.
+            // If numbers end the block, the last group starts at one of the last `MOST` positions.
             self.left = MOST - groups.leading_zeros() - 1;
         }
         groups
     }
 
+    /// Does the same for numbers of several bytes. `numbers` are the first bytes of numbers, and `first` those of them
+    /// that start a run.
     fn by_character<const MOST: u32>(&mut self, numbers: u64, first: u64) -> u64 {
         let mut groups = 0;
         for at in places(numbers) {

@@ -1,38 +1,41 @@
 use super::masks::{BLOCK, Masks, Planes, SEEN};
 
-/// A block that is cut, and what may matter of its surroundings.
+/// A block to split, and its surroundings.
 pub(super) struct View<'a, const P: usize> {
-    /// All of the text.
+    /// The whole text.
     pub(super) text: &'a [u8],
-    /// Where the block begins.
+    /// Offset of the block in the text.
     pub(super) at: usize,
+    /// The masks of the block and of the next one.
     pub(super) here: &'a Masks<P>,
     pub(super) next: &'a Masks<P>,
 }
 
 impl<const P: usize> View<'_, P> {
-    /// A plane, here and in the next block.
+    /// Returns a plane of this block and of the next one.
     #[inline(always)] // Part of each rule's loop.
     pub(super) fn plane(&self, number: usize) -> [u64; 2] {
         [self.here.planes[number], self.next.planes[number]]
     }
 }
 
-/// A pattern as algebra of masks, with what it must remember of the blocks before.
+/// A pattern as arithmetic on masks. The implementing type keeps the state that later blocks need.
 pub(super) trait Rule<const P: usize> {
-    /// The white space that stands behind the end of a text, for ever: what this pattern does there is
-    /// what it does at the end.
+    /// The white-space byte that virtually follows the text without end. The pattern must split before it as it splits
+    /// at the end of a text.
     const BEHIND: u8 = b' ';
 
-    /// Where pieces begin in a block. `None` where masks cannot tell; what was told before is then
-    /// right all the same.
+    /// Returns the pre-token starts of a block as a mask. `None` if masks cannot decide; the results for earlier
+    /// blocks are valid all the same. Blocks must come in order.
     fn starts(&mut self, view: &View<'_, P>) -> Option<u64>;
 }
 
-/// Takes a text block by block, at whose start a piece begins: lets `masks` classify and `rule` cut, and
-/// gives `take` the place of each block and where in it pieces begin, the text's first aside. Gives how
-/// far it came: to the end, or to the block where the rule cannot tell.
-#[inline(always)] // The callers have more instructions at hand.
+/// Splits a text block by block. A pre-token must start at the start of the text.
+///
+/// `masks` classifies each block and `rule` splits it. `take` gets the offset of the block and the mask of its
+/// pre-token starts, without the start of the text; each start is also the end of the previous pre-token. Returns the
+/// length of the text, or the offset of the block that the rule cannot decide.
+#[inline(always)] // Compiled into callers that enable more CPU features.
 pub(super) fn drive<const P: usize, R: Rule<P>>(
     text: &[u8],
     planes: &Planes<P>,
@@ -68,8 +71,8 @@ pub(super) fn drive<const P: usize, R: Rule<P>>(
     text.len()
 }
 
-/// The last bytes of a text and what stands behind them. Apart, since the loop would else clear room for it
-/// in every block.
+/// Returns the last bytes of a text, filled up with [`Rule::BEHIND`]. It is a function of its own because the loop
+/// would otherwise clear this buffer for every block.
 #[cold]
 #[inline(never)]
 fn padded(rest: &[u8], behind: u8) -> [u8; SEEN] {

@@ -5,16 +5,17 @@ use super::white::last_white;
 
 /// `'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 ///
-/// A piece begins where the class changes; a space goes with what comes after it, and the last
-/// character of white space begins a piece in any case.
+/// A pre-token starts where the class changes. A space belongs to the text after it, and the last character of white
+/// space always starts a pre-token.
 #[derive(Default)]
 pub(super) struct Gpt2 {
+    // The last bits of these masks in the previous block.
     letter: u64,
     number: u64,
     white: u64,
     sign: u64,
     space: u64,
-    /// The first letters of contractions, and what comes after these.
+    /// The first letters of contractions, and the positions after contractions.
     inner: Marks,
     behind: Marks,
 }

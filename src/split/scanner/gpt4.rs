@@ -4,21 +4,23 @@ use super::drive::{Rule, View};
 use super::walk::contraction;
 use super::white::Lines;
 
-/// GPT-4's pattern with at most `DIGITS` digits together; with `WHOLE_TAIL`, cl100k's.
+/// GPT-4's pattern with groups of at most `DIGITS` digits. With `WHOLE_TAIL` it is cl100k's.
 #[derive(Default)]
 pub(super) struct Gpt4<const DIGITS: u32, const WHOLE_TAIL: bool> {
+    // The last bits of these masks in the previous block.
     letter: u64,
     blank: u64,
     sign: u64,
     space: u64,
-    /// 1 if newlines that go with signs may go on.
+    /// 1 if newlines that belong to signs may continue in the next block.
     taken: u64,
     lines: Lines,
     digits: Digits,
-    /// 1 if a sign that stands alone begins, or goes on, in the block before and may end here.
+    /// 1 if a sequence of signs starts at the last byte of the previous block.
     alone: u64,
+    /// 1 if the continuation bytes of the first sign of a sequence reach the end of the previous block.
     alone_inner: u64,
-    /// What comes after contractions.
+    /// The positions after contractions.
     behind: Marks,
 }
 
@@ -35,7 +37,7 @@ impl<const DIGITS: u32, const WHOLE_TAIL: bool> Rule<3> for Gpt4<DIGITS, WHOLE_T
         let taken = runs(newline, newline & after_sign, &mut self.taken);
         let lines = self.lines.starts(view, white, view.plane(2), taken)?;
 
-        // One sign, or one blank, goes with the letters after it.
+        // A single sign, or a single blank, belongs to the letters after it.
         let alone = after(signs, &mut self.alone);
         let (_, after_alone) = runs(sign & !view.here.start, alone, &mut self.alone_inner);
         let after_blank = after(white & !newline, &mut self.blank);

@@ -1,17 +1,17 @@
 use super::bits::places;
 use super::masks::{BLOCK, Masks, Open, Planes, SEEN};
 
-/// Of the bytes of a block and the three after it, the upper four bits, as masks.
+/// The upper four bits of each byte of a block as masks, and the continuation bytes after it.
 #[derive(Clone, Copy)]
 pub(super) struct Uppers {
-    /// The four bits from the uppermost down.
+    /// The masks of the four bits, the uppermost bit first.
     pub(super) bits: [u64; 4],
-    /// Bytes of the form 10xxxxxx after the block, the first in the lowest bit.
+    /// Which of the three bytes after the block are of the form 10xxxxxx, the first byte in the lowest bit.
     pub(super) tails_after: u64,
 }
 
 impl Uppers {
-    /// The masks of these bits, with those of the bytes after the block.
+    /// Combines the masks of a block with those of the three bytes after it.
     #[inline(always)] // Compiled for each CPU.
     pub(super) fn new(bytes: &[u8; SEEN], bits: [u64; 4]) -> Uppers {
         let tail = |at: usize| u64::from(bytes[BLOCK + at] & 0xC0 == 0x80) << at;
@@ -19,8 +19,8 @@ impl Uppers {
     }
 }
 
-/// Completes masks that have the ASCII characters of a block: one look into the table of pages for each other
-/// character. `None` if there are bytes that are not UTF-8.
+/// Adds the characters outside ASCII to masks that have the ASCII characters of a block. It looks each one up in the
+/// table of pages. Returns `None` if the block contains invalid UTF-8.
 #[inline(always)] // Compiled for each CPU.
 pub(super) fn add_wide<const P: usize>(
     mut masks: Masks<P>,
@@ -51,8 +51,10 @@ pub(super) fn add_wide<const P: usize>(
     Some(masks)
 }
 
-/// The page of the character that begins at `at`, and its place there, given that the bytes after its lead are
-/// as many as the lead says; `None` if the code is not the shortest, or none.
+/// Returns the page number of the character that starts at `at`, and its index in the page.
+///
+/// The lead must be followed by the number of continuation bytes that it requires. Returns `None` for overlong forms,
+/// surrogates, and numbers above U+10FFFF.
 #[inline(always)] // Part of the loop above.
 fn page(bytes: &[u8; SEEN], at: usize) -> Option<(u32, u32)> {
     let lead = bytes[at];

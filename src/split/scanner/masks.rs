@@ -1,21 +1,22 @@
 use super::super::classes::{ClassSet, Classes, PAGE, SIGN, decode};
 use crate::units::place;
 
-/// Bytes of a block.
+/// Bytes per block: one bit of a 64-bit mask for each.
 pub(super) const BLOCK: usize = 64;
-/// Bytes from the start of a block that tell all about it: its last character may begin at its end.
+/// Bytes, from the start of a block, that determine its masks. The last character of a block can have three bytes after
+/// the block.
 pub(super) const SEEN: usize = BLOCK + 3;
 
-/// What the bytes of a block are, a bit a byte, the first byte lowest.
+/// The classes of the bytes of a block: masks with one bit per byte, the first byte in the lowest bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Masks<const P: usize> {
-    /// Of each plane: all bytes of the characters in its set.
+    /// For each plane, all bytes of the characters in its set.
     pub(super) planes: [u64; P],
     /// First bytes of characters.
     pub(super) start: u64,
     /// Bytes that are not ASCII.
     pub(super) wide: u64,
-    /// Plain spaces.
+    /// Spaces (U+0020).
     pub(super) space: u64,
     /// Carriage returns and line feeds.
     pub(super) newline: u64,
@@ -25,36 +26,39 @@ pub(super) struct Masks<const P: usize> {
     pub(super) slash: u64,
 }
 
-/// What tells bytes of characters apart: for each of `P` sets of classes, which characters are in it.
+/// Lookup tables for `P` planes. A plane is a set of character classes; the tables say which characters are in it.
 ///
-/// **Memory:** some 20 kB.
+/// **Memory:** about 20 kB.
 pub(super) struct Planes<const P: usize> {
     pub(super) classes: &'static Classes,
+    /// The set of classes of each plane.
     pub(super) sets: [ClassSet; P],
-    /// Of each byte, a bit for each plane; none for those that are not ASCII.
+    /// For each byte, one bit per plane; 0 for bytes outside ASCII.
     pub(super) bytes: [u8; 256],
-    /// Of each distinct page, a bit for each code point in each plane.
+    /// For each distinct page and each plane, one bit per code point.
     pub(super) pages: Vec<[u64; P]>,
+    /// For each plane, what the first two bytes of a character say.
     pub(super) rows: [Rows; P],
-    /// Of characters of three bytes: pages that are neither all in a plane nor all out of it.
+    /// For characters of three bytes, the pages that are neither entirely within a plane nor entirely outside it.
     pub(super) mixed: Row,
 }
 
-/// Bits for 1024 pairs of the low four bits of a leading byte and the low six of the next.
+/// 1024 bits, indexed by the low four bits of a lead byte and the low six bits of the next byte.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub(super) struct Row(pub(super) [u8; 128]);
 
-/// What the first two bytes of a character tell of a plane.
+/// Membership in one plane by the first two bytes of a character.
 #[derive(Clone, Copy)]
 pub(super) struct Rows {
-    /// Leads `C0` to `CF`, then `D0` to `DF`: whether this character is in the plane.
+    /// For the leads `C0` to `CF`, then `D0` to `DF`: whether the character is in the plane.
     pub(super) two: [Row; 2],
-    /// Leads `E0` to `EF`: whether all of this page is in the plane.
+    /// For the leads `E0` to `EF`: whether the whole page is in the plane.
     pub(super) three: Row,
 }
 
 impl<const P: usize> Planes<P> {
+    /// Builds the tables for these sets of classes, one per plane.
     pub(super) fn new(sets: [ClassSet; P]) -> Planes<P> {
         let classes = Classes::get();
         let bit = |set: ClassSet, class: ClassSet, at: usize| u64::from(class & set != 0) << at;
@@ -85,28 +89,29 @@ impl<const P: usize> Planes<P> {
         Planes { classes, sets, bytes, pages, rows, mixed }
     }
 
-    /// The planes of one page: of the code points `64 * number` and the next 63.
+    /// Returns the bits of one page in each plane: the code points `64 * number` and the next 63.
     #[inline]
     pub(super) fn page(&self, number: u32) -> &[u64; P] {
         &self.pages[self.classes.page_of(number)]
     }
 }
 
-/// What a block passes on to the next one.
+/// The last character of a block, if it continues in the next block.
 #[derive(Clone, Copy)]
 pub(super) struct Open<const P: usize> {
-    /// How many bytes of the next block belong to this one's last character.
+    /// Number of bytes of the character in the next block; 0 if it does not continue.
     pub(super) bytes: u32,
-    /// 1 for the planes in which that character is.
+    /// For each plane, 1 if the character is in it, else 0.
     pub(super) planes: [u64; P],
 }
 
 impl<const P: usize> Open<P> {
+    /// No character continues.
     pub(super) const NONE: Open<P> = Open { bytes: 0, planes: [0; P] };
 }
 
 impl<const P: usize> Masks<P> {
-    /// A block of white space, as it stands behind the end of a text.
+    /// Returns the masks of a block that consists of one white-space byte, as it virtually follows the text.
     pub(super) fn white(planes: &Planes<P>, byte: u8) -> Masks<P> {
         let class = planes.classes.of_byte(byte);
         let all = |is: bool| if is { !0 } else { 0 };
@@ -121,11 +126,11 @@ impl<const P: usize> Masks<P> {
         }
     }
 
-    /// Puts the bytes after leads where these are. `open` tells of the character that was open before, then
-    /// of the one that is open now.
+    /// Adds the continuation bytes to the planes of their lead bytes. On entry `open` describes the character that
+    /// continues from the previous block, on return the one that continues in the next block.
     #[inline(always)] // Compiled for each CPU.
     pub(super) fn fill(&mut self, leads: u64, tails: u64, open: &mut Open<P>) {
-        // The carry of an addition runs through the bytes that follow a lead which is in the plane.
+        // The carry of the addition propagates through the continuation bytes of each lead that is in the plane.
         for (mask, inside) in self.planes.iter_mut().zip(&mut open.planes) {
             let marked = *mask & leads;
             let (sum, carried) = tails.overflowing_add(marked << 1 | *inside);
@@ -134,8 +139,7 @@ impl<const P: usize> Masks<P> {
         }
     }
 
-    /// The obvious way to the masks, character by character, which knows what to do with bytes that are
-    /// not UTF-8.
+    /// Computes the masks character by character. Only this function handles invalid UTF-8.
     pub(super) fn by_character(bytes: &[u8; SEEN], planes: &Planes<P>, open: &mut Open<P>) -> Masks<P> {
         let span = |from: usize, to: usize| (!0 >> (BLOCK - (to - from))) << from;
         let mut masks = Masks { planes: [0; P], start: 0, wide: 0, space: 0, newline: 0, quote: 0, slash: 0 };

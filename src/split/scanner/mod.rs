@@ -1,8 +1,12 @@
-//! Cuts by the patterns that have a name, without a regular expression.
+//! Splits by the named patterns without a regular expression.
 //!
-//! Blocks of 64 bytes become masks with a bit a byte, one for each class of characters, by whatever
-//! instructions the CPU has; where pieces begin is then algebra of 64-bit numbers, the same for all CPUs.
-//! Where that is awkward, a walk from character to character takes over for a while.
+//! The scanner works in blocks of 64 bytes:
+//!
+//! 1. It turns a block into 64-bit masks, one per set of character classes, with one bit per byte. `avx512`, `avx2`
+//!    and `portable` do this with the instructions of the CPU.
+//! 2. The [`Rule`] of the pattern computes a mask of the pre-token starts by arithmetic on these 64-bit numbers. It is
+//!    the same for all CPUs.
+//! 3. Where the masks of a block cannot decide, [`Walk`] splits character by character for a while.
 
 mod masks;
 mod leads;
@@ -38,25 +42,25 @@ use crate::error::Result;
 use crate::observer::Observer;
 use crate::units::{low32, place};
 
-/// The instructions that splitting uses. What is written does not depend on it.
+/// The instruction set that a scanner uses. It changes the speed, never the pre-tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instructions {
-    /// AVX-512 with VBMI2.
+    /// AVX-512 with VBMI and VBMI2.
     Avx512,
     /// AVX2.
     Avx2,
-    /// What every CPU has.
+    /// 64-bit arithmetic that every CPU has.
     Portable,
     /// Character by character, without masks.
     Walk,
 }
 
 impl Instructions {
-    /// All of them, the best first.
+    /// All instruction sets, the fastest first.
     pub const ALL: [Instructions; 4] =
         [Instructions::Avx512, Instructions::Avx2, Instructions::Portable, Instructions::Walk];
 
-    /// The best that this CPU has.
+    /// Returns the fastest instruction set that this CPU has.
     pub fn best() -> Instructions {
         Instructions::ALL
             .into_iter()
@@ -64,7 +68,7 @@ impl Instructions {
             .unwrap_or(Instructions::Walk)
     }
 
-    /// Whether this CPU has them.
+    /// Returns whether this CPU has the instructions.
     pub fn are_here(self) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]
@@ -78,20 +82,20 @@ impl Instructions {
     }
 }
 
-// White space is the last plane of all.
+// The planes of the patterns. White space must be the last plane of each; `white` relies on that.
 static GPT: LazyLock<Planes<3>> = LazyLock::new(|| Planes::new([LETTER, NUMBER, WHITE]));
 static CASED: LazyLock<Planes<6>> =
     LazyLock::new(|| Planes::new([UPPER, LOWER, UNCASED, MARK, NUMBER, WHITE]));
 static DEEPSEEK: LazyLock<Planes<5>> = LazyLock::new(|| Planes::new([WORD, SIGN, NUMBER, HAN, WHITE]));
 
-/// Splits by a pattern that has a name. Time is linear in the text, whatever the text.
+/// Splits by a named pattern, in time linear in the length of any text.
 pub(super) struct Scanner {
     pattern: Named,
     instructions: Instructions,
     walk: Walk,
 }
 
-/// Bytes to walk at least before masks are tried again, first and at most.
+/// Bytes to walk before masks are tried again: the initial number, and the largest, to which it doubles.
 const WALK: [usize; 2] = [BLOCK, 16 * BLOCK];
 
 impl Scanner {
@@ -99,8 +103,10 @@ impl Scanner {
         Scanner { pattern, instructions, walk: Walk::new(pattern) }
     }
 
-    /// Appends the ends of the pieces from `from` on, where one begins, as far as masks can tell, and
-    /// tells how far that is.
+    /// Appends the ends of the pre-tokens from `from` on, as far as masks can decide. A pre-token must start at `from`.
+    ///
+    /// Returns the end of the text, or the start of the first block that masks cannot decide. The end of the last
+    /// pre-token, the end of the text, is not appended.
     fn blocks(&self, text: &[u8], from: usize, ends: &mut Vec<u32>) -> usize {
         match self.pattern {
             Named::Gpt2 => self.by(&GPT, Gpt2::default(), text, from, ends),
@@ -113,6 +119,7 @@ impl Scanner {
         }
     }
 
+    /// Does the work of [`blocks`](Scanner::blocks) with the instructions of this scanner.
     fn by<const P: usize, R: Rule<P>>(
         &self,
         planes: &Planes<P>,
@@ -146,7 +153,7 @@ impl Splitter for Scanner {
                 ends.push(length);
                 break;
             }
-            // A stop soon after a walk makes the next walk longer: trying costs more than walking.
+            // If masks stop soon after a walk, the next walk is longer: trying masks costs more than walking.
             most = if stop < from + 4 * most { WALK[1].min(2 * most) } else { WALK[0] };
             from = if ends.len() > known { ends.last().copied().map_or(from, place) } else { from };
             while from < text.len() && from < stop + most {

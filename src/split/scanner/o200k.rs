@@ -6,11 +6,12 @@ use super::white::Lines;
 
 /// GPT-4o's pattern.
 ///
-/// A word begins where letters begin, at a capital after small letters, and after a contraction; letters
-/// without case and marks continue either. A mark at the start of a word can belong to signs before it, and
-/// is left to the walk.
+/// A word starts where letters start, at a capital after small letters, and after a contraction. Letters without case
+/// and marks continue both capitals and small letters. A mark at the start of a word can belong to signs before it; the
+/// walk decides that.
 #[derive(Default)]
 pub(super) struct O200k {
+    // The last bits of these masks in the previous block.
     word: u64,
     blank: u64,
     sign: u64,
@@ -18,17 +19,18 @@ pub(super) struct O200k {
     newline: u64,
     lines: Lines,
     digits: Digits,
-    /// 1 if newlines and slashes that go with signs may go on.
+    /// 1 if newlines and slashes that belong to signs may continue in the next block.
     taken: u64,
-    /// 1 if a sign that stands alone begins, or goes on, in the block before and may end here.
+    /// 1 if a sequence of signs starts at the last byte of the previous block.
     alone: u64,
+    /// 1 if the continuation bytes of the first sign of a sequence reach the end of the previous block.
     alone_inner: u64,
     lower: u64,
     uncased: u64,
-    /// 1 if the letters without case after a small letter may go on.
+    /// 1 if the letters without case after a small letter may continue in the next block.
     uncased_small: u64,
     small: u64,
-    /// The last letters of contractions, and what comes after these.
+    /// The last letters of contractions, and the positions after contractions.
     inner: Marks,
     behind: Marks,
 }
@@ -63,8 +65,8 @@ impl Rule<6> for O200k {
 }
 
 impl O200k {
-    /// `[\r\n/]*` after signs: what it takes, and the bytes behind. Slashes are signs too, so it begins with
-    /// a newline.
+    /// `[\r\n/]*` after signs: returns the bytes that it matches, and the positions after them. Slashes are signs
+    /// themselves, so the match starts with a newline.
     #[inline(always)] // Part of the rule's loop.
     fn take_lines(&mut self, view: &View<'_, 6>, sign: u64) -> (u64, u64) {
         let newline = view.here.newline;
@@ -88,13 +90,14 @@ impl O200k {
             taken |= ((1 << length) - 1) << start;
             behind |= 1 << end;
             starts &= !0 << end;
-            // The next byte is in no such run.
+            // The byte after a run starts none.
             starts &= !(1 << end);
         }
         (taken, behind)
     }
 
-    /// Marks what comes after contractions that go with the word before, and gives their apostrophes.
+    /// Marks the positions after the contractions that belong to the word before them, and returns their apostrophes.
+    /// Returns `None` if masks cannot decide.
     #[inline(always)] // Part of the rule's loop.
     fn contractions(&mut self, view: &View<'_, 6>, after_word: u64) -> Option<u64> {
         let [upper, lower, uncased, mark] = [0, 1, 2, 3].map(|plane| view.plane(plane));
@@ -102,18 +105,18 @@ impl O200k {
         let caseless = [0, 1].map(|block| uncased[block] | mark[block]);
         let mut within = 0;
         for quote in places(view.here.quote & after_word & ahead(letters, 1)) {
-            // After a contraction a piece begins, and its apostrophe is the character before a word.
+            // This apostrophe follows a contraction, so it starts a pre-token, as the character before a word.
             if self.behind.is_marked(quote) {
                 continue;
             }
             if let Some(end) = contraction(view.text, view.at + quote, true) {
                 let end = end - view.at;
-                // Whether a capital begins a word is told by letters before the contraction as well.
+                // If a letter without case follows, `capitals` would also depend on letters before the contraction.
                 if caseless[end / 64] >> (end % 64) & 1 != 0 {
                     return None;
                 }
                 within |= 1 << quote;
-                // In "'lL" a capital follows a small letter.
+                // In "'lL" a capital follows a small letter but starts no word.
                 self.inner.mark(end - 1);
                 self.behind.mark(end);
             }
@@ -121,14 +124,15 @@ impl O200k {
         Some(within)
     }
 
-    /// Capitals that begin a word within letters.
+    /// Returns the capitals that start a word within letters. Returns `None` if masks cannot decide.
     #[inline(always)] // Part of the rule's loop.
     fn capitals(&mut self, view: &View<'_, 6>, upper: u64, lower: u64, uncased: u64) -> Option<u64> {
         let small = uncased & after(lower, &mut self.lower);
         let (uncased_small, _) = runs(uncased, small, &mut self.uncased_small);
         let after_small = after(lower | uncased_small, &mut self.small);
         let capitals = upper & after_small;
-        // After letters without case that no small letter precedes, capitals that end the word are one.
+        // A run of capitals after letters without case is a word of its own if it ends the letters. This holds only
+        // if no small letter precedes the letters without case.
         let mut last = upper & after(uncased, &mut self.uncased) & !after_small;
         for first in places(last) {
             let run = (upper >> first).trailing_ones();

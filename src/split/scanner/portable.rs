@@ -3,9 +3,11 @@ use super::leads::{Uppers, add_wide};
 use super::masks::{BLOCK, Masks, Open, Planes, SEEN};
 use crate::units::low32;
 
+/// The lowest bit of each of eight bytes.
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// As [`drive`], with what every CPU has.
+/// Runs [`drive`] with masks made by 64-bit arithmetic, eight bytes at a time, and appends the pre-token starts, plus
+/// `base`, to `ends`. Returns what `drive` returns.
 pub(super) fn scan<const P: usize, R: Rule<P>>(
     text: &[u8],
     planes: &Planes<P>,
@@ -27,7 +29,7 @@ pub(super) fn scan<const P: usize, R: Rule<P>>(
     )
 }
 
-/// Appends the places of a mask's bits.
+/// Appends the positions of the one bits of a mask, plus `at`.
 pub(super) fn append(ends: &mut Vec<u32>, at: usize, mut mask: u64) {
     ends.reserve(BLOCK);
     let base = low32(at);
@@ -37,7 +39,7 @@ pub(super) fn append(ends: &mut Vec<u32>, at: usize, mut mask: u64) {
     }
 }
 
-/// Eight bytes at a time; the planes of bytes that are not ASCII are 0.
+/// Computes the masks of a block, eight bytes at a time. The planes of bytes outside ASCII are 0.
 fn of_ascii<const P: usize>(here: &[u8; BLOCK], planes: &Planes<P>) -> Masks<P> {
     let mut masks = Masks { planes: [0; P], start: !0, wide: 0, space: 0, newline: 0, quote: 0, slash: 0 };
     for (number, bytes) in here.as_chunks::<8>().0.iter().enumerate() {
@@ -48,7 +50,7 @@ fn of_ascii<const P: usize>(here: &[u8; BLOCK], planes: &Planes<P>) -> Masks<P> 
         }
         let word = u64::from_le_bytes(*bytes);
         masks.wide |= gather(word >> 7 & ONES) << at;
-        // The uppermost bit of each byte: whether it is that byte, of which the uppermost bit is 0.
+        // Compares each byte with an ASCII byte: the uppermost bit of each byte becomes 1 where they are equal.
         let is = |byte: u8| {
             let other = word ^ (ONES * u64::from(byte));
             gather(!(((other & (ONES * 127)) + ONES * 127) | other) >> 7 & ONES) << at
@@ -62,6 +64,7 @@ fn of_ascii<const P: usize>(here: &[u8; BLOCK], planes: &Planes<P>) -> Masks<P> 
     masks
 }
 
+/// Completes the masks of a block that is not all ASCII.
 #[inline(never)]
 fn of_any<const P: usize>(
     masks: Masks<P>,
@@ -80,7 +83,7 @@ fn of_any<const P: usize>(
         .unwrap_or_else(|| Masks::by_character(bytes, planes, open))
 }
 
-/// The lowest bits of eight bytes, next to each other.
+/// Gathers the lowest bits of eight bytes into the low eight bits. All other bits must be 0.
 fn gather(bits: u64) -> u64 {
     bits.wrapping_mul(0x0102_0408_1020_4080) >> 56
 }

@@ -3,7 +3,9 @@ use super::super::classes::{
     ClassSet, Classes, HAN, LOWER, MARK, NEWLINE, NUMBER, OTHER, SIGN, SPACE, UNCASED, UPPER, decode,
 };
 
+/// `\p{L}`
 pub(super) const LETTER: ClassSet = UPPER | LOWER | UNCASED;
+/// `\s`
 pub(super) const WHITE: ClassSet = SPACE | NEWLINE;
 /// `[^\s\p{L}\p{N}]`
 pub(super) const SYMBOL: ClassSet = SIGN | OTHER | MARK;
@@ -14,19 +16,20 @@ const CAPITAL: ClassSet = UPPER | UNCASED | MARK;
 /// `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`
 const SMALL: ClassSet = LOWER | UNCASED | MARK;
 
-/// Walks from character to character: for each pattern the rule that says where a piece that begins
-/// here ends. Takes the most awkward texts, and is what the algebra of masks is compared with.
+/// Splits by a named pattern, character by character.
+///
+/// It handles the texts that masks cannot decide, and it is the reference in tests of the masks.
 pub(super) struct Walk {
     pub(super) pattern: Named,
     classes: &'static Classes,
 }
 
-/// A longest run of white space.
+/// A maximal run of white space, as offsets into the text.
 struct White {
     end: usize,
-    /// Where its last character begins.
+    /// The start of its last character.
     last: usize,
-    /// Where its last newline ends.
+    /// The end of its last newline.
     newline: Option<usize>,
 }
 
@@ -35,7 +38,7 @@ impl Walk {
         Walk { pattern, classes: Classes::get() }
     }
 
-    /// Where the piece ends that begins at `at`.
+    /// Returns the end of the pre-token that starts at `at`.
     #[inline]
     pub(super) fn piece_end(&self, text: &[u8], at: usize) -> usize {
         match self.pattern {
@@ -49,7 +52,8 @@ impl Walk {
         }
     }
 
-    /// The class of the character at `at`, and where the next one begins.
+    /// Returns the class of the character at `at`, and the offset of the next one. The class is 0 at the end of the
+    /// text, and [`SIGN`] for invalid UTF-8.
     #[inline]
     pub(super) fn class(&self, text: &[u8], at: usize) -> (ClassSet, usize) {
         match text.get(at) {
@@ -62,13 +66,14 @@ impl Walk {
         }
     }
 
-    /// The class of a character that is no ASCII and where the next begins; `None` if it is not UTF-8.
+    /// Returns the class of the character at `at`, which is not ASCII, and the offset of the next one; `None` if it is
+    /// invalid UTF-8.
     pub(super) fn wide_class(&self, text: &[u8], at: usize) -> Option<(ClassSet, usize)> {
         let (code, next) = decode(text, at);
         Some((self.classes.of_code(code?), next))
     }
 
-    /// Where the run of characters of `set` that stands at `at` ends.
+    /// Returns the end of the run of characters in `set` that starts at `at`.
     #[inline]
     fn run(&self, text: &[u8], mut at: usize, set: ClassSet) -> usize {
         loop {
@@ -86,6 +91,7 @@ impl Walk {
         }
     }
 
+    /// Returns the run of white space that starts at `at`, which may be empty.
     fn white(&self, text: &[u8], at: usize) -> White {
         let mut white = White { end: at, last: at, newline: None };
         loop {
@@ -122,8 +128,8 @@ impl Walk {
         }
     }
 
-    /// GPT-4's pattern, with at most `digits` digits together. With `whole_tail`, cl100k's: white space
-    /// at the end of the text is one piece.
+    /// GPT-4's pattern with groups of at most `digits` digits. With `whole_tail` it is cl100k's, in which white space
+    /// at the end of the text is one pre-token.
     #[inline]
     fn gpt4(&self, text: &[u8], at: usize, digits: usize, whole_tail: bool) -> usize {
         let byte = text[at];
@@ -172,11 +178,11 @@ impl Walk {
         white.newline.unwrap_or_else(|| give_back(text, at, &white))
     }
 
-    /// `[^\r\n\p{L}\p{N}]?[CAPITAL]*[SMALL]+|[^\r\n\p{L}\p{N}]?[CAPITAL]+[SMALL]*`, where `first`
-    /// is the class at `at` and `next` the place after it.
+    /// `[^\r\n\p{L}\p{N}]?[CAPITAL]*[SMALL]+|[^\r\n\p{L}\p{N}]?[CAPITAL]+[SMALL]*`. `first` is the class of the
+    /// character at `at`, and `next` the offset after it.
     ///
-    /// Marks and letters without case are in both sets, so the capitals give back to the last of them
-    /// if no lower-case letter follows; and a mark can be the character before the word or its start.
+    /// Marks and letters without case are in both sets. So if no lower-case letter follows, the run of capitals shrinks
+    /// to end after the last of them. A mark can be the optional character before the word, or the start of the word.
     #[inline]
     fn cased_word(&self, text: &[u8], at: usize, first: ClassSet, next: usize) -> Option<usize> {
         let start = if first & (NEWLINE | LETTER | NUMBER) == 0 { next } else { at };
@@ -202,8 +208,8 @@ impl Walk {
         }
     }
 
-    /// DeepSeek's: groups of digits, then Chinese and Japanese, then the rest, which end at each other as
-    /// they end with the text.
+    /// DeepSeek's pattern: first groups of digits, then Chinese and Japanese, then the rest. Each of these sections is
+    /// split as if the text ended after it.
     fn deepseek(&self, text: &[u8], at: usize) -> usize {
         let (first, next) = self.class(text, at);
         if first & NUMBER != 0 {
@@ -233,7 +239,7 @@ impl Walk {
         white.newline.unwrap_or_else(|| if at_end { white.end } else { give_back(text, at, &white) })
     }
 
-    /// `\p{N}{1,most}`, of which the first digit is taken and the next place given.
+    /// `\p{N}{1,most}`, where the first digit has been matched and `at` is the offset after it.
     fn digits(&self, text: &[u8], mut at: usize, most: usize) -> usize {
         for _ in 1..most {
             let (class, next) = self.class(text, at);
@@ -245,7 +251,7 @@ impl Walk {
         at
     }
 
-    /// ` ?[^\s\p{L}\p{N}]+`, given the first two characters' classes and the places after them.
+    /// ` ?[^\s\p{L}\p{N}]+`, given the first byte, and the class and end of the first two characters.
     #[inline]
     fn symbols(
         &self,
@@ -264,8 +270,8 @@ impl Walk {
     }
 }
 
-/// A part of a text that DeepSeek's pattern cuts on its own: Chinese and Japanese, or what is neither these
-/// nor a number.
+/// A section of a text that DeepSeek's pattern splits on its own: either Chinese and Japanese characters, or characters
+/// that are neither these nor numbers.
 struct Part<'a> {
     walk: &'a Walk,
     text: &'a [u8],
@@ -273,12 +279,13 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// The class of the character at `at`, 0 outside the part, and where the next one begins.
+    /// Returns the class of the character at `at`, and the offset of the next one. The class is 0 outside the section.
     fn class(&self, at: usize) -> (ClassSet, usize) {
         let (class, next) = self.walk.class(self.text, at);
         if class & NUMBER != 0 || class & HAN != self.han { (0, at) } else { (class, next) }
     }
 
+    /// Returns the end of the run of characters in `set` that starts at `at`, at most the end of the section.
     fn run(&self, mut at: usize, set: ClassSet) -> usize {
         loop {
             let (class, next) = self.class(at);
@@ -289,8 +296,8 @@ impl Part<'_> {
         }
     }
 
-    /// Where the characters end that no match takes, which begin at `at`: the last of them goes with a
-    /// word that follows.
+    /// Returns the end of the unmatched characters that start at `at`. If a word follows, the last of them belongs to
+    /// the word.
     fn gap(&self, mut at: usize) -> usize {
         loop {
             let (class, next) = self.class(at);
@@ -302,14 +309,16 @@ impl Part<'_> {
     }
 }
 
-/// `\s+(?!\S)|\s+`: all of the white space if the text ends there, else without its last character,
-/// unless that is the only one.
+/// `\s+(?!\S)|\s+`: returns the end of white space without its last character. The last character stays if the text
+/// ends after it, or if it is the only one.
 #[inline]
 fn give_back(text: &[u8], at: usize, white: &White) -> usize {
     if white.end == text.len() || white.last == at { white.end } else { white.last }
 }
 
-/// Where the contraction ends whose apostrophe stands at `at`. In any case, U+017F is an s.
+/// Returns the end of the contraction that starts with the apostrophe at `at`, if it is one.
+///
+/// With `any_case`, upper and lower case match, and U+017F (long s, the bytes C5 BF) is an s.
 pub(super) fn contraction(text: &[u8], at: usize, any_case: bool) -> Option<usize> {
     let letter = |offset: usize| {
         let byte = text.get(at + offset).copied().unwrap_or(0);
@@ -323,7 +332,7 @@ pub(super) fn contraction(text: &[u8], at: usize, any_case: bool) -> Option<usiz
     }
 }
 
-/// The first place from `at` on whose byte is none of `bytes`.
+/// Returns the first offset from `at` on at which no byte of `bytes` occurs.
 fn skip(text: &[u8], mut at: usize, bytes: &[u8]) -> usize {
     while text.get(at).is_some_and(|byte| bytes.contains(byte)) {
         at += 1;

@@ -2,31 +2,35 @@ use super::bits::{after, ahead, places};
 use super::drive::View;
 use super::masks::BLOCK;
 
-/// Where the characters of `set` begin after which white space ends.
+/// Returns the starts of the characters in `set` that white space does not follow. `white` is the white space of this
+/// block and the next one.
 #[inline(always)] // Part of each rule's loop.
 pub(super) fn last_white<const P: usize>(view: &View<'_, P>, set: u64, white: [u64; 2]) -> u64 {
     let last = set & !ahead(white, 1);
     if set & view.here.wide == 0 {
         return last;
     }
-    // The white space that is not ASCII has two or three bytes.
+    // White space outside ASCII has two or three bytes per character.
     let [two, three] = [2, 3].map(|places| !ahead(white, places));
     let start = [view.here.start, view.next.start];
     let [second, third] = [1, 2].map(|places| !ahead(start, places));
     set & view.here.start & (last & !second | second & (two & !third | three & third))
 }
 
-/// `\s*[\r\n]+|\s+(?!\S)|\s+`, where newlines right after signs go with these.
+/// `\s*[\r\n]+|\s+(?!\S)|\s+`, where newlines directly after signs belong to the signs.
 #[derive(Default)]
 pub(super) struct Lines {
+    // The last bits of these masks in the previous block.
     white: u64,
     newline: u64,
 }
 
 impl Lines {
-    /// Where pieces begin in white space, of which signs before it took `taken`, up to `behind`. `until` is
-    /// white space, and what makes it end as a text does. `None` where a block and more of blanks tells
-    /// nothing of a further newline.
+    /// Returns the pre-token starts in the white space of a block.
+    ///
+    /// `taken` are newlines that belong to signs before them, and `behind` the positions after these. `until` has white
+    /// space, and whatever white space treats like the end of a text, in this block and the next one. Returns `None` if
+    /// a run of blanks reaches beyond the next block, so that a newline after it cannot be seen.
     #[inline(always)] // Part of each rule's loop.
     pub(super) fn starts<const P: usize>(
         &mut self,
@@ -46,15 +50,16 @@ impl Lines {
     }
 }
 
-/// Of the runs of blanks that begin here after a newline, those that no other newline follows.
+/// Keeps those of `tails` with no newline after their run of blanks. `tails` are the starts of runs of blanks after a
+/// newline. Returns `None` if a run reaches beyond the next block.
 #[inline(always)] // Part of each rule's loop.
 fn last_lines<const P: usize>(view: &View<'_, P>, mut tails: u64, blank: u64) -> Option<u64> {
     let (sum, carried) = blank.overflowing_add(tails);
     if carried {
-        // White space is in the last plane of all rules; what is white and no newline is blank.
+        // White space is the last plane of every rule. Blanks are white space without newlines.
         let next_blank = view.next.planes[P - 1] & !view.next.newline;
         let length = next_blank.trailing_ones();
-        // Where the text ends within the next block, that block shows what stands behind it.
+        // If the text ends within the next block, the bytes of that block after the end are `Rule::BEHIND`.
         if length == 64 && view.at + 2 * BLOCK <= view.text.len() {
             return None;
         }

@@ -3,14 +3,14 @@ use proptest::prelude::*;
 use super::super::classes::{self, Classes};
 use super::*;
 
-/// What the patterns tell apart, at least one character of each kind.
+/// At least one character of each kind that the patterns distinguish.
 pub(super) const REPRESENTATIVES: [&str; 27] = [
     "a", "s", "L", "'", " ", "\n", "\r", "\t", "1", "!", "/", "\u{17F}", "\u{85}", "\u{A0}", "\u{2028}",
     "\u{3000}", "½", "Ⅷ", "\u{301}", "ǅ", "漢", "ʰ", "・", "\u{3040}", "\u{3099}", "\0", "😀",
 ];
 const FEW: [&str; 8] = ["a", "A", "漢", "\u{301}", " ", "\n", "!", "\0"];
 
-/// A pattern like GPT-4's, and patterns made to be awkward.
+/// A pattern like GPT-4's, and difficult patterns.
 const OTHERS: [&str; 4] = [
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
     r"\p{L}+\s|\s+a|\s+(?!\S)|\s+",
@@ -21,9 +21,9 @@ const OTHERS: [&str; 4] = [
 struct Pair {
     name: Named,
     scanner: Box<dyn Splitter>,
-    /// The scanner with each set of instructions.
+    /// The scanner with each instruction set.
     scanners: Vec<(Instructions, Box<dyn Splitter>)>,
-    /// The expression, and what it is in `tokenizer.json` where that is another.
+    /// The expression, and those of `tokenizer.json` if they differ.
     oracles: Vec<Box<dyn Splitter>>,
 }
 
@@ -77,7 +77,7 @@ fn every_short_text_is_cut_as_by_the_regex() {
     all_strings(&["a", "'", "l", "L", "r", "E", " "], 5, |text| agree(&pairs, text));
 }
 
-/// What stands before a contraction tells nothing of what comes after it.
+/// The text after a contraction is split independently of the text before it.
 #[test]
 fn what_follows_a_contraction_is_cut_as_by_the_regex() {
     let pairs = pairs();
@@ -128,7 +128,7 @@ fn every_code_point_has_its_class_and_is_cut_as_by_the_regex() {
         {
             *count += usize::from(class & set != 0);
         }
-        // Within a long run of one class two characters, and each block's first, stand for all.
+        // In a long run of characters of one class, test the first two characters and every 256th only.
         alike = if class == before { alike + 1 } else { 0 };
         before = class;
         if alike < 2 || u32::from(character) % 0x100 == 0 || u32::from(character) < 0x400 {
@@ -139,7 +139,7 @@ fn every_code_point_has_its_class_and_is_cut_as_by_the_regex() {
     assert_eq!(letters_numbers_spaces, [141_028, 1_911, 25], "the pinned version of Unicode");
 }
 
-/// Text of representatives, words, other characters, and bytes that are not UTF-8.
+/// Texts of representatives, words, other characters, and invalid UTF-8.
 fn text() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
         8 => prop::sample::select(&REPRESENTATIVES[..]).prop_map(|part| part.as_bytes().to_vec()),
@@ -196,7 +196,7 @@ proptest! {
         }
     }
 
-    /// A part of a text may begin and end within a character.
+    /// A section of a text may start and end within a character.
     #[test]
     fn what_is_certain_of_a_part_is_so_of_the_whole_text(
         text in text(), ends in [any::<prop::sample::Index>(), any::<prop::sample::Index>()],
@@ -256,8 +256,7 @@ fn long_runs_of_all_kinds_come_to_an_end() {
     }
 }
 
-/// The places where something can be certain lie between two characters: all pairs of kinds, between all
-/// kinds of texts.
+/// A safe split point depends on the two characters around it. This tests all pairs of kinds within all kinds of texts.
 #[test]
 fn every_certain_cut_between_two_characters_is_one() {
     let around = [
@@ -291,7 +290,7 @@ fn texts_without_spaces_have_certain_cuts_too() {
 }
 
 proptest! {
-    /// Every step sees the pieces of the one before as texts of their own, also within text that is not UTF-8.
+    /// Every step sees the pre-tokens of the previous one as separate texts, also in text that is not UTF-8.
     #[test]
     fn a_chain_cuts_as_its_regexes_do(
         texts in proptest::collection::vec(proptest::sample::select(&REPRESENTATIVES[..]), 0..20),

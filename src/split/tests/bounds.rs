@@ -1,4 +1,4 @@
-//! Expressions that would take without end.
+//! Expressions that would take unbounded time or memory.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::error::ErrorKind;
 use crate::units::low32;
 
-/// What the engine itself cuts a text into, without bounds.
+/// Pre-token ends by the matches of the engine without bounds.
 fn unbounded(regex: &str, text: &str) -> Vec<u32> {
     let mut builder = fancy_regex::RegexBuilder::new(regex);
     let regex = builder.optimize(false).backtrack_limit(usize::MAX).build().expect("a regular expression");
@@ -53,7 +53,7 @@ fn texts_that_take_too_many_steps_are_refused() {
     let cases = [
         (r"(?:(a+)+)(?=c)|a", "a".repeat(60), "too many steps at byte 0"),
         (r"x(a+)+(?=c)|.", format!("é{}x{}", "b".repeat(5), "a".repeat(60)), "too many steps at byte 7"),
-        // None of these searches takes too many by itself.
+        // No single search exceeds its limit.
         (r"(a+)+(?=c)|[ab]", runs.clone(), "for a text, again and again"),
         (r"(a+)+(?=c)|[ab]|\s+(?!\S)|\s+", runs, "for a text, again and again"),
     ];
@@ -73,7 +73,7 @@ fn expressions_that_compile_to_too_much_are_refused() {
         (r"(?<=\p{L}{1,2000})a|".repeat(200) + ".", ErrorKind::Usage),
         (r"(?:\p{L}{1,1000}){1,1000}".to_owned(), ErrorKind::Usage),
         ("(".repeat(5_000) + "a" + &")".repeat(5_000), ErrorKind::Usage),
-        // For a text of nothing, too.
+        // The search in the empty text takes too many steps.
         (r"((a{0,100}){0,100}){0,100}(?=b)|.".to_owned(), ErrorKind::Failed),
     ];
     for (regex, kind) in cases {
@@ -82,7 +82,7 @@ fn expressions_that_compile_to_too_much_are_refused() {
     }
 }
 
-/// Stops a run when it has been asked so often.
+/// Stops a run after this number of checks.
 struct StopsAfter(AtomicUsize);
 
 impl Observer for StopsAfter {
@@ -93,7 +93,7 @@ impl Observer for StopsAfter {
 
 #[test]
 fn a_run_stops_between_two_searches_in_a_text() {
-    // Quadratic each, and no search takes long.
+    // Each pattern takes quadratic time for the text, and no single search takes long.
     let text = "a".repeat(2_000_000);
     let step = |regex: &str| SplitStep::new(SplitPattern::Custom(regex.to_owned()), false);
     let steps = SplitPattern::from_steps(vec![step("[^b]+"), step("a+b|.")]);

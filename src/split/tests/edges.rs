@@ -1,7 +1,7 @@
 use super::agreement::{REPRESENTATIVES, all_strings};
 use super::*;
 
-/// Splits by masks where a text lies across the edges of blocks, compared with the walk, which knows none.
+/// Compares splits by masks at the edges of blocks with the walk, which has no blocks.
 struct Edges {
     scanners: Vec<(Named, Instructions, Box<dyn Splitter>)>,
     walks: Vec<(Named, Box<dyn Splitter>)>,

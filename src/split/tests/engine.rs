@@ -10,7 +10,7 @@ const ATOMS: [&str; 7] = ["a", "b", "[ab]", "c", "x", ".", "A"];
 const REPETITIONS: [&str; 16] =
     ["", "", "", "+", "*", "?", "{2,}", "{1}", "{0,2}", "+?", "*?", "??", "{1,}", "{0,}", "{2}", "{1,2}"];
 
-/// Expressions without look-around, which another engine understands too.
+/// Expressions without look-around, which the `regex` crate supports, too.
 fn expressions() -> impl Strategy<Value = String> {
     let repeated = |(item, repetition): (String, &str)| item + repetition;
     let atoms = (select(&ATOMS[..]).prop_map(str::to_owned), select(&REPETITIONS[..])).prop_map(repeated);
@@ -23,7 +23,7 @@ fn expressions() -> impl Strategy<Value = String> {
     })
 }
 
-/// What another engine's matches cut a text into.
+/// Pre-token ends by the matches of the `regex` crate.
 fn ends(regex: &::regex::Regex, text: &str) -> Vec<u32> {
     let places = regex.find_iter(text).flat_map(|found| [found.start(), found.end()]);
     let mut ends: Vec<u32> = places.chain([text.len()]).filter(|&end| end > 0).map(low32).collect();
@@ -35,7 +35,7 @@ fn ends(regex: &::regex::Regex, text: &str) -> Vec<u32> {
 fn regular_expressions_cut_as_by_another_engine() {
     let inputs = (expressions(), vec("[abcxA]{0,12}", 1..20));
     one_case_in(2, &inputs, |(expression, texts)| {
-        // What matches nothing at all is refused.
+        // The splitter refuses expressions that match the empty text.
         let expression = format!("(?:{expression})(?:a|b|x)|A");
         let (splitter, other) =
             (custom(&expression), ::regex::Regex::new(&expression).expect("both know what stands there"));

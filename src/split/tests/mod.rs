@@ -26,7 +26,7 @@ fn custom(regex: &str) -> Box<dyn Splitter> {
     splitter(&SplitPattern::Custom(regex.to_owned())).expect("a regular expression")
 }
 
-/// What a pattern is said to do in `tokenizer.json`.
+/// The splitter of a pattern's expressions in `tokenizer.json`.
 fn steps(pattern: Named) -> Box<dyn Splitter> {
     Box::new(regex::RegexSplitter::sequence(pattern.steps()).expect("regular expressions"))
 }

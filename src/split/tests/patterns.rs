@@ -218,7 +218,7 @@ fn what_oniguruma_understands_otherwise_is_not_passed_on() {
     }
 }
 
-/// Which the engine takes for others, if it is let.
+/// The engine's optimizer changes the meaning of these expressions.
 #[test]
 fn repetitions_take_what_they_say() {
     let cases: [(&str, &str, &[&str]); 8] = [
@@ -348,7 +348,7 @@ fn a_custom_pattern_cuts_matches_and_what_is_between_them() {
     let cases: [(&str, &str, &[&str]); 7] = [
         (r"\d+", "ab12c", &["ab", "12", "c"]),
         (r"\d+", "12", &["12"]),
-        // A match of no text cuts where it stands: all as Hugging Face's tokenizers 0.23 do.
+        // An empty match splits at its position. All results are those of Hugging Face's tokenizers 0.23.
         (r"(?=b)|c", "abc", &["a", "b", "c"]),
         (r"(?<= )", "ab cd ab", &["ab ", "cd ", "ab"]),
         (r"(?=(?:\d{3})+(?!\d))", "12345678, 123", &["12", "345", "678, ", "123"]),
@@ -373,7 +373,7 @@ fn wrong_patterns_are_refused() {
 
 #[test]
 fn a_text_whose_places_need_more_than_32_bits_is_refused() {
-    // Zeros that are never looked at take no memory.
+    // The operating system provides no memory for zeros that are never read.
     let text = vec![0; 1 << 32];
     for splitter in [splitter(&SplitPattern::None).expect("no pattern"), named(Named::Gpt2), custom("a")] {
         let refused = splitter.piece_ends(&text, &mut Vec::new()).expect_err("too long");
@@ -381,7 +381,7 @@ fn a_text_whose_places_need_more_than_32_bits_is_refused() {
     }
 }
 
-/// tiktoken drops what its expression does not match.
+/// The expressions must match every text, because tiktoken drops unmatched text.
 #[test]
 fn the_expressions_leave_nothing_over() {
     let text: String = ('\0'..=char::MAX).collect();

@@ -2,12 +2,12 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Tries every token at every place, the longest first.
+/// The reference: tries every token at every offset, the longest first.
 fn obvious(tokens: &[Vec<u8>], text: &[u8]) -> Vec<Segment> {
     let (mut segments, mut start, mut at) = (Vec::new(), 0, 0);
     while at < text.len() {
         let here = tokens.iter().enumerate().filter(|(_, token)| text[at..].starts_with(token));
-        // Of equal tokens the first counts.
+        // Among equal tokens the first one counts.
         let Some((number, token)) = here.rev().max_by_key(|(_, token)| token.len()) else {
             at += 1;
             continue;
