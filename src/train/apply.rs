@@ -7,13 +7,13 @@ use super::rooms::Place;
 use super::store::{Occurrence, Store};
 use crate::units::{low32, place};
 
-/// What a merge step needs besides the corpus and its pairs; kept from step to step.
+/// Buffers of merge steps, which are kept from step to step.
 pub(super) struct Scratch<W> {
-    /// One for each part of the text that is merged by itself.
+    /// One for each segment of the text that a thread merges.
     parts: Vec<Part<W>>,
-    /// How many parts there are at most.
+    /// Maximum number of segments.
     pub(super) most_parts: usize,
-    /// The pairs that came to be in the last step.
+    /// The pairs that the last step created.
     pub(super) born: Vec<PairId>,
 }
 
@@ -23,13 +23,17 @@ impl<W> Default for Scratch<W> {
     }
 }
 
-/// What comes of a step in a part of the text.
+/// The result of a merge step in one segment of the text.
 struct Part<W> {
+    /// Where the pair was merged, in ascending order.
     sites: Vec<Site<W>>,
+    /// The tokens to the left of the sites.
     left: Side,
+    /// The tokens to the right of the sites.
     right: Side,
-    /// The weight of all merged.
+    /// Total weight of the merged occurrences.
     merged: u64,
+    /// The pair that ended between adjacent sites.
     between: Between,
 }
 
@@ -46,7 +50,7 @@ impl<W> Default for Part<W> {
 }
 
 impl<W> Part<W> {
-    /// Makes room for tokens below `limit`.
+    /// Clears the result, and makes space for token ids below `limit`.
     fn begin(&mut self, limit: usize) {
         self.sites.clear();
         self.left.begin(limit);
@@ -56,7 +60,8 @@ impl<W> Part<W> {
 }
 
 impl<W: Weight + Default> Part<W> {
-    /// Names the new pairs at their positions, and lists those that are kept; the others go to the bin.
+    /// Writes the ids of the new pairs at their positions, and lists their occurrences. Occurrences of new
+    /// pairs that are not kept go to the placeholder entry of the arena.
     fn write<const WHOLE: bool>(&mut self, stretch: Stretch<'_>, spans: &[u32], store: &mut Store<W>) {
         let Stretch { start, cells, .. } = stretch;
         let start = if WHOLE { 0 } else { start };
@@ -76,7 +81,8 @@ impl<W: Weight + Default> Part<W> {
     }
 }
 
-/// Where a pair was just merged, and the tallies of the tokens around it after the step, or [`NO_TALLY`].
+/// A position at which the pair was just merged, and the indices of the tallies of its left and right
+/// neighbours after the step, or [`NO_TALLY`].
 struct Site<W> {
     position: u32,
     left: u32,
@@ -84,40 +90,45 @@ struct Site<W> {
     weight: W,
 }
 
-/// Stands for the tally of a separator, of which no pair is made.
+/// Tally index of a separator, which forms no pair, and of a neighbour that another site counts.
 const NO_TALLY: u32 = u32::MAX;
 
-/// The distinct tokens on one side of the sites, and what becomes of their pairs with the new token.
+/// The distinct tokens on one side of the sites, with the pairs that end there and the pairs with the new token
+/// that begin to exist.
 #[derive(Default)]
 struct Side {
     tallies: Vec<Tally>,
-    /// Where each token's tally stands, if the tally there is of this token.
+    /// Index of each token's tally. Valid only if the tally at that index is of this token.
     by_token: Vec<u32>,
-    /// Where those of the first part's tallies stand here, or [`NO_TALLY`].
+    /// By index of a tally in the first segment, the index of the same token's tally here, or [`NO_TALLY`].
     of_first: Vec<u32>,
 }
 
+/// What happens to the pairs of one token at one side.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     token: u32,
     occurrences: u32,
-    /// How often the token stands at this side.
+    /// Total weight of the token's occurrences at this side.
     count: u64,
-    /// The token's pair with the part that stood at this side.
+    /// The token's pair with the old token beside it, which ends.
     ended: PairId,
-    /// The token's pair with the new one.
+    /// The token's pair with the new token, which is created.
     born: PairId,
-    /// Where the next occurrence of the new pair is written; if it is not kept, a place that nobody reads.
+    /// Cursor for the next occurrence of the new pair. If the pair is not kept, the placeholder that nobody
+    /// reads.
     next: Place,
 }
 
 impl Tally {
-    /// The new pair is kept: makes room for its occurrences here.
+    /// Keeps the new pair: reserves memory for its occurrences in this segment, in the arena with index
+    /// `store`.
     fn keep<W: Weight + Default>(&mut self, born: PairId, pairs: &mut Pairs<W>, store: usize) {
         (self.born, self.next) = (born, pairs.make_room(store, self.occurrences));
     }
 
-    /// Where the next occurrence goes. Without a branch: as many new pairs are kept as are not, in no order.
+    /// Returns the cursor for the next occurrence and advances it. Without a branch: about half of the new
+    /// pairs are kept, in no predictable order.
     fn next_place(&mut self) -> Place {
         let next = self.next;
         self.next.index += u32::from(self.born != NOT_KEPT);
@@ -126,7 +137,8 @@ impl Tally {
 }
 
 impl Side {
-    /// Adds an occurrence of a token, whose pair with the part beside it ends, and tells the token's tally.
+    /// Counts an occurrence of `token`, at which its pair `ended` with the old token beside it has ended. Returns
+    /// the index of the token's tally.
     #[inline]
     fn add(&mut self, token: u32, weight: u64, ended: PairId) -> u32 {
         let at = &mut self.by_token[place(token)];
@@ -143,7 +155,7 @@ impl Side {
         *at
     }
 
-    /// Takes an occurrence back, and tells which pair it would have ended.
+    /// Takes an occurrence back. Returns the pair that it would have ended.
     fn remove(&mut self, tally: u32, weight: u64) -> PairId {
         let tally = &mut self.tallies[place(tally)];
         tally.count -= weight;
@@ -151,7 +163,7 @@ impl Side {
         tally.ended
     }
 
-    /// Adds the tallies of another part, of whose occurrences none are here.
+    /// Adds the counts of another segment's tallies; the occurrences stay with that segment.
     fn unite(&mut self, other: &mut Side) {
         other.of_first.clear();
         for (number, tally) in (0..).zip(&other.tallies) {
@@ -169,13 +181,13 @@ impl Side {
         }
     }
 
-    /// The tally of the same token as one of the first part, if there is any.
+    /// The tally of the same token as tally `number` of the first segment, if the token occurs in this segment.
     fn same(&mut self, number: usize) -> Option<&mut Tally> {
         let own = self.of_first.get(number)?;
         self.tallies.get_mut(place(*own)).filter(|tally| tally.occurrences > 0)
     }
 
-    /// Makes room for tokens below `limit`.
+    /// Clears the tallies, and makes space for token ids below `limit`.
     fn begin(&mut self, limit: usize) {
         self.tallies.clear();
         if self.by_token.len() < limit {
@@ -184,11 +196,11 @@ impl Side {
     }
 }
 
-/// Replaces every occurrence of `pair` by `token`, left to right without overlap, and brings the pairs
-/// up to date. The corpus knows the token's span already. New pairs that are kept are listed in
-/// `scratch.born`.
+/// Replaces every occurrence of `pair` by `token`, from left to right without overlap, and updates the pairs
+/// around it. `corpus` must already have the span of `token`, and `lengths` its length. Afterwards
+/// `scratch.born` has the new pairs that are kept.
 ///
-/// Returns where it was merged first.
+/// Returns the position of the first replacement.
 pub(super) fn apply<W: Weight + Default>(
     pair: PairId,
     token: u32,
@@ -216,7 +228,8 @@ pub(super) fn apply<W: Weight + Default>(
     let fits = |other: u32| place(lengths[place(other)]) + length <= longest;
     settle(parts, |part| &mut part.left, |left| (left, token), pairs, fits, born);
     settle(parts, |part| &mut part.right, |right| (token, right), pairs, fits, born);
-    // In a run of one token it is also among the pairs whose counts were lowered.
+    // In a run of one token, the merged pair is itself among the pairs that `settle` lowers, so its count is
+    // cleared last.
     pairs.ends(pair);
     if !born.is_empty() {
         write(corpus, pairs, &cuts, parts);
@@ -225,11 +238,10 @@ pub(super) fn apply<W: Weight + Default>(
     place(first.expect("a pair that is merged occurs").position)
 }
 
-/// So many occurrences are looked at together: few enough that their cells stay in the processor's nearest cache.
+/// Occurrences that are checked together: few enough that their cells stay in the L1 cache.
 const BATCH: usize = 32;
 
-/// Writes the new token over each live occurrence, ends the pairs that stood there, and tallies the
-/// neighbours.
+/// Writes the new token over each live occurrence, ends the old pairs there, and tallies the neighbours.
 fn replace<W: Weight + Default>(
     pair: PairId,
     token: u32,
@@ -262,7 +274,7 @@ fn replace<W: Weight + Default>(
     }
 }
 
-/// What all parts of the text know of a merge step.
+/// Constants of a merge step, the same for all segments.
 #[derive(Clone, Copy)]
 struct Step<'a, W> {
     pair: PairId,
@@ -275,7 +287,7 @@ struct Step<'a, W> {
 }
 
 impl<W: Weight + Default> Step<'_, W> {
-    /// Merges the occurrences in a part, which may be the `WHOLE` text.
+    /// Merges the occurrences in a segment. `WHOLE` says that it is the whole text.
     fn replace<const WHOLE: bool>(&self, part: &mut Part<W>, stretch: Stretch<'_>) {
         let Part { sites, left, right, .. } = part;
         let Stretch { start, cells, occurrences } = stretch;
@@ -288,22 +300,22 @@ impl<W: Weight + Default> Step<'_, W> {
     }
 }
 
-/// A merge step on its way through the occurrences in a part of the text.
+/// The walk of a merge step through the occurrences in a segment of the text.
 struct Walk<'a, W, const WHOLE: bool> {
-    /// A copy, which no write to what is changed can be taken to change.
+    /// A copy, so that the compiler knows that no write through the other fields changes it.
     step: Step<'a, W>,
-    /// Where the cells begin.
+    /// Position of the first cell.
     start: usize,
     cells: &'a mut [Cell],
     sites: &'a mut Vec<Site<W>>,
     left: &'a mut Side,
     right: &'a mut Side,
-    /// The weight of all merged so far.
+    /// Total weight of the occurrences merged so far.
     merged: u64,
     between: Between,
 }
 
-/// The pair of the right part and the left one, which ends where two merged pairs stand side by side.
+/// The pair (right token, left token), which ends where two merged occurrences are adjacent.
 #[derive(Default)]
 struct Between {
     pair: PairId,
@@ -315,7 +327,8 @@ impl<W: Weight + Default, const WHOLE: bool> Walk<'_, W, WHOLE> {
         let mut room = [Occurrence::default(); BATCH];
         for start in (0..occurrences.len()).step_by(BATCH) {
             for occurrence in self.live(occurrences, start, &mut room) {
-                // In a run of one token each merge ends the pair that begins within it.
+                // In a run of one token, each merge ends the occurrence that overlaps it, so this is checked
+                // again.
                 if self.cells[self.place(*occurrence)].pair == self.step.pair {
                     self.merge(*occurrence, occurrence.weight.value(self.step.heavy));
                 }
@@ -323,14 +336,14 @@ impl<W: Weight + Default, const WHOLE: bool> Walk<'_, W, WHOLE> {
         }
     }
 
-    /// Where an occurrence stands among the cells.
+    /// Index of the cell of an occurrence.
     #[inline(always)]
     fn place(&self, occurrence: Occurrence<W>) -> usize {
         place(occurrence.position) - if WHOLE { 0 } else { self.start }
     }
 
-    /// Those of the next [`BATCH`] occurrences from `start` on that are live now. Found without a branch, because about
-    /// as many are live as are not, in no order.
+    /// The live ones among the next [`BATCH`] occurrences from `start` on. Selected without a branch, because
+    /// about half are live, in no predictable order.
     #[inline]
     fn live<'r>(
         &self,
@@ -349,6 +362,7 @@ impl<W: Weight + Default, const WHOLE: bool> Walk<'_, W, WHOLE> {
         &room[..live]
     }
 
+    /// Merges one occurrence.
     #[inline]
     fn merge(&mut self, occurrence: Occurrence<W>, weight: u64) {
         let position = self.place(occurrence);
@@ -370,14 +384,14 @@ impl<W: Weight + Default, const WHOLE: bool> Walk<'_, W, WHOLE> {
         self.sites.push(Site { position, left, right, weight });
     }
 
-    /// Ends the pair that begins at a position.
+    /// Clears the pair id at a position and returns it.
     #[inline]
     fn end_pair(&mut self, position: usize) -> PairId {
         std::mem::replace(&mut self.cells[position].pair, NOT_KEPT)
     }
 
-    /// Two merged pairs stand side by side: the first has the new token at its right, and not the left
-    /// part as it seemed. Their pair is counted with the first alone.
+    /// Two merged occurrences are adjacent. The first one has the new token at its right, and not the left
+    /// token, as it seemed when it was merged. Their new pair is counted at the first site alone.
     fn join(&mut self, weight: u64) {
         let first = self.sites.last_mut().expect("the token before was made in this step");
         self.between.pair = self.right.remove(first.right, weight);
@@ -386,7 +400,7 @@ impl<W: Weight + Default, const WHOLE: bool> Walk<'_, W, WHOLE> {
     }
 }
 
-/// Lowers the counts of the pairs that ended at one side, and keeps the new ones that are worth it.
+/// Lowers the counts of the pairs that ended at one side, and keeps the new pairs that are worth it.
 fn settle<W: Weight + Default>(
     parts: &mut [Part<W>],
     side: impl Fn(&mut Part<W>) -> &mut Side,
@@ -416,7 +430,7 @@ fn settle<W: Weight + Default>(
     }
 }
 
-/// Names the new pairs at their positions, and lists those that are kept; the others go to the bin.
+/// Writes the ids of the new pairs at their positions, and lists their occurrences, in all segments.
 fn write<W: Weight + Default>(
     corpus: &mut Corpus<W>,
     pairs: &mut Pairs<W>,

@@ -9,14 +9,15 @@ use crate::observer::Observer;
 use crate::pages;
 use crate::units::{low32, place};
 
-/// A text is looked through in so many chunks. Each has a table of tokens × tokens, of 6.5 MB at most.
+/// Chunks in which the text is counted in parallel. Each has a table of tokens × tokens, of 6.5 MB at most.
 const CHUNKS: usize = 8;
 
-/// Finds the pairs worth keeping where every token spans one position and counts once, in chunks that
-/// threads take as they come. A pair's occurrences then lie in one stretch for each chunk.
+/// Does what [`find`](super::find::find) does, where every token spans one position and every sequence has
+/// weight 1: in chunks, which threads take as they become free. The occurrences of a pair are then in one span
+/// per chunk.
 ///
 /// # Errors
-/// The observer wants to stop.
+/// The observer asks to stop.
 pub(super) fn find_in_chunks<W: Weight + Default>(
     corpus: &mut Corpus<W>,
     lengths: &[u32],
@@ -28,7 +29,7 @@ pub(super) fn find_in_chunks<W: Weight + Default>(
     let tables = {
         let cells = &corpus.cells[..];
         let starts = (0..cells.len()).into_par_iter().step_by(size);
-        // Each chunk is seen with the first token of the next.
+        // Each chunk is read with the first token of the next one, for the pair across the border.
         let chunk = |start: usize| &cells[start..cells.len().min(start + size + 1)];
         starts.map(|start| tally(chunk(start), tokens)).collect::<Vec<_>>()
     };
@@ -49,23 +50,28 @@ pub(super) fn find_in_chunks<W: Weight + Default>(
     Ok(pairs)
 }
 
-/// The pairs worth keeping.
+/// The pairs worth keeping, and where their occurrences go.
 struct Kept<W> {
     pairs: Pairs<W>,
-    /// Their names, in a table of tokens × tokens.
+    /// Ids of the pairs, in a table of tokens × tokens with a row for each left token.
     ids: Vec<PairId>,
+    /// Layout of the block of each chunk.
     rooms: Vec<Rooms>,
 }
 
-/// Where in a chunk's block the occurrences of each pair go, by the pair's name.
+/// Where the occurrences of each pair go in the block of one chunk.
 struct Rooms {
+    /// Index of the arena.
     store: usize,
+    /// Index of the block in the arena.
     block: u32,
+    /// Start of each pair's occurrences in the block, by pair id.
     starts: Vec<u32>,
-    /// How many occurrences the block has in all.
+    /// Number of occurrences in the block.
     length: u32,
 }
 
+/// Keeps the pairs worth keeping, and lays out a block of occurrences for each chunk.
 fn keep_pairs<W: Weight + Default>(
     tables: &[Vec<u32>],
     lengths: &[u32],
@@ -105,7 +111,7 @@ fn keep_pairs<W: Weight + Default>(
     Kept { pairs, ids, rooms }
 }
 
-/// How often each pair occurs in a chunk, in a table of tokens × tokens.
+/// How often each pair occurs in a chunk, in a table of tokens × tokens with a row for each left token.
 fn tally(cells: &[Cell], tokens: usize) -> Vec<u32> {
     let mut table = vec![0; tokens * tokens];
     for &[left, right] in cells.array_windows() {
@@ -116,17 +122,17 @@ fn tally(cells: &[Cell], tokens: usize) -> Vec<u32> {
     table
 }
 
-/// A stretch of the text.
+/// A chunk of the text.
 struct Chunk<'a> {
     cells: &'a mut [Cell],
-    /// The token after it.
+    /// The first token after it.
     next: u32,
-    /// Where it begins.
+    /// Position of its first cell.
     position: usize,
 }
 
 impl Chunk<'_> {
-    /// Names the pairs that begin in the chunk, and lists their occurrences.
+    /// Writes the ids of the pairs that begin in the chunk, and returns the block with their occurrences.
     fn name<W: Weight + Default>(self, ids: &[PairId], tokens: usize, rooms: Rooms) -> Vec<Occurrence<W>> {
         let Rooms { starts: mut ends, length, .. } = rooms;
         let mut block = pages::filled(Occurrence::default(), place(length));

@@ -10,27 +10,28 @@ use crate::observer::Observer;
 use crate::pages;
 use crate::units::{Count, amount, low32, place, place64};
 
-/// Stands before, between and after the sequences; no token has this id.
+/// Marks the positions before, between and after the sequences. No token has this id.
 pub(super) const SEPARATOR: u32 = u32::MAX;
 
-/// The observer is asked whether to stop after so many positions, some tens of milliseconds.
+/// Positions between two checks whether the observer asks to stop: some tens of milliseconds.
 const POSITIONS_A_CHECK: usize = 1 << 22;
 
-/// So many positions are worth the making of threads.
+/// Positions from which on starting threads pays off.
 const LARGE: usize = if cfg!(test) { 50 } else { 1 << 22 };
 
-/// What stands at a position: the token that begins or ends there, and the pair that begins there. They
-/// lie side by side because whoever needs one mostly needs the other.
+/// One position of the text: the token that begins or ends there, and the pair that begins there. They are
+/// stored side by side because code that needs one mostly needs the other, so that it reads one cache line.
 #[derive(Clone, Copy)]
 pub(super) struct Cell {
     pub(super) token: u32,
     pub(super) pair: PairId,
 }
 
-/// Fetches the cells that merging a pair reads: where it begins, what comes before that, and after its span.
+/// Prefetches the cells that merging a pair at `position` reads: its start, the token before it, and the token
+/// after its span.
 #[inline]
 pub(super) fn fetch_around(cells: &[Cell], position: usize, span: usize) {
-    // The token before begins a few positions earlier: in the same line of the cache or the one before.
+    // The token before begins a few positions earlier, in the same cache line or the previous one.
     const BEFORE: usize = 4;
     pages::fetch(cells, position.saturating_sub(BEFORE));
     pages::fetch(cells, position + span);
@@ -38,34 +39,35 @@ pub(super) fn fetch_around(cells: &[Cell], position: usize, span: usize) {
 
 /// The weighted sequences laid end to end, with a separator around every sequence.
 ///
-/// A token that spans positions p..q stands at p and at q − 1; what lies between is stale. So the token
-/// after one is found at p + its span, the token before one at p − 1, without links.
+/// A token that spans positions p..q is stored at p and at q − 1; positions in between are stale. So the next
+/// token begins at p + span, and the token before ends at p − 1: no links are needed.
 ///
-/// **Memory:** 8 bytes a position.
+/// **Memory:** 8 bytes per position.
 pub(super) struct Corpus<W> {
     pub(super) cells: Vec<Cell>,
-    /// How many positions each token spans.
+    /// Number of positions that each token spans.
     pub(super) spans: Vec<u32>,
+    /// Weight of each sequence.
     weights: Vec<W>,
     /// Weights too large for a [`Weighted`].
     pub(super) heavy: Vec<u64>,
-    /// Sum over sequences of weight × tokens.
+    /// Number of tokens in the text: the sum over sequences of weight × tokens.
     pub(super) tokens: u64,
 }
 
-/// How much the occurrences of a sequence count.
+/// Weight of a sequence, in the form that occurrences carry.
 pub(super) trait Weight: Copy + Send + Sync {
-    /// The weight itself; `heavy` has those too large to be kept here.
+    /// The weight as a number. `heavy` has the weights that are too large to be stored in `self`.
     fn value(self, heavy: &[u64]) -> u64;
 
     /// Whether every weight is 1.
     const ONCE: bool;
 
-    /// Keeps a weight.
+    /// Stores a weight, in `heavy` if it is too large.
     fn keep(weight: u64, heavy: &mut Vec<u64>) -> Self;
 }
 
-/// Every sequence counts once.
+/// Weight 1, for corpora in which every sequence has it. Takes no memory.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Once;
 
@@ -81,11 +83,12 @@ impl Weight for Once {
     }
 }
 
-/// A weight below 2³¹, or where among the heavy ones it stands: occurrences carry this with them, and 4
-/// bytes are less to move than 8.
+/// A weight below 2³¹, or [`HEAVY`] plus an index into the heavy weights. Occurrences carry it, and 4 bytes are
+/// cheaper to move than 8.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Weighted(u32);
 
+/// Values from here on are indices of heavy weights.
 const HEAVY: u32 = 1 << 31;
 
 impl Weight for Weighted {
@@ -108,11 +111,11 @@ impl Weight for Weighted {
 }
 
 impl<W: Weight> Corpus<W> {
-    /// Lays out sequences of bytes.
+    /// Lays out byte sequences.
     ///
     /// # Errors
-    /// There are more positions than 32 bits can number, or the tokens of the corpus are more than 64
-    /// bits can count. Passing the second check means that no pair's count can overflow later.
+    /// The text has more positions than 32 bits can number, or more tokens than 64 bits can count. After the
+    /// second check no count of a pair can overflow.
     pub(super) fn new(pieces: &PieceCounts) -> Result<Corpus<W>> {
         let mut corpus = Corpus::with_room(pieces.bytes(), pieces.len(), 256)?;
         let mut tokens = Count::ZERO;
@@ -127,14 +130,15 @@ impl<W: Weight> Corpus<W> {
         Ok(corpus)
     }
 
-    /// Takes a text that has been merged already, of tokens below `kinds`, each at one position.
+    /// Takes over a text that is already merged in part: tokens below `kinds`, each at one position, in
+    /// sequences of weight 1. `tokens` is their number, without the [`BETWEEN`]s.
     ///
     /// # Errors
-    /// There are more positions than 32 bits can number.
+    /// The text has more positions than 32 bits can number.
     pub(super) fn of_tokens(text: Vec<u16>, tokens: u64, kinds: usize) -> Result<Corpus<W>> {
         let sequences = 1 + text.par_iter().filter(|token| **token == BETWEEN).count();
         let mut corpus = Corpus::with_room(place64(tokens), sequences, kinds)?;
-        // In parallel, because touching so much memory for the first time takes long.
+        // In parallel, because the first access to this much new memory is slow.
         corpus.cells.par_extend(text.par_iter().map(|&token| Cell {
             token: if token == BETWEEN { SEPARATOR } else { u32::from(token) },
             pair: NOT_KEPT,
@@ -145,7 +149,8 @@ impl<W: Weight> Corpus<W> {
         Ok(corpus)
     }
 
-    /// Room for sequences of so many tokens in all, of a vocabulary of `kinds` tokens.
+    /// An empty corpus with capacity for `sequences` sequences of `tokens` tokens in all, from a vocabulary of
+    /// `kinds` tokens.
     fn with_room(tokens: usize, sequences: usize, kinds: usize) -> Result<Corpus<W>> {
         let positions = tokens + sequences + 1;
         if amount(positions) >= u64::from(u32::MAX) {
@@ -157,16 +162,17 @@ impl<W: Weight> Corpus<W> {
         Ok(Corpus { cells, spans: vec![1; kinds], weights, heavy: Vec::new(), tokens: 0 })
     }
 
+    /// Appends a sequence and the separator after it.
     fn push_sequence(&mut self, tokens: impl Iterator<Item = u32>, weight: u64) {
         self.cells.extend(tokens.map(|token| Cell { token, pair: NOT_KEPT }));
         self.cells.push(Cell { token: SEPARATOR, pair: NOT_KEPT });
         self.weights.push(W::keep(weight, &mut self.heavy));
     }
 
-    /// Takes over a text in which every token stands at one position.
+    /// Takes over a text in which every token spans one position.
     ///
     /// # Errors
-    /// There are more positions than 32 bits can number.
+    /// The text has more positions than 32 bits can number.
     pub(super) fn of_text(text: &Text) -> Result<Corpus<W>> {
         let sequences = text.sequences().count();
         let tokens = text.tokens.len() - sequences - 1;
@@ -178,7 +184,7 @@ impl<W: Weight> Corpus<W> {
         Ok(corpus)
     }
 
-    /// The tokens of the text as it stands, with the separators.
+    /// The tokens of the current text in order, with the separators.
     pub(super) fn live_tokens(&self) -> Vec<u32> {
         let mut tokens = Vec::new();
         let mut position = 0;
@@ -189,7 +195,7 @@ impl<W: Weight> Corpus<W> {
         tokens
     }
 
-    /// Whether it is worth the making of threads.
+    /// Whether the text is long enough for threads to pay off.
     pub(super) fn is_large(&self) -> bool {
         self.cells.len() >= LARGE
     }
@@ -199,14 +205,18 @@ impl<W: Weight> Corpus<W> {
         self.spans.iter().all(|span| *span == 1)
     }
 
-    /// Calls back with every pair of neighbours in the text, unless the observer wants to stop.
+    /// Calls `visit` with every pair of adjacent tokens in the text, from left to right.
+    ///
+    /// # Errors
+    /// The observer asks to stop.
     pub(super) fn for_each_pair(
         &mut self,
         observer: &dyn Observer,
         mut visit: impl FnMut(Neighbours<'_, W>),
     ) -> Result<()> {
         let (mut position, mut check) = (0, 0);
-        // Then the next position is known before the token here is read.
+        // In a dense text the next position does not depend on the token here, so the processor need not wait
+        // for it.
         let dense = self.is_dense();
         let mut weights = self.weights.iter();
         let mut weight = None;
@@ -234,19 +244,19 @@ impl<W: Weight> Corpus<W> {
     }
 }
 
-/// Two tokens side by side.
+/// Two adjacent tokens of the same sequence.
 pub(super) struct Neighbours<'a, W> {
     pub(super) position: usize,
     pub(super) left: u32,
     pub(super) right: u32,
     pub(super) weight: W,
-    /// The weight itself.
+    /// The weight as a number.
     pub(super) value: u64,
-    /// What names the pair at this position.
+    /// Pair id at this position, for the visitor to write.
     pub(super) pair: &'a mut PairId,
 }
 
-/// The bytes of the sequences, each at the position where [`Corpus`] has its token.
+/// The bytes of the sequences, each at the position where [`Corpus`] has its token. Separators are 0.
 pub(super) fn bytes_by_position(pieces: &PieceCounts) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(pieces.bytes() + pieces.len() + 1);
     bytes.push(0);

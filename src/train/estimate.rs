@@ -1,33 +1,38 @@
 use super::{Score, TrainConfig, scan};
 use crate::units::{ByteCount, Count, amount};
 
-/// The text, and pairs with lists that grow by doubling: 21 bytes on prose, 26 on many short pieces.
+/// Bytes per position in training by other scores than the count: the text, and pairs with lists that grow by
+/// doubling. Measured: 21 on prose, 26 on many short pre-tokens.
 const A_SCORED_POSITION: u64 = 32;
 
-/// Cells, and lists with weights.
+/// Bytes per position with weights: cells, and lists of occurrences with weights.
 const A_WEIGHTED_POSITION: u64 = 8 + 8 + 8;
 
-/// What new pairs take for each merge, on text in which all are as frequent as in random bytes.
+/// Bytes that the new pairs of one merge take, on text in which all pairs are about equally frequent, as in
+/// random bytes.
 const PAIRS_OF_A_MERGE: u64 = 16_000;
 
-/// About the most memory that training on so many bytes of distinct sequences takes, the sequences
-/// themselves included. `weighted` says whether some count more than once.
+/// About the maximum memory that [`learn_merges`](super::learn_merges) takes for `sequences` distinct sequences
+/// with `bytes` bytes in all, the sequences themselves included. `weighted` says whether any sequence has a
+/// weight above 1.
 ///
-/// A text that does not shrink as prose does when its most frequent pairs are merged may take up to twice
-/// as much.
+/// Text that shrinks less than prose when its most frequent pairs are merged may take up to twice as much.
 pub fn memory_estimate(config: &TrainConfig, bytes: u64, sequences: u64, weighted: bool) -> ByteCount {
-    /// What is kept of each merge: the list of them, its counts, and the token in the files while they are made.
+    /// Bytes per merge: its entry in the list, its counts, and its token in the files while these are written.
     const A_MERGE: u64 = 250;
-    // Each merge takes away as many positions as its pair occurs in sequences that count once.
+    // Without weights, each merge removes at least `min_frequency` positions, which limits the number of
+    // merges.
     let taken_away = if weighted { 1 } else { config.min_frequency.get().max(1) };
     let merges = amount(config.merges).min(bytes / taken_away);
     let learning = learning_estimate(config, bytes, sequences, weighted);
     ByteCount(learning.0.saturating_add(merges.saturating_mul(A_MERGE)))
 }
 
-/// The same of [going on from a list](super::extend_merges), for which the text is laid out as weighted sequences are.
+/// The same estimate for [`extend_merges`](super::extend_merges), which lays out the text as if sequences had
+/// weights.
 pub fn extend_memory_estimate(config: &TrainConfig, bytes: u64, sequences: u64) -> ByteCount {
-    // By these rules it is done as by scores, with the tokens' bytes.
+    // Tie rules by bytes use the loop for scores here, and hold the bytes of the text: 1 byte and an offset of
+    // 8 per position.
     let by_bytes = config.tie_break.looks_at_bytes();
     let more = if config.score == Score::Count && by_bytes {
         A_SCORED_POSITION + 9 - A_WEIGHTED_POSITION
@@ -38,38 +43,41 @@ pub fn extend_memory_estimate(config: &TrainConfig, bytes: u64, sequences: u64) 
     ByteCount(estimate.0.saturating_add(bytes.saturating_add(sequences).saturating_mul(more)))
 }
 
+/// The memory for the text, the pairs and the sequences, without that for the list of merges.
 fn learning_estimate(config: &TrainConfig, bytes: u64, sequences: u64, weighted: bool) -> ByteCount {
     let positions = bytes.saturating_add(sequences).saturating_add(1);
     let a_position = match config.score {
         Score::Count if !weighted && scan::keeps_lists_short(config, bytes) => {
             return scanning(config, positions);
         }
-        // Cells and first lists; later lists seldom reach half of their bound.
+        // Cells, then first lists; later lists seldom reach half of their bound.
         Score::Count if !weighted => 8 + 4 + 4,
         Score::Count => A_WEIGHTED_POSITION,
         _ => A_SCORED_POSITION,
     };
-    // Pairs that there have been are kept by scores. Where those that occur once are merged, merges make many new ones.
+    // The loop for scores keeps all pairs that it has created. If pairs that occur once are merged, each merge
+    // creates many.
     let once = config.score != Score::Count && config.min_frequency <= Count::ONE;
     let made = amount(config.merges).saturating_mul(PAIRS_OF_A_MERGE).min(positions.saturating_mul(16));
     let learning = positions.saturating_mul(a_position).saturating_add(if once { made } else { 0 });
     with_sequences(learning, bytes, sequences)
 }
 
-/// About the most memory that [`verify_merges`](super::verify_merges) takes, the sequences themselves
-/// included.
+/// About the maximum memory that [`verify_merges`](super::verify_merges) takes for `sequences` sequences with
+/// `bytes` bytes in all, the sequences themselves included.
 pub fn verify_memory_estimate(bytes: u64, sequences: u64) -> ByteCount {
     let positions = bytes.saturating_add(sequences).saturating_add(1);
     with_sequences(positions.saturating_mul(A_SCORED_POSITION), bytes, sequences)
 }
 
+/// Adds the memory of the sequences: their bytes, and 16 bytes for each.
 fn with_sequences(learning: u64, bytes: u64, sequences: u64) -> ByteCount {
     ByteCount(learning.saturating_add(bytes).saturating_add(sequences.saturating_mul(16)))
 }
 
-/// Few merges are all learned by scanning: one byte for the text, two for each token at the end, and one
-/// more once there are more than 256; 2.7 in all on English. For more there are cells and lists of a text
-/// half as long: 7.4.
+/// Memory for training that begins with scanning. A small number of merges is all learned by scanning: 1 byte
+/// per byte of the text, 2 per token at the end, and 1 more once more than 256 codes are needed; 2.7 bytes per
+/// position in all on English. For more merges, the cells and lists of a text half as long are added: 7.4.
 fn scanning(config: &TrainConfig, positions: u64) -> ByteCount {
     const FEW: u64 = 256;
     let a_position = if amount(config.merges) <= FEW { 4 } else { 8 };
@@ -124,7 +132,7 @@ mod tests {
             memory_estimate(config, 8_000_000, 1, false).0 - learning_estimate(config, 8_000_000, 1, false).0
         };
         assert_eq!(more(&merges(1000, 2)), 250_000);
-        // There cannot be more than the text has room for.
+        // A text can hold no more merges than this.
         assert_eq!(more(&merges(1 << 40, 1)), 8_000_000 * 250);
         assert_eq!(more(&merges(1 << 40, 0)), 8_000_000 * 250);
         assert_eq!(more(&merges(1 << 40, 4)), 2_000_000 * 250);

@@ -7,16 +7,33 @@ use crate::error::Result;
 use crate::observer::{Observer, Stage};
 use crate::units::{Count, amount};
 
-/// Learns merges that go on from a list: all of its merges first, whatever they are worth on these
-/// sequences, then new ones, [`TrainConfig::merges`] together.
+/// Continues training from a list of merges: applies all merges of `base` first, however frequent they are in
+/// these sequences, then learns new ones, up to [`TrainConfig::merges`] in total. If `base` is at least that
+/// long, nothing new is learned.
 ///
-/// On the sequences that the list was learned from this gives what a longer training would have given.
+/// On the sequences from which `base` was learned, the result is that of one longer training.
 ///
-/// **Memory:** while the list is applied 8 bytes for each byte of the sequences and 4 for each pair that
-/// it merges; then that of learning from what is left.
+/// **Memory:** while `base` is applied, 8 bytes per byte of the sequences and 4 per occurrence of a pair that
+/// it merges; after that, the memory for learning from the merged text.
+/// [`extend_memory_estimate`](super::extend_memory_estimate) gives the maximum.
 ///
 /// # Errors
-/// As those of [`learn_merges`].
+/// The same as [`learn_merges`].
+///
+/// # Examples
+/// ```
+/// use tokenmill::Count;
+/// use tokenmill::count::PieceCounts;
+/// use tokenmill::observer::Silent;
+/// use tokenmill::train::{TrainConfig, extend_merges, learn_merges};
+///
+/// let words: [(&[u8], _); 2] = [(b"low", Count::new(5)), (b"lower", Count::new(2))];
+/// let words = PieceCounts::from_iter(words);
+/// let base = learn_merges(words.clone(), &TrainConfig::new(1), &Silent)?.merges;
+/// let longer = extend_merges(words.clone(), &base, &TrainConfig::new(2), &Silent)?;
+/// assert_eq!(longer, learn_merges(words, &TrainConfig::new(2), &Silent)?);
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 pub fn extend_merges(
     pieces: PieceCounts,
     base: &Merges,
@@ -32,30 +49,34 @@ pub fn extend_merges(
     learn_on(replayed, config, observer)
 }
 
-/// Sequences of tokens, weighted, in order of first appearance in the corpus.
+/// Weighted sequences of tokens, in the order in which they first appear in the corpus: pre-tokens or documents
+/// that a vocabulary has encoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenSequences {
-    /// The tokens of all sequences, one after the other, as training numbers them.
+    /// The tokens of all sequences, one sequence after the other, with the ids of training.
     pub tokens: Vec<u32>,
-    /// Where each sequence ends.
+    /// End of each sequence in `tokens`.
     pub ends: Vec<usize>,
-    /// How often each occurs.
+    /// Weight of each sequence: how often it occurs.
     pub counts: Vec<Count>,
-    /// Bytes of all sequences by their counts.
+    /// Number of bytes in the corpus: the sum over sequences of weight × length in bytes.
     pub bytes: u64,
-    /// Tokens of the corpus besides, which stand alone and take no part in any merge.
+    /// Number of further tokens in the corpus that are whole sequences by themselves. They are not in `tokens`,
+    /// because no merge applies to them.
     pub alone: u64,
 }
 
-/// Learns merges that go on from sequences which a vocabulary has encoded: its merges first, as they stand, then new ones,
-/// [`TrainConfig::merges`] together. This serves vocabularies whose merges cannot be carried out one after the other.
+/// Continues training from sequences that a vocabulary has encoded: the merges of `base` come first, as given,
+/// then new ones, up to [`TrainConfig::merges`] in total. This serves vocabularies whose merges cannot be
+/// applied one after the other.
 ///
-/// `base` has a merge for each of the vocabulary's, of parts that are bytes or come earlier in it.
+/// `base` has one merge for each of the vocabulary's own, with tokens that are bytes or made by an earlier
+/// merge.
 ///
-/// **Memory:** 16 bytes for each token of the sequences; then that of learning.
+/// **Memory:** 16 bytes per token of the sequences; after that, the memory for learning.
 ///
 /// # Errors
-/// As those of [`learn_merges`].
+/// The same as [`learn_merges`].
 pub fn extend_sequences(
     sequences: TokenSequences,
     base: &Merges,
@@ -69,7 +90,7 @@ pub fn extend_sequences(
 }
 
 impl Replayed {
-    /// Sequences that a vocabulary has encoded, of tokens that `base` makes.
+    /// The state after `base`, for sequences that already consist of its tokens.
     pub(super) fn of_sequences(sequences: TokenSequences, base: &Merges) -> Result<Replayed> {
         let bytes = sequences.bytes;
         let text = Text::of_sequences(sequences, base)?;
@@ -81,6 +102,7 @@ impl Replayed {
     }
 }
 
+/// Continues with lists of occurrences where the score and the tie rule allow it, otherwise by scores.
 fn learn_on(replayed: Replayed, config: &TrainConfig, observer: &dyn Observer) -> Result<Learned> {
     match config.score {
         Score::Count if !config.tie_break.looks_at_bytes() => go_on(replayed, config, observer),

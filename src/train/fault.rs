@@ -15,19 +15,20 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// The text has more places than 32 bits can number.
+    /// The text has more positions than 32 bits can number.
     pub(super) fn too_many(positions: usize) -> Error {
         let fault = Fault::TooManyPositions { positions: amount(positions) };
         Error::new(ErrorKind::Memory, fault)
             .with_help("take a part of the corpus (`take`, `every`, `max_bytes`), or choose a split pattern")
     }
 
-    /// The count of tokens overflows when a sequence of tokens is added.
+    /// The number of tokens overflows when a sequence of tokens is added.
     pub(super) fn overflow_of_tokens() -> Error {
         Error::new(ErrorKind::Failed, Fault::OverflowOfTokens).with_help("use smaller weights")
     }
 
-    /// The count of tokens overflows when this sequence is added.
+    /// The number of tokens overflows when this sequence of bytes is added. The message quotes its first 60
+    /// bytes.
     pub(super) fn overflow(piece: &[u8]) -> Error {
         const SHOWN: usize = 60;
         let piece = piece[..piece.len().min(SHOWN)].escape_ascii().to_string();

@@ -10,19 +10,18 @@ use crate::observer::Observer;
 use crate::pages;
 use crate::units::{low32, place};
 
-/// Up to so many tokens pairs are counted in a square table, of 4 MB at most; above, in a hash table.
+/// Tokens up to which pairs are counted in a square table, of 4 MB at most. Larger vocabularies use a hash
+/// table.
 const DENSE: usize = 512;
 
-/// There up to so many tokens, more than scanning leaves.
+/// The same limit for counting in chunks. It is larger than any vocabulary that scanning leaves behind.
 const DENSE_IN_CHUNKS: usize = 1280;
 
-/// Finds the pairs of the text as it stands that are worth keeping for so many merges, and names them at their
-/// positions.
-///
-/// `lengths` has the bytes of each token.
+/// Counts the pairs of the current text, keeps those worth keeping when `merges` more merges are wanted, and
+/// writes their ids at their positions. `lengths` has the length of each token in bytes.
 ///
 /// # Errors
-/// The observer wants to stop.
+/// The observer asks to stop.
 pub(super) fn find<W: Weight + Default>(
     corpus: &mut Corpus<W>,
     lengths: &[u32],
@@ -40,6 +39,7 @@ pub(super) fn find<W: Weight + Default>(
     }
 }
 
+/// Counts in one walk over the text and lists the occurrences in a second one.
 fn find_with<W: Weight + Default>(
     corpus: &mut Corpus<W>,
     tallies: &mut impl Tallies,
@@ -67,7 +67,8 @@ fn find_with<W: Weight + Default>(
     Ok(pairs)
 }
 
-/// Makes the pairs worth keeping, with room for their occurrences, and says where each one's first goes.
+/// Creates the pairs worth keeping, with a span of the arena for the occurrences of each. Also returns, by pair
+/// id, the cursor for the first occurrence.
 fn kept<W: Weight + Default>(
     tallies: &mut impl Tallies,
     lengths: &[u32],
@@ -95,7 +96,7 @@ fn kept<W: Weight + Default>(
     (pairs, places)
 }
 
-/// How often a pair occurs, and its name once it has one.
+/// Count of a pair, and its id once it has one.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     count: u64,
@@ -103,29 +104,30 @@ struct Tally {
     id: PairId,
 }
 
-/// Tallies by pair.
+/// A table of tallies by pair.
 trait Tallies {
-    /// A pair's tally, and a number by which [`id`](Self::id) finds it again.
+    /// The tally of a pair, and a number with which [`id`](Self::id) finds it again.
     fn tally(&mut self, left: u32, right: u32) -> (u32, &mut Tally);
 
-    /// The name of the pair of this number.
+    /// Id of the pair with this number.
     fn id(&self, number: u32) -> PairId;
 
-    /// Calls back with each pair that was tallied, always in the same order.
+    /// Calls `visit` with each pair that was tallied, in an order that depends on the text alone.
     fn for_each(&mut self, visit: impl FnMut(u32, u32, &mut Tally));
 }
 
-/// A table of tokens × tokens, with rows for those only that pairs begin with: memory that is touched for the first
-/// time costs more than what is done with it.
+/// A table of tokens × tokens, with rows only for tokens that begin a pair: the first access to new memory
+/// costs more than the counting.
 struct Square {
-    /// Where each token's row begins, or [`NO_ROW`].
+    /// Start of each token's row in `tallies`, or [`NO_ROW`].
     rows: Vec<u32>,
-    /// Tallies in a row: a few more than tokens, so that a column is not in the same few sets of the processor's cache.
+    /// Tallies per row: a few more than tokens, so that the tallies of a column do not all fall into the same
+    /// few cache sets.
     width: u32,
     tallies: Vec<Tally>,
 }
 
-/// Stands for the row of a token that no pair begins with so far.
+/// Row of a token that no pair has begun with so far.
 const NO_ROW: u32 = u32::MAX;
 
 impl Square {
@@ -167,7 +169,7 @@ impl Tallies for Square {
     }
 }
 
-/// Tallies in the order in which pairs were first seen, behind a hash table.
+/// Tallies in the order in which the pairs were first seen, found by a hash table.
 #[derive(Default)]
 struct Hashed {
     numbers: FxHashMap<(u32, u32), u32>,

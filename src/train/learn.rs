@@ -15,16 +15,18 @@ use crate::observer::{Observer, Stage};
 use crate::parallel::attended;
 use crate::units::{Count, amount, low32, place};
 
-/// Learns merges from weighted sequences, by [`TrainConfig`].
+/// Learns merges from weighted sequences, as [`TrainConfig`] says.
 ///
-/// Exact and reproducible: the result depends on the sequences, their order (for
-/// [`TieBreak::First`] alone) and the settings.
+/// The result is exact and reproducible: it depends on the sequences, on the settings and, for
+/// [`TieBreak::First`] alone, on the order of the sequences.
 ///
-/// **Memory:** [`memory_estimate`](super::memory_estimate).
+/// **Memory:** about [`memory_estimate`](super::memory_estimate).
 ///
 /// # Errors
-/// The text has too many positions, which are its bytes and one more for each sequence: fewer than 2³² can be numbered
-/// ([`ErrorKind::Memory`](crate::ErrorKind::Memory)); a count does not fit 64 bits; the observer wants to stop.
+/// - [`ErrorKind::Memory`](crate::ErrorKind::Memory) if the text has too many positions, which are its bytes
+///   plus one for each sequence: they are numbered with 32 bits.
+/// - The number of tokens in the corpus does not fit 64 bits.
+/// - The observer asks to stop.
 ///
 /// # Examples
 /// ```
@@ -54,7 +56,7 @@ pub fn learn_merges(pieces: PieceCounts, config: &TrainConfig, observer: &dyn Ob
     }
 }
 
-/// The tie rule, if it is one by ids.
+/// The tie rule as an order by ids, or `None` if the rule looks at anything else.
 fn by_id(config: &TrainConfig) -> Option<ById> {
     match config.tie_break {
         TieBreak::Ids => Some(ById::value()),
@@ -63,7 +65,7 @@ fn by_id(config: &TrainConfig) -> Option<ById> {
     }
 }
 
-/// Learns the first merges by scanning, and goes on with lists where they are cheaper then.
+/// Learns the first merges by scanning, then continues with occurrence lists once these are cheaper.
 fn learn_after_scanning(
     pieces: PieceCounts,
     config: &TrainConfig,
@@ -84,6 +86,8 @@ fn learn_after_scanning(
     Trainer { corpus, order, config: config.clone(), lengths, merges, history }.run(observer)
 }
 
+/// Learns all merges with occurrence lists. `W` can be [`Once`] if every sequence has weight 1, which halves
+/// the memory of the lists.
 pub(super) fn learn_by<W: Weight + Default>(
     pieces: PieceCounts,
     config: &TrainConfig,
@@ -102,8 +106,8 @@ pub(super) fn learn_by<W: Weight + Default>(
     }
 }
 
-/// Learns on from a text to which merges have been applied, by the count and any tie rule that does not
-/// look at bytes.
+/// Continues training on a text to which merges have been applied, for [`Score::Count`] and tie rules that do
+/// not look at bytes.
 pub(super) fn go_on(replayed: Replayed, config: &TrainConfig, observer: &dyn Observer) -> Result<Learned> {
     match config.tie_break {
         TieBreak::Hf => Trainer::after(replayed, ById::gpt2_alphabet(), config)?.run(observer),
@@ -114,7 +118,7 @@ pub(super) fn go_on(replayed: Replayed, config: &TrainConfig, observer: &dyn Obs
 }
 
 impl<O: Order> Trainer<Weighted, O> {
-    /// The state after merges that were given.
+    /// The state after the given merges have been replayed.
     fn after(replayed: Replayed, order: O, config: &TrainConfig) -> Result<Trainer<Weighted, O>> {
         let Replayed { text, merges, history } = replayed;
         let corpus = Corpus::of_text(&text)?;
@@ -122,25 +126,25 @@ impl<O: Order> Trainer<Weighted, O> {
     }
 }
 
-/// The state of the loop.
+/// State of the training loop with occurrence lists.
 struct Trainer<W, O> {
     corpus: Corpus<W>,
     order: O,
     config: TrainConfig,
-    /// Bytes of each token.
+    /// Length of each token in bytes.
     lengths: Vec<u32>,
     merges: Vec<Merge>,
     history: Vec<HistoryPoint>,
 }
 
-/// The pairs that are kept, from one threshold to the next.
+/// The pairs that are kept between one threshold and the next, and the queue that orders them.
 struct Round<W, K> {
     pairs: Pairs<W>,
     queue: Queue<K>,
     scratch: Scratch<W>,
 }
 
-/// Counts and keys as the queue wants them.
+/// Gives the [`Queue`] access to counts and tie-breaking keys.
 struct View<'a, W, O> {
     pairs: &'a Pairs<W>,
     corpus: &'a Corpus<W>,
@@ -173,8 +177,9 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
         trainer
     }
 
-    /// Learns in rounds, each of which keeps the pairs above a threshold only: rare pairs are by far the
-    /// most and are merged last, if at all, so they are looked up anew when nothing else is left.
+    /// Learns in rounds, each of which keeps only the pairs that occur at least `threshold` times. Rare pairs
+    /// are by far the most numerous and are merged last, if at all; so the text is counted again, with a lower
+    /// threshold, only when a round has no pair left.
     fn run(mut self, observer: &dyn Observer) -> Result<Learned> {
         let last = self.config.min_frequency.get().max(2);
         let mut threshold = first_threshold(self.corpus.tokens, &self.config);
@@ -192,7 +197,8 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
         Ok(Learned::new(self.merges, self.history, self.corpus.tokens))
     }
 
-    /// Merges until there are enough merges, or no pair occurs so often as is told, `threshold` times or more.
+    /// Merges until there are enough merges or no pair occurs `threshold` times or more. Returns the threshold
+    /// that was used, which [`Keep::for_merges`] may have raised.
     fn learn_down_to(&mut self, threshold: u64, observer: &dyn Observer) -> Result<u64> {
         if self.is_done() {
             return Ok(threshold);
@@ -213,7 +219,8 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
         Ok(threshold)
     }
 
-    /// Merges until there are enough merges or no pairs left; on several threads only as long as there are long steps.
+    /// Merges until there are enough merges or no pair is left. With several threads, also returns after
+    /// [`SHORT_STEPS`] consecutive steps that are too short to share.
     fn merge_all(
         &mut self,
         round: &mut Round<W, O::Key>,
@@ -233,14 +240,15 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
             for &born in &scratch.born {
                 queue.push(born, &view);
             }
-            // After each: the first merges of a long text take a good part of a second.
+            // After every merge: each of the first merges of a long text takes a good part of a second.
             observer.advanced(Stage::Train, 1);
             observer.checkpoint()?;
         }
         Ok(())
     }
 
-    /// Merges the pairs that occur once, after all others.
+    /// Merges the pairs that occur once, after all others. Rules by ids use [`Unique`], which needs no queue;
+    /// other rules run a round with threshold 1.
     fn learn_unique(&mut self, observer: &dyn Observer) -> Result<()> {
         let Some(byte_order) = self.order.byte_order().copied() else {
             return self.learn_down_to(1, observer).map(drop);
@@ -293,17 +301,18 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
     }
 }
 
-/// The least threshold of the first round. Where pairs are as unevenly frequent as in any text, the last one merged
-/// occurs several times as often.
+/// Lower bound for the threshold of the first round, which [`Keep::for_merges`] may raise. In natural text pair
+/// counts are so uneven that the last pair merged still occurs several times as often.
 fn first_threshold(tokens: u64, config: &TrainConfig) -> u64 {
     tokens / amount(config.merges).max(1) / FIRST_SHARE
 }
 
-/// A share of the mean of tokens a merge; pairs below it are not kept in the first round.
+/// Divisor of the mean number of tokens per merge. Pairs with a count below that share of the mean are not kept
+/// in the first round.
 const FIRST_SHARE: u64 = 256;
 
-/// After so many short steps threads that wait for parts of long ones are let go.
+/// Consecutive short steps after which the threads that busily wait for segments of long steps are released.
 const SHORT_STEPS: usize = 1 << 6;
 
-/// By how much the threshold falls from round to round.
+/// Factor by which the threshold falls from round to round.
 const THRESHOLD_STEP: u64 = 16;

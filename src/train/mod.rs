@@ -1,11 +1,16 @@
-//! Learns merges from weighted byte sequences.
+//! Learns merges from weighted byte sequences: the training loop of byte-level BPE.
 //!
-//! Takes [`PieceCounts`](crate::count::PieceCounts), gives [`Merges`]. Knows nothing of files, text
-//! or patterns; what it gives depends on no number of threads.
+//! Takes [`PieceCounts`](crate::count::PieceCounts), gives [`Merges`]. Knows nothing of files, text or
+//! patterns. The result does not depend on the number of threads.
 //!
-//! [`learn_merges`] is the fast way, [`mod@reference`] the obvious one. Counts of pairs are sums over
-//! sequences of weight × adjacent positions; positions overlap (`aaaa` has the pair (a, a) three
-//! times), but replacing goes left to right without overlap.
+//! [`learn_merges`] is the fast implementation, [`mod@reference`] the obvious one; tests compare the two. The
+//! count of a pair is the sum over all sequences of weight × number of positions where the pair begins.
+//! Overlapping positions count each (`aaaa` has the pair (a, a) three times), but replacement goes from left to
+//! right without overlap.
+//!
+//! Where the score is the count and ties are broken by ids, long texts are first scanned as a whole (`scan`).
+//! Otherwise, and for all later merges, the trainer keeps a list of the occurrences of each pair (`learn`,
+//! `pairs`, `apply`). Other scores have their own loop (`scored`).
 
 mod apply;
 mod corpus;
@@ -47,27 +52,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Count;
 
-/// Which of several pairs with equal counts is merged first. Each is a total order, so the result
-/// never depends on threads or hash order.
+/// Rule that decides which of several pairs with the same score is merged first. Each rule is a total order of
+/// the pairs, so the result never depends on threads or hash order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum TieBreak {
-    /// The smallest (left id, right id), bytes as 0–255; what rustbpe and bpeasy do.
+    /// The smallest (left id, right id), with byte `b` as id `b`; as in rustbpe and bpeasy.
     #[default]
     Ids,
-    /// The smallest ids with bytes in the order of GPT-2's byte alphabet; what HF tokenizers does.
+    /// The smallest ids, with the bytes in the order of GPT-2's byte alphabet; as in HF tokenizers.
     Hf,
-    /// The pair whose first occurrence in the current text comes first; what minbpe does.
+    /// The pair that occurs first in the current text; as in minbpe.
     First,
-    /// The greatest (left bytes, right bytes); the Stanford CS336 assignment.
+    /// The greatest (left bytes, right bytes); as in the Stanford CS336 assignment.
     BytesGreatest,
-    /// The smallest (left bytes, right bytes); fastboundlessbpe.
+    /// The smallest (left bytes, right bytes); as in fastboundlessbpe.
     BytesSmallest,
 }
 
 impl TieBreak {
-    /// Whether it needs the bytes of tokens, which training otherwise knows by numbers alone.
+    /// Whether the rule compares the bytes of tokens. Training otherwise knows tokens by their ids alone.
     fn looks_at_bytes(self) -> bool {
         match self {
             TieBreak::Ids | TieBreak::Hf | TieBreak::First => false,
@@ -76,30 +81,31 @@ impl TieBreak {
     }
 }
 
-/// Settings of [`learn_merges`].
+/// Settings of [`learn_merges`]. [`TrainConfig::new`] gives the defaults for a number of merges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrainConfig {
-    /// How many merges to learn at most.
+    /// Maximum number of merges to learn. Fewer are learned if no pair is left that may be merged.
     pub merges: usize,
-    /// A pair that occurs less often is never merged; 0 acts as 1.
+    /// Pairs that occur less often are never merged. 0 means 1.
     pub min_frequency: Count,
-    /// Merges whose token would be longer are refused.
+    /// Maximum length in bytes of a token that a merge makes. `None` means no limit.
     pub max_token_bytes: Option<usize>,
-    /// Who wins among equals.
+    /// Which of several pairs with the same score is merged first.
     pub tie_break: TieBreak,
-    /// What is maximised.
+    /// The score to maximise: at each step the pair with the greatest score is merged.
     pub score: Score,
-    /// A [`HistoryPoint`] is recorded after every so many merges (and at the start and the end).
+    /// Number of merges between two [`HistoryPoint`]s, which are also recorded at the start and at the end. 0
+    /// means 1.
     pub history_every: usize,
-    /// One is recorded after these numbers of merges too.
+    /// Further numbers of merges after which a [`HistoryPoint`] is recorded.
     pub history_at: Vec<usize>,
 }
 
-/// Default of [`TrainConfig::min_frequency`]: a pair that occurs once compresses nothing.
+/// Default of [`TrainConfig::min_frequency`]. Merging a pair that occurs once compresses nothing.
 pub const DEFAULT_MIN_FREQUENCY: Count = Count::new(2);
 
 impl TrainConfig {
-    /// The defaults, with this many merges.
+    /// The defaults, with at most `merges` merges.
     pub fn new(merges: usize) -> TrainConfig {
         TrainConfig {
             merges,
@@ -112,11 +118,11 @@ impl TrainConfig {
         }
     }
 
-    /// Whether a [`HistoryPoint`] is recorded after so many merges.
+    /// Whether a [`HistoryPoint`] is recorded after this number of merges.
     fn records_after(&self, merges: usize) -> bool {
         merges.is_multiple_of(self.history_every.max(1)) || self.history_at.contains(&merges)
     }
 }
 
-/// How many history points training records by default.
+/// Default number of history points that training records.
 pub const DEFAULT_HISTORY_POINTS: usize = 200;

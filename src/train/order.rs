@@ -4,37 +4,38 @@ use super::corpus::{Cell, Weight};
 use super::pairs::{Pair, PairId, Pairs};
 use crate::units::place;
 
-/// A tie rule: orders pairs of equal count by a key, of which the least is merged first.
+/// A tie rule: orders pairs of equal count by a key. The pair with the smallest key is merged first.
 pub(super) trait Order: Send {
-    /// What pairs are ordered by.
+    /// Type of the keys.
     type Key: Ord + Copy + Send;
 
-    /// The key of a pair that occurs. It stays the same until the pair's count changes.
+    /// Key of a pair that occurs in the text. It stays the same until the pair's count changes.
     fn key<W: Weight + Default>(&self, id: PairId, pairs: &Pairs<W>, cells: &[Cell]) -> Self::Key;
 
-    /// The order of the bytes, if the rule is: by the ids of (left, right), bytes in some order before all
-    /// other tokens.
+    /// Rank of each byte, for rules that compare the ids of (left, right) with the bytes in some order before
+    /// all other tokens. `None` for other rules.
     fn byte_order(&self) -> Option<&[u32; 256]> {
         None
     }
 
-    /// A token has been made that spans `length` bytes at `position`.
+    /// Notes that a new token of `length` bytes has been made, which occurs at `position`.
     fn made(&mut self, _position: usize, _length: u32) {}
 }
 
-/// By (left, right) after the single bytes have been ordered in some way.
+/// Order by (left id, right id), with the single bytes ranked by a table.
 pub(super) struct ById {
+    /// Rank of each byte; all other tokens come after the bytes, ranked by their ids.
     pub(super) byte_order: [u32; 256],
 }
 
 impl ById {
-    /// Bytes by value.
+    /// Bytes ordered by value.
     pub(super) fn value() -> ById {
         ById { byte_order: std::array::from_fn(|byte| u32::try_from(byte).expect("a byte")) }
     }
 
-    /// Bytes in the code-point order of GPT-2's byte alphabet: 33–126, 161–172 and 174–255 stand for
-    /// themselves and come first; the other 68 are moved behind them, ascending.
+    /// Bytes ordered by their code points in GPT-2's byte alphabet: 33–126, 161–172 and 174–255 map to
+    /// themselves and come first; the other 68 map to code points above them, in ascending order.
     pub(super) fn gpt2_alphabet() -> ById {
         let stays = |byte: &u8| matches!(byte, 33..=126 | 161..=172 | 174..=255);
         let first = (0..=255u8).filter(stays);
@@ -46,6 +47,7 @@ impl ById {
         ById { byte_order }
     }
 
+    /// Rank of a token in this order.
     pub(super) fn place_of(&self, token: u32) -> u64 {
         u64::from(self.byte_order.get(place(token)).copied().unwrap_or(token))
     }
@@ -64,10 +66,10 @@ impl Order for ById {
     }
 }
 
-/// By where the pair occurs first in the text as it stands.
+/// Order by the position of the first occurrence in the current text.
 ///
-/// An occurrence that goes takes some of the count with it, and none comes later: so the first place is
-/// the same as long as the count is.
+/// The first position stays the same as long as the count does: an occurrence that disappears lowers the count,
+/// and no occurrence is added after the pair was created.
 pub(super) struct ByFirstPosition;
 
 impl Order for ByFirstPosition {
@@ -78,14 +80,14 @@ impl Order for ByFirstPosition {
     }
 }
 
-/// By the bytes of (left, right), least first.
+/// Order by the bytes of (left, right), smallest first.
 pub(super) struct ByBytes<'a> {
     bytes: &'a [u8],
-    /// Where in `bytes` each token that is no single byte was made, and its length.
+    /// Start in `bytes` and length of each token that is not a single byte.
     made: Vec<(usize, usize)>,
 }
 
-/// A token's own bytes for each of the 256 that are single.
+/// Byte `b` at index `b`, so that a slice of one element gives the bytes of a single-byte token.
 static SINGLE_BYTES: [u8; 256] = {
     let mut bytes = [0; 256];
     let (mut place, mut byte) = (0, 0u8);
@@ -98,11 +100,12 @@ static SINGLE_BYTES: [u8; 256] = {
 };
 
 impl<'a> ByBytes<'a> {
-    /// `bytes` has the byte of each position of the corpus.
+    /// `bytes` has the byte at each position of the corpus.
     pub(super) fn new(bytes: &'a [u8]) -> ByBytes<'a> {
         ByBytes { bytes, made: Vec::new() }
     }
 
+    /// The bytes of a token.
     fn of(&self, token: u32) -> &'a [u8] {
         let token = place(token);
         if token < 256 {
@@ -126,7 +129,7 @@ impl<'a> Order for ByBytes<'a> {
     }
 }
 
-/// The other way round.
+/// The reverse of another order.
 pub(super) struct Reversed<O>(pub(super) O);
 
 impl<O: Order> Order for Reversed<O> {

@@ -6,38 +6,41 @@ use super::store::{Occurrence, Store};
 use crate::pages;
 use crate::units::{low32, place};
 
-/// Names a pair that is kept in [`Pairs`]; [`NOT_KEPT`] is none.
+/// Id of a pair in [`Pairs`]. [`NOT_KEPT`] means no pair.
 pub(super) type PairId = u32;
 
-/// Stands where no pair is kept: at the last token of a sequence, inside a token, and for pairs that
-/// occur too seldom to matter.
+/// Pair id at positions where no kept pair begins: at the last token of a sequence, inside a token, and at
+/// pairs that occur too seldom to matter.
 pub(super) const NOT_KEPT: PairId = 0;
 
-/// So many occurrences ahead a cell is fetched: about what memory takes over what an occurrence takes.
+/// Occurrences by which cells are prefetched ahead: about the latency of memory divided by the time that one
+/// occurrence takes.
 pub(super) const AHEAD: usize = 24;
 
 /// Which pairs are worth keeping.
 #[derive(Clone, Copy)]
 pub(super) struct Keep {
-    /// Those that occur this often or more,
+    /// Minimum count.
     pub(super) threshold: u64,
-    /// and whose token would have so many bytes or fewer.
+    /// Maximum length in bytes of the token that the pair makes.
     pub(super) longest: usize,
 }
 
-/// A share of how often a pair occurs that is the last to be merged as it seems; rarer ones are not kept at first.
+/// Divisor of the estimated count of the last pair to be merged. Pairs below that share are not kept at first.
 const LAST_SHARE: u64 = 4;
 
 impl Keep {
-    /// Whether it is worth keeping a pair that occurs so often and whose token would have so many bytes.
+    /// Whether to keep a pair that occurs `count` times and makes a token of `bytes` bytes.
     pub(super) fn wants(self, count: u64, bytes: usize) -> bool {
         count >= self.threshold && bytes <= self.longest
     }
 
-    /// No more than so many merges need, given how often each pair occurs.
+    /// Raises the threshold so that only about as many pairs are kept as `merges` merges need, given the counts
+    /// of all pairs.
     ///
-    /// Of n merges, the last one's pair occurs about as often as the n-th of the pairs that there are now: 70 times and
-    /// 77 after 31 000 merges on 60 MB of mail. Others come to be that are as frequent, and take away as many.
+    /// The last of n merges has a pair that occurs about as often as the n-th most frequent pair of the present
+    /// text: 70 and 77 times for n = 31 000 on 60 MB of mail. Merges create new pairs that are as frequent, and
+    /// use up about as many. A margin of [`LAST_SHARE`] allows for the error of this estimate.
     pub(super) fn for_merges(self, merges: usize, counts: impl ExactSizeIterator<Item = u64>) -> Keep {
         if merges == 0 || counts.len() < merges {
             return self;
@@ -48,44 +51,48 @@ impl Keep {
     }
 }
 
-/// A pair of tokens and where its occurrences are listed.
+/// A pair of tokens, and the spans of the arenas that list its occurrences.
 #[derive(Clone, Copy)]
 pub(super) struct Pair {
     pub(super) left: u32,
     pub(super) right: u32,
-    /// Where among all rooms this pair's begin, and how many there are.
+    /// Index of the pair's first span in [`Pairs::rooms`], and the number of its spans.
     first_room: u32,
     rooms: u32,
 }
 
 /// The pairs worth keeping, their counts, and where they occur.
 ///
-/// After the step that creates the newer of its two tokens a pair's count only falls, because an
-/// occurrence can only appear where one of its tokens is written. So the occurrences of a pair are
-/// written once, all in one step, ascending, in one place; and a pair that is born below the threshold
-/// need not be kept at all.
+/// After the step that creates the newer of its two tokens, the count of a pair only falls, because a new
+/// occurrence can appear only where one of its tokens is written. So the occurrences of a pair are written
+/// once: all in one step, in ascending order, in contiguous memory. And a pair that is created with a count
+/// below the threshold need not be kept at all.
 ///
-/// The pair that begins at a position is named there, in its [`Cell`]: what a merge does to its
-/// neighbours' counts needs no look-up by tokens, and an occurrence is live exactly if its position still
-/// names its pair.
+/// The id of the pair that begins at a position is stored there, in its [`Cell`]. So a merge updates the counts
+/// of the neighbouring pairs without looking pairs up by their tokens, and an occurrence is live exactly if its
+/// position still has the id of its pair.
 ///
-/// **Memory:** 4 bytes an occurrence, or 8 where sequences have weights; at most one for each position at
-/// first, and two more for every merged occurrence as merges go, which stand in the rooms of merged pairs
-/// where these are long enough.
+/// **Memory:** 4 bytes per occurrence, or 8 where sequences have weights. At first the lists have at most one
+/// occurrence per position; then each merged occurrence adds up to two, which reuse the memory of merged pairs
+/// where that is large enough.
 pub(super) struct Pairs<W> {
-    /// Which are worth it.
+    /// Which pairs are worth keeping.
     pub(super) keep: Keep,
+    /// Tokens and spans of each pair, by id.
     pairs: Vec<Pair>,
+    /// Current count of each pair, by id.
     counts: Vec<u64>,
+    /// The spans of all pairs, those of one pair in a row.
     rooms: Vec<Room>,
+    /// Arenas for occurrences, one for each thread that merges.
     pub(super) stores: Vec<Store<W>>,
 }
 
-/// Room for so many pairs, or merges, costs nothing until it is used, and growing up to it would.
+/// Initial capacity in pairs or merges. Unused capacity costs nothing, and growing step by step would copy.
 pub(super) const AT_FIRST: usize = 1 << 16;
 
 impl<W: Weight + Default> Pairs<W> {
-    /// No pair at all but the one that stands for those not kept, with room for so many occurrences.
+    /// No pair except the placeholder [`NOT_KEPT`], with memory for `occurrences` occurrences.
     pub(super) fn with_room(keep: Keep, occurrences: usize) -> Pairs<W> {
         let mut pairs = Pairs {
             keep,
@@ -99,7 +106,7 @@ impl<W: Weight + Default> Pairs<W> {
         pairs
     }
 
-    /// Adds a pair, whose occurrences have no room yet.
+    /// Adds a pair without memory for its occurrences, and returns its id.
     pub(super) fn add(&mut self, left: u32, right: u32, count: u64) -> PairId {
         let id = low32(self.pairs.len());
         self.pairs.push(Pair { left, right, first_room: low32(self.rooms.len()), rooms: 0 });
@@ -107,7 +114,7 @@ impl<W: Weight + Default> Pairs<W> {
         id
     }
 
-    /// Gives the pair that was added last a room, behind those that it has.
+    /// Gives the pair that was added last one more span, after those that it has.
     pub(super) fn add_room(&mut self, room: Room) {
         self.rooms.push(room);
         if let Some(last) = self.pairs.last_mut() {
@@ -115,7 +122,8 @@ impl<W: Weight + Default> Pairs<W> {
         }
     }
 
-    /// Gives it room for so many occurrences in a store, and tells the place of the first.
+    /// Reserves memory for `occurrences` occurrences of the pair that was added last, in the arena with index
+    /// `store`. Returns the cursor for the first.
     pub(super) fn make_room(&mut self, store: usize, occurrences: u32) -> Place {
         let room = self.stores[store].room(store, occurrences);
         self.add_room(room);
@@ -132,14 +140,12 @@ impl<W: Weight + Default> Pairs<W> {
         self.counts[place(id)]
     }
 
-    /// The kept pairs.
+    /// The ids of all kept pairs.
     pub(super) fn ids(&self) -> impl Iterator<Item = PairId> {
         1..low32(self.pairs.len())
     }
 
-    /// A pair occurs less often by `weight`.
-    ///
-    /// Wraps for [`NOT_KEPT`] alone, whose count means nothing.
+    /// Lowers the count of a pair by `weight`. The count of [`NOT_KEPT`] may wrap; it means nothing.
     #[inline]
     pub(super) fn lower(&mut self, id: PairId, weight: u64) {
         let count = &mut self.counts[place(id)];
@@ -147,12 +153,12 @@ impl<W: Weight + Default> Pairs<W> {
         *count = count.wrapping_sub(weight);
     }
 
-    /// A pair occurs no more.
+    /// Sets the count of a pair to 0.
     pub(super) fn ends(&mut self, id: PairId) {
         self.counts[place(id)] = 0;
     }
 
-    /// The list of a pair is read no more: others may stand there.
+    /// Frees the list of a pair, which must not be read again: its memory can be reused for other lists.
     pub(super) fn free_rooms(&mut self, id: PairId) {
         let Pair { first_room, rooms, .. } = self.pairs[place(id)];
         for room in &self.rooms[place(first_room)..][..place(rooms)] {
@@ -160,18 +166,19 @@ impl<W: Weight + Default> Pairs<W> {
         }
     }
 
-    /// How many occurrences the list of a pair has.
+    /// Number of listed occurrences of a pair, live or not.
     pub(super) fn listed(&self, id: PairId) -> usize {
         self.rooms_of(id).iter().map(|room| place(room.length)).sum()
     }
 
-    /// Where a pair occurred when it was born, ascending, in stretches.
+    /// The listed occurrences of a pair, which are those at the time when it was created: slices in ascending
+    /// order.
     #[inline]
     pub(super) fn occurrences(&self, id: PairId) -> impl Iterator<Item = &[Occurrence<W>]> {
         self.rooms_of(id).iter().map(|room| self.stores[place(room.store)].list(*room))
     }
 
-    /// Those of the occurrences whose numbers are in a range.
+    /// The listed occurrences with indices in `range`, in slices.
     #[inline]
     pub(super) fn listed_in(
         &self,
@@ -193,8 +200,9 @@ impl<W: Weight + Default> Pairs<W> {
         &self.rooms[place(first_room)..][..place(rooms)]
     }
 
-    /// Fetches what merging upcoming pairs will read, the nearest pair first: of each one more link of the chain
-    /// that leads from its name to the cells where it occurs, each of which is known only from the one before.
+    /// Prefetches what merging the upcoming pairs will read; the first argument is the nearest pair. To reach
+    /// the cells of a pair, the processor follows a chain: pair, span, list, cells. Each link is known only
+    /// when the one before has been read, so each upcoming pair is advanced by one link at a time.
     pub(super) fn fetch(
         &self,
         [cells_of, list_of, room_of, pair_of]: [Option<PairId>; 4],
@@ -218,7 +226,10 @@ impl<W: Weight + Default> Pairs<W> {
         }
     }
 
-    /// Where a pair occurs first in the text as it stands. It must occur.
+    /// Position of the first occurrence of a pair in the current text.
+    ///
+    /// # Panics
+    /// If the pair does not occur.
     pub(super) fn first_position(&self, id: PairId, cells: &[Cell]) -> u32 {
         let live = |occurrence: &&Occurrence<W>| cells[place(occurrence.position)].pair == id;
         let first = self.occurrences(id).flatten().find(live);

@@ -6,44 +6,45 @@ use super::corpus::{Cell, Corpus, SEPARATOR, Weight};
 use super::pairs::{PairId, Pairs};
 use crate::units::place;
 
-/// A part of the text has at least so many occurrences of a pair: with fewer it would be merged before the thread that
-/// merges it has begun.
+/// Minimum occurrences of a pair in a segment. A shorter segment would be merged before another thread has even
+/// started on it.
 const LEAST: usize = if cfg!(test) { 2 } else { 1 << 12 };
 
-/// So many occurrences are looked at for a place to cut.
+/// Occurrences that are searched for one cut.
 const LOOKED_AT: usize = 1 << 8;
 
-/// Where a part of the text ends and the next begins.
+/// Where one segment of the text ends and the next begins.
 #[derive(Clone, Copy)]
 pub(super) struct Cut {
     position: usize,
-    /// How many occurrences of the pair are listed before it.
+    /// Number of listed occurrences of the pair before the cut.
     occurrences: usize,
 }
 
-/// A part of the text.
+/// A segment of the text, which one thread merges.
 pub(super) struct Stretch<'a> {
-    /// Where it begins.
+    /// Position of the first cell.
     pub(super) start: usize,
     pub(super) cells: &'a mut [Cell],
-    /// Which of the pair's occurrences lie in it.
+    /// Indices of the pair's listed occurrences in the segment.
     pub(super) occurrences: Range<usize>,
 }
 
 impl<'a> Stretch<'a> {
-    /// The whole text.
+    /// The whole text as one segment.
     pub(super) fn whole(cells: &'a mut [Cell]) -> Stretch<'a> {
         Stretch { start: 0, cells, occurrences: 0..usize::MAX }
     }
 }
 
-/// Whether merging a pair is worth sharing.
+/// Whether merging a pair is worth sharing between threads.
 pub(super) fn is_long<W: Weight + Default>(pair: PairId, pairs: &Pairs<W>) -> bool {
     pairs.listed(pair) >= 2 * LEAST
 }
 
-/// Cuts the text into parts, in which threads merge a pair side by side: between two occurrences whose neighbours are
-/// different tokens, so that each cell is looked at in one part alone. `most` parts, fewer if that is not worth it.
+/// Finds cuts between segments of the text, in which threads can merge a pair independently. Each cut is
+/// between two occurrences whose neighbours are different tokens, so that every cell is read and written in one
+/// segment alone. Gives at most `most` segments, fewer if more are not worth it.
 pub(super) fn cuts<W: Weight + Default>(
     pair: PairId,
     corpus: &Corpus<W>,
@@ -63,7 +64,7 @@ pub(super) fn cuts<W: Weight + Default>(
     cuts
 }
 
-/// A place to cut between two of these occurrences.
+/// A cut between two of these occurrences, if one is found.
 fn cut<W: Weight + Default>(
     pair: PairId,
     occurrences: Range<usize>,
@@ -76,7 +77,7 @@ fn cut<W: Weight + Default>(
     let mut after = usize::MAX;
     for (number, occurrence) in occurrences.clone().zip(pairs.listed_in(pair, occurrences).flatten()) {
         let position = place(occurrence.position);
-        // What stands before one that is not live any more may be stale.
+        // The cell before an occurrence that is no longer live may be stale.
         if corpus.cells[position].pair == pair {
             let before = corpus.cells[position - 1].token;
             let start = position - if before == SEPARATOR { 1 } else { span(before) };
@@ -89,7 +90,7 @@ fn cut<W: Weight + Default>(
     None
 }
 
-/// The parts between cuts.
+/// Divides the text at the cuts.
 pub(super) fn stretches<'a>(cells: &'a mut [Cell], cuts: &[Cut]) -> impl Iterator<Item = Stretch<'a>> {
     let end = Cut { position: cells.len(), occurrences: usize::MAX };
     let (mut rest, mut last) = (cells, Cut { position: 0, occurrences: 0 });

@@ -4,42 +4,48 @@ use std::collections::{BTreeMap, BinaryHeap};
 use super::pairs::PairId;
 use crate::units::{amount, place64};
 
-/// Counts below this have a level of their own in a plain table.
+/// Counts below this have a level each in a plain table; higher counts are in a tree.
 const LOW_LEVELS: usize = 1 << 12;
 
-/// The pairs by count; gives the one to merge next.
+/// The pairs ordered by count; returns the one to merge next.
 ///
-/// Counts only fall, so a pair is filed under the count it had when it was filed, and looked at again
-/// only when that level is reached: if its count has fallen it is filed anew, lower. Since a pair's key
-/// can only change when its count does, the pairs of a level are sorted by key once, when the level is
-/// reached; those born into the level later wait in a small heap. Compared with one big heap this
-/// touches a pair only once a level, and most pairs never.
+/// Counts only fall. So a pair is filed under the count that it has at that time, and looked at again only when
+/// that level is reached; if its count has fallen by then, it is filed again at a lower level. The key of a
+/// pair can change only when its count does, so the pairs of a level are sorted by key once, when the level is
+/// reached. Pairs that are created into the current level wait in a small heap. Compared with one large heap,
+/// this touches each pair only once per level, and most pairs never.
 pub(super) struct Queue<K> {
+    /// The current level: the count of all pairs in `sorted`, and the greatest count that any pair can have.
     level: u64,
-    /// The pairs of the current level, the next one last.
+    /// The pairs of the current level in descending order, so that the next one is last.
     sorted: Vec<(K, PairId)>,
+    /// Pairs that were created with the count of the current level.
     born: BinaryHeap<Reverse<(K, PairId)>>,
+    /// Pairs by count, for counts below [`LOW_LEVELS`].
     low: Vec<Vec<PairId>>,
+    /// Pairs by count, for greater counts.
     high: BTreeMap<u64, Vec<PairId>>,
-    /// No pair is filed in `low` at this level or above.
+    /// All levels of `low` from this one on are empty.
     low_end: usize,
-    /// Pairs below this count are let go.
+    /// Pairs that occur less often are dropped.
     threshold: u64,
 }
 
-/// What a queue needs to know of a pair; implemented where counts and tie rule are at hand.
+/// What the queue needs to know about a pair. The trainer implements it, because it has the counts and the tie
+/// rule.
 pub(super) trait Rank {
-    /// Orders pairs of equal count: the least is merged first.
+    /// Orders pairs of equal count: the pair with the smallest key is merged first.
     type Key: Ord + Copy;
 
-    /// How often the pair occurs now.
+    /// Current count of the pair.
     fn count(&self, pair: PairId) -> u64;
 
-    /// The pair's key now. The pair occurs.
+    /// Current key of the pair, which must occur.
     fn key(&self, pair: PairId) -> Self::Key;
 }
 
 impl<K: Ord + Copy> Queue<K> {
+    /// An empty queue. Pairs that occur less often than `threshold` are dropped.
     pub(super) fn new(threshold: u64) -> Queue<K> {
         Queue {
             level: u64::MAX,
@@ -52,7 +58,7 @@ impl<K: Ord + Copy> Queue<K> {
         }
     }
 
-    /// Files a pair under its present count.
+    /// Files a pair under its current count, or drops it if that is below the threshold.
     pub(super) fn push(&mut self, pair: PairId, rank: &impl Rank<Key = K>) {
         let count = rank.count(pair);
         if count < self.threshold {
@@ -70,7 +76,7 @@ impl<K: Ord + Copy> Queue<K> {
         }
     }
 
-    /// Takes out the pair with the greatest count, among equals the one with the least key.
+    /// Removes and returns the pair with the greatest count; among equal counts, the one with the smallest key.
     pub(super) fn pop(&mut self, rank: &impl Rank<Key = K>) -> Option<PairId> {
         loop {
             let Some(pair) = self.pop_at_level() else {
@@ -84,11 +90,13 @@ impl<K: Ord + Copy> Queue<K> {
         }
     }
 
-    /// A pair that is likely to be taken out soon: the next, or so many after it.
+    /// The pair that is likely to be returned after `after` others. A hint for prefetching: pairs can still
+    /// fall to a lower level or be created in between.
     pub(super) fn upcoming(&self, after: usize) -> Option<PairId> {
         self.sorted.len().checked_sub(after + 1).map(|at| self.sorted[at].1)
     }
 
+    /// The next pair of the current level, by key.
     fn pop_at_level(&mut self) -> Option<PairId> {
         let born_first = match (self.sorted.last(), self.born.peek()) {
             (Some(filed), Some(Reverse(born))) => born < filed,
@@ -101,7 +109,8 @@ impl<K: Ord + Copy> Queue<K> {
         }
     }
 
-    /// Goes down to the next level that has pairs, and sorts those whose count is still that level's.
+    /// Moves down to the next level that has pairs, and sorts those that still have that count. Returns `None`
+    /// if no level has any.
     fn next_level(&mut self, rank: &impl Rank<Key = K>) -> Option<()> {
         let filed = match self.high.pop_last() {
             Some((level, filed)) => {

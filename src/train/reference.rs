@@ -1,7 +1,7 @@
-//! The obvious trainer: recount all pairs, take the best, replace it, repeat.
+//! The obvious trainer: count all pairs again, take the best, replace it, repeat.
 //!
-//! Compared with [`learn_merges`](super::learn_merges) on every case and on random corpora. Time grows
-//! with merges × text.
+//! Tests compare it with [`learn_merges`](super::learn_merges) on all known cases and on random corpora. Time
+//! grows with merges × length of the text.
 
 use std::cmp::Ordering;
 
@@ -12,12 +12,12 @@ use super::{HistoryPoint, Learned, Merge, Merges, Score, TieBreak, TrainConfig};
 use crate::count::PieceCounts;
 use crate::units::{Count, amount, low32, place};
 
-/// Learns merges as [`learn_merges`](super::learn_merges) does.
+/// Does what [`learn_merges`](super::learn_merges) does.
 pub fn learn_merges(pieces: &PieceCounts, config: &TrainConfig) -> Learned {
     extend_merges(pieces, &Merges::default(), config)
 }
 
-/// Learns on from a list as [`extend_merges`](super::extend_merges) does.
+/// Does what [`extend_merges`](super::extend_merges) does.
 pub fn extend_merges(pieces: &PieceCounts, base: &Merges, config: &TrainConfig) -> Learned {
     let mut sequences: Vec<(Vec<u32>, u64)> = pieces
         .iter()
@@ -84,7 +84,7 @@ fn best_pair(
     let hf = |(left, right): (u32, u32)| (hf_order(left), hf_order(right));
     let best = candidates.max_by(|&(one, (one_count, one_first)), &(two, (two_count, two_first))| {
         let by_score = compare_scores(config.score, &measures(one, one_count), &measures(two, two_count));
-        // The greatest is wanted, so what is smaller by a rule stands on the right.
+        // `max_by` takes the greatest, so for rules that prefer the smaller pair the operands are swapped.
         by_score.then_with(|| match config.tie_break {
             TieBreak::Ids => two.cmp(&one),
             TieBreak::Hf => hf(two).cmp(&hf(one)),
@@ -96,7 +96,7 @@ fn best_pair(
     best.map(|(pair, (count, _))| (pair, count))
 }
 
-/// Compares the scores of two pairs, fractions by their cross products.
+/// Compares the scores of two pairs; fractions by cross-multiplication.
 pub(super) fn compare_scores(score: Score, one: &Measures, two: &Measures) -> Ordering {
     match score {
         Score::Count => one.count.cmp(&two.count),
@@ -111,7 +111,7 @@ pub(super) fn compare_scores(score: Score, one: &Measures, two: &Measures) -> Or
     }
 }
 
-/// The product as a length and the digits to base 2⁶⁴, the highest first.
+/// The product as digits to base 2⁶⁴, highest first, after their number. So tuples compare as the products do.
 fn product(factors: &[u64]) -> (usize, Vec<u64>) {
     let mut digits = vec![1];
     for &factor in factors {
@@ -128,7 +128,7 @@ fn product(factors: &[u64]) -> (usize, Vec<u64>) {
     (digits.len(), digits)
 }
 
-/// A byte's code point in GPT-2's byte alphabet; any other token comes after them all.
+/// A byte's code point in GPT-2's byte alphabet. Any other token comes after all bytes.
 fn hf_order(token: u32) -> u32 {
     match token {
         33..=126 | 161..=172 | 174..=255 => token,
@@ -139,7 +139,7 @@ fn hf_order(token: u32) -> u32 {
     }
 }
 
-/// Replaces a pair left to right, without overlap.
+/// Replaces a pair from left to right, without overlap.
 fn replace(sequence: &[u32], pair: (u32, u32), token: u32) -> Vec<u32> {
     let mut replaced = Vec::with_capacity(sequence.len());
     let mut rest = sequence;

@@ -7,24 +7,27 @@ use crate::error::Result;
 use crate::observer::{Observer, Stage};
 use crate::units::{Count, amount, low32, place};
 
-/// Sequences to which merges have been applied.
+/// A text to which merges have been applied, as the state from which training continues.
 pub(super) struct Replayed {
-    /// Every token at one position.
+    /// The merged text, with every token at one position.
     pub(super) text: Text,
-    /// The merges, with the counts that their pairs had here.
+    /// The applied merges, with the counts that their pairs had in this text.
     pub(super) merges: Vec<Merge>,
-    /// Tokens before the first merge and where the settings want one.
+    /// History points before the first merge and where [`TrainConfig`] asks for them.
     pub(super) history: Vec<HistoryPoint>,
 }
 
-/// Applies merges to sequences of bytes, one after the other, whether or not a better pair exists.
+/// Applies merges to sequences of bytes one after the other, whether or not a better pair exists.
 ///
-/// Each pair of neighbours that the list merges waits under its number. A merge only makes pairs that
-/// come later in the list, so one walk through the numbers is enough.
+/// The occurrences of each pair that the list merges are noted under the number of the merge. A merge creates
+/// only pairs that come later in the list, so one walk through the numbers is enough.
 ///
-/// Progress is that of `stage`.
+/// Progress is reported for `stage`.
 ///
-/// **Memory:** 8 bytes for each byte of the sequences and at most 4 for each pair that waits.
+/// **Memory:** 8 bytes per byte of the sequences, and at most 4 per noted occurrence.
+///
+/// # Errors
+/// The same as [`Text::new`], or the observer asks to stop.
 pub(super) fn replay(
     pieces: &PieceCounts,
     base: &Merges,
@@ -49,7 +52,7 @@ pub(super) fn replay(
         positions.sort_unstable();
         positions.dedup();
         positions.retain(|&position| text.stands(pair, place(position)));
-        // Overlapping occurrences count each, and only then they are merged.
+        // Overlapping occurrences count each, so they are counted before any of them is replaced.
         let count = positions.iter().map(|&position| text.weight(place(position))).sum();
         merges.push(Merge { count: Count::new(count), ..*merge });
         positions.retain(|&position| {
@@ -71,7 +74,7 @@ pub(super) fn replay(
     Ok(Replayed { text: text.compacted(), merges, history })
 }
 
-/// Notes the pair that begins at a position, if the list merges it.
+/// Notes the pair that begins at `position`, if the list merges it.
 fn wait(text: &Text, position: usize, numbers: &FxHashMap<(u32, u32), usize>, waiting: &mut [Vec<u32>]) {
     let number = text.pair_at(position).and_then(|pair| numbers.get(&pair));
     number.into_iter().for_each(|&number| waiting[number].push(low32(position)));

@@ -1,16 +1,16 @@
 use crate::units::place;
 
-/// A range of one of the blocks that hold occurrences.
+/// A span of an arena: a contiguous list of occurrences within one of its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Room {
-    /// Which of the stores it is in.
+    /// Index of the arena.
     pub(super) store: u32,
     pub(super) block: u32,
     pub(super) start: u32,
     pub(super) length: u32,
 }
 
-/// A place for one occurrence in a store.
+/// A cursor: the position in an arena at which one occurrence is written.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Place {
     pub(super) block: u32,
@@ -18,11 +18,12 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// A cursor at the start of a span.
     pub(super) fn first_of(room: Room) -> Place {
         Place { block: room.block, index: room.start }
     }
 
-    /// This place; the one after it is next.
+    /// Returns this cursor and advances it by one.
     pub(super) fn next(&mut self) -> Place {
         let next = *self;
         self.index += 1;
@@ -30,11 +31,11 @@ impl Place {
     }
 }
 
-/// Rooms of pairs that occur no more.
+/// Free spans, which belonged to pairs that have been merged.
 pub(super) struct FreeRooms {
-    /// By the number of binary digits of their lengths.
+    /// Free spans by the number of binary digits of their length.
     by_digits: [Vec<Room>; 33],
-    /// A bit for each number of digits that there are rooms of.
+    /// Bit n is set if `by_digits[n]` is not empty.
     filled: u64,
 }
 
@@ -45,9 +46,10 @@ impl Default for FreeRooms {
 }
 
 impl FreeRooms {
-    /// Shorter rooms are not worth it.
+    /// Occurrences. Shorter spans are dropped: reusing them is not worth it.
     const LEAST: u32 = 4;
 
+    /// Adds a free span.
     pub(super) fn put(&mut self, room: Room) {
         if room.length >= FreeRooms::LEAST {
             let digits = digits(room.length);
@@ -56,7 +58,8 @@ impl FreeRooms {
         }
     }
 
-    /// A room of this length, cut off one of more digits, which is long enough for certain.
+    /// A span of `length` occurrences, cut off a free span with more binary digits, which is long enough in any
+    /// case. The rest stays free.
     pub(super) fn take(&mut self, length: u32) -> Option<Room> {
         let longer = digits(length) + 1;
         let number = longer + place((self.filled >> longer).trailing_zeros());
@@ -68,6 +71,7 @@ impl FreeRooms {
     }
 }
 
+/// Number of binary digits of a length.
 fn digits(length: u32) -> usize {
     place(u32::BITS - length.leading_zeros())
 }

@@ -6,13 +6,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind};
 
-/// What the greatest of is merged next.
+/// The quantity that training maximises: at each step the pair with the greatest score is merged.
 ///
-/// Written as `count`, `count-length` or `conditional:p,q,r`. Equal scores go by the tie rule, and
-/// [`min_frequency`](super::TrainConfig::min_frequency) looks at the count whatever the score. Scores are
-/// compared exactly, as whole numbers of as many bits as it takes.
+/// As text a score is `count`, `count-length` or `conditional:p,q,r`. The tie rule decides between equal
+/// scores, and [`min_frequency`](super::TrainConfig::min_frequency) limits the count whatever the score. Scores
+/// are compared exactly, as integers that are as wide as needed.
 ///
-/// Bytes a token on the text that was learned from, after 2 000 merges (2 at least):
+/// ```
+/// use tokenmill::train::{Powers, Score};
+///
+/// let score: Score = "conditional:2,1,1".parse()?;
+/// assert_eq!(Some(score), Powers::new(2, 1, 1).map(Score::Conditional));
+/// # Ok::<(), tokenmill::train::NotScore>(())
+/// ```
+///
+/// Bytes per token on the training text after 2 000 merges, with a minimum frequency of 2:
 ///
 /// | score | Swann's Way, no split | `gpt2` | taylorswift.txt, no split | `gpt2` |
 /// | --- | --- | --- | --- | --- |
@@ -24,46 +32,49 @@ use crate::error::{Error, ErrorKind};
 /// | `conditional:3,2,2` | 1.935 | 1.918 | 2.083 | 2.030 |
 /// | `conditional:1,1,1` | 1.030 | 1.080 | 1.313 | 1.519 |
 ///
-/// So at each step the most frequent pair is also in the long run what compresses best. Saved bytes prefer
-/// long repeated passages, and proportions prefer rare tokens that seldom stand apart; (1, 1, 1) merges
-/// what occurs twice, always together. A line of the table is
+/// So merging the most frequent pair at each step also compresses best in the end. `count-length` prefers long
+/// repeated passages. Conditional scores prefer rare tokens that seldom occur apart; with (1, 1, 1) they merge
+/// tokens that occur twice, always together. Each figure is `training.tokens_before` divided by
+/// `training.tokens_after`, as `out/report.json` has them after a command like
 ///
 /// ```text
 /// tokenmill train swanns-way.txt -o out --merges 2000 --split none --score count-length
 /// ```
-///
-/// and then `training.tokens_before` over `training.tokens_after` in `out/report.json`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Score {
-    /// How often the pair occurs: byte-pair encoding as everyone knows it.
+    /// How often the pair occurs. This is standard byte-pair encoding.
     #[default]
     Count,
-    /// How often it occurs times the bytes of its token less one: the bytes that the merge saves if the
-    /// pair's own bytes stood alone before.
+    /// How often the pair occurs, times the length of its token in bytes minus one. These are the bytes that
+    /// the merge would save if each byte of the pair were a token of its own.
     CountLength,
-    /// How often it occurs in proportion to its parts: count(lr)^p / (count(l)^q × count(r)^r), with the
-    /// counts of the tokens in the text as it stands.
+    /// How often the pair occurs in proportion to its tokens: count(lr)^p / (count(l)^q × count(r)^r), with the
+    /// counts of the tokens in the current text.
     Conditional(Powers),
 }
 
-/// The powers p, q and r of [`Score::Conditional`], each 0 to 3. (1, 0, 0) is [`Score::Count`], (1, 1, 1)
-/// the likelihood of WordPiece.
+/// The powers p, q and r of [`Score::Conditional`], each from 0 to 3. (1, 0, 0) orders pairs as
+/// [`Score::Count`] does, and (1, 1, 1) is the likelihood score of WordPiece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "UncheckedPowers")]
 pub struct Powers {
+    /// Power of the pair's count.
     p: u8,
+    /// Power of the left token's count.
     q: u8,
+    /// Power of the right token's count.
     r: u8,
 }
 
 /// The greatest power.
 const MOST: u8 = 3;
 
-/// Most factors in a product that is compared: three powers of three.
+/// Maximum number of factors in a product that is compared: three powers of at most three.
 const FACTORS: usize = 9;
 
+/// Powers as they are deserialized, before the check against [`MOST`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UncheckedPowers {
@@ -72,7 +83,7 @@ struct UncheckedPowers {
     r: u8,
 }
 
-/// A text that is no score, or powers that are too high.
+/// The error for text that is not a score, and for powers above 3.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is not a score: it is count, count-length or conditional:p,q,r with p, q and r from 0 to {MOST}"
@@ -88,7 +99,8 @@ impl From<NotScore> for Error {
 }
 
 impl Powers {
-    /// The powers of the pair's count, the left token's and the right token's; `None` if one is over 3.
+    /// The powers of the pair's count, of the left token's count and of the right token's. `None` if one is
+    /// above 3.
     pub fn new(p: u8, q: u8, r: u8) -> Option<Powers> {
         [p, q, r].iter().all(|power| *power <= MOST).then_some(Powers { p, q, r })
     }
@@ -130,34 +142,34 @@ impl FromStr for Score {
     }
 }
 
-/// What scores are made of.
+/// The quantities from which scores are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Measures {
     /// How often the pair occurs.
     pub(super) count: u64,
-    /// How often its left token stands in the text.
+    /// How often its left token occurs in the text.
     pub(super) left: u64,
-    /// How often its right token does.
+    /// How often its right token occurs in the text.
     pub(super) right: u64,
-    /// Bytes of the token it would make.
+    /// Length in bytes of the token that it would make.
     pub(super) bytes: u64,
 }
 
 impl Score {
-    /// Compares the scores of two pairs exactly.
+    /// Compares the scores of two pairs exactly: [`Ordering::Greater`] if `one` has the greater score.
     pub(super) fn compare(self, one: &Measures, two: &Measures) -> Ordering {
         let saved = |pair: &Measures| u128::from(pair.count) * u128::from(pair.bytes - 1);
         match self {
             Score::Count => one.count.cmp(&two.count),
             Score::CountLength => saved(one).cmp(&saved(two)),
-            // Dividing is multiplying the other side.
+            // Instead of dividing, each side is multiplied by the other's denominator.
             Score::Conditional(powers) => {
                 compare_products(&powers.factors(one.count, two), &powers.factors(two.count, one))
             }
         }
     }
 
-    /// Whether the score of a pair changes with the count of its left token, and of its right token.
+    /// Whether the score of a pair depends on the count of its left token, and on that of its right token.
     pub(super) fn depends_on_tokens(self) -> (bool, bool) {
         match self {
             Score::Count | Score::CountLength => (false, false),
@@ -167,12 +179,13 @@ impl Score {
 }
 
 impl Powers {
-    /// p, q and r.
+    /// The powers p, q and r.
     pub(super) fn values(self) -> [u8; 3] {
         [self.p, self.q, self.r]
     }
 
-    /// The factors on a pair's side: its count, and the other pair's tokens. Those left over are 1.
+    /// The factors on a pair's side of the comparison: its count, and the counts of the other pair's tokens.
+    /// Unused factors are 1.
     fn factors(self, count: u64, other: &Measures) -> [u64; FACTORS] {
         let mut factors = [1; FACTORS];
         let powers = [(count, self.p), (other.left, self.q), (other.right, self.r)];
@@ -182,6 +195,7 @@ impl Powers {
     }
 }
 
+/// Compares the products of two lists of factors.
 fn compare_products(one: &[u64; FACTORS], two: &[u64; FACTORS]) -> Ordering {
     match (narrow_product(one), narrow_product(two)) {
         (Some(one), Some(two)) => one.cmp(&two),
@@ -189,12 +203,12 @@ fn compare_products(one: &[u64; FACTORS], two: &[u64; FACTORS]) -> Ordering {
     }
 }
 
-/// The product where it fits, as for most texts it does.
+/// The product if it fits 128 bits, as it does for most texts.
 fn narrow_product(factors: &[u64; FACTORS]) -> Option<u128> {
     factors.iter().try_fold(1_u128, |product, &factor| product.checked_mul(u128::from(factor)))
 }
 
-/// The product, lowest 64 bits first. Each factor has 64 bits, so it fits.
+/// The product as limbs of 64 bits, lowest first. It fits, because each factor has 64 bits.
 fn wide_product(factors: &[u64; FACTORS]) -> [u64; FACTORS] {
     let mut product = [0_u64; FACTORS];
     product[0] = 1;

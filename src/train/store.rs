@@ -2,25 +2,26 @@ use super::rooms::{FreeRooms, Place, Room};
 use crate::pages;
 use crate::units::{low32, place};
 
-/// Where a pair occurs, and how much that counts.
+/// A position at which a pair occurs, and the weight of the sequence there.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Occurrence<W> {
     pub(super) position: u32,
     pub(super) weight: W,
 }
 
-/// Lists of occurrences. Each of the threads that merge a pair together writes to a store of its own.
+/// An arena of occurrence lists. Each of the threads that merge a pair together writes to its own.
 pub(super) struct Store<W> {
-    /// Blocks never grow, so that what was written is not moved. The first has one place, the default one, to which
-    /// occurrences of pairs that are not kept are written, and which is never read.
+    /// Blocks never grow, so that occurrences never move. The first block has one entry, at the default cursor:
+    /// occurrences of pairs that are not kept are written there, and it is never read.
     blocks: Vec<Vec<Occurrence<W>>>,
     free: FreeRooms,
 }
 
-/// Occurrences in the first block that is made for pairs that are born; the next are larger.
+/// Occurrences in the first block that is allocated for pairs created by merges; each later block is twice as
+/// large.
 const FIRST_BLOCK: usize = 1 << 12;
 
-/// Occurrences in the blocks that are made later.
+/// Occurrences in the largest blocks, except for single lists that are longer.
 const LAST_BLOCK: usize = 1 << 21;
 
 impl<W: Copy + Default> Default for Store<W> {
@@ -30,22 +31,23 @@ impl<W: Copy + Default> Default for Store<W> {
 }
 
 impl<W: Copy + Default> Store<W> {
-    /// Takes a block, in which there may be room, and gives its number.
+    /// Adds a block, which may have spare capacity, and returns its number.
     pub(super) fn push(&mut self, block: Vec<Occurrence<W>>) -> u32 {
         self.blocks.push(block);
         low32(self.blocks.len() - 1)
     }
 
-    /// Fills a block that was empty.
+    /// Replaces a block that was added empty.
     pub(super) fn fill(&mut self, number: u32, block: Vec<Occurrence<W>>) {
         self.blocks[place(number)] = block;
     }
 
-    /// Room for so many occurrences; `number` is that of this store.
+    /// Reserves a span for `occurrences` occurrences. `number` is the index of this arena.
     pub(super) fn room(&mut self, number: usize, occurrences: u32) -> Room {
         self.free.take(occurrences).unwrap_or_else(|| self.new_room(number, occurrences))
     }
 
+    /// Reserves a span at the end of the last block, or of a new one.
     fn new_room(&mut self, number: usize, occurrences: u32) -> Room {
         let length = place(occurrences);
         let mut block = self.blocks.len() - 1;
@@ -59,26 +61,26 @@ impl<W: Copy + Default> Store<W> {
         Room { store: low32(number), block: low32(block), start: low32(start), length: occurrences }
     }
 
-    /// A room is read no more: other lists may stand there.
+    /// Frees a span that is not read any more, so that other lists can use it.
     pub(super) fn free(&mut self, room: Room) {
         self.free.put(room);
     }
 
-    /// Writes one occurrence into a room.
+    /// Writes one occurrence at a cursor.
     #[inline]
     pub(super) fn write(&mut self, to: Place, occurrence: Occurrence<W>) {
         self.blocks[place(to.block)][place(to.index)] = occurrence;
     }
 
-    /// What stands in a room.
+    /// The occurrences in a span.
     #[inline]
     pub(super) fn list(&self, room: Room) -> &[Occurrence<W>] {
         &self.blocks[place(room.block)][place(room.start)..][..place(room.length)]
     }
 
-    /// Asks for the first occurrences of a room, `ahead` of them.
+    /// Prefetches the first `ahead` occurrences of a span.
     pub(super) fn fetch(&self, room: Room, ahead: usize) {
-        // A line of the processor's cache has eight or more.
+        // A cache line holds at least eight.
         (0..ahead)
             .step_by(8)
             .for_each(|at| pages::fetch(&self.blocks[place(room.block)], place(room.start) + at));

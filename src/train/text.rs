@@ -5,34 +5,40 @@ use crate::count::PieceCounts;
 use crate::error::Result;
 use crate::units::{Count, amount, low32, place};
 
-/// Stands where a token began that is a part of another one now; no token has this id.
+/// Overwrites the start of a token that became the right token of another one. No token has this id.
 const DEAD: u32 = u32::MAX - 1;
 
-/// The weighted sequences laid end to end, plainly: what scores, replaying and verifying work on.
+/// The weighted sequences laid end to end, without the pair ids of [`Corpus`](super::corpus::Corpus). Scores,
+/// replay and verification work on this type.
 ///
-/// A token that spans positions p..q has its id at p and at q − 1; what lies between is stale, or dead. So
-/// the token after one is found at p + its span, the token before one at p − 1.
+/// A token that spans positions p..q has its id at p and at q − 1; positions in between are stale or [`DEAD`].
+/// So the next token begins at p + span, and the token before ends at p − 1.
 ///
-/// **Memory:** 8 bytes a position.
+/// **Memory:** 8 bytes per position.
 pub(super) struct Text {
+    /// Token ids by position.
     pub(super) tokens: Vec<u32>,
+    /// Index of the sequence at each position.
     sequences: Vec<u32>,
+    /// Weight of each sequence.
     weights: Vec<u64>,
-    /// How many positions each token spans: its bytes, or one if it stood there from the start.
+    /// Number of positions that each token spans: 1 if the text was laid out with it, otherwise the sum over
+    /// its two tokens.
     spans: Vec<u32>,
-    /// Bytes of each token.
+    /// Length of each token in bytes.
     lengths: Vec<u32>,
-    /// How often each token stands in the text: the sum over sequences of weight × times.
+    /// Number of occurrences of each token: the sum over sequences of weight × occurrences.
     pub(super) counts: Vec<u64>,
-    /// The sum of `counts`.
+    /// Number of tokens in the corpus: the sum of `counts`, and the tokens that were left out because they are a
+    /// whole sequence each.
     pub(super) total: u64,
 }
 
 impl Text {
-    /// Lays out the sequences.
+    /// Lays out byte sequences.
     ///
     /// # Errors
-    /// There are more positions than 32 bits can number, or more tokens than 64 bits can count.
+    /// The text has more positions than 32 bits can number, or more tokens than 64 bits can count.
     pub(super) fn new(pieces: &PieceCounts) -> Result<Text> {
         let positions = pieces.bytes() + pieces.len() + 1;
         if amount(positions) >= u64::from(DEAD) {
@@ -55,10 +61,10 @@ impl Text {
         Ok(text)
     }
 
-    /// Lays out sequences of tokens that `merges` make.
+    /// Lays out sequences of tokens, which are bytes or made by `merges`.
     ///
     /// # Errors
-    /// As of [`new`](Text::new).
+    /// The same as [`new`](Text::new).
     pub(super) fn of_sequences(sequences: TokenSequences, merges: &Merges) -> Result<Text> {
         let TokenSequences { tokens, ends, counts, alone, .. } = sequences;
         let positions = tokens.len() + ends.len() + 1;
@@ -90,7 +96,7 @@ impl Text {
         Ok(text)
     }
 
-    /// Appends a sequence; gives nothing if its tokens are too many.
+    /// Appends a sequence. Returns `None` if the number of tokens no longer fits 64 bits.
     fn push<T: Copy + Into<u32>>(&mut self, piece: &[T], weight: Count) -> Option<()> {
         let tokens = weight.checked_mul(amount(piece.len()))?;
         self.total = self.total.checked_add(tokens.get())?;
@@ -104,38 +110,39 @@ impl Text {
         Some(())
     }
 
-    /// How much an occurrence at this position counts.
+    /// Weight of the sequence at a position.
     pub(super) fn weight(&self, position: usize) -> u64 {
         self.weights[place(self.sequences[position])]
     }
 
-    /// How many positions a token spans.
+    /// Number of positions that a token spans.
     pub(super) fn span(&self, token: u32) -> usize {
         place(self.spans[place(token)])
     }
 
-    /// How many bytes a token has.
+    /// Length of a token in bytes.
     pub(super) fn length(&self, token: u32) -> usize {
         place(self.lengths[place(token)])
     }
 
-    /// The bytes of each token.
+    /// Length of each token in bytes.
     pub(super) fn into_lengths(self) -> Vec<u32> {
         self.lengths
     }
 
-    /// Where the token before a position begins.
+    /// Start of the token before `position`, or `None` at the start of a sequence.
     pub(super) fn before(&self, position: usize) -> Option<usize> {
         let token = self.tokens[position - 1];
         (token != SEPARATOR).then(|| position - self.span(token))
     }
 
-    /// Whether a pair that once began at a position still does.
+    /// Whether a pair that began at `position` earlier still does.
     pub(super) fn stands(&self, (left, right): (u32, u32), position: usize) -> bool {
         self.tokens[position] == left && self.tokens[position + self.span(left)] == right
     }
 
-    /// The pair that begins at a position where a token does, if one follows it.
+    /// The pair that begins at `position`, which must be the start of a token or a separator. `None` if no
+    /// token of the same sequence follows.
     pub(super) fn pair_at(&self, position: usize) -> Option<(u32, u32)> {
         let left = self.tokens[position];
         if left == SEPARATOR {
@@ -145,7 +152,7 @@ impl Text {
         (right != SEPARATOR).then_some((left, right))
     }
 
-    /// A new token of two, which does not stand in the text yet.
+    /// Adds the token made of `left` and `right`, which does not occur in the text yet, and returns its id.
     pub(super) fn add_token(&mut self, left: u32, right: u32) -> u32 {
         let token = low32(self.lengths.len());
         self.spans.push(self.spans[place(left)].saturating_add(self.spans[place(right)]));
@@ -154,7 +161,7 @@ impl Text {
         token
     }
 
-    /// Writes a token over the two that it is made of.
+    /// Replaces the pair at `position` by `token`, and updates the counts of the three tokens.
     pub(super) fn replace(&mut self, position: usize, (left, right): (u32, u32), token: u32) {
         let weight = self.weight(position);
         let inner = position + self.span(left);
@@ -168,7 +175,7 @@ impl Text {
         self.total -= weight;
     }
 
-    /// The same text with every token at one position.
+    /// The same text laid out again, with every token at one position.
     pub(super) fn compacted(mut self) -> Text {
         let (mut position, mut kept) = (0, 0);
         while let Some(&token) = self.tokens.get(position) {
@@ -183,13 +190,13 @@ impl Text {
         self
     }
 
-    /// Sequences of tokens with their weights; of a text in which each token stands at one position.
+    /// The sequences of tokens with their weights. Every token must span one position.
     pub(super) fn sequences(&self) -> impl Iterator<Item = (&[u32], u64)> {
         let inner = self.tokens.get(1..self.tokens.len() - 1).unwrap_or_default();
         inner.split(|&token| token == SEPARATOR).zip(self.weights.iter().copied())
     }
 
-    /// How often two tokens stand side by side.
+    /// Number of occurrences of a pair, by weight. Walks through the whole text.
     pub(super) fn count_of(&self, pair: (u32, u32)) -> Count {
         let (mut position, mut count) = (0, 0);
         while let Some(&token) = self.tokens.get(position) {

@@ -3,37 +3,43 @@ use crate::error::Result;
 use crate::observer::{Observer, Stage};
 use crate::units::{amount, low32, place};
 
-/// The observer is asked whether to stop after so many merges, some milliseconds.
+/// Merges between two checks whether the observer asks to stop: some milliseconds.
 const MERGES_A_CHECK: usize = 1 << 16;
 
-/// Ends a list.
+/// End of a linked list.
 const NONE: u32 = u32::MAX;
 
-/// Merges pairs that occur once, by the ids of (left, right), when no pair that may be merged occurs more
-/// often.
+/// Merges the pairs that occur once, ordered by the ids of (left, right). Works only if no pair that may be
+/// merged occurs more often.
 ///
-/// What is left then comes in the order of ids, and neither heap nor hash table is needed: each pair is filed
-/// under its left token, and tokens have their turn in order. Merging (l, r) to x between a and b gives
-/// rise to (a, x) and (x, b). Token x comes after all others, so its turn is still to come. So is a's, or
-/// it is now and (a, x) is the last of it: were a before l, the pair (a, l) would have been merged in a's
-/// turn, unless it is too long, and then so is (a, x).
+/// All remaining merges then follow the order of ids, so neither a heap nor a hash table is needed: each pair
+/// is filed under its left token, and the tokens take turns in order. Merging (l, r) into x between a and b
+/// creates (a, x) and (x, b). Token x ranks after all others, so its turn is still to come. The turn of a is
+/// also still to come, or it is the current turn and (a, x) is the last pair in it. For if a ranked before l,
+/// then (a, l) would have been merged in the turn of a, unless its token is too long; and then the token of (a,
+/// x) is too long as well.
 ///
-/// **Memory:** 12 bytes for each token of the text as it stands, and 20 to 44 for each merge.
+/// **Memory:** 12 bytes per token of the current text, and 20 to 44 per merge.
 pub(super) struct Unique<'a> {
-    /// Tokens at both ends of their spans, as in [`Corpus`], with the dead positions left out.
+    /// Tokens at both ends of their spans, as in [`Corpus`], but laid out again without stale positions.
     text: Vec<u32>,
+    /// Number of positions that each token spans.
     spans: Vec<u32>,
+    /// Length of each token in bytes.
     lengths: &'a mut Vec<u32>,
+    /// Maximum length in bytes of a token.
     longest: usize,
+    /// Rank of each byte in the tie order; all other tokens follow by id.
     byte_order: [u32; 256],
-    /// The pairs that stood there from the start, by the order of their left tokens.
+    /// The pairs of the original text, grouped by the rank of their left tokens.
     initial: Vec<Initial>,
-    /// What is filed under each token, by the tokens' order.
+    /// The pairs filed under each left token, by its rank.
     filed: Vec<Filed>,
+    /// The pairs that merges have created, in linked lists.
     later: Vec<Later>,
 }
 
-/// Where the pairs with one left token are: a range of `initial`, and a list of later ones.
+/// The pairs with one left token: a range of `initial`, and a linked list in `later`.
 #[derive(Clone, Copy)]
 struct Filed {
     start: u32,
@@ -48,14 +54,15 @@ impl Default for Filed {
     }
 }
 
-/// A pair, ordered by its right token.
+/// A pair of the original text, ordered by the rank of its right token.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct Initial {
     right_order: u32,
     position: u32,
 }
 
-/// A pair that came to be. Its right token comes after those of all that were filed before it.
+/// A pair created by a merge. Its right token ranks after those of all pairs filed earlier under the same left
+/// token.
 #[derive(Clone, Copy)]
 struct Later {
     right: u32,
@@ -64,6 +71,8 @@ struct Later {
 }
 
 impl<'a> Unique<'a> {
+    /// Lays out the current text of `corpus` again and files its pairs. `longest` is the maximum length of a
+    /// token in bytes; `lengths` grows with each merge.
     pub(super) fn new<W: Weight>(
         corpus: &Corpus<W>,
         byte_order: &[u32; 256],
@@ -84,7 +93,7 @@ impl<'a> Unique<'a> {
         unique
     }
 
-    /// Files the pairs of the text under their left tokens: a counting sort.
+    /// Files the pairs of the text under their left tokens, with a counting sort.
     fn file_initial(&mut self) {
         let pairs =
             || (0..).zip(self.text.array_windows()).filter(|&(_, &[left, right])| self.fits(left, right));
@@ -105,21 +114,21 @@ impl<'a> Unique<'a> {
         (self.filed, self.initial) = (filed, initial);
     }
 
-    /// A token's place in the order of the rule.
+    /// Rank of a token in the tie order.
     fn order(&self, token: u32) -> usize {
         place(self.byte_order.get(place(token)).copied().unwrap_or(token))
     }
 
-    /// Whether two neighbours are a pair that may be merged.
+    /// Whether two adjacent tokens are a pair that may be merged.
     fn fits(&self, left: u32, right: u32) -> bool {
         let length = |token| place(self.lengths[place(token)]);
         left != SEPARATOR && right != SEPARATOR && length(left) + length(right) <= self.longest
     }
 
-    /// Merges at most `limit` pairs, and tells `made` the parts of each.
+    /// Merges at most `limit` pairs, and calls `made` with the two tokens of each.
     ///
     /// # Errors
-    /// The observer wants to stop.
+    /// The observer asks to stop.
     pub(super) fn merge(
         &mut self,
         limit: usize,
@@ -148,7 +157,7 @@ impl<'a> Unique<'a> {
         Ok(())
     }
 
-    /// Merges what is filed under a token.
+    /// Merges the pairs filed under `left`, `limit` at most. `turn` is the rank of `left`.
     fn turn(&mut self, left: u32, turn: usize, limit: usize, made: &mut impl FnMut(u32)) {
         let Filed { start, end, .. } = self.filed[turn];
         let mut merged = 0;
@@ -162,7 +171,7 @@ impl<'a> Unique<'a> {
                 merged += 1;
             }
         }
-        // What is merged now can add to this very list.
+        // Merging can append to the list that is being walked.
         let mut next = self.filed[turn].first;
         while next != NONE && merged < limit {
             let Later { right, position, .. } = self.later[place(next)];
@@ -175,13 +184,14 @@ impl<'a> Unique<'a> {
         }
     }
 
-    /// The token after the token `left` that stood at a position, if it still does.
+    /// The token after the `left` at `position`, or `None` if that `left` has been merged.
     fn right_of(&self, left: u32, position: u32) -> Option<u32> {
         let (start, after) = (place(position), place(position + self.spans[place(left)]));
-        // A token that became the right part of another may still be seen at its start, but not at its end.
+        // A token that became the right part of another may still be visible at its start, but not at its end.
         (self.text[start] == left && self.text[after - 1] == left).then(|| self.text[after])
     }
 
+    /// Merges the pair at `position` and files the two pairs that this creates.
     fn merge_at(&mut self, left: u32, right: u32, position: u32) {
         let token = low32(self.lengths.len());
         self.lengths.push(self.lengths[place(left)] + self.lengths[place(right)]);
@@ -200,6 +210,7 @@ impl<'a> Unique<'a> {
         }
     }
 
+    /// Appends a pair to the list of its left token.
     fn file(&mut self, left: u32, right: u32, position: u32) {
         let number = low32(self.later.len());
         self.later.push(Later { right, position, next: NONE });

@@ -9,30 +9,46 @@ use crate::error::Result;
 use crate::observer::{Observer, Stage};
 use crate::units::{Count, amount};
 
-/// A merge of a list where a better pair existed.
+/// A merge in a list at which a better pair existed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deviation {
-    /// How many merges came before.
+    /// Index of the merge in the list.
     pub merge: usize,
-    /// The pair that the list merges, as training numbers tokens.
+    /// The pair that the list merges, with the ids of training.
     pub chosen: (u32, u32),
-    /// How often it occurred then.
+    /// How often that pair occurred at this step.
     pub count: Count,
-    /// The best pair and how often it occurred; `None` if there was none left to merge.
+    /// The best pair and how often it occurred; `None` if no pair was left to merge.
     pub better: Option<((u32, u32), Count)>,
 }
 
-/// Replays merges on sequences, and tells the first that was not the best at its step: whose score is
-/// lower than the greatest of all pairs. Which one of equals is taken does not matter, and so the merges
-/// of any program can be checked: [`Vocabulary::merge_list`](crate::Vocabulary::merge_list) gives those of a file.
+/// Replays merges on sequences and returns the first merge that was not the best at its step: a pair with a
+/// greater score existed. It does not matter which of several pairs with equal scores the list takes, so the
+/// merges of any program can be checked. [`Vocabulary::merge_list`](crate::Vocabulary::merge_list) gives the
+/// merges of a tokenizer file.
 ///
-/// Of `config` the score, the least frequency and the longest token say what could have been merged.
+/// Of `config`, the score, the minimum frequency and the maximum token length decide which pairs could have
+/// been merged.
 ///
 /// **Memory:** [`verify_memory_estimate`](super::verify_memory_estimate).
 ///
 /// # Errors
-/// The text has too many positions, which are its bytes and one more for each sequence: fewer than 2³² can be numbered
-/// ([`ErrorKind::Memory`](crate::ErrorKind::Memory)); a count does not fit 64 bits; the observer wants to stop.
+/// The same as [`learn_merges`](super::learn_merges).
+///
+/// # Examples
+/// ```
+/// use tokenmill::Count;
+/// use tokenmill::count::PieceCounts;
+/// use tokenmill::observer::Silent;
+/// use tokenmill::train::{TrainConfig, learn_merges, verify_merges};
+///
+/// let words: [(&[u8], _); 2] = [(b"low", Count::new(5)), (b"lower", Count::new(2))];
+/// let words = PieceCounts::from_iter(words);
+/// let config = TrainConfig::new(3);
+/// let learned = learn_merges(words.clone(), &config, &Silent)?;
+/// assert_eq!(verify_merges(&words, &learned.merges, &config, &Silent)?, None);
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 pub fn verify_merges(
     pieces: &PieceCounts,
     merges: &Merges,
@@ -42,11 +58,11 @@ pub fn verify_merges(
     verify_from(pieces, merges, 0, config, observer)
 }
 
-/// The same of those merges alone that come after the first `given`, which are carried out as they stand: they were learned
-/// from other text, as those of a tokenizer that [was gone on from](super::extend_merges).
+/// Like [`verify_merges`], but checks only the merges after the first `given`. Those are applied without a
+/// check: they were learned from other text, as those of a tokenizer that was [extended](super::extend_merges).
 ///
 /// # Errors
-/// As those of [`verify_merges`].
+/// The same as [`verify_merges`].
 pub fn verify_from(
     pieces: &PieceCounts,
     merges: &Merges,
@@ -62,10 +78,10 @@ pub fn verify_from(
     verify(replayed, merges, config, observer)
 }
 
-/// The same of sequences that the first `given` merges have encoded already.
+/// Like [`verify_from`], for sequences that the first `given` merges have already encoded.
 ///
 /// # Errors
-/// As those of [`verify_merges`].
+/// The same as [`verify_merges`].
 pub fn verify_sequences(
     sequences: TokenSequences,
     merges: &Merges,
@@ -79,7 +95,7 @@ pub fn verify_sequences(
     verify(replayed, merges, config, observer)
 }
 
-/// Checks the merges behind those that have been carried out.
+/// Checks the merges after those that have been applied.
 fn verify(
     replayed: Replayed,
     merges: &Merges,
