@@ -1,4 +1,4 @@
-// Blocks of 64 codes by AVX2; `blocks` has the twin that runs everywhere.
+// Blocks of 64 codes with AVX2. `blocks` has the portable implementation of the same function.
 #![expect(
     unsafe_code,
     reason = "vectors are loaded from and stored to arrays, and the processor is asked first"
@@ -14,7 +14,7 @@ use super::blocks::{LANES, Planes, Sites, firsts};
 use super::rules::Rules;
 use crate::units::place;
 
-/// Whether this processor has what [`close_gaps`] needs.
+/// Whether this processor has the features that [`close_gaps`] needs.
 pub(super) fn runs_here() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("popcnt")
 }
@@ -22,10 +22,11 @@ pub(super) fn runs_here() -> bool {
 /// Does what [`blocks::close_gaps`](super::blocks::close_gaps) does.
 ///
 /// # Panics
-/// If the processor cannot, or `from` is no whole number of blocks with a code behind them.
+/// If the processor lacks the features, or if `from` is not a number of whole blocks with another code behind
+/// them.
 pub(super) fn close_gaps(planes: &mut Planes<'_>, from: Range<usize>, rules: &Rules, sites: &mut Sites) {
     assert!(runs_here() && from.len().is_multiple_of(LANES) && from.end < planes.low.len());
-    // SAFETY: the processor has the features, as was just asked.
+    // SAFETY: the assertion has just checked that the processor has the features.
     unsafe {
         if planes.high.is_empty() {
             close::<false>(planes, from, rules, sites);
@@ -74,7 +75,7 @@ fn close<const WIDE: bool>(planes: &mut Planes<'_>, from: Range<usize>, rules: &
     }
 }
 
-/// A code, in each lane.
+/// A code, repeated in each lane.
 #[derive(Clone, Copy)]
 struct Wanted {
     low: __m256i,
@@ -89,7 +90,7 @@ impl Wanted {
     }
 }
 
-/// The codes of a block, in halves.
+/// The codes of a block, in two vectors for each plane.
 struct Block {
     low: [__m256i; 2],
     high: [__m256i; 2],
@@ -102,6 +103,7 @@ impl Block {
         Block { low, high: if WIDE { load(high, at) } else { low } }
     }
 
+    /// Lanes that have this code.
     #[target_feature(enable = "avx2")]
     fn equal<const WIDE: bool>(&self, code: &Wanted) -> [__m256i; 2] {
         let equal = |half: usize| {
@@ -112,15 +114,17 @@ impl Block {
     }
 }
 
+/// One bit for each lane, from bytes that are 0 or 255.
 #[target_feature(enable = "avx2")]
 fn mask(halves: [__m256i; 2]) -> u64 {
     let [first, second] = halves.map(|half| u64::from(_mm256_movemask_epi8(half).cast_unsigned()));
     second << 32 | first
 }
 
-/// Writes those of a block's bytes that stay, and gives the place behind them.
+/// Writes those bytes of a block that stay, and returns the position behind them.
 ///
-/// Eight at a time are moved to the front of eight; what is written beyond those that stay has been read.
+/// A shuffle moves the bytes that stay to the front of each eight. Bytes written beyond those overwrite only
+/// what has been read already.
 #[target_feature(enable = "avx2,popcnt")]
 fn keep(plane: &mut [u8], at: usize, start: usize, stays: u64) -> usize {
     if stays == u64::MAX {
@@ -140,7 +144,7 @@ fn keep(plane: &mut [u8], at: usize, start: usize, stays: u64) -> usize {
     out
 }
 
-/// For each eight bits, the numbers of those that are set, in order.
+/// For each byte of bits, the numbers of the bits that are set, in order.
 static TO_FRONT: [[u8; 8]; 256] = {
     let mut table = [[0; 8]; 256];
     let mut bits = 0;
@@ -159,10 +163,11 @@ static TO_FRONT: [[u8; 8]; 256] = {
     table
 };
 
+/// Loads a block in two halves.
 #[target_feature(enable = "avx2")]
 fn load(plane: &[u8], at: usize) -> [__m256i; 2] {
     let bytes: &[u8; LANES] = plane[at..].first_chunk().expect("a whole block");
     let (halves, _) = bytes.as_chunks::<32>();
-    // SAFETY: each half has as many bytes as are read, and no alignment is asked for.
+    // SAFETY: each half has as many bytes as are read, and the load needs no alignment.
     [&halves[0], &halves[1]].map(|half| unsafe { _mm256_loadu_si256(half.as_ptr().cast()) })
 }

@@ -1,4 +1,4 @@
-// Blocks of 64 codes by AVX-512; `blocks` has the twin that runs everywhere.
+// Blocks of 64 codes with AVX-512. `blocks` has the portable implementation of the same function.
 #![expect(
     unsafe_code,
     reason = "vectors are loaded from and stored to arrays, and the processor is asked first"
@@ -17,7 +17,7 @@ use super::blocks::{LANES, Planes, Sites, firsts};
 use super::rules::{Bits, Rules, SideBits};
 use crate::units::{low32, place};
 
-/// Whether this processor has what [`close_gaps`] needs.
+/// Whether this processor has the features that [`close_gaps`] needs.
 pub(super) fn runs_here() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
@@ -31,12 +31,13 @@ pub(super) fn runs_here() -> bool {
 /// Does what [`blocks::close_gaps`](super::blocks::close_gaps) does.
 ///
 /// # Panics
-/// If the processor cannot, or `from` is no whole number of blocks with a code behind them.
+/// If the processor lacks the features, or if `from` is not a number of whole blocks with another code behind
+/// them.
 pub(super) fn close_gaps(planes: &mut Planes<'_>, from: Range<usize>, rules: &Rules, sites: &mut Sites) {
     assert!(runs_here() && from.len().is_multiple_of(LANES) && from.end < planes.low.len());
     let sets = rules.stars.sets.as_slice();
     let wide = !planes.high.is_empty();
-    // SAFETY: the processor has the features, as was just asked.
+    // SAFETY: the assertion has just checked that the processor has the features.
     unsafe {
         match (wide, sets) {
             (false, []) => close::<false, 0>(planes, from, rules, &[], sites),
@@ -110,7 +111,7 @@ static LANE_NUMBERS: [u8; LANES] = {
     numbers
 };
 
-/// Bits for each low byte and each high byte.
+/// The bits of the stars for each low byte and each high byte, in registers.
 #[derive(Clone, Copy)]
 struct Table {
     low: [__m512i; 4],
@@ -127,7 +128,7 @@ impl Table {
         }
     }
 
-    /// The bits of each code.
+    /// The bits of the stars that each code is in.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     fn bits<const WIDE: bool>(&self, low: __m512i, high: __m512i) -> __m512i {
         let [a, b, c, d] = self.low;
@@ -138,6 +139,7 @@ impl Table {
     }
 }
 
+/// Lanes that have this code.
 #[target_feature(enable = "avx512f,avx512bw")]
 fn equal<const WIDE: bool>(low: __m512i, high: __m512i, code: [u8; 2]) -> u64 {
     let [code_low, code_high] = code.map(|byte| _mm512_set1_epi8(byte.cast_signed()));
@@ -145,7 +147,7 @@ fn equal<const WIDE: bool>(low: __m512i, high: __m512i, code: [u8; 2]) -> u64 {
     if WIDE { is & _mm512_cmpeq_epi8_mask(high, code_high) } else { is }
 }
 
-/// Writes the places of the sites of a block, sixteen at a time.
+/// Writes the positions of the sites of a block, sixteen at a time.
 #[target_feature(enable = "avx512f")]
 fn store_places(places: &mut [u32], lanes: __m512i, out: usize, found: usize) {
     let out = _mm512_set1_epi32(low32(out).cast_signed());
@@ -153,7 +155,7 @@ fn store_places(places: &mut [u32], lanes: __m512i, out: usize, found: usize) {
     let (sixteens, _) = places.as_chunks_mut::<16>();
     store_16(&mut sixteens[0], place_of(_mm512_castsi512_si128(lanes)));
     if found > 16 {
-        // Pairs do not overlap, so there are 32 at most.
+        // At most 32 sites, because pairs do not overlap.
         store_16(&mut sixteens[1], place_of(_mm512_extracti32x4_epi32::<1>(lanes)));
     }
 }
@@ -168,24 +170,24 @@ fn block_mut(plane: &mut [u8], at: usize) -> &mut [u8; LANES] {
 
 #[target_feature(enable = "avx512f")]
 fn load(bytes: &[u8; LANES]) -> __m512i {
-    // SAFETY: the array has as many bytes as are read, and no alignment is asked for.
+    // SAFETY: the array has as many bytes as are read, and the load needs no alignment.
     unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
 }
 
 #[target_feature(enable = "avx512f")]
 fn load_16(bytes: &[u8; 16]) -> __m128i {
-    // SAFETY: the array has as many bytes as are read, and no alignment is asked for.
+    // SAFETY: the array has as many bytes as are read, and the load needs no alignment.
     unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
 }
 
 #[target_feature(enable = "avx512f")]
 fn store(bytes: &mut [u8; LANES], vector: __m512i) {
-    // SAFETY: the array has as many bytes as are written, and no alignment is asked for.
+    // SAFETY: the array has as many bytes as are written, and the store needs no alignment.
     unsafe { _mm512_storeu_si512(bytes.as_mut_ptr().cast(), vector) }
 }
 
 #[target_feature(enable = "avx512f")]
 fn store_16(numbers: &mut [u32; 16], vector: __m512i) {
-    // SAFETY: the array has as many bytes as are written, and no alignment is asked for.
+    // SAFETY: the array has as many bytes as are written, and the store needs no alignment.
     unsafe { _mm512_storeu_si512(numbers.as_mut_ptr().cast(), vector) }
 }

@@ -5,51 +5,53 @@ use super::counts::PairCounts;
 use super::rules::{MOST_RULES, MOST_STARS, Rule, Stars};
 use super::text::Code;
 
-/// What of a code decides which pairs are merged.
+/// A token, with the properties that decide which pairs are merged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token {
     pub(super) code: Code,
-    /// Its place in the order of ties: the byte's for bytes, the number for others.
+    /// Rank in the tie order: the byte's rank for bytes, the id for other tokens.
     pub(super) order: u32,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub(super) bytes: usize,
 }
 
 /// Which pairs may be merged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Those that occur as often or more,
+    /// Minimum count.
     pub(super) least: u64,
-    /// and whose token would have so many bytes or fewer.
+    /// Maximum length in bytes of the token that a pair makes.
     pub(super) longest: usize,
-    /// How many at most.
+    /// Maximum number of pairs.
     pub(super) most: usize,
 }
 
-/// A pair that may be merged. The greatest comes first.
+/// A pair that may be merged: count, reversed ranks of both tokens, both codes. The greatest is merged first.
 type Candidate = (u64, Reverse<(u32, u32)>, Code, Code);
 
-/// The next pairs to merge, in order: as many as can be merged in one go, with the same result as one
-/// after the other. Their codes are still to be given.
+/// The next pairs to merge, in order: as many as can be merged in one pass with the same result as one after
+/// the other. Their new codes are not chosen yet.
 ///
-/// Candidates are taken in order (count, then order of ties) until one does not go with those before it.
-/// Why the result is the same, for a candidate c = (l, r) and the earlier ones of its batch:
+/// Candidates are taken in order (by count, then in tie order) until one is incompatible with those before it.
+/// Take a candidate c = (l, r) and the pairs before it in the batch. The result is the same as one by one,
+/// because:
 ///
-/// - *Its count stays.* Merging (l', r') lowers only pairs that end with l' or begin with r'. No
-///   candidate's left token is the right one of another.
-/// - *No old pair comes between.* Counts of old pairs only fall.
-/// - *No new pair comes before it.* Let x be made of (l', r'). Each (a, x) stands where (a, l') stood, so it
-///   is no more frequent. (a, l') is not in the batch, since l' would be left and right; so it comes after
-///   c, or it is too long, and then so is (a, x). If (a, x) is as frequent as c, then (a, l') is too and
-///   comes after c by the order of ties: a > l, or a = l; and x is after r, being newer than all. So (a, x)
-///   comes after c as well. Each (x, b) stands where (r', b) stood; if it is as frequent as c it comes after
-///   it, since x is after l. The same holds where a or b was itself made in the batch, with the token that
-///   stood there before.
-/// - *A pair of twice the same token*, (a, a) → x, excludes a from all others of the batch, and all said
-///   holds, except for (x, a) and (x, x), which stand where (a, a) stood, which is in the batch. A run of n
-///   has n − 1 times (a, a), and after it at most (n − 1) / 2 times (x, x), and once (x, a) if n is odd and
-///   3 or more: neither is more than half as frequent as (a, a) was. So c must be at least that frequent; if
-///   it is just as frequent it still comes first, since x is after l.
+/// - *The count of c does not change.* Merging (l', r') lowers only the counts of pairs that end with l' or
+///   begin with r'. No token is the left one of a pair in the batch and the right one of another.
+/// - *No old pair overtakes c.* The counts of old pairs only fall.
+/// - *No new pair comes before c.* Let x be the token made of (l', r'). Each (a, x) is where (a, l') was, so it
+///   is no more frequent. (a, l') is not in the batch, since l' would be on both sides; so (a, l') comes after
+///   c, or its token is too long, and then so is the token of (a, x). If (a, x) is as frequent as c, then so is
+///   (a, l'), which comes after c in tie order: a > l, or a = l. And x comes after r, because x is newer than
+///   all other tokens. So (a, x) comes after c as well. Each (x, b) is where (r', b) was; if it is as frequent
+///   as c, it comes after c, since x comes after l. The same holds where a or b was itself made in the batch,
+///   with the token that it replaced.
+/// - *A pair of equal tokens*, (a, a) → x, excludes a from all other pairs of the batch. All of the above then
+///   holds except for (x, a) and (x, x), which are where (a, a) was, and (a, a) is in the batch. A run of n
+///   tokens has (a, a) n − 1 times. After the merge it has (x, x) at most (n − 1) / 2 times, and (x, a) once if
+///   n is odd and at least 3. So neither is more than half as frequent as (a, a) was. Therefore c must be at
+///   least half as frequent as (a, a); if it is exactly that frequent it still comes first, since x comes after
+///   l.
 pub(super) fn choose(counts: &PairCounts, tokens: &[Token], limits: Limits) -> Vec<Rule> {
     let mut batch: Vec<Rule> = Vec::new();
     let mut lefts = vec![false; counts.side()];
@@ -75,7 +77,7 @@ pub(super) fn choose(counts: &PairCounts, tokens: &[Token], limits: Limits) -> V
     batch
 }
 
-/// The first pairs in the order in which they would be merged if nothing changed.
+/// The first pairs in the order in which they would be merged if nothing changed, at most `limits.most`.
 fn candidates(counts: &PairCounts, tokens: &[Token], limits: Limits) -> Vec<Candidate> {
     let most = limits.most.min(MOST_RULES);
     let mut best: BinaryHeap<Reverse<Candidate>> = BinaryHeap::with_capacity(most + 1);
@@ -94,6 +96,6 @@ fn candidates(counts: &PairCounts, tokens: &[Token], limits: Limits) -> Vec<Cand
             }
         }
     }
-    // Least `Reverse` first, which is the greatest candidate.
+    // Ascending order of `Reverse`, so the greatest candidate comes first.
     best.into_sorted_vec().into_iter().map(|Reverse(candidate)| candidate).collect()
 }

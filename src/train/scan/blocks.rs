@@ -3,27 +3,27 @@ use std::ops::Range;
 use super::rules::Rules;
 use crate::units::{low32, place, place64};
 
-/// Codes that are looked at together.
+/// Codes per block, which are processed together.
 pub(super) const LANES: usize = 64;
 
-/// Codes after which the sites found are dealt with, while they are in the nearest cache.
+/// Codes that are scanned before their sites are handled: few enough to be still in the L1 cache.
 pub(super) const SPAN: usize = 64 * LANES;
 
-/// What finds the places to merge, and closes the gaps.
+/// Implementation that finds the pairs to merge and compacts the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// Runs everywhere.
+    /// Portable code, which runs on every processor.
     Portable,
-    /// Needs AVX2.
+    /// Uses AVX2.
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// Needs AVX-512 with VBMI and VBMI2.
+    /// Uses AVX-512 with VBMI and VBMI2.
     #[cfg(target_arch = "x86_64")]
     Avx512,
 }
 
 impl Engine {
-    /// Those that run on this processor, the fastest last.
+    /// The engines that run on this processor, the fastest last.
     pub fn here() -> Vec<Engine> {
         let mut engines = vec![Engine::Portable];
         #[cfg(target_arch = "x86_64")]
@@ -34,12 +34,13 @@ impl Engine {
         engines
     }
 
-    /// The fastest that runs on this processor.
+    /// The fastest engine that runs on this processor.
     pub(super) fn best() -> Engine {
         Engine::here().pop().unwrap_or(Engine::Portable)
     }
 
-    /// Closes the gaps of whole blocks, with those behind `from.end` still to come.
+    /// Does what the function [`close_gaps`] does for a range of whole blocks, behind which the chunk has more
+    /// codes.
     pub(super) fn close_gaps(
         self,
         planes: &mut Planes<'_>,
@@ -57,27 +58,29 @@ impl Engine {
     }
 }
 
-/// A chunk's low and high bytes; no high ones where all codes have one byte.
+/// The planes of a chunk: low and high bytes of its codes. `high` is empty if all codes have one byte.
 pub(super) struct Planes<'a> {
     pub(super) low: &'a mut [u8],
     pub(super) high: &'a mut [u8],
-    /// Codes written.
+    /// Number of codes written so far.
     pub(super) out: usize,
-    /// Whether the next code to be read has been merged already.
+    /// Whether the next code to read is removed, because it was merged with the one before.
     pub(super) gone: bool,
 }
 
-/// Where pairs are to be merged, in ascending order: the left codes stand where the new ones will stand.
+/// Where pairs are to be merged, in ascending order. At each site the text still has the left code, at the
+/// position of the new code.
 pub(super) struct Sites {
+    /// Number of sites in the arrays.
     pub(super) count: usize,
-    /// The places of the left codes after the gaps have been closed.
+    /// Positions of the left codes after compaction.
     pub(super) places: Box<[u32; SITES]>,
-    /// The right codes, which are gone from the text.
+    /// The right codes, which are removed from the text: low bytes, then high bytes.
     pub(super) rights_low: Box<[u8; SITES]>,
     pub(super) rights_high: Box<[u8; SITES]>,
 }
 
-/// One from before, those of a span, and what is written beyond the last for the sake of whole blocks.
+/// Capacity: one site that waits from before, those of a span, and slack for vector stores beyond the last one.
 const SITES: usize = 1 + SPAN / 2 + LANES;
 
 impl Sites {
@@ -90,12 +93,13 @@ impl Sites {
         }
     }
 
-    /// Adds those of a block, whose codes are written from `out` on and whose first one may be gone.
+    /// Adds the sites of a block: bit n of `merges` is set if lane n begins a pair. The block is written from
+    /// `out` on, and `gone` is 1 if its first code is removed. `right` gives the right code of a lane.
     pub(super) fn add(&mut self, mut merges: u64, out: usize, gone: u64, right: impl Fn(usize) -> (u8, u8)) {
         let mut before = place64(gone);
         while merges != 0 {
             let lane = place(merges.trailing_zeros());
-            // There is one code less for each that was merged before.
+            // Each earlier merge in the block moves this code forward by one.
             self.places[self.count] = low32(out + lane - before);
             before += 1;
             (self.rights_low[self.count], self.rights_high[self.count]) = right(lane);
@@ -107,8 +111,8 @@ impl Sites {
 
 /// Reads the codes at `from` and writes those that stay at `planes.out`, which is at or before them.
 ///
-/// The left code of a pair to be merged stays as it is and becomes a site; the right one goes. A code just
-/// behind `from` takes part as a right one. The codes at the end of the chunk may be fewer than a block.
+/// The left code of a pair to be merged stays and becomes a site; the right code is removed. The code just
+/// behind `from` can be a right code. At the end of a chunk the last block may be shorter.
 pub(super) fn close_gaps(planes: &mut Planes<'_>, from: Range<usize>, rules: &Rules, sites: &mut Sites) {
     let wide = !planes.high.is_empty();
     for at in from.clone().step_by(LANES) {
@@ -116,7 +120,8 @@ pub(super) fn close_gaps(planes: &mut Planes<'_>, from: Range<usize>, rules: &Ru
         let low = Block::read(planes.low, at, lanes);
         let high = if wide { Block::read(planes.high, at, lanes) } else { Block::default() };
         let mut merges = if wide { merges_wide(&low, &high, rules) } else { merges_narrow(&low, rules) };
-        // A code that is gone is no left one, and what only fills a block up is no code.
+        // A removed code is never a left code, because no code is on both sides of the rules. The mask excludes
+        // lanes that only pad the block.
         let pairs = lanes.min(planes.low.len() - at - 1);
         merges &= ones(pairs);
         for &twice in &rules.doubles {
@@ -137,12 +142,12 @@ pub(super) fn close_gaps(planes: &mut Planes<'_>, from: Range<usize>, rules: &Ru
     }
 }
 
-/// The lowest so many bits.
+/// A mask of the lowest `lanes` bits.
 fn ones(lanes: usize) -> u64 {
     if lanes == LANES { u64::MAX } else { (1 << lanes) - 1 }
 }
 
-/// One byte of each code of a block, and of each code after one.
+/// One byte (low or high) of each code of a block, and of the code after each.
 struct Block {
     here: [u8; LANES],
     next: [u8; LANES],
@@ -164,7 +169,7 @@ impl Block {
     }
 }
 
-/// Where a rule of two different codes applies.
+/// Lanes where a rule of two different codes applies, for codes of one byte.
 fn merges_narrow(low: &Block, rules: &Rules) -> u64 {
     let mut hits = [0; LANES];
     for rule in rules.list.iter().filter(|rule| rule.left != rule.right) {
@@ -176,6 +181,7 @@ fn merges_narrow(low: &Block, rules: &Rules) -> u64 {
     bits(&hits)
 }
 
+/// The same for codes of two bytes.
 fn merges_wide(low: &Block, high: &Block, rules: &Rules) -> u64 {
     let mut hits = [0; LANES];
     for rule in rules.list.iter().filter(|rule| rule.left != rule.right) {
@@ -190,13 +196,14 @@ fn merges_wide(low: &Block, high: &Block, rules: &Rules) -> u64 {
     bits(&hits)
 }
 
+/// Lanes that have this byte.
 fn equal(bytes: &[u8; LANES], wanted: u8) -> u64 {
     bits(&bytes.map(|byte| u8::from(byte == wanted)))
 }
 
-/// Bytes that are 0 or 1 as bits.
+/// Packs bytes that are 0 or 1 into bits.
 fn bits(bytes: &[u8; LANES]) -> u64 {
-    // The product moves bit 8 n of the eight bytes to bit 56 + n.
+    // The product moves bit 8n of the eight bytes to bit 56 + n.
     const GATHER: u64 = 0x0102_0408_1020_4080;
     let (eights, _) = bytes.as_chunks::<8>();
     eights
@@ -205,16 +212,16 @@ fn bits(bytes: &[u8; LANES]) -> u64 {
         .fold(0, |bits, &eight| bits << 8 | u64::from_le_bytes(eight).wrapping_mul(GATHER) >> 56)
 }
 
-/// Of each run of ones the first, third, fifth …
+/// In each run of ones: the first, third, fifth … one.
 pub(super) fn firsts(runs: u64) -> u64 {
     const EVEN: u64 = 0x5555_5555_5555_5555;
     let starts = runs & !(runs << 1);
-    // Adding its start to a run clears it and sets the bit behind it.
+    // Adding its start to a run clears the run and sets the bit behind it.
     let from_even = runs & !runs.wrapping_add(starts & EVEN);
     (from_even & EVEN) | (runs & !from_even & !EVEN)
 }
 
-/// Writes the codes that stay and gives the place behind them.
+/// Writes the codes that stay, and returns the position behind them.
 fn keep(plane: &mut [u8], start: usize, block: &[u8; LANES], stays: u64, lanes: usize) -> usize {
     if stays == u64::MAX {
         plane[start..start + LANES].copy_from_slice(block);

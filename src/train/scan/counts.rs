@@ -1,24 +1,26 @@
 use super::text::Code;
 use crate::units::{amount, place64};
 
-/// So many codes fit the widest table.
+/// Codes that fit the largest table.
 pub(super) const MOST_CODES: usize = 1 << 10;
 
 /// How often each pair of codes occurs, in a dense table.
 ///
-/// **Memory:** 0.5 MB for one-byte codes, 8 MB for wider ones.
+/// **Memory:** 8 bytes per pair: 0.5 MB for one-byte codes, 8 MB for two-byte codes.
 pub(super) struct PairCounts {
+    /// Number of codes that the table has space for.
     side: usize,
+    /// Counts by left code × `side` + right code.
     counts: Vec<u64>,
 }
 
 impl PairCounts {
-    /// No pair of codes below `side` occurs.
+    /// A table for codes below `side`, with all counts 0.
     pub(super) fn new(side: usize) -> PairCounts {
         PairCounts { side, counts: vec![0; side * side] }
     }
 
-    /// The same counts, with room for pairs of codes below `side`.
+    /// The same counts in a larger table, for codes below `side`.
     pub(super) fn widened(&self, side: usize) -> PairCounts {
         let mut wide = PairCounts::new(side);
         for (to, from) in wide.counts.chunks_exact_mut(side).zip(self.counts.chunks_exact(self.side)) {
@@ -27,20 +29,22 @@ impl PairCounts {
         wide
     }
 
-    /// Codes that the table has room for.
+    /// Number of codes that the table has space for.
     pub(super) fn side(&self) -> usize {
         self.side
     }
 
+    /// Count of a pair.
     pub(super) fn get(&self, left: Code, right: Code) -> u64 {
         self.counts[usize::from(left) * self.side + usize::from(right)]
     }
 
+    /// Count of a pair, to be changed.
     pub(super) fn get_mut(&mut self, left: Code, right: Code) -> &mut u64 {
         &mut self.counts[usize::from(left) * self.side + usize::from(right)]
     }
 
-    /// The counts of the pairs with this left code, by their right codes.
+    /// Counts of the pairs with this left code, by right code.
     pub(super) fn row(&self, left: Code) -> &[u64] {
         let start = usize::from(left) * self.side;
         &self.counts[start..start + self.side]
@@ -48,7 +52,7 @@ impl PairCounts {
 }
 
 impl PairCounts {
-    /// Takes what is counted for one code to what is counted for another.
+    /// Adds all counts of the code `from` to those of the code `to`, and clears them.
     pub(super) fn hand_over(&mut self, from: Code, to: Code) {
         if from == to {
             return;
@@ -65,13 +69,13 @@ impl PairCounts {
     }
 }
 
-/// Counts the pairs of bytes in parts of a text.
+/// Counts the pairs of bytes in chunks of a text.
 pub(super) struct ByteTally {
-    /// By right byte × 256 + left byte.
+    /// 32-bit counts, by right byte × 256 + left byte.
     now: Vec<u32>,
-    /// Pairs in `now`, which has 32 bits for them.
+    /// Upper bound of the pairs in `now`: below 2³², so that no count overflows.
     pairs: u64,
-    /// What was in `now` before; nothing at first.
+    /// 64-bit sums of earlier contents of `now`. Empty at first.
     counts: Vec<u64>,
 }
 
@@ -80,7 +84,7 @@ impl ByteTally {
         ByteTally { now: vec![0; 1 << 16], pairs: 0, counts: Vec::new() }
     }
 
-    /// Counts the pairs within this part of a text.
+    /// Counts the pairs within this chunk of a text.
     pub(super) fn count(&mut self, text: &[u8]) {
         if self.pairs + amount(text.len()) > u64::from(u32::MAX) {
             self.settle();
@@ -88,7 +92,8 @@ impl ByteTally {
         self.pairs += amount(text.len());
         let now = self.now.first_chunk_mut::<{ 1 << 16 }>().expect("a count for each pair of bytes");
         let mut rest = text;
-        // Eight pairs from two loads: every second one begins at an even byte.
+        // Eight pairs from two loads: one has the pairs that begin at even bytes, the other those that begin at
+        // odd bytes.
         while let Some((nine, _)) = rest.split_first_chunk::<9>() {
             let [even @ .., _] = *nine;
             let [_, odd @ ..] = *nine;
@@ -104,6 +109,7 @@ impl ByteTally {
         }
     }
 
+    /// Adds the 32-bit counts to the 64-bit ones and clears them.
     fn settle(&mut self) {
         self.counts.resize(1 << 16, 0);
         for (count, now) in self.counts.iter_mut().zip(&mut self.now) {
@@ -112,7 +118,7 @@ impl ByteTally {
         self.pairs = 0;
     }
 
-    /// What both have counted.
+    /// The sum of both tallies.
     pub(super) fn add(mut self, mut other: ByteTally) -> ByteTally {
         self.settle();
         other.settle();
@@ -120,6 +126,7 @@ impl ByteTally {
         self
     }
 
+    /// The counts as a table of one-byte codes.
     pub(super) fn finish(self) -> PairCounts {
         let count = |at: usize| u64::from(self.now[at]) + self.counts.get(at).copied().unwrap_or_default();
         PairCounts {
@@ -137,7 +144,7 @@ mod tests {
     fn pairs_of_bytes_are_counted_beyond_32_bits() {
         let tally = || {
             let mut tally = ByteTally::new();
-            // As after four billion pairs.
+            // The state after four billion pairs.
             tally.now[usize::from(b'b') << 8 | usize::from(b'a')] = u32::MAX;
             tally.pairs = u64::from(u32::MAX);
             tally.count(b"ab ab");

@@ -3,8 +3,8 @@ use rayon::prelude::*;
 use crate::count::PieceCounts;
 use crate::units::{Count, amount, place64};
 
-/// The bytes of all sequences, each as often as it occurs, with one more between any two; `None` where
-/// they pass 64 bits.
+/// Length in bytes of all sequences laid end to end, each repeated as often as it occurs, with a separator
+/// between any two. `None` if it does not fit 64 bits.
 pub(super) fn laid_out(pieces: &PieceCounts) -> Option<u64> {
     let mut bytes = Count::ZERO;
     for (piece, count) in pieces.iter() {
@@ -13,21 +13,23 @@ pub(super) fn laid_out(pieces: &PieceCounts) -> Option<u64> {
     Some(bytes.get().saturating_sub(1))
 }
 
-/// Sequences end to end.
+/// Sequences laid end to end.
 pub(super) struct Layout {
+    /// The bytes, with one byte between any two sequences.
     pub(super) bytes: Vec<u8>,
-    /// A byte that occurs nowhere else and stands between sequences, if there is one.
+    /// Separator: a byte that occurs in no sequence, if any is left.
     pub(super) between: Option<u8>,
-    /// Where the places between sequences are, last first, if no byte is left that could mark them.
+    /// Positions of the separators, last first, if no byte is left that could mark them. Otherwise empty.
     pub(super) gaps: Vec<usize>,
-    /// How many there are.
+    /// Number of separators.
     pub(super) separators: u64,
 }
 
-/// Lays the sequences end to end in place, each as often as it occurs, with a byte between any two.
+/// Lays the sequences end to end in place, each repeated as often as it occurs, with a separator between any
+/// two.
 ///
 /// # Panics
-/// If the sequences are more than memory has places for; what suits scanning is not.
+/// If the length does not fit 64 bits or memory. [`suits`](super::suits) excludes such sequences.
 pub(super) fn lay_out(pieces: PieceCounts) -> Layout {
     let total = laid_out(&pieces).expect("what suits scanning has been added up");
     let copies: u64 = pieces.iter().map(|(_, count)| count.get()).sum();
@@ -39,7 +41,7 @@ pub(super) fn lay_out(pieces: PieceCounts) -> Layout {
     let mut gaps = Vec::new();
     bytes.reserve_exact(place64(total) - bytes.len());
     bytes.resize(place64(total), 0);
-    // From the last: no place is written to before what stands there has moved on.
+    // From the last sequence to the first, so that no bytes are overwritten before they have moved.
     let mut to = bytes.len();
     for piece in (0..counts.len()).rev() {
         let start = if piece == 0 { 0 } else { ends[piece - 1] };
@@ -59,7 +61,7 @@ pub(super) fn lay_out(pieces: PieceCounts) -> Layout {
     Layout { bytes, between, gaps, separators: copies - 1 }
 }
 
-/// A byte that does not occur, if there is one.
+/// A byte that does not occur, if any.
 fn unused(bytes: &[u8]) -> Option<u8> {
     let seen = bytes.par_chunks(1 << 20).map(|part| {
         let mut seen = [false; 256];

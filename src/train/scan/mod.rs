@@ -1,11 +1,13 @@
-//! The first merges of a long text, learned without lists of occurrences.
+//! Learns the first merges of a long text without lists of occurrences.
 //!
-//! Takes unweighted sequences, gives the text as tokens and the [merges](Scanned::merges) so far, for the
-//! list engine to go on from. The text stands in place as one-byte codes (two bytes once these run out);
-//! a dense table has the count of every pair; a round merges an exact [batch] of pairs in one pass
-//! over the text, which closes the gaps and tallies the neighbours of what it merged while they are in
-//! cache. On a long text the first lists would have nearly as many entries as the text has bytes; after
-//! some hundred merges they are a small part of that.
+//! Takes unweighted sequences; gives the text as tokens and the [merges](Scanned::merges) so far, from which
+//! the trainer with lists continues. The text is kept in place as one-byte codes (two bytes once these run
+//! out), and a dense table holds the count of every pair. A round merges an exact [batch] of pairs in one pass
+//! over the text. The pass also compacts the text and tallies the neighbours of the merged pairs while they are
+//! in cache.
+//!
+//! On a long text the first lists would have nearly as many entries as the text has bytes; after some hundred
+//! merges they are much shorter.
 
 mod layout;
 mod text;
@@ -32,44 +34,45 @@ use crate::error::Result;
 use crate::observer::Observer;
 use crate::units::{amount, low32};
 
-/// Stands between sequences in [`Scanned::text`]; no token has this number.
+/// Separates sequences in [`Scanned::text`]. No token has this id.
 pub(super) const BETWEEN: u16 = u16::MAX;
 
-/// The state after the merges that were learned by scanning.
+/// State after the merges that were learned by scanning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Scanned {
-    /// The tokens as training numbers them, each once, with [`BETWEEN`] between sequences; `None` if there are enough merges
-    /// or no pair is left that may be merged.
+    /// Token ids of training, one per token, with [`BETWEEN`] between sequences. `None` if training is
+    /// complete: there are enough merges, or no pair is left that may be merged.
     pub(super) text: Option<Vec<u16>>,
-    /// The merges so far, each with its exact count.
+    /// The merges so far, with exact counts.
     pub(super) merges: Vec<Merge>,
-    /// The history so far, as the list engine records it: at the start and after every so many merges.
+    /// The history so far, with a point at the start and wherever [`TrainConfig`] asks for one.
     pub(super) history: Vec<HistoryPoint>,
-    /// Tokens in the text, without what stands between sequences.
+    /// Number of tokens in the text, without the separators.
     pub(super) tokens: u64,
 }
 
-/// How the work is cut up; what is learned does not depend on it, except where it ends.
+/// Parameters of the scan. Results do not depend on them, except for the number of merges learned by scanning.
 #[derive(Clone, Copy, Debug)]
 struct Tuning {
-    /// Tokens in a chunk of the text, the part that a thread works on at a time.
+    /// Codes per chunk. A thread works on one chunk of the text at a time.
     chunk: usize,
-    /// Bytes that make up less than one in so many of the text share one code at first.
+    /// Bytes that make up less than `1 / rare_share` of the text share one code at first.
     rare_share: u64,
-    /// So many merges at most get codes of one byte.
+    /// Maximum number of merges that get one-byte codes.
     narrow_merges: usize,
-    /// The scan ends when there are so many tokens.
+    /// Number of codes at which the scan ends.
     most_codes: usize,
-    /// Merging one occurrence by lists costs as much as scanning so many codes.
+    /// Cost of merging one occurrence with lists, as the number of codes that can be scanned in the same time.
     codes_a_merge: u64,
+    /// Implementation of the pass over the text.
     engine: Engine,
 }
 
-/// For [`Tuning::codes_a_merge`]: lists are never cheaper.
+/// Value of [`Tuning::codes_a_merge`] with which lists are never cheaper.
 const NEVER: u64 = u64::MAX;
 
 impl Tuning {
-    /// What suits a text of so many bytes.
+    /// Parameters for a text of `bytes` bytes.
     fn new(engine: Engine, bytes: usize) -> Tuning {
         let is_cached = amount(bytes) < CACHED_BYTES;
         Tuning {
@@ -83,23 +86,24 @@ impl Tuning {
     }
 }
 
-/// Texts of fewer bytes are better learned from lists right away.
+/// Bytes. Shorter texts are learned faster with lists from the start.
 const LEAST_BYTES: u64 = 1 << 18;
 
-/// In texts of fewer bytes lists lead to places that the caches hold: they are cheap sooner.
+/// Bytes. For shorter texts the lists refer to memory that fits the caches, so that they become cheaper
+/// earlier.
 const CACHED_BYTES: u64 = 1 << 24;
 
-/// Learns merges by scanning for as long as that is cheaper than lists, or until there are enough merges
-/// or no pair is left that may be merged.
+/// Learns merges by scanning for as long as that is cheaper than lists, or until there are enough merges or no
+/// pair is left that may be merged.
 ///
-/// `byte_order` says where each byte stands among the bytes in the order of ties. The text is scanned on
-/// all threads of the current pool; what is learned does not depend on their number.
+/// `byte_order` has the rank of each byte in the tie order. The text is scanned on all threads of the current
+/// pool; the result does not depend on their number.
 ///
-/// **Memory:** 1 byte for each of the text, 1 for each token once there are more than 256, and 2 for each
-/// token that is given out.
+/// **Memory:** 1 byte per byte of the text, 1 more per token once more than 256 codes are needed, and 2 per
+/// token of the result.
 ///
 /// # Errors
-/// The observer wants to stop.
+/// The observer asks to stop.
 pub(super) fn learn_by_scanning(
     pieces: PieceCounts,
     config: &TrainConfig,
@@ -110,10 +114,10 @@ pub(super) fn learn_by_scanning(
     Rounds::new(pieces, config, byte_order, tuning, observer)?.run()
 }
 
-/// The merges that scanning learns, however long lists have been cheaper; for tests and benchmarks.
+/// The merges that are learned by scanning alone, even where lists would be cheaper. For tests and benchmarks.
 ///
 /// # Errors
-/// The observer wants to stop.
+/// The observer asks to stop.
 pub fn merges_by_scanning(
     pieces: PieceCounts,
     config: &TrainConfig,
@@ -125,18 +129,19 @@ pub fn merges_by_scanning(
     Ok(Merges::new(Rounds::new(pieces, config, &byte_order, tuning, observer)?.run()?.merges))
 }
 
-/// Whether [`learn_by_scanning`] can learn from these sequences by these rules, and is worth it.
+/// Whether [`learn_by_scanning`] supports these settings and pays off for these sequences.
 pub(super) fn suits(pieces: &PieceCounts, config: &TrainConfig) -> bool {
     let bytes = amount(pieces.bytes());
     is_for(config, bytes) && layout::laid_out(pieces).is_some_and(|laid_out| laid_out <= bytes / 4 * 5)
 }
 
-/// Whether sequences of so many bytes, if they seldom repeat, are scanned for so long that the lists that come
-/// then are short.
+/// Whether `bytes` bytes of sequences that seldom repeat are scanned for long enough that the lists after it
+/// are short.
 pub(super) fn keeps_lists_short(config: &TrainConfig, bytes: u64) -> bool {
     is_for(config, bytes) && bytes >= CACHED_BYTES
 }
 
+/// Whether scanning supports these settings, and the text is long enough.
 fn is_for(config: &TrainConfig, bytes: u64) -> bool {
     let by_ids = matches!(config.tie_break, TieBreak::Ids | TieBreak::Hf);
     by_ids && config.score == Score::Count && config.merges > 0 && bytes >= LEAST_BYTES

@@ -10,7 +10,10 @@ use crate::error::Result;
 use crate::observer::Observer;
 use crate::units::{amount, place};
 
-/// Applies the rules to the whole text and brings the counts up to date.
+/// Applies the rules to the whole text and updates the counts.
+///
+/// # Errors
+/// The observer asks to stop.
 pub(super) fn apply(
     rules: &Rules,
     text: &mut Text,
@@ -42,23 +45,28 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// What stands beside the codes that a pass makes.
+/// Counts of the neighbours of the codes that a pass makes.
 ///
-/// A neighbour to the left is seen as it is after the pass. One to the right is seen before it is itself
-/// merged: then it is the left code of its rule, and the pair is seen from the other side as it is after.
+/// A left neighbour is counted as it is after the pass. A right neighbour is counted before it is merged
+/// itself. If it is merged, it is the left code of its rule at that time, and the other side counts the pair as
+/// it is after the pass.
 struct Tally {
+    /// Number of codes that the tables have space for.
     side: usize,
-    /// By rule and left neighbour.
+    /// 64-bit counts by rule and left neighbour.
     left: Vec<u64>,
-    /// By rule and right neighbour.
+    /// 64-bit counts by rule and right neighbour.
     right: Vec<u64>,
+    /// 32-bit counts since the last call of [`settle`](Self::settle), by rule and left neighbour.
     left_now: Vec<u32>,
+    /// The same by right neighbour.
     right_now: Vec<u32>,
-    /// At most so many sites are in the tables of now, which have 32 bits for them.
+    /// Upper bound of the sites in the 32-bit counts: below 2³², so that they cannot overflow.
     sites: u64,
 }
 
 impl Tally {
+    /// Empty counts, for codes below `side`.
     fn new(rules: &Rules, side: usize) -> Tally {
         let size = rules.list.len() * side;
         Tally {
@@ -71,7 +79,7 @@ impl Tally {
         }
     }
 
-    /// Makes sure that so many sites can be tallied.
+    /// Makes sure that `sites` more sites can be counted without overflow.
     fn expect(&mut self, sites: usize) {
         if self.sites + amount(sites) > u64::from(u32::MAX) {
             self.settle();
@@ -79,6 +87,7 @@ impl Tally {
         self.sites += amount(sites);
     }
 
+    /// Adds the 32-bit counts to the 64-bit ones and clears them.
     fn settle(&mut self) {
         let both = self
             .left
@@ -91,6 +100,7 @@ impl Tally {
         self.sites = 0;
     }
 
+    /// The sum of two tallies.
     fn add(mut self, mut other: Tally) -> Tally {
         self.settle();
         other.settle();
@@ -99,7 +109,7 @@ impl Tally {
         self
     }
 
-    /// Takes note of two neighbours in different chunks as they are after the pass.
+    /// Counts two neighbours in different chunks, given as they are after the pass.
     fn see_edge(&mut self, rules: &Rules, left: Code, right: Code) {
         let rule_that_made = |code| rules.list.iter().position(|rule| rule.made == code);
         let was = match rule_that_made(right) {
@@ -114,7 +124,7 @@ impl Tally {
         }
     }
 
-    /// Puts the new pairs into the table and takes out those that stood in their places.
+    /// Adds the new pairs to the table, and subtracts the old pairs that they replace.
     fn bring_up_to_date(mut self, rules: &Rules, counts: &mut PairCounts) {
         let side = self.side;
         let codes = || (0..side).map(|code| Code::try_from(code).expect("tables are small"));
@@ -146,7 +156,7 @@ impl Tally {
     }
 }
 
-/// What a thread needs to work on chunks.
+/// State of a thread that works on chunks.
 struct Worker<'a> {
     rules: &'a Rules,
     sites: Sites,
@@ -177,6 +187,7 @@ impl Worker<'_> {
         *chunk.length = planes.out;
     }
 
+    /// Calls [`write_sites`](Self::write_sites) for the width of the codes.
     fn write(&mut self, planes: &mut Planes<'_>, finished: bool) {
         if planes.high.is_empty() {
             self.write_sites::<false>(planes, finished);
@@ -185,8 +196,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Writes the new codes at the sites and tallies what stands beside them. A site whose right neighbour
-    /// is still to be read waits.
+    /// Writes the new codes at the sites and counts their neighbours. A site at the end, with a right neighbour
+    /// that has not been read yet, waits for the next call unless the chunk is `finished`.
     fn write_sites<const WIDE: bool>(&mut self, planes: &mut Planes<'_>, finished: bool) {
         let Planes { low, high, out, .. } = planes;
         let (low, high) = (&mut low[..*out], &mut **high);
@@ -222,7 +233,7 @@ impl Worker<'_> {
         sites.count = 0;
     }
 
-    /// Merges the last code with the first of the chunk after, which that chunk leaves out.
+    /// Merges the last code with the first code of the next chunk, which that chunk removes.
     fn write_last(&mut self, planes: &mut Planes<'_>, rule: usize) {
         let [low, high] = self.rules.list[rule].made.to_le_bytes();
         let last = planes.out - 1;
@@ -246,7 +257,7 @@ mod tests {
     fn neighbours_are_tallied_beyond_32_bits() {
         let rules = Rules::new(vec![Rule { left: 0, right: 1, made: 2, count: 1 }]);
         let mut tally = Tally::new(&rules, 3);
-        // As after four billion sites.
+        // The state after four billion sites.
         (tally.left_now[0], tally.right_now[1]) = (u32::MAX, u32::MAX);
         tally.sites = u64::from(u32::MAX);
         tally.expect(1);

@@ -5,23 +5,25 @@ use super::text::{Code, Text};
 use crate::error::Result;
 use crate::observer::Observer;
 
-/// Bytes so rare that no pair of theirs is merged yet: they share one code in the text.
+/// Bytes so rare that no pair with one of them is merged yet. They share one code in the text.
 ///
-/// A pair is no more frequent than either of its tokens. So as long as pairs more frequent than
-/// [`most`](Self::most) are merged, none of these bytes takes part in a merge; each stays where it is, and
-/// which one it is can wait in a list in the order of the text.
+/// A pair is at most as frequent as either of its tokens. So while only pairs more frequent than
+/// [`most`](Self::most) are merged, none of these bytes takes part in a merge and each keeps its place in the
+/// text. A list, in the order of the text, says which byte each of them is.
 pub(super) struct Rare {
-    /// The code that they share.
+    /// The code that these bytes share.
     pub(super) code: u8,
-    /// How often the most frequent of them occurs.
+    /// How often the most frequent of these bytes occurs.
     pub(super) most: u64,
+    /// Whether each byte is one of them.
     has: [bool; 256],
-    /// One byte for each place in the text where the code stands, in order.
+    /// The byte at each occurrence of `code`, in the order of the text.
     bytes: Vec<u8>,
 }
 
 impl Rare {
-    /// The bytes that make up less than one in `share` of the text, if there are any.
+    /// The bytes that make up less than `1 / share` of the text; `None` if no byte does. `used` has the count
+    /// of each byte.
     pub(super) fn choose(used: &[u64; 256], in_text: u64, share: u64) -> Option<Rare> {
         let has: [bool; 256] =
             std::array::from_fn(|byte| used[byte] > 0 && used[byte].saturating_mul(share) < in_text);
@@ -30,16 +32,18 @@ impl Rare {
         Some(Rare { code, most, has, bytes: Vec::new() })
     }
 
+    /// Whether `byte` is one of the rare bytes.
     pub(super) fn has(&self, byte: u8) -> bool {
         self.has[usize::from(byte)]
     }
 
-    /// One of them for each place in the text where their code stands, in order.
+    /// The byte at each occurrence of the shared code, in the order of the text.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Gives each its own code in a text of wide codes, and counts the pairs in which they stand.
+    /// Gives each rare byte its own code in a text of two-byte codes, and adds the pairs with these bytes to
+    /// the counts.
     pub(super) fn put_back(self, codes: &[(u8, Code)], text: &mut Text, counts: &mut PairCounts) {
         let mut code_of = [0; 256];
         for &(byte, code) in codes {
@@ -77,7 +81,10 @@ impl Rare {
     }
 }
 
-/// Counts the pairs of a text of bytes.
+/// Counts the pairs of a text of one-byte codes.
+///
+/// # Errors
+/// The observer asks to stop.
 pub(super) fn count(text: &Text, observer: &dyn Observer) -> Result<PairCounts> {
     let tally = text
         .low
@@ -96,7 +103,10 @@ pub(super) fn count(text: &Text, observer: &dyn Observer) -> Result<PairCounts> 
     Ok(counts)
 }
 
-/// Puts the shared code in the place of rare bytes, in the text and in the counts of pairs.
+/// Replaces rare bytes by their shared code, in the text and in the counts of pairs.
+///
+/// # Errors
+/// The observer asks to stop.
 pub(super) fn set_aside(
     rare: Rare,
     text: &mut Text,
@@ -112,10 +122,11 @@ pub(super) fn set_aside(
     Ok(Rare { bytes: lists.concat(), ..rare })
 }
 
+/// Replaces the rare bytes of a chunk by the shared code, and returns them in order.
 fn take_out(rare: &Rare, chunk: &mut [u8]) -> Vec<u8> {
     let mut list = Vec::new();
     for eight in chunk.chunks_mut(8) {
-        // Seldom true, so that eight bytes cost one branch.
+        // Seldom true, so this costs one branch per eight bytes.
         if !eight.iter().fold(false, |any, &byte| any | rare.has(byte)) {
             continue;
         }

@@ -15,7 +15,7 @@ use crate::observer::{Observer, Stage};
 use crate::train::{HistoryPoint, Merge, TrainConfig};
 use crate::units::{Count, amount};
 
-/// The state of the scan between rounds.
+/// State of the scan between rounds.
 pub(super) struct Rounds<'a> {
     config: &'a TrainConfig,
     byte_order: &'a [u32; 256],
@@ -25,21 +25,25 @@ pub(super) struct Rounds<'a> {
     counts: PairCounts,
     /// The tokens that may be merged.
     tokens: Vec<Token>,
-    /// Each code's token as training numbers it.
+    /// Id in training of each code's token.
     numbers: Vec<u16>,
-    /// Codes for new tokens, the next one last.
+    /// Unused codes for new tokens; the last one is used first.
     free: Vec<Code>,
-    /// Bytes that share a code, until codes have two bytes.
+    /// The bytes that share a code, until codes have two bytes.
     rare: Option<Rare>,
-    /// Tokens in the text now.
+    /// Number of tokens in the text now.
     in_text: u64,
     merges: Vec<Merge>,
     history: Vec<HistoryPoint>,
+    /// Decides when lists become cheaper.
     worth: Worth,
 }
 
 impl<'a> Rounds<'a> {
-    /// Lays the text out, gives bytes their codes, and counts the pairs.
+    /// Lays out the text, assigns codes to the bytes, and counts the pairs.
+    ///
+    /// # Errors
+    /// The observer asks to stop.
     pub(super) fn new(
         pieces: PieceCounts,
         config: &'a TrainConfig,
@@ -87,6 +91,8 @@ impl<'a> Rounds<'a> {
         Ok(rounds)
     }
 
+    /// Merges in rounds until there are enough merges, no pair is left that may be merged, the codes run out,
+    /// or lists are cheaper.
     pub(super) fn run(mut self) -> Result<Scanned> {
         let exhausted = loop {
             let wanted = self.config.merges - self.merges.len();
@@ -128,21 +134,23 @@ impl<'a> Rounds<'a> {
         Ok(self.finish(exhausted))
     }
 
+    /// Whether codes have two bytes.
     fn is_wide(&self) -> bool {
         self.counts.side() > 256
     }
 
+    /// Adds a byte to the tokens that may be merged.
     fn add_byte(&mut self, byte: u8, code: Code) {
         let order = self.byte_order[usize::from(byte)];
         self.tokens.push(Token { code, order, bytes: 1 });
         self.numbers[usize::from(code)] = u16::from(byte);
     }
 
-    /// Goes over to codes of two bytes, and gives the rare bytes codes of their own.
+    /// Switches to codes of two bytes, and gives the rare bytes their own codes.
     fn widen(&mut self) {
         self.text.widen();
         self.counts = self.counts.widened(MOST_CODES);
-        // One more than bytes can be is for what stands between sequences if no byte is.
+        // The first two-byte code separates sequences, if no byte was left for that.
         let last = Code::try_from(self.tuning.most_codes.min(MOST_CODES)).expect("tables are small");
         self.free.splice(..0, (WIDE_BETWEEN + 1..last).rev());
         let Some(rare) = self.rare.take() else { return };
@@ -153,7 +161,7 @@ impl<'a> Rounds<'a> {
         rare.put_back(&codes, &mut self.text, &mut self.counts);
     }
 
-    /// Puts a code of its own between the sequences, where a zero stood.
+    /// Replaces the zeros between sequences by a separator code of their own.
     fn mark_gaps(&mut self, gaps: &[usize]) {
         let [low, high] = WIDE_BETWEEN.to_le_bytes();
         for &gap in gaps {
@@ -166,6 +174,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
+    /// Merges a batch in one pass over the text.
     fn merge(&mut self, mut batch: Vec<Rule>) -> Result<()> {
         for rule in &mut batch {
             rule.made = self.free.pop().expect("no more pairs are chosen than there are codes");
@@ -179,7 +188,7 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    /// Takes note of a merge, as if those that were done with it after it were still to come.
+    /// Records one merge of a batch, as if the later merges of the batch were still to come.
     fn note(&mut self, rule: &Rule) {
         let number = u16::try_from(256 + self.merges.len()).expect("there are fewer codes");
         let numbers = [rule.left, rule.right].map(|code| u32::from(self.numbers[usize::from(code)]));
@@ -189,7 +198,8 @@ impl<'a> Rounds<'a> {
         self.tokens.push(Token { code: rule.made, order: u32::from(number), bytes: lengths.iter().sum() });
         let mut merged = rule.count;
         if rule.left == rule.right {
-            // Of a run of n, n - 1 pairs: those between two new tokens and before an odd one are left over.
+            // A run of n tokens has n − 1 pairs. Those between two new tokens, and the one before an odd token,
+            // are not merged.
             merged -= self.counts.get(rule.made, rule.made) + self.counts.get(rule.made, rule.left);
         }
         self.in_text -= merged;
@@ -198,6 +208,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
+    /// Length in bytes of the token with this code.
     fn length(&self, code: Code) -> usize {
         self.tokens.iter().find(|token| token.code == code).map_or(0, |token| token.bytes)
     }
@@ -216,7 +227,7 @@ impl<'a> Rounds<'a> {
     }
 }
 
-/// How often each byte occurs: once as the left one of each of its pairs, and once at the end of the text.
+/// How often each byte occurs: once as the left byte of each of its pairs, and once more if it ends the text.
 fn occurrences(text: &Text, counts: &PairCounts) -> [u64; 256] {
     let mut used = std::array::from_fn(|byte| counts.row(Code::try_from(byte).expect("a byte")).iter().sum());
     if let Some(last) = text.low.last() {
@@ -225,7 +236,8 @@ fn occurrences(text: &Text, counts: &PairCounts) -> [u64; 256] {
     used
 }
 
-/// The text as training numbers its tokens. Where bytes share a code, they come in order.
+/// The text in the token ids of training. `shared` has the code that rare bytes share, and these bytes in
+/// order.
 fn numbered(text: &Text, numbers: &[u16], shared: Option<(u8, &[u8])>) -> Vec<u16> {
     let (code, mut bytes) = shared.unwrap_or_default();
     let mut numbered = vec![0; text.lengths.iter().sum()];
@@ -253,5 +265,5 @@ fn numbered(text: &Text, numbers: &[u16], shared: Option<(u8, &[u8])>) -> Vec<u1
     numbered
 }
 
-/// Stands between sequences where no code of one byte is left for it.
+/// Separates sequences if no one-byte code is left for that.
 const WIDE_BETWEEN: Code = 256;

@@ -1,38 +1,44 @@
 use super::counts::MOST_CODES;
 use super::text::Code;
 
-/// A merge as the scan does it: each `left` that `right` follows becomes `made`, and `right` goes.
+/// A merge as the scan carries it out: each `left` that is followed by `right` becomes `made`, and that `right`
+/// is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
     pub(super) left: Code,
     pub(super) right: Code,
     pub(super) made: Code,
-    /// How often the pair occurs, overlapping occurrences counted each.
+    /// How often the pair occurs; overlapping occurrences count each.
     pub(super) count: u64,
 }
 
-/// So many rules at most are applied in one pass.
+/// Maximum number of rules in one pass.
 pub(super) const MOST_RULES: usize = 32;
 
-/// Stars that fit the two bytes of bits for each code.
+/// Maximum number of stars: each code has 16 bits for them, in two bytes.
 pub(super) const MOST_STARS: usize = 16;
 
 /// The merges of one pass over the text. No code is the left one of a rule and the right one of another.
 pub(super) struct Rules {
+    /// The rules in the order of the merges.
     pub(super) list: Vec<Rule>,
-    /// The rules whose two codes are the same.
+    /// The codes of rules with two equal codes.
     pub(super) doubles: Vec<Code>,
+    /// The rules with two different codes.
     pub(super) stars: Stars,
-    /// 1 + the place of each code among the distinct left ones, or 0, and the same for right ones.
+    /// Index of each code among the distinct left codes, counted from 1; 0 for other codes.
     left_places: Box<[u8; MOST_CODES]>,
+    /// The same for right codes.
     right_places: Box<[u8; MOST_CODES]>,
-    /// The rule for a left and a right place, or [`NONE`].
+    /// Index of the rule, by left and right index, or [`NONE`].
     found: [[u8; MOST_RULES + 1]; MOST_RULES + 1],
 }
 
+/// Marks pairs for which no rule exists.
 const NONE: u8 = u8::MAX;
 
 impl Rules {
+    /// Builds the tables for at most [`MOST_RULES`] rules.
     pub(super) fn new(list: Vec<Rule>) -> Rules {
         let mut rules = Rules {
             doubles: list.iter().filter(|rule| rule.left == rule.right).map(|rule| rule.left).collect(),
@@ -51,28 +57,30 @@ impl Rules {
         rules
     }
 
-    /// The rule that merges these codes, if any.
+    /// Index of the rule that merges these codes, if any.
     pub(super) fn find(&self, left: Code, right: Code) -> Option<usize> {
         let rule = self.number(left, right);
         (rule != NONE).then_some(usize::from(rule))
     }
 
+    /// Index of the rule that merges these codes, or [`NONE`].
     fn number(&self, left: Code, right: Code) -> u8 {
         let left = self.left_places[usize::from(left) % MOST_CODES];
         let right = self.right_places[usize::from(right) % MOST_CODES];
         self.found[usize::from(left)][usize::from(right)]
     }
 
-    /// The rule that merges these codes.
+    /// The rule that merges these codes, and its index.
     ///
     /// # Panics
-    /// If there is none.
+    /// If no rule does.
     pub(super) fn rule(&self, left: Code, right: Code) -> (usize, &Rule) {
         let number = usize::from(self.number(left, right));
         (number, &self.list[number])
     }
 }
 
+/// Index of a code among the distinct codes of its side, counted from 1. Adds the code if it is new.
 fn place_in(places: &mut [u8; MOST_CODES], code: Code, known: &mut u8) -> u8 {
     let place = &mut places[usize::from(code)];
     if *place == 0 {
@@ -82,26 +90,27 @@ fn place_in(places: &mut [u8; MOST_CODES], code: Code, known: &mut u8) -> u8 {
     *place
 }
 
-/// The rules of two different codes, as bits by which whole blocks of text are looked up at once.
+/// The rules of two different codes, as tables of bits with which whole blocks of text are looked up at once.
 ///
-/// The pairs are covered by stars: one left code with some right ones, or one right code with some left
-/// ones. Each star has a bit; a pair is a rule exactly if some star has its left code on the left and its
-/// right code on the right. The codes of a star that are many share their high byte, so that bits for low
-/// bytes and bits for high bytes tell exactly which codes are meant.
+/// The pairs are covered by stars: one left code with several right codes, or one right code with several left
+/// codes. Each star has a bit. A pair is a rule exactly if some star has its left code on the left and its
+/// right code on the right. The several codes of a star share their high byte, so one bit for each low byte and
+/// one for each high byte identify its codes exactly.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stars {
-    /// Up to eight stars each.
+    /// Each set has up to eight stars.
     pub(super) sets: Vec<Bits>,
 }
 
-/// The bits of up to eight stars.
+/// The bits of up to eight stars, one bit for each star.
 #[derive(Clone, Debug)]
 pub(super) struct Bits {
     pub(super) left: SideBits,
     pub(super) right: SideBits,
 }
 
-/// A code is in a star if both its bytes are.
+/// The bits of the stars that have a code at one side. A code is in a star if the bit is set for both its
+/// bytes.
 #[derive(Clone, Debug)]
 pub(super) struct SideBits {
     pub(super) low: [u8; 256],
@@ -134,13 +143,14 @@ impl Stars {
         Stars { sets }
     }
 
-    /// How many stars these rules need.
+    /// Number of stars that these rules need.
     pub(super) fn needed(rules: &[Rule]) -> usize {
         cover(rules).len()
     }
 }
 
-/// Stars that cover the pairs of different codes: again and again the one that covers most of the rest.
+/// Stars that cover the pairs of different codes. Greedy: takes the star that covers the most remaining pairs,
+/// until all are covered.
 fn cover(rules: &[Rule]) -> Vec<Vec<(Code, Code)>> {
     let mut rest: Vec<(Code, Code)> =
         rules.iter().map(|rule| (rule.left, rule.right)).filter(|(left, right)| left != right).collect();
@@ -159,6 +169,7 @@ fn cover(rules: &[Rule]) -> Vec<Vec<(Code, Code)>> {
     stars
 }
 
+/// The remaining pairs that belong to a star.
 fn star(rest: &[(Code, Code)], belongs: impl Fn((Code, Code)) -> bool) -> Vec<(Code, Code)> {
     rest.iter().copied().filter(|&pair| belongs(pair)).collect()
 }

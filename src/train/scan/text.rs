@@ -1,33 +1,34 @@
 use super::rules::Rules;
 
-/// A token's number in the text as it is scanned.
+/// Code of a token in the scanned text.
 pub(super) type Code = u16;
 
-/// The text as codes: their low bytes, and their high bytes once there are any.
+/// The text as codes: a plane with their low bytes, and a plane with their high bytes once these are needed.
 ///
-/// It is cut into chunks of equal room, each filled from its start with as many codes as it has left: a
-/// merge across two chunks takes the place of the last code of the first. Chunks never exchange codes
-/// otherwise, so each thread has some of them for itself.
+/// It is divided into chunks of equal capacity. Each chunk is filled from its start with the codes that it has
+/// left. A merge across two chunks replaces the last code of the first one; otherwise no code moves to another
+/// chunk, so each thread can work on some chunks independently.
 pub(super) struct Text {
+    /// Low byte of each code.
     pub(super) low: Vec<u8>,
-    /// Empty, or as long as `low`.
+    /// High byte of each code. Empty as long as all codes fit one byte, otherwise as long as `low`.
     pub(super) high: Vec<u8>,
-    /// Codes in each chunk.
+    /// Number of codes in each chunk.
     pub(super) lengths: Vec<usize>,
-    /// Room in each chunk but the last.
+    /// Capacity of each chunk except the last, in codes.
     pub(super) room: usize,
 }
 
-/// What merging does to the ends of a chunk.
+/// What merging does at the ends of a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ends {
-    /// The first code goes: the last of the chunk before is merged with it.
+    /// The first code is removed, because it is merged with the last code of the chunk before.
     pub(super) first_goes: bool,
-    /// The rule by which the last code is merged with the first of the chunk after.
+    /// The rule that merges the last code with the first code of the chunk after.
     pub(super) last_merges: Option<usize>,
 }
 
-/// A chunk to work on.
+/// A chunk for a thread to work on.
 pub(super) struct Chunk<'a> {
     pub(super) low: &'a mut [u8],
     pub(super) high: &'a mut [u8],
@@ -36,35 +37,37 @@ pub(super) struct Chunk<'a> {
 }
 
 impl Text {
+    /// The text with one code per byte, in chunks of `room` codes.
     pub(super) fn new(bytes: Vec<u8>, room: usize) -> Text {
         let lengths = bytes.chunks(room).map(<[u8]>::len).collect();
         Text { low: bytes, high: Vec::new(), lengths, room }
     }
 
-    /// Makes room for codes of two bytes.
+    /// Adds the plane of high bytes.
     pub(super) fn widen(&mut self) {
-        // Zeroed memory takes none until it is written to, so what no chunk fills any more costs nothing.
+        // Zeroed memory is not allocated until it is written, so the end of chunks that will never be filled
+        // again costs nothing.
         self.high = vec![0; self.low.len()];
     }
 
-    /// The code at a place of a chunk.
+    /// The code at index `at` of a chunk.
     pub(super) fn code(&self, chunk: usize, at: usize) -> Code {
         let at = chunk * self.room + at;
         Code::from_le_bytes([self.low[at], self.high.get(at).copied().unwrap_or(0)])
     }
 
-    /// The chunks that have codes.
+    /// The chunks that are not empty.
     pub(super) fn filled(&self) -> impl Iterator<Item = usize> {
         (0..self.lengths.len()).filter(|&chunk| self.lengths[chunk] > 0)
     }
 
-    /// The first code behind a chunk.
+    /// The first code after a chunk.
     pub(super) fn first_after(&self, chunk: usize) -> Option<Code> {
         let next = (chunk + 1..self.lengths.len()).find(|&next| self.lengths[next] > 0)?;
         Some(self.code(next, 0))
     }
 
-    /// The last code of each chunk that has codes, with the first of the next such chunk.
+    /// Pairs across chunks: the last code of each chunk, with the first of the next chunk that is not empty.
     pub(super) fn edges(&self) -> impl Iterator<Item = (Code, Code)> {
         let next = self.filled().skip(1);
         self.filled()
@@ -72,7 +75,7 @@ impl Text {
             .map(|(chunk, next)| (self.code(chunk, self.lengths[chunk] - 1), self.code(next, 0)))
     }
 
-    /// What merging by these rules does to the ends of each chunk.
+    /// What merging by these rules does at the ends of each chunk.
     pub(super) fn ends(&self, rules: &Rules) -> Vec<Ends> {
         let mut ends = vec![Ends::default(); self.lengths.len()];
         let filled: Vec<usize> = self.filled().collect();
@@ -89,9 +92,10 @@ impl Text {
         ends
     }
 
-    /// Whether the last code of a chunk is the first, third, fifth … of a run of the same code. A run that
-    /// reaches back to the chunk's start goes on from the chunk before by an odd number exactly if the
-    /// first code is merged with that chunk's last.
+    /// Whether the last code of a chunk is at an odd place (first, third, fifth …) in its run of equal codes,
+    /// so that it is not the right code of a pair. A run that reaches back to the start of the chunk continues
+    /// one of the chunk before; the number of its codes there is odd exactly if the first code is merged with
+    /// that chunk's last.
     fn ends_unpaired(&self, chunk: usize, first_goes: bool) -> bool {
         let length = self.lengths[chunk];
         let last = self.code(chunk, length - 1);

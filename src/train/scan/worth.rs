@@ -1,15 +1,15 @@
 use super::blocks::Engine;
 use crate::units::amount;
 
-/// Rounds that are looked at together: single ones differ much.
+/// Rounds that are averaged, because single rounds differ much.
 const ROUNDS: usize = 8;
 
-/// If so many rounds are likely to do all that is left, making lists is not worth it.
+/// Rounds. If about as few can do all remaining merges, building lists does not pay off.
 const FEW_ROUNDS: usize = 60;
 
-/// Merging one occurrence by lists costs as much as scanning about so many codes, finding it for the lists
-/// included. Where caches do not hold the text it is more or less the same from 150 to 500 with AVX-512, and the
-/// later lists are made the less memory they take.
+/// Cost of merging one occurrence with lists, and of finding it for them, in codes that are scanned in the same
+/// time. For texts that the caches do not hold, values from 150 to 500 are about equally fast with AVX-512; and
+/// the later the lists are built, the less memory they take.
 pub(super) fn codes_a_merge(engine: Engine, is_cached: bool) -> u64 {
     match engine {
         _ if !is_cached => 400,
@@ -21,9 +21,10 @@ pub(super) fn codes_a_merge(engine: Engine, is_cached: bool) -> u64 {
     }
 }
 
-/// Tells when scanning ceases to be worth it.
+/// Decides when scanning is no longer worth it.
 #[derive(Default)]
 pub(super) struct Worth {
+    /// The last rounds, in a ring.
     rounds: [Round; ROUNDS],
     next: usize,
 }
@@ -36,14 +37,15 @@ struct Round {
 }
 
 impl Worth {
-    /// Takes note of a round: how many pairs it merges, how often they occur, and the codes it scans.
+    /// Records a round: the number of pairs that it merges, the number of their occurrences, and the number of
+    /// codes that it scans.
     pub(super) fn note(&mut self, merges: usize, occurrences: u64, codes: u64) {
         self.rounds[self.next % ROUNDS] = Round { merges, occurrences, codes };
         self.next += 1;
     }
 
-    /// Whether so many more merges would cost less with lists, where merging an occurrence costs as much as
-    /// scanning so many codes.
+    /// Whether `wanted` more merges would take less time with lists, if merging one occurrence with them takes
+    /// as long as scanning `codes_a_merge` codes.
     pub(super) fn lists_are_cheaper(&self, wanted: usize, codes_a_merge: u64) -> bool {
         if self.next < ROUNDS {
             return false;
