@@ -67,8 +67,8 @@ pub struct TokenSequences {
 }
 
 /// Continues training from sequences that a vocabulary has encoded: the merges of `base` come first, as given,
-/// then new ones, up to [`TrainConfig::merges`] in total. This serves vocabularies whose merges cannot be
-/// applied one after the other.
+/// then new ones, up to [`TrainConfig::merges`] in total. This serves vocabularies with merges that cannot
+/// be applied one after the other.
 ///
 /// `base` has one merge for each of the vocabulary's own, with tokens that are bytes or made by an earlier
 /// merge.

@@ -178,7 +178,7 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
     }
 
     /// Learns in rounds, each of which keeps only the pairs that occur at least `threshold` times. Rare pairs
-    /// are by far the most numerous and are merged last, if at all; so the text is counted again, with a lower
+    /// are by far the most numerous and are merged last, if at all; the text is counted again, with a lower
     /// threshold, only when a round has no pair left.
     fn run(mut self, observer: &dyn Observer) -> Result<Learned> {
         let last = self.config.min_frequency.get().max(2);

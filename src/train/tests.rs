@@ -20,7 +20,7 @@ use crate::units::{Count, amount};
 const TIE_RULES: [TieBreak; 5] =
     [TieBreak::Ids, TieBreak::Hf, TieBreak::First, TieBreak::BytesGreatest, TieBreak::BytesSmallest];
 
-/// Sequences over alphabets of one to four symbols with long runs, or over all bytes.
+/// Random sequences: over alphabets of one to four symbols with long runs, or over all bytes.
 fn sequence() -> impl Strategy<Value = Vec<u8>> {
     let runs = |symbols: &'static [u8]| {
         vec((proptest::sample::select(symbols), 1..6usize), 1..14)
@@ -36,8 +36,8 @@ fn sequence() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Sequences in order of first appearance, weighted or not: distinct ones, or such as a program may bring, with empty and
-/// equal ones and some that never occur.
+/// Random sequences in order of first appearance, with or without weights. They are distinct, or contain what a
+/// program may pass: empty sequences, equal ones, and sequences of weight 0.
 fn pieces() -> impl Strategy<Value = PieceCounts> {
     let weight = prop_oneof![Just(1u64), 0..5u64, Just(70_000), 1..200_000u64, Just(3_000_000_000)];
     let any_sequence = || prop_oneof![20 => sequence(), 1 => Just(Vec::new())];
@@ -50,7 +50,7 @@ fn pieces() -> impl Strategy<Value = PieceCounts> {
     })
 }
 
-/// Settings of all kinds, with a score and a number of merges.
+/// Random settings of all kinds, with the given score and number of merges.
 fn config(
     score: impl Strategy<Value = Score>,
     merges: impl Strategy<Value = usize>,
@@ -73,7 +73,7 @@ fn config(
     )
 }
 
-/// Hears of merges.
+/// An observer that counts merges.
 #[derive(Default)]
 struct Heard(AtomicU64);
 
@@ -96,10 +96,10 @@ proptest! {
     }
 }
 
-/// Left, right, count, positions.
+/// Left token, right token, count, positions.
 type FoundPair = (u32, u32, u64, Vec<u32>);
 
-/// The kept pairs, and the names at all positions.
+/// The kept pairs, and the pair ids at all positions.
 fn found(corpus: &Corpus<Once>, pairs: &Pairs<Once>) -> (Vec<FoundPair>, Vec<u32>) {
     let of = |id| {
         let pair = pairs.pair(id);
@@ -161,7 +161,7 @@ fn pairs_far_rarer_than_the_last_to_be_merged_are_not_kept_at_first() {
     assert_eq!([0, 1, 2, 3, 4, 5].map(threshold), [2, 25, 5, 2, 2, 2]);
 }
 
-/// Counts have levels of their own below 2¹², and weights go with occurrences below 2³¹.
+/// The queue has a level for each count below 2¹², and occurrences carry weights below 2³¹ themselves.
 #[test]
 fn counts_at_the_borders_of_how_they_are_kept_are_told_apart() {
     for border in [1_u64 << 12, 1 << 31] {
@@ -174,8 +174,9 @@ fn counts_at_the_borders_of_how_they_are_kept_are_told_apart() {
     }
 }
 
-/// The last letter of `bcda`, which is made of `bc` and `da`, began an `aa` before it was a part of that. Two
-/// bytes before it, where a `da` that ends there would begin, is the midst of the token.
+/// The text has tokens `bcda`, made of `bc` and `da`. The last letter of such a token began an occurrence of
+/// `aa` before it became part of the token. Two bytes before that letter, where a `da` that ends there would
+/// begin, is the middle of the token, so no cut may be there.
 #[test]
 fn a_long_text_is_not_cut_within_a_token_in_which_the_pair_stood() {
     let word = |number: u32| if number.is_multiple_of(4) { "bcdaaa" } else { "bcda" };
@@ -188,7 +189,7 @@ fn a_long_text_is_not_cut_within_a_token_in_which_the_pair_stood() {
     assert_eq!(learned, expected);
 }
 
-/// Sequences whose tokens are too many: one by itself, or the last of several.
+/// Sequences with too many tokens to count: one sequence by itself, or the last of several.
 fn too_many_tokens() -> [PieceCounts; 2] {
     let (one, all) = (Count::ONE, u64::MAX);
     let alone = [(b"fine".as_slice(), one), (b"too often", Count::new(all / 2))];

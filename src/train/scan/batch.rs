@@ -50,8 +50,8 @@ type Candidate = (u64, Reverse<(u32, u32)>, Code, Code);
 ///   holds except for (x, a) and (x, x), which are where (a, a) was, and (a, a) is in the batch. A run of n
 ///   tokens has (a, a) n − 1 times. After the merge it has (x, x) at most (n − 1) / 2 times, and (x, a) once if
 ///   n is odd and at least 3. So neither is more than half as frequent as (a, a) was. Therefore c must be at
-///   least half as frequent as (a, a); if it is exactly that frequent it still comes first, since x comes after
-///   l.
+///   least half as frequent as (a, a); if it is exactly half as frequent, it still comes first, since x comes
+///   after l.
 pub(super) fn choose(counts: &PairCounts, tokens: &[Token], limits: Limits) -> Vec<Rule> {
     let mut batch: Vec<Rule> = Vec::new();
     let mut lefts = vec![false; counts.side()];

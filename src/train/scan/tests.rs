@@ -14,7 +14,7 @@ use crate::train::order::ById;
 use crate::train::{HistoryPoint, Learned, Merges, TieBreak, TrainConfig, learn_merges, reference};
 use crate::units::{Count, amount, place64};
 
-/// Sequences over alphabets of one to four symbols with long runs, over all bytes, or of many blocks.
+/// Random sequences: over alphabets of one to four symbols with long runs, over all bytes, or many blocks long.
 fn sequence() -> impl Strategy<Value = Vec<u8>> {
     let runs = |symbols: &'static [u8], longest: usize| {
         vec((proptest::sample::select(symbols), 1..longest), 1..14)
@@ -32,6 +32,7 @@ fn sequence() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+/// Random distinct sequences, some of which occur several times.
 fn pieces() -> impl Strategy<Value = PieceCounts> {
     vec((sequence(), prop_oneof![3 => Just(1u64), 1 => 1..4u64]), 1..6).prop_map(|sequences| {
         let mut seen = std::collections::HashSet::new();
@@ -40,6 +41,7 @@ fn pieces() -> impl Strategy<Value = PieceCounts> {
     })
 }
 
+/// Random parameters, with small chunks and few codes so that short texts reach all limits.
 fn tuning() -> impl Strategy<Value = Tuning> {
     let chunk = prop_oneof![1..9usize, 60..140usize, Just(1 << 18)];
     let rare_share = prop_oneof![Just(1), 2..40u64, Just(2_500)];
@@ -57,6 +59,7 @@ fn tuning() -> impl Strategy<Value = Tuning> {
     )
 }
 
+/// Scans on a number of threads.
 fn scan(pieces: &PieceCounts, config: &TrainConfig, tuning: Tuning, threads: usize) -> Scanned {
     let order = if config.tie_break == TieBreak::Hf { ById::gpt2_alphabet() } else { ById::value() };
     with_threads(threads, || {
@@ -66,7 +69,7 @@ fn scan(pieces: &PieceCounts, config: &TrainConfig, tuning: Tuning, threads: usi
     })
 }
 
-/// The text that is left, which the merges make of the sequences.
+/// The text that the merges leave of the sequences, computed in the obvious way.
 fn replayed(pieces: &PieceCounts, learned: &Learned) -> Vec<u16> {
     let mut text: Vec<u16> = Vec::new();
     for (piece, count) in pieces.iter() {
@@ -135,7 +138,7 @@ fn scanning_learns_what_the_reference_learns() {
     );
 }
 
-/// Text of some hundred made-up words, always the same.
+/// Text of some hundred made-up words, the same in each run.
 fn prose(bytes: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = move |below: u64| {
@@ -177,8 +180,8 @@ fn spans_chunks_engines_and_threads_meet_exactly() {
     }
 }
 
-/// All but `!` are too frequent to share a code. Its pair is as frequent as it is, and comes first among
-/// equals.
+/// All bytes except `!` are too frequent to share a code. The pair with `!` is as frequent as `!` itself, and
+/// comes first among equals.
 #[test]
 fn no_pair_comes_before_one_that_may_have_a_byte_of_a_shared_code() {
     let words: [(&[u8], u64); 4] = [(b"!s", 3), (b"uv", 3), (b"us", 2), (b"vu", 1)];

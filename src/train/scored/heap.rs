@@ -1,25 +1,27 @@
 use crate::units::{low32, place};
 
-/// Not in the heap.
+/// Place of a number that is not in the heap.
 const ABSENT: u32 = u32::MAX;
 
-/// A binary heap of numbers that can be moved up, down and out again, wherever they stand.
+/// A binary heap of numbers in which any number can be moved or removed, wherever it is.
 ///
-/// What comes first is told anew at each call: it must be the same for all numbers but the one that the
-/// call is about.
+/// Each call gets the order as a function `before`. The order of all numbers must be the same as in earlier
+/// calls, except for the number that the call is about.
 #[derive(Default)]
 pub(super) struct Heap {
+    /// The heap: number 0 is the first, and the children of place i are at 2i + 1 and 2i + 2.
     numbers: Vec<u32>,
+    /// Place of each number in `numbers`, or [`ABSENT`].
     places: Vec<u32>,
 }
 
 impl Heap {
-    /// The number before all others.
+    /// The number that comes before all others.
     pub(super) fn first(&self) -> Option<u32> {
         self.numbers.first().copied()
     }
 
-    /// Puts a number in, or to its new place if it is there already.
+    /// Adds a number, or moves it to its new place if the heap has it already.
     pub(super) fn put(&mut self, number: u32, before: impl Fn(u32, u32) -> bool) {
         if self.places.len() <= place(number) {
             self.places.resize(place(number) + 1, ABSENT);
@@ -33,7 +35,7 @@ impl Heap {
         self.settle(place(at), before);
     }
 
-    /// Takes a number out, if it is there.
+    /// Removes a number, if the heap has it.
     pub(super) fn remove(&mut self, number: u32, before: impl Fn(u32, u32) -> bool) {
         let at = self.places.get(place(number)).copied().filter(|at| *at != ABSENT);
         let Some(at) = at.map(place) else { return };
@@ -45,7 +47,7 @@ impl Heap {
         }
     }
 
-    /// Moves what stands at a place up or down to where it belongs.
+    /// Moves the number at a place up or down until the heap is in order.
     fn settle(&mut self, mut at: usize, before: impl Fn(u32, u32) -> bool) {
         let number = self.numbers[at];
         while at > 0 && before(number, self.numbers[(at - 1) / 2]) {
@@ -68,6 +70,7 @@ impl Heap {
         self.write(at, number);
     }
 
+    /// Writes a number and records its place.
     fn write(&mut self, at: usize, number: u32) {
         self.numbers[at] = number;
         self.places[place(number)] = low32(at);

@@ -1,9 +1,9 @@
 //! Learns merges by any [`Score`](super::Score).
 //!
-//! Where the score looks at the counts of tokens, merging a pair raises the scores of other pairs, so
-//! the best pair cannot be found by looking again at what was best before. After each step the pairs
-//! whose score has changed are moved to their new places in a heap: those whose count has, and, as far as
-//! the score looks at them, all that hold one of the two tokens.
+//! If the score depends on the counts of tokens, merging a pair can raise the scores of other pairs, so it is
+//! not enough to look again at the pair that was best before. After each step, every pair with a changed score
+//! moves to its new place in a heap. These are the pairs with a changed count and, as far as the score depends
+//! on tokens, all pairs that contain one of the two merged tokens.
 
 mod heap;
 mod ties;
@@ -23,12 +23,15 @@ use crate::error::Result;
 use crate::observer::{Observer, Stage};
 use crate::units::{Count, amount, low32, place};
 
-/// No pair begins here that is worth keeping.
+/// Marks positions where no kept pair begins.
 const NO_PAIR: u32 = u32::MAX;
 
-/// Learns merges as [`learn_merges`](super::learn_merges) does, by any score.
+/// Does what [`learn_merges`](super::learn_merges) does, for any score.
 ///
-/// **Memory:** [`memory_estimate`](super::memory_estimate).
+/// **Memory:** about [`memory_estimate`](super::memory_estimate).
+///
+/// # Errors
+/// The same as [`learn_merges`](super::learn_merges).
 pub(super) fn learn(pieces: PieceCounts, config: &TrainConfig, observer: &dyn Observer) -> Result<Learned> {
     observer.started(Stage::Train, Some(amount(config.merges)));
     let text = Text::new(&pieces)?;
@@ -37,7 +40,7 @@ pub(super) fn learn(pieces: PieceCounts, config: &TrainConfig, observer: &dyn Ob
     Learner::new(text, Vec::new(), history, config).run(observer)
 }
 
-/// Learns on from a text to which merges have been applied.
+/// Continues training from a text to which merges have been applied.
 pub(super) fn go_on(replayed: Replayed, config: &TrainConfig, observer: &dyn Observer) -> Result<Learned> {
     let Replayed { text, merges, history } = replayed;
     Learner::new(text, merges, history, config).run(observer)
@@ -48,40 +51,47 @@ struct Pair {
     left: u32,
     right: u32,
     count: u64,
-    /// Where it occurred when it came to be, ascending; those before `live` no longer.
+    /// Positions at which the pair occurred when it was created, ascending. Those before index `live` are no
+    /// longer live.
     positions: Vec<u32>,
     live: usize,
 }
 
-/// By what a pair stands where it stands in the heap.
+/// What decides about the place of a pair in the heap.
 #[derive(Clone, Copy)]
 struct Key {
     measures: Measures,
     tied: Tied,
 }
 
-/// The state of the loop.
+/// State of the training loop by scores.
 pub(super) struct Learner<'a> {
     config: &'a TrainConfig,
+    /// The text as it is now.
     text: Text,
-    /// The pair that begins at each position.
+    /// Number of the pair that begins at each position, or [`NO_PAIR`].
     at: Vec<u32>,
+    /// Data that the tie rule compares.
     ties: Ties,
+    /// All pairs that were ever kept, by number.
     pairs: Vec<Pair>,
+    /// Present key of each pair, by number.
     keys: Vec<Key>,
+    /// The pairs that may be merged, the best first.
     heap: Heap,
-    /// For each token the pairs that it begins, and those that it ends, as far as the score looks there.
+    /// For each token, the pairs that begin with it. Empty unless the score depends on the counts of left tokens.
     begun: Vec<Vec<u32>>,
+    /// For each token, the pairs that end with it. Empty unless the score depends on the counts of right tokens.
     ended: Vec<Vec<u32>>,
-    /// The pairs whose count fell in this step.
+    /// Numbers of the pairs that lost occurrences in this step.
     fallen: Vec<u32>,
     merges: Vec<Merge>,
     history: Vec<HistoryPoint>,
 }
 
 impl<'a> Learner<'a> {
-    /// Begins with a text in which each token stands at one position, the merges that made its tokens, and the history
-    /// until then.
+    /// Begins with a text in which each token spans one position, the merges that made its tokens, and the
+    /// history so far.
     pub(super) fn new(
         text: Text,
         merges: Vec<Merge>,
@@ -106,6 +116,7 @@ impl<'a> Learner<'a> {
         learner
     }
 
+    /// Merges the best pair until there are enough merges or no pair is left that may be merged.
     fn run(mut self, observer: &dyn Observer) -> Result<Learned> {
         while self.merges.len() < self.config.merges {
             observer.checkpoint()?;
@@ -124,12 +135,12 @@ impl<'a> Learner<'a> {
         self.history.push(HistoryPoint { merges: amount(self.merges.len()), tokens: self.text.total });
     }
 
-    /// The number of the pair to merge next.
+    /// Number of the pair to merge next.
     pub(super) fn best(&self) -> Option<u32> {
         self.heap.first()
     }
 
-    /// How many pairs have been kept so far; their numbers are below.
+    /// Number of pairs that were ever kept; these have the numbers below it.
     pub(super) fn known(&self) -> u32 {
         low32(self.pairs.len())
     }
@@ -144,7 +155,7 @@ impl<'a> Learner<'a> {
         Count::new(self.pairs[place(pair)].count)
     }
 
-    /// Whether a pair still occurs often enough to be merged, and has the best score.
+    /// Whether a pair still occurs often enough to be merged, and no pair has a greater score.
     pub(super) fn is_best(&self, pair: u32) -> bool {
         let measures = |pair: u32| self.keys[place(pair)].measures;
         let score = self.config.score;
@@ -152,12 +163,12 @@ impl<'a> Learner<'a> {
             && self.best().is_some_and(|best| score.compare(&measures(pair), &measures(best)).is_eq())
     }
 
-    /// How often two tokens stand side by side, kept as a pair or not.
+    /// How often two tokens are adjacent, whether or not they are kept as a pair. Walks through the whole text.
     pub(super) fn count_of(&self, tokens: (u32, u32)) -> Count {
         self.text.count_of(tokens)
     }
 
-    /// Merges a pair, and puts all pairs whose score that changes to their new places.
+    /// Merges a pair, and moves all pairs with a changed score to their new places in the heap.
     pub(super) fn merge(&mut self, best: u32) {
         let Pair { left, right, count, .. } = self.pairs[place(best)];
         self.merges.push(Merge { left, right, count: Count::new(count) });
@@ -184,8 +195,8 @@ impl<'a> Learner<'a> {
         self.find_pairs(changed_positions(&self.text, &sites, token).into_iter());
     }
 
-    /// Writes the token over the occurrences of its pair, left to right without overlap, and lowers the
-    /// counts of the pairs that end there. Gives the places.
+    /// Writes the token over the occurrences of its pair, from left to right without overlap, and lowers the
+    /// counts of the pairs that end there. Returns the positions.
     fn replace(&mut self, best: u32, token: u32) -> Vec<usize> {
         let Pair { left, right, live, .. } = self.pairs[place(best)];
         let positions = std::mem::take(&mut self.pairs[place(best)].positions);
@@ -194,7 +205,8 @@ impl<'a> Learner<'a> {
             if self.at[position] != best {
                 continue;
             }
-            // The pair before a merged neighbour is gone already: it began at that one's right part.
+            // If the token before is the new one, its pair with this token has ended already: it began at that
+            // occurrence's right token.
             let before = self.text.before(position).filter(|&before| self.text.tokens[before] != token);
             before.into_iter().for_each(|before| self.end_pair(before));
             self.end_pair(position);
@@ -205,7 +217,7 @@ impl<'a> Learner<'a> {
         sites
     }
 
-    /// No pair begins at this position any more.
+    /// Ends the pair that begins at this position, if any.
     fn end_pair(&mut self, position: usize) {
         let pair = std::mem::replace(&mut self.at[position], NO_PAIR);
         if pair != NO_PAIR {
@@ -214,7 +226,7 @@ impl<'a> Learner<'a> {
         }
     }
 
-    /// Puts a pair to where its score has it now, or out of the heap if it occurs too seldom.
+    /// Moves a pair to the place that its present score gives it, or out of the heap if it occurs too seldom.
     fn place_anew(&mut self, pair: u32) {
         let Learner { config, text, at, ties, pairs, keys, heap, .. } = self;
         let Pair { left, right, count, positions, live } = &mut pairs[place(pair)];
@@ -237,7 +249,7 @@ impl<'a> Learner<'a> {
         heap.put(pair, |one, two| comes_before(config, ties, keys, one, two));
     }
 
-    /// Puts pairs to their new places, and gives those that still occur often enough.
+    /// Moves pairs to their new places, and returns those that still occur often enough.
     fn place_all_anew(&mut self, mut pairs: Vec<u32>) -> Vec<u32> {
         pairs.retain(|&pair| self.pairs[place(pair)].count >= least(self.config));
         for &pair in &pairs {
@@ -246,8 +258,8 @@ impl<'a> Learner<'a> {
         pairs
     }
 
-    /// Finds the pairs that begin at these positions, all of them new, and keeps those that may ever be
-    /// merged: counts only fall.
+    /// Finds the pairs that begin at these positions, all of them new, and keeps those that may ever be merged.
+    /// The others never can be, because counts only fall.
     fn find_pairs(&mut self, positions: impl Iterator<Item = usize>) {
         let mut found: Vec<Pair> = Vec::new();
         let mut numbers: FxHashMap<(u32, u32), usize> = FxHashMap::default();
@@ -267,11 +279,13 @@ impl<'a> Learner<'a> {
         }
     }
 
+    /// Whether the token of a pair is short enough.
     fn fits(&self, pair: &Pair) -> bool {
         let bytes = self.text.length(pair.left) + self.text.length(pair.right);
         self.config.max_token_bytes.is_none_or(|most| bytes <= most)
     }
 
+    /// Adds a pair and puts it into the heap.
     fn keep(&mut self, pair: Pair) {
         let number = low32(self.pairs.len());
         for &position in &pair.positions {
@@ -291,23 +305,23 @@ impl<'a> Learner<'a> {
     }
 }
 
-/// Whether a pair is merged before another: by the greater score, then by the tie rule.
+/// Whether pair `one` is merged before pair `two`: by the greater score, then by the tie rule.
 fn comes_before(config: &TrainConfig, ties: &Ties, keys: &[Key], one: u32, two: u32) -> bool {
     let (one, two) = (&keys[place(one)], &keys[place(two)]);
     let by_score = config.score.compare(&two.measures, &one.measures);
     by_score.then_with(|| ties.compare(&one.tied, &two.tied)) == Ordering::Less
 }
 
-/// The least count at which a pair is merged.
+/// Minimum count at which a pair is merged.
 fn least(config: &TrainConfig) -> u64 {
     config.min_frequency.get().max(1)
 }
 
-/// Where pairs with the new token begin, ascending: at the token, and at the one before it.
+/// Positions where pairs with the new token begin, ascending: at the token, and at the token before it.
 fn changed_positions(text: &Text, sites: &[usize], token: u32) -> Vec<usize> {
     let mut positions = Vec::with_capacity(sites.len() * 2);
     for &site in sites {
-        // One that is the new token too is a site itself.
+        // If the token before is the new token too, it is a site itself.
         positions.extend(text.before(site).filter(|&before| text.tokens[before] != token));
         positions.push(site);
     }

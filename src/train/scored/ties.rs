@@ -6,30 +6,30 @@ use crate::train::text::Text;
 use crate::train::{Merge, TieBreak};
 use crate::units::place;
 
-/// What a tie rule looks at, for pairs of any score.
+/// The data that a tie rule compares, for training by any score.
 pub(super) struct Ties {
     rule: TieBreak,
     gpt2: ById,
-    /// The 256 bytes, the tokens that the text began with, then the sequences. This and what follows are
-    /// empty unless the rule asks for bytes.
+    /// The bytes of all tokens: the 256 bytes, then the tokens made by the merges given at the start, then the
+    /// text. This field and the next two are empty unless the rule compares bytes.
     bytes: Vec<u8>,
-    /// Where in `bytes` each token stands, and its length.
+    /// Start in `bytes` and length of each token.
     tokens: Vec<(usize, usize)>,
-    /// Where in `bytes` each position of the text is.
+    /// Start in `bytes` of each position of the text.
     places: Vec<usize>,
 }
 
-/// A pair as tie rules see it.
+/// A pair, as tie rules compare it.
 #[derive(Clone, Copy)]
 pub(super) struct Tied {
     pub(super) left: u32,
     pub(super) right: u32,
-    /// Where it occurs first.
+    /// Position of its first occurrence.
     pub(super) first: u32,
 }
 
 impl Ties {
-    /// For a text whose tokens are bytes or made by `merges`, each at one position.
+    /// For a text in which every token spans one position; the tokens are bytes or made by `merges`.
     pub(super) fn new(rule: TieBreak, text: &Text, merges: &[Merge]) -> Ties {
         let mut ties = Ties {
             rule,
@@ -44,6 +44,7 @@ impl Ties {
         ties
     }
 
+    /// Writes out the bytes of all tokens and of the text.
     fn lay_out(&mut self, text: &Text, merges: &[Merge]) {
         self.bytes.extend(0..=255);
         self.tokens.extend((0..256).map(|byte| (byte, 1)));
@@ -63,14 +64,14 @@ impl Ties {
         }
     }
 
-    /// A token has been made that has so many bytes and stands at this position of the text.
+    /// Notes that a new token of `length` bytes has been made, which occurs at `position`.
     pub(super) fn made(&mut self, position: usize, length: usize) {
         if let Some(&place) = self.places.get(position) {
             self.tokens.push((place, length));
         }
     }
 
-    /// Which of two pairs comes first: the lesser.
+    /// Compares two pairs by the rule; the lesser is merged first.
     pub(super) fn compare(&self, one: &Tied, two: &Tied) -> Ordering {
         let gpt2 = |pair: &Tied| (self.gpt2.place_of(pair.left), self.gpt2.place_of(pair.right));
         let by_bytes =

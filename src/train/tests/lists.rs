@@ -33,7 +33,7 @@ proptest! {
         prop_assert_eq!(learned, expected);
     }
 
-    /// Whether the given merges are carried out here, or the text comes as their tokens.
+    /// Either the given merges are applied here, or the text is given as their tokens.
     #[test]
     fn what_is_gone_on_with_is_learned_and_verified_from_tokens_too(
         (one, other) in (pieces(), pieces()),
@@ -52,7 +52,7 @@ proptest! {
         let merges = &learned.merges;
         prop_assert_eq!(verify_from(&other, merges, given, &config, &Silent).unwrap(), None);
         prop_assert_eq!(verify_sequences(sequences.clone(), merges, given, &config, &Silent).unwrap(), None);
-        // The last but one of the new ones is missing, which is told alike.
+        // With the last but one of the new merges left out, both report the same deviation.
         if merges.len() < given + 2 {
             return Ok(());
         }
@@ -89,7 +89,7 @@ proptest! {
         at in any::<prop::sample::Index>(),
         (left, right) in (0..300u32, 0..300u32),
     ) {
-        // Something is learned from any sequences and this one.
+        // With this sequence, any input has at least one pair to merge.
         pieces.push(b"ab", Count::ONE);
         let config = TrainConfig { min_frequency: Count::ONE, ..TrainConfig::new(40) };
         let learned = learn_merges(pieces.clone(), &config, &Silent).unwrap();
@@ -99,10 +99,10 @@ proptest! {
         let later = merges[step..].iter().map(|merge| (merge.left, merge.right));
         let mut existing = later.filter(|pair| pair.0 < known && pair.1 < known);
         let chosen = existing.nth(place(left) % 4).unwrap_or((left % known, right % known));
-        // Hardly ever was it merged before.
+        // An earlier merge hardly ever has the same pair, so this rejects few cases.
         prop_assume!(merges[..step].iter().all(|merge| (merge.left, merge.right) != chosen));
         let right_one = merges[step];
-        // The count of the pair in the place of the right one.
+        // The count that the pair would have in the place of the right one.
         let mut swapped = learned.merges.first(step).iter().copied().collect::<Vec<_>>();
         swapped.push(Merge { left: chosen.0, right: chosen.1, count: Count::ZERO });
         let only_it = TrainConfig { merges: step + 1, ..config.clone() };
@@ -129,7 +129,7 @@ fn a_list_that_goes_on_when_nothing_is_left_is_wrong() {
     assert_eq!(found, Some(expected));
 }
 
-/// It was as frequent as the best pair is now, before it went.
+/// Before the pair disappeared, it was as frequent as the best pair is now.
 #[test]
 fn a_pair_that_occurs_no_more_is_no_best_one() {
     let pieces: PieceCounts = [(b"abc".as_slice(), Count::new(3))].into_iter().collect();
@@ -140,7 +140,7 @@ fn a_pair_that_occurs_no_more_is_no_best_one() {
     assert_eq!(found, Some(Deviation { merge: 1, chosen: (98, 99), count: Count::ZERO, better }));
 }
 
-/// The sequences after merges, carried out plainly.
+/// The sequences with merges applied in the obvious way.
 fn carried_out(pieces: &PieceCounts, merges: &Merges) -> TokenSequences {
     let mut sequences = TokenSequences::default();
     for (piece, count) in pieces.iter() {
