@@ -1,3 +1,5 @@
+//! Interleaved encoding of several texts, or of several chunks of a long one.
+
 use std::array;
 
 use super::longest::Longest;
@@ -5,51 +7,52 @@ use super::path::{Finder, Path};
 use super::{Matches, NONE};
 use crate::units::{TokenId, place};
 
-/// So many texts, or parts of one, are gone through at once.
+/// Texts, or chunks of one text, that are encoded at the same time.
 const LANES: usize = 6;
 
-/// A part of a long text has at most so many bytes, and at least that many.
+/// Longest and shortest chunk of a long text, in bytes.
 const PART: usize = if cfg!(test) { 64 } else { 4 << 10 };
 const SHORTEST: usize = if cfg!(test) { 8 } else { 512 };
 
-/// A text that needs more candidates for its tokens than this, and four more a token, is better off alone: it may be a run,
-/// in which [`Finder`] tries another order, and the others need not wait.
+/// Most candidate tokens that a text may try beyond four per token. A text that needs more is encoded alone: it
+/// may be a run, which [`Finder`] tries in another order, and the other texts need not wait.
 const PATIENCE: u32 = if cfg!(test) { 16 } else { 1 << 8 };
 
-/// Encodes several texts at once, or parts of a long one.
+/// Encodes several texts, or chunks of a long one, interleaved.
 ///
-/// Looking for the longest token is a chain of loads, whose end no processor foresees. Here it is looked for in several
-/// texts side by side, so that they wait for memory together, and there is one wrong guess for all of them.
+/// Searching for the longest token is a chain of dependent loads, and the CPU cannot predict where it ends. Here
+/// the searches in several texts advance in lockstep, so that their loads overlap, and one branch misprediction
+/// is shared by all.
 ///
-/// **Memory:** 5 bytes for each byte of the texts that are gone through together.
+/// **Memory:** 5 bytes for each byte of the texts that are encoded together.
 #[derive(Debug, Default)]
 pub(super) struct Abreast {
-    /// The texts, and room behind them for the longest token.
+    /// The texts, followed by padding for the longest token.
     text: Vec<u8>,
-    /// Each text's tokens, from where its bytes begin.
+    /// The tokens of each text, from the index of its first byte on.
     ids: Vec<TokenId>,
     runs: Vec<Run>,
 }
 
-/// How far a text, or a part of one, is.
+/// The progress of a text, or of a chunk of one.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// Which of the texts it is.
+    /// Index of the text.
     nth: usize,
     at: usize,
-    /// It is done once it is here or further.
+    /// The chunk is finished once it has reached this position.
     stop: usize,
-    /// Where the text ends.
+    /// End of the text.
     end: usize,
-    /// Where its first token stands among those of all, and where the next will.
+    /// Index of its first token in `ids`, and of its next one.
     first: usize,
     next: usize,
-    /// The row of its last token.
+    /// Row of its last token.
     row: u32,
     patience: u32,
 }
 
-/// The row in which all tokens fit: that of a text's start.
+/// The row with which all tokens are compatible: that of the start of a text.
 const START: u32 = 0;
 
 impl Run {
@@ -61,7 +64,7 @@ impl Run {
         self.at >= self.stop
     }
 
-    /// Whether it has to be encoded alone.
+    /// Whether it must be encoded alone.
     fn has_given_up(&self) -> bool {
         self.patience == 0
     }
@@ -84,13 +87,13 @@ impl Abreast {
         self.go_through(matches);
     }
 
-    /// The tokens of one of the texts, unless it has to be encoded on its own.
+    /// The tokens of one of the texts; `None` if it must be encoded alone.
     pub(super) fn ids(&self, text: usize) -> Option<&[TokenId]> {
         let run = &self.runs[text];
         (!run.has_given_up()).then(|| &self.ids[run.first..run.next])
     }
 
-    /// Goes on with a path to `end` or not far past it, by parts as long as these are not too short.
+    /// Extends a path to `end` or slightly past it, chunk by chunk as long as chunks are not too short.
     pub(super) fn go_on(&mut self, finder: &mut Finder<'_>, path: &mut Path, end: usize) {
         let mut alone = 1;
         loop {
@@ -101,18 +104,19 @@ impl Abreast {
             if self.parts(finder, path, length) {
                 alone = 1;
             } else {
-                // What is hard is mostly followed by more of its kind.
+                // Hard text is mostly followed by more of it.
                 finder.go_on(path, end.min(path.at + alone * length * LANES));
                 alone *= 2;
             }
         }
     }
 
-    /// Goes on with a path through as many parts of this length as are gone through at once, each as if the text began
-    /// there; unless one is too hard.
+    /// Extends a path by [`LANES`] chunks of this length, each encoded as if the text began there and then
+    /// stitched. Returns `false` without a change if one of them is too hard.
     pub(super) fn parts(&mut self, finder: &mut Finder<'_>, path: &mut Path, length: usize) -> bool {
         let (matches, start) = (finder.matches, path.at);
-        // Of what is behind the parts the last token in them may need as much as the longest has, and a byte more.
+        // The last token within the chunks may need as many bytes after them as the longest token has, and one
+        // more.
         let seen = start + length * LANES + matches.longest.most_bytes() + 1;
         let text = &finder.text[start..finder.text.len().min(seen)];
         self.text.clear();
@@ -136,7 +140,7 @@ impl Abreast {
         true
     }
 
-    /// Goes through all texts, as many at once as there are lanes.
+    /// Encodes all texts, [`LANES`] at a time.
     fn go_through(&mut self, matches: &Matches) {
         self.text.resize(self.text.len() + matches.longest.most_bytes() + 2, 0);
         self.ids.resize(self.text.len().max(self.ids.len()), TokenId::default());
@@ -160,8 +164,8 @@ impl Abreast {
 }
 
 impl Longest {
-    /// The longest tokens that a text has at some places, as [`find`](Longest::find) finds them in what is a text with as
-    /// much behind as the longest token has.
+    /// The longest token at each of these positions, as [`find`](Longest::find) gives it. The text must have as
+    /// many bytes after each position as the longest token has.
     #[inline(never)]
     fn find_all<const N: usize>(&self, text: &[u8], at: [usize; N]) -> [(u32, u32); N] {
         let mut nodes = at.map(|at| self.second(text[at], text[at + 1]));
@@ -182,7 +186,7 @@ impl Longest {
 }
 
 impl Matches {
-    /// Goes on by a token in each text.
+    /// Extends each text by one token.
     fn advance<const N: usize>(&self, runs: &mut [Run; N], text: &[u8], ids: &mut [TokenId]) {
         let found = self.longest.find_all(text, runs.each_ref().map(|run| run.at));
         found.iter().for_each(|found| self.fetch(found.0));
@@ -196,10 +200,11 @@ impl Matches {
         }
     }
 
-    /// Goes on by one token, the longest that fits; where none does, back first.
+    /// Appends one token, the longest that is compatible; backtracks first if none is.
     ///
-    /// Tokens that fit pairwise are the encoding of their bytes, so that each place is come by in one way only. From where it
-    /// had to go back it never comes again: candidates are tried from the longest on, each once.
+    /// A sequence of compatible tokens is the encoding of its bytes, so each position is reached in one way only.
+    /// A position from which it had to backtrack is never reached again, because candidates are tried from the
+    /// longest on, each once.
     #[inline(always)]
     fn go_on(&self, run: &mut Run, longest: u32, text: &[u8], ids: &mut [TokenId]) {
         let mut candidate = longest;
@@ -222,7 +227,7 @@ impl Matches {
                     return;
                 }
             }
-            // There is one before: every text has an encoding, so that some token leads on from its start.
+            // A token precedes: every text has an encoding, so some token leads on from its start.
             run.next -= 1;
             let last = &self.tokens[ids[run.next].index()];
             run.at -= place(last.length);

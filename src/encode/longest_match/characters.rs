@@ -1,34 +1,38 @@
+//! Cuts pre-tokens at borders between characters that no token spans.
+
 use super::document::Scratch;
 use super::path::Path;
 use super::{Matches, NONE};
 use crate::units::{TokenId, amount, low32, place64};
 use crate::vocab::Vocabulary;
 
-/// Pieces of at most so many bytes are taken apart: longer ones are asked now and then whether to stop.
+/// Longest pre-token, in bytes, that is cut into characters. Longer ones check in between whether to stop.
 const LONGEST: usize = 1 << 12;
 
-/// What is remembered of a character has so many bits for each of its tokens.
+/// Bits for each token id in [`Known`].
 const ID_BITS: usize = 20;
-/// Below them stand two bits for their number, and two for the places where it is [open](Borders::open).
+/// Bit where the ids begin. Below them are two bits for their number, and two for the sides on which the
+/// character is [open](Borders::open).
 const IDS_AT: usize = 4;
 
-/// Pairs of characters are hashed to so many bits.
+/// Bits of the hash of a pair of characters.
 const PAIR_BITS: u32 = 18;
 
-/// A character of at most [`MOST_BYTES`] by its number, which is below [`CHARACTERS`]. In text that is no UTF-8 also
-/// surrogates, and other bytes that look like one.
+/// A character of at most [`MOST_BYTES`] bytes, as its code point, which is below [`CHARACTERS`]. In text that is
+/// not UTF-8, surrogates and other bytes of the same form count as characters too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Character(usize);
 
 const CHARACTERS: usize = 1 << 16;
 const MOST_BYTES: usize = 3;
 
-/// What a token has of a character that it may share with another: all of it, or some bytes at its end or its beginning.
+/// The bytes of a character that a token contains at one of its ends: all of them, or some at the character's end
+/// or beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Part(usize);
 
 impl Character {
-    /// The one that a text begins with, if it begins with one, and its length.
+    /// The character that a text begins with, if any, and its length in bytes.
     #[inline(always)]
     fn first(text: &[u8]) -> Option<(Character, usize)> {
         let (number, length) = match *text {
@@ -40,30 +44,31 @@ impl Character {
             _ => return None,
         };
         let character = Character(number);
-        // Spelled longer than need be it would pass for another.
+        // An overlong spelling would be mistaken for another character.
         (character.length() == length).then_some((character, length))
     }
 
-    /// The one that a text ends with, if it ends with one.
+    /// The character that a text ends with, if any.
     fn last(text: &[u8]) -> Option<Character> {
         let inner = text.iter().rev().take(MOST_BYTES).take_while(|&&byte| is_inner(byte)).count();
         let (character, length) = Character::first(&text[text.len().checked_sub(inner + 1)?..])?;
         (length == inner + 1).then_some(character)
     }
 
+    /// Length in bytes.
     #[inline(always)]
     fn length(self) -> usize {
         1 + usize::from(self.0 >= 0x80) + usize::from(self.0 >= 0x800)
     }
 
-    /// All of it, its last two bytes if it has more, and its last byte if it has more.
+    /// All of the character, its last two bytes if it has three, and its last byte if it has several.
     fn ends(self) -> impl Iterator<Item = Part> {
         let two = (self.length() > 2).then(|| Part::two(self.0 & 0xFFF));
         let one = (self.length() > 1).then(|| Part::one(self.0 & 0x3F));
         [Some(Part::whole(self)), two, one].into_iter().flatten()
     }
 
-    /// All of it, its first two bytes if it has more, and its first byte if it has more.
+    /// All of the character, its first two bytes if it has three, and its first byte if it has several.
     fn beginnings(self) -> impl Iterator<Item = Part> {
         let (two, one) = match self.length() {
             1 => (None, None),
@@ -88,7 +93,8 @@ impl Part {
         Part(2 * CHARACTERS + bits)
     }
 
-    /// What the beginning of a token has of a character that ends with it.
+    /// The last character of `bytes`, which are the bytes of a token before a border; only a part of it if the token
+    /// begins within that character.
     fn before(bytes: &[u8]) -> Option<Part> {
         match *bytes {
             [b, c] if is_inner(b) && is_inner(c) => Some(Part::two(low(b, 6) << 6 | low(c, 6))),
@@ -97,7 +103,8 @@ impl Part {
         }
     }
 
-    /// What the end of a token has of a character that begins with it.
+    /// The first character of `bytes`, which are the bytes of a token after a border; only a part of it if the token
+    /// ends within that character.
     fn behind(bytes: &[u8]) -> Option<Part> {
         match *bytes {
             [a, b] if a & 0xF0 == 0xE0 && is_inner(b) => Some(Part::two(low(a, 4) << 6 | low(b, 6))),
@@ -106,7 +113,8 @@ impl Part {
         }
     }
 
-    /// Those that end so, if it is the last byte or the last two; and some that cannot be.
+    /// The characters that end with this part, which must be one or two last bytes. Includes numbers that are no
+    /// characters.
     fn characters(self) -> impl Iterator<Item = usize> {
         let known_bits = if self.0 < 2 * CHARACTERS { 12 } else { 6 };
         (self.0 % CHARACTERS..CHARACTERS).step_by(1 << known_bits)
@@ -117,6 +125,7 @@ impl Part {
     }
 }
 
+/// Whether a byte continues a character.
 fn is_inner(byte: u8) -> bool {
     byte & 0xC0 == 0x80
 }
@@ -129,15 +138,17 @@ fn low(byte: u8, bits: usize) -> usize {
 
 /// Where text can be cut between two characters because no token has bytes of both.
 ///
-/// Whatever merges make of the bytes around a place is a token. So where none spans it, what stands before is
-/// encoded as if it stood alone, and what stands behind too.
+/// Whatever the merges make of the bytes around a position is a token. So if no token spans the position, the
+/// text before it and the text after it are encoded independently.
 ///
 /// **Memory:** 48 KiB.
 #[derive(Debug)]
 pub(super) struct Borders {
-    /// By the hash of what a token has of each, whether one spans the two.
+    /// A bit for each hash of two parts: whether a token spans a border with these parts beside it. Hashes can
+    /// collide, so a set bit means "maybe".
     spanned: Box<[u64]>,
-    /// Which characters may stand before a border that a token spans by parts of characters, and which behind one.
+    /// The characters that can be before, and those that can be after, a border that some token spans with a
+    /// proper part of a character.
     open: [Box<[u64]>; 2],
 }
 
@@ -157,8 +168,9 @@ impl Borders {
         borders
     }
 
+    /// Records that a token spans the border between two parts.
     fn span(&mut self, left: Part, right: Part) {
-        // Two letters of English are taken for spanned anyway.
+        // Two ASCII characters are always treated as spanned.
         if left.0.max(right.0) >= 0x80 {
             set(&mut self.spanned, pair(left, right));
         }
@@ -171,7 +183,7 @@ impl Borders {
         }
     }
 
-    /// Whether a token may have bytes of two characters, given what is known of them.
+    /// Whether some token may have bytes of both characters, given the cached facts about them.
     #[inline(always)]
     fn may_be_spanned(&self, left: (Character, Known), right: (Character, Known)) -> bool {
         left.0.0.max(right.0.0) < 0x80
@@ -179,6 +191,7 @@ impl Borders {
             || left.1.is_open_to(right.1) && self.by_parts(left.0, right.0)
     }
 
+    /// Whether some token may span the border with a part of either character.
     #[inline(never)]
     fn by_parts(&self, left: Character, right: Character) -> bool {
         let spanned = |end| right.beginnings().any(|beginning| has(&self.spanned, pair(end, beginning)));
@@ -195,15 +208,15 @@ fn has(bits: &[u64], at: usize) -> bool {
     bits[at / 64] >> (at % 64) & 1 == 1
 }
 
-/// The hash of a pair.
+/// The hash of a pair of parts.
 #[inline(always)]
 fn pair(left: Part, right: Part) -> usize {
     let hash = amount(left.0 << PAIR_BITS | right.0).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     place64(hash >> (u64::BITS - PAIR_BITS))
 }
 
-/// What is remembered of a character: the tokens that it is alone, and where it is [open](Borders::open). None has no
-/// tokens, so that the default says that nothing is known.
+/// Cached facts about a character: the tokens that it encodes to by itself, and the sides on which it is
+/// [open](Borders::open). No character has zero tokens, so the default value means that nothing is known yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Known(u64);
 
@@ -214,29 +227,31 @@ impl Known {
         Known(packed << IDS_AT | right << 3 | left << 2 | amount(ids.len()))
     }
 
-    /// The tokens, and how many they are.
+    /// The tokens and their number.
     #[inline(always)]
     fn tokens(self) -> ([TokenId; MOST_BYTES], usize) {
         let id = |number| place64(self.0 >> (IDS_AT + number * ID_BITS)) & ((1 << ID_BITS) - 1);
         (std::array::from_fn(|number| TokenId::new(low32(id(number)))), place64(self.0 & 3))
     }
 
-    /// Whether a token may span the border to the next by parts of characters.
+    /// Whether some token may span the border between this character and the next with a proper part of a
+    /// character.
     #[inline(always)]
     fn is_open_to(self, next: Known) -> bool {
         (self.0 >> 2 | next.0 >> 3) & 1 == 1
     }
 }
 
-/// What is known of each character; of none at first.
+/// The cached facts about each character; at first none.
 ///
-/// **Memory:** 0.5 MiB once there were some.
+/// **Memory:** 0.5 MiB once a pre-token was cut.
 #[derive(Debug, Default)]
 pub(super) struct Characters(Vec<Known>);
 
 impl Matches {
-    /// Whether a piece is to be taken apart. English is not: its letters seldom stand alone. Those of scripts of which
-    /// a vocabulary has learned little do.
+    /// Whether a pre-token should be cut into characters: whether it ends with a character of several bytes and
+    /// is not too long. English is not cut, since its letters are seldom tokens of their own. Characters of
+    /// scripts that a vocabulary has learned little of often are.
     pub(crate) fn by_characters(&self, piece: &[u8]) -> bool {
         piece.last().is_some_and(|&last| is_inner(last))
             && piece.len() <= LONGEST
@@ -245,12 +260,13 @@ impl Matches {
 }
 
 impl Scratch {
-    /// Appends the tokens of a piece to `ids`, cutting it at borders and looking up characters that stand alone.
+    /// Appends the tokens of a pre-token to `ids`. Cuts it at borders and looks up characters that are alone
+    /// between two borders.
     pub(super) fn encode_characters(&mut self, matches: &Matches, piece: &[u8], ids: &mut Vec<TokenId>) {
         self.characters.0.resize(CHARACTERS, Known::default());
         let mut path = Path::new(std::mem::take(ids), 0);
         let (mut start, mut at) = (0, 0);
-        // The character that ends here, and where it begins.
+        // The character that ends at the current position, and its start.
         let mut before: Option<((Character, Known), usize)> = None;
         while at < piece.len() {
             let Some((character, length)) = Character::first(&piece[at..]) else {
@@ -273,6 +289,7 @@ impl Scratch {
         *ids = path.ids;
     }
 
+    /// The cached facts about a character; determines them if there are none yet.
     #[inline(always)]
     fn known(&mut self, matches: &Matches, character: Character, bytes: &[u8]) -> Known {
         let known = self.characters.0[character.0];
@@ -288,7 +305,7 @@ impl Scratch {
         self.characters.0[character.0]
     }
 
-    /// Encodes a part between borders, of which something is known if it is a character alone.
+    /// Encodes the bytes between two borders. `alone` has the cached facts if they are a single character.
     #[inline(always)]
     fn encode_part(&mut self, matches: &Matches, part: &[u8], alone: Option<Known>, path: &mut Path) {
         if let Some(known) = alone {
@@ -310,7 +327,7 @@ mod tests {
     use crate::units::Count;
     use crate::vocab::SpecialTokensAt;
 
-    /// A vocabulary of these tokens, each made byte by byte from its beginning.
+    /// A vocabulary of these tokens, each merged byte by byte from its beginning.
     fn of(tokens: &[&[u8]]) -> Matches {
         let mut made: Vec<&[u8]> = Vec::new();
         let mut merges = Vec::new();
@@ -330,7 +347,7 @@ mod tests {
         Matches::new(&vocabulary.expect("merges of what was made"), false).expect("not too large")
     }
 
-    /// Each byte of such tokens may be looked at some times, but not all of them at each.
+    /// Of such tokens, each byte may be examined several times, but not the whole token at each byte.
     #[test]
     fn long_tokens_of_bytes_within_characters_take_no_longer_than_others() {
         let twice = |token| Merge { left: token, right: token, count: Count::ONE };
@@ -352,7 +369,7 @@ mod tests {
         }
     }
 
-    /// Whether two characters may be spanned, as a piece that has both is told.
+    /// Whether a token may span two characters, according to the lookup that encoding uses.
     fn spanned(matches: &Matches, text: &str) -> bool {
         let mut scratch = Scratch::default();
         scratch.characters.0.resize(CHARACTERS, Known::default());

@@ -10,25 +10,27 @@ use crate::error::Result;
 use crate::observer::Observer;
 use crate::units::TokenId;
 
-/// The observer is asked whether to stop after so many bytes.
+/// Bytes between two checks of the observer.
 const WINDOW: usize = 1 << 18;
 
-/// The fourth power of the number of early tokens, without so many of its low bits, is how many bytes of whole texts are worth
-/// an automaton: 16 MiB for 8 192, 1 MiB for 4 096. The more there are, the more steps are to be learned, the longer each takes,
-/// as memory is farther away, and the less is saved by knowing it.
+/// Bits that the fourth power of the number of early tokens is shifted right by. The result is the number of
+/// bytes of whole texts from which a lazy DFA pays: 16 MiB for 8 192 early tokens, 1 MiB for 4 096. The more
+/// tokens, the more transitions must be learned, the longer each takes because memory is farther away, and the
+/// less each one saves.
 const WORTH_BITS: u32 = 28;
 
-/// Where there are later merges it takes so many times as much, as pieces have to be met as well: 4 MiB.
+/// Factor of that number of bytes if the vocabulary has late merges (4 MiB for 4 096 early tokens), since the
+/// cache of segments must fill as well.
 const WORTH_OF_PIECES: usize = 4;
 
-/// Whole texts of at most so many bytes are encoded together, if no token is very long.
+/// Longest text, in bytes, that is encoded in a batch with others if no token is very long.
 const SHORT: usize = 4 << 10;
 
 /// The scratch memory of one thread, for one vocabulary.
 ///
-/// **Memory:** 0.5 MiB once there were pieces to be taken apart into characters; while hard text is encoded up to 40
-/// bytes for each of 262 144 places; a share of an [`Automaton`] once there was much text without a split, and up to 5
-/// bytes for each byte of the texts that are encoded together, 5 MiB at most.
+/// **Memory:** 0.5 MiB once a pre-token was cut into characters; while hard text is encoded, up to 40 bytes for
+/// each of 262 144 positions; a share of a lazy DFA ([`Automaton`]) once there was much text without a split; up
+/// to 5 bytes for each byte of texts that are encoded in a batch, at most 5 MiB.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     dead: DeadEnds,
@@ -36,19 +38,20 @@ pub(crate) struct Scratch {
     automaton: Option<Arc<Automaton>>,
     tail: Tail,
     abreast: Abreast,
-    /// Bytes of whole texts since it was full, or since the first, less those that were taken apart into characters.
+    /// Bytes of whole texts since the start, or since the DFA was last full, without those that were cut into
+    /// characters.
     seen: usize,
-    /// Bytes of whole texts that there will be, as far as that is known; 0 once it was full.
+    /// Bytes of whole texts that are expected; 0 if unknown, and after the DFA was full.
     expected: usize,
-    /// How many times it was full.
+    /// How many times the DFA was full.
     filled: u32,
-    /// What texts were encoded to together, and where the tokens of each end.
+    /// Tokens of the last batch of texts, and the end of each text's tokens.
     together: Vec<TokenId>,
     ends: Vec<usize>,
 }
 
 impl Scratch {
-    /// For so many bytes of text, as far as that is known.
+    /// Scratch memory for `expected` bytes of text; 0 if unknown.
     pub(crate) fn expecting(expected: usize) -> Scratch {
         Scratch { expected, ..Scratch::default() }
     }
@@ -56,7 +59,7 @@ impl Scratch {
     /// Appends the tokens of a text to `ids`.
     ///
     /// # Errors
-    /// The observer wants to stop; `ids` may then have some of the tokens.
+    /// The observer asks to stop. `ids` may then contain some of the tokens.
     pub(crate) fn encode(
         &mut self,
         matches: &Matches,
@@ -74,10 +77,10 @@ impl Scratch {
         outcome
     }
 
-    /// Goes on with a path to `end` or past it.
+    /// Extends a path to `end` or past it.
     ///
     /// # Errors
-    /// The observer wants to stop; the path may then be shorter.
+    /// The observer asks to stop. The path may then be shorter.
     pub(crate) fn go_on(
         &mut self,
         matches: &Matches,
@@ -104,8 +107,8 @@ impl Scratch {
         }
     }
 
-    /// Goes on with a path that has just begun as far as the automaton is certain, if there is one: to the end of the
-    /// text, or to some place before `end`.
+    /// Extends a path that has just begun as far as the DFA is certain, if one is in use: to the end of the text,
+    /// or to some position before `end`.
     fn begin(
         &mut self,
         matches: &Matches,
@@ -120,7 +123,7 @@ impl Scratch {
         outcome
     }
 
-    /// The automaton ready to go, if it is worth having one, given so many bytes more of whole texts.
+    /// The DFA, ready to encode, if it pays after `bytes` more bytes of whole texts.
     fn walk<'a>(&'a mut self, matches: &'a Matches, bytes: usize) -> Option<Walk<'a>> {
         let tokens = matches.whole.as_ref()?;
         self.seen = self.seen.saturating_add(bytes);
@@ -134,12 +137,13 @@ impl Scratch {
         Some(Walk { automaton, matches, tokens, tail: &mut self.tail })
     }
 
+    /// Whether a DFA is in use.
     #[cfg(test)]
     pub(super) fn has_automaton(&self) -> bool {
         self.automaton.is_some()
     }
 
-    /// Does without the automaton until there was twice as much text, if what it needs for these texts does not fit.
+    /// If the DFA is full, stops using it until twice as much text has been met.
     fn drop_if_full(&mut self, matches: &Matches) {
         if let Some(full) = self.automaton.take_if(|automaton| automaton.is_full()) {
             matches.automata.forget(&full);
@@ -148,13 +152,13 @@ impl Scratch {
         }
     }
 
-    /// Whether a whole text had better be [encoded together](Scratch::encode_together) with others.
+    /// Whether a whole text should be encoded [in a batch](Scratch::encode_together) with others.
     pub(crate) fn is_for_together(&self, matches: &Matches, text: &[u8]) -> bool {
         let by_longest_matches = || matches.go_abreast() && !matches.by_characters(text);
         text.len() <= SHORT && (self.automaton.is_some() || by_longest_matches())
     }
 
-    /// Encodes whole texts, none of them empty and none long.
+    /// Encodes whole texts in a batch. None may be empty or long.
     pub(crate) fn encode_together(&mut self, matches: &Matches, texts: &[&[u8]]) {
         self.together.clear();
         self.ends.clear();
@@ -165,7 +169,7 @@ impl Scratch {
             self.drop_if_full(matches);
         }
         (self.together, self.ends) = (ids, ends);
-        // There is none, or it was full before all were encoded.
+        // The DFA is not in use, or was full before all texts were encoded.
         let rest = &texts[self.ends.len()..];
         self.abreast.encode(matches, rest);
         for (nth, text) in rest.iter().enumerate() {
@@ -180,20 +184,19 @@ impl Scratch {
         }
     }
 
-    /// The tokens of one of the texts that were encoded together.
+    /// The tokens of one text of the last batch.
     pub(crate) fn ids(&self, text: usize) -> &[TokenId] {
         let start = text.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.together[start..self.ends[text]]
     }
 
-    /// Goes on with a path to the end of a text that is not long.
+    /// Extends a path to the end of a text that is not long.
     pub(super) fn go_on_in(&mut self, matches: &Matches, text: &[u8], path: &mut Path) {
         self.dead.clear();
         Finder { matches, text, dead: &mut self.dead }.go_on(path, text.len());
     }
 
-    /// Goes on with a path until it is the same as a part, which begins at `start`, and gives the number of the part's
-    /// tokens up to there; or else to where the part ends.
+    /// Stitches a path to a chunk that begins at `start`: see [`Finder::join`].
     pub(super) fn join(
         &mut self,
         matches: &Matches,

@@ -3,39 +3,41 @@ use super::lists::{Item, Lists};
 use crate::pages;
 use crate::units::{low32, place};
 
-/// Columns in a group, and in a word.
+/// Columns in a group (64 words), and in a word.
 const GROUP: u32 = 4096;
 const WORD: u32 = u64::BITS;
 
-/// More groups or words than these, 256 MiB each, are too much memory: groups of about a million tokens, and words of made up
-/// vocabularies only.
+/// Most groups and most words, 256 MiB each. More groups than that need about a million tokens; more words occur
+/// only with constructed vocabularies.
 const MOST_GROUPS: usize = 1 << 24;
 const MOST_WORDS: usize = 1 << 25;
 
-/// Which tokens fit after which: a matrix of bits, looked up by a row and a column.
+/// Which pairs of tokens are compatible: a bit matrix that is looked up by row (left token) and column (right
+/// token).
 ///
-/// Tokens after which the same tokens fit share a row; those next to each other in [order](super::follow::Order) that fit
-/// after the same ones share a column. So 32 768 tokens have some 14 000 rows and 16 000 columns. Few of the bits are set,
-/// most of them beside each other, so that only words that are not zero are kept, and equal lists of them once.
+/// Tokens with the same incompatible followers share a row. Tokens that are adjacent in
+/// [order](super::follow::Order) and are incompatible after the same tokens share a column. So 32 768 tokens have
+/// about 14 000 rows and 16 000 columns. A set bit means incompatible. Few bits are set, and most of them are
+/// adjacent, so only words that are not zero are stored, and equal lists of words are stored once.
 ///
-/// **Memory:** 16 bytes a row for each 4 096 columns, and 8 for each word kept: 3 MB for 32 768 tokens.
+/// **Memory:** 16 bytes per row for each 4 096 columns, and 8 per stored word: 3 MB for 32 768 tokens.
 #[derive(Debug)]
 pub(super) struct Fitting {
     groups: Box<[Group]>,
     words: Box<[u64]>,
 }
 
-/// Columns of a row.
+/// 4 096 columns of a row.
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
-    /// A bit for each word, set if that has one of a token that does not fit.
+    /// One bit per word, set if the word is stored because it is not zero.
     kept: u64,
-    /// Where the first of the words kept stands.
+    /// Index of the first stored word of this group.
     first: u32,
 }
 
 impl Group {
-    /// Where this word stands, if it is kept.
+    /// Index of a word of this group, if it is stored.
     #[inline(always)]
     fn place(self, word: u32) -> usize {
         place(self.first + (self.kept & ((1 << word) - 1)).count_ones())
@@ -49,8 +51,8 @@ impl Item for u64 {
 }
 
 impl Fitting {
-    /// Given the sets of tokens that do not fit, by their numbers below `numbers`. Also gives the column of each number.
-    /// `None` if it would take too much memory.
+    /// Builds the matrix from the sets of incompatible tokens, which are given as numbers below `numbers`. Also
+    /// returns the column of each number. `None` if the matrix would take too much memory.
     pub(super) fn new(sets: &Lists<Misfits>, numbers: usize) -> Option<(Fitting, Vec<u32>)> {
         let columns = columns(sets, numbers);
         let groups_a_row = place(columns[numbers] / GROUP) + 1;
@@ -73,7 +75,7 @@ impl Fitting {
                     }
                     misfits.next();
                 }
-                // Most have none.
+                // Most groups have no set bit.
                 let list = if row.kept == 0 { 0 } else { words.number(&row.words) };
                 groups.push(Group { kept: row.kept, first: low32(words.range(list).start) });
             }
@@ -84,30 +86,30 @@ impl Fitting {
         Some((Fitting { groups: groups.into(), words: words.into_items().into() }, columns))
     }
 
-    /// Where the row of a set begins.
+    /// Start of the row of a set.
     pub(super) fn row(set: u32, columns: &[u32]) -> u32 {
         set * (columns[columns.len() - 1] / GROUP + 1)
     }
 
-    /// Whether a token of this column fits after one of this row.
-    #[inline(always)] // Once a token.
+    /// Whether a token of this column is compatible after one of this row.
+    #[inline(always)] // Once per token.
     pub(super) fn fits(&self, row: u32, column: u32) -> bool {
         let (group, word) = self.group(row, column);
         group.kept >> word & 1 == 0 || self.words[group.place(word)] >> (column % WORD) & 1 == 0
     }
 
-    /// A column's group, and the number of its word in there.
+    /// The group of a column, and the index of the column's word within it.
     #[inline(always)]
     fn group(&self, row: u32, column: u32) -> (Group, u32) {
         (self.groups[place(row + column / GROUP)], column / WORD % (GROUP / WORD))
     }
 
-    /// Asks for what is looked up first.
+    /// Prefetches the group, which a lookup reads first.
     pub(super) fn fetch(&self, row: u32, column: u32) {
         pages::fetch(&self.groups, place(row + column / GROUP));
     }
 
-    /// Asks for what is looked up then.
+    /// Prefetches the word, which a lookup reads second.
     #[inline]
     pub(super) fn fetch_word(&self, row: u32, column: u32) {
         let (group, word) = self.group(row, column);
@@ -115,7 +117,7 @@ impl Fitting {
     }
 }
 
-/// The words of a group that are not zero.
+/// The words of a group that are not zero, while it is built.
 #[derive(Debug, Default)]
 struct Row {
     kept: u64,
@@ -128,7 +130,7 @@ impl Row {
         self.words.clear();
     }
 
-    /// Sets the bits of some columns, which come behind all that were set.
+    /// Sets the bits of the columns from `first` to before `end`, which must come after all that are set.
     fn add(&mut self, first: u32, end: u32) {
         for word in first / WORD..=(end - 1) / WORD {
             let start = word * WORD;
@@ -143,7 +145,8 @@ impl Row {
     }
 }
 
-/// The column of each number, and of the one after the last: a new one wherever some set begins or ends.
+/// The column of each number, and of the number after the last. A new column begins wherever an interval of some
+/// set begins or ends.
 fn columns(sets: &Lists<Misfits>, numbers: usize) -> Vec<u32> {
     let mut begins = vec![false; numbers + 1];
     for set in 0..sets.len() {
@@ -165,7 +168,7 @@ mod tests {
 
     use super::*;
 
-    /// Some intervals, apart and in order, given how far apart they are and how long.
+    /// Intervals in order that do not touch, given the gap before each and its length.
     fn intervals(steps: &[(u32, u32)]) -> Vec<Misfits> {
         let mut end = 0;
         let interval = |&(gap, length): &(u32, u32)| {
@@ -179,7 +182,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, ..ProptestConfig::default() })]
 
-        /// Many columns, so that there are several groups, and few.
+        /// Few columns in some cases, and several groups of them in others.
         #[test]
         fn what_is_in_no_set_fits(
             sets in vec(prop_oneof![vec((1..4_u32, 1..4_u32), 0..3000), vec((0..400_u32, 1..4000_u32), 0..3)], 0..4),
@@ -187,7 +190,7 @@ mod tests {
         ) {
             let mut lists = Lists::new(&[]);
             let sets: Vec<Vec<Misfits>> = sets.iter().map(|steps| intervals(steps)).collect();
-            // A gap of none at the start is the only one that there may be.
+            // Only at the start may a gap be 0.
             let apart = |set: &&Vec<Misfits>| set.windows(2).all(|pair| pair[0].1 < pair[1].0);
             let numbered: Vec<(u32, &Vec<Misfits>)> =
                 sets.iter().filter(apart).map(|set| (lists.number(set), set)).collect();

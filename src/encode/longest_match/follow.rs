@@ -11,63 +11,66 @@ use super::lists::{Item, Lists};
 use crate::units::{low32, place, place64};
 use crate::vocab::{RankedMerge, Vocabulary};
 
-/// So many intervals of tokens that do not fit are looked at for each token, and so many more: eight times as many as
-/// vocabularies that were learned have.
+/// Most intervals of incompatible tokens that are examined: `PATIENCE` per token and `LEAST_PATIENCE` more. This
+/// is eight times what learned vocabularies have.
 const PATIENCE: usize = 256;
 const LEAST_PATIENCE: usize = 1 << 20;
 
-/// So many tokens are looked at by all threads before their sets are numbered, and so many by one at a time.
+/// Tokens that all threads examine before their sets are numbered, and tokens that one thread examines at a time.
 const AT_A_TIME: usize = if cfg!(test) { 64 } else { 1 << 14 };
 const PART: usize = if cfg!(test) { 16 } else { 1 << 10 };
 
-/// Classes of bytes.
+/// Number of byte classes.
 const CLASSES: usize = 64;
 
-/// The numbers of tokens that do not fit: the first, and the first after them.
+/// An interval of incompatible tokens by their numbers: the first, and the first after the interval.
 pub(super) type Misfits = (u32, u32);
 
-/// What does not fit after some tokens.
+/// The incompatible followers of some tokens.
 #[derive(Default)]
 struct Found {
-    /// Of the last token, before they were put together.
+    /// Intervals of the last token, before overlapping ones are joined.
     sorted: Vec<u64>,
     misfits: Vec<Misfits>,
-    /// Where those of each token end.
+    /// The end of each token's intervals in `misfits`.
     ends: Vec<usize>,
 }
 
-/// Which tokens fit after a given one.
+/// For each token, the tokens that are not compatible after it.
 ///
-/// While two tokens that stand beside each other are made, the tokens at the border between them are, on
-/// the left, the left one's last byte, then what that is merged into, and so on up to the left token
-/// itself; on the right likewise, from the first byte on. The two do not fit exactly if at some time the two
-/// tokens at the border have a merge of that time: the first such merge is carried out in the encoding of
-/// both, as until then all went as it goes alone. A token is at the border until the merge that takes it
-/// up. At the very time of that merge it is still there for one that crosses if it is the right one (all
-/// three are then equal, and the merge goes from left to right), but not if it is the left one.
+/// Consider two adjacent tokens while merges build them from bytes. Directly left of the border between them is
+/// first the left token's last byte, then what that byte is merged into, and so on up to the whole left token.
+/// Directly right of the border it is the same from the right token's first byte on. The two tokens are
+/// incompatible exactly if at some rank the two tokens at the border are a pair that merges at that rank. The
+/// first such merge is carried out when both are encoded together, because until then each side has been merged
+/// as it would be alone. A token stays at the border until the merge that absorbs it into a longer one. At the
+/// rank of that very merge, the right one of the border can still be merged across the border (all three tokens
+/// are then equal, and the merge goes from left to right), but the left one cannot.
 ///
-/// So each merge that has at its left a token from the end of the given one, and a lower rank than what
-/// takes that up, keeps from fitting what begins with its right part and takes that up at its own rank or
-/// later. Tokens are numbered so that these stand together, and what does not fit is a few intervals: depth first by their
-/// left parts, of those with the same left part the later ones first.
+/// So take each merge with a left part that is at the border as an end of the given token, and a lower rank than
+/// the merge that absorbs that part. It makes incompatible every token that begins with the merge's right part
+/// and absorbs that part at the same rank or later. Tokens are numbered so that these are contiguous: depth first
+/// by left parts, and of those with the same left part the later ones first. So the incompatible tokens are a few
+/// intervals.
 pub(super) struct Order {
-    /// The number of each token.
+    /// The number of each token, by id.
     number: Vec<u32>,
-    /// After the last that begins with each token.
+    /// For each token, the number after the last token that begins with it.
     end: Vec<u32>,
-    /// The merges that each token is the left part of, by rank.
+    /// For each token, the merges that it is the left part of, by rank.
     merges: Vec<Vec<RankedMerge>>,
-    /// The rank of each of these, and the tokens that it keeps from fitting after its left part.
+    /// For each of these merges, its rank and the tokens that it makes incompatible after its left part.
     kept_off: Vec<Vec<(u32, Misfits)>>,
-    /// The right part of each token, and the rank of the merge that made it.
+    /// For each token that a merge makes, its right part and the rank of that merge.
     ends: Vec<Option<(u32, u32)>>,
-    /// The class of each byte.
+    /// The class of each byte value.
     class: [u8; 256],
-    /// Where the tokens stand that begin with the bytes of each class.
+    /// For each class, the numbers of the tokens that begin with a byte of the class.
     classes: Vec<Range<u32>>,
 }
 
 impl Order {
+    /// Numbers the tokens of a vocabulary that allows longest matches.
     pub(super) fn new(vocabulary: &Vocabulary) -> Order {
         let limit = vocabulary.id_limit();
         let (mut merges, mut ends) = (vec![Vec::new(); limit], vec![None; limit]);
@@ -90,7 +93,7 @@ impl Order {
         order
     }
 
-    /// The class of each byte.
+    /// The class of each byte value.
     pub(super) fn classes(&self) -> [u8; 256] {
         self.class
     }
@@ -100,12 +103,13 @@ impl Order {
         self.number[place(token)]
     }
 
-    /// How many numbers there are.
+    /// How many numbers are in use.
     pub(super) fn numbers(&self) -> usize {
         self.classes.last().map_or(0, |last| place(last.end))
     }
 
-    /// One bit a class of bytes, clear if no token that begins with one of them fits, given those that do not.
+    /// One bit per byte class, clear if all tokens that begin with a byte of the class are among `misfits`, so
+    /// none of them is compatible.
     pub(super) fn followers(&self, misfits: &[Misfits]) -> u64 {
         let mut followers = u64::MAX;
         for &(first, end) in misfits {
@@ -116,9 +120,9 @@ impl Order {
         followers
     }
 
-    /// The set of the tokens that do not fit after each, by id; those that are no tokens have the first, which is empty.
-    /// `None` if that takes too long: of made up vocabularies each token can keep off as many intervals as there are
-    /// tokens.
+    /// For each token by id, the number of the set of tokens that are not compatible after it; and the sets. Ids
+    /// that are not in use have set 0, which is empty. `None` if this takes too long: in constructed vocabularies
+    /// each token can have as many intervals as there are tokens.
     pub(super) fn sets_after(&self) -> Option<(Vec<u32>, Lists<Misfits>)> {
         let mut sets = Lists::new(&[]);
         let mut sets_after = Vec::with_capacity(self.ends.len());
@@ -136,7 +140,7 @@ impl Order {
         Some((sets_after, sets))
     }
 
-    /// The sets of some tokens; `None` if all threads together look at more than `patience`.
+    /// The intervals of some tokens; `None` if all threads together exceed `patience`.
     fn misfits_of(&self, tokens: &[u32], patience: &AtomicUsize) -> Option<Found> {
         let mut found = Found::default();
         for &token in tokens {
@@ -146,12 +150,12 @@ impl Order {
         Some(found)
     }
 
-    /// Adds the intervals of tokens that do not fit after this one, in order and apart. Gives how many steps that took, and
-    /// intervals before they were put together.
+    /// Adds the intervals of tokens that are incompatible after `token`, in order and without overlaps. Returns
+    /// the number of steps, plus that of intervals before they were joined.
     fn add_misfits(&self, token: u32, found: &mut Found) -> usize {
         let mut steps = 0;
         found.sorted.clear();
-        // From the token itself, which nothing takes up, to its last byte.
+        // From the token itself, which no merge absorbs, down to its last byte.
         let mut at_border = Some((token, u32::MAX));
         while let Some((left, until)) = at_border {
             let merges = self.kept_off[place(left)].iter().take_while(|(rank, _)| *rank < until);
@@ -172,13 +176,14 @@ impl Order {
         steps + found.sorted.len()
     }
 
-    /// The rank of a merge, and the tokens that it keeps from fitting after its left part.
+    /// The rank of a merge, and the tokens that it makes incompatible after its left part.
     fn kept_off(&self, merge: &RankedMerge) -> (u32, Misfits) {
         let right = merge.right.get();
         (merge.rank, (self.number(right), self.end_from(right, merge.rank)))
     }
 
-    /// After the last token that begins with this one, whole or taken up at this rank or later.
+    /// The number after the last token that begins with `token` and is that token, or absorbs it at this rank or
+    /// later.
     fn end_from(&self, token: u32, rank: u32) -> u32 {
         let merges = &self.merges[place(token)];
         let earlier = merges.partition_point(|merge| merge.rank < rank);
@@ -188,8 +193,8 @@ impl Order {
         }
     }
 
-    /// Numbers byte by byte. Those bytes that begin the most tokens have a class of their own; the others
-    /// come last and have one together.
+    /// Numbers the tokens byte by byte. The bytes that begin the most tokens have a class each; the others come
+    /// last and share one.
     fn number_all(&mut self, vocabulary: &Vocabulary) {
         let mut begun = [0_u32; 256];
         for (_, bytes) in vocabulary.ordinary() {
@@ -209,7 +214,7 @@ impl Order {
         }
     }
 
-    /// Numbers a byte's token and all that begin with it, from `next` on.
+    /// Numbers the token of a byte and all tokens that begin with it, from `next` on.
     fn number_below(&mut self, byte: u32, next: &mut u32) {
         let mut open = vec![(byte, false)];
         while let Some((token, done)) = open.pop() {
@@ -220,13 +225,13 @@ impl Order {
             self.number[place(token)] = *next;
             *next += 1;
             open.push((token, true));
-            // The last to be put here is taken first.
+            // The last one pushed is popped first.
             open.extend(self.merges[place(token)].iter().map(|merge| (merge.result.get(), false)));
         }
     }
 }
 
-/// The interval that has these [bits](Item::bits).
+/// The interval with these [bits](Item::bits).
 fn interval(bits: u64) -> Misfits {
     let low = |bits: u64| low32(place64(bits & u64::from(u32::MAX)));
     (low(bits >> u32::BITS), low(bits))

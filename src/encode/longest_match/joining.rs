@@ -3,25 +3,26 @@ use super::{Matches, NONE, Scratch};
 use crate::encode::ids::TokenIds;
 use crate::units::TokenId;
 
-/// So many tokens of a part are kept apart from the others: mostly more than change where it is joined to what
-/// stands before.
+/// Tokens at the start of a chunk that are kept in a separate list: usually more than change when the chunk is
+/// stitched to the text before it.
 const HEAD: usize = if cfg!(test) { 3 } else { 256 };
 
-/// So many tokens before a part are looked at first; this many times as many each time that all had to be given back.
+/// Tokens before a chunk that stitching first looks at. Each time all of them had to be replaced, it looks at
+/// this many times more.
 const TAIL: usize = if cfg!(test) { 2 } else { 256 };
 
-/// A part of a text, encoded as if the text began where it does.
+/// A chunk of a text, encoded as if the text began there.
 #[derive(Debug)]
 pub(crate) struct EncodedPart {
     head: Vec<TokenId>,
     rest: TokenIds,
-    /// Where the last token ends, which may be past the end of the part, and that token.
+    /// The end of the last token, which may be after the end of the chunk, and that token.
     pub(super) at: usize,
     last: u32,
 }
 
 impl EncodedPart {
-    /// Takes over what a path has found, but for what stood before it. `room` is for its tokens.
+    /// Takes over the tokens of a path, without those before its base. `room` provides the memory for them.
     pub(crate) fn new(path: &Path, mut room: TokenIds) -> EncodedPart {
         let ids = &path.ids[path.base..];
         let (head, rest) = ids.split_at(ids.len().min(HEAD));
@@ -29,17 +30,18 @@ impl EncodedPart {
         EncodedPart { head: head.to_vec(), rest: room, at: path.at, last: path.last }
     }
 
+    /// The tokens of the chunk.
     pub(super) fn ids(&self) -> impl Iterator<Item = TokenId> {
         self.head.iter().copied().chain(self.rest.iter())
     }
 }
 
-/// Where the encoding of a text so far ends, the parts of which are joined one after the other.
+/// The tail of the encoding so far, while chunks are stitched one after the other.
 #[derive(Debug)]
 pub(crate) struct Ending {
     at: usize,
     last: u32,
-    /// How many tokens it has.
+    /// Number of tokens of the text so far.
     tokens: usize,
 }
 
@@ -49,10 +51,11 @@ impl Ending {
         Ending { at: 0, last: NONE, tokens: 0 }
     }
 
-    /// Appends the next part, which begins at `start`, to the ids of the text so far.
+    /// Appends the next chunk, which begins at `start`, to the ids of the text so far.
     ///
-    /// Tokens before it have to be given back where what follows fits no other way, as a rule none or few. So a path
-    /// goes on from the last of them only; if none of these is left, from more.
+    /// Tokens before the chunk must be replaced if no others are compatible with the text that follows. As a rule
+    /// none or few are. So the path continues from the last [`TAIL`] tokens only, and if all of these are
+    /// replaced, from more.
     pub(crate) fn join(
         &mut self,
         ids: &mut TokenIds,

@@ -5,38 +5,38 @@ use crate::pages;
 use crate::units::{low32, place};
 use crate::vocab::Vocabulary;
 
-/// Token ids and places in the double array stay below this, so that a byte has room beside them.
+/// Limit of token ids and of positions in the double array. Below it, a byte fits next to them in 32 bits.
 pub(super) const LIMIT: usize = 1 << 24;
 
 /// Finds the longest token that a text begins with.
 ///
-/// A trie. The first two bytes are looked up at once; below stands a double array, in which the child of a
-/// node by a byte is at the node's base, exclusive-or the byte. Nodes are placed in the order in which their
-/// first tokens were learned, so that what is common lies close together.
+/// A trie. The first two bytes are looked up at once. Below them, the trie is a double array: the child of a node
+/// by a byte is at the node's base, exclusive-or the byte. Nodes are placed in the order in which their first
+/// tokens were learned, so that frequent ones are close to each other.
 ///
-/// **Memory:** 0.5 MB, and 8 bytes for each prefix of a token.
+/// **Memory:** 0.5 MB, and 8 bytes per prefix of a token.
 #[derive(Debug)]
 pub(super) struct Longest {
     one: [Node; 256],
-    /// By the first two bytes, the first one lowest.
+    /// The node of the first two bytes, indexed by them, the first one lowest.
     two: Box<[Node; 1 << 16]>,
     nodes: Box<[Node]>,
-    /// How many bytes the longest token has.
+    /// Length of the longest token in bytes.
     most_bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Node {
-    /// Where the children are, and in the low 8 bits the byte that leads here.
+    /// The base, which is the position of the children, and in the low 8 bits the byte that leads to this node.
     base: u32,
-    /// The longest token that is a prefix of what leads here, and in the low 8 bits how many bytes it has,
-    /// 0 for 256 and more.
+    /// The longest token that is a prefix of this node's bytes, and in the low 8 bits its length; 0 stands for
+    /// 256 or more.
     token: u32,
 }
 
 impl Longest {
-    /// Also gives the longest token that is a proper prefix of each token, by id. `None` where ids or
-    /// places reach [`LIMIT`], or [looking takes too long](Trie::is_slow).
+    /// Builds the trie. Also returns, for each token by id, the longest token that is a proper prefix of it.
+    /// `None` if ids or positions reach [`LIMIT`], or if [searches would take too long](Trie::is_slow).
     pub(super) fn new(vocabulary: &Vocabulary) -> Option<(Longest, Vec<u32>)> {
         if vocabulary.id_limit() > LIMIT {
             return None;
@@ -48,14 +48,14 @@ impl Longest {
         Some((Longest::of(&trie)?, trie.shorter(vocabulary.id_limit())))
     }
 
-    /// A trie as a double array; `None` if it would have more places than [`LIMIT`].
+    /// Converts a trie to a double array; `None` if that would have more positions than [`LIMIT`].
     fn of(trie: &Trie) -> Option<Longest> {
         let prefixes = trie.prefixes();
         let mut array = DoubleArray::new();
         let mut nodes: Vec<Node> = prefixes.iter().map(Node::new).collect();
         let mut places = vec![0; nodes.len()];
         let mut children = Vec::new();
-        // Parents come before their children, whose places they decide.
+        // Parents come before their children, and determine where these are placed.
         for (number, prefix) in prefixes.iter().enumerate() {
             children.clear();
             children.extend(trie.children(prefix).map(|(number, child)| (child.byte, number)));
@@ -79,8 +79,8 @@ impl Longest {
         Some(Longest { one, two, nodes: array.nodes.into(), most_bytes })
     }
 
-    /// The longest token that this text, which is not empty, begins with, and how many bytes it has, 0 for
-    /// 256 and more.
+    /// The longest token that this text begins with, and its length; 0 means 256 or more. The text must not
+    /// be empty.
     #[inline]
     pub(super) fn find(&self, text: &[u8]) -> (u32, u32) {
         let mut node = self.one[usize::from(text[0])];
@@ -97,7 +97,7 @@ impl Longest {
         node.found()
     }
 
-    /// How many bytes the longest token has.
+    /// Length of the longest token in bytes.
     pub(super) fn most_bytes(&self) -> usize {
         self.most_bytes
     }
@@ -108,18 +108,19 @@ impl Longest {
         self.two[trie::two([first, second])]
     }
 
-    /// What may be the child of a node by this byte.
+    /// The node at the position of a node's child by this byte. It is that child only if [`Node::is_by`] holds.
     #[inline(always)]
     pub(super) fn child(&self, node: Node, byte: u8) -> Node {
         self.nodes[node.child(byte)]
     }
 
-    /// Asks for what [`walk`](Longest::walk) reads.
+    /// Prefetches what [`walk`](Longest::walk) reads.
     pub(super) fn fetch(&self, text: &[u8], at: usize) {
         pages::fetch(&*self.two, trie::two([text[at], text[at + 1]]));
     }
 
-    /// A walk from here to `end` at most, which is further on; behind it the text has another byte.
+    /// Begins a walk at `at` that goes no further than `end`. `end` must be greater than `at`, and the text must
+    /// have one more byte at `end`.
     #[inline]
     pub(super) fn walk(&self, text: &[u8], at: usize, end: usize) -> Walk {
         let two = [text[at], text[at + 1]];
@@ -131,8 +132,8 @@ impl Longest {
         walk
     }
 
-    /// Goes a byte further, if a token goes on so, and asks for what the next step reads. No branch here: how
-    /// far it goes cannot be foreseen.
+    /// Follows one more byte if a token continues with it, prefetches what the next step reads, and returns
+    /// whether it moved. There is no branch here, since the length of a walk cannot be predicted.
     #[inline]
     pub(super) fn step(&self, walk: &mut Walk, text: &[u8]) -> bool {
         let byte = text[walk.at];
@@ -146,45 +147,45 @@ impl Longest {
 }
 
 impl Node {
-    /// Without a base: in the first block there are no children.
+    /// A node without base, which means without children: in the first block no node is a child.
     fn new(prefix: &Prefix) -> Node {
         let length = u8::try_from(prefix.token_length).unwrap_or(0);
         Node { base: u32::from(prefix.byte), token: prefix.token << 8 | u32::from(length) }
     }
 
-    /// Where the child by this byte is, if there is one.
+    /// Position of the child by this byte, if this node has one.
     #[inline]
     fn child(self, byte: u8) -> usize {
         place(self.base >> 8 ^ u32::from(byte))
     }
 
-    /// Whether this byte leads here.
+    /// Whether this byte leads to this node.
     #[inline(always)]
     pub(super) fn is_by(self, byte: u8) -> bool {
         self.base & 0xff == u32::from(byte)
     }
 
-    /// The child, if it is one, else this node without children: where a walk is or ends.
+    /// The child if `is_child`, else this node without children: the new state of a walk that may have ended.
     #[inline(always)]
     pub(super) fn or(self, child: Node, is_child: bool) -> Node {
         let base = select_unpredictable(is_child, child.base, 0);
         Node { base, token: select_unpredictable(is_child, child.token, self.token) }
     }
 
-    /// Zero if it has none.
+    /// Nonzero if the node has children.
     #[inline(always)]
     pub(super) fn children(self) -> u32 {
         self.base >> 8
     }
 
-    /// The longest token on the way here, and how many bytes it has, 0 for 256 and more.
+    /// The longest token on the path to this node, and its length; 0 means 256 or more.
     #[inline]
     pub(super) fn found(self) -> (u32, u32) {
         (self.token >> 8, self.token & 0xff)
     }
 }
 
-/// A walk along a text, step by step.
+/// A walk along a text, byte by byte.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Walk {
     node: Node,
@@ -193,14 +194,14 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// The longest token come by, and how many bytes it has, 0 for 256 and more.
+    /// The longest token on the path so far, and its length; 0 means 256 or more.
     #[inline]
     pub(super) fn found(&self) -> (u32, u32) {
         self.node.found()
     }
 }
 
-/// The nodes by the first byte and by the first two.
+/// The nodes of one byte, and those of two bytes.
 fn roots(trie: &Trie, nodes: &[Node]) -> ([Node; 256], Box<[Node; 1 << 16]>) {
     let mut one = [Node::default(); 256];
     let mut two = vec![Node::default(); 1 << 16];
@@ -215,23 +216,25 @@ fn roots(trie: &Trie, nodes: &[Node]) -> ([Node; 256], Box<[Node; 1 << 16]>) {
     (one, two.try_into().expect("so many were made"))
 }
 
-/// The array while it is filled, in blocks of 256 places. Children are within the block of their base.
+/// The double array while it is filled, in blocks of 256 positions. All children of a node are in the block of
+/// its base.
 #[derive(Debug, Default)]
 struct DoubleArray {
     nodes: Vec<Node>,
-    /// One bit a place, set if it is free.
+    /// One bit per position, set if it is free.
     free: Vec<u64>,
-    /// Which bases are given away. No two nodes share one, so that the byte of a child tells its parent.
+    /// Which bases are in use. No two nodes share a base, so the byte of a child identifies its parent.
     bases: Vec<bool>,
-    /// The first of the blocks that are searched for room.
+    /// The first block that is searched for free positions.
     open: usize,
 }
 
-/// Blocks that are searched for room.
+/// Blocks that are searched for free positions.
 const OPEN: usize = 4;
 
 impl DoubleArray {
-    /// With the first block, where nodes without children have their base: no byte leads to a place there.
+    /// An array with the first block. Nodes without children have their base there, where no byte leads to a
+    /// child.
     fn new() -> DoubleArray {
         let mut array = DoubleArray::default();
         array.add();
@@ -239,6 +242,7 @@ impl DoubleArray {
         array
     }
 
+    /// Adds a block.
     fn add(&mut self) {
         let length = self.nodes.len() + 256;
         self.nodes.resize(length, Node::default());
@@ -250,7 +254,7 @@ impl DoubleArray {
         self.free[place / 64] >> (place % 64) & 1 == 1
     }
 
-    /// The free places from a block on.
+    /// The free positions from a block on.
     fn free_from(&self, block: usize) -> impl Iterator<Item = usize> {
         (block * 4..self.free.len()).flat_map(|word| {
             let rest = |bits: u64| Some(bits).filter(|&bits| bits != 0);
@@ -259,7 +263,7 @@ impl DoubleArray {
         })
     }
 
-    /// Takes a base, and the places of these children, one at least.
+    /// Reserves a base, and the positions of these children; at least one child is required.
     fn take(&mut self, children: &[(u8, u32)]) -> usize {
         let child = |base: usize, number: usize| base ^ usize::from(children[number].0);
         let suits = |base: &usize| {
@@ -277,11 +281,11 @@ impl DoubleArray {
         base
     }
 
-    /// Gives each free place a byte by which no base leads there.
+    /// Gives each free position a byte by which no base leads to it, so that no search takes it for a child.
     fn close(&mut self) {
         for block in 0..self.nodes.len() / 256 {
             let places = block * 256..block * 256 + 256;
-            // A block with a free place has a free base: each base that is taken has a child of its own.
+            // A block with a free position also has a free base, since each base in use has a child of its own.
             let base = places.clone().rev().find(|&base| !self.bases[base]);
             for place in places {
                 if self.is_free(place) {

@@ -1,30 +1,32 @@
-//! Encodes a piece, or a document that is one, by longest matches, without merging anything.
+//! Encodes a pre-token, or a document that is not split, by longest matches with backtracking, without carrying
+//! out merges.
 //!
-//! This is exact where every token encodes to itself, has bytes and a merge of its own, and where merges
-//! build on merges of lower rank only (see [`Method`](super::Method)). Then the lowest rank first, the
-//! leftmost among equals, is the same as carrying out the merges one after the other by rank, each from
-//! left to right over the whole text. Call two tokens *fitting* if their bytes together encode to just
-//! these two tokens.
+//! This is exact if every token encodes to itself, has bytes and a merge of its own, and every merge builds only
+//! on merges of lower rank (see [`Method`](super::Method)). For such vocabularies, merging the lowest rank first,
+//! the leftmost among equals, is the same as carrying out the merges one after the other by rank, each from left
+//! to right over the whole text. Two tokens are *compatible* if their bytes together encode to exactly these two
+//! tokens.
 //!
-//! **Tokens that fit pairwise are the encoding of their bytes, and only they are.** Suppose that up to
-//! some rank no merge has crossed a border between tokens; so far each token's bytes have gone the way
-//! they go alone. The merge of the next rank, going from left to right, finds the same at a border as if
-//! only the two tokens beside it were there: what stands before the left one can only matter if the merge
-//! has equal parts and a run of them reaches the border, and then it was cut afresh at the left token's
-//! start, since it did not cross there. So a merge crosses a border of the text exactly if it crosses in
-//! the encoding of the two tokens beside it, and by induction none crosses exactly if all neighbours fit;
-//! what each token's bytes then become alone is the token.
+//! **Theorem. A sequence of tokens is the encoding of its bytes exactly if all adjacent tokens are compatible.**
+//! Suppose that up to some rank no merge has crossed a border between tokens of the sequence. Then the bytes of
+//! each token have been merged as they would be alone. The merge of the next rank, going from left to right, does
+//! at each border what it would do if only the two tokens beside it existed. Text before the left token could
+//! matter only if the two parts of the merge are equal and a run of them reaches the border; but the merge did
+//! not cross the left token's start, so the run was paired up afresh from there. So a merge crosses a border of
+//! the text exactly if it crosses in the encoding of the two tokens beside it. By induction, no merge crosses any
+//! border exactly if all adjacent tokens are compatible, and then the bytes of each token become that token.
 //!
-//! So an encoding is found from left to right: of the tokens that the text goes on with, the longest that
-//! fits the one before. The tokens so far are then the encoding of the text so far. Where none fits, the
-//! last token is given back and a shorter one takes its place. And two encodings, begun at different
-//! places, are the same from the first place on where the same token ends in both; so a text can be
-//! encoded by several threads.
+//! So an encoding is found from left to right: of the tokens that begin the remaining text, take the longest that
+//! is compatible with the token before. The tokens so far are then the encoding of the text so far. If none is
+//! compatible, backtrack: replace the last token by a shorter one. A consequence is stitching: two encodings that
+//! begin at different positions agree from the first position on at which the same token ends in both. So several
+//! threads can encode one text.
 //!
-//! What merges make of the bytes around a place is a token. So where none spans the border between two characters, what
-//! stands before and behind it is encoded each on its own: new pieces of other scripts than the Latin are taken apart
-//! so, and a character that then stands alone is looked up. Texts without a split are gone through [abreast], and where
-//! there is much of that, an [`automaton`] learns what the early merges make of it, and the rest is looked up in pieces.
+//! Whatever the merges make of the bytes around a position is a token. So if no token spans the border between
+//! two characters, the text before and after it is encoded independently. New pre-tokens in scripts other than
+//! Latin are cut at such borders, and a character that is then alone is looked up. Texts without a split are
+//! encoded [interleaved](abreast). With much such text, a [lazy DFA](automaton) learns what the early merges
+//! produce, and the remaining segments are looked up in a cache.
 
 mod trie;
 mod longest;
@@ -56,43 +58,44 @@ use fit::Fitting;
 use follow::Order;
 use longest::Longest;
 
-/// No token: what stands before a text, and what comes after the shortest.
+/// No token: the predecessor of a text's first token, and the next shorter token of the shortest one.
 const NONE: u32 = u32::MAX;
 
-/// What encoding by longest matches needs of a vocabulary, shared by all threads.
+/// The backtracking tables of a vocabulary, shared by all threads.
 ///
-/// **Memory:** 0.6 MB, and for each token 32 bytes, 8 for each byte that it does not share with the start
-/// of another, and 70 to 100 for what fits after it; for whole texts that of [`Tokens`].
+/// **Memory:** 0.6 MB; for each token 32 bytes, 8 for each byte that it does not share with the start of another
+/// token, and 70 to 100 for its incompatible followers; for whole texts also that of [`Tokens`].
 #[derive(Debug)]
 pub(super) struct Matches {
     longest: Longest,
     tokens: Box<[Token]>,
     fitting: Fitting,
-    /// The class of each byte, by which [tokens](Token::followers) know them.
+    /// The class of each byte value, as an index into [`Token::followers`].
     classes: [u8; 256],
     borders: Borders,
-    /// For texts that are not split.
+    /// For texts that are not split: the tokens that the lazy DFA finds.
     whole: Option<Tokens>,
-    /// For the same: what threads have learned of it.
+    /// For texts that are not split: the states that threads have learned.
     automata: Automata,
 }
 
-/// What is looked up of a token, two in a line of the processor's cache.
+/// What encoding looks up for a token. Two of these share one line of the CPU cache.
 #[derive(Clone, Debug)]
 #[repr(align(32))]
 struct Token {
-    /// One bit a [class](Order::classes) of bytes, clear if no token that begins with one of them fits after it.
+    /// One bit per [class](Order::classes) of bytes, clear if no token that begins with a byte of the class is
+    /// compatible after this one.
     followers: u64,
-    /// Where its row begins, in which the tokens are set that do not fit after it, and its column.
+    /// Start of the row of this token's incompatible followers, and the column of this token as a follower.
     row: u32,
     column: u32,
     length: u32,
-    /// The longest token that is a proper prefix of it, or [`NONE`].
+    /// The longest token that is a proper prefix of this one, or [`NONE`].
     shorter: u32,
 }
 
 impl Token {
-    /// Whether any token may follow that begins with a byte of this class.
+    /// Whether any token that begins with a byte of this class is compatible after this one.
     #[inline]
     fn can_precede(&self, class: u8) -> bool {
         self.followers >> (u32::from(class) % u64::BITS) & 1 == 1
@@ -100,8 +103,8 @@ impl Token {
 }
 
 impl Matches {
-    /// Prepares a vocabulary for which the shortcuts hold, for pieces or for whole texts; `None` if it is too large,
-    /// or made up so that preparing it would take too long.
+    /// Builds the tables of a vocabulary that allows longest matches, for pre-tokens or for whole texts. `None`
+    /// if the vocabulary is too large, or constructed so that this would take too long.
     pub(super) fn new(vocabulary: &Vocabulary, whole_texts: bool) -> Option<Matches> {
         let (longest, after) = rayon::join(
             || Longest::new(vocabulary),
@@ -139,22 +142,23 @@ impl Matches {
         })
     }
 
+    /// Length of a token in bytes.
     fn length(&self, token: u32) -> usize {
         place(self.tokens[place(token)].length)
     }
 
-    /// Whether texts are encoded side by side: behind them room is needed for the longest token.
+    /// Whether texts can be encoded interleaved. That needs padding as long as the longest token after each text.
     fn go_abreast(&self) -> bool {
         self.longest.most_bytes() <= automaton::LONGEST
     }
 
-    /// Whether the bytes of these two together encode to the two.
-    #[inline(always)] // Once a token.
+    /// Whether two tokens are compatible: whether the bytes of both together encode to the two.
+    #[inline(always)] // Once per token.
     fn fit(&self, left: u32, right: u32) -> bool {
         self.fitting.fits(self.tokens[place(left)].row, self.tokens[place(right)].column)
     }
 
-    /// Whether any token may follow that begins with this byte.
+    /// Whether any token that begins with this byte is compatible after `token`.
     #[inline]
     fn can_follow(&self, token: u32, byte: u8) -> bool {
         self.tokens[place(token)].can_precede(self.classes[usize::from(byte)])
@@ -165,13 +169,13 @@ impl Matches {
         self.tokens[place(token)].shorter
     }
 
-    /// The longest token that a text, which is not empty, begins with, and its length.
+    /// The longest token that a text begins with, and its length in bytes. The text must not be empty.
     #[inline]
     fn longest(&self, text: &[u8]) -> (u32, usize) {
         self.sized(self.longest.find(text))
     }
 
-    /// A token with its length, of which 0 says that it is long.
+    /// Replaces the length 0, which means 256 or more, by the token's real length.
     #[inline]
     fn sized(&self, (token, length): (u32, u32)) -> (u32, usize) {
         match length {
@@ -180,17 +184,17 @@ impl Matches {
         }
     }
 
-    /// Asks for what is looked up of a token.
+    /// Prefetches the entry of a token.
     fn fetch(&self, token: u32) {
         pages::fetch(&self.tokens, place(token));
     }
 
-    /// Asks for what tells whether one fits after the other.
+    /// Prefetches the first of the two words that say whether two tokens are compatible.
     fn fetch_fit(&self, left: u32, right: u32) {
         self.fitting.fetch(self.tokens[place(left)].row, self.tokens[place(right)].column);
     }
 
-    /// The same, once that is there.
+    /// Prefetches the second of these words. The first must have arrived, as its content gives the address.
     fn fetch_fit_word(&self, left: u32, right: u32) {
         self.fitting.fetch_word(self.tokens[place(left)].row, self.tokens[place(right)].column);
     }

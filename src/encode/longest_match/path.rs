@@ -3,14 +3,15 @@ use rustc_hash::FxHashSet;
 use super::{Matches, NONE};
 use crate::units::TokenId;
 
-/// A token of so many bytes may stand in a run of a shorter one, which [`step`](Finder::step) tries first.
+/// Length in bytes from which a token may be part of a run of a shorter one. [`step`](Finder::step) handles it,
+/// as it tries the shorter one first.
 const LONG: usize = 16;
 
-/// Places from which no tokens lead on, each with the token that ends there.
+/// Positions from which no tokens lead on, each with the token that ends there.
 #[derive(Debug, Default)]
 pub(super) struct DeadEnds {
     places: FxHashSet<(usize, u32)>,
-    /// None of them is past this one.
+    /// No dead end is after this position.
     furthest: usize,
 }
 
@@ -33,40 +34,41 @@ impl DeadEnds {
     }
 }
 
-/// What encoding a text needs, and what it remembers.
+/// What encoding a text needs: tables, text, and known dead ends.
 pub(super) struct Finder<'a> {
     pub(super) matches: &'a Matches,
     pub(super) text: &'a [u8],
-    /// Only of this text: a place is dead because of what follows.
+    /// Valid for this text only: a position is a dead end because of the text after it.
     pub(super) dead: &'a mut DeadEnds,
 }
 
-/// The encoding of a part of a text.
+/// The encoding of a chunk of a text, as it grows.
 #[derive(Debug)]
 pub(crate) struct Path {
     pub(crate) ids: Vec<TokenId>,
-    /// Ids before this one are none of the path's.
+    /// Ids before this index do not belong to the path.
     pub(super) base: usize,
-    /// Where the part ends.
+    /// Position in the text at which the path ends.
     pub(super) at: usize,
-    /// The last token, [`NONE`] at the start.
+    /// The last token; [`NONE`] at the start.
     pub(super) last: u32,
-    /// The fewest ids that it has been gone back to, where it is to be joined.
+    /// The lowest number of ids that backtracking has gone back to, for stitching.
     pub(super) least: usize,
 }
 
 impl Path {
-    /// A path that begins here; its tokens come after those that are there.
+    /// A path that begins at `at`. Its tokens are appended to `ids`.
     pub(crate) fn new(ids: Vec<TokenId>, at: usize) -> Path {
         Path { base: ids.len(), least: ids.len(), ids, at, last: NONE }
     }
 
-    /// Begins anew, at the start of a text.
+    /// Starts over at the beginning of a text.
     pub(super) fn restart(&mut self) {
         self.ids.truncate(self.base);
         (self.at, self.last) = (0, NONE);
     }
 
+    /// Appends a token.
     #[inline]
     pub(super) fn push(&mut self, token: u32, length: usize) {
         self.ids.push(TokenId::new(token));
@@ -74,14 +76,14 @@ impl Path {
         self.at += length;
     }
 
-    /// Goes on by some tokens, the last of which ends here.
+    /// Appends tokens. The last one must end at `end`.
     pub(super) fn extend(&mut self, ids: &[TokenId], end: usize) {
         self.ids.extend_from_slice(ids);
         self.last = self.ids[self.base..].last().map_or(NONE, |id| id.get());
         self.at = end;
     }
 
-    /// The last token if it stands twice in a row.
+    /// The last token, if the one before it is the same.
     fn repeated(&self) -> Option<u32> {
         match self.ids[self.base..] {
             [.., before, last] if before == last => Some(self.last),
@@ -89,6 +91,7 @@ impl Path {
         }
     }
 
+    /// Removes the last token, which has this length.
     fn pop(&mut self, length: usize) {
         self.ids.pop();
         self.least = self.least.min(self.ids.len());
@@ -98,10 +101,10 @@ impl Path {
 }
 
 impl Finder<'_> {
-    /// Goes on to `end` or past it.
+    /// Extends a path to `end` or past it.
     ///
-    /// A place from which it had to go back is not come by again, so that all steps together look at no
-    /// more candidates than there are tokens that begin at each place of the text.
+    /// A position from which it had to backtrack is never reached by the same token again. So all steps together
+    /// try at most as many candidates as there are tokens that begin at each position of the text.
     pub(super) fn go_on(&mut self, path: &mut Path, end: usize) {
         while path.at < end {
             let (longest, length) = self.matches.longest(&self.text[path.at..]);
@@ -111,7 +114,8 @@ impl Finder<'_> {
         }
     }
 
-    /// Goes on by the longest token if it is plain to see that it fits, and that others may follow.
+    /// Appends the longest token if a quick test shows that it is compatible and that others can follow. Returns
+    /// whether it did.
     #[inline(always)]
     pub(super) fn plain_step(&self, path: &mut Path, longest: u32, length: usize) -> bool {
         let leads_on =
@@ -124,10 +128,11 @@ impl Finder<'_> {
         plain
     }
 
-    /// Goes on by one token; where none fits, back first.
+    /// Appends one token, and backtracks first if none is compatible.
     ///
-    /// In a run of one token that one is tried before longer ones. Any order of trying finds the same, as there
-    /// is one encoding, but longer tokens at each place of a long run of spaces would all be tried in vain.
+    /// In a run of one token, that token is tried before longer ones. Every order of trying gives the same
+    /// result, since a text has only one encoding. But at each position of a long run of spaces, all longer
+    /// tokens would be tried in vain.
     pub(super) fn step(&mut self, path: &mut Path, longest: u32) {
         let mut candidate = longest;
         loop {
@@ -140,8 +145,9 @@ impl Finder<'_> {
             if candidate != NONE {
                 return path.push(candidate, self.matches.length(candidate));
             }
-            // The start is none: every text has an encoding. If it is none of the text but only of what there is of a
-            // path, longer ones that did not fit what is missing before may fit nothing as well as this one did.
+            // The path is not at its start here: every text has an encoding. At the start of a path that does not
+            // begin with the text, however, a longer token may have been skipped because it is incompatible with
+            // the token before, which is not part of this path. So try the longest token there again.
             let last = path.last;
             self.dead.add(path.at, last);
             path.pop(self.matches.length(last));
@@ -152,7 +158,7 @@ impl Finder<'_> {
         }
     }
 
-    /// The token that stands twice before this place, if its bytes come again.
+    /// The token that the path ends with twice, if its bytes occur again at the end of the path.
     fn run(&self, path: &Path) -> Option<u32> {
         let token = path.repeated()?;
         let (before, after) = self.text.split_at(path.at);
@@ -160,16 +166,16 @@ impl Finder<'_> {
         after.starts_with(bytes).then_some(token)
     }
 
-    /// Whether a token that begins here may have been tried before longer ones, as one of a run: whether its
-    /// bytes stand here twice before. What the path holds does not tell. Its end may come from a path that
-    /// began later and had other tokens before this one.
+    /// Whether `token` at position `at` may have been tried before longer tokens, because it repeats. That is
+    /// possible if its bytes occur twice directly before `at`. The path itself does not show it: its end may come
+    /// from a stitched path that began later and had other tokens before this one.
     fn may_be_run(&self, at: usize, token: u32) -> bool {
         let length = self.matches.length(token);
         let start = at.checked_sub(2 * length);
         start.is_some_and(|start| self.text[start..at] == self.text[start + length..at + length])
     }
 
-    /// Whether a token fits, and nothing is known that it ends in a dead end.
+    /// Whether a token is compatible, can be followed by the next byte, and does not end in a known dead end.
     fn leads_on(&self, path: &Path, token: u32) -> bool {
         let end = path.at + self.matches.length(token);
         let fits = || path.last == NONE || self.matches.fit(path.last, token);
@@ -178,8 +184,10 @@ impl Finder<'_> {
             && !self.dead.has(end, token)
     }
 
-    /// Goes on until one of the tokens of a part, which stands from `start` to `end`, ends where it ends itself, and gives the
-    /// number of the part's tokens up to there; or else goes on to where the part ends.
+    /// Stitches a path to a chunk that was encoded separately and spans `start` to `end`. Extends the path until
+    /// one of the chunk's tokens ends where the path ends with the same token, and returns the number of the
+    /// chunk's tokens up to there. If that never happens, extends the path to the end of the chunk and returns
+    /// `None`.
     pub(super) fn join(
         &mut self,
         path: &mut Path,

@@ -3,29 +3,29 @@ use super::path::{DeadEnds, Finder, Path};
 use super::{Matches, NONE};
 use crate::units::TokenId;
 
-/// Encodes many pieces together.
+/// Encodes pre-tokens in a batch.
 ///
-/// New pieces are rare, and what they need of a vocabulary is not near at hand: one by one, each would wait
-/// for memory again and again. Here all of them go on by a token, step by step, and what the next step reads
-/// is asked for before the others make theirs.
+/// New pre-tokens are rare, so the parts of the tables that they need are usually not in the CPU caches. One by
+/// one, each would wait for memory several times. In a batch, all of them advance by one token in turn, and what
+/// each step reads is prefetched while the others take theirs.
 ///
-/// **Memory:** about 200 bytes a piece, 2 for each of its bytes, and what its tokens take.
+/// **Memory:** about 200 bytes per pre-token, 2 for each of its bytes, and its tokens.
 #[derive(Debug, Default)]
 pub(crate) struct Together {
-    /// The pieces, each with a byte behind it.
+    /// The pre-tokens, each followed by one padding byte.
     text: Vec<u8>,
     progress: Vec<Progress>,
-    /// Which of the pieces are not done.
+    /// Indices of the pre-tokens that are not finished.
     open: Vec<usize>,
     walking: Vec<usize>,
-    /// Those whose longest token needs a closer look.
+    /// Indices of those for which the longest token is not simply taken.
     hard: Vec<usize>,
 }
 
-/// How far a piece is.
+/// The progress of one pre-token.
 #[derive(Debug)]
 struct Progress {
-    /// Where the piece begins in the text.
+    /// Start of the pre-token in `text`.
     start: usize,
     path: Path,
     dead: DeadEnds,
@@ -33,7 +33,7 @@ struct Progress {
 }
 
 impl Together {
-    /// Encodes pieces, none of them empty.
+    /// Encodes pre-tokens, none of them empty.
     pub(crate) fn encode(&mut self, matches: &Matches, pieces: &[&[u8]]) {
         self.begin(pieces);
         while !self.open.is_empty() {
@@ -42,11 +42,12 @@ impl Together {
         }
     }
 
-    /// The tokens of one of the pieces.
+    /// The tokens of one of the pre-tokens.
     pub(crate) fn ids(&self, piece: usize) -> &[TokenId] {
         &self.progress[piece].path.ids
     }
 
+    /// Copies the pre-tokens and resets their progress.
     fn begin(&mut self, pieces: &[&[u8]]) {
         self.text.clear();
         self.progress.resize_with(self.progress.len().max(pieces.len()), Progress::new);
@@ -58,7 +59,8 @@ impl Together {
         self.open.extend(0..pieces.len());
     }
 
-    /// Finds the longest token for each open piece.
+    /// Finds the longest token at the current position of each open pre-token, and prefetches what the next step
+    /// reads.
     fn walk(&mut self, matches: &Matches, pieces: &[&[u8]]) {
         let (text, progress) = (&self.text[..], &mut self.progress[..]);
         for &piece in &self.open {
@@ -93,7 +95,7 @@ impl Together {
         }
     }
 
-    /// Takes the token that was found for each open piece, or what else fits.
+    /// Takes the token that was found for each open pre-token, or another one that is compatible.
     fn go_on(&mut self, matches: &Matches, pieces: &[&[u8]]) {
         let Together { progress, open, hard, .. } = self;
         let progress = &mut progress[..];
@@ -130,14 +132,14 @@ impl Progress {
         Progress { start: 0, path: Path::new(Vec::new(), 0), dead, walk }
     }
 
-    /// Begins with another piece.
+    /// Starts over with another pre-token.
     fn begin(&mut self, start: usize) {
         self.start = start;
         self.path.restart();
         self.dead.clear();
     }
 
-    /// The place in the text.
+    /// Current position in the batch's text.
     fn at(&self) -> usize {
         self.start + self.path.at
     }

@@ -4,29 +4,31 @@ use super::NONE;
 use crate::units::{low32, place};
 use crate::vocab::Vocabulary;
 
-/// Where more bytes than these are looked at for each byte of a text, other ways are faster.
+/// Bytes examined per byte of text above which longest matches are slower than merging.
 const MOST_LOOKED_AT: u32 = 64;
 
-/// The prefixes of all tokens, numbered as they come up in the tokens by rank: the empty one first, then the bytes.
+/// A trie of the prefixes of all tokens. Prefixes are numbered in the order in which they first occur in the
+/// tokens by rank: first the empty one, then the single bytes.
 ///
-/// **Memory:** 256 KiB, and 32 bytes for each prefix.
+/// **Memory:** 256 KiB, and 32 bytes per prefix.
 pub(super) struct Trie {
     prefixes: Vec<Prefix>,
-    /// By two bytes, the first one lowest, the number of the prefix that they are, or [`EMPTY`].
+    /// The number of each prefix of two bytes, indexed by these bytes, the first one lowest; [`EMPTY`] if no
+    /// token has the prefix.
     two: Vec<u32>,
 }
 
-/// The number of the empty prefix, which is nobody's child.
+/// The number of the empty prefix, which is no child of any prefix and so also means "none".
 const EMPTY: u32 = 0;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Prefix {
     parent: u32,
-    /// The first that it goes on with, and the next that its parent goes on with; [`EMPTY`] if there is none.
+    /// The first child, and the next child of the same parent; [`EMPTY`] for none.
     child: u32,
     sibling: u32,
     pub(super) length: u32,
-    /// The longest token that is a prefix of it, and that one's length.
+    /// The longest token that is a prefix of this one, or equal to it, and that token's length.
     pub(super) token: u32,
     pub(super) token_length: u32,
     /// The last byte.
@@ -34,14 +36,14 @@ pub(super) struct Prefix {
 }
 
 impl Prefix {
-    /// Whether it is a token itself.
+    /// Whether this prefix is itself a token.
     fn is_token(&self) -> bool {
         self.token_length == self.length
     }
 }
 
 impl Trie {
-    /// Of a vocabulary; `None` if it would have more prefixes than `most`.
+    /// The trie of a vocabulary; `None` if it would have more than `most` prefixes.
     pub(super) fn new(vocabulary: &Vocabulary, most: usize) -> Option<Trie> {
         let empty = Prefix { token: NONE, ..Prefix::default() };
         let mut trie = Trie { prefixes: vec![empty], two: vec![EMPTY; 1 << 16] };
@@ -62,20 +64,22 @@ impl Trie {
         Some(trie)
     }
 
-    /// By number: parents come before their children.
+    /// All prefixes by number; parents come before their children.
     pub(super) fn prefixes(&self) -> &[Prefix] {
         &self.prefixes
     }
 
-    /// The prefixes with one byte more than this one, by number, in the order in which they came up.
+    /// The prefixes that are one byte longer than this one, with their numbers, in the order in which they were
+    /// added.
     pub(super) fn children(&self, prefix: &Prefix) -> impl Iterator<Item = (u32, &Prefix)> {
         let numbered = |number: u32| (number != EMPTY).then(|| (number, &self.prefixes[place(number)]));
         iter::successors(numbered(prefix.child), move |(_, child)| numbered(child.sibling))
     }
 
-    /// Whether there is a text of which far more is looked at than it has bytes, again and again for each of short tokens:
-    /// the beginnings of long tokens, of which nothing but short ones are tokens. Such vocabularies are made up. One has
-    /// `ab`, `aab`, and so on; in a run of `a`, each is the beginning of the longest.
+    /// Whether searching for longest tokens can examine far more bytes than a text has. This happens at the
+    /// beginnings of long tokens if only short tokens occur in them: the search at each of these short tokens
+    /// follows the long one almost to its end. Only constructed vocabularies are like that. One example is `ab`,
+    /// `aab`, `aaab` and so on: in a run of `a`, each search follows the longest token.
     pub(super) fn is_slow(&self) -> bool {
         let long = |prefix: &&Prefix| prefix.is_token() && prefix.length > MOST_LOOKED_AT;
         self.prefixes.iter().filter(long).any(|prefix| {
@@ -90,7 +94,7 @@ impl Trie {
         })
     }
 
-    /// The longest token that is a proper prefix of each, by id, or [`NONE`].
+    /// For each token by id, the longest token that is a proper prefix of it, or [`NONE`].
     pub(super) fn shorter(&self, ids: usize) -> Vec<u32> {
         let mut shorter = vec![NONE; ids];
         for prefix in self.prefixes.iter().skip(1).filter(|prefix| prefix.is_token()) {
@@ -108,7 +112,7 @@ impl Trie {
         bytes
     }
 
-    /// The longest prefix that a text begins with, and how many bytes it has.
+    /// The longest prefix that a text begins with, and its length.
     fn walk(&self, text: &[u8]) -> (u32, usize) {
         let (mut prefix, mut length) = (EMPTY, 0);
         while let Some(child) = text.get(length).and_then(|&byte| self.child(prefix, byte)) {
@@ -117,11 +121,11 @@ impl Trie {
         (prefix, length)
     }
 
-    /// The number of a prefix with a byte more, if there is one.
+    /// The number of the child of a prefix by a byte, if any.
     fn child(&self, parent: u32, byte: u8) -> Option<u32> {
         let prefix = &self.prefixes[place(parent)];
         let child = match prefix.length {
-            // The bytes come up first, in order.
+            // The single bytes come first, in order.
             0 => 1 + u32::from(byte),
             1 => self.two[two([prefix.byte, byte])],
             _ => {
@@ -131,7 +135,8 @@ impl Trie {
         (child != EMPTY && place(child) < self.prefixes.len()).then_some(child)
     }
 
-    /// The prefix that has these bytes, which may be new as well as shorter ones; `None` if there are more than `most` then.
+    /// The prefix with these bytes; adds it and its own prefixes if they are new. `None` if the trie then has
+    /// more than `most`.
     fn add(&mut self, bytes: &[u8], most: usize) -> Option<&mut Prefix> {
         let mut prefix = EMPTY;
         for &byte in bytes {
@@ -143,6 +148,7 @@ impl Trie {
         Some(&mut self.prefixes[place(prefix)])
     }
 
+    /// Adds a child to a prefix and returns its number.
     fn add_child(&mut self, parent: u32, byte: u8) -> u32 {
         let number = low32(self.prefixes.len());
         let last = self.children(&self.prefixes[place(parent)]).last().map(|(last, _)| last);
@@ -159,7 +165,7 @@ impl Trie {
     }
 }
 
-/// The place of two bytes in tables by both.
+/// The index for two bytes in tables of all byte pairs.
 pub(super) fn two(bytes: [u8; 2]) -> usize {
     usize::from(u16::from_le_bytes(bytes))
 }

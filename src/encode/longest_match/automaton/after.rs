@@ -5,29 +5,30 @@ use crate::encode::longest_match::follow::Misfits;
 use crate::encode::longest_match::lists::Lists;
 use crate::units::{low32, place};
 
-/// The set of no tokens.
+/// The empty set of tokens.
 pub(super) const NO_MISFITS: u32 = 0;
 
-/// The sets of tokens that do not fit after a token: a third as many as tokens, as a rule.
+/// For each token, the set of tokens that are not compatible after it. Usually there are a third as many sets as
+/// tokens.
 ///
-/// **Memory:** 4 bytes for each token, 40 for each set.
+/// **Memory:** 4 bytes per token, 40 per set.
 #[derive(Debug)]
 pub(in crate::encode::longest_match) struct After {
-    /// The number of the set after each token.
+    /// For each token, the number of its set.
     sets: Vec<u32>,
     all: Vec<Set>,
 }
 
 #[derive(Debug)]
 struct Set {
-    /// Where its intervals stand among those of all sets.
+    /// The range of its intervals among those of all sets.
     misfits: Range<u32>,
-    /// A bit for each byte, set if it has tokens that begin with it.
+    /// One bit per byte, set if a token of the set begins with the byte.
     first_bytes: [u64; 4],
 }
 
 impl After {
-    /// Given the number of the set after each token.
+    /// `sets` has the number of each token's set, and `all` the sets.
     pub(in crate::encode::longest_match) fn new(
         prefixes: &Prefixes,
         sets: Vec<u32>,
@@ -35,7 +36,7 @@ impl After {
     ) -> After {
         let begun_by = |byte: u8| {
             let longer = prefixes.longer(Prefixes::byte(byte));
-            // The byte itself has the first number of them.
+            // The single byte has the lowest number of the tokens that begin with it.
             let first = prefixes.number(longer.start - 1);
             ((first, first + 1 + low32(longer.len())), byte)
         };
@@ -49,25 +50,25 @@ impl After {
         After { sets, all: (0..all.len()).map(set).collect() }
     }
 
-    /// The set after a token.
+    /// The set of tokens that are not compatible after a token.
     pub(super) fn set(&self, token: u32) -> u32 {
         self.sets[place(token)]
     }
 
-    /// Where the intervals of a set stand among those of all sets.
+    /// The range of a set's intervals among those of all sets.
     pub(super) fn misfits(&self, set: u32) -> Range<usize> {
         let Range { start, end } = self.all[place(set)].misfits;
         place(start)..place(end)
     }
 
-    /// Whether a set has a token that begins with this byte.
+    /// Whether a set contains a token that begins with this byte.
     pub(super) fn has_first(&self, set: u32, byte: u8) -> bool {
         self.all[place(set)].first_bytes[usize::from(byte / 64)] >> (byte % 64) & 1 == 1
     }
 }
 
-/// A bit for each byte that a token of a set begins with. `begun_by` has the numbers of the tokens that begin with each
-/// byte, in order.
+/// One bit per byte that tokens of a set begin with. `begun_by` has the numbers of the tokens that begin with
+/// each byte, in order.
 fn first_bytes(begun_by: &[(Misfits, u8)], mut set: &[Misfits]) -> [u64; 4] {
     let mut bytes = [0; 4];
     for &((first, end), byte) in begun_by {

@@ -3,22 +3,23 @@ use std::{array, mem};
 use super::steps::{Base, Places};
 use super::{Found, Walk};
 
-/// Text is gone through in windows of so many bytes.
+/// Bytes per window of text, which is handled by all lanes at once.
 pub(super) const WINDOW: usize = if cfg!(test) { 256 } else { 16 << 10 };
 
-/// At so many places of a window at once.
+/// Positions of a window that are handled at the same time.
 pub(super) const LANES: usize = 8;
 
-/// Fewer bytes are not worth a lane: from its start on some are gone through three times.
+/// Fewest bytes per lane. Shorter lanes do not pay, since some bytes at the start of each are handled three
+/// times.
 const SHORTEST: usize = if cfg!(test) { 4 } else { 128 };
 
-/// How far one of several automata is.
+/// The progress of one of several interleaved automata.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lane {
-    /// Where the steps of its state are, or were.
+    /// The base of its state, present or former.
     pub(super) base: Base,
-    /// Where the step stands that led here: its state's base, and the code that it is by. At the start it may be that of
-    /// another step, which does no harm, as only bases of one state are exchanged there.
+    /// The transition that led here: the base of its state, and its code. At the start it may be any other
+    /// transition. That is harmless, since redirecting only exchanges bases of the same state.
     pub(super) by: (Base, u8),
 }
 
@@ -28,9 +29,9 @@ impl Lane {
     }
 }
 
-/// What is left of a text that is gone through, and the room for the tokens of its places.
+/// The rest of a text, and the memory for the tokens of its positions.
 struct Running<'a> {
-    /// Which of the texts it is.
+    /// Index of the text.
     nth: usize,
     lane: Lane,
     text: &'a [u8],
@@ -38,7 +39,7 @@ struct Running<'a> {
 }
 
 impl<'a> Running<'a> {
-    /// Takes so many of the next bytes off, and the room for their tokens.
+    /// Takes the next `length` bytes, and the memory for their tokens.
     fn take(&mut self, length: usize) -> (&'a [u8], &'a mut [Found]) {
         let text = self.text.split_off(..length).expect("it is as long");
         (text, self.found.split_off_mut(..length).expect("there is room for all"))
@@ -46,7 +47,7 @@ impl<'a> Running<'a> {
 }
 
 impl Walk<'_> {
-    /// Goes on to the end of a window, and puts the tokens of its places behind the others.
+    /// Extends a lane to the end of a window, and appends the tokens of its positions to the tail.
     pub(super) fn window(&mut self, lane: &mut Lane, window: &[u8]) {
         let mut found = mem::take(&mut self.tail.found);
         let first = found.len();
@@ -55,7 +56,8 @@ impl Walk<'_> {
         self.tail.found = found;
     }
 
-    /// Goes through a part of a text.
+    /// Extends a lane through a chunk of a text: interleaved if the chunk is long enough, and the rest byte by
+    /// byte.
     fn part(&mut self, mut lane: Lane, text: &[u8], found: &mut [Found]) -> Lane {
         let length = text.len() / LANES;
         let even = if length < SHORTEST { 0 } else { length * LANES };
@@ -69,8 +71,9 @@ impl Walk<'_> {
         lane
     }
 
-    /// Goes through the parts of a text at once, all but the first as if the text began there, and then again through
-    /// the beginning of each with what the part before it ends with, until both are in the same state.
+    /// Runs one lane through each part of a text, all but the first as if the text began there. Then runs through
+    /// the beginning of each part again from the state in which the part before it ended, until both runs reach
+    /// the same state.
     fn lanes(&mut self, first: Lane, text: &[u8], found: &mut [Found]) -> Lane {
         let length = text.len() / LANES;
         let texts: [&[u8]; LANES] = array::from_fn(|nth| &text[nth * length..][..length]);
@@ -93,8 +96,8 @@ impl Walk<'_> {
         lane
     }
 
-    /// Goes through whole texts, none of them empty, as many at once as there are lanes, with room for the tokens of all.
-    /// Gives how many of the first ones it has gone through: not all if the automaton is full.
+    /// Runs through whole texts, none of them empty, interleaved, with `room` for the tokens of all. Returns how
+    /// many of the first texts are complete: not all if the automaton is full.
     pub(super) fn texts(&mut self, texts: &[&[u8]], mut room: &mut [Found]) -> usize {
         let mut waiting = texts.iter().enumerate().map(|(nth, text)| {
             let found = room.split_off_mut(..text.len()).expect("there is room for all");
@@ -116,8 +119,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Goes on in some texts: together, as far as the one that ends first, if there is one for each lane. Not far, lest the
-    /// automaton gets full meanwhile.
+    /// Extends some texts: interleaved, up to the end of the shortest, if there is one for each lane. Goes only
+    /// so far that the automaton cannot overflow meanwhile.
     fn go_on_together(&mut self, running: &mut [Running<'_>]) {
         let most = self.tokens.bytes_at_a_time();
         let Some(running) = running.first_chunk_mut::<LANES>() else {
@@ -136,7 +139,7 @@ impl Walk<'_> {
         running.iter_mut().zip(lanes).for_each(|(running, lane)| running.lane = lane);
     }
 
-    /// Goes on in texts of the same length.
+    /// Extends all lanes through texts of the same length.
     fn all_lanes(
         &mut self,
         lanes: &mut [Lane; LANES],
@@ -165,8 +168,8 @@ impl Walk<'_> {
     }
 }
 
-/// Goes on with all lanes from a place on until one of them comes to a step that is not there, and gives that place; or
-/// to the end. No lane has to wait for another here.
+/// Extends all lanes from `start` until one of them misses a transition, and returns that position, or the end.
+/// No lane waits for another here.
 #[inline(never)]
 fn known_steps(
     places: &Places,

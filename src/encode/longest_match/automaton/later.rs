@@ -3,17 +3,18 @@ use crate::encode::cache::Seed;
 use crate::units::{TokenId, low32, place};
 use crate::vocab::{RankedMerge, Vocabulary, VocabularyParts};
 
-/// Of more merges than these, only some are early: one automaton for all of their tokens would have more states than lie near.
+/// Most merges of a vocabulary that are all early. With more, a DFA of all their tokens would have more states
+/// than the CPU caches hold.
 const ALL_EARLY: usize = if cfg!(test) { 60 } else { (8 << 10) - 256 };
 
-/// So many then: their automaton has some 12 000 states.
+/// Early merges of larger vocabularies. Their DFA has about 12 000 states.
 const EARLY: usize = if cfg!(test) { 24 } else { (4 << 10) - 256 };
 
-/// Borders between two early tokens are told apart by so many bits of a hash: with 128 KiB two in a hundred that no merge
-/// crosses are taken for one that some merge may.
+/// Bits of the hash of a border between two early tokens. With 20 bits (128 KiB), two in a hundred of the borders
+/// that no merge crosses are mistaken for crossed ones, which costs time only.
 const BORDER_BITS: u32 = 20;
 
-/// An early token: a byte, or what one of the first merges makes.
+/// The number of an early token: a byte, or the result of one of the first merges.
 pub(super) type Early = u16;
 
 /// How many merges of a vocabulary are early.
@@ -22,33 +23,34 @@ pub(in crate::encode::longest_match) fn early_merges(vocabulary: &Vocabulary) ->
     if all <= ALL_EARLY { all } else { EARLY }
 }
 
-/// What the later merges make of early tokens.
+/// What the late merges make of early tokens.
 ///
-/// Merges are carried out by rank, each over the whole text, before the next. So first the early ones make early tokens of
-/// a text, and what the later ones make of these does not depend on bytes any more. Where two early tokens meet, a merge
-/// can cross only if some token, traced back through the later merges, has the two side by side. At all other borders a text
-/// falls into pieces that are encoded each on its own, as by a split pattern. There are half as many of them as early
-/// tokens, and nearly all are early tokens themselves or have been met before.
+/// Merges are carried out by rank, each over the whole text before the next. So the early merges first turn a
+/// text into early tokens, and what the late ones make of these no longer depends on bytes. Late merges can cross
+/// the border between two early tokens only if some token, traced back through the late merges, has the two side
+/// by side. At all other borders a text falls into segments that are encoded independently, as the pre-tokens of
+/// a split pattern are. Segments are half as many as early tokens, and nearly all are early tokens themselves or
+/// were met before.
 ///
-/// **Memory:** 128 KiB, 4 bytes for each token, and 20 to 36 for each later merge; up to 24 for its token as a piece.
+/// **Memory:** 128 KiB, 4 bytes per token, and 20 to 36 per late merge; up to 24 more for its token as a segment.
 #[derive(Debug)]
 pub(super) struct Later {
-    /// The ids of all tokens by their numbers: bytes, and then by rank.
+    /// The ids of all tokens by number: first the bytes, then merge results by rank.
     ids: Box<[TokenId]>,
-    /// A bit for each border, set if a merge may cross it. Many borders share one.
+    /// One bit per border, set if a merge may cross it. Many borders share a bit.
     crossed: Box<[u64]>,
     merges: Merges,
-    /// The later tokens of few early ones, as pieces.
+    /// Late tokens of few early ones, as segments that are known in advance.
     pub(super) seeds: Box<[Seed]>,
 }
 
-/// What is known of a token while later ones are looked at.
+/// Facts about a token that are needed while later ones are built.
 #[derive(Clone, Debug, Default)]
 struct Known {
     number: u32,
     first: Early,
     last: Early,
-    /// Its early tokens as bytes of a piece; empty if they are too many.
+    /// Its early tokens as the bytes of a cache key; empty if they are too many.
     piece: Vec<u8>,
 }
 
@@ -59,8 +61,8 @@ impl Known {
 }
 
 impl Later {
-    /// With at most so many early merges; and the vocabulary of these, whose ids are the numbers of the early tokens. `None`
-    /// if there are too many tokens.
+    /// Splits the merges of a vocabulary. Also returns the vocabulary of the early ones, which uses the numbers
+    /// of early tokens as ids. `None` if the vocabulary has too many tokens.
     pub(super) fn new(vocabulary: &Vocabulary, early_merges: usize) -> Option<(Vocabulary, Later)> {
         let merges = vocabulary.merges();
         let made = merges.iter().map(|merge| merge.result);
@@ -103,7 +105,7 @@ impl Later {
         Some((early, later))
     }
 
-    /// How many tokens there are, early ones and others.
+    /// Number of tokens, early and late.
     pub(super) fn tokens(&self) -> usize {
         self.ids.len()
     }
@@ -114,7 +116,8 @@ impl Later {
         self.ids[usize::from(early)]
     }
 
-    /// Writes down what becomes of some early tokens, at least one and [`MANY`] at most. Gives their number.
+    /// Carries out the late merges on early tokens, at least one and at most [`MANY`], and writes the resulting
+    /// ids. Returns their number.
     #[inline]
     pub(super) fn merge(&self, early: impl ExactSizeIterator<Item = Early>, ids: &mut [TokenId]) -> usize {
         debug_assert!((1..=MANY).contains(&early.len()), "other pieces are encoded otherwise");
@@ -153,7 +156,7 @@ fn early_vocabulary(
     Vocabulary::new(VocabularyParts { tokens, merges, ..VocabularyParts::default() }).ok()
 }
 
-/// The word and the bit of a border.
+/// The word and the bit of a border in `crossed`.
 #[inline(always)]
 fn border(left: Early, right: Early) -> (usize, u64) {
     let both = u32::from(left) << u16::BITS | u32::from(right);

@@ -1,37 +1,39 @@
 use crate::units::{low32, place, place64};
 
-/// Tokens are numbered by the ranks of their merges, behind the bytes; and so few that three numbers fit a slot. The last
-/// number is no token's.
+/// Bits of a token's number. Tokens are numbered by the ranks of their merges, after the single bytes, and are so
+/// few that three numbers fit in one 64-bit slot. The last number is not used for a token.
 const NUMBER_BITS: u32 = 20;
 const RESULT_BITS: u32 = u64::BITS - 2 * NUMBER_BITS;
 pub(super) const MOST: usize = (1 << NUMBER_BITS) - 1;
 const NO_TOKEN: u32 = low32(MOST);
 
-/// Behind all ranks.
+/// Greater than all ranks.
 const NONE: u32 = u32::MAX;
 
-/// At most so many tokens are merged at a time: one bit each, and one on either side.
+/// Most tokens that are merged at a time: a 64-bit mask has one bit for each, and one for the sentinel on either
+/// side.
 pub(super) const MANY: usize = 62;
 
 /// Slots in a bucket.
 const BUCKET: usize = 4;
 
-/// Which pairs of tokens merge, and to what. As [`Pairs`](crate::encode::pairs::Pairs) tell it of any list of merges, in half
-/// the memory: here a token's number is its merge's rank.
+/// The merge table of the late merges: which pairs of tokens merge, and to what. It does what
+/// [`Pairs`](crate::encode::pairs::Pairs) does for any list of merges, in half the memory, because here a token's
+/// number gives its merge's rank.
 ///
-/// A pair has a bucket to stand in, or the next one if that is full. What it becomes is told without a branch that a
-/// processor would have to guess: of the pairs that are looked up half do not merge.
+/// A pair is stored in its home bucket, or in the next one that is not full. A bucket is searched without a
+/// branch, since half of the pairs that are looked up do not merge and the CPU could not predict which.
 ///
-/// **Memory:** 16 to 32 bytes a merge.
+/// **Memory:** 16 to 32 bytes per merge.
 #[derive(Debug)]
 pub(super) struct Merges {
-    /// A pair, and in the low bits what it becomes; zero is free. At most half of them are taken.
+    /// In each slot a pair, and in the low bits its result; zero if free. At most half of the slots are in use.
     buckets: Box<[[u64; BUCKET]]>,
     shift: u32,
 }
 
 impl Merges {
-    /// Room for so many.
+    /// An empty table for at most `merges` merges.
     pub(super) fn new(merges: usize) -> Merges {
         let bits = (merges * 2).div_ceil(BUCKET).max(2).next_power_of_two().trailing_zeros();
         Merges { buckets: vec![[0; BUCKET]; 1 << bits].into(), shift: u64::BITS - bits }
@@ -51,11 +53,12 @@ impl Merges {
     }
 
     #[inline(always)]
+    /// The bucket in which the search for a pair begins.
     fn home(&self, pair: u64) -> usize {
         place64(pair.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift)
     }
 
-    /// The rank at which a pair merges, or [`NONE`]: one less than the number of what it becomes.
+    /// The rank at which a pair merges, which is the result's number minus one; [`NONE`] if it does not.
     #[inline(always)]
     fn find(&self, left: u32, right: u32) -> u32 {
         let pair = pair(left, right);
@@ -75,8 +78,8 @@ impl Merges {
         }
     }
 
-    /// Merges some tokens, at least one and [`MANY`] at most, the lowest rank first, the leftmost among equals. Gives `put`
-    /// what becomes of them.
+    /// Merges at least one and at most [`MANY`] tokens, the lowest rank first, the leftmost among equals. Passes
+    /// the resulting tokens to `put`.
     #[inline(always)]
     pub(super) fn merge(&self, given: impl ExactSizeIterator<Item = u32>, put: impl FnMut(u32)) {
         match given.len() {
@@ -86,7 +89,7 @@ impl Merges {
         }
     }
 
-    /// In so much room, of which the first and the last are on either side.
+    /// Merges in arrays of `N` entries, which include a sentinel on either side.
     #[inline(always)]
     fn merge_in<const N: usize>(&self, given: impl Iterator<Item = u32>, mut put: impl FnMut(u32)) {
         let (mut tokens, mut number) = ([NO_TOKEN; N], 0);
@@ -94,12 +97,12 @@ impl Merges {
             number += 1;
             tokens[number] = token;
         }
-        // At which rank each merges with the next: those never that have been merged.
+        // The rank at which each token merges with the next one; [`NONE`] for tokens that were merged away.
         let mut ranks = [NONE; N];
         for at in 1..number {
             ranks[at] = self.find(tokens[at], tokens[at + 1]);
         }
-        // A bit for each place where a token stands, and for one on either side.
+        // One bit for each position that holds a token, and for the sentinel on either side.
         let mut there = u64::MAX >> (u64::BITS - 2 - low32(number));
         loop {
             let lowest = ranks.iter().copied().fold(NONE, u32::min);
@@ -128,7 +131,7 @@ fn pair(left: u32, right: u32) -> u64 {
     u64::from(left) << NUMBER_BITS | u64::from(right)
 }
 
-/// The lowest of some bits that is set.
+/// Index of the lowest set bit.
 #[inline(always)]
 fn first(bits: u64) -> usize {
     place(bits.trailing_zeros())

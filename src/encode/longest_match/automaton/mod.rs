@@ -1,27 +1,32 @@
-//! The same encoding from byte to byte, by a finite automaton that is made as texts need it.
+//! The same encoding byte by byte, with a lazy DFA: a deterministic finite automaton that is built as texts need
+//! it.
 //!
-//! For each place of a text there is the last token of what stands before it; call it the place's token. The
-//! encoding of the text so far ends with it, and before it stands the encoding of the text up to where it begins:
-//! fitting is a matter of neighbours only. So once each place's token is known, the encoding is read off from the
-//! end. And the next place's token is the one of the tokens ending there that fits the token of the place where it
-//! begins. There always is one, and no two of them, since a text has one encoding.
+//! Call the last token of the encoding of a text's first n bytes the token of position n. The encoding of the
+//! first n bytes ends with this token; before it is the encoding of the bytes up to its start, because
+//! compatibility concerns adjacent tokens only. So once the token of each position is known, the encoding can be
+//! read off backwards from the end. The token of the next position is the one token that ends there and is
+//! compatible with the token of the position where it begins. Exactly one such token exists, since each text has
+//! one encoding.
 //!
-//! What follows depends on little of the text so far: on its last token, and on the tokens that have been begun,
-//! each with those ways to end it that fit what stands before it. That is a [state](states::States). Vocabularies
-//! turn out to have two to four of them a token, so that a table of [steps](steps::Places) from state to state
-//! by a byte is small, and each step is one look-up without a choice that the processor could guess wrong. That
-//! each byte waits for the step of the one before is hidden by going on [at several places](lanes) at once: in short
-//! texts together, and in parts of a long one, since automata that began at different places are soon in the same state.
+//! The rest of the encoding depends only on the last token, and on the partial tokens: each prefix of a token
+//! that the text so far ends with, with the completions of it that are compatible with the token before. Together
+//! they are a [state](states::States). Real vocabularies need two to four states per token. So the table of
+//! [transitions](steps::Places) is small, and each byte costs one lookup without an unpredictable branch. Each
+//! lookup depends on the one before; this latency is hidden by [interleaving](lanes) several positions: several
+//! short texts, or chunks of a long one, since automata that begin at different positions soon reach the same
+//! state.
 //!
-//! Two threads share an automaton, so that a step, which takes a hundred times as long to work out as to go, is learned
-//! once for both. They read steps without waiting for each other; one that misses a step works it out under a lock. For most
-//! that are missing it need not: where all that begins with a byte fits the last token nothing else matters.
+//! Two threads share an automaton, because computing a transition takes a hundred times as long as following one,
+//! and so it is learned once for both. Threads read transitions without waiting for each other. A thread that
+//! misses one computes it under a lock. Most missing transitions need no lock: if everything that begins with the
+//! next byte is compatible with the last token, nothing else matters.
 //!
-//! Of large vocabularies it finds only what the [early merges](later::Later) make, so that it stays small and is soon complete.
-//! Their tokens are cut into pieces where no later merge can cross, and a [reader] looks these up as pieces of split text are.
+//! For large vocabularies the automaton finds only the tokens of the [early merges](later::Later), so it stays
+//! small and is soon complete. The sequence of these tokens is cut into segments where no late merge can cross,
+//! and a [reader] looks these up in a cache, like the pre-tokens of split text.
 //!
-//! Berglund, Martens and van der Merwe, *Constructing a BPE Tokenization DFA* (2024), show that there is such an
-//! automaton, and build all of one that tells right token sequences from wrong ones.
+//! Berglund, Martens and van der Merwe, *Constructing a BPE Tokenization DFA* (2024), prove that such an
+//! automaton exists, and construct all of one that tells correct token sequences from incorrect ones.
 
 mod prefixes;
 mod after;
@@ -58,52 +63,54 @@ use reader::Reader;
 use states::{START, States};
 use steps::{Base, Places, Step, Steps};
 
-/// What is gone through before it is looked whether the automaton is full is so short that not more tokens can be begun in
-/// all its states, of 16 bytes each; but in the states of a lane's beginning once more.
+/// Most partial tokens, of 16 bytes each, in the new states between two checks of whether the automaton is full.
+/// The bytes between two checks are limited accordingly. States that are met while the beginnings of lanes are
+/// repeated can add as many once more.
 const MOST_BEGUN: usize = 1 << 22;
 
-/// Longer tokens than these would make windows too short.
+/// Longest token, in bytes, of vocabularies that use the automaton. Longer ones would make windows too short.
 pub(super) const LONGEST: usize = 1 << 12;
 
-/// The automaton of a vocabulary, as far as texts have needed it.
+/// The lazy DFA of a vocabulary, as far as texts have needed it.
 ///
-/// **Memory:** up to 66 MiB for steps and 90 MiB for states, and what is come by until it is seen that it is full: of a
-/// made up vocabulary of long tokens at worst some 120 MiB for each thread. 8 192 tokens need 14 MiB as a rule, and the
-/// first step 6 MiB.
+/// **Memory:** up to 66 MiB for transitions and 90 MiB for states, and the states that are added before a check
+/// finds it full: for a constructed vocabulary of long tokens, at worst about 120 MiB per thread. 8 192 tokens
+/// usually need 14 MiB. The first transition takes 6 MiB.
 #[derive(Debug)]
 pub(super) struct Automaton {
     places: Places,
-    /// For each byte the state where nothing else has been begun and all may follow.
+    /// For each byte, the state in which it is the only partial token and every completion of it is compatible.
     fresh: [u32; 256],
     learned: Mutex<Learned>,
     full: AtomicBool,
 }
 
-/// What steps are worked out from.
+/// What transitions are computed from.
 #[derive(Debug)]
 struct Learned {
     states: States,
     steps: Steps,
 }
 
-/// So many times a thread tries to learn before it sleeps: the other may have been put off while it learned.
+/// Attempts to take the lock before a thread sleeps on it. They are many because the thread that holds the lock
+/// may have been preempted.
 const TRIES: u32 = 1 << 10;
 
 const NO_PANIC: &str = "no thread panicked while it learned a step";
 
-/// So many threads share an automaton. More might often wait for what another learns.
+/// Threads that share an automaton. More would often wait for what another one learns.
 const SHARING: usize = 2;
 
-/// The automata that threads have, and such as they had and that others may take up.
+/// The automata that threads use, and those that no thread uses any more and others may take over.
 #[derive(Debug, Default)]
 pub(super) struct Automata(Mutex<Vec<Arc<Automaton>>>);
 
 impl Automata {
-    /// An automaton that few threads have, which may be a new one.
+    /// An automaton that fewer than [`SHARING`] threads use, if necessary a new one.
     pub(super) fn get(&self, tokens: &Tokens) -> Arc<Automaton> {
         let mut all = lock(&self.0);
         all.retain(|automaton| !automaton.is_full() && !automaton.learned.is_poisoned());
-        // One of the references to each is that of this list.
+        // One reference to each automaton is the list's own.
         if let Some(known) = all.iter().find(|automaton| Arc::strong_count(automaton) <= SHARING) {
             return Arc::clone(known);
         }
@@ -112,13 +119,13 @@ impl Automata {
         new
     }
 
-    /// Leaves an automaton to the threads that have it.
+    /// Removes an automaton from the list. Threads that use it keep it.
     pub(super) fn forget(&self, full: &Arc<Automaton>) {
         lock(&self.0).retain(|automaton| !Arc::ptr_eq(automaton, full));
     }
 }
 
-/// A token, and in the low 8 bits how many bytes it has, 0 for 256 and more.
+/// A token, and in the low 8 bits its length in bytes; 0 means 256 or more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Found(u32);
 
@@ -131,14 +138,14 @@ impl Found {
         self.0 >> 8
     }
 
-    /// Of early tokens.
+    /// The token as an early one.
     #[inline(always)]
     fn early(self) -> Early {
         let [_, low, high, _] = self.0.to_le_bytes();
         Early::from_le_bytes([low, high])
     }
 
-    /// How many bytes it has, given the lengths of all tokens.
+    /// The token's length in bytes, given the lengths of all tokens.
     #[inline(always)]
     fn length(self, lengths: &[u32]) -> usize {
         match self.0 & 0xff {
@@ -157,17 +164,18 @@ impl Automaton {
         Automaton { places, fresh, learned: Mutex::new(learned), full: AtomicBool::new(false) }
     }
 
-    /// Whether there was no room for more states or steps. It still works, but had better be made anew, if at all.
+    /// Whether there was no memory for further states or transitions. A full automaton still works, but is slow
+    /// where it lacks transitions, so it should be replaced or abandoned.
     pub(super) fn is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// Where a text begins.
+    /// A lane at the start of a text.
     fn start(&self) -> Lane {
         Lane::new(self.places.home(START).base)
     }
 
-    /// Goes on by a byte, whether the step is known or not, and gives the token of the next place.
+    /// Follows the transition by a byte, computing it if necessary, and returns the token of the next position.
     fn step(&self, tokens: &Tokens, lane: &mut Lane, byte: u8) -> Found {
         let code = tokens.prefixes.code(byte);
         let (base, step) = match self.places.step(lane.base, code) {
@@ -178,8 +186,8 @@ impl Automaton {
         step.found
     }
 
-    /// The step by a byte of a state that has moved from where this lane looks, or has none by this byte; and where the
-    /// state's steps are now.
+    /// Handles a lane that looks where its state's transitions no longer are, or a state that has no transition
+    /// by this byte. Returns the state's present base and the transition.
     #[cold]
     fn look_up(&self, tokens: &Tokens, lane: Lane, byte: u8) -> (Base, Step) {
         let state = self.places.state(lane.base);
@@ -193,20 +201,21 @@ impl Automaton {
         (base, step)
     }
 
-    /// A step that is missing.
+    /// Computes a transition that is missing.
     fn missing(&self, tokens: &Tokens, state: u32, kept_off: u32, byte: u8) -> Step {
         let code = tokens.prefixes.code(byte);
         let learned = self.try_learned();
         if let Some(learned) = &learned {
-            // Every other step has to look at what has been begun, which lies far away.
+            // Other transitions need the state's partial tokens, which are far away in memory.
             learned.states.fetch(state);
         }
         if tokens.after.has_first(kept_off, byte) {
             let mut learned = learned.unwrap_or_else(|| self.learned());
             return self.learn(&mut learned, code, state, |states| states.follow(tokens, state, byte));
         }
-        // Whatever begins with the byte fits the last token, so that no other token goes on across this place: there
-        // would be two encodings of what it makes. So no thread has to wait for another.
+        // Everything that begins with the byte is compatible with the last token. So no other token can continue
+        // across this position: its bytes would then have two encodings. The result follows without the lock, and
+        // no thread has to wait.
         let next = self.fresh[usize::from(byte)];
         let found = Found::new(tokens.prefixes.token(Prefixes::byte(byte)), 1);
         match learned {
@@ -215,7 +224,7 @@ impl Automaton {
         }
     }
 
-    /// Adds the step by a code to what has been learned, if there is room, unless another thread has done so meanwhile.
+    /// Stores the transition by a code if there is memory for it, unless another thread has stored it meanwhile.
     fn learn(
         &self,
         learned: &mut Learned,
@@ -236,10 +245,11 @@ impl Automaton {
         step
     }
 
-    /// What a thread that panicked has left may be wrong.
+    /// Takes the lock. Panics if a thread panicked while it held the lock, as the data may then be wrong.
     ///
-    /// A step is learned within a microsecond, and where one is missing others mostly are: to sleep and to be woken, which a
-    /// mutex makes threads do after some hundred nanoseconds, takes far longer.
+    /// A transition is computed within a microsecond, and where one is missing, others usually are. A mutex lets
+    /// a thread sleep after about a hundred nanoseconds, and sleeping and waking take far longer, so this first
+    /// spins.
     fn learned(&self) -> MutexGuard<'_, Learned> {
         for _ in 0..TRIES {
             if let Some(learned) = self.try_learned() {
@@ -250,7 +260,7 @@ impl Automaton {
         self.learned.lock().expect(NO_PANIC)
     }
 
-    /// The same, unless another thread is learning.
+    /// Takes the lock, unless another thread holds it.
     fn try_learned(&self) -> Option<MutexGuard<'_, Learned>> {
         match self.learned.try_lock() {
             Err(TryLockError::WouldBlock) => None,
@@ -258,7 +268,7 @@ impl Automaton {
         }
     }
 
-    /// How many bytes there are of each token that has been begun where a lane is.
+    /// The length in bytes of each partial token of the state that a lane is in.
     fn begun(&self, prefixes: &Prefixes, lane: Lane) -> Vec<usize> {
         self.learned().states.begun(prefixes, self.places.state(lane.base)).collect()
     }
@@ -269,7 +279,7 @@ impl Learned {
         self.steps.are_full() || self.states.are_full()
     }
 
-    /// Gives new states their homes.
+    /// Gives new states their positions.
     fn add_states(&mut self, places: &Places) {
         for state in self.steps.states()..self.states.len() {
             self.steps.add_state(places, self.states.kept_off(low32(state)));
@@ -277,7 +287,7 @@ impl Learned {
     }
 }
 
-/// What a thread finds by an automaton.
+/// Encodes texts with an automaton, for one thread.
 pub(super) struct Walk<'a> {
     pub(super) automaton: &'a Automaton,
     pub(super) matches: &'a Matches,
@@ -285,28 +295,28 @@ pub(super) struct Walk<'a> {
     pub(super) tail: &'a mut Tail,
 }
 
-/// The early token of each place behind the last certain piece; of short texts of all places.
+/// The early token of each position after the last segment that is certain; for short texts, of all positions.
 ///
-/// **Memory:** 4 bytes for each byte of short texts, or for each place of a long one whose token may still change, as a
-/// rule few; and that of the [`Reader`].
+/// **Memory:** 4 bytes for each byte of short texts, or for each position of a long text with a token that may
+/// still change, usually few; and that of the [`Reader`].
 #[derive(Debug, Default)]
 pub(super) struct Tail {
     found: Vec<Found>,
     reader: Reader,
 }
 
-/// Room for so many places is kept from text to text.
+/// Positions that are kept allocated from text to text (4 MiB).
 const KEPT: usize = 1 << 20;
 
-/// A text that has a piece of so many bytes is gone on with otherwise.
+/// Length in bytes of a segment from which a text is encoded without the automaton.
 const LONGEST_PIECE: usize = if cfg!(test) { 1 << 9 } else { 64 << 10 };
 
 impl Walk<'_> {
-    /// Goes on with a path that has just begun: to the end of the text, or else as far as the tokens before `end`
-    /// are certain. Less far if the automaton is full, or if a piece is very long.
+    /// Extends a path that has just begun: to the end of the text, or else as far as the tokens before `end` are
+    /// certain. Stops earlier if the automaton is full or a segment is very long.
     ///
     /// # Errors
-    /// The observer wants to stop.
+    /// The observer asks to stop.
     pub(super) fn go_on(
         &mut self,
         text: &[u8],
@@ -321,7 +331,7 @@ impl Walk<'_> {
         for window in text[path.at..end].chunks(window) {
             observer.checkpoint()?;
             self.window(&mut lane, window);
-            // Looking for the certain places anew where there were hardly any would take too long.
+            // Searching for certain positions again after hardly any were found would take too long.
             if self.tail.found.len() > patience.min(LONGEST_PIECE) {
                 let certain = self.certain(lane);
                 self.move_to(text, path, certain);
@@ -338,8 +348,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Appends the tokens of some texts to `ids`, and where those of each end to `ends`; not of all if the automaton is
-    /// full.
+    /// Appends the tokens of texts to `ids`, and the end of each text's tokens to `ends`. Stops early if the
+    /// automaton is full: `ends` then lacks the remaining texts.
     pub(super) fn encode(&mut self, texts: &[&[u8]], ids: &mut Vec<TokenId>, ends: &mut Vec<usize>) {
         let mut found = std::mem::take(&mut self.tail.found);
         found.clear();
@@ -355,8 +365,9 @@ impl Walk<'_> {
         self.tail.found.shrink_to(KEPT);
     }
 
-    /// How many of the places left have only tokens before them that no byte more can change: where the encodings
-    /// meet of all the texts from which it can go on.
+    /// How many of the pending positions have only tokens before them that no further byte can change. The
+    /// candidates for the text's encoding end where partial tokens begin; traced backwards, they meet at that
+    /// position.
     fn certain(&self, lane: Lane) -> usize {
         let found = &self.tail.found;
         let begun = self.automaton.begun(&self.tokens.prefixes, lane);
@@ -373,8 +384,8 @@ impl Walk<'_> {
         ends[0]
     }
 
-    /// Puts the encoding of the text up to the last border before one of the places left into a path, and forgets the places
-    /// before it.
+    /// Appends the encoding up to the last segment border at or before `end` to a path, and forgets the pending
+    /// positions before it.
     fn move_to(&mut self, text: &[u8], path: &mut Path, end: usize) {
         let Tail { found, reader } = &mut *self.tail;
         let (text, goes_on) = (&text[path.at..], path.at + end < text.len());

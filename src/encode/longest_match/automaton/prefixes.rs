@@ -10,24 +10,25 @@ use crate::vocab::Vocabulary;
 /// The empty prefix.
 pub(super) const ROOT: u32 = 0;
 
-/// A prefix that begins more longer tokens is large.
+/// Longer tokens above which a prefix is large.
 const MANY: usize = 64;
 
-/// The prefixes of all tokens: a trie, the shorter ones first, those of one length by their bytes.
+/// A trie of the prefixes of all tokens, ordered by length, then by bytes.
 ///
-/// **Memory:** 17 bytes for each prefix, 4 for each token, and 4 for each that large prefixes begin.
+/// **Memory:** 17 bytes per prefix, 4 per token, and 4 for each token that begins with a large prefix.
 #[derive(Debug)]
 pub(in crate::encode::longest_match) struct Prefixes {
-    /// The children of each come behind those of the one before. One more at the end.
+    /// The children of each prefix follow those of the prefix before. One sentinel at the end.
     all: Vec<Prefix>,
-    /// The last byte of each, and eight more at the end.
+    /// The last byte of each prefix, and eight bytes of padding.
     last: Vec<u8>,
+    /// See [`codes`](Prefixes::codes).
     codes: [u8; 256],
     /// The first prefix of each length.
     lengths: Vec<u32>,
-    /// The number of each token as a follower, in order of the tokens' bytes.
+    /// For each token, in order of the tokens' bytes, its number as a follower.
     numbers: Vec<u32>,
-    /// The same of those that are longer than a large prefix, in order.
+    /// For each large prefix, the numbers of the tokens that are longer than it, in ascending order.
     longer: FxHashMap<u32, Vec<u32>>,
 }
 
@@ -35,9 +36,9 @@ pub(in crate::encode::longest_match) struct Prefixes {
 struct Prefix {
     /// The first child.
     children: u32,
-    /// The token that has just these bytes, or [`NONE`].
+    /// The token with exactly these bytes, or [`NONE`].
     token: u32,
-    /// The longer tokens, by their places in order of bytes.
+    /// The longer tokens that begin with this prefix, as a range in the order of bytes.
     longer: Range<u32>,
 }
 
@@ -45,7 +46,7 @@ struct Prefix {
 type Spelled<'t> = (&'t [u8], u32);
 
 impl Prefixes {
-    /// `number` gives the number of a token as a follower.
+    /// The trie of a vocabulary. `number` returns the number of a token as a follower.
     pub(in crate::encode::longest_match) fn new(
         vocabulary: &Vocabulary,
         number: impl Fn(u32) -> u32,
@@ -70,8 +71,8 @@ impl Prefixes {
         prefixes
     }
 
-    /// Adds the prefixes of the next length, each given by the tokens that it begins, and gives those of the length
-    /// after.
+    /// Adds the prefixes of the next length, each given as the range of tokens that begin with it. Returns the
+    /// ranges for the length after.
     fn add(&mut self, tokens: &[Spelled<'_>], level: Vec<Range<usize>>) -> Vec<Range<usize>> {
         let length = self.lengths.len();
         self.lengths.push(low32(self.all.len()));
@@ -99,23 +100,24 @@ impl Prefixes {
         next
     }
 
-    /// A number for each byte, small ones for those that stand in tokens most often: the steps that are taken most often are
-    /// then beside each other.
+    /// A code for each byte, lower for bytes that occur in tokens more often, so that the most frequent
+    /// transitions are adjacent in memory.
     pub(super) fn codes(&self) -> &[u8; 256] {
         &self.codes
     }
 
+    /// The code of a byte.
     pub(super) fn code(&self, byte: u8) -> u8 {
         self.codes[usize::from(byte)]
     }
 
-    /// This byte as a prefix.
+    /// The prefix that is this byte.
     pub(super) fn byte(byte: u8) -> u32 {
-        // Every byte is a token, so that they all are children of the empty prefix.
+        // Every byte is a token, so all of them are children of the empty prefix.
         1 + u32::from(byte)
     }
 
-    /// This prefix with one more byte.
+    /// This prefix with one more byte, if any token begins so.
     pub(super) fn child(&self, prefix: u32, byte: u8) -> Option<u32> {
         let [this, next] = [place(prefix), place(prefix) + 1].map(|prefix| place(self.all[prefix].children));
         let nth = match self.last[this..].first_chunk() {
@@ -125,44 +127,44 @@ impl Prefixes {
         (nth < next - this).then(|| low32(this + nth))
     }
 
-    /// The token that has just these bytes, or [`NONE`].
+    /// The token with exactly these bytes, or [`NONE`].
     pub(super) fn token(&self, prefix: u32) -> u32 {
         self.all[place(prefix)].token
     }
 
-    /// The tokens that are longer and begin with this prefix, by their places in order of bytes. Just before them
-    /// stands the prefix itself, if it is a token.
+    /// The longer tokens that begin with this prefix, as a range in the order of bytes. If the prefix is a token
+    /// itself, its index is directly before the range.
     pub(super) fn longer(&self, prefix: u32) -> Range<u32> {
         self.all[place(prefix)].longer.clone()
     }
 
-    /// The number as a follower of the token at this place in order of bytes.
+    /// The number as a follower of the token with this index in the order of bytes.
     pub(super) fn number(&self, nth: u32) -> u32 {
         self.numbers[place(nth)]
     }
 
-    /// Whether a prefix begins more than 64 longer tokens.
+    /// Whether more than [`MANY`] longer tokens begin with a prefix.
     pub(super) fn is_large(&self, prefix: u32) -> bool {
         self.longer(prefix).len() > MANY
     }
 
-    /// The numbers as followers of the longer tokens, in order, if the prefix is large.
+    /// The numbers as followers of the longer tokens, ascending, if the prefix is large.
     pub(super) fn numbers_of_longer(&self, prefix: u32) -> Option<&[u32]> {
         self.is_large(prefix).then(|| &*self.longer[&prefix])
     }
 
-    /// How many bytes the longest token has. So many tokens at most are begun at a time.
+    /// Length of the longest token in bytes. This is also the most partial tokens at any position.
     pub(in crate::encode::longest_match) fn longest(&self) -> usize {
         self.lengths.len() - 1
     }
 
-    /// How many bytes a prefix has.
+    /// Length of a prefix in bytes.
     pub(super) fn length(&self, prefix: u32) -> usize {
         self.lengths.partition_point(|&first| first <= prefix) - 1
     }
 }
 
-/// The place of each byte in order of how often it stands in tokens.
+/// For each byte, its index in the order of frequency in tokens.
 fn codes(tokens: &[Spelled<'_>]) -> [u8; 256] {
     let mut frequency = [0_u32; 256];
     for &byte in tokens.iter().flat_map(|(bytes, _)| *bytes) {
@@ -177,7 +179,7 @@ fn codes(tokens: &[Spelled<'_>]) -> [u8; 256] {
     codes
 }
 
-/// Which of eight bytes, from the low end of a word, is the first that equals this one; 8 if none does.
+/// The index of the first of eight bytes, from the low end of a word, that equals `byte`; 8 if none does.
 #[inline(always)]
 pub(super) fn first_of(bytes: u64, byte: u8) -> usize {
     const LOW: u64 = u64::from_le_bytes([1; 8]);

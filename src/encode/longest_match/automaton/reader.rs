@@ -9,33 +9,34 @@ use crate::encode::longest_match::path::{DeadEnds, Finder, Path};
 use crate::split::{SHORT, ShortPiece};
 use crate::units::{TokenId, low32, place};
 
-/// So many pieces are looked up before the first of them is needed.
+/// Segments that are looked up, and prefetched, before the first of them is needed.
 const PIECES: usize = 64;
 
-/// Early tokens are bytes of text to the cache.
+/// Bytes per early token in a key: to the cache, early tokens are the bytes of a text.
 const BYTES: usize = size_of::<Early>();
 
-/// Reads the tokens of texts off, from what an automaton has found of them.
+/// Reads the tokens of texts off the early tokens that an automaton has found, and carries out the late merges.
 ///
-/// **Memory:** 8 MiB for pieces met before, at first 32 KiB, and 10 bytes for each byte of the longest text or piece.
+/// **Memory:** 8 MiB for the cache of segments (32 KiB at first), and 10 bytes for each byte of the longest text
+/// or segment.
 #[derive(Debug)]
 pub(super) struct Reader {
     cache: Cache,
-    /// The early tokens of a text, at the end.
+    /// The early tokens of a text, filled from the end.
     early: Vec<u8>,
-    /// The pieces of a text, at the end.
+    /// The segments of a text, filled from the end.
     pieces: Vec<Piece>,
     lookups: Vec<Lookup>,
     dead: DeadEnds,
     path: Path,
 }
 
-/// Where a piece ends.
+/// The end of a segment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Piece {
-    /// In the text.
+    /// In bytes of the text.
     end: u32,
-    /// Among its early tokens.
+    /// As an index of its early tokens.
     early_end: u32,
 }
 
@@ -53,7 +54,7 @@ impl Default for Reader {
     }
 }
 
-/// What a piece is encoded with.
+/// What segments are encoded with.
 #[derive(Clone, Copy)]
 struct Means<'a> {
     matches: &'a Matches,
@@ -62,8 +63,9 @@ struct Means<'a> {
 }
 
 impl Reader {
-    /// Appends the tokens of a text to `ids`, given the early token of each of its places. Where the text goes on and the
-    /// last piece may, too, it is left out. Gives the number of bytes of the others.
+    /// Appends the tokens of a text to `ids`, given the early token of each of its positions. If the text
+    /// continues and its last segment may continue too, that segment is left out. Returns the number of bytes that
+    /// were encoded.
     pub(super) fn read(
         &mut self,
         (matches, tokens): (&Matches, &Tokens),
@@ -78,7 +80,7 @@ impl Reader {
         let Some(last) = self.pieces[pieces.clone()].last() else { return 0 };
         let end = place(last.end);
         let first = ids.len();
-        // Each early token is part of a token, and those of a piece are written four at once.
+        // Each early token ends up in some token, so this is enough. The cache writes four tokens at a time.
         ids.resize(first + early.len() + PLAIN, TokenId::default());
         let means = Means { matches, later: &tokens.later, text };
         let read = self.encode(means, early.start, pieces, &mut ids[first..]);
@@ -86,7 +88,7 @@ impl Reader {
         end
     }
 
-    /// Puts down the early tokens of a text and its pieces, and gives where they stand.
+    /// Collects the early tokens and the segments of a text, and returns their ranges in the buffers.
     fn cut(&mut self, tokens: &Tokens, found: &[Found], goes_on: bool) -> (Range<usize>, Range<usize>) {
         let most = found.len();
         if self.pieces.len() < most {
@@ -109,7 +111,8 @@ impl Reader {
         (first_early..most, first_piece..most)
     }
 
-    /// Writes the tokens of some pieces, the first of which begins with this early token, and gives their number.
+    /// Writes the tokens of segments to `ids`, and returns their number. `first_early` is the index of the first
+    /// segment's first early token.
     fn encode(
         &mut self,
         means: Means<'_>,
@@ -133,12 +136,13 @@ impl Reader {
         written
     }
 
+    /// The early token at an index.
     fn early(&self, nth: usize) -> Early {
         let bytes = self.early[nth * BYTES..].first_chunk().expect("there are so many");
         Early::from_le_bytes(*bytes)
     }
 
-    /// Finds where pieces stand in the cache, if they do, and asks for these lines.
+    /// Computes and prefetches the cache lines of segments.
     #[inline(never)]
     fn look_up(&self, first_early: usize, pieces: &[Piece], lookups: &mut [Lookup]) {
         let mut start = first_early * BYTES;
@@ -154,7 +158,7 @@ impl Reader {
         }
     }
 
-    /// Writes the tokens of a piece of several early tokens, and gives their number.
+    /// Writes the tokens of one segment to `ids`, and returns their number.
     #[inline(always)]
     fn piece(
         &mut self,
@@ -175,6 +179,7 @@ impl Reader {
         self.new_piece(means, range, early, is_short.then_some(lookup), ids)
     }
 
+    /// Encodes a segment that the fast lookup did not find.
     #[inline(never)]
     fn new_piece(
         &mut self,
@@ -204,7 +209,7 @@ impl Reader {
     }
 }
 
-/// Appends the early tokens of a text to `ids`. Gives the number of its bytes.
+/// Appends the early tokens of a text to `ids`. Returns the number of its bytes.
 fn read_early(tokens: &Tokens, found: &[Found], ids: &mut Vec<TokenId>) -> usize {
     let (first, mut at) = (ids.len(), found.len());
     while at > 0 {

@@ -10,32 +10,34 @@ use crate::units::{low32, place64};
 /// The state at the start of a text.
 pub(super) const START: u32 = 0;
 
-/// With so many items in lists, 32 MiB, there should be no more states.
+/// List items (32 MiB) from which no states should be added.
 const MOST_ITEMS: usize = 1 << 21;
 
-/// The set of no tokens.
+/// The empty set of tokens.
 const EMPTY: u64 = 0;
 
-/// All states that texts have come by.
+/// All states that texts have reached.
 ///
-/// A state is a list of what has been begun, the longest first. Its last item is what begins where the text so far ends:
-/// nothing of it is there yet, and the tokens that do not fit the last one are kept from it.
+/// A state is a list of partial tokens, the longest first. The last item represents tokens that begin where the
+/// text so far ends: none of their bytes are read yet, and the tokens that are not compatible after the last
+/// token are excluded.
 #[derive(Debug)]
 pub(super) struct States {
     all: Lists<Begun>,
-    /// Sets of tokens that are not just those [after](super::After) a token.
+    /// Sets of excluded tokens that are not just those [after](super::After) a token.
     sets: Lists<Misfits>,
+    /// Scratch memory.
     next: Vec<Begun>,
     common: Vec<Misfits>,
 }
 
-/// Tokens that have been begun at the same place.
+/// The tokens that can begin at one position, as far as they are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Begun {
-    /// What stands there of them.
+    /// Their bytes so far.
     prefix: u32,
-    /// Those of the longer ones that do not fit the token before that place: the number of a set if the prefix is
-    /// [large](Prefixes::is_large), else one bit each.
+    /// The longer tokens that are not compatible with the token before: the number of a set if the prefix is
+    /// [large](Prefixes::is_large), else one bit per longer token.
     misfits: u64,
 }
 
@@ -46,6 +48,7 @@ impl Item for Begun {
 }
 
 impl States {
+    /// The start state only.
     pub(super) fn new() -> States {
         States {
             all: Lists::new(&[Begun { prefix: ROOT, misfits: u64::from(NO_MISFITS) }]),
@@ -55,21 +58,22 @@ impl States {
         }
     }
 
+    /// Number of states.
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether there should be no more.
+    /// Whether no states should be added.
     pub(super) fn are_full(&self) -> bool {
         self.all.items() + self.sets.items() >= MOST_ITEMS
     }
 
-    /// How many bytes there are of each token begun; none of the last.
+    /// The length in bytes of each partial token of a state; 0 for the last one.
     pub(super) fn begun<'a>(&'a self, prefixes: &'a Prefixes, state: u32) -> impl Iterator<Item = usize> {
         self.all.get(state).iter().map(|begun| prefixes.length(begun.prefix))
     }
 
-    /// The state after one more byte, and the last token of the text up to there.
+    /// Computes a transition: the state after one more byte, and the last token of the text up to there.
     pub(super) fn follow(&mut self, tokens: &Tokens, state: u32, byte: u8) -> (u32, Found) {
         let prefixes = &tokens.prefixes;
         let child = Prefixes::byte(byte);
@@ -93,23 +97,23 @@ impl States {
         (state, found)
     }
 
-    /// The state of what has been begun before the end of a text, and its last token.
+    /// The state with these partial tokens, and `token` as the last token of the text.
     fn number(&mut self, tokens: &Tokens, begun: &mut Vec<Begun>, token: u32) -> u32 {
         begun.push(Begun { prefix: ROOT, misfits: u64::from(tokens.after.set(token)) });
         self.all.number(begun)
     }
 
-    /// Asks for what has been begun in a state.
+    /// Prefetches the partial tokens of a state.
     pub(super) fn fetch(&self, state: u32) {
         self.all.fetch(self.all.range(state).start);
     }
 
-    /// What the last token of a state keeps off.
+    /// The set of tokens that are not compatible after the last token of a state.
     pub(super) fn kept_off(&self, state: u32) -> u32 {
         self.all.get(state).last().map_or(NO_MISFITS, |begun| low32(place64(begun.misfits)))
     }
 
-    /// The state in which this byte has been begun, and nothing else, and all may follow that begins with it.
+    /// The state in which this byte is the only partial token, and every completion of it is compatible.
     pub(super) fn fresh(&mut self, tokens: &Tokens, byte: u8) -> u32 {
         let prefix = Prefixes::byte(byte);
         let longer = !tokens.prefixes.longer(prefix).is_empty();
@@ -117,7 +121,7 @@ impl States {
         self.number(tokens, &mut begun, tokens.prefixes.token(prefix))
     }
 
-    /// Whether the token of a child fits the token before it.
+    /// Whether the token of a child prefix is compatible with the token before it.
     fn fits(&self, tokens: &Tokens, begun: Begun, child: u32) -> bool {
         let prefixes = &tokens.prefixes;
         let token = prefixes.longer(child).start - 1;
@@ -128,7 +132,7 @@ impl States {
         !misfit
     }
 
-    /// The tokens kept off, if the prefix is large.
+    /// The excluded tokens as a set, if the prefix is large.
     fn misfits<'a>(&'a self, tokens: &'a Tokens, begun: Begun) -> Option<&'a [Misfits]> {
         let set = || low32(place64(begun.misfits));
         match begun.prefix {
@@ -137,7 +141,8 @@ impl States {
         }
     }
 
-    /// What is left of tokens begun once a child of their prefix is there; `None` if nothing longer fits.
+    /// The partial token after one more byte, which leads to the prefix `child`; `None` if no longer token is
+    /// compatible.
     fn narrowed(&mut self, tokens: &Tokens, begun: Begun, child: u32) -> Option<Begun> {
         let prefixes = &tokens.prefixes;
         let longer = prefixes.longer(child);
@@ -162,8 +167,8 @@ impl States {
         (misfits != all).then_some(Begun { prefix: child, misfits })
     }
 
-    /// The set of those tokens kept off that are among the longer ones, given their numbers in order; `None` if these
-    /// are all.
+    /// The set of excluded tokens restricted to `longer`, the numbers of the longer tokens in order; `None` if
+    /// all of them are excluded.
     fn narrowed_set(&mut self, tokens: &Tokens, begun: Begun, longer: &[u32]) -> Option<u32> {
         let mut common = mem::take(&mut self.common);
         common.clear();
@@ -175,13 +180,15 @@ impl States {
     }
 }
 
+/// Whether a set of intervals contains a number.
 pub(super) fn contains(set: &[Misfits], number: u32) -> bool {
     let next = set.partition_point(|misfits| misfits.1 <= number);
     set.get(next).is_some_and(|misfits| misfits.0 <= number)
 }
 
-/// Appends those of some numbers, which are in order, that are in a set: intervals from the first to the last of such as
-/// have none between them that is not. What is no such number may be in them, too, so that there are few.
+/// Appends the members of `numbers`, which are in order, that are in a set, as intervals. Each interval goes from
+/// the first to the last of some members between which no other of `numbers` is. It may contain values that are not
+/// in `numbers`, which keeps the intervals few.
 pub(super) fn among(mut numbers: &[u32], set: &[Misfits], found: &mut Vec<Misfits>) {
     let (least, most) = (numbers[0], numbers[numbers.len() - 1]);
     let from = set.partition_point(|misfits| misfits.1 <= least);

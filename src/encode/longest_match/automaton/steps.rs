@@ -7,20 +7,20 @@ use super::Found;
 use crate::pages;
 use crate::units::{low32, place, place64};
 
-/// With so many places, 32 MiB, there is no room for more steps.
+/// Positions for transitions (32 MiB). When all are in use, the automaton is full.
 const MOST: usize = if cfg!(test) { 1 << 13 } else { 1 << 22 };
 
-/// There are never so many states: there should be no more than two million items, of which each has one at least, and two
-/// threads take less than a million steps more before they look whether there are.
+/// More states than can ever exist. Learning stops at two million list items, and each state has at least one;
+/// before two threads check this limit, they add fewer than a million transitions each.
 pub(super) const MOST_STATES: usize = if cfg!(test) { 1 << 15 } else { 1 << 22 };
 
-/// Places in a block. A state's steps are all in the block of its base.
+/// Positions in a block. All transitions of a state are in the block of its base.
 const BLOCK: usize = 256;
 
-/// So many places of a block are left for what the states that are there learn later.
+/// Positions of a block that are left free for transitions that its states learn later.
 const LEFT: u32 = 64;
 
-/// A step from a state to the next.
+/// A transition to the next state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub(super) next: Base,
@@ -28,12 +28,12 @@ pub(super) struct Step {
     pub(super) found: Found,
 }
 
-/// Where the steps of a state are: the one by a code at this place, exclusive-or the code. As long as it has none,
-/// [`NO_STEPS`] and the number of the state. Below 2²⁴.
+/// The position of a state's transitions: the one by a code is at this position, exclusive-or the code. A state
+/// without transitions has [`NO_STEPS`] plus its own number here. Below 2²⁴.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Base(pub(super) u32);
 
-/// As a place this is past all that there are.
+/// As a position, this is after all that exist.
 const NO_STEPS: u32 = 1 << 23;
 
 impl Base {
@@ -43,13 +43,15 @@ impl Base {
     }
 }
 
-/// What stands at a place: in the low 8 bits the code by which a base leads there, above it the base of the next
-/// state, and in the high half the token. No two states ever have the same base, so that the code tells whose step it is.
+/// The content of a position: in the low 8 bits the code of the transition, above it the base of the next state,
+/// and in the high half the token. No two states ever have the same base, so the code identifies the state
+/// that a transition belongs to.
 #[derive(Clone, Copy, Debug)]
 struct Entry(u64);
 
 impl Entry {
-    /// No step: the code by which the first base of a block, which no state has, leads to this place.
+    /// No transition. The entry has the code by which the first base of a block leads to this position, and no
+    /// state gets that base.
     fn none(at: usize) -> Entry {
         Entry(u64::from(low32(at % BLOCK)))
     }
@@ -70,24 +72,26 @@ impl Entry {
     }
 }
 
-/// What is known of a state.
+/// The position of a state's transitions, and the tokens that it excludes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Home {
-    /// Where its steps are now.
+    /// The present position of its transitions.
     pub(super) base: Base,
-    /// The number of the set of tokens that do not fit its last one.
+    /// The number of the set of tokens that are not compatible after its last token.
     pub(super) kept_off: u32,
 }
 
-/// All steps and states, which threads read while one of them learns another.
+/// All transitions and states. Threads read them while one thread adds others.
 ///
-/// What has stood at a place stays right: a base never becomes another state's. So it does no harm to see what was there
-/// before, once anything was: whoever learns of a base or a state sees all that was written before it was told.
+/// An entry that was ever stored at a position stays correct for its state, because a base is never given to
+/// another state. So reading an outdated entry does no harm, if the position was initialized at all. It was: a
+/// thread that learns of a base or a state sees everything that was written before that base or state was
+/// published (release stores, acquire loads).
 #[derive(Debug)]
 pub(super) struct Places {
     steps: Box<[AtomicU64]>,
-    /// The state that each base is or was of. In half as many bytes they would be too few for an allocator to map, which
-    /// then clears them all.
+    /// The state that each base belongs or belonged to. Four bytes per entry would do, but the array would then
+    /// be too small for the allocator to map, and the allocator would clear it all at once.
     owners: Box<[AtomicU64]>,
     homes: Box<[AtomicU64]>,
 }
@@ -101,10 +105,10 @@ impl Places {
         }
     }
 
-    /// The step by this code, if it stands where a base leads.
+    /// The transition by this code, if the position that a base leads to holds it.
     #[inline(always)]
     pub(super) fn step(&self, base: Base, code: u8) -> Option<Step> {
-        // A zero that is seen before anything was written would be taken for a step.
+        // Acquire, because a zero that was read before the position was initialized would look like a transition.
         let entry = Entry(self.steps.get(base.place(code))?.load(Ordering::Acquire));
         entry.is_by(code).then(|| entry.step())
     }
@@ -117,24 +121,24 @@ impl Places {
         }
     }
 
-    /// What is known of a state.
+    /// The position of a state's transitions, and the tokens that it excludes.
     pub(super) fn home(&self, state: u32) -> Home {
         let home = self.homes[place(state)].load(Ordering::Acquire);
         Home { base: Base(low32(place64(home >> 32))), kept_off: low32(place64(home & u64::from(u32::MAX))) }
     }
 
-    /// Gives the step that stands there the new base, if it has the old one.
+    /// Replaces the base of the next state in a transition, if it is still the old one.
     pub(super) fn redirect(&self, (base, code): (Base, u8), old: Base, new: Base) {
         if let Some(step) = self.step(base, code).filter(|step| step.next == old) {
             let [old, new] = [step, Step { next: new, ..step }].map(|step| Entry::new(code, step).0);
-            // Unless something else stands there by now.
+            // Fails if the position holds another entry by now, which is fine.
             let _ =
                 self.steps[base.place(code)].compare_exchange(old, new, Ordering::Release, Ordering::Relaxed);
         }
     }
 
-    /// Only while learning. The base that another thread may just have redirected the step to was made in learning, too, so
-    /// that this one knows of it.
+    /// Copies an entry. Only the thread that holds the lock calls this. Another thread may have just redirected
+    /// the entry to a new base, but that base was published under the lock too, so this thread knows of it.
     fn copy(&self, from: usize, to: usize) {
         self.set(to, Entry(self.steps[from].load(Ordering::Relaxed)));
     }
@@ -143,6 +147,7 @@ impl Places {
         self.steps[at].store(entry.0, Ordering::Release);
     }
 
+    /// Publishes the position of a state.
     fn move_in(&self, state: u32, Home { base, kept_off }: Home) {
         if base.0 < NO_STEPS {
             self.owners[place(base.0)].store(state.into(), Ordering::Relaxed);
@@ -152,21 +157,22 @@ impl Places {
     }
 }
 
-/// Which [places](Places) the steps of all states take, each by the [code](super::Prefixes::codes) of a byte: a double
-/// array (Aoe, *An Efficient Digital Search Algorithm by Using a Double-Array Structure*, 1989).
+/// Assigns [positions](Places) to the transitions of all states, by the [code](super::Prefixes::codes) of a byte:
+/// a double array (Aoe, *An Efficient Digital Search Algorithm by Using a Double-Array Structure*, 1989).
 ///
-/// A state that finds a place taken moves. What it leaves stays until another state takes the place, for the bases that
-/// other steps have; these are [redirected](Places::redirect) when a step is missing where they lead.
+/// A state moves when it finds a position taken. Its old entries stay until other states take their positions,
+/// for transitions that still lead to the old base. These are [redirected](Places::redirect) when a thread misses
+/// a transition there.
 #[derive(Debug)]
 pub(super) struct Steps {
     blocks: Vec<Block>,
-    /// By which codes each state has steps.
+    /// The codes by which each state has transitions.
     codes: Vec<Codes>,
-    /// Whether a step had no place.
+    /// Whether a transition found no position.
     full: bool,
 }
 
-/// What there is to take in a block, as places within it.
+/// The positions and the bases of a block that are available.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     free: Codes,
@@ -178,14 +184,14 @@ impl Default for Block {
     fn default() -> Block {
         let free = Codes([u64::MAX; 4]);
         let mut unused = free;
-        // By this one [no step](Entry::none) is told.
+        // This base marks positions that have [no transition](Entry::none).
         unused.remove(0);
         Block { free, unused }
     }
 }
 
 impl Block {
-    /// A base that no state has had, with free places for these codes.
+    /// A base that no state has had, with free positions for these codes.
     fn base_for(&self, codes: Codes) -> Option<u8> {
         let mut suiting = self.unused;
         for code in codes.iter() {
@@ -198,7 +204,7 @@ impl Block {
     }
 }
 
-/// In a word, the bits whose numbers lack a given bit.
+/// For each of the six bits of a bit index: the indices within a word that have this bit clear.
 const LOW: [u64; 6] = [
     0x5555_5555_5555_5555,
     0x3333_3333_3333_3333,
@@ -208,7 +214,7 @@ const LOW: [u64; 6] = [
     0x0000_0000_FFFF_FFFF,
 ];
 
-/// A set of codes, or of the places of a block.
+/// A set of codes, or of positions within a block.
 #[derive(Clone, Copy, Debug, Default)]
 struct Codes([u64; 4]);
 
@@ -246,7 +252,7 @@ impl Codes {
         Codes(array::from_fn(|nth| self.0[nth] & other.0[nth]))
     }
 
-    /// Those of which the exclusive-or with this code is in the set.
+    /// The codes that are in this set after exclusive-or with `code`.
     fn xor(&self, code: u8) -> Codes {
         let mut words: [u64; 4] = array::from_fn(|nth| self.0[nth ^ usize::from(code / 64)]);
         for (nth, low) in LOW.into_iter().enumerate() {
@@ -263,24 +269,24 @@ impl Steps {
         Steps { blocks: Vec::new(), codes: Vec::new(), full: false }
     }
 
-    /// Whether there was no room for a step.
+    /// Whether a transition found no position.
     pub(super) fn are_full(&self) -> bool {
         self.full
     }
 
-    /// Adds the next state, without any step.
+    /// Adds the next state, without any transition.
     pub(super) fn add_state(&mut self, places: &Places, kept_off: u32) {
         let state = low32(self.codes.len());
         self.codes.push(Codes::default());
         places.move_in(state, Home { base: Base(NO_STEPS | state), kept_off });
     }
 
-    /// How many states there are.
+    /// Number of states.
     pub(super) fn states(&self) -> usize {
         self.codes.len()
     }
 
-    /// Adds a step that is not there, unless there is no room for it: then it has to be worked out again.
+    /// Adds a transition that is missing. If there is no position for it, it must be computed again each time.
     pub(super) fn put(&mut self, places: &Places, state: u32, code: u8, step: Step) {
         let at = places.home(state).base.place(code);
         let free = self.blocks.get(at / BLOCK).is_some_and(|block| block.free.has(within_block(at)));
@@ -294,7 +300,7 @@ impl Steps {
         }
     }
 
-    /// Moves a state to where there is room for a step by one more code; `false` if there is none.
+    /// Moves a state to a base with room for one more code; `false` if there is none.
     fn make_room(&mut self, places: &Places, state: u32, code: u8) -> bool {
         let (before, codes) = (places.home(state), self.codes[place(state)]);
         let mut wanted = codes;
@@ -312,7 +318,7 @@ impl Steps {
         true
     }
 
-    /// A base that no state has or had, with free places for these codes.
+    /// A base that no state has had, with free positions for these codes.
     fn base_for(&mut self, places: &Places, codes: Codes) -> Option<Base> {
         let in_last =
             self.blocks.last().filter(|last| last.free.len() > LEFT).and_then(|last| last.base_for(codes));
@@ -320,7 +326,7 @@ impl Steps {
         Some(Base(low32((self.blocks.len() - 1) * BLOCK) + u32::from(base)))
     }
 
-    /// Adds a block, unless there is no more room.
+    /// Adds a block; `None` if all positions are in use.
     fn add_block(&mut self, places: &Places) -> Option<&Block> {
         let start = self.blocks.len() * BLOCK;
         if start + BLOCK > MOST {
@@ -332,7 +338,7 @@ impl Steps {
     }
 }
 
-/// Where a place is within its block.
+/// A position within its block.
 fn within_block(at: usize) -> u8 {
     u8::try_from(at % BLOCK).expect("a block has 256 places")
 }

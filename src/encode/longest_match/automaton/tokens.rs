@@ -4,22 +4,23 @@ use crate::encode::longest_match::follow::{Misfits, Order};
 use crate::units::low32;
 use crate::vocab::Vocabulary;
 
-/// The early tokens of a vocabulary, which an automaton finds, and what later merges make of them.
+/// The early tokens of a vocabulary, which the automaton finds, and what the late merges make of them.
 ///
-/// **Memory:** 17 bytes for each prefix of an early token, some 100 for each early token, and that of [`Later`].
+/// **Memory:** 17 bytes per prefix of an early token, about 100 per early token, and that of [`Later`].
 #[derive(Debug)]
 pub(in crate::encode::longest_match) struct Tokens {
     pub(super) prefixes: Prefixes,
     pub(super) after: After,
-    /// The tokens of all sets of those that do not fit.
+    /// The intervals of all sets of incompatible tokens.
     misfits: Box<[Misfits]>,
+    /// Length of each early token in bytes.
     lengths: Box<[u32]>,
     pub(super) later: Later,
 }
 
 impl Tokens {
-    /// With at most so many merges for the early ones; `None` if one of these is too long, or if there are too many
-    /// that do not fit.
+    /// Uses at most `early_merges` merges for the early tokens. `None` if one of these is too long, or if they
+    /// have too many incompatible pairs.
     pub(in crate::encode::longest_match) fn new(
         vocabulary: &Vocabulary,
         early_merges: usize,
@@ -36,28 +37,28 @@ impl Tokens {
         Some(Tokens { prefixes, after, misfits: sets.into_items().into(), lengths, later })
     }
 
-    /// How many early tokens there are.
+    /// Number of early tokens.
     pub(in crate::encode::longest_match) fn len(&self) -> usize {
         self.lengths.len()
     }
 
-    /// Whether there are no others.
+    /// Whether all tokens are early.
     pub(in crate::encode::longest_match) fn are_all(&self) -> bool {
         self.len() == self.later.tokens()
     }
 
-    /// So many bytes are gone through at each place before it is looked whether the automaton is full: no more than a window
-    /// of a long text has, lest there be [too many states](super::steps::MOST_STATES) by then.
+    /// Bytes per lane between two checks of whether the automaton is full. At most as many as a window of a long
+    /// text has, so that there are never [too many states](super::steps::MOST_STATES).
     pub(super) fn bytes_at_a_time(&self) -> usize {
         (MOST_BEGUN / self.prefixes.longest() / LANES).min(WINDOW)
     }
 
-    /// The tokens of a set among those after a token.
+    /// The intervals of one of the sets of tokens that are not compatible after a token.
     pub(super) fn misfits(&self, set: u32) -> &[Misfits] {
         &self.misfits[self.after.misfits(set)]
     }
 
-    /// How many bytes a token has.
+    /// Length of a token in bytes.
     #[inline(always)]
     pub(super) fn length(&self, found: Found) -> usize {
         found.length(&self.lengths)
