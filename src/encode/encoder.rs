@@ -21,63 +21,84 @@ use crate::split::{self, SplitPattern, Splitter};
 use crate::units::{ByteCount, TokenId, place, place64};
 use crate::vocab::Vocabulary;
 
-/// Making ready for longest matches takes about as long as they save in so many bytes of new text for each token of the
-/// vocabulary.
+/// Bytes of new text per token of the vocabulary from which preparing longest matches pays: preparation takes
+/// about as long as longest matches save on that much text.
 const WORTH: usize = 16;
 
-/// Of text that is split about one byte in so many is new, or fewer: the rest is in pieces met before.
+/// Of split text, at most about one byte in this many is new; the others belong to pre-tokens that the cache
+/// knows.
 const NEW: usize = 8;
 
-/// What encoding with one vocabulary needs, shared by all threads.
+/// An encoder for one vocabulary, shared by all threads. Each thread encodes with a [`Worker`] of it.
 ///
-/// It is made in two steps. Merging, which is right for every vocabulary, is made ready at once. What longest matches
-/// need, which encode new text several times faster and take up to a second to make ready for hundreds of thousands of
-/// tokens, follows when a thread has met so much new text that it pays, or at once where that much
-/// [is expected](Encoder::expecting). The ids are the same.
+/// The encoder is built in two steps. The tables for merging, which works for every vocabulary, are built at
+/// once. The tables for longest matches, which encode new text several times faster, take up to a second for
+/// hundreds of thousands of tokens. They are built when one thread has met enough new text to make that
+/// worthwhile, or at once if that much text [is expected](Encoder::expecting). Both methods give the same ids.
 ///
-/// **Memory:** the vocabulary, and a second one where bytes have no token; 1 MB, and up to 64 bytes a merge; for longest matches about 320 a token; with
-/// [`ignore_merges`](Vocabulary::ignore_merges) up to 21 a token. Where much text is not split, what two workers each
-/// have learned of it, up to 160 MiB, is kept for later ones.
+/// ```
+/// use tokenmill::encode::{EncodeConfig, Encoder};
+/// # use tokenmill::{split::SplitPattern, train::Merges, vocab::{SpecialTokensAt, Vocabulary}};
+///
+/// # fn main() -> tokenmill::Result<()> {
+/// # let vocabulary = Vocabulary::from_merges(&Merges::default(), &[], SpecialTokensAt::End, SplitPattern::None)?;
+/// // A vocabulary of the 256 bytes alone.
+/// let encoder = Encoder::new(vocabulary, EncodeConfig::default())?;
+/// let mut worker = encoder.worker(); // one per thread
+/// assert_eq!(worker.encode(b"hi")?.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// **Memory:** the vocabulary, and a second copy of it if some bytes have no token; 1 MB, and up to 64 bytes per
+/// merge; about 320 bytes per token for longest matches; with [`ignore_merges`](Vocabulary::ignore_merges), up to
+/// 21 bytes per token. If much text is not split, up to 160 MiB of learned state for every two workers, which
+/// later workers reuse.
 pub struct Encoder {
     vocabulary: Arc<Vocabulary>,
-    /// The same with a token for every byte: text without missing bytes is encoded by it.
+    /// The vocabulary with a token for every byte. It encodes text that has no missing bytes.
     completed: Arc<Vocabulary>,
     pub(super) missing: Option<Missing>,
     pub(super) pairs: Pairs,
     pub(super) byte_ids: [TokenId; 256],
-    /// `None` where a document is one piece.
+    /// `None` if a whole document is one pre-token.
     pub(super) splitter: Option<Box<dyn Splitter>>,
-    /// Made once it pays.
+    /// The tables for longest matches, built once they pay.
     shortcut: Arc<OnceLock<Shortcut>>,
-    /// So many bytes of new text that one thread has are worth making it.
+    /// Bytes of new text on one thread from which building `shortcut` pays.
     worth: usize,
-    /// It is made by so many: threads that encode may be in no pool that would tell.
+    /// Threads that build `shortcut`. Fixed when the encoder is created, because a thread that encodes need not
+    /// belong to a rayon pool that could tell the number.
     pub(super) threads: usize,
-    /// If a piece that is a token stays whole though merges may not make it.
+    /// With [`ignore_merges`](Vocabulary::ignore_merges): finds pre-tokens that are tokens as a whole, whether or
+    /// not merges produce them.
     whole: Option<ByBytes>,
-    /// What happens to a text first, if anything.
+    /// What to do with a text before it is split: find added tokens, normalize. `None` for nothing.
     pub(super) preparation: Option<Preparation>,
     pub(super) config: EncodeConfig,
     /// All ids are below this.
     id_limit: usize,
-    /// Bytes of text that each worker will encode, as far as that is known.
+    /// Bytes of text that each worker is expected to encode; 0 if unknown.
     pub(super) expected: usize,
     pub(super) room_for: Room,
 }
 
-/// What there is memory for.
+/// Limits that the memory limit implies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
-    /// The most bytes of a piece, where text is split.
+    /// Most bytes of a pre-token, where text is split.
     longest_piece: usize,
-    /// The most tokens of a document.
+    /// Most tokens of a document.
     most_tokens: usize,
 }
 
 impl Room {
     const ENDLESS: Room = Room { longest_piece: usize::MAX, most_tokens: usize::MAX };
 
-    /// Checks the pieces of a text of so many bytes, which end at these places.
+    /// Checks the pre-tokens of a text of `bytes` bytes, which end at `ends`.
+    ///
+    /// # Errors
+    /// One of them is longer than the limit.
     #[inline]
     pub(super) fn check_pieces(&self, bytes: usize, ends: &[u32]) -> Result<()> {
         if bytes <= self.longest_piece { Ok(()) } else { self.check_each(ends) }
@@ -93,7 +114,10 @@ impl Room {
         Err(without_room(Fault::LongPiece { bytes: longest, most: self.longest_piece }))
     }
 
-    /// Checks how many tokens a document has so far.
+    /// Checks the number of tokens that a document has so far.
+    ///
+    /// # Errors
+    /// It is above the limit.
     pub(super) fn check_tokens(&self, tokens: usize) -> Result<()> {
         let most = self.most_tokens;
         if tokens <= most { Ok(()) } else { Err(without_room(Fault::ManyTokens { most })) }
@@ -120,8 +144,10 @@ impl Encoder {
     /// Prepares a vocabulary for encoding.
     ///
     /// # Errors
-    /// BOS or EOS is no token of the vocabulary, its pattern is not a regular expression, it has
-    /// ids of 2³¹ or more, or bytes without a token cannot be dealt with as the configuration says.
+    /// - BOS or EOS is not a token of the vocabulary.
+    /// - The vocabulary's pattern is not a valid regular expression.
+    /// - It has ids of 2³¹ or more.
+    /// - Bytes without a token cannot be treated as the configuration says.
     pub fn new(vocabulary: impl Into<Arc<Vocabulary>>, config: EncodeConfig) -> Result<Encoder> {
         let vocabulary = vocabulary.into();
         let splitter = match vocabulary.split() {
@@ -160,8 +186,8 @@ impl Encoder {
         })
     }
 
-    /// Says how much text is to be encoded, where that is known beforehand, by as many threads as the current rayon
-    /// pool has. What pays only with much text is then begun at once. The ids are the same.
+    /// Announces how much text will be encoded, if that is known, by as many threads as the current rayon pool
+    /// has. Work that pays only for much text is then done now. The ids do not change.
     #[must_use]
     pub fn expecting(self, text_bytes: ByteCount) -> Encoder {
         let expected = place64(text_bytes.0) / rayon::current_num_threads();
@@ -170,10 +196,13 @@ impl Encoder {
         Encoder { expected, ..self }
     }
 
-    /// Limits the memory that one document takes. A piece of a split that would take more while it is encoded and written,
-    /// at 17 bytes of memory for each of its own, is an error of [`ErrorKind::Memory`]; so is a document whose ids take more
-    /// than an eleventh of it, at 4 bytes each, since several documents are on their way at once. Pieces of 1 MiB and documents of 2 million tokens always fit. The ids are the
-    /// same.
+    /// Limits the memory that one document takes. The ids do not change.
+    ///
+    /// An error of [`ErrorKind::Memory`] is then returned for a pre-token that would exceed `memory` while it is
+    /// encoded and written, at 17 bytes of memory per byte of text, and for a document with ids that would take
+    /// more than an eleventh of `memory`, at 4 bytes each, since several documents are in progress at a time.
+    /// Pre-tokens of 1 MiB and documents of 2 million tokens are always accepted. The first limit does not apply
+    /// to vocabularies without a split.
     #[must_use]
     pub fn within(self, memory: ByteCount) -> Encoder {
         const LONGEST_PIECE: u64 = 1 << 20;
@@ -183,7 +212,7 @@ impl Encoder {
         Encoder { room_for: Room { longest_piece, most_tokens }, ..self }
     }
 
-    /// Makes at once what encoding by longest matches needs, if the vocabulary allows that. The ids are the same.
+    /// Builds the tables for longest matches now, if the vocabulary allows them. The ids do not change.
     #[must_use]
     pub fn prepared(self) -> Encoder {
         self.prepare();
@@ -194,24 +223,25 @@ impl Encoder {
         self.matches_for(usize::MAX);
     }
 
-    /// Shares with another encoder of the same vocabulary what encoding by longest matches needs, whichever makes it.
+    /// Shares the tables for longest matches with another encoder of the same vocabulary, whichever of the two
+    /// builds them.
     pub(super) fn sharing(self, other: &Encoder) -> Encoder {
         Encoder { shortcut: Arc::clone(&other.shortcut), ..self }
     }
 
-    /// The same with another amount of text that is worth preparing for.
+    /// Replaces the amount of text from which preparation pays.
     #[cfg(test)]
     pub(super) fn worth(self, bytes: usize) -> Encoder {
         Encoder { worth: bytes, ..self }
     }
 
-    /// What encoding by longest matches needs, once it has been made.
+    /// The tables for longest matches, if they have been built and the vocabulary allows them.
     #[inline]
     pub(super) fn matches(&self) -> Option<&Matches> {
         self.shortcut.get()?.matches.as_ref()
     }
 
-    /// The same, made now if it pays for so many bytes of new text on one thread.
+    /// The tables for longest matches; builds them now if that pays for `bytes` of new text on one thread.
     #[inline]
     pub(super) fn matches_for(&self, bytes: usize) -> Option<&Matches> {
         if bytes < self.worth {
@@ -221,48 +251,50 @@ impl Encoder {
         self.shortcut.get_or_init(make).matches.as_ref()
     }
 
-    /// Pieces that are known to be tokens.
+    /// Pre-tokens that are known to be single tokens.
     pub(super) fn seeds(&self) -> &[Seed] {
         self.shortcut.get().map_or(&[], |shortcut| &shortcut.seeds)
     }
 
-    /// The token that a piece is though merges may not make it.
+    /// The token that a pre-token is as a whole, with [`ignore_merges`](Vocabulary::ignore_merges), even if
+    /// merges do not produce it.
     pub(super) fn whole(&self, piece: &[u8]) -> Option<TokenId> {
         self.whole.as_ref()?.find(&self.vocabulary, piece)
     }
 
-    /// Room for so many ids.
+    /// An empty [`TokenIds`] with capacity for `ids` ids.
     pub(super) fn room(&self, ids: usize) -> TokenIds {
         TokenIds::with_capacity(ids, self.id_limit)
     }
 
-    /// Makes a worker. Cheap enough for one a thread, too dear for one a document.
+    /// Creates a worker. It is cheap enough to create one per thread, but not one per document.
     pub fn worker(&self) -> Worker<'_> {
         Worker::new(self, &Silent)
     }
 
-    /// Makes a worker that asks, in the midst of long documents too, whether to stop.
+    /// Creates a worker that also asks the observer, even within a long document, whether to stop.
     pub fn observed_worker<'a>(&'a self, observer: &'a dyn Observer) -> Worker<'a> {
         Worker::new(self, observer)
     }
 
-    /// What it encodes with.
+    /// The vocabulary that it encodes with.
     pub fn vocabulary(&self) -> &Arc<Vocabulary> {
         &self.vocabulary
     }
 
-    /// How pieces are encoded, and texts that are not split: by merges as long as there has been little text, unless
-    /// it is [prepared](Encoder::prepared).
+    /// How pre-tokens, and texts that are not split, are encoded at present: by merges until there has been
+    /// enough text, unless the encoder is [prepared](Encoder::prepared).
     pub fn method(&self) -> Method {
         self.shortcut.get().map_or(LITTLE_TEXT, |shortcut| shortcut.method)
     }
 
-    /// How documents become token ids.
+    /// The configuration that it was created with.
     pub fn config(&self) -> EncodeConfig {
         self.config
     }
 }
 
+/// Checks that BOS and EOS are tokens, and that `limit`, above all ids, fits the merge tables.
 fn check(vocabulary: &Vocabulary, limit: usize, config: &EncodeConfig) -> Result<()> {
     for (role, token) in [("BOS", config.bos), ("EOS", config.eos)] {
         if let Some(id) = token.filter(|&id| vocabulary.bytes(id).is_none()) {

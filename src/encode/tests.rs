@@ -24,7 +24,7 @@ mod prepared;
 mod specials;
 mod tokenizer;
 
-/// Long runs of few letters now and then, or any bytes.
+/// Texts with occasional long runs of few letters, or of arbitrary bytes.
 pub(super) fn text() -> impl Strategy<Value = Vec<u8>> {
     let letters = |most: usize| vec((0..most, prop_oneof![Just(1usize), 1..6usize]), 0..120);
     let spell = |runs: Vec<(usize, usize)>| -> Vec<u8> {
@@ -37,12 +37,12 @@ pub(super) fn text() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Merges as training learns them from a text.
+/// A vocabulary with the merges that training learns from a text.
 pub(super) fn trained(text: &[u8], split: SplitPattern) -> Vocabulary {
     trained_beside(&[], text, split)
 }
 
-/// Likewise, with special tokens.
+/// The same, with special tokens.
 pub(super) fn trained_beside(specials: &[String], text: &[u8], split: SplitPattern) -> Vocabulary {
     let mut pieces = PieceCounts::new();
     if !text.is_empty() {
@@ -54,11 +54,11 @@ pub(super) fn trained_beside(specials: &[String], text: &[u8], split: SplitPatte
         .expect("learned merges fit")
 }
 
-/// A merge to be: two tokens by their place in the list of those that merge, whether its result is a
-/// token of its own even if one with the same bytes is there, and a rank.
+/// A merge to be generated: two tokens by their index among those that can merge, whether its result is a new
+/// token even if one with the same bytes exists, and a rank.
 type MergeToBe = (usize, usize, bool, u32);
 
-/// Any valid merge list: ranks in no order and with ties, several ways to make a token, several tokens
+/// Any valid merge list: ranks in any order and with ties, several merges that give one token, several tokens
 /// with the same bytes, ids of bytes in any order.
 fn arbitrary() -> impl Strategy<Value = VocabularyParts> {
     let rank = prop_oneof![Just(0u32), 0..3u32, 0..20u32];
@@ -104,7 +104,7 @@ fn vocabulary() -> impl Strategy<Value = Vocabulary> {
     ]
 }
 
-/// Cuts after each space: the simplest pattern there is.
+/// Cuts after each space: the simplest pattern possible.
 struct AfterSpaces;
 
 impl Splitter for AfterSpaces {
@@ -129,7 +129,7 @@ pub(super) fn decoded(vocabulary: &Vocabulary, ids: &[TokenId]) -> Vec<u8> {
     ids.iter().flat_map(|&id| vocabulary.bytes(id).expect("ids come from the vocabulary")).copied().collect()
 }
 
-/// An encoder by longest matches from the start, if the vocabulary allows that.
+/// An encoder that uses longest matches from the start, if the vocabulary allows them.
 pub(super) fn prepared(vocabulary: &Vocabulary, config: EncodeConfig) -> Encoder {
     Encoder::new(vocabulary.clone(), config).expect("valid").prepared()
 }
@@ -181,7 +181,7 @@ proptest! {
     }
 }
 
-/// Documents in which pieces met before stand between `texts`.
+/// Documents with cached pre-tokens before and after each text.
 fn with_known(texts: &[Vec<u8>], known: usize) -> Vec<Vec<u8>> {
     texts.iter().map(|text| [b"ab ".repeat(known), text.clone(), b" ab ".repeat(known)].concat()).collect()
 }
@@ -215,7 +215,7 @@ fn new_pieces_are_encoded_together_where_they_belong() {
     });
 }
 
-/// Whenever longest matches begin, be it between the texts of a draft.
+/// Longest matches may start to be used at any time, even between the texts of one pending output.
 #[test]
 fn what_is_prepared_for_meanwhile_changes_nothing() {
     let inputs = (vocabulary(), vec(text(), 1..8), 0..300usize, 0..200usize);
@@ -244,7 +244,8 @@ fn what_is_prepared_for_meanwhile_changes_nothing() {
     });
 }
 
-/// All wait for the one that prepares, each on a thread of the pool that might have been given a part of that.
+/// All workers wait for the one that prepares. Each runs on a thread of the pool that could otherwise have been
+/// given part of that work.
 #[test]
 fn workers_that_prepare_at_once_wait_for_one() {
     let text = b"ab ca bc ab aab cab bca".repeat(50);
@@ -306,7 +307,8 @@ fn rare_new_pieces_wait_for_others() {
     }
 }
 
-/// Merges given as the bytes of their parts, with their ranks. Results have the ids from 256 on.
+/// A vocabulary with merges given as the bytes of their parts, with their ranks. Results have the ids from 256
+/// on.
 fn merging(merges: &[(&str, &str, u32)]) -> Vocabulary {
     let mut tokens: Vec<Box<[u8]>> = (0..=255).map(|byte: u8| Box::from([byte])).collect();
     tokens.extend(merges.iter().map(|(left, right, _)| [left.as_bytes(), right.as_bytes()].concat().into()));
@@ -327,9 +329,9 @@ fn merging(merges: &[(&str, &str, u32)]) -> Vocabulary {
 
 #[test]
 fn the_lowest_rank_goes_first_whenever_it_comes_up() {
-    // a-b goes first where it is left of the other rank 5, and makes a pair of lower rank than its own.
+    // `a`-`b` merges first if it is left of the other pair of rank 5, and so creates a pair of lower rank.
     let dropping = [("a", "b", 5), ("c", "ab", 1), ("b", "c", 5)];
-    // cde-f comes up before ab-cde takes its left token away.
+    // `cde`-`f` becomes possible before `ab`-`cde` consumes its left token.
     let outrun = [("c", "d", 0), ("cd", "e", 1), ("a", "b", 2), ("ab", "cde", 3), ("cde", "f", 5)];
     for (merges, text, ids) in [
         (&dropping[..], "abcab", &[256, 257][..]),
@@ -351,7 +353,7 @@ fn the_lowest_rank_goes_first_whenever_it_comes_up() {
     }
 }
 
-/// Long documents are split by stretches, which must not show.
+/// Long documents are split chunk by chunk, which must not change their tokens.
 #[test]
 fn a_long_document_encodes_as_its_pieces_do() {
     let words = ["the ", " a", "\n\n", "don't", "  ", "12345 ", "é", "\u{3000}", "x", "!!", "\r\n "];
@@ -378,7 +380,7 @@ fn a_long_document_encodes_as_its_pieces_do() {
     }
 }
 
-/// What made other encoders crash or hang ends here, with and without a pattern.
+/// Inputs that made other encoders crash or hang are encoded here, with and without a pattern.
 #[test]
 fn a_megabyte_of_anything_ends() {
     let mut state = 1u64;

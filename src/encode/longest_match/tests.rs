@@ -18,7 +18,7 @@ use crate::vocab::SpecialTokensAt;
 const TIE_RULES: [TieBreak; 5] =
     [TieBreak::Ids, TieBreak::Hf, TieBreak::First, TieBreak::BytesGreatest, TieBreak::BytesSmallest];
 
-/// Vocabularies of all sizes, learned from several texts by any rule; some go on from the list of others.
+/// Vocabularies of all sizes, learned from several texts by any tie rule. Some extend the merges of another one.
 fn learned() -> impl Strategy<Value = Vocabulary> {
     learned_from(text())
 }
@@ -47,7 +47,7 @@ fn learned_from(text: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = V
     })
 }
 
-/// Texts of tokens, which go far into a vocabulary, of tokens many times in a row, and texts of any kind.
+/// Texts that consist of a vocabulary's tokens, texts that repeat its tokens many times, and texts of any kind.
 fn texts(vocabulary: &Vocabulary) -> impl Strategy<Value = Vec<u8>> + use<> {
     let tokens: Vec<Vec<u8>> = vocabulary.tokens().map(|(_, bytes)| bytes.to_vec()).collect();
     let made = tokens[255..].to_vec();
@@ -62,7 +62,7 @@ fn texts(vocabulary: &Vocabulary) -> impl Strategy<Value = Vec<u8>> + use<> {
     ]
 }
 
-/// Texts of few characters of one to four bytes that have bytes in common, with some that are no UTF-8 between them.
+/// Texts of few characters of one to four bytes that share bytes, with bytes between them that are not UTF-8.
 fn characters() -> impl Strategy<Value = Vec<u8>> {
     const SPELLED: [&[u8]; 20] = [
         b"a",
@@ -86,7 +86,7 @@ fn characters() -> impl Strategy<Value = Vec<u8>> {
         b"\xe0\x80\x80",
         b"\xc1\x81",
     ];
-    // Mostly a few of them, so that pairs come again.
+    // Usually only a few of them, so that pairs occur repeatedly.
     let few = vec(0..SPELLED.len(), 1..6).prop_flat_map(|few| vec(proptest::sample::select(few), 0..60));
     few.prop_map(|text| text.into_iter().flat_map(|number| SPELLED[number]).copied().collect())
 }
@@ -109,13 +109,14 @@ pub(super) fn vocabulary(pairs: impl IntoIterator<Item = (u32, u32)>) -> Vocabul
     Vocabulary::from_merges(&merges, &[], SpecialTokensAt::End, SplitPattern::None).expect("they fit")
 }
 
-/// The longest token that a text begins with, by looking at all.
+/// The longest token that a text begins with, found by trying all.
 fn longest(vocabulary: &Vocabulary, text: &[u8]) -> (usize, u32) {
     let begins = vocabulary.tokens().filter(|(_, bytes)| text.starts_with(bytes));
     begins.map(|(id, bytes)| (bytes.len(), id.get())).max().expect("every byte is a token")
 }
 
-/// Each of 3 025 tokens that end with one byte keeps off as many that begin with pairs of others.
+/// Each of the 3 025 tokens that end with byte 200 makes as many tokens incompatible that begin with pairs of
+/// other bytes.
 #[test]
 fn vocabularies_that_take_too_long_to_prepare_are_merged() {
     let end = 200;
@@ -133,7 +134,8 @@ fn vocabularies_that_take_too_long_to_prepare_are_merged() {
     assert_eq!(ids, reference::encode_piece(&vocabulary, &text));
 }
 
-/// Of tokens that go on after a run of one byte, and of ever longer runs, which are found at once.
+/// First a vocabulary of tokens that continue after a run of one byte, then one of ever longer runs. Tokens of
+/// the second kind are found at once.
 #[test]
 fn vocabularies_for_which_too_much_is_looked_at_are_merged() {
     let ends_of_runs =
@@ -150,7 +152,7 @@ proptest! {
     #[test]
     fn pieces_are_encoded_together_as_each_alone((vocabulary, texts) in with_texts(), cut in 1..20usize) {
         let (matches, mut together) = (matches(&vocabulary), Together::default());
-        // Few pieces after many, and many after few.
+        // Few pre-tokens after many, and many after few.
         for cut in [cut, 300, cut] {
             let pieces: Vec<&[u8]> = texts.iter().flat_map(|text| text.chunks(cut)).collect();
             together.encode(&matches, &pieces);
@@ -212,7 +214,7 @@ proptest! {
         }
     }
 
-    /// More texts than are gone through at once, and fewer, each of its own length.
+    /// More texts than are encoded at a time, and fewer, each with its own length.
     #[test]
     fn texts_are_encoded_abreast_as_each_alone((vocabulary, texts) in with_texts(), cuts in vec(1..40usize, 1..4)) {
         let matches = matches(&vocabulary);
@@ -223,7 +225,7 @@ proptest! {
             for (nth, text) in texts.iter().enumerate() {
                 let whole = reference::encode_piece(&vocabulary, text);
                 prop_assert!(abreast.ids(nth).is_none_or(|ids| ids == whole));
-                // There is patience for this many candidates.
+                // The patience suffices for all candidates of a text of three bytes.
                 prop_assert!(abreast.ids(nth).is_some() || text.len() > 3);
             }
         }
@@ -242,7 +244,7 @@ fn encodings_of_parts_are_joined_exactly() {
     });
 }
 
-/// What text is expected decides when an automaton begins, and nothing else.
+/// The expected amount of text decides only when a lazy DFA is first used.
 #[test]
 fn text_that_is_expected_changes_no_ids() {
     let inputs = (with_texts(), 0..2000u64);
@@ -281,7 +283,7 @@ fn a_path_goes_on_by_parts_abreast() {
             (matches(&vocabulary), Abreast::default(), DeadEnds::default());
         let text = texts.concat().repeat(4);
         let mut finder = Finder { matches: &matches, text: &text, dead: &mut dead };
-        // What stands before a path is none of its own.
+        // The path must not touch ids before its own.
         let mut path = Path::new(vec![TokenId::new(7)], 0);
         finder.go_on(&mut path, begun.index(text.len() + 1).min(40));
         let end = end.index(text.len() + 1);
@@ -294,7 +296,7 @@ fn a_path_goes_on_by_parts_abreast() {
     });
 }
 
-/// Nothing of it needs to be gone through alone.
+/// No part of such a text has to be encoded alone.
 #[test]
 fn an_easy_text_goes_on_by_parts() {
     let vocabulary = vocabulary([(97, 98), (256, 97)]);
@@ -309,10 +311,10 @@ fn an_easy_text_goes_on_by_parts() {
     }
 }
 
-/// Encodes the parts of a text that end at these places each on its own, and joins them.
+/// Encodes the chunks of a text, which end at `ends`, separately, and stitches them.
 fn in_parts(vocabulary: &Vocabulary, text: &[u8], ends: &[usize]) -> Vec<TokenId> {
     let (matches, mut scratch) = (matches(vocabulary), Scratch::default());
-    // What stands before a path is none of its own.
+    // The path must not touch ids before its own.
     let before = TokenId::new(7);
     let (mut joined, mut ids) = (Ending::new(), TokenIds::from_iter([before]));
     let mut start = 0;
@@ -328,12 +330,12 @@ fn in_parts(vocabulary: &Vocabulary, text: &[u8], ends: &[usize]) -> Vec<TokenId
     ids.split_off(1)
 }
 
-/// What each token is depends on what follows, up to the end of the text.
+/// In this vocabulary, each token depends on the text after it, up to the end.
 #[test]
 fn more_tokens_than_were_looked_at_are_given_back() {
     let letters = u32::from(b'a')..u32::from(b'z');
     let pairs = letters.clone().rev().map(|letter| (letter, letter + 1));
-    // The pair that the letter after one begins.
+    // The pair that begins with the next letter.
     let pair = |letter| 256 + u32::from(b'z') - 2 - letter;
     let longer = letters.rev().skip(1).map(|letter| (letter, pair(letter)));
     let vocabulary = vocabulary(pairs.chain(longer));
@@ -356,8 +358,8 @@ fn a_run_that_began_in_another_part_is_gone_back_through() {
     let [a, b, c, d] = [b'a', b'b', b'c', b'd'].map(u32::from);
     let aa = 256;
     let vocabulary = vocabulary([(a, a), (b, aa), (c, d), (aa, c)]);
-    // The second part is `aa aa aa` by then, the last of a run before the longer `aac`. Ending it follows
-    // `baa`, and there is no run; yet to go on with `c`, `aac` must be tried.
+    // By then the second chunk is `aa aa aa`. Its last token was tried before the longer `aac`, as part of a run.
+    // After stitching, `baa` comes before it and the path shows no run. Yet `aac` must be tried, to continue with `c`.
     let text = b"baaaaaac";
     assert_eq!(in_parts(&vocabulary, text, &[1, 7, 8]), reference::encode_piece(&vocabulary, text));
     for (first, second) in (1..8).flat_map(|first| (first..8).map(move |second| (first, second))) {

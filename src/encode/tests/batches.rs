@@ -30,7 +30,7 @@ fn batch(rows: &[Row], first_row: u64) -> Batch {
     }
 }
 
-/// Rows in batches of a given number.
+/// Rows in batches of `size`.
 fn documents(rows: &[Row], size: usize) -> Vec<Batch> {
     rows.chunks(size).enumerate().map(|(number, rows)| batch(rows, amount(number * size))).collect()
 }
@@ -117,7 +117,7 @@ fn ids_of_more_than_two_bytes_are_kept() {
     assert_eq!(rows(&taken), [ids(&[97, 98, 70_000]), None, ids(&[70_000])]);
 }
 
-/// Room for ids is made by what the batch before needed a byte.
+/// Memory for ids is reserved by the number of ids per byte of the batch before.
 #[test]
 fn rows_without_text_make_no_room_for_those_after_them() {
     let eos = Some(TokenId::new(256));
@@ -143,7 +143,7 @@ fn stretches_of_long_documents_change_nothing() {
     one_case_in(4, &inputs, |(mut texts, stretch, bos, split, found)| {
         let learned_from = texts.iter().flatten().flatten().copied().collect::<Vec<u8>>();
         let vocabulary = trained_beside(&["<s>".to_owned()], &learned_from, split);
-        // Some texts have none of those that are looked for, and some have one.
+        // Some texts have none of the tokens that are searched for, and some have one.
         for text in texts.iter_mut().flatten().step_by(2) {
             text.splice(text.len() / 2..text.len() / 2, *b"<s>");
         }
@@ -179,7 +179,8 @@ fn stretches_of_long_documents_change_nothing() {
     });
 }
 
-/// If ids have two bytes it is encoded in parts, behind which stands what is encoded next.
+/// If ids take two bytes, a long pre-token is encoded chunk by chunk, and the following tokens are appended to
+/// its chunks.
 #[test]
 fn a_long_piece_encodes_as_its_merges_do() {
     let inputs = (vec((0..3usize, prop_oneof![Just(1usize), 1..40usize]), 1_000..2_000), any::<bool>());
@@ -309,7 +310,7 @@ fn an_error_of_the_source_ends_it() {
     assert_eq!(taken, 1);
 }
 
-/// Wants to stop when asked for the second time.
+/// Stops the run at the second check.
 struct StopsOnceUnderWay(AtomicU64);
 
 impl Observer for StopsOnceUnderWay {
@@ -345,7 +346,7 @@ fn a_worker_stops_within_a_long_document_and_works_on() {
     }
 }
 
-/// Texts and what of them does not fit: pieces of 1 MiB and documents of 2 million tokens always do.
+/// Texts, and what exceeds the limit in them: pre-tokens of 1 MiB and documents of 2 million tokens never do.
 #[test]
 fn what_does_not_fit_the_memory_is_refused_by_its_row() {
     use crate::units::ByteCount;

@@ -1,17 +1,17 @@
-//! Vocabularies that lack tokens of bytes, or have one without bytes.
+//! Vocabularies without tokens for some bytes, or with a token that has no bytes.
 
 use super::*;
 use crate::encode::missing::Missing;
 use crate::error::ErrorKind;
 use crate::vocab::UnknownToken;
 
-/// What bytes without a token give: nothing, or each or each run of them a token.
+/// The result of bytes without a token: nothing (`None`), or a token for each one or for each run of them.
 fn unknown() -> impl Strategy<Value = Option<bool>> {
     prop_oneof![Just(None), any::<bool>().prop_map(Some)]
 }
 
-/// Takes the tokens of some bytes away, with the merges that need them; tokens of several bytes stay. Then a token without
-/// bytes and `<unk>` come in.
+/// Removes the tokens of some bytes and the merges that need them; tokens of several bytes stay. Then adds a
+/// token without bytes, and `<unk>`.
 fn without(vocabulary: &Vocabulary, lacking: &[u8], unknown: Option<bool>) -> Vocabulary {
     let gone: Vec<TokenId> = lacking.iter().filter_map(|&byte| vocabulary.byte_id(byte)).collect();
     let stays = |merge: &&RankedMerge| !gone.contains(&merge.left) && !gone.contains(&merge.right);
@@ -36,7 +36,8 @@ fn without(vocabulary: &Vocabulary, lacking: &[u8], unknown: Option<bool>) -> Vo
     .expect("valid")
 }
 
-/// Encodes texts by a worker, as a batch, in stretches, and as documents; all must agree. `None` where they fail.
+/// Encodes texts with a worker, as a batch, in chunks, and as documents; all must agree. `None` for a text that
+/// fails.
 fn encoded(encoder: &Encoder, vocabulary: &Vocabulary, texts: &[Vec<u8>]) -> Vec<Option<Vec<TokenId>>> {
     let mut worker = encoder.worker();
     let one = |text: &Vec<u8>| {
@@ -103,7 +104,7 @@ proptest! {
     }
 }
 
-/// What tokenizers 0.23.3 gives for a vocabulary of `a`, `b`, `Ġ`, `ab`, `ba` and `<unk>`, with GPT-2's split.
+/// The results of tokenizers 0.23.3 for a vocabulary of `a`, `b`, `Ġ`, `ab`, `ba` and `<unk>` with GPT-2's split.
 #[test]
 fn bytes_without_a_token_become_what_tokenizers_makes_of_them() {
     let tokens = ["a", "b", "ab", "<unk>", " ", "ba"].iter().zip(0..);
@@ -144,7 +145,7 @@ fn bytes_without_a_token_become_what_tokenizers_makes_of_them() {
             assert_eq!(ids, expected, "{text} {unknown:?}");
         }
     }
-    // A piece that is a token as a whole is that token, though a byte of it is none.
+    // A pre-token that is a token as a whole gives that token, even if one of its bytes has no token.
     let mut whole = VocabularyParts { ignore_merges: true, ..parts(None) };
     whole.tokens.push((TokenId::new(6), Box::from(*b"axb")));
     assert_eq!(encode(whole.clone(), "axb"), [6]);

@@ -1,7 +1,7 @@
 use super::*;
 use crate::vocab::{Normalizer, ReplacePattern, TextRules};
 
-/// A token and what is different from a plain one that is not special.
+/// An added token that is not special, with changes to its other properties.
 fn added(id: u32, text: &str, change: impl Fn(&mut AddedToken)) -> AddedToken {
     let mut token = AddedToken { special: false, ..AddedToken::special(TokenId::new(id), text) };
     change(&mut token);
@@ -21,7 +21,7 @@ fn vocabulary(added: Vec<AddedToken>, rules: TextRules) -> Vocabulary {
         .expect("valid")
 }
 
-/// The ids of a text, each of an added token in brackets, and the bytes between them.
+/// The encoding of a text: the ids of added tokens in brackets, and the bytes between them.
 fn shown(vocabulary: &Vocabulary, special: SpecialPolicy, text: &[u8]) -> String {
     let encoder = prepared(vocabulary, EncodeConfig { special, ..EncodeConfig::default() });
     let mut worker = encoder.worker();
@@ -51,11 +51,12 @@ fn the_flags_of_added_tokens_say_where_they_are_found() {
         ("a <r> \u{a0}b", "a [301]b", None),
         ("<r> <l>", "[301][300]", None),
         ("<r> \n<l>", "[301][304][300]", None),
-        // The token within the white space is found although that is taken already.
+        // The token within the white space is found, although the token before has already taken that white
+        // space.
         ("<r> \n x", "[301][304] x", None),
         ("word words sword word_ wordé 'word'", "[302] words sword word_ wordé '[302]'", None),
         ("a<s>b", "a<s>b", Some("a[303]b")),
-        // A special token that is text hides what overlaps with it.
+        // A special token that is treated as text still hides tokens that overlap it.
         ("<s>! s>!", "<s>! [305]", Some("[303]! [305]")),
     ] {
         assert_eq!(shown(&vocabulary, SpecialPolicy::Text, text.as_bytes()), text_policy, "{text}");
@@ -105,7 +106,7 @@ fn tokens_that_are_not_normalized_are_looked_for_first() {
     assert_eq!(shown(&nfc, SpecialPolicy::Text, "ö o\u{308}".as_bytes()), "ö [303]");
 }
 
-/// A place in what normalizing makes of a text is none in the text.
+/// A position in normalized text is not one in the original text, so none is reported.
 #[test]
 fn of_a_token_in_normalized_text_no_place_is_told() {
     let forbid = EncodeConfig { special: SpecialPolicy::Forbid, ..EncodeConfig::default() };
@@ -133,7 +134,7 @@ fn text_is_normalized_between_what_is_not_utf8() {
         ("\u{212B}\u{1100}\u{1161}\u{11A8}".as_bytes(), "Å각".as_bytes()),
         ("a\u{301}\u{323}".as_bytes(), "ạ\u{301}".as_bytes()),
         (b"e\xFF\xCC\x81e\xCC\x81\xE3\x80", b"e\xFF\xCC\x81\xC3\xA9\xE3\x80"),
-        // A mark of Unicode 10: it stays where it is.
+        // A combining mark from Unicode 10 keeps its position.
         ("a\u{1DF6}\u{323}".as_bytes(), "a\u{1DF6}\u{323}".as_bytes()),
     ] {
         assert_eq!(decoded(&vocabulary, encoder.worker().encode(text).expect("any bytes encode")), normal);
@@ -213,7 +214,7 @@ fn replaced(text: &str, content: &str) -> Normalizer {
     Normalizer::Replace { pattern: ReplacePattern::String(text.to_owned()), content: content.to_owned() }
 }
 
-/// Which texts a normalizer leaves as they are decides whether long ones are cut up.
+/// Whether a normalizer leaves a text unchanged decides whether a long text is cut into chunks.
 #[test]
 fn normalized_texts_are_encoded_in_stretches_as_whole() {
     let strip = |strip_left, strip_right| Normalizer::Strip { strip_left, strip_right };

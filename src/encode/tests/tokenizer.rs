@@ -15,7 +15,7 @@ fn with_specials() -> Tokenizer {
     tokenizer(vocabulary.expect("legal"))
 }
 
-/// How many bytes at the end of a text begin a character that can still be completed.
+/// Number of bytes at the end of a text that begin a character which more bytes can complete.
 fn open_bytes(text: &[u8]) -> usize {
     let begins = |bytes: &[u8]| {
         std::str::from_utf8(bytes).is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
@@ -59,7 +59,8 @@ proptest! {
         more in vec(any::<u16>(), 0..20),
         merged in any::<bool>(),
     ) {
-        // Tokens of any bytes, if merged; else the bytes of the characters, with others behind.
+        // If `merged`, tokens have arbitrary bytes; otherwise the tokens are the bytes of the characters,
+        // followed by others.
         let learned_from = if merged { [characters.as_bytes(), &bytes].concat() } else { Vec::new() };
         let tokenizer = tokenizer(trained(&learned_from, SplitPattern::None));
         let mut ids = tokenizer.encode([characters.as_bytes(), &bytes].concat()).expect("encodes");

@@ -10,7 +10,7 @@ use crate::units::{low32, place64};
 /// The state at the start of a text.
 pub(super) const START: u32 = 0;
 
-/// List items (32 MiB) from which no states should be added.
+/// Items in all lists (32 MiB) from which the automaton counts as full.
 const MOST_ITEMS: usize = 1 << 21;
 
 /// The empty set of tokens.
@@ -63,7 +63,7 @@ impl States {
         self.all.len()
     }
 
-    /// Whether no states should be added.
+    /// Whether the automaton counts as full.
     pub(super) fn are_full(&self) -> bool {
         self.all.items() + self.sets.items() >= MOST_ITEMS
     }

@@ -10,8 +10,8 @@ use crate::units::{low32, place, place64};
 /// Positions for transitions (32 MiB). When all are in use, the automaton is full.
 const MOST: usize = if cfg!(test) { 1 << 13 } else { 1 << 22 };
 
-/// More states than can ever exist. Learning stops at two million list items, and each state has at least one;
-/// before two threads check this limit, they add fewer than a million transitions each.
+/// More states than can ever exist. Learning stops at two million list items, and each state has at least one. The
+/// two threads that share an automaton add fewer than a million transitions before they check this limit again.
 pub(super) const MOST_STATES: usize = if cfg!(test) { 1 << 15 } else { 1 << 22 };
 
 /// Positions in a block. All transitions of a state are in the block of its base.

@@ -12,7 +12,7 @@ use crate::encode::reference;
 use crate::observer::Silent;
 use crate::vocab::Vocabulary;
 
-/// With an automaton for as many merges as usual, or for all of them.
+/// The tables with a lazy DFA for the usual number of early merges, and with one for all merges.
 fn each_way(vocabulary: &Vocabulary) -> [Matches; 2] {
     [matches(vocabulary), all_early(vocabulary)]
 }
@@ -33,9 +33,9 @@ fn walk<'a>(automaton: &'a Automaton, matches: &'a Matches, tail: &'a mut Tail) 
     Walk { automaton, matches, tokens: tokens(matches), tail }
 }
 
-/// Goes on through a text with an automaton up to `end`, and gives the path.
+/// Encodes a text from `start` to `end` with a lazy DFA, and returns the path.
 fn path(automaton: &Automaton, matches: &Matches, text: &[u8], start: usize, end: usize) -> Path {
-    // What stands before a path is none of its own.
+    // The path must not touch ids before its own.
     let mut path = Path::new(vec![TokenId::new(7)], start);
     let mut tail = Tail::default();
     walk(automaton, matches, &mut tail).go_on(text, &mut path, end, &Silent).expect("nobody stops it");
@@ -44,7 +44,7 @@ fn path(automaton: &Automaton, matches: &Matches, text: &[u8], start: usize, end
 }
 
 proptest! {
-    /// More texts than there are lanes, and fewer, each of its own length.
+    /// More texts than there are lanes, and fewer, each with its own length.
     #[test]
     fn short_texts_are_encoded_together((vocabulary, texts) in with_texts(), cuts in vec(1..40usize, 1..4)) {
         for (matches, &cut) in each_way(&vocabulary).iter().flat_map(|matches| cuts.iter().map(move |cut| (matches, cut))) {
@@ -60,7 +60,8 @@ proptest! {
         }
     }
 
-    /// Whatever else is in a set, and by way of more numbers or at once.
+    /// The result depends only on the given numbers that are in the set. Narrowing in two steps gives the same as
+    /// at once.
     #[test]
     fn sets_among_numbers_are_told_by_what_they_have_of_them(
         numbers in btree_set(0..60_u32, 1..40),
@@ -99,8 +100,8 @@ proptest! {
         }
     }
 
-    /// All bytes of some states and few of others, in any order; bases from before stay good for what they had until
-    /// other states take the places.
+    /// All bytes for one state and few for the others, in any order. Former bases stay valid for the transitions
+    /// that they had, until other states take the positions.
     #[test]
     fn steps_that_were_put_are_found(order in Just((0..=u8::MAX).collect::<Vec<u8>>()).prop_shuffle(), few in 0..256usize) {
         let (places, mut steps) = (Places::new(), Steps::new());
@@ -135,7 +136,8 @@ proptest! {
             }
         }
         prop_assert!(!steps.are_full());
-        // The one that gets all must move if others are in its block, and leaves steps where it was.
+        // The state with all bytes must move if others share its block, and leaves transitions at its former
+        // base.
         prop_assert!(few == 0 || first != Some(base(1)) && stale > 0);
         let by = (base(1), order[0]);
         let (old, new) = (places.step(by.0, by.1).expect("is there").next, base(2));
@@ -151,7 +153,8 @@ proptest! {
     }
 }
 
-/// By themselves and in a row, so that there are windows with lanes, and steps that are known and ones that are not.
+/// Texts alone and concatenated, so that there are windows with several lanes, and both known and missing
+/// transitions.
 #[test]
 fn whole_texts_are_encoded_exactly() {
     one_case_in(2, &with_texts(), |(vocabulary, texts)| {
@@ -183,7 +186,7 @@ fn tokens_are_certain_whatever_follows() {
             let end = cut.index(text.len().max(1));
             let start = cut.index(end + 1);
             let path = path(&automaton, matches, &text, start, end);
-            // What follows may be anything.
+            // Any text may follow.
             for after in [&text[end..], b"", b"a", b"ab c"] {
                 let whole = reference::encode_piece(&vocabulary, &[&text[start..end], after].concat());
                 prop_assert!(whole.starts_with(&path.ids[1..]));
@@ -195,7 +198,7 @@ fn tokens_are_certain_whatever_follows() {
     });
 }
 
-/// Tokens of 2, 4, 8 and so on to 512 times one letter.
+/// Tokens of 2, 4, 8 and so on up to 512 times one letter.
 #[test]
 fn long_runs_are_encoded_exactly() {
     let a = u32::from(b'a');
@@ -210,7 +213,8 @@ fn long_runs_are_encoded_exactly() {
     }
 }
 
-/// A vocabulary in which each byte twice is a token, so that each has a state of its own, and all pairs of 120 bytes.
+/// A vocabulary in which each byte twice is a token, so that each byte has its own state; and all pairs of 120
+/// bytes.
 fn many_steps() -> (Vocabulary, Vec<u8>) {
     let pairs = (0..120).flat_map(|one| (0..120).flat_map(move |other| [one, other]));
     (vocabulary((0..=u8::MAX).map(|byte| (byte.into(), byte.into()))), pairs.collect())
@@ -235,7 +239,7 @@ fn a_full_automaton_ends_a_path_and_leaves_short_texts_out() {
     assert_eq!((ids.len(), ids), (ends[ends.len() - 1], parts));
 }
 
-/// Eight threads at a time learn the same, and different, steps.
+/// Eight threads at a time compute the same transitions and different ones.
 #[test]
 fn threads_that_share_an_automaton_encode_exactly() {
     let (vocabulary, text) = many_steps();
@@ -256,7 +260,7 @@ fn threads_that_share_an_automaton_encode_exactly() {
     }
 }
 
-/// Each byte leads from the start to a state of its own, in which the byte twice has been begun.
+/// From the start, each byte leads to its own state, in which the byte twice is a partial token.
 #[test]
 fn no_thread_waits_for_another_that_learns_where_only_the_byte_matters() {
     let (vocabulary, _) = many_steps();
@@ -272,7 +276,7 @@ fn no_thread_waits_for_another_that_learns_where_only_the_byte_matters() {
     }
 }
 
-/// All steps of a state, and then again from where they were in the meantime.
+/// Follows all transitions of a state, and then again from the bases that it had in the meantime.
 #[test]
 fn no_thread_waits_for_another_that_learns_where_a_state_has_moved() {
     let (vocabulary, _) = many_steps();
@@ -288,7 +292,7 @@ fn no_thread_waits_for_another_that_learns_where_a_state_has_moved() {
     for byte in 0..=u8::MAX {
         lanes.push(after(b'x'));
         steps.push((byte, step(after(b'x'), byte)));
-        // The step of another state, for which it has to be learned, takes a place.
+        // The transition of another state takes a position. It must be computed under the lock.
         step(after(byte), byte);
     }
     let _learning = automaton.learned();
@@ -340,9 +344,9 @@ fn texts_that_fill_it_are_encoded_without_it() {
         scratch.encode(&matches, &text, &mut ids, &Silent).expect("nobody stops it");
         assert_eq!(ids, whole);
     }
-    // Begun with the first text, and again when there was twice as much.
+    // Used from the first text on, and again after twice as much text.
     assert!(!scratch.has_automaton());
-    // Short texts may have been put aside before a long one that fills it.
+    // Short texts may be collected before a long one that fills the automaton.
     let texts: Vec<&[u8]> = text.chunks(100).collect();
     scratch.encode_together(&matches, &texts);
     for (number, text) in texts.iter().enumerate() {
@@ -350,7 +354,8 @@ fn texts_that_fill_it_are_encoded_without_it() {
     }
 }
 
-/// Pieces of all lengths, met for the first time and again: of few tokens, of as many as early tokens, and long ones.
+/// Segments of all lengths, met for the first time and again: with few tokens, with as many as early tokens, and
+/// long ones.
 #[test]
 fn later_merges_go_on_from_early_tokens() {
     let [a, b, p, q] = [b'a', b'b', b'p', b'q'].map(u32::from);
@@ -368,7 +373,7 @@ fn later_merges_go_on_from_early_tokens() {
     let expected: Vec<TokenId> =
         texts.iter().flat_map(|text| reference::encode_piece(&vocabulary, text)).collect();
     assert_eq!((ends.len(), ids), (texts.len(), expected));
-    // As parts of one text, in which some are too long.
+    // As parts of one text, in which some segments are too long.
     let scratch = &mut Scratch::expecting(1 << 20);
     let (text, mut ids) = (texts.concat(), Vec::new());
     scratch.encode(&matches, &text, &mut ids, &Silent).expect("nobody stops it");
