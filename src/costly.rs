@@ -1,4 +1,4 @@
-//! What costs much in random tests: cases that are long, and threads that are begun for each.
+//! Test support for expensive random tests: fewer cases, and thread pools that are reused.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -9,23 +9,24 @@ use proptest::test_runner::{TestCaseResult, TestError, TestRunner};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 thread_local! {
-    // One test's alone, as each has a thread of its own.
+    // One map per test, because each test runs in a thread of its own.
     static POOLS: RefCell<HashMap<usize, Rc<ThreadPool>>> = RefCell::default();
 }
 
-/// Does work on so many threads, which are kept for the next case.
+/// Runs work in a pool of `threads` threads, which is kept for the next case.
 pub(crate) fn with_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> R {
     let begin = || Rc::new(ThreadPoolBuilder::new().num_threads(threads).build().expect("a small pool"));
     let pool = POOLS.with_borrow_mut(|pools| Rc::clone(pools.entry(threads).or_insert_with(begin)));
     pool.install(work)
 }
 
-/// Runs a test on one `part` of as many random inputs as other tests get.
+/// Runs a test on one `part`th of the random inputs that other tests get.
 ///
-/// The variable `PROPTEST_CASES` sets that number for `proptest!` even where a configuration is given.
+/// The environment variable `PROPTEST_CASES` sets the number for `proptest!`, even where a configuration is
+/// given; here it sets the number that is divided.
 ///
 /// # Panics
-/// Where the test fails, with the smallest input that was found to fail.
+/// If the test fails, with the smallest failing input that was found.
 #[track_caller]
 pub(crate) fn one_case_in<S: Strategy>(part: u32, inputs: &S, test: impl Fn(S::Value) -> TestCaseResult) {
     let default = ProptestConfig::default();

@@ -1,20 +1,20 @@
-//! Hashes in hex, by which content is known again.
+//! Hashes in hexadecimal, for recognising content.
 
 use std::io::{self, Read};
 
 use sha2::{Digest, Sha256};
 
-/// The SHA-256 of some bytes, in hex.
+/// SHA-256 of some bytes, in hexadecimal.
 pub(crate) fn sha256(bytes: impl AsRef<[u8]>) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// The SHA-256 of all that can be read, in hex.
+/// SHA-256 of everything that can be read from `from`, in hexadecimal.
 pub(crate) fn sha256_of(from: impl Read) -> io::Result<String> {
     hash_of(Sha256::new(), from)
 }
 
-/// A hash, in hex, that goes on over all that can be read.
+/// Continues a hash over everything that can be read from `from`, and returns it in hexadecimal.
 pub(crate) fn hash_of(mut hash: impl Digest, mut from: impl Read) -> io::Result<String> {
     let mut block = vec![0; 1 << 16];
     loop {
@@ -27,7 +27,7 @@ pub(crate) fn hash_of(mut hash: impl Digest, mut from: impl Read) -> io::Result<
     }
 }
 
-/// Lower-case hex.
+/// Bytes in lower-case hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |half: u8| char::from(DIGITS[usize::from(half)]);

@@ -1,34 +1,34 @@
-//! Random numbers of a seed, the same ones everywhere, by SplitMix64.
+//! Random numbers from a seed, the same on every machine: SplitMix64.
 
 use crate::units::{amount, place64};
 
-/// What is added to the state from number to number.
+/// Increment of the state from number to number.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The random numbers of a seed.
+/// A sequence of random numbers from a seed.
 pub(crate) struct Draws(u64);
 
 impl Draws {
-    /// Those of this seed, from the first on.
+    /// The sequence of this seed, from its first number on.
     pub(crate) fn of(seed: u64) -> Draws {
         Draws(seed)
     }
 
-    /// The next one.
+    /// The next number.
     pub(crate) fn next(&mut self) -> u64 {
         let drawn = mix(self.0);
         self.0 = self.0.wrapping_add(STEP);
         drawn
     }
 
-    /// A place among `length`, all equally likely but for some 2⁻⁶⁴ of `length`.
+    /// A number below `length`. All are equally likely, up to a deviation of `length` / 2⁶⁴.
     pub(crate) fn below(&mut self, length: usize) -> usize {
         let scaled = (u128::from(self.next()) * u128::from(amount(length))) >> 64;
         place64(u64::try_from(scaled).expect("the upper half of a product of two 64-bit numbers"))
     }
 }
 
-/// The first random number of a seed: every bit of the seed sways every bit of it.
+/// The first random number of a seed. Every bit of it depends on every bit of the seed.
 pub(crate) fn mix(seed: u64) -> u64 {
     let z = seed.wrapping_add(STEP);
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -40,7 +40,7 @@ pub(crate) fn mix(seed: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The first numbers of the seed 1234567, as the author's program in C gives them.
+    /// The first numbers of the seed 1234567 according to the author's program in C.
     #[test]
     fn they_are_those_of_split_mix() {
         let mut draws = Draws::of(1_234_567);

@@ -3,43 +3,44 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A `Result` with this crate's [`Error`].
+/// `Result` with the [`Error`] of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What kind of failure an [`Error`] is; the program's exit code follows from it.
+/// Kind of a failure. The exit code of the program depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Something failed: a missing, unreadable or damaged input, an output that cannot be written.
+    /// A failure of an input or an output: missing, unreadable or damaged input, output that cannot be written.
     Failed,
-    /// The request itself is wrong: a flag, a recipe, a column that does not exist.
+    /// A mistake in the request itself: a wrong flag or recipe, a column that does not exist.
     Usage,
-    /// Two things that should be equal are not.
+    /// Two results that should be equal differ.
     Mismatch,
-    /// The network, or a server on it, did not do its part.
+    /// The network failed, or a server gave a wrong answer or none.
     Network,
-    /// A server wants a token, another token, or accepted terms.
+    /// A server requires a token, a different token, or the acceptance of terms.
     Authorisation,
-    /// The disk is full, or a limit to what may be written is reached.
+    /// The disk is full, or a limit on the size of files is reached.
     DiskFull,
-    /// The job does not fit the memory limit.
+    /// The job needs more memory than it may use.
     Memory,
-    /// An input is no longer the one that was listed: a file was replaced, emptied or extended while it was read.
+    /// An input changed after it was listed: it was replaced, emptied or extended during the run.
     InputChanged,
-    /// The system failed, not the input: a disk reports an I/O error, a mount is stale, too many files are open.
+    /// The operating system failed, not the input: an I/O error of a disk, a stale mount, too many open files.
     System,
     /// The run was asked to stop.
     Interrupted,
 }
 
 impl ErrorKind {
-    /// The kind of the [`Error`] that an I/O error was made of, if it was.
+    /// The kind of the [`Error`] that an I/O error wraps, if it wraps one.
     pub(crate) fn carried(cause: &io::Error) -> Option<ErrorKind> {
         Some(cause.get_ref()?.downcast_ref::<Error>()?.kind())
     }
 
-    /// The kind of failure that an error or one of its causes stands for: decoders wrap the errors of what they read
-    /// from. [`Failed`](ErrorKind::Failed), which may be the input's fault, if none of them says more.
+    /// The kind of failure of an error: found in the error itself or in its chain of causes, because decoders
+    /// wrap the errors of their readers. [`Failed`](ErrorKind::Failed), which may be the input's fault, if none
+    /// of them says more.
     pub(crate) fn of(cause: &(dyn std::error::Error + 'static)) -> ErrorKind {
         let said = std::iter::successors(Some(cause), |cause| cause.source()).find_map(|cause| {
             let io = || cause.downcast_ref().and_then(of_io);
@@ -49,18 +50,19 @@ impl ErrorKind {
     }
 }
 
-/// Too many files are open in this process, or on this machine: the same numbers on Linux, macOS and the BSDs.
+/// Error codes for too many open files, in this process (`EMFILE`) or on this machine (`ENFILE`). They are the
+/// same on Linux, macOS and the BSDs.
 const TOO_MANY_FILES: [i32; 2] = [24, 23];
 
-/// A path has too many symbolic links.
+/// Error code for a path with too many symbolic links (`ELOOP`).
 const LINK_LOOP: i32 = if cfg!(target_os = "linux") { 40 } else { 62 };
 
-/// What zstd's decoder says when it gets no memory, as the text of an error without a code.
+/// Message of the zstd decoder if it gets no memory. It arrives as text without an error code.
 const ZSTD_WITHOUT_MEMORY: &str = "Allocation error : not enough memory";
 
-/// The one place that tells what of an I/O error is the input's fault and what is the system's. `None` if the error is not
-/// the system's but a decoder's. Codes that are not known to be the input's are taken for the system's: a run that ends
-/// loses nothing, and input that is left out is lost.
+/// Decides which I/O errors are the system's fault and which are the input's; nothing else in the crate does.
+/// `None` if the error comes from a decoder and not from the system. Unknown codes count as the system's: a run
+/// that ends can be resumed without loss, but input that is left out is lost.
 fn of_io(cause: &io::Error) -> Option<ErrorKind> {
     use io::ErrorKind::{
         AlreadyExists, BrokenPipe, DirectoryNotEmpty, FileTooLarge, InvalidFilename, InvalidInput,
@@ -88,7 +90,7 @@ fn of_io(cause: &io::Error) -> Option<ErrorKind> {
     }
 }
 
-/// What helps where the system failed, as an error or one of its causes says.
+/// The remedy for a failure of the system, found in an error or in its chain of causes.
 pub(crate) fn remedy(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     match ErrorKind::of(cause) {
         ErrorKind::Memory => {
@@ -102,7 +104,7 @@ pub(crate) fn remedy(cause: &(dyn std::error::Error + 'static)) -> Option<&'stat
     }
 }
 
-/// The system's code of an error or of one of its causes.
+/// The operating system's code of an error or of one of its causes.
 fn code(cause: &(dyn std::error::Error + 'static)) -> Option<i32> {
     std::iter::successors(Some(cause), |cause| cause.source()).find_map(|cause| {
         let io = cause.downcast_ref::<io::Error>()?;
@@ -110,11 +112,21 @@ fn code(cause: &(dyn std::error::Error + 'static)) -> Option<i32> {
     })
 }
 
-/// What went wrong, where, and, if there is one, the remedy.
+/// The error of all functions in this crate: problem, place, cause and, if one is known, the remedy.
 ///
-/// Opaque: each stage keeps its own kinds of fault with their fields private, and hands them over by
-/// [`Error::new`]. `Display` gives one line with place and problem; [`source`](std::error::Error::source)
-/// chains the cause; [`help`](Error::help) is the remedy.
+/// The type is opaque. Each stage has its own faults with private fields, and wraps them with [`Error::new`].
+/// `Display` gives one line with place and problem, [`source`](std::error::Error::source) the chain of causes,
+/// and [`help`](Error::help) the remedy. `Debug` gives all of them, so that `fn main() ->
+/// tokenmill::Result<()>` prints a complete message.
+///
+/// ```
+/// use std::io;
+/// use tokenmill::{Error, ErrorKind};
+///
+/// let error = Error::io("read", "a.txt", io::Error::from(io::ErrorKind::NotFound));
+/// assert_eq!(error.kind(), ErrorKind::Failed);
+/// assert_eq!(error.to_string(), "cannot read a.txt");
+/// ```
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -124,13 +136,13 @@ struct Inner {
 }
 
 impl Error {
-    /// Wraps a stage's own fault.
+    /// Wraps a fault of a stage.
     pub fn new(kind: ErrorKind, fault: impl std::error::Error + Send + Sync + 'static) -> Error {
         Error(Box::new(Inner { kind, fault: Box::new(fault), help: None }))
     }
 
-    /// Wraps an I/O error with what was being done to which path. A full disk is recognised, and so is
-    /// an [`Error`] that the I/O error carries: its kind stays.
+    /// Wraps an I/O error, with the action that failed and its path. The kind follows from the cause: a full
+    /// disk is recognised, and an [`Error`] that the I/O error wraps keeps its kind.
     ///
     /// `action` is a verb in the infinitive: `"read"`, `"write"`, `"create"`.
     pub fn io(action: &'static str, path: impl AsRef<Path>, cause: io::Error) -> Error {
@@ -167,7 +179,7 @@ impl Error {
         self
     }
 
-    /// Puts the place where it went wrong before the message; kind, causes and remedy stay.
+    /// Puts the place of the failure before the message. Kind, causes and remedy stay the same.
     #[must_use]
     pub(crate) fn at(self, place: impl fmt::Display) -> Error {
         let Inner { kind, fault, help } = *self.0;
@@ -180,8 +192,9 @@ impl Error {
         self.0.kind
     }
 
-    /// What it was made of, such as an error of a program's own [`Source`](crate::source::Source), or of what it does with
-    /// results: to be told by its type. An [`io::Error`] is mostly a [source](std::error::Error::source) instead.
+    /// The fault that this error wraps, for callers that recognise it by its type: for example an error of the
+    /// program's own [`Source`](crate::source::Source), or of its own code that receives results. An
+    /// [`io::Error`] is mostly a [source](std::error::Error::source) instead.
     pub fn get_ref(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
         let mut fault = &*self.0.fault;
         while let Some(Placed { fault: inner, .. }) = fault.downcast_ref() {
@@ -190,7 +203,8 @@ impl Error {
         fault
     }
 
-    /// What whoever uses the program can do about it, if that is known: in terms of its flags and of keys of recipes.
+    /// What the user of the program can do about it, in terms of its flags and of recipe keys; `None` if
+    /// nothing is known to help.
     pub fn help(&self) -> Option<&str> {
         self.0.help.as_deref()
     }
@@ -202,7 +216,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// What `fn main() -> tokenmill::Result<()>` tells: the message, its causes and the remedy.
+/// The output for `fn main() -> tokenmill::Result<()>`: message, causes and remedy.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0.fault, f)?;
@@ -232,7 +246,7 @@ struct IoFault {
 #[error("interrupted")]
 struct Interrupted;
 
-/// A fault with its place; the fault itself is in the message already, its cause is the cause.
+/// A fault with its place. The fault's message is part of this one, so the next cause is that of the fault.
 #[derive(Debug)]
 struct Placed {
     place: String,
@@ -251,7 +265,8 @@ impl std::error::Error for Placed {
     }
 }
 
-/// The beginning of what a message quotes of its input, in quotes and with escapes: input may be of any length.
+/// The beginning of a text from the input, for messages: quoted and escaped, and at most 200 characters,
+/// because input may be of any length.
 pub(crate) fn excerpt(text: &str) -> String {
     const SHOWN: usize = 200;
     match text.char_indices().nth(SHOWN) {
@@ -272,7 +287,7 @@ mod tests {
         assert_eq!(own.as_deref(), Some("mine"));
     }
 
-    /// As decoders wrap what they could not read.
+    /// Wraps an I/O error as decoders do.
     #[derive(Debug, thiserror::Error)]
     #[error("wrapped")]
     struct Wrapped(#[source] io::Error);

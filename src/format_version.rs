@@ -1,4 +1,4 @@
-//! The version of what files say of themselves, by which a program knows which it can read.
+//! The version that files record, with which a program knows whether it can read them.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,8 @@ use thiserror::Error;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Version of manifests, of records of training, of reports, and of what files of token ids and of counts say of themselves.
-/// Readers refuse later ones; nothing here reads reports.
+/// Version of manifests, training records, reports, and of the metadata in files of token ids and counts.
+/// Readers refuse later versions; the crate does not read reports.
 pub const FORMAT_VERSION: u32 = 1;
 
 #[derive(Debug, Error)]
@@ -18,11 +18,11 @@ struct Later {
     found: u32,
 }
 
-/// Refuses what a later version of the program wrote. Of the JSON nothing but the version is looked at, since a later one
-/// may differ in all else.
+/// Refuses files of later versions. Only the version is read from the JSON, since a later version may differ in
+/// everything else.
 ///
 /// # Errors
-/// It is of a later version, or `damaged` if that cannot be told.
+/// The file has a later version, or the version cannot be read; the latter is the error that `damaged` makes.
 pub(crate) fn check(
     path: &Path,
     json: &[u8],

@@ -1,5 +1,6 @@
-//! Hashes of bytes that come from outside, by numbers that each process draws anew: no input can be made whose pieces
-//! or tokens all have the same. Where things stand in tables depends on them, and so the time, but no result.
+//! Hashes of bytes from outside, with seeds that each process draws at random. So nobody can make an input with
+//! pre-tokens or tokens that all have the same hash. The hashes decide about the order in hash tables and so
+//! about the time, but never about a result.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -7,37 +8,39 @@ use std::sync::LazyLock;
 
 use crate::units::{amount, halves};
 
-/// Products of 128 bits, folded, as in Wang Yi's *wyhash*.
+/// A seeded hash function: products of 128 bits, folded, as in Wang Yi's *wyhash*.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hashing([u64; 2]);
 
-/// A map whose keys come from outside, in an order that is another one in each process.
+/// A map with keys from outside. Its order differs from process to process.
 pub(crate) type Map<K, V> = HashMap<K, V, Hashing>;
 
-/// A set of what comes from outside, likewise.
+/// A set of values from outside. Its order differs from process to process.
 pub(crate) type Set<K> = HashSet<K, Hashing>;
 
+/// The hash function of this process.
 static OF_PROCESS: LazyLock<Hashing> = LazyLock::new(Hashing::drawn);
 
 impl Hashing {
+    /// A hash function with new random seeds.
     fn drawn() -> Hashing {
         let random = RandomState::new();
         Hashing([random.hash_one(0), random.hash_one(1)])
     }
 
-    /// The one of this process: hashes of several tables are compared.
+    /// The hash function of this process. All tables share it, because hashes of different tables are compared.
     pub(crate) fn of_process() -> Hashing {
         *OF_PROCESS
     }
 
-    /// The hash of sixteen bytes, every bit of which depends on all of them.
+    /// Hash of sixteen bytes. Every bit of it depends on all of them.
     #[inline(always)]
     pub(crate) fn halves(self, [low, high]: [u64; 2]) -> u64 {
         let [low, high] = halves(&(u128::from(low ^ self.0[0]) * u128::from(high ^ self.0[1])).to_le_bytes());
         low ^ high
     }
 
-    /// The hash of bytes of any length.
+    /// Hash of bytes of any length.
     #[inline]
     pub(crate) fn bytes(self, bytes: &[u8]) -> u64 {
         let take = |hash: u64, [low, high]: [u64; 2]| self.halves([low ^ hash, high]);
@@ -49,7 +52,7 @@ impl Hashing {
     }
 }
 
-/// Two numbers in which all of fewer than 16 bytes are: those they begin with and those they end with, which may overlap.
+/// Two numbers that contain all of fewer than 16 bytes: the first bytes and the last bytes, which may overlap.
 #[inline]
 fn ends(bytes: &[u8]) -> [u64; 2] {
     if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
@@ -76,7 +79,7 @@ impl BuildHasher for Hashing {
     }
 }
 
-/// The hash of what was written so far.
+/// Hash of everything written so far.
 #[derive(Debug)]
 pub(crate) struct Running {
     hashing: Hashing,
@@ -114,8 +117,8 @@ mod tests {
     use super::*;
     use crate::units::place64;
 
-    /// Of 4 096 keys in as many places no more than 32 are in one, by most numbers that are drawn. Some few, one in a
-    /// thousand, bring keys together that are as far from each other as these are.
+    /// Whether most seeds spread these keys: of 4 096 keys in as many slots, no slot gets more than 32. About
+    /// one seed in a thousand does bring together keys that are as far apart from each other as these.
     fn are_spread(keys: impl Iterator<Item = [u64; 2]> + Clone) -> bool {
         let by_drawn = |_: &i32| {
             let (hashing, mut places) = (Hashing::drawn(), vec![0; 1 << 12]);
@@ -134,7 +137,7 @@ mod tests {
         for shift in [0, 8, 20, 44] {
             assert!(are_spread((0..).map(|key| [0, LENGTH | key << shift])), "high halves, {shift} bits up");
         }
-        // By known numbers, as here, keys of one hash are made with ease.
+        // With a known seed, as here, it is easy to make keys with the same hash.
         let factor = 0xD6E8_FEB8_6659_FD93_u64;
         let high = |key: u64| LENGTH | key << 11 | key;
         assert!(are_spread((0..).map(|key| [high(key).wrapping_mul(factor), high(key)])));
@@ -147,7 +150,7 @@ mod tests {
         assert_eq!(Hashing::of_process().bytes(b"piece"), Hashing::of_process().bytes(b"piece"));
     }
 
-    /// By both ways: that of tables and that of maps.
+    /// In both ways: as tables hash, and as maps hash.
     #[test]
     fn hashes_depend_on_all_bytes_and_the_length() {
         let hashing = Hashing::drawn();

@@ -2,28 +2,33 @@ use std::mem;
 
 use crate::units::{amount, place64};
 
+/// Slots of an empty table.
 const FIRST_SLOTS: usize = 64;
 
-/// With more numbers there would be more slots than the 32 bits of a hash that each keeps can name.
+/// Maximum number of entries. More would need more slots than the 32 bits of a hash that a slot keeps can
+/// address.
 pub(crate) const MOST: usize = 3 << 30;
 
-/// There are [`MOST`] things already.
+/// The table already has [`MOST`] entries.
 #[derive(Debug)]
 pub(crate) struct Full;
 
-/// Finds numbered things by their hashes. The things themselves lie elsewhere, numbered from one on.
+/// A hash table of numbers: finds numbered things by their hashes. The things themselves are stored elsewhere
+/// and are numbered from 1.
 ///
-/// **Memory:** 11 to 21 bytes for each thing, and while it grows half as much again.
+/// **Memory:** 11 to 21 bytes per entry, and half as much again while the table grows.
 #[derive(Debug)]
 pub(crate) struct HashIndex {
-    /// Open addressing, at most three quarters of them in use. Their number is a power of two.
+    /// Open addressing with linear probing. At most three quarters of the slots are used; their number is a
+    /// power of two.
     slots: Vec<Slot>,
-    /// How many bits of a hash name no slot: the high ones do.
+    /// Number of low bits of a hash that do not address a slot. The upper bits do.
     shift: u32,
+    /// Number of entries.
     used: usize,
 }
 
-/// The higher half of a hash, and below it a number; all zero is none.
+/// The upper half of a hash, and the number of a thing in the lower half. All bits zero means free.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot(u64);
 
@@ -40,7 +45,7 @@ impl Slot {
         place64(self.0 & u64::from(u32::MAX))
     }
 
-    /// Whether its hash is this one, as far as it knows.
+    /// Whether the stored half of its hash agrees with `hash`.
     fn has(self, hash: u64) -> bool {
         (self.0 ^ hash) >> 32 == 0
     }
@@ -53,20 +58,21 @@ impl Default for HashIndex {
 }
 
 impl HashIndex {
+    /// An empty table. `slots` is a power of two.
     fn of_slots(slots: usize) -> HashIndex {
         HashIndex { slots: vec![Slot::default(); slots], shift: u64::BITS - slots.trailing_zeros(), used: 0 }
     }
 
-    /// The number of the thing that has this hash and is the `same`.
+    /// The number of the thing that has this hash and for which `same` is true.
     pub(crate) fn find(&self, hash: u64, same: impl Fn(usize) -> bool) -> Option<usize> {
         let slot = self.slots[self.place(hash, same)];
         (!slot.is_free()).then(|| slot.number())
     }
 
-    /// Adds a thing that is not there yet.
+    /// Adds a thing that is not in the table yet.
     ///
     /// # Errors
-    /// There are [`MOST`] already.
+    /// The table already has [`MOST`] entries.
     pub(crate) fn insert(&mut self, hash: u64, number: usize) -> Result<(), Full> {
         if number > MOST {
             return Err(Full);
@@ -78,23 +84,26 @@ impl HashIndex {
         Ok(())
     }
 
+    /// Doubles the number of slots.
     fn grow(&mut self) {
         let grown = HashIndex::of_slots(self.slots.len() * 2);
         let before = mem::replace(self, grown);
         before.slots.into_iter().filter(|slot| !slot.is_free()).for_each(|slot| self.put(slot));
     }
 
+    /// Writes a slot that is not in the table yet.
     fn put(&mut self, slot: Slot) {
         let place = self.place(slot.0, |_| false);
         self.slots[place] = slot;
         self.used += 1;
     }
 
-    /// The place of the thing that has this hash and is the `same`, or the free one that it may have.
+    /// Index of the slot of the thing that has this hash and for which `same` is true; if none is found, of the
+    /// free slot where it would go.
     #[inline]
     fn place(&self, hash: u64, same: impl Fn(usize) -> bool) -> usize {
         let last = self.slots.len() - 1;
-        // Without the lower half, which a slot has not.
+        // Without the lower half of the hash, which slots do not store.
         let mut at = place64((hash >> 32 << 32) >> self.shift);
         loop {
             let slot = self.slots[at];
@@ -105,7 +114,7 @@ impl HashIndex {
         }
     }
 
-    /// Forgets all things.
+    /// Removes all entries, and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.slots.fill(Slot::default());
         self.used = 0;
@@ -119,7 +128,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Many hashes have the same home, and the last slots go on in the first.
+        /// Many hashes have the same first slot, and probing wraps around from the last slot to the first.
         #[test]
         fn all_that_was_put_is_found(
             hashes in prop::collection::vec(

@@ -1,4 +1,4 @@
-//! How many bytes the rows of Arrow arrays take.
+//! Sizes in bytes of the rows of Arrow arrays.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{AnyDictionaryArray, Array, OffsetSizeTrait, RecordBatch};
@@ -6,9 +6,9 @@ use arrow_schema::DataType;
 
 use crate::units::amount;
 
-/// How many bytes each row of a batch takes as plain columns: a function of the values alone, so that what is cut by it
-/// does not depend on how the rows came together. Views, and the values of dictionaries, may share their bytes; each
-/// counts as if it had its own.
+/// The size in bytes of each row of a batch, as if all columns were plain arrays. It depends on the values
+/// alone, so that files that are divided by it do not depend on how the rows were batched. Values of views and
+/// dictionaries may share bytes; each counts as if it had its own.
 pub(crate) fn row_bytes(batch: &RecordBatch) -> Vec<u64> {
     let mut sums = vec![0; batch.num_rows()];
     for column in batch.columns() {
@@ -17,12 +17,14 @@ pub(crate) fn row_bytes(batch: &RecordBatch) -> Vec<u64> {
     sums
 }
 
+/// Adds the sizes of another column.
 fn add(sums: &mut [u64], bytes: &[u64]) {
     for (sum, bytes) in sums.iter_mut().zip(bytes) {
         *sum += bytes;
     }
 }
 
+/// The size in bytes of each value of an array.
 fn value_bytes(array: &dyn Array) -> Vec<u64> {
     let mut bytes = match array.data_type() {
         DataType::Utf8 => spans(array.as_string::<i32>().value_offsets()),
@@ -59,7 +61,7 @@ fn value_bytes(array: &dyn Array) -> Vec<u64> {
         DataType::FixedSizeBinary(width) => vec![u64::from(width.unsigned_abs()); array.len()],
         flat => vec![amount(flat.primitive_width().unwrap_or(1)); array.len()],
     };
-    // What lies under a null is not written, and may be anything.
+    // Bytes under a null are not written, and may be anything.
     if let Some(nulls) = array.nulls() {
         for (row, bytes) in bytes.iter_mut().enumerate() {
             *bytes *= u64::from(nulls.is_valid(row));
@@ -68,13 +70,14 @@ fn value_bytes(array: &dyn Array) -> Vec<u64> {
     bytes
 }
 
+/// The sizes of the values to which the keys refer.
 fn of_dictionary(dictionary: &dyn AnyDictionaryArray) -> Vec<u64> {
     let values = dictionary.values();
     if values.is_empty() {
         return vec![0; dictionary.len()];
     }
     let keys = dictionary.normalized_keys().into_iter();
-    // A few rows may have a dictionary of millions.
+    // A few rows may have a dictionary of millions, so then only the values that occur are measured.
     if values.len() > dictionary.len() {
         return keys.map(|key| value_bytes(&values.slice(key, 1)).iter().sum()).collect();
     }
@@ -82,14 +85,15 @@ fn of_dictionary(dictionary: &dyn AnyDictionaryArray) -> Vec<u64> {
     keys.map(|key| bytes[key]).collect()
 }
 
+/// The distances between offsets.
 fn spans<O: OffsetSizeTrait>(offsets: &[O]) -> Vec<u64> {
     offsets.windows(2).map(|ends| amount((ends[1] - ends[0]).as_usize())).collect()
 }
 
-/// Sums the bytes of the items of each list. An empty list is not free, or a column of empty ones
-/// would never fill a row group.
+/// The size of each list: the sum over its items, and 4 bytes for the list itself. Otherwise a column of empty
+/// lists would never fill a row group.
 ///
-/// A slice of lists still has the items of all of them: only those between its offsets are looked at.
+/// A slice of a list array still has the items of all lists, so only those between its offsets are measured.
 fn within<O: OffsetSizeTrait>(offsets: &[O], items: &dyn Array) -> Vec<u64> {
     let [first, .., last] = offsets else { return Vec::new() };
     let (first, last) = (first.as_usize(), last.as_usize());

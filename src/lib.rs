@@ -1,12 +1,12 @@
-//! Learns byte-level BPE tokenizers from large corpora on one multi-core machine, and encodes whole
-//! datasets into token-id Parquet.
+//! Trains byte-level BPE tokenizers on large corpora on one multi-core machine, and encodes whole datasets into
+//! Parquet files of token ids.
 //!
-//! Every training job, with or without a split pattern, is the same problem: a bag of weighted byte
-//! sequences. With a split the sequences are the distinct pieces and their counts; without one they
-//! are the documents. So there is one merge loop, one tie rule, and one encoder for both.
+//! Every training job, with or without a split pattern, is the same problem: a bag of weighted byte sequences.
+//! With a split pattern, the sequences are the distinct pre-tokens with their counts; without one they are the
+//! documents. So one merge loop, one tie rule and one encoder serve both.
 //!
-//! To encode and decode texts in a program, begin with [`Tokenizer`]; to learn a tokenizer from texts that it holds, with
-//! [`run::learn`]. Whole jobs, as the command line does them, go through [`run::job`].
+//! To encode and decode text in a program, start with [`Tokenizer`]. To train a tokenizer on texts that the
+//! program holds, use [`run::learn`]. To run whole jobs, as the command line does, use [`run::job`].
 //!
 //! ```
 //! use tokenmill::encode::EncodeConfig;
@@ -22,33 +22,33 @@
 //! # Ok::<(), tokenmill::Error>(())
 //! ```
 //!
-//! Data flows through the modules in this order, and each knows only those before it that it needs:
+//! Data passes through the modules in this order. Each module uses only those before it that it needs:
 //!
 //! | module | takes | gives |
 //! | --- | --- | --- |
 //! | [`source`] | files, datasets of a hub, texts of a program | [`Batch`]es of documents |
-//! | [`sample`] | documents | some of them |
-//! | [`split`] | a text | where its pieces end |
-//! | [`count`] | documents | [`PieceCounts`] |
-//! | [`train`] | piece counts | [`Merges`] |
-//! | [`vocab`] | merges, or files of a tokenizer | a [`Vocabulary`], and files of it |
+//! | [`sample`] | documents | a selection of them |
+//! | [`split`] | a text | the positions where its pre-tokens end |
+//! | [`count`] | documents | [`PieceCounts`]: distinct pre-tokens with counts |
+//! | [`train`] | counted pre-tokens | [`Merges`] |
+//! | [`vocab`] | merges, or the files of a tokenizer | a [`Vocabulary`], and its files |
 //! | [`encode`] | a vocabulary and documents | [`TokenBatch`]es |
 //! | [`sink`] | token batches | files of token ids |
-//! | [`report`] | what all these have found | a [`RunReport`] |
+//! | [`report`] | the results of these modules | a [`RunReport`] |
 //! | [`run`] | a recipe | all of this |
 //!
-//! Features: `cli` (the program) and `hub` (`hf://`, `https://`) are there by default, `remote` (`s3://`, `gs://`, `az://`)
-//! is not.
+//! Cargo features: `cli` (the program) and `hub` (`hf://`, `https://`) are on by default; `remote` (`s3://`,
+//! `gs://`, `az://`) is not.
 
-/// The crate's one error type, and what kind of failure it stands for.
+/// The error type of the crate, and the kinds of failure.
 pub mod error;
-/// Ids and amounts as types, and every integer cast of the crate.
+/// Types for ids and amounts, and every integer cast of the crate.
 pub mod units;
-/// How a stage tells what it has done, and learns that it should stop.
+/// Reports the progress of a run, and lets a program stop it.
 pub mod observer;
-/// Writes a file whole or not at all.
+/// Writes files completely or not at all.
 pub mod files;
-/// Makes errors of the panics of decoders.
+/// Turns panics of decoders into errors.
 pub mod panics;
 pub(crate) mod cast;
 pub(crate) mod lengths;
@@ -63,12 +63,12 @@ pub(crate) mod parallel;
 #[cfg(test)]
 pub(crate) mod costly;
 
-/// The version of this program. Results name it, and depend on it.
+/// Version of this program. Output files record it, and their contents may depend on it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub use format_version::FORMAT_VERSION;
 
-// The stages in the order of the flow; each one's mod.rs says what it takes and what it gives.
+// The stages, in the order in which data passes through them. Each `mod.rs` begins with its input and output.
 pub mod source;
 pub mod sample;
 pub mod split;
@@ -85,13 +85,13 @@ pub use error::{Error, ErrorKind, Result};
 pub use observer::{Observer, Stage};
 pub use units::{Count, TokenId};
 
-// The flow of the data, by the types at the stages' boundaries.
+// The types at the boundaries between stages, in the order of the stages.
 #[rustfmt::skip]
 pub use self::{
     source::Batch, count::PieceCounts, train::Merges, vocab::Vocabulary, encode::TokenBatch, report::RunReport,
 };
 
-// Of which documents and columns are made: `source::Batch`, `encode::TokenBatch`.
+// Documents and columns are made of their types: see `source::Batch` and `encode::TokenBatch`.
 pub use {arrow_array, arrow_schema};
 
 #[cfg(doctest)]

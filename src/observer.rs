@@ -1,25 +1,25 @@
 use crate::error::{Error, Result};
 
-/// A part of a run that takes time worth telling about.
+/// A part of a run that takes long enough to report its progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Stage {
-    /// Fetching remote files; amounts are bytes.
+    /// Downloads remote files. Amounts are bytes.
     Download,
-    /// Reading and counting pieces, or gathering documents; amounts are bytes of text.
+    /// Reads the corpus and counts pre-tokens, or collects documents. Amounts are bytes of text.
     Count,
-    /// Learning merges; amounts are merges.
+    /// Learns merges. Amounts are merges.
     Train,
-    /// Replaying merges; amounts are merges.
+    /// Replays merges. Amounts are merges.
     Replay,
-    /// Encoding and writing; amounts are bytes of text.
+    /// Encodes and writes. Amounts are bytes of text.
     Encode,
-    /// Reading an output again to check it; amounts are bytes of files.
+    /// Reads an output again to check it. Amounts are bytes of files.
     Verify,
 }
 
 impl Stage {
-    /// The stage's name as people read it.
+    /// Name of the stage, for people to read.
     pub fn name(self) -> &'static str {
         match self {
             Stage::Download => "download",
@@ -32,39 +32,56 @@ impl Stage {
     }
 }
 
-/// Hears what a run does, and says when it should stop.
+/// Receives the progress of a run, and can ask it to stop.
 ///
-/// The methods are called from worker threads, some of them thousands of times a second: they must
-/// not block. For one stage the calls come in the order `started`, any number of `advanced`,
-/// `finished`; after an error there may be no further call. Jobs of [`run`](crate::run) and
-/// [`learn_merges`](crate::train::learn_merges) and its like tell beginning and end; other functions that are called by
-/// themselves, such as [`count_pieces`](crate::count::count_pieces), tell `advanced` alone.
+/// The methods are called from worker threads, some of them thousands of times per second, so they must not
+/// block. For each stage the order of the calls is `started`, any number of `advanced`, `finished`; after an
+/// error no further call may come. The jobs of [`run`](crate::run), and functions such as
+/// [`learn_merges`](crate::train::learn_merges), report start and end. Other functions that a program calls
+/// directly, such as [`count_pieces`](crate::count::count_pieces), call `advanced` alone.
+///
+/// ```
+/// use std::sync::atomic::{AtomicBool, Ordering};
+/// use tokenmill::{ErrorKind, Observer};
+///
+/// /// Stops a run from another thread.
+/// struct StopFlag(AtomicBool);
+///
+/// impl Observer for StopFlag {
+///     fn stopping(&self) -> bool {
+///         self.0.load(Ordering::Relaxed)
+///     }
+/// }
+///
+/// let flag = StopFlag(AtomicBool::new(true));
+/// assert_eq!(flag.checkpoint().unwrap_err().kind(), ErrorKind::Interrupted);
+/// ```
 pub trait Observer: Sync {
-    /// A stage begins. `total` is in the stage's own amounts, `None` where it cannot be known.
+    /// A stage begins. `total` is its expected amount, in the unit of the stage; `None` if that is unknown.
     fn started(&self, _stage: Stage, _total: Option<u64>) {}
 
-    /// `amount` more of the stage is done (an increment, not a sum).
+    /// `amount` more of the stage is done: an increment, not a sum.
     fn advanced(&self, _stage: Stage, _amount: u64) {}
 
-    /// A stage has ended well.
+    /// A stage has ended without an error.
     fn finished(&self, _stage: Stage) {}
 
-    /// Something worth a line that is no error: what was reused, skipped, or assumed.
+    /// A remark that is not an error: something was reused, skipped or assumed.
     fn noted(&self, _message: &str) {}
 
-    /// Whether the run should stop as soon as it can.
+    /// Whether the run should stop as soon as possible.
     fn stopping(&self) -> bool {
         false
     }
 
-    /// Fails with [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted) if the run should stop.
-    /// Stages call this between batches of work.
+    /// Fails with [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted) if the run should stop. Stages call
+    /// this between batches of work.
     fn checkpoint(&self) -> Result<()> {
         if self.stopping() { Err(Error::interrupted()) } else { Ok(()) }
     }
 }
 
-/// An observer that hears nothing and never stops a run.
+/// An observer that ignores all reports and never stops a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

@@ -1,8 +1,8 @@
-//! Memory in large pages, and fetched ahead of its use.
+//! Memory in huge pages, and prefetching.
 //!
-//! What is walked at random over hundreds of megabytes loses a good part of its time to page faults and
-//! address translation with pages of 4 KiB. Linux gives pages of 2 MiB where it is asked to before memory
-//! is first touched. Everywhere, these functions do what their plain counterparts do: only the time differs.
+//! Random access to hundreds of megabytes loses much time to page faults and address translation with pages of
+//! 4 KiB. Linux gives pages of 2 MiB if it is asked before memory is first touched. On every system these
+//! functions return the same as their plain counterparts; only the time differs.
 
 #![expect(
     unsafe_code,
@@ -12,24 +12,24 @@
 use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicU64;
 
-/// From this size on, memory is asked for in large pages.
+/// Bytes from which on huge pages are requested.
 const LARGE: usize = 4 << 20;
 
-/// An empty vector with room for `length` items, in large pages if that is much memory.
+/// An empty vector with capacity for `length` items, in huge pages if it is large.
 pub(crate) fn with_capacity<T>(length: usize) -> Vec<T> {
     let mut vector = Vec::with_capacity(length);
     advise(&mut vector);
     vector
 }
 
-/// `length` zeros, or whatever the default is, in large pages if that is much memory.
+/// A vector of `length` copies of `value`, in huge pages if it is large.
 pub(crate) fn filled<T: Clone>(value: T, length: usize) -> Vec<T> {
     let mut vector = with_capacity(length);
     vector.resize(length, value);
     vector
 }
 
-/// `length` equal items, whose memory is asked for at once, in large pages if it is much.
+/// The same, but the kernel provides all memory at once, which is faster than page by page.
 pub(crate) fn populated<T: Clone>(value: T, length: usize) -> Vec<T> {
     let mut vector = with_capacity(length);
     populate(&mut vector, length);
@@ -37,26 +37,26 @@ pub(crate) fn populated<T: Clone>(value: T, length: usize) -> Vec<T> {
     vector
 }
 
-/// `length` zeros that threads share, in large pages if that is much memory, which is not touched yet.
+/// `length` zeros that threads can share, in huge pages if the slice is large. Their memory is not touched yet.
 pub(crate) fn atomics(length: usize) -> Box<[AtomicU64]> {
     let mut zeros = Box::new_zeroed_slice(length);
     if size_of_val(&*zeros) >= LARGE {
         tell(&mut zeros, Advice::Large);
     }
-    // SAFETY: all bits zero is an atomic number.
+    // SAFETY: an atomic number may have all bits zero.
     unsafe { zeros.assume_init() }
 }
 
-/// What the kernel is told of memory. Other systems than Linux are told nothing.
+/// Advice to the kernel about memory. Only Linux gets any.
 #[derive(Clone, Copy)]
 enum Advice {
-    /// Large pages are wanted.
+    /// Use huge pages.
     Large,
-    /// All of it will be written.
+    /// Provide all pages now, because all will be written.
     Populate,
 }
 
-/// Asks for large pages where the vector has room that was not touched yet.
+/// Requests huge pages for the unused capacity of a vector, if it is large.
 pub(crate) fn advise<T>(vector: &mut Vec<T>) {
     let spare = vector.spare_capacity_mut();
     if size_of_val(spare) >= LARGE {
@@ -64,15 +64,15 @@ pub(crate) fn advise<T>(vector: &mut Vec<T>) {
     }
 }
 
-/// Asks for the memory of the next items of a vector, if it has room for so many: all at once, which takes less
-/// time than page by page as they are touched.
+/// Lets the kernel provide the memory for the next `items` items of a vector, if it has that capacity. All at
+/// once takes less time than page by page on first access.
 pub(crate) fn populate<T>(vector: &mut Vec<T>, items: usize) {
     if let Some(next) = vector.spare_capacity_mut().get_mut(..items) {
         tell(next, Advice::Populate);
     }
 }
 
-/// Gives advice about the whole pages of room that was not touched yet.
+/// Gives the advice for the whole pages within unused capacity.
 fn tell<T>(spare: &mut [MaybeUninit<T>], advice: Advice) {
     #[cfg(target_os = "linux")]
     {
@@ -85,21 +85,22 @@ fn tell<T>(spare: &mut [MaybeUninit<T>], advice: Advice) {
             Advice::Large => libc::MADV_HUGEPAGE,
             Advice::Populate => libc::MADV_POPULATE_WRITE,
         };
-        // SAFETY: the pages lie within the caller's own room, and neither advice changes what they hold
-        // or whether they can be read and written. Refusal does no harm.
+        // SAFETY: the pages are within the caller's own capacity, and neither advice changes their contents or
+        // whether they can be read and written. A refusal does no harm.
         let _ = unsafe { libc::madvise(start.add(skipped).cast(), length, advice) };
     }
     #[cfg(not(target_os = "linux"))]
     let _ = (spare, advice);
 }
 
-/// Tells the processor that the item at this place will be needed soon. There need not be one.
+/// Prefetches the item at index `at` into the processor's caches. The index may be out of bounds.
 #[inline]
 pub(crate) fn fetch<T>(items: &[T], at: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint, which reads nothing, and does nothing where there is no memory.
+        // SAFETY: a prefetch is a hint. It reads no memory that the program sees, and does nothing at addresses
+        // that are not mapped.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(items.as_ptr().wrapping_add(at).cast()) };
     }
 }

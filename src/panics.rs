@@ -3,12 +3,13 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 thread_local! {
+    /// Whether this thread is inside [`catching`].
     static CATCHING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls a decoder that panics on some malformed input, and gives what the panic said as an error.
+/// Calls a decoder that panics on some malformed input, and returns the message of a panic as the error.
 ///
-/// What `decode` was working on must not be used any more after an error.
+/// After an error, anything that `decode` has worked on must not be used again.
 pub(crate) fn catching<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
     let outer = CATCHING.replace(true);
     let outcome = catch_unwind(AssertUnwindSafe(decode));
@@ -16,13 +17,15 @@ pub(crate) fn catching<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
     outcome.map_err(|panic| said(&*panic))
 }
 
-/// Whether a panic of this thread becomes an error, as those of Parquet's decoders on damaged files do.
+/// Whether a panic of the current thread becomes an error, as panics of Parquet decoders on damaged files do.
 ///
-/// A panic hook hears of such panics too, unless it asks this. In a program that is built with `panic = "abort"` they end it.
+/// A panic hook is called for these panics too, and can ask this function to ignore them. In a program built
+/// with `panic = "abort"`, such a panic ends the program.
 pub fn is_catching() -> bool {
     CATCHING.get()
 }
 
+/// The message of a panic.
 fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("without a message").to_owned()

@@ -8,20 +8,21 @@ use std::thread;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Maps the items of an iterator on as many threads as the current rayon pool has, and hands the
-/// results to `take` in the order of the items, on the calling thread, which maps items too while it would wait.
+/// Maps the items of an iterator on as many threads as the current rayon pool has, and passes the results to
+/// `take` in the order of the items. `take` runs on the calling thread, which maps items too when it would
+/// otherwise wait.
 ///
-/// `state` makes what a thread keeps from item to item. At most `ahead` items are between being
-/// drawn and being taken, so memory is bounded whatever the pace of `take`. The other threads are not the
-/// pool's own, because they wait for each other, and a pool's threads must not. Where the system gives fewer, these
-/// do the work.
+/// `state` makes the state that a thread keeps from item to item. At most `ahead` items have been drawn from
+/// the iterator and not yet been taken, so memory is bounded however slow `take` is. The additional threads do
+/// not belong to the pool, because they wait for each other, and the threads of a pool must not block. If the
+/// system starts fewer threads, those do all the work.
 ///
 /// # Errors
-/// The first error in the order of the items, whether an item, its mapping, or `take` gave it;
-/// nothing after it is taken.
+/// The first error in the order of the items, from an item itself, from `map` or from `take`. Nothing after it
+/// is taken.
 ///
 /// # Panics
-/// Where `items`, `state` or `map` panics, unless an item before it gave an error.
+/// If `items`, `state` or `map` panics, unless an earlier item gave an error.
 pub(crate) fn ordered<T, S, R>(
     items: impl Iterator<Item = Result<T>> + Send,
     ahead: usize,
@@ -62,10 +63,10 @@ where
     })
 }
 
-/// Starts so many threads, or as many as the system gives.
+/// Starts `threads` threads, or as many as the system allows.
 ///
 /// # Errors
-/// It gives none.
+/// The system does not start even one.
 pub(crate) fn as_many_as_there_are<T>(
     threads: usize,
     mut start: impl FnMut(usize) -> io::Result<T>,
@@ -81,7 +82,7 @@ pub(crate) fn as_many_as_there_are<T>(
     Ok(started)
 }
 
-/// The error where the system gives no thread.
+/// The error if the system starts no thread.
 pub(crate) fn no_threads(cause: impl fmt::Display) -> Error {
     #[derive(Debug, thiserror::Error)]
     #[error("no thread can be started: {0}")]
@@ -91,10 +92,12 @@ pub(crate) fn no_threads(cause: impl fmt::Display) -> Error {
     )
 }
 
-/// Runs work that is cut up again and again into tasks of less time than it takes to wake a thread, in a pool whose other
-/// threads look for such tasks all the time. The work is told how many threads the pool has: as many as the current one.
+/// Runs work that repeatedly splits into tasks that take less time than waking a thread. The other threads of
+/// the pool poll for such tasks without sleeping. `work` gets the number of threads, which is that of the
+/// current pool; if it is 1 or the system starts no pool, `work` runs on the calling thread.
 ///
-/// The pool is of its own, so that a thread that waits for tasks is given no others, which might in turn wait for it.
+/// The pool is a separate one, so that a thread that waits for tasks does not get unrelated ones, which might
+/// in turn wait for it.
 pub(crate) fn attended<R: Send>(work: impl FnOnce(usize) -> R + Send) -> R {
     let threads = rayon::current_num_threads();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
@@ -115,17 +118,17 @@ pub(crate) fn attended<R: Send>(work: impl FnOnce(usize) -> R + Send) -> R {
     })
 }
 
-/// Runs work that is shared by so many threads, those of a rayon pool of its own. The calling thread waits, and is given
-/// no other work meanwhile, so that other threads may wait for this work.
+/// Runs work in a separate rayon pool of `threads` threads. The calling thread blocks and takes no other work
+/// meanwhile, so that other threads may wait for this work without a deadlock.
 ///
 /// # Errors
-/// The system gives no threads.
+/// The system does not start the threads.
 ///
 /// # Panics
-/// Where the work does.
+/// If the work panics.
 pub(crate) fn apart<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> Result<R> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(no_threads)?;
-    // A thread of a pool would look for other work in it while it waits.
+    // A thread of a rayon pool would look for other work in its pool while it waits, so a plain thread waits.
     thread::scope(|scope| {
         let started =
             thread::Builder::new().spawn_scoped(scope, || pool.install(work)).map_err(no_threads)?;
@@ -133,7 +136,7 @@ pub(crate) fn apart<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) ->
     })
 }
 
-/// Tells that something has ended once it is dropped, be it by a panic.
+/// Signals an end when it is dropped, also by a panic.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -142,10 +145,11 @@ impl Drop for End<'_> {
     }
 }
 
-/// What came of an item: a result, or a panic.
+/// The result for an item, or the panic of its mapping.
 type Outcome<R> = thread::Result<Result<R>>;
 
-/// Makes the next result. If there is none, or making it panics, no more are to be made.
+/// Draws the next item and maps it. Stops the drawing of further items if none is left or if the mapping
+/// panics.
 fn make<T, S, R>(
     items: &Mutex<impl Iterator<Item = (usize, Result<T>)>>,
     results: &Results<R>,
@@ -154,7 +158,7 @@ fn make<T, S, R>(
 ) {
     let next = lock(items).next();
     let Some((place, item)) = next else { return results.draw_no_more() };
-    // Passed on, because the one that takes would wait for a place that never comes.
+    // A panic is passed on as a result. Otherwise the taking thread would wait for a result that never comes.
     let result = catch_unwind(AssertUnwindSafe(|| item.and_then(|item| map(state, item))));
     if result.is_err() {
         results.draw_no_more();
@@ -162,41 +166,43 @@ fn make<T, S, R>(
     results.put(place, result);
 }
 
-/// What the thread that takes results does next.
+/// The next action of the thread that takes results.
 enum Next<R> {
-    /// Takes this one.
+    /// Take this result.
     Take(Outcome<R>),
-    /// Makes one itself, as the next one is not there.
+    /// Map an item itself, because the next result is not ready.
     Make,
-    /// Nothing: there are no more.
+    /// Nothing: all results have been taken.
     End,
 }
 
-/// Results on their way from the threads that make them to the one that takes them in order.
+/// Passes results from the threads that make them to the thread that takes them in order.
 ///
-/// Not crossbeam's channels: these let other threads run a few times before they sleep. Where all cores are busy, the one
-/// that takes is then put off for milliseconds, and the others, which may not go on without it, sleep meanwhile.
+/// crossbeam's channels yield a few times before they sleep. If all cores are busy, this delays the
+/// taking thread by milliseconds, and the other threads sleep meanwhile, because they may not continue without
+/// it. So a mutex and condition variables are used here.
 struct Results<R> {
     queue: Mutex<Queue<R>>,
-    /// The next result is there, or nobody makes one any more.
+    /// Signalled when the next result is ready, or when a thread stops making results.
     ready: Condvar,
-    /// An item may be drawn, or none shall be any more.
+    /// Signalled when another item may be drawn, or when no more items are to be drawn.
     may_draw: Condvar,
 }
 
 struct Queue<R> {
+    /// Results that cannot be taken yet, by the number of their item.
     waiting: BTreeMap<usize, Outcome<R>>,
-    /// The place of the result that is taken next.
+    /// Number of the item with the next result to take.
     next: usize,
-    /// How many items may still be drawn.
+    /// Number of items that may still be drawn.
     permits: usize,
-    /// How many threads make results.
+    /// Number of threads that make results.
     makers: usize,
-    /// No more items shall be drawn: there are none, or nobody wants what comes of them.
+    /// No more items are to be drawn: none are left, or nobody takes their results.
     ended: bool,
 }
 
-/// Makes results as long as it lives.
+/// Counts as a maker of results as long as it lives.
 struct Maker<'a, R>(&'a Results<R>);
 
 impl<R> Drop for Maker<'_, R> {
@@ -209,7 +215,7 @@ impl<R> Drop for Maker<'_, R> {
     }
 }
 
-/// Takes results as long as it lives.
+/// Counts as the taker of results as long as it lives. When it is dropped, the makers stop.
 struct Taker<'a, R>(&'a Results<R>);
 
 impl<R> Drop for Taker<'_, R> {
@@ -219,12 +225,13 @@ impl<R> Drop for Taker<'_, R> {
 }
 
 impl<R> Results<R> {
+    /// No results yet; `makers` threads make them, and `permits` items may be drawn.
     fn new(makers: usize, permits: usize) -> Results<R> {
         let queue = Queue { waiting: BTreeMap::new(), next: 0, permits, makers, ended: false };
         Results { queue: Mutex::new(queue), ready: Condvar::new(), may_draw: Condvar::new() }
     }
 
-    /// Waits until one more item may be drawn, or tells that none shall be.
+    /// Waits until another item may be drawn. Returns `false` if no more items are to be drawn.
     fn may_go_on(&self) -> bool {
         let mut queue = lock(&self.queue);
         while queue.permits == 0 && !queue.ended {
@@ -234,6 +241,7 @@ impl<R> Results<R> {
         !queue.ended
     }
 
+    /// Hands over the result for the item with number `place`.
     fn put(&self, place: usize, result: Outcome<R>) {
         let is_next = {
             let mut queue = lock(&self.queue);
@@ -245,7 +253,7 @@ impl<R> Results<R> {
         }
     }
 
-    /// What comes next in order, unless something is to be made meanwhile.
+    /// Waits for the next result in order, unless an item can be mapped meanwhile.
     fn next(&self) -> Next<R> {
         let mut queue = lock(&self.queue);
         loop {
@@ -265,24 +273,25 @@ impl<R> Results<R> {
         }
     }
 
-    /// Lets one more item be drawn.
+    /// Allows one more item to be drawn.
     fn permit(&self) {
         lock(&self.queue).permits += 1;
         self.may_draw.notify_one();
     }
 
+    /// Ends the drawing of items.
     fn draw_no_more(&self) {
         lock(&self.queue).ended = true;
         self.may_draw.notify_all();
     }
 }
 
-/// What a mutex guards, also where a thread panicked while it had it: the panic is passed on by itself.
+/// Locks a mutex, also if a thread has panicked while it held it: that panic is passed on separately.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits until others say that what a mutex guards has changed, also where one of them panicked meanwhile.
+/// Waits for a condition variable, also if a thread panics meanwhile while it holds the mutex.
 pub(crate) fn wait<'a, T>(changed: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
     changed.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
@@ -351,7 +360,8 @@ mod tests {
                 with_threads(threads, || ordered(items, ahead, state, |_, n| Ok(fail("map", n)), |_| Ok(())))
             }));
             let told = outcome.expect_err(panicking).downcast_ref::<&str>().copied();
-            // The others' may be that of a thread that had no result to pass it on with.
+            // The other panics may reach the caller as the panic of a thread that had no result in which to
+            // pass it on.
             assert!(told == Some("at the fifth") || panicking != "map", "{panicking}: {told:?}");
         }
     }

@@ -1,5 +1,5 @@
-// Every integer cast of the crate stands here (or in a named SIMD module), so that each can be seen
-// to be lossless or checked.
+// Every integer cast of the crate is in this file (or in a named SIMD module), so that each can be seen to be
+// lossless or checked.
 #![expect(clippy::as_conversions)]
 
 use std::fmt;
@@ -10,31 +10,32 @@ use crate::error::{Error, ErrorKind};
 
 const _: () = assert!(usize::BITS >= 64, "positions in a corpus need 64-bit addresses");
 
-/// The number of a token in a vocabulary.
+/// Id of a token in a vocabulary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TokenId(u32);
 
 impl TokenId {
-    /// The token with this number.
+    /// The token with this id.
     pub const fn new(id: u32) -> TokenId {
         TokenId(id)
     }
 
-    /// The token at this place of a table.
+    /// The token at this index of a table.
     ///
     /// # Panics
-    /// At 2³² and above, which no vocabulary reaches: its size is checked when it is planned or loaded.
+    /// If `index` is 2³² or more. No vocabulary is that large: its size is checked when it is planned or
+    /// loaded.
     pub fn from_index(index: usize) -> TokenId {
         TokenId(u32::try_from(index).expect("a vocabulary has fewer than 2^32 tokens"))
     }
 
-    /// Its number.
+    /// The id as a number.
     pub const fn get(self) -> u32 {
         self.0
     }
 
-    /// Its place in a table with one entry a token.
+    /// The id as an index into a table with one entry per token.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -60,28 +61,29 @@ impl fmt::Display for TokenId {
 
 /// How often something occurs in the corpus.
 ///
-/// 64 bits: one pair of letters passes 2³² occurrences well before a terabyte of text.
+/// 64 bits wide, because the most frequent pair of letters occurs more than 2³² times in far less than a
+/// terabyte of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Count(u64);
 
 impl Count {
-    /// None at all.
+    /// Zero.
     pub const ZERO: Count = Count(0);
-    /// Once.
+    /// One.
     pub const ONE: Count = Count(1);
 
-    /// That many.
+    /// The count with this value.
     pub const fn new(count: u64) -> Count {
         Count(count)
     }
 
-    /// As a plain number.
+    /// The value as a plain number.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The sum, or `None` where it would overflow: a wrapped count silently changes the vocabulary.
+    /// The sum, or `None` if it overflows: a count that wraps would silently change the vocabulary.
     pub const fn checked_add(self, other: Count) -> Option<Count> {
         match self.0.checked_add(other.0) {
             Some(sum) => Some(Count(sum)),
@@ -89,7 +91,7 @@ impl Count {
         }
     }
 
-    /// The product, or `None` where it would overflow.
+    /// The product, or `None` if it overflows.
     pub const fn checked_mul(self, factor: u64) -> Option<Count> {
         match self.0.checked_mul(factor) {
             Some(product) => Some(Count(product)),
@@ -104,64 +106,72 @@ impl fmt::Display for Count {
     }
 }
 
-/// A 32-bit number as a place in memory; lossless, since addresses have at least 64 bits.
+/// A 32-bit number as an index. Lossless, because `usize` has at least 64 bits.
 #[doc(hidden)]
 pub const fn place(number: u32) -> usize {
     number as usize
 }
 
-/// A 64-bit number as a place in memory; lossless, since addresses have at least 64 bits.
+/// A 64-bit number as an index. Lossless, because `usize` has at least 64 bits.
 #[doc(hidden)]
 pub const fn place64(number: u64) -> usize {
     number as usize
 }
 
-/// The sum of amounts that files and servers merely declare: the most there is where it would be more, `None` where one
-/// is not known.
+/// Sum of sizes that files and servers merely declare. Saturates instead of overflowing; `None` if any of them
+/// is unknown.
 pub(crate) fn declared_sum(amounts: impl IntoIterator<Item = Option<u64>>) -> Option<u64> {
     amounts.into_iter().try_fold(0_u64, |sum, amount| Some(sum.saturating_add(amount?)))
 }
 
-/// A length in memory as a 64-bit amount; lossless.
+/// A length as a 64-bit amount. Lossless.
 #[doc(hidden)]
 pub const fn amount(length: usize) -> u64 {
     length as u64
 }
 
-/// The low 32 bits of a length known to fit them.
+/// A length that is known to fit 32 bits.
 ///
 /// # Panics
-/// In debug builds, if it does not fit.
+/// In debug builds, if it does not fit. Release builds drop the upper bits.
 pub(crate) const fn low32(length: usize) -> u32 {
     debug_assert!(length <= u32::MAX as usize);
     length as u32
 }
 
-/// Sixteen bytes as two numbers, the first byte lowest.
+/// Sixteen bytes as two little-endian numbers.
 #[inline(always)]
 pub(crate) fn halves(bytes: &[u8; 16]) -> [u64; 2] {
     let (halves, _) = bytes.as_chunks();
     [u64::from_le_bytes(halves[0]), u64::from_le_bytes(halves[1])]
 }
 
-/// An amount as a float, for ratios that people read; exact up to 2⁵³.
+/// An amount as a float, for ratios that people read. Exact up to 2⁵³.
 #[doc(hidden)]
 pub const fn float(amount: u64) -> f64 {
     amount as f64
 }
 
-/// The whole part of a float; 0 for what is negative or no number, and at most 2⁶⁴ - 1.
+/// The whole part of a float: 0 for negative values and NaN, and at most 2⁶⁴ − 1.
 pub(crate) const fn whole(value: f64) -> u64 {
     value as u64
 }
 
-/// `part / whole` as people read it; 0 where there is no whole.
+/// `part / whole` for people to read; 0 if `whole` is 0.
 #[doc(hidden)]
 pub const fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { float(part) / float(whole) }
 }
 
-/// An amount of bytes that reads and prints with a decimal unit, such as `8GB` or `1.5 MB`.
+/// A number of bytes. It is parsed and printed with a decimal unit, such as `8GB` or `1.5 MB`; binary units
+/// such as `8GiB` are parsed too.
+///
+/// ```
+/// use tokenmill::units::ByteCount;
+///
+/// assert_eq!("1.5 MB".parse(), Ok(ByteCount(1_500_000)));
+/// assert_eq!(ByteCount(8_000_000_000).to_string(), "8.0 GB");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ByteCount(pub u64);
@@ -183,7 +193,7 @@ impl fmt::Display for ByteCount {
     }
 }
 
-/// A text that is no amount of bytes.
+/// The error for text that is not a number of bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not an amount of bytes; write it like 800MB, 8GB or 8GiB")]
 pub struct NotByteCount {
@@ -229,7 +239,7 @@ impl std::str::FromStr for ByteCount {
     }
 }
 
-/// So many things of a kind whose plural has an s more.
+/// `number` with the name of the thing that it counts, for nouns with a plural in -s.
 ///
 /// ```
 /// use tokenmill::units::counted;
