@@ -214,8 +214,8 @@ fn encode_run(
     Ok((tokens, facts))
 }
 
-/// Checks the number of tokens of a document that is longer than [`RUN_BYTES`]. Such a document is the only one
-/// in its batch, so all tokens of `draft` are its own.
+/// Checks the number of tokens of a document that is longer than [`RUN_BYTES`]. It is the only document of its
+/// batch, so all tokens of `draft` are its own.
 fn check_tokens(worker: &Worker<'_>, text: &[u8], draft: &Draft<'_>) -> Result<()> {
     if amount(text.len()) <= RUN_BYTES { Ok(()) } else { worker.check_tokens(draft.ids.len()) }
 }

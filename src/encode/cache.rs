@@ -206,8 +206,8 @@ impl Cache {
         }
     }
 
-    /// Writes the tokens of consecutive pre-tokens to `room`, up to the first that is not found or whose tokens
-    /// are packed. Returns the numbers of pre-tokens and of tokens written.
+    /// Writes the tokens of consecutive pre-tokens to `room`, up to the first pre-token that is not found or has
+    /// packed tokens. Returns the numbers of pre-tokens and of tokens written.
     #[inline(never)]
     pub(super) fn get_many(&mut self, lookups: &[Lookup], room: &mut [TokenId]) -> (usize, usize) {
         let mut known = 0;

@@ -70,7 +70,7 @@ const KEPT_IDS: usize = 1 << 20;
 /// - 4 bytes for each pre-token of the text that is split at a time (about 8 KiB, or up to the next safe split
 ///   point), and the longest result of [`encode`](Worker::encode);
 /// - while a long pre-token is encoded, 8 bytes for each of its tokens, or 4 bytes for the tokens of 1 MiB of it
-///   if ids take two bytes. If it is merged, 7 bytes for each of its bytes (12 at worst), of which up to 52 MiB
+///   if ids take two bytes. If it is merged, 7 bytes for each of its bytes (12 at worst); up to 52 MiB of them
 ///   are kept for the next one;
 /// - for texts that are not split, 5 MiB for short ones with their tokens. With much such text, a lazy DFA of up
 ///   to 160 MiB, which two workers share.
@@ -339,7 +339,7 @@ impl<'e> Worker<'e> {
         Ok(())
     }
 
-    /// Encodes one pre-token of such a text. It may or may not have such bytes itself.
+    /// Encodes one pre-token of a text that has bytes without a token. The pre-token may have none of them.
     fn incomplete_piece(
         &mut self,
         missing: &Missing,

@@ -1,3 +1,5 @@
+//! Charts of the report page, as SVG.
+
 use std::collections::BTreeMap;
 
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
@@ -8,30 +10,31 @@ use super::compression::compression;
 use crate::count::{Bin, Histogram};
 use crate::units::{amount, float, place, ratio};
 
-/// The colours below stand for roles; the page's style sheet gives each role its colour by them, light or
-/// dark.
+/// Colours that identify roles. The page's style sheet selects elements by them and gives each role its colour,
+/// light or dark.
 const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 const RULE: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
 const LINE: RGBColor = RGBColor(0x32, 0x67, 0xB8);
 
+// Width and height of a chart in pixels.
 const SIZE: (u32, u32) = (520, 300);
 const DRAWN: &str = "a chart is drawn into memory";
 
-/// Points of the chart of merge counts are at least this part of their rank apart.
+/// Points in the chart of merge counts are at least 1/50 of their rank apart.
 const RANK_STEP: usize = 50;
 
-/// Tokens left in the corpus against merges learned.
+/// Tokens that are left in the corpus, against merges learned.
 pub(super) fn tokens_by_merges(training: &TrainingFacts) -> String {
     let points: Vec<(u64, f64)> = training.history.iter().map(|p| (p.merges, float(p.tokens))).collect();
     curve(&points, short)
 }
 
-/// How many times fewer tokens than bytes, against merges learned.
+/// Compression (tokens before the first merge, divided by tokens left), against merges learned.
 pub(super) fn compression_by_merges(training: &TrainingFacts) -> String {
     curve(&compression(&training.history), |y| format!("{y:.1}×"))
 }
 
-/// The count of each merge against its rank, both logarithmic.
+/// The count of each merge against its rank, on logarithmic axes.
 pub(super) fn counts_by_rank(counts: &[u64]) -> String {
     let mut points = Vec::new();
     let mut rank = 0;
@@ -46,8 +49,8 @@ pub(super) fn counts_by_rank(counts: &[u64]) -> String {
     })
 }
 
-/// How many things have each length. The axis is linear for short lengths and logarithmic for long ones,
-/// as the bins are; where a bin holds several lengths its bar shows their mean.
+/// How many things have each length. The axis is linear for short lengths and logarithmic for long ones, as the
+/// bins are. The bar of a bin with several lengths shows their mean.
 pub(super) fn of_each_length(histogram: &Histogram) -> String {
     let bar = |bin: &Bin| (Histogram::bin_number(bin.from), ratio(bin.count, bin.to - bin.from + 1));
     bars(histogram.bins().iter().map(bar).collect(), |number| Histogram::bounds(number).0)
@@ -64,12 +67,13 @@ pub(super) fn of_each_doubling(histogram: &Histogram) -> String {
     bars(bars_of, |number| number.checked_sub(1).map_or(0, |power| 1 << power.min(63)))
 }
 
-/// Bars by their place on the axis, ascending, which is their middle; `length` says which length begins there.
+/// A bar chart. `bars` has the middle of each bar on the axis, ascending, and its height. `length` gives the
+/// length at which a position of the axis begins.
 fn bars(bars: Vec<(usize, f64)>, length: impl Fn(usize) -> u64) -> String {
     let first = bars.first().map_or(0, |&(place, _)| amount(place));
     let last = bars.last().map_or(0, |&(place, _)| amount(place));
     let top = bars.iter().map(|&(_, height)| height).fold(1.0, f64::max);
-    // Between places there are no lengths.
+    // Only whole positions have a length, and so a label.
     let label = |x: &f64| x.to_string().parse().map_or_else(|_| String::new(), |x| short(float(length(x))));
     draw(float(first) - 0.5..float(last) + 0.5, 0.0..top, &label, &|y| short(*y), |chart| {
         let bar = |(place, height)| {
@@ -82,6 +86,7 @@ fn bars(bars: Vec<(usize, f64)>, length: impl Fn(usize) -> u64) -> String {
     })
 }
 
+/// A line chart of `points`, against merges learned.
 fn curve(points: &[(u64, f64)], y_label: impl Fn(f64) -> String) -> String {
     let last = points.last().map_or(1, |&(merges, _)| merges).max(1);
     let top = points.iter().map(|&(_, y)| y).fold(1.0, f64::max);
@@ -93,7 +98,7 @@ fn curve(points: &[(u64, f64)], y_label: impl Fn(f64) -> String) -> String {
 
 type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
 
-/// Draws axes and grid, and lets `series` draw into them.
+/// Draws axes and grid into an SVG, and lets `series` draw the data.
 fn draw<X, Y>(
     x: X,
     y: Y,
@@ -136,7 +141,7 @@ where
     svg
 }
 
-/// A number in at most four figures: `850`, `12k`, `1.7M`.
+/// A number in at most four digits: `850`, `12k`, `1.7M`.
 fn short(number: f64) -> String {
     let (scaled, unit) = match number.abs() {
         n if n < 1e3 => (number, ""),

@@ -6,59 +6,59 @@ use super::html::grouped;
 use super::shown::plain;
 use crate::units::{ByteCount, float, ratio};
 
-/// Several tokenizers on the same text.
+/// Several tokenizers compared on the same text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The tokenizers, in the order in which all other lists have them.
+    /// The tokenizers. All other lists have one entry per tokenizer, in this order.
     pub tokenizers: Vec<ComparedTokenizer>,
-    /// All of the text.
+    /// The figures of all text.
     pub text: ComparedText,
-    /// The text of each source.
+    /// The figures of each source.
     pub sources: Vec<ComparedText>,
-    /// The documents by their main script: that of most of their letters.
+    /// The figures of documents by main script, which is the script of most of their letters.
     pub scripts: Vec<ComparedText>,
-    /// The words that are cut most differently, those first that make the greatest difference in tokens.
+    /// Words that the tokenizers cut most differently, sorted by the difference in tokens, the largest first.
     pub words: Vec<ComparedWord>,
 }
 
-/// One of the tokenizers.
+/// A tokenizer in a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ComparedTokenizer {
     /// Its file or folder.
     pub path: String,
-    /// Tokens of its vocabulary, special ones not counted.
+    /// Tokens in its vocabulary, without special tokens.
     pub vocabulary: u64,
-    /// How many of them occur.
+    /// How many of these tokens occur in the text.
     pub used: u64,
-    /// The longest of these, longest first.
+    /// The longest tokens that occur, longest first.
     pub longest: Vec<ShownToken>,
 }
 
-/// A part of the text, and its tokens.
+/// A part of the text, with its tokens by each tokenizer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComparedText {
-    /// What part it is.
+    /// Name of the part.
     pub name: String,
-    /// Documents, null ones not counted.
+    /// Documents, without null ones.
     pub documents: u64,
     /// Bytes of text.
     pub text_bytes: u64,
-    /// Characters: bytes that do not continue a character.
+    /// Characters, counted as the bytes that do not continue a character.
     pub characters: u64,
-    /// Words: what stands between white space.
+    /// Words, counted as the segments between white space.
     pub words: u64,
-    /// Tokens by each tokenizer.
+    /// Number of tokens by each tokenizer.
     pub tokens: Vec<u64>,
 }
 
 /// A word after a space, as each tokenizer cuts it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComparedWord {
-    /// The word.
+    /// The word, without the space.
     pub word: String,
     /// How often it occurs.
     pub count: u64,
-    /// Its tokens by each tokenizer, with the space before it.
+    /// Its tokens by each tokenizer, including the space before it.
     pub tokens: Vec<Vec<ShownToken>>,
 }
 
@@ -79,27 +79,27 @@ impl ComparedWord {
 }
 
 impl ComparedText {
-    /// Bytes of text a token of a tokenizer, which is a number in the list.
+    /// Bytes of text per token of the tokenizer with this index; 0 if there are no tokens.
     pub fn bytes_per_token(&self, tokenizer: usize) -> f64 {
         ratio(self.text_bytes, self.tokens_of(tokenizer))
     }
 
-    /// Characters a token.
+    /// Characters per token of the tokenizer with this index.
     pub fn characters_per_token(&self, tokenizer: usize) -> f64 {
         ratio(self.characters, self.tokens_of(tokenizer))
     }
 
-    /// Tokens a word.
+    /// Tokens per word of the tokenizer with this index.
     pub fn tokens_per_word(&self, tokenizer: usize) -> f64 {
         ratio(self.tokens_of(tokenizer), self.words)
     }
 
-    /// None of a tokenizer that is not in the list.
+    /// Number of tokens; 0 for an index beyond the list.
     fn tokens_of(&self, tokenizer: usize) -> u64 {
         self.tokens.get(tokenizer).copied().unwrap_or(0)
     }
 
-    /// Adds another part; the name stays.
+    /// Adds the figures of another part. The name stays.
     pub fn add(&mut self, other: &ComparedText) {
         self.documents += other.documents;
         self.text_bytes += other.text_bytes;
@@ -111,13 +111,13 @@ impl ComparedText {
 }
 
 impl ComparedTokenizer {
-    /// Which part of the vocabulary occurs.
+    /// Share of the vocabulary that occurs in the text, from 0 to 1.
     pub fn share_used(&self) -> f64 {
         ratio(self.used, self.vocabulary)
     }
 }
 
-/// The comparison as a page that needs no other file and no network.
+/// The comparison as an HTML page that needs no other file and no network. All text from the corpus is escaped.
 pub fn comparison_to_html(comparison: &Comparison) -> String {
     let all = ("All", std::slice::from_ref(&comparison.text));
     let parts = [("By source", &comparison.sources[..]), ("By main script", &comparison.scripts)];
@@ -156,13 +156,14 @@ pub fn comparison_to_html(comparison: &Comparison) -> String {
     page.render().expect("a page is rendered into memory")
 }
 
+/// Used to scale the bars.
 impl Comparison {
     fn parts(&self) -> impl Iterator<Item = &ComparedText> {
         std::iter::once(&self.text).chain(&self.sources).chain(&self.scripts)
     }
 }
 
-/// The most bytes a token that any tokenizer reaches.
+/// The most bytes per token that any tokenizer reaches on this text.
 fn best(part: &ComparedText) -> f64 {
     part.tokens.iter().map(|&tokens| float(part.text_bytes) / float(tokens.max(1))).fold(0.0, f64::max)
 }
@@ -171,18 +172,20 @@ fn best(part: &ComparedText) -> f64 {
 #[template(path = "comparison.html")]
 struct Page<'a> {
     comparison: &'a Comparison,
-    /// What there is of all the text, by tokenizer.
+    /// The figures of all text, by tokenizer.
     figures: Vec<Vec<String>>,
     /// Parts of the text under a title.
     groups: Vec<(&'static str, Vec<Part>)>,
 }
 
+/// A part of the text, as a group of bars.
 struct Part {
     name: String,
     note: String,
     bars: Vec<Bar>,
 }
 
+/// A bar: its label, and its length in percent of the longest.
 struct Bar {
     value: String,
     percent: String,
@@ -233,7 +236,7 @@ mod tests {
         for figure in ["4.00", "2.50", "1.67", "66.7", "width:100.0%", "width:62.5%"] {
             assert!(page.contains(figure), "{figure}");
         }
-        // What is read from a file may lack figures.
+        // Figures that were read from a file may be incomplete.
         comparison_to_html(&Comparison { text: ComparedText::default(), ..comparison });
     }
 }

@@ -4,18 +4,19 @@ use super::RunReport;
 use crate::train::HistoryPoint;
 use crate::units::ratio;
 
-/// The ratios of a run. One of something that the run did not do, or did with nothing, is `None`.
+/// Ratios computed from a report. A ratio is `None` if the run did not do the work that it describes, or if its
+/// denominator is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ratios {
-    /// Bytes of text a character.
+    /// Bytes of text per character.
     pub bytes_per_character: Option<f64>,
-    /// How many times fewer tokens there are after the last merge than before the first.
+    /// Tokens before the first merge, divided by tokens after the last.
     pub training_compression: Option<f64>,
-    /// Bytes of text a token written, BOS and EOS not counted.
+    /// Bytes of text per token written, without BOS and EOS.
     pub bytes_per_token: Option<f64>,
-    /// Tokens written for a document, BOS and EOS counted.
+    /// Tokens written per document, with BOS and EOS.
     pub tokens_per_document: Option<f64>,
-    /// Tokens for each that packed rows can have.
+    /// Tokens written, divided by the tokens that the packed rows have room for.
     pub packing_utilisation: Option<f64>,
 }
 
@@ -41,7 +42,7 @@ fn of(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| ratio(part, whole))
 }
 
-/// How many times fewer tokens there are at each point than at the first.
+/// For each point of the history: merges learned, and tokens at the first point divided by tokens at this one.
 pub(super) fn compression(history: &[HistoryPoint]) -> Vec<(u64, f64)> {
     let before = history.first().map_or(0, |point| point.tokens);
     history.iter().map(|point| (point.merges, ratio(before, point.tokens))).collect()

@@ -4,18 +4,18 @@ use super::ShownToken;
 use crate::count::Histogram;
 use crate::train::HistoryPoint;
 
-/// Everything a run tells about itself: the content of `report.json`, and all that the page shows.
+/// Everything that a run reports about itself: the content of `report.json`, and all that the page shows.
 ///
-/// The same report gives the same files, byte for byte. Sections that a run did not reach are `None`.
+/// The same report gives the same files, byte for byte. Sections that do not apply to a run are `None`.
 ///
-/// **Memory:** eight bytes for each merge; the rest does not grow with the corpus.
+/// **Memory:** eight bytes per merge; the rest does not grow with the corpus.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunReport {
-    /// [`FORMAT_VERSION`](crate::FORMAT_VERSION) of the program.
+    /// [`FORMAT_VERSION`](crate::FORMAT_VERSION) of the program that wrote it.
     pub format_version: u32,
-    /// Version of the program.
+    /// Version of the program that wrote it.
     pub tool_version: String,
-    /// What was asked for.
+    /// The recipe, or the command line, that was run.
     pub recipe: RecipeFacts,
     /// The documents that were read.
     pub corpus: CorpusFacts,
@@ -25,19 +25,19 @@ pub struct RunReport {
     pub training: Option<TrainingFacts>,
     /// The tokens of the tokenizer.
     pub vocabulary: Option<VocabularyFacts>,
-    /// What was encoded and written.
+    /// The result of encoding; `None` if the run only trained.
     pub encoding: Option<EncodingFacts>,
     /// What each stage cost, in the order in which they ran.
     pub stages: Vec<StageCost>,
-    /// The files written, in the order of the manifest; the two report files are not among them.
+    /// The files written, in the order of the manifest, without the two report files.
     pub files: Vec<OutputFile>,
-    /// What is odd about which files the sources have, in sentences: files of unknown names that a folder has, shards that
-    /// are missing or of two sets.
+    /// Warnings about the files of the sources, in sentences: files in a folder with unknown file names, shards
+    /// that are missing or belong to two sets.
     #[serde(default)]
     pub input_notes: Vec<String>,
-    /// How many rows or files were left out because they could not be read.
+    /// Number of rows and files that were skipped because they could not be read.
     pub skipped_inputs: u64,
-    /// The first of them, with place and reason.
+    /// The first of the skipped rows and files, with place and reason.
     pub skipped: Vec<SkippedInput>,
 }
 
@@ -51,11 +51,11 @@ impl RunReport {
 /// The recipe of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecipeFacts {
-    /// The recipe's file as it was named; empty where flags took its place.
+    /// The recipe's file as it was named; empty if flags took its place.
     pub name: String,
-    /// Its text, or the command line where flags took its place.
+    /// The recipe's text, or the command line if flags took its place.
     pub text: String,
-    /// SHA-256 of what the recipe means, in hex: the hash that the output's metadata carries.
+    /// SHA-256 of the recipe's meaning, in hex: the same hash as in the output's metadata.
     pub sha256: String,
 }
 
@@ -64,61 +64,63 @@ pub struct RecipeFacts {
 pub struct CorpusFacts {
     /// The sources as the recipe names them.
     pub sources: Vec<String>,
-    /// Documents, null rows not counted. Counts of pieces tell nothing of them.
+    /// Documents, without null rows. Unknown if the run began from counts of pre-tokens.
     pub documents: Option<u64>,
-    /// Null rows. Likewise.
+    /// Null rows. Unknown if the run began from counts of pre-tokens.
     pub null_documents: Option<u64>,
     /// Bytes of text.
     pub text_bytes: u64,
-    /// Characters: the bytes that do not continue a UTF-8 sequence. Not counted where nothing is learned.
+    /// Characters, counted as the bytes that do not continue a UTF-8 sequence. Counted only if merges were
+    /// learned.
     pub characters: Option<u64>,
-    /// How many of the 256 byte values occur. Not counted where nothing is learned.
+    /// How many of the 256 byte values occur. Counted only if merges were learned.
     pub distinct_bytes: Option<u64>,
-    /// Documents by their length in bytes. Not counted where nothing is learned, or from counts.
+    /// Documents by length in bytes. Counted only if merges were learned, and not from counts of pre-tokens.
     pub document_lengths: Option<Histogram>,
 }
 
-/// What identifies a tokenizer.
+/// The identity of a tokenizer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenizerFacts {
-    /// The fingerprint that the output's metadata carries.
+    /// Its fingerprint, the same as in the output's metadata.
     pub fingerprint: String,
-    /// Where it was read from; `None` if this run learned it.
+    /// The path that it was read from; `None` if this run learned it.
     pub path: Option<String>,
-    /// The split by its name, or the pattern itself.
+    /// The name of its split, or the pattern itself.
     pub split: String,
 }
 
 /// How merges were learned.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrainingFacts {
-    /// How many merges were asked for.
+    /// Number of merges that were asked for.
     pub merges_asked: u64,
-    /// How many there are; fewer if no pair was left that occurs often enough.
+    /// Number of merges in the tokenizer. Fewer than asked for if no pair was left that occurs often enough.
     pub merges_learned: u64,
-    /// So many of these are those of the tokenizer that training went on from.
+    /// How many of these come from the tokenizer that training extended.
     #[serde(default)]
     pub merges_taken_over: u64,
     /// Seconds from the weighted sequences to the merges.
     pub train_s: f64,
     /// Distinct weighted sequences.
     pub distinct_pieces: u64,
-    /// Tokens before the first merge: the bytes that were learned from.
+    /// Tokens before the first merge, which is the number of bytes learned from.
     pub tokens_before: u64,
     /// Tokens after the last merge.
     pub tokens_after: u64,
     /// Least count at which a pair was merged.
     pub min_frequency: u64,
-    /// Which of several equally frequent pairs went first.
+    /// The rule that chose between equally good pairs.
     pub tie_break: String,
-    /// What the greatest of was merged: `count`, `count-length` or `conditional:p,q,r`.
+    /// The score by which the best pair was chosen: `count`, `count-length` or `conditional:p,q,r`.
     pub score: String,
     /// What one sequence was: `document` or `join`.
     pub boundary: String,
-    /// What came from each source, in the order of the recipe. Counts of pieces tell nothing of it.
+    /// The contribution of each source, in the order of the recipe. Empty if the run began from counts of
+    /// pre-tokens.
     #[serde(default)]
     pub sources: Vec<LearnedSource>,
-    /// Tokens after some of the merges.
+    /// Tokens left after some of the merges.
     pub history: Vec<HistoryPoint>,
     /// The first merges.
     pub first_merges: Vec<LearnedMerge>,
@@ -126,29 +128,30 @@ pub struct TrainingFacts {
     pub merge_counts: Vec<u64>,
 }
 
-/// What of the text that was learned from came from one source.
+/// The contribution of one source to the text that merges were learned from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LearnedSource {
     /// The source's URI.
     pub uri: String,
-    /// Documents read, null rows not counted.
+    /// Documents read, without null rows.
     pub documents: u64,
     /// Bytes of text read.
     pub text_bytes: u64,
-    /// How many times the text counts: the weights of all sources as the smallest whole numbers.
+    /// How many times its text counts. The weights of all sources are the smallest whole numbers in the right
+    /// proportion.
     pub weight: u64,
-    /// The part of all text, each as often as it counts, from 0 to 1.
+    /// Its share of all text, with each source multiplied by its weight, from 0 to 1.
     pub share: f64,
 }
 
-/// One merge as people read it.
+/// A merge, in readable form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnedMerge {
     /// The left token.
     pub left: ShownToken,
     /// The right token.
     pub right: ShownToken,
-    /// The token they make.
+    /// The token that the merge makes of both.
     pub result: ShownToken,
     /// How often the pair occurred.
     pub count: u64,
@@ -157,11 +160,11 @@ pub struct LearnedMerge {
 /// The tokens of a tokenizer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VocabularyFacts {
-    /// Tokens, special ones among them.
+    /// Number of tokens, with special tokens.
     pub tokens: u64,
     /// The special tokens.
     pub special_tokens: Vec<ShownToken>,
-    /// Tokens by their length in bytes, without the special ones.
+    /// Tokens by length in bytes, without special tokens.
     pub token_lengths: Histogram,
     /// The first tokens that are not single bytes.
     pub first_tokens: Vec<ShownToken>,
@@ -169,100 +172,101 @@ pub struct VocabularyFacts {
     pub longest_tokens: Vec<ShownToken>,
 }
 
-/// What was encoded and written.
+/// The result of encoding.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EncodingFacts {
-    /// Documents encoded, null rows not counted.
+    /// Documents encoded, without null rows.
     pub documents: u64,
     /// Null rows, which stay null.
     pub null_documents: u64,
     /// Bytes of text encoded.
     pub text_bytes: u64,
-    /// Tokens written, BOS and EOS among them.
+    /// Tokens written, with BOS and EOS.
     pub tokens: u64,
     /// How many of these are BOS or EOS.
     pub added_tokens: u64,
-    /// The token before each document, if one is added.
+    /// The token before each document, if any.
     pub bos: Option<ShownToken>,
-    /// The token after each document, if one is added.
+    /// The token after each document, if any.
     pub eos: Option<ShownToken>,
-    /// What the text of a special token means in a document: `text`, `allow` or `forbid`.
+    /// The policy for text that spells a special token: `text`, `allow` or `forbid`.
     pub special: String,
-    /// What becomes of a byte without a token, unless it is an error: `hf`.
+    /// The policy for a byte that has no token: `hf`, or `None` if it was an error.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub missing_bytes: Option<String>,
-    /// How documents were packed into rows, if they were.
+    /// How documents were packed into rows; `None` if they were not.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub packing: Option<PackingFacts>,
-    /// What came from each source, in the order of the recipe.
+    /// The contribution of each source, in the order of the recipe.
     #[serde(default)]
     pub sources: Vec<EncodedSource>,
-    /// Some documents as they were written, BOS and EOS included.
+    /// Some documents as they were written, with BOS and EOS.
     pub samples: Vec<SampleDocument>,
 }
 
-/// What of the encoded text came from one source.
+/// The contribution of one source to the encoded text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EncodedSource {
     /// The source's URI.
     pub uri: String,
-    /// Documents encoded, null rows not counted.
+    /// Documents encoded, without null rows.
     pub documents: u64,
     /// Bytes of text encoded.
     pub text_bytes: u64,
-    /// Their tokens, BOS and EOS among them.
+    /// Their tokens, with BOS and EOS.
     pub tokens: u64,
-    /// Bytes of text a token, BOS and EOS not counted.
+    /// Bytes of text per token, without BOS and EOS.
     pub bytes_per_token: f64,
 }
 
-/// How documents were packed into rows of one length. No token is left out.
+/// How documents were packed into rows of equal length. No token is lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackingFacts {
-    /// `concat` or `best-fit`.
+    /// The packing rule: `concat` or `best-fit`.
     pub rule: String,
-    /// Tokens that a row can have.
+    /// Tokens that fit in a row.
     pub length: u64,
     /// Rows written.
     pub rows: u64,
-    /// How many tokens the rows lack to be full. None is written in their place.
+    /// Tokens that the rows would need in addition to be full. No padding is written.
     pub padding: u64,
-    /// Documents that do not lie in one row.
+    /// Documents that are spread over several rows.
     pub cut_documents: u64,
 }
 
-/// A document cut into tokens.
+/// A document, cut into tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SampleDocument {
-    /// The unit it comes from.
+    /// The unit that it comes from.
     pub unit: String,
-    /// Its row there, counted from 0.
+    /// Its row in that unit, from 0.
     pub row: u64,
-    /// How many tokens it has.
+    /// Number of tokens.
     pub tokens: u64,
     /// Its first tokens.
     pub first: Vec<ShownToken>,
-    /// Its last tokens; none if `first` has them all.
+    /// Its last tokens; empty if `first` has all tokens.
     pub last: Vec<ShownToken>,
 }
 
-/// What a stage cost.
+/// The cost of a stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StageCost {
     /// The stage's name.
     pub name: String,
     /// Seconds from its start to its end.
     pub seconds: f64,
-    /// Bytes of text it worked on: without what an earlier run had done; of training those of distinct pieces.
+    /// Bytes of text that it processed, without those that an earlier, interrupted run had done. For training,
+    /// bytes of distinct pre-tokens.
     pub text_bytes: u64,
-    /// Bytes of text a second.
+    /// Bytes of text per second.
     pub bytes_per_s: f64,
-    /// The process's peak memory when the stage ended, in bytes, where the system tells.
+    /// Peak memory of the process in bytes when the stage ended; `None` if the system does not report it.
     pub peak_memory_bytes: Option<u64>,
 }
 
 impl StageCost {
-    /// The cost of a stage, with its rate.
+    /// The cost of a stage. Computes the rate, which is 0 if the stage took no measurable time.
     pub fn new(name: &str, seconds: f64, text_bytes: u64, peak_memory_bytes: Option<u64>) -> StageCost {
         let bytes_per_s = if seconds > 0.0 { crate::units::float(text_bytes) / seconds } else { 0.0 };
         StageCost { name: name.to_owned(), seconds, text_bytes, bytes_per_s, peak_memory_bytes }
@@ -272,23 +276,23 @@ impl StageCost {
 /// A file that a run wrote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputFile {
-    /// Its path from the output folder.
+    /// Its path relative to the output folder.
     pub path: String,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// Rows, where it has some.
+    /// Number of rows; `None` for files without rows.
     pub rows: Option<u64>,
-    /// Tokens, where it has some.
+    /// Number of tokens; `None` for files without tokens.
     pub tokens: Option<u64>,
-    /// SHA-256 of its bytes, in hex.
+    /// SHA-256 of the file, in hex.
     pub sha256: Option<String>,
 }
 
-/// A row or file that was left out.
+/// A row or a file that was skipped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkippedInput {
-    /// Which one.
+    /// The row or file.
     pub place: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }

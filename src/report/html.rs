@@ -7,18 +7,20 @@ use super::{
 };
 use crate::units::counted;
 
-/// Up to this length documents are shown length by length, such as lines are; others by doublings.
+/// Length in bytes of the longest document, up to which document lengths are shown one by one, as for lines.
+/// Longer documents are shown by doublings of length.
 const SHORT_DOCUMENT: u64 = 256;
 
-/// The content of `report.html`: one page that needs no other file and no network.
+/// The content of `report.html`: one page that needs no other file and no network. All text from the corpus is
+/// escaped.
 pub fn to_html(report: &RunReport) -> String {
     Page::of(report).render().expect("a page is rendered into memory")
 }
 
-/// Special tokens around documents say nothing of how well text is cut.
+/// Without BOS and EOS, because these do not show how well text is compressed.
 const BYTES_A_TOKEN: &str = "bytes a token, without BOS and EOS";
 
-/// What the template lays out. Every figure carries the place that it has in `report.json`.
+/// The data that the template lays out. Every figure carries its key in `report.json`.
 #[derive(Template)]
 #[template(path = "report.html")]
 struct Page<'a> {
@@ -37,15 +39,15 @@ struct Page<'a> {
     files: Vec<File<'a>>,
 }
 
-/// A label and a figure or a text.
+/// A label with a figure or a text.
 struct Fact {
     label: &'static str,
-    /// Its place in `report.json`, with dots.
+    /// Its key in `report.json`: names and indices separated by dots.
     key: String,
     value: String,
 }
 
-/// Figures of each of several sources.
+/// A table of figures by source.
 struct BySource<'a> {
     title: &'static str,
     labels: [&'static str; 4],
@@ -133,7 +135,7 @@ impl Fact {
         Fact { label, key: key.into(), value: format!("{value:.3}") }
     }
 
-    /// A ratio, of which there may be none.
+    /// A ratio, which may be undefined.
     fn ratio(label: &'static str, name: &str, value: Option<f64>) -> Fact {
         let key = format!("ratios.{name}");
         match value {
@@ -326,11 +328,12 @@ fn draw_charts(report: &RunReport) -> Vec<Chart> {
     charts
 }
 
-/// Of a source its URI, and its figures by their names in `report.json`.
+/// A source's URI, and its figures with their names in `report.json`.
 type OfSource<'a> = (&'a str, [(&'static str, u64); 3], (&'static str, f64));
 
 impl<'a> BySource<'a> {
-    /// What a `list` of the report tells of its sources, if there are several.
+    /// A table of a `list` of the report; `None` unless it has several sources. `told` returns the figures of a
+    /// source.
     fn of<S>(
         title: &'static str,
         list: &str,
@@ -352,7 +355,7 @@ impl<'a> BySource<'a> {
     }
 }
 
-/// What was learned from, and what was encoded, by source.
+/// Tables of the contributions of sources to training and to encoding.
 fn by_source(report: &RunReport) -> Vec<BySource<'_>> {
     let learned = report.training.as_ref().map_or(&[][..], |training| &training.sources);
     let labels = ["documents", "bytes of text", "weight", "share of all text"];
@@ -396,7 +399,7 @@ fn files(report: &RunReport) -> Vec<File<'_>> {
     files.map(|(at, file)| File { path: &file.path, figures: row((at, file)) }).collect()
 }
 
-/// A number with a narrow space after every third digit.
+/// A number in groups of three digits, separated by narrow no-break spaces.
 pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();

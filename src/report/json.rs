@@ -5,6 +5,7 @@ use serde_json::ser::{Formatter, PrettyFormatter};
 
 use super::{Ratios, RunReport};
 
+/// The layout of `report.json`.
 #[derive(Serialize)]
 struct Content<'a> {
     #[serde(flatten)]
@@ -12,7 +13,7 @@ struct Content<'a> {
     ratios: Ratios,
 }
 
-/// The content of `report.json`: the report and its [`Ratios`].
+/// The content of `report.json`: the report and its [`Ratios`], with a newline at the end.
 pub fn to_json(report: &RunReport) -> String {
     let mut bytes = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Lines::default());
@@ -22,8 +23,8 @@ pub fn to_json(report: &RunReport) -> String {
     String::from_utf8(bytes).expect("JSON is UTF-8")
 }
 
-/// Indented objects, but a list in one line or, of objects, with a line for each: a hundred thousand
-/// counts want no hundred thousand lines.
+/// Indents objects but writes a list on one line, or a list of objects with one line per object. So the list of
+/// all merge counts, which can have a hundred thousand entries, takes one line.
 #[derive(Default)]
 struct Lines {
     pretty: PrettyFormatter<'static>,

@@ -1,7 +1,16 @@
-//! Says what a run did: numbers as JSON, pictures as one self-contained page.
+//! Reports of what a run did: the numbers as JSON, and charts as one self-contained HTML page.
 //!
-//! Takes plain results ([`RunReport`]); computes ratios and draws, reads nothing. Times and memory stand
-//! in these two files only, so that everything else a run writes depends on its input alone.
+//! Takes plain results ([`RunReport`]), computes ratios, and draws. Reads no inputs. Times and memory use appear
+//! in these two files only, so everything else that a run writes depends on its input alone.
+//!
+//! ```
+//! use tokenmill::report::{EncodingFacts, Ratios, RunReport, to_json};
+//!
+//! let encoding = EncodingFacts { text_bytes: 10, tokens: 6, added_tokens: 2, ..EncodingFacts::default() };
+//! let report = RunReport { encoding: Some(encoding), ..RunReport::default() };
+//! assert_eq!(Ratios::of(&report).bytes_per_token, Some(2.5));
+//! assert!(to_json(&report).contains("\"bytes_per_token\": 2.5"));
+//! ```
 
 mod facts;
 mod shown;
@@ -31,28 +40,30 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::files::publish_bytes_within;
 
-/// Name of the file with the numbers.
+/// Name of the file with the numbers, in an output's folder.
 pub const JSON_NAME: &str = "report.json";
 
-/// Name of the page.
+/// Name of the page, in an output's folder.
 pub const HTML_NAME: &str = "report.html";
 
-/// Writes `report.json` and `report.html` into a folder that exists, each whole or not at all.
+/// Writes `report.json` and `report.html` into an existing folder. Each file is replaced as a whole or not at
+/// all.
 ///
 /// # Errors
-/// The folder cannot be written.
+/// The folder cannot be written to.
 pub fn write(folder: &Path, report: &RunReport) -> Result<()> {
     write_of(folder, None, report)
 }
 
-/// The same of a split that is not the first of its output, under names of its own.
+/// Writes the report of one split. `split` is `None` for the first split of an output; the others have file names
+/// of their own.
 pub(crate) fn write_of(folder: &Path, split: Option<&str>, report: &RunReport) -> Result<()> {
     let [json, html] = names(split);
     publish_bytes_within(&folder.join(json), to_json(report).as_bytes())?;
     publish_bytes_within(&folder.join(html), to_html(report).as_bytes())
 }
 
-/// What the files of a report are called: the numbers, and the page.
+/// The file names of a report: of the numbers, and of the page.
 pub(crate) fn names(split: Option<&str>) -> [String; 2] {
     match split {
         None => [JSON_NAME.to_owned(), HTML_NAME.to_owned()],
@@ -60,15 +71,15 @@ pub(crate) fn names(split: Option<&str>) -> [String; 2] {
     }
 }
 
-/// Reads the report that was written into a folder.
+/// Reads the report in a folder that [`write()`] wrote.
 ///
 /// # Errors
-/// There is none, or it is not a report of this version of the program.
+/// The folder has no report, or one that this version of the program cannot read.
 pub fn read(folder: &Path) -> Result<RunReport> {
     read_of(folder, None)
 }
 
-/// The same of a split that is not the first of its output.
+/// Reads the report of one split: see [`write_of`].
 pub(crate) fn read_of(folder: &Path, split: Option<&str>) -> Result<RunReport> {
     let [json, _] = names(split);
     let path = folder.join(json);

@@ -4,20 +4,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{TokenId, amount};
 
-/// Bytes of a token that a report shows; a token of an unsplit vocabulary can be as long as a document.
+/// Bytes of a token that a report displays. Without a split, a token can be as long as a document.
 const SHOWN_BYTES: usize = 120;
 
-/// A token as a report shows it.
+/// A token as a report displays it.
+///
+/// ```
+/// use tokenmill::TokenId;
+/// use tokenmill::report::ShownToken;
+///
+/// let token = ShownToken::new(TokenId::new(300), b" a\n\xFF");
+/// assert_eq!(token.visible(), "␣a⏎\\xFF");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownToken {
-    /// Its id.
+    /// The token's id.
     pub id: TokenId,
-    /// Its text, or the beginning of it; what is not UTF-8 stands as U+FFFD.
+    /// Its text, cut after [120 bytes](beginning), with U+FFFD for bytes that are not UTF-8.
     pub text: String,
-    /// The bytes shown, in hex, where the text is not all of the truth.
+    /// The displayed bytes in hex, if they are not valid UTF-8.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub hex: Option<String>,
-    /// How many bytes the whole token has.
+    /// Length of the whole token in bytes.
     pub bytes: u64,
     /// Whether it is a special token.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
@@ -25,7 +33,7 @@ pub struct ShownToken {
 }
 
 impl ShownToken {
-    /// Shows an ordinary token.
+    /// The display of an ordinary token.
     pub fn new(id: TokenId, bytes: &[u8]) -> ShownToken {
         let shown = beginning(bytes);
         let hex = std::str::from_utf8(shown).is_err().then(|| hex(shown));
@@ -33,13 +41,14 @@ impl ShownToken {
         ShownToken { id, text, hex, bytes: amount(bytes.len()), special: false }
     }
 
-    /// Shows a special token.
+    /// The display of a special token.
     pub fn special(id: TokenId, text: &str) -> ShownToken {
         ShownToken { special: true, ..ShownToken::new(id, text.as_bytes()) }
     }
 
-    /// The token with everything visible that would not be, or that would disturb the text around it:
-    /// spaces, control characters, bytes that are not UTF-8, marks that turn the writing direction.
+    /// The token's text with everything made visible that would be invisible or disturb the surrounding text:
+    /// spaces, control characters, bytes that are not UTF-8, and marks that change the writing direction. A `…`
+    /// at the end means that the token is longer.
     pub fn visible(&self) -> String {
         let mut out = String::new();
         match &self.hex {
@@ -58,7 +67,8 @@ impl ShownToken {
     }
 }
 
-/// What is shown of a token: at most 120 bytes from its beginning, and no character cut in two if the bytes are text.
+/// The part of a token that is displayed: at most its first 120 bytes, cut between characters if the bytes are
+/// UTF-8.
 ///
 /// ```
 /// use tokenmill::report::beginning;
@@ -81,25 +91,25 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The bytes that hex stands for; what is no hex, for none.
+/// The bytes that a hex string encodes. Characters that are no hex digits are ignored.
 fn bytes_of(hex: &str) -> Vec<u8> {
     let digit = |&digit: &u8| char::from(digit).to_digit(16);
     let digits: Vec<u32> = hex.as_bytes().iter().filter_map(digit).collect();
     digits.chunks_exact(2).filter_map(|pair| u8::try_from(pair[0] << 4 | pair[1]).ok()).collect()
 }
 
-/// Appends bytes as characters, and those that are not UTF-8 as `\xE2`.
+/// Appends the characters of `bytes` with `push`, and each byte that is not UTF-8 as an escape like `\xE2`.
 pub fn push_escaped(out: &mut String, bytes: &[u8], push: impl Fn(&mut String, char)) {
     for chunk in bytes.utf8_chunks() {
         chunk.valid().chars().for_each(|c| push(out, c));
         for byte in chunk.invalid() {
-            // A String takes all that is written.
+            // Writing to a `String` never fails.
             let _ = write!(out, "\\x{byte:02X}");
         }
     }
 }
 
-/// A text with everything escaped that would disturb the text around it.
+/// A text in which control and invisible characters are escaped, since they could disturb the surrounding text.
 pub(super) fn plain(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
@@ -123,8 +133,8 @@ fn push_visible(out: &mut String, c: char) {
     }
 }
 
-/// Whether a character has no image of its own and can hide or turn what stands around it, as marks without width and
-/// those of the writing direction do. Control characters are not meant.
+/// Whether a character has no visible form and can hide or reorder the text around it, like zero-width characters
+/// and marks of the writing direction. Control characters are not included.
 pub fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{00AD}' | '\u{034F}' | '\u{061C}' | '\u{180E}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'

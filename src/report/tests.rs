@@ -133,7 +133,7 @@ fn report() -> RunReport {
     }
 }
 
-/// The figures of a page: each place in the JSON with the text that stands for it.
+/// The figures of a page: each key in the JSON, with the text that the page shows for it.
 fn figures(page: &str) -> Vec<(String, String)> {
     let marked = page.split("data-key=\"").skip(1);
     marked

@@ -2,7 +2,7 @@ use askama::Template;
 
 use super::ShownToken;
 
-/// The tokens of a text as a page that needs no other file and no network.
+/// The tokens of a text as an HTML page that needs no other file and no network. All token text is escaped.
 pub fn tokens_to_html(tokens: &[ShownToken]) -> String {
     Page { tokens }.render().expect("a page is rendered into memory")
 }

@@ -29,8 +29,8 @@ pub(super) struct Longest {
 pub(super) struct Node {
     /// The base, which is the position of the children, and in the low 8 bits the byte that leads to this node.
     base: u32,
-    /// The longest token that is a prefix of this node's bytes, and in the low 8 bits its length; 0 stands for
-    /// 256 or more.
+    /// The longest token that is a prefix of this node's bytes, and in the low 8 bits its length; 0 means 256
+    /// or more.
     token: u32,
 }
 
