@@ -1,4 +1,4 @@
-//! Counting pieces: batches of documents in memory, or a file, to the finished counts, on one thread and on all.
+//! Counting pre-tokens, from batches in memory or from a file to the finished counts, on one thread and on all.
 
 mod support;
 
@@ -10,8 +10,9 @@ use tokenmill::observer::Silent;
 use tokenmill::source::{Batch, OpenContext, SourceSpec, in_order, open};
 use tokenmill::split::splitter;
 
-/// Documents of about a line each would hide the counting behind the reading; these are of 20 kB.
+/// Bytes per document. With documents of one line each, the time for reading would hide that for counting.
 const DOCUMENT: usize = 20_000;
+/// Number of copies of the text that are counted.
 const COPIES: usize = 20;
 
 fn main() {
@@ -25,7 +26,7 @@ fn batches(text: &[u8]) -> Vec<Batch> {
     vec![batch; COPIES]
 }
 
-/// Times `count` on Proust many times over, after checking how many distinct pieces there are.
+/// Times `count` on many copies of Proust, after checking the number of distinct pre-tokens.
 fn proust(bencher: Bencher, threads: usize, pieces: usize, count: impl Fn(Vec<Batch>) -> Counted + Sync) {
     let text = support::proust();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a small pool");
@@ -37,7 +38,7 @@ fn proust(bencher: Bencher, threads: usize, pieces: usize, count: impl Fn(Vec<Ba
         .bench_local_values(|batches| pool.install(|| count(batches)));
 }
 
-/// 0 threads are as many as there are cores.
+/// 0 threads means one per core.
 #[divan::bench(args = [1, 0])]
 fn gpt2_pieces(bencher: Bencher, threads: usize) {
     let splitter = splitter(&"gpt2".parse().expect("a name")).expect("a right pattern");
@@ -47,7 +48,7 @@ fn gpt2_pieces(bencher: Bencher, threads: usize) {
     });
 }
 
-/// The same text from a file, one document: what reading takes is in it.
+/// The same text from a file, as one document. The time includes reading.
 #[divan::bench(args = [1, 0])]
 fn file_to_pieces(bencher: Bencher, threads: usize) {
     let text = support::proust().bytes.repeat(COPIES);

@@ -1,4 +1,4 @@
-//! Encoding on one thread: Proust with and without a split, and texts that are hard to merge.
+//! Encoding on one thread: Proust with and without a split pattern, and texts that are hard to merge.
 
 mod support;
 
@@ -19,7 +19,7 @@ fn main() {
     divan::main();
 }
 
-/// The pieces of a text in order of first appearance, with their counts.
+/// The pre-tokens of a text in order of first appearance, with their counts.
 fn pieces(text: &[u8], split: &SplitPattern) -> PieceCounts {
     let mut ends = Vec::new();
     let splitter = splitter(split).expect("a pattern with a name");
@@ -34,7 +34,7 @@ fn pieces(text: &[u8], split: &SplitPattern) -> PieceCounts {
     all.into_iter().filter_map(|piece| Some((piece, Count::new(counts.remove(piece)?)))).collect()
 }
 
-/// A vocabulary learned from a text, and how many tokens the text had at the end of training.
+/// A vocabulary learned from a text, and the number of tokens in the text at the end of training.
 fn trained(text: &[u8], split: SplitPattern, merges: usize) -> (Vocabulary, u64) {
     let config = TrainConfig { min_frequency: Count::ONE, ..TrainConfig::new(merges) };
     let learned = learn_merges(pieces(text, &split), &config, &Silent).expect("it trains");
@@ -43,8 +43,9 @@ fn trained(text: &[u8], split: SplitPattern, merges: usize) -> (Vocabulary, u64)
     (vocabulary.expect("merges just learned"), tokens)
 }
 
-/// Encodes the text that a vocabulary was learned from, after checking that it becomes as many tokens
-/// as training left and decodes to itself. `fresh` takes a new worker each time, which knows no piece.
+/// Encodes the text from which a vocabulary was learned, after checking that the number of tokens is that at
+/// the end of training and that they decode to the text. `fresh` uses a new worker each time, with an empty
+/// cache.
 fn encode(bencher: Bencher, text: &[u8], split: SplitPattern, merges: usize, fresh: bool) {
     let (vocabulary, tokens) = trained(text, split, merges);
     let encoder =
@@ -78,7 +79,7 @@ fn proust_split_by_a_fresh_worker(bencher: Bencher) {
     encode(bencher, &support::proust().bytes, SplitPattern::Named(Named::Gpt2), 7_936, true);
 }
 
-/// A megabyte of what a vocabulary learned from Proust has few tokens for, or of one long run.
+/// A megabyte of text for which a vocabulary learned from Proust has few tokens, or of one long run.
 #[divan::bench(args = ["a", " ", "\n", "the ", "😀", "letters", "bytes"])]
 fn megabyte_unlike_proust(bencher: Bencher, of: &str) {
     const SIZE: usize = 1_000_000;
@@ -104,7 +105,7 @@ fn megabyte_unlike_proust(bencher: Bencher, of: &str) {
     bencher.bench_local(|| worker.encode(&text).expect("any bytes encode").len());
 }
 
-/// A megabyte of one letter, of letters in turn, and of letters by chance, unsplit.
+/// A megabyte of one letter, of letters in turn, and of random letters, without a split pattern.
 #[divan::bench(args = ["a", "ab c", "etaoinshrdlu"])]
 fn megabyte(bencher: Bencher, letters: &str) {
     let mut state = 1_u32;

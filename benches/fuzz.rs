@@ -1,11 +1,13 @@
-//! Throws damaged input at everything that reads files and answers of servers: no panic, no hang, no memory that input
-//! only claims to need, and nothing wrong where it would be trusted.
+//! Fuzzing: feeds damaged input to everything that reads files or answers of servers. Checks that it never
+//! panics, hangs, allocates the memory that input merely claims to need, or accepts wrong data where that would
+//! be trusted.
 //!
-//! `TOKENMILL_FUZZ_S` is the seconds for each target, 5 unless set; `TOKENMILL_FUZZ_SEED` begins elsewhere;
-//! `TOKENMILL_FUZZ_ONLY` takes the targets whose names have this in them. Seeds are made by the program's own writers, or
-//! are what the tests' servers answer, and then cut, flipped, repeated, spliced, and given other numbers; JSON gets other
-//! trees, too. What ends in a panic, takes longer than two seconds, or more than a gigabyte, is a finding: it is kept in
-//! `target/fuzz`, and the run fails. Run it with `ulimit -v 8000000`, so that a huge allocation is one too.
+//! `TOKENMILL_FUZZ_S` is the number of seconds per target (default 5). `TOKENMILL_FUZZ_SEED` is the seed of the
+//! random numbers. `TOKENMILL_FUZZ_ONLY` selects the targets with this text in their names. The seed files are
+//! written by the program itself, or are answers of the test servers. They are then cut, flipped, repeated,
+//! spliced and given other numbers; JSON also gets other trees. An input is a finding if it ends in a panic,
+//! takes longer than two seconds, or needs more than a gigabyte. Findings are kept in `target/fuzz`, and the
+//! run fails. Run it with `ulimit -v 8000000`, so that a huge allocation is a finding too.
 
 #![expect(clippy::print_stdout, reason = "a benchmark says what it measured")]
 
@@ -32,21 +34,21 @@ use damage::Random;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Longer is a hang.
+/// Time from which on reading an input counts as a hang.
 const SLOW: Duration = Duration::from_secs(2);
 
-/// More memory than any of the inputs needs.
+/// kB of memory, more than any of the inputs needs.
 const MUCH_KB: u64 = 1 << 20;
 
-/// The last panic of any thread that nobody makes an error of.
+/// The last panic of any thread that was not turned into an error.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
-/// A reader, the name that its file must have, and files that it reads.
+/// A reader to fuzz, the name that its file must have, and valid files for it.
 struct Target {
     name: String,
     file: &'static str,
     seeds: Vec<Vec<u8>>,
-    /// Reads a file, and says whether there was nothing wrong with it.
+    /// Reads a file. Returns whether it was accepted as valid.
     read: Box<dyn Fn(&Path) -> bool>,
 }
 
@@ -60,7 +62,7 @@ impl Target {
         Target { name: name.into(), file, seeds, read: Box::new(read) }
     }
 
-    /// What is wrong with reading a file: a panic, long waiting each time, or much memory.
+    /// Reads a file and returns the fault, if any: a panic, a long time in two attempts, or much memory.
     fn fault(&self, path: &Path, accepted: &mut u64) -> Option<String> {
         let read = || {
             let start = Instant::now();
@@ -71,7 +73,7 @@ impl Target {
         *accepted += u64::from(accepts);
         let memory = peak_kb();
         if memory > MUCH_KB {
-            // Begins to measure anew.
+            // Resets the peak memory of the process.
             drop(fs::write("/proc/self/clear_refs", "5"));
             return Some(format!("{} MB", memory >> 10));
         }
@@ -129,7 +131,7 @@ fn number(variable: &str) -> Result<Option<u64>> {
     Ok(std::env::var(variable).ok().map(|text| text.parse()).transpose()?)
 }
 
-/// The most memory that this process has had, where the system tells.
+/// The peak memory of this process in kB, or 0 if the system does not report it.
 fn peak_kb() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

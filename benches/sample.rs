@@ -1,4 +1,4 @@
-//! Sampling generated verse: shuffled and limited, against the stream as it is.
+//! Sampling generated verse, shuffled and limited, compared with the plain stream.
 
 use divan::Bencher;
 use divan::counter::ItemsCount;

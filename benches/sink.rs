@@ -1,4 +1,4 @@
-//! Writing token ids: rows in memory to a Parquet file in memory.
+//! Writing token ids: from rows in memory to a Parquet file in memory.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tokenmill::sink::schema::output_schema;
 use tokenmill::sink::{Compression, Declaration, Encoders, FileShape, ShardFacts, ShardWriter};
 use tokenmill::units::amount;
 
-/// Four row groups and a bit.
+/// A little more than four row groups.
 const TOKENS: usize = 18_000_000;
 const TOKENS_A_ROW: usize = 500;
 const ROWS_A_BATCH: usize = 1_000;
@@ -19,7 +19,7 @@ fn main() {
     divan::main();
 }
 
-/// Ids as skewed as those of prose: the smaller, the more frequent.
+/// Ids as skewed as those of prose: small ids are more frequent.
 fn batches() -> Vec<TokenBatch> {
     let mut state = 1_u64;
     let mut next = || {

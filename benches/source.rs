@@ -1,4 +1,4 @@
-//! Reading: Proust from a file, as lines and as one document, and generated verse.
+//! Reading: Proust from a file, by lines and as one document, and generated verse.
 
 mod support;
 
@@ -12,7 +12,7 @@ fn main() {
     divan::main();
 }
 
-/// The documents of a source, on two reading threads.
+/// The documents of a source, read by two threads.
 fn documents(spec: &SourceSpec) -> Documents<'static> {
     let source = open(spec, 0, &OpenContext::new(&Silent)).expect("the source can be listed");
     in_order(vec![source], 2)
@@ -24,7 +24,7 @@ fn read(documents: Documents<'_>) -> (u64, u64) {
     })
 }
 
-/// Times reading after checking how many documents come, and how much text.
+/// Times reading, after checking the number of documents and of bytes.
 fn bench(bencher: Bencher, spec: &SourceSpec, expected: (u64, u64)) {
     assert_eq!(read(documents(spec)), expected);
     bencher.counter(BytesCount::new(expected.1)).bench_local(|| read(documents(spec)));

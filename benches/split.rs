@@ -1,4 +1,4 @@
-//! Cutting text into pieces by the patterns that have a name, and by a regular expression.
+//! Splitting text into pre-tokens by the named patterns, and by a regular expression.
 
 mod support;
 
@@ -11,7 +11,7 @@ fn main() {
     divan::main();
 }
 
-/// Cuts Proust by a pattern, after checking that the pieces tile it and how many there are.
+/// Splits Proust by a pattern, after checking that the pre-tokens cover it and what their number is.
 fn proust(bencher: Bencher, pattern: &SplitPattern, pieces: usize) {
     let (text, splitter) = (support::proust(), splitter(pattern).expect("a right pattern"));
     let mut ends = Vec::new();
@@ -29,14 +29,14 @@ fn named(bencher: Bencher, (name, pieces): (&str, usize)) {
     proust(bencher, &name.parse().expect("a name"), pieces);
 }
 
-/// A custom pattern, on the regular-expression engine.
+/// A custom pattern, with the regular-expression engine.
 #[divan::bench]
 fn regex(bencher: Bencher) {
     let pattern = r"\p{L}+|\p{N}{1,3}|[^\p{L}\p{N}]";
     proust(bencher, &SplitPattern::from_regex(pattern), 431_051);
 }
 
-/// How many pieces a text has, cut in windows as counting cuts it.
+/// Number of pre-tokens in a text, split in windows as counting does.
 fn windows(splitter: &dyn Splitter, mut text: &[u8], ends: &mut Vec<u32>) -> u64 {
     const WINDOW: usize = 8 << 10;
     let mut pieces = 0;
@@ -50,7 +50,7 @@ fn windows(splitter: &dyn Splitter, mut text: &[u8], ends: &mut Vec<u32>) -> u64
     pieces
 }
 
-/// Cuts the large texts by all patterns and instructions, after checking that they agree.
+/// Splits the large texts by all patterns with all instruction sets, after checking that their results agree.
 #[divan::bench(args = cases(), sample_count = 5, sample_size = 1)]
 fn corpora(bencher: Bencher, case: &(&str, Named, Instructions)) {
     let (file, pattern, instructions) = *case;

@@ -1,7 +1,8 @@
-//! What reading a large Parquet file of a hub by ranges costs beside reading it from disk: time, memory, and bytes.
+//! Cost of reading a large Parquet file of a hub by byte ranges, compared with reading it from disk: time,
+//! memory, and bytes sent.
 //!
-//! The hub is the tests' own, on loopback. The file has two columns of about the same size, of which one is needed.
-//! `TOKENMILL_STREAM_MB` is its size, 1000 unless set.
+//! The hub is the one of the tests, on the loopback interface. The file has two columns of about the same size,
+//! and only one of them is needed. `TOKENMILL_STREAM_MB` is its size in MB (default 1000).
 
 #![expect(clippy::print_stdout, reason = "a benchmark says what it measured")]
 
@@ -24,7 +25,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const NAME: &str = "somebody/words";
-/// Rows that are written at a time; so many such portions are a row group.
+/// Rows that are written at a time. Eight such portions make a row group.
 const ROWS: usize = 50_000;
 const ROUNDS: usize = 3;
 
@@ -59,7 +60,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Writes two columns of about so many bytes in all.
+/// Writes two columns with about `bytes` bytes together.
 fn write(path: &Path, bytes: usize) -> Result<()> {
     let properties = WriterProperties::builder()
         .set_compression(parquet::basic::Compression::SNAPPY)
@@ -99,7 +100,7 @@ fn write(path: &Path, bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of the file, and of the chunks of its first column.
+/// Size in bytes of the file, and of the column chunks of its first column.
 fn sizes(path: &Path) -> Result<(usize, usize)> {
     let file = fs::File::open(path)?;
     let total = usize::try_from(file.metadata()?.len())?;

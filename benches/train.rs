@@ -1,4 +1,4 @@
-//! Learning merges: Proust without a split, the standing benchmark, from weighted sequences to merges.
+//! Learning merges, from weighted sequences to merges: Proust without a split pattern, the standard benchmark.
 
 mod support;
 
@@ -12,7 +12,7 @@ fn main() {
     divan::main();
 }
 
-/// Learns from one text as a single sequence, after checking that as many merges come out as are known to.
+/// Learns from one text as a single sequence, after checking the number of merges.
 fn unsplit(bencher: Bencher, text: &support::Text, config: &TrainConfig, merges: usize) {
     let pieces: PieceCounts = [(&*text.bytes, Count::ONE)].into_iter().collect();
     let learned = learn_merges(pieces.clone(), config, &Silent).expect("it trains");
@@ -35,7 +35,8 @@ fn taylorswift_to_10_000(bencher: Bencher) {
     unsplit(bencher, &support::taylorswift(), &config, 9_744);
 }
 
-/// Scans a long text by each engine that runs here, after checking that it learns what the obvious one does.
+/// Scans a long text with each engine that runs on this processor, after checking that it learns the same as
+/// the portable one.
 #[divan::bench(args = ScanEngine::here(), sample_count = 3)]
 fn scan_32_mb_to_512(bencher: Bencher, engine: &ScanEngine) {
     let text = support::generated(32 << 20);

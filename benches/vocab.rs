@@ -1,4 +1,4 @@
-//! Loading and checking a tokenizer learned from Proust.
+//! Loading and checking a tokenizer that was learned from Proust.
 
 mod support;
 
@@ -14,7 +14,7 @@ fn main() {
     divan::main();
 }
 
-/// 8 000 tokens learned without a split.
+/// A vocabulary of 8 000 tokens, learned without a split pattern.
 fn learned() -> Vocabulary {
     let text = support::proust();
     let pieces: PieceCounts = [(&*text.bytes, Count::ONE)].into_iter().collect();

@@ -1,5 +1,5 @@
-//! The standing benchmark whole: Proust from the file to a tokenizer of 100 000, token ids and report;
-//! and the report alone.
+//! The standard benchmark as a whole run: Proust from the file to a tokenizer of 100 000 tokens, token ids and
+//! a report; and the report alone.
 
 mod support;
 
@@ -16,7 +16,7 @@ fn main() {
     divan::main();
 }
 
-/// Runs the recipe in a folder that has the text, and gives the report.
+/// Runs a recipe in a folder that has the text, and returns the report.
 fn run(folder: &Path) -> RunReport {
     let path = |name: &str| folder.join(name).to_str().expect("a plain path").to_owned();
     let text = format!(

@@ -1,9 +1,9 @@
 use serde_json::{Value, json};
 
-/// What stretches of a file are overwritten with.
+/// Bytes with which parts of a file are overwritten.
 const FILLS: [u8; 5] = [0, 0xFF, b' ', b'9', 0x80];
 
-/// What stands where a short text or a number stood.
+/// Replacements for short texts and numbers.
 const TEXTS: [&[u8]; 10] = [
     b"18446744073709551615",
     b"9223372036854775807",
@@ -17,7 +17,7 @@ const TEXTS: [&[u8]; 10] = [
     b"{",
 ];
 
-/// Numbers that look random and are the same each time.
+/// Pseudo-random numbers, the same in each run.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -37,7 +37,8 @@ impl Random {
         all[self.below(all.len())]
     }
 
-    /// A seed with one to eight things done to it; one of JSON may be another tree instead, or as well.
+    /// A damaged copy of a seed file, with one to eight changes to its bytes. A seed file of JSON may get
+    /// another tree instead, or in addition.
     pub(crate) fn damaged(&mut self, seeds: &[Vec<u8>]) -> Vec<u8> {
         let mut bytes = seeds[self.below(seeds.len())].clone();
         let tree = if self.below(2) == 0 { self.other_tree(&bytes) } else { None };
@@ -49,7 +50,7 @@ impl Random {
         bytes
     }
 
-    /// The same text with other JSON in it, if all of it is JSON, or what follows the head of an answer is.
+    /// The same text with changed JSON, if all of it is JSON, or everything after the head of an HTTP answer.
     fn other_tree(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         let is_answer = bytes.starts_with(b"HTTP/");
         let end = bytes.windows(4).position(|end| end == b"\r\n\r\n").map_or(0, |at| at + 4);
@@ -61,7 +62,7 @@ impl Random {
         Some([head, tree.to_string().as_bytes()].concat())
     }
 
-    /// Changes a node of a tree, or what it has.
+    /// Changes a random node of a tree: removes or adds a child, or replaces the node.
     fn change(&mut self, tree: &mut Value) {
         let mut number = self.below(nodes(tree));
         let other = self.below(nodes(tree));
@@ -98,7 +99,7 @@ impl Random {
     }
 
     fn damage(&mut self, bytes: &mut Vec<u8>) {
-        // Near the end, too: there Parquet has its footer.
+        // Often near the end, where Parquet has its footer.
         let near_end = self.below(3) == 0;
         let span = if near_end { bytes.len().min(400) } else { bytes.len() };
         let at = (bytes.len() - span) + self.below(span);
@@ -126,7 +127,7 @@ impl Random {
         }
     }
 
-    /// Replaces the first number in digits from a place on.
+    /// Replaces the first decimal number at or after a position.
     fn renumber(&mut self, bytes: &mut Vec<u8>, from: usize) {
         let Some(start) = bytes[from..].iter().position(u8::is_ascii_digit).map(|at| from + at) else {
             return;
@@ -137,7 +138,7 @@ impl Random {
     }
 }
 
-/// How many nodes a tree has.
+/// Number of nodes in a tree.
 fn nodes(tree: &Value) -> usize {
     1 + match tree {
         Value::Array(items) => items.iter().map(nodes).sum(),
@@ -146,7 +147,7 @@ fn nodes(tree: &Value) -> usize {
     }
 }
 
-/// A node by its number, in the order of the text.
+/// The node with this number, in the order of the text.
 fn node<'a>(tree: &'a mut Value, number: &mut usize) -> Option<&'a mut Value> {
     if *number == 0 {
         return Some(tree);

@@ -1,4 +1,5 @@
-//! Damaged answers of a hub, a web server and an object store, which are the tests' own on loopback.
+//! Damaged answers of a hub, a web server and an object store. The servers are those of the tests, on the
+//! loopback interface.
 
 #[cfg(feature = "remote")]
 #[path = "../../tests/support/bucket.rs"]
@@ -23,14 +24,14 @@ use fake::{COMMIT, FakeHub, Fault, Part, git_hash, sha256};
 
 const NAME: &str = "ns/poems";
 
-/// Answers that refuse, with all the headers that are heeded then.
+/// Refusing answers, with all headers that the client heeds in such answers.
 const REFUSALS: [&str; 3] = [
     "HTTP/1.1 429 x\r\nRetry-After: 1\r\nRateLimit: \"api\";r=0;t=3\r\nContent-Length: 0\r\n\r\n",
     "HTTP/1.1 503 x\r\nRetry-After: Wed, 21 Oct 2026 07:28:00 GMT\r\nContent-Length: 2\r\n\r\n{}",
     "HTTP/1.1 403 x\r\nX-Error-Code: GatedRepo\r\nX-Error-Message: not you\r\nContent-Length: 0\r\n\r\n",
 ];
 
-/// Answers that lead on.
+/// A redirect.
 const REDIRECT: &str = "HTTP/1.1 302 x\r\nLocation: /resolve-cache/0123456789abcdef0123456789abcdef01234567/c.txt\r\n\
                         Content-Length: 0\r\n\r\n";
 
@@ -42,7 +43,7 @@ pub(crate) fn targets(scratch: &Path) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// A hub with small and large files in several pages.
+/// A hub with small and large files, in a listing of several pages.
 fn hub() -> Result<FakeHub> {
     let hub = FakeHub::start(NAME);
     for (number, large) in [(1, true), (2, false), (3, true), (4, false)] {
@@ -81,7 +82,8 @@ fn settings(endpoint: &str, scratch: &Path) -> HubSettings {
     }
 }
 
-/// What a server answers, also without the length of the body, which then ends with the connection.
+/// The answer of a server, with and without the length of its body. Without it, the body ends when the
+/// connection does.
 fn answers(address: &str, method: &str, path: &str, headers: &str) -> Result<Vec<Vec<u8>>> {
     let mut stream = TcpStream::connect(address.trim_start_matches("http://"))?;
     stream.write_all(format!("{method} {path} HTTP/1.1\r\n{headers}\r\n").as_bytes())?;
@@ -92,14 +94,14 @@ fn answers(address: &str, method: &str, path: &str, headers: &str) -> Result<Vec
     Ok(vec![endless.collect::<Vec<_>>().concat(), answer])
 }
 
-/// Where an answer leads.
+/// Target of a redirect.
 fn location(answer: &[u8]) -> Result<String> {
     let text = String::from_utf8_lossy(answer);
     let line = text.lines().find_map(|line| line.strip_prefix("Location: "));
     Ok(line.ok_or("an answer that leads nowhere")?.to_owned())
 }
 
-/// Whether an answer could lead away from this machine.
+/// Whether an answer could lead the client to another machine.
 fn leads_away(answer: &[u8]) -> bool {
     let head = answer.windows(4).position(|end| end == b"\r\n\r\n").unwrap_or(answer.len());
     let text = String::from_utf8_lossy(&answer[..head]);
@@ -152,7 +154,8 @@ fn hub_targets(scratch: &Path) -> Result<Vec<Target>> {
     Ok(cases.into_iter().map(target).collect())
 }
 
-/// Reads a source while these answers go wrong, and looks at what that leaves.
+/// Reads a source while the hub gives these answers, and checks the cache afterwards. Returns whether the
+/// source was accepted.
 fn reads(hub: &FakeHub, faults: Vec<(Part, Fault)>, spec: &SourceSpec, settings: &HubSettings) -> bool {
     if faults.iter().any(|(_, fault)| matches!(fault, Fault::Raw(bytes) if leads_away(bytes))) {
         return false;
@@ -170,7 +173,7 @@ fn reads(hub: &FakeHub, faults: Vec<(Part, Fault)>, spec: &SourceSpec, settings:
     accepted
 }
 
-/// Fails if a file stands under a hash that is not its own, or anything lies outside the cache.
+/// Panics if a file in the cache does not have the hash that is its name, or if any file is outside the cache.
 fn check_cache(place: &Path) {
     let names =
         |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -218,7 +221,7 @@ mod store {
     use super::*;
     use tokenmill::source::StoreSettings;
 
-    /// Listings and objects, as the stores of Amazon and Microsoft give them.
+    /// Listings and objects, as the stores of Amazon and Microsoft send them.
     pub(super) fn targets(scratch: &Path) -> Result<Vec<Target>> {
         let cases = [
             ("s3 list", "s3", "GET", "?list-type=2&prefix=", "", 0),

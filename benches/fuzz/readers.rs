@@ -1,4 +1,4 @@
-//! What reads files.
+//! Readers of files.
 
 use std::fs;
 use std::io::Write;
@@ -25,11 +25,11 @@ use tokenmill::vocab::{LoadOptions, TrainingRecord, load};
 
 use super::{Result, Target};
 
-/// What a job's machine is like.
+/// The environment of a job: one thread, and a gigabyte of memory.
 pub(crate) const SURROUNDINGS: Surroundings<'static> =
     Surroundings { variable: &|_| None, threads: 1, memory: ByteCount(1 << 30) };
 
-/// Runs small jobs into a folder, and takes what they wrote for seeds.
+/// Runs small jobs in a folder, and uses their outputs as seed files.
 pub(crate) fn targets(out: &Path) -> Result<Vec<Target>> {
     let recipe = run(
         out,
@@ -47,7 +47,7 @@ pub(crate) fn targets(out: &Path) -> Result<Vec<Target>> {
     let mut parquet = vec![ids.clone(), counts.clone()];
     parquet.extend(parquet_files()?);
     let table = |name: &str, file: &'static str, seeds| Target::new(name, file, seeds, read_source);
-    // A file of a tokenizer, and the other one of it, which is whole.
+    // A target for one of two files of a tokenizer. The other file is intact.
     let beside = |name: &str, file: &'static str, other: &str, as_name: &'static str| -> Result<Target> {
         let seed = made(&format!("tokenizer/{}", file.replace("a.", "tokenizer.")))?;
         let other = made(&format!("tokenizer/{other}"))?;
@@ -112,7 +112,7 @@ pub(crate) fn targets(out: &Path) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// Runs a small job with more keys for its sections, and gives its recipe.
+/// Runs a small job with further keys in the sections of its recipe, and returns the recipe.
 fn run(out: &Path, train: &str, encode: &str, output: &str) -> Result<String> {
     let text = format!(
         "[source]\nuri = \"demo:verse?lines=300&seed=1\"\ncolumn = \"line\"\n[sample]\ntake = 250\n[train]\nsplit = \"gpt2\"\n\
@@ -132,7 +132,7 @@ fn data(out: &Path, extension: &str) -> Result<Vec<u8>> {
     Ok(fs::read(found.next().ok_or("no data file")?)?)
 }
 
-/// All recipes that there are.
+/// All recipes in this repository, and the first one.
 fn recipes(first: String) -> Result<Vec<Vec<u8>>> {
     let mut recipes = vec![first.into_bytes()];
     for folder in ["pipelines", "tests/data/recipes"] {
@@ -156,7 +156,7 @@ fn counts() -> Result<Vec<u8>> {
     Ok(counts)
 }
 
-/// Text in columns of several types, with nulls, and one below another.
+/// Text in columns of several types, with nulls, and a text column within a struct.
 fn columns() -> Result<RecordBatch> {
     let lines: Vec<Option<String>> =
         (0..60).map(|row| (row % 7 > 0).then(|| format!("{row} {}", "goes on ".repeat(row % 5)))).collect();
@@ -230,7 +230,7 @@ fn arrow_streams() -> Result<Vec<Vec<u8>>> {
     Ok(streams)
 }
 
-/// A table with a header, and fields in quotes.
+/// A table with a header and quoted fields.
 const CSV: &[u8] =
     b"line,input_ids,length,piece,below\n1,\"a \"\"b\"\",\r\nc\",\xc3\xa9,,\n2,b,\"\",\"\\\",5\n";
 
@@ -271,13 +271,13 @@ fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
 }
 
 fn read_tokenizer(path: &Path) -> bool {
-    // Some formats do not say how text is split, and others are not to be told.
+    // Some formats do not record a split pattern and need one as an option; others refuse one.
     let loaded = load(path, &LoadOptions::default(), &Silent).or_else(|_| {
         let split = Some(SplitPattern::None);
         load(path, &LoadOptions { split, ..LoadOptions::default() }, &Silent)
     });
     let Ok(vocabulary) = loaded else { return false };
-    // What is accepted must also work.
+    // A tokenizer that is accepted must also work.
     if let Ok(encoder) = tokenmill::encode::Encoder::new(vocabulary, Default::default()) {
         let text = "some text, é 🙂 <|x|>".as_bytes();
         let merged = encoder.worker().encode(text).map(<[_]>::to_vec);
@@ -297,7 +297,7 @@ fn read_recipe(path: &Path) -> bool {
     mistakes.map(|mistakes| mistakes.to_string()).is_none()
 }
 
-/// Reads all documents of a source.
+/// Reads all documents of a source. Returns whether all could be read.
 pub(crate) fn read_all(spec: &SourceSpec, context: &OpenContext<'_>) -> bool {
     let Ok(source) = open(spec, 0, context) else { return false };
     in_order(vec![source], 1).all(|batch| batch.is_ok())
@@ -333,7 +333,7 @@ fn read_ids(path: &Path) -> bool {
     TokenReader::open(path).is_ok_and(|mut reader| reader.all(|batch| batch.is_ok()))
 }
 
-/// Reads ids and their index, of which one is damaged.
+/// Reads token ids and their index, one of which is damaged.
 fn read_beside(damaged: &Path, other: &Path, bytes: &[u8]) -> bool {
     fs::write(other, bytes).is_ok() && read_ids(&damaged.with_extension("bin"))
 }

@@ -1,4 +1,5 @@
-//! What a run finds that an earlier one has left: whatever is damaged there, it must come to the same output.
+//! Files that an earlier run left behind. Whatever is damaged in them, a run that accepts them must produce the
+//! same output.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -29,7 +30,7 @@ file_text_bytes = 1000
 
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
-/// Each file of the state of a run that has ended before its last data file was there.
+/// A target for each state file of a run that ended before its last data file was written.
 pub(crate) fn targets(out: &Path) -> Result<Vec<Target>> {
     let text = RECIPE
         .replace("vocab_size = 280", "vocab_size = 280\nspecial_tokens = [\"<|x|>\"]")
@@ -45,12 +46,12 @@ pub(crate) fn targets(out: &Path) -> Result<Vec<Target>> {
     let mut targets = Vec::new();
     let mut names = BTreeSet::new();
     for (path, bytes) in left.clone() {
-        // One of each kind: the two sources' counts are alike.
+        // One file of each kind, because the counts of the two sources are alike.
         if !is_state(&path) || !names.insert(label(&path)) {
             continue;
         }
         let mut left = left.clone();
-        // The counts are asked for only where what was learned is not there.
+        // A run reads the counts only if the learned merges are missing.
         if path.components().count() > 2 {
             left.remove(Path::new(".tokenmill/learned.journal"));
         }
@@ -68,7 +69,7 @@ fn is_state(path: &Path) -> bool {
     path.starts_with(".tokenmill") && !path.ends_with("lock")
 }
 
-/// A name that does not depend on what was hashed for it.
+/// A name that does not depend on the hashes in file names.
 fn label(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     match path.components().count() {
@@ -77,7 +78,7 @@ fn label(path: &Path) -> String {
     }
 }
 
-/// Whether a run goes on with what is left; if it does, it must come to the whole output.
+/// Whether a run continues from the files that are left. If it does, its output must be complete and unchanged.
 fn resumes(planned: &Plan, out: &Path, left: &Files, whole: &Files) -> bool {
     put(out, left).expect("a folder to write to");
     let outcome = job(planned, &JobOptions::default(), &OpenContext::new(&Silent));

@@ -1,7 +1,7 @@
 //! Texts that several benchmarks use.
 //!
-//! The real ones come from the folder that `TOKENMILL_DATA` names; where it is not set, generated text
-//! of the same size takes their place, and the answers known for the real ones are not checked.
+//! The real texts are read from the folder that `TOKENMILL_DATA` names. If it is not set, generated text of the
+//! same size replaces them, and results that are known for the real ones are not checked.
 
 #![allow(dead_code, reason = "each benchmark uses a part")]
 
@@ -9,11 +9,11 @@ use std::path::Path;
 
 use tokenmill::units::place64;
 
-/// A text to work on.
+/// A text for a benchmark.
 pub(crate) struct Text {
     /// Its bytes.
     pub(crate) bytes: Vec<u8>,
-    /// Whether it is the real text, whose answers are known.
+    /// Whether it is the real text, with known results.
     pub(crate) real: bool,
 }
 
@@ -38,7 +38,7 @@ fn text(file: &str, bytes: usize) -> Text {
     }
 }
 
-/// Words of made-up syllables, the frequent ones short, always the same.
+/// Words of made-up syllables, frequent words short, the same in each run.
 pub(crate) fn generated(bytes: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = move |below: u64| {
@@ -62,7 +62,7 @@ pub(crate) fn generated(bytes: usize) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// One of the large texts, all of it: the file, or the same compressed.
+/// One of the large texts in full: the file itself, or the file decompressed.
 pub(crate) fn corpus(file: &str) -> Vec<u8> {
     let compressed =
         std::env::var_os("TOKENMILL_DATA").map(|folder| Path::new(&folder).join(format!("{file}.zst")));
