@@ -3,15 +3,17 @@ use std::ops::Range;
 
 use crate::split::{Segment, SpecialFinder, Splitter};
 
-/// So much of a text is joined to what was carried, at first, to find a cut in both together.
+/// Bytes of a new text that are first appended to the carried text when looking for a safe split point. The number
+/// doubles until one is found.
 const JOINED: usize = 1 << 10;
 
-/// The part of a text that has been read and not yet been given on, because it has no certain cut.
+/// The text that was read but not yet passed on, because it has no safe split point.
 pub(super) struct Carry<'a> {
     splitter: &'a dyn Splitter,
     specials: &'a SpecialFinder,
+    /// The carried text.
     text: Vec<u8>,
-    /// Cuts before here are not looked for: there is none, or a later one does as well.
+    /// Searches start at this offset. Earlier offsets have no safe split point, or a later one serves as well.
     searched: usize,
     /// The most bytes that may be carried.
     most: usize,
@@ -22,26 +24,28 @@ impl<'a> Carry<'a> {
         Carry { splitter, specials, text: Vec::new(), searched: 0, most }
     }
 
-    /// Whether more text is carried than may be.
+    /// Returns whether more text is carried than allowed.
     pub(super) fn is_too_long(&self) -> bool {
         self.text.len() > self.most
     }
 
+    /// Returns whether no text is carried.
     pub(super) fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
+    /// Appends to the carried text.
     pub(super) fn extend(&mut self, text: &[u8]) {
         self.text.extend_from_slice(text);
     }
 
-    /// Gives all of it.
+    /// Returns all of the carried text.
     pub(super) fn end(&mut self) -> Vec<u8> {
         self.searched = 0;
         mem::take(&mut self.text)
     }
 
-    /// Gives what stands before the last certain cut, and keeps the rest.
+    /// Returns the carried text before its last safe split point, and keeps the rest.
     pub(super) fn cut(&mut self) -> Vec<u8> {
         let limit = self.limit(self.text.len());
         let Some(cut) = self.last_cut(&self.text, self.searched) else {
@@ -53,8 +57,8 @@ impl<'a> Carry<'a> {
         mem::replace(&mut self.text, rest)
     }
 
-    /// Takes in the beginning of a text, up to a certain cut, and gives all that is carried then, and
-    /// the place of the cut in the text. Where it has none, all of it is taken in.
+    /// Appends the start of a text, up to a safe split point. Returns all of the carried text, and the offset of the
+    /// split point in `text`. If `text` has no safe split point, appends all of it and returns `None`.
     pub(super) fn join(&mut self, text: &[u8]) -> Option<(Vec<u8>, usize)> {
         if self.text.is_empty() {
             return Some((Vec::new(), 0));
@@ -65,7 +69,7 @@ impl<'a> Carry<'a> {
             let more = wanted.min(text.len());
             self.text.extend_from_slice(&text[joined..more]);
             (joined, wanted) = (more, wanted * 2);
-            // What was carried may have a cut that could not be seen before; it is of no more use.
+            // A safe split point in the text that was carried before may show only now. It is of no use here.
             if let Some(cut) = self.last_cut(&self.text, self.searched).filter(|&cut| cut >= carried) {
                 self.text.truncate(cut);
                 return Some((self.end(), cut - carried));
@@ -75,8 +79,8 @@ impl<'a> Carry<'a> {
         None
     }
 
-    /// Carries the rest of a text behind its last certain cut, and gives the place of that. Nothing may
-    /// be carried already.
+    /// Carries the text after the last safe split point of `text`, and returns the offset of that point, or 0. No
+    /// text may be carried already.
     pub(super) fn begin(&mut self, text: &[u8]) -> usize {
         let cut = self.last_cut(text, 0).unwrap_or(0);
         self.text.extend_from_slice(&text[cut..]);
@@ -84,15 +88,15 @@ impl<'a> Carry<'a> {
         cut
     }
 
-    /// The last place of a text where it can be known whether there is a cut: a special token that begins
-    /// before it ends in the text.
+    /// Returns the last offset of a text at which a split point can be known to be safe: a special token that starts
+    /// before it also ends within the text.
     fn limit(&self, length: usize) -> usize {
         length.saturating_sub(self.specials.longest())
     }
 
-    /// The last certain cut of a text from `searched` on; never within a special token.
+    /// Returns the last safe split point of a text from `searched` on. It is never within a special token.
     fn last_cut(&self, text: &[u8], searched: usize) -> Option<usize> {
-        // Where the text ended then, a cut could not be seen.
+        // The range includes `searched`: a safe split point at the former end of the text could not be seen.
         let before = |limit: usize| self.splitter.certain_cut(text, searched..=limit);
         let mut cut = before(self.limit(text.len()))?;
         if self.specials.longest() == 0 {
@@ -124,7 +128,7 @@ mod tests {
     use crate::error::Result;
     use crate::observer::Observer;
 
-    /// Cuts before spaces, and counts the places that it is asked about.
+    /// Has safe split points before spaces, and counts the offsets that are searched.
     #[derive(Default)]
     struct Spaces {
         asked: AtomicUsize,

@@ -3,14 +3,17 @@ use sha2::{Digest, Sha256};
 use crate::digest::hex;
 use crate::units::{Count, amount};
 
-/// The metadata of a counts file that tell its checksum.
+/// The metadata key of the checksum in a counts file.
 pub(super) const KEY: &str = "tokenmill.counts.sha256";
 
-/// So many bytes are hashed at once.
+/// Bytes that are buffered for one call of the hash function.
 const AT_ONCE: usize = 16 << 10;
 
-/// The SHA-256 of what a counts file says of itself, as it stands there, and of its rows: of each in turn how many bytes
-/// its piece has, these, and its count; numbers of eight bytes, the lowest first.
+/// The checksum of a counts file: the SHA-256 of its [`CountsInfo`](super::CountsInfo), as the JSON in the file, and
+/// of its rows.
+///
+/// Each row gives the length of the pre-token, its bytes, and its count. Both numbers have eight bytes,
+/// little-endian.
 #[derive(Debug)]
 pub(super) struct Checksum {
     hash: Sha256,
@@ -18,10 +21,12 @@ pub(super) struct Checksum {
 }
 
 impl Checksum {
+    /// Starts a checksum with the JSON of the [`CountsInfo`](super::CountsInfo).
     pub(super) fn new(info: &str) -> Checksum {
         Checksum { hash: Sha256::new_with_prefix(info), rows: Vec::new() }
     }
 
+    /// Adds a row.
     pub(super) fn add(&mut self, piece: &[u8], count: Count) {
         self.rows.extend_from_slice(&amount(piece.len()).to_le_bytes());
         self.rows.extend_from_slice(piece);
@@ -32,7 +37,7 @@ impl Checksum {
         }
     }
 
-    /// In hexadecimal, of the rows so far.
+    /// Returns the checksum of the rows so far, in hexadecimal.
     pub(super) fn get(&self) -> String {
         hex(&self.hash.clone().chain_update(&self.rows).finalize())
     }

@@ -13,18 +13,21 @@ use crate::error::Result;
 use crate::observer::Observer;
 use crate::units::{ByteCount, Count, amount, place64};
 
-/// How much memory counting may take, and where what is more goes.
+/// The memory that counting may take, and the folder for pre-tokens beyond it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryLimit {
-    /// Bytes of the tables of all threads together, while they grow included.
+    /// Bytes of the tables of all threads together, also while they grow.
     pub tables: ByteCount,
-    /// The folder for sorted runs of pieces, which is made if it is not there. They take less room than the
-    /// text, or twice that where pieces are wanted in order of first appearance or there are more runs than
-    /// can be read at once, and have no names: the system removes them however the program ends.
+    /// The folder for sorted runs of pre-tokens. It is created if it does not exist.
+    ///
+    /// The runs take less space than the text. They take twice as much if the result is in order of first appearance,
+    /// or if they are too many to be read at a time. Their files have no names: the system removes them however the
+    /// program ends.
     pub scratch: PathBuf,
 }
 
-/// What was counted, in memory or, where that did not suffice, in sorted runs on disk.
+/// The counts of a corpus, in memory or, if the limit of memory did not suffice, in sorted runs on disk. Get them
+/// from [`count_within_limit`](super::count_within_limit).
 pub struct Counts {
     pub(super) pieces: Pieces,
     pub(super) facts: FactFinder,
@@ -36,27 +39,27 @@ impl fmt::Debug for Counts {
     }
 }
 
-/// Counted pieces, wherever they are.
+/// Counted pre-tokens.
 pub(super) enum Pieces {
     /// In memory.
     Held(PieceCounts),
-    /// In runs sorted by bytes, a file a thread.
+    /// In runs sorted by bytes, one file per thread.
     Spilled(Vec<Runs>, MemoryLimit),
 }
 
-/// What a counts file holds.
+/// The contents of a counts file, as [`Counts::write`] wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Distinct pieces.
+    /// Number of distinct pre-tokens.
     pub pieces: u64,
-    /// Bytes of the distinct pieces.
+    /// Total bytes of the distinct pre-tokens.
     pub piece_bytes: u64,
     /// Facts about the text.
     pub facts: CorpusFacts,
 }
 
 impl Counts {
-    /// How many sorted runs went to disk.
+    /// Returns the number of sorted runs on disk; 0 if the memory sufficed.
     pub fn spills(&self) -> u64 {
         match &self.pieces {
             Pieces::Held(_) => 0,
@@ -64,11 +67,11 @@ impl Counts {
         }
     }
 
-    /// Takes all pieces into memory.
+    /// Collects all pre-tokens in memory, in order of first appearance.
     ///
     /// # Errors
-    /// They do not fit the limit; a run cannot be written or read, a count passes 2⁶⁴, or the observer
-    /// stops the run.
+    /// The pre-tokens exceed the limit of memory, a run cannot be written or read, a count exceeds 2⁶⁴ − 1, or the
+    /// observer stops the run.
     pub fn into_counted(self, observer: &dyn Observer) -> Result<Counted> {
         let Counts { pieces, mut facts } = self;
         let pieces = match pieces {
@@ -79,13 +82,13 @@ impl Counts {
         Ok(Counted { pieces, facts: facts.finish() })
     }
 
-    /// Writes a counts file, as [`write_counts`] does and with the same bytes, wherever the pieces are.
+    /// Writes a counts file with the same bytes as [`write_counts`], also if the pre-tokens are on disk.
     ///
-    /// **Memory:** the limit, and some 40 MB.
+    /// **Memory:** the limit, and about 40 MB.
     ///
     /// # Errors
-    /// Those of [`write_counts`]; a run cannot be written or read, a count passes 2⁶⁴, or the observer stops
-    /// the run.
+    /// Those of [`write_counts`], a run cannot be written or read, a count exceeds 2⁶⁴ − 1, or the observer stops the
+    /// run.
     pub fn write(
         self,
         out: impl Write + Send,
@@ -120,7 +123,7 @@ impl Counts {
     }
 }
 
-/// Merges runs that are sorted by bytes into ones that are sorted by first place.
+/// Merges runs that are sorted by bytes, and sorts the result into runs by first position.
 fn by_first(runs: Vec<Runs>, limit: &MemoryLimit, observer: &dyn Observer) -> Result<Runs> {
     let mut sorted = Runs::create(&limit.scratch)?;
     let memory = place64(limit.tables.0);
@@ -136,15 +139,16 @@ fn by_first(runs: Vec<Runs>, limit: &MemoryLimit, observer: &dyn Observer) -> Re
     Ok(sorted)
 }
 
-/// Distinct pieces that are not yet in order.
+/// Distinct pre-tokens that are to be sorted by first position.
 #[derive(Default)]
 struct Waiting {
     log: PieceLog,
-    /// The count and the number of each, behind its first place, so that sorting looks nowhere else.
+    /// For each pre-token its first position, number and count, in this order, so that sorting reads nothing else.
     order: Vec<(u64, u64, Count)>,
 }
 
 impl Waiting {
+    /// Returns the memory in bytes.
     fn bytes(&self) -> usize {
         self.log.memory() + size_of_val(&self.order[..])
     }
@@ -153,7 +157,7 @@ impl Waiting {
         self.order.push((first, self.log.push(piece, first), count));
     }
 
-    /// Writes the pieces as a run in order of their first places, and forgets them.
+    /// Writes the pre-tokens as a run, sorted by first position, and removes them.
     fn spill(&mut self, runs: &mut Runs) -> Result<()> {
         self.order.sort_unstable();
         runs.write(self.order.iter().map(|&(first, number, count)| (self.log.piece(number), count, first)))?;
@@ -163,7 +167,7 @@ impl Waiting {
     }
 }
 
-/// All pieces of runs that are sorted by first place.
+/// Collects the pre-tokens of runs that are sorted by first position.
 fn collected(runs: Runs, limit: &MemoryLimit, observer: &dyn Observer) -> Result<PieceCounts> {
     let mut pieces = PieceCounts::new();
     let memory = place64(limit.tables.0);
@@ -174,16 +178,17 @@ fn collected(runs: Runs, limit: &MemoryLimit, observer: &dyn Observer) -> Result
     Ok(pieces)
 }
 
-/// Bytes that pieces held in memory take for each beside its own, and those that are found by their hashes.
+/// Bytes of memory for each pre-token of [`PieceCounts`] in addition to its own bytes: its end and its count.
 pub(super) const EACH: u64 = 16;
+/// The same with a hash index, which takes at most 32 bytes per pre-token.
 pub(super) const EACH_INDEXED: u64 = 48;
 
-/// Bytes that pieces take.
+/// Returns the memory of pre-tokens in bytes. `each` is the number of bytes for each in addition to its own.
 pub(super) fn bytes_of(pieces: &PieceCounts, each: u64) -> u64 {
     amount(pieces.bytes()) + each * amount(pieces.len())
 }
 
-/// Checks that pieces take no more than so many bytes.
+/// Checks that pre-tokens keep within a limit of memory; see [`bytes_of`].
 pub(super) fn check_fits(pieces: &PieceCounts, each: u64, limit: ByteCount) -> Result<(), Fault> {
     if bytes_of(pieces, each) > limit.0 { Err(Fault::TooManyPieces { limit }) } else { Ok(()) }
 }

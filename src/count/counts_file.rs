@@ -17,31 +17,31 @@ use crate::{FORMAT_VERSION, VERSION};
 const PIECE: &str = "piece";
 const COUNT: &str = "count";
 const FIRST: &str = "first";
-/// The metadata that tell what was counted.
+/// The metadata key of the [`CountsInfo`], as JSON.
 pub(super) const KEY: &str = "tokenmill.counts";
 
-/// What a counts file says of itself.
+/// The metadata of a counts file.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct CountsInfo {
     /// [`FORMAT_VERSION`](crate::FORMAT_VERSION) of the program that wrote the file.
     pub format_version: u32,
-    /// The pattern that cut the text.
+    /// The split pattern. It must not be [`SplitPattern::None`].
     pub pattern: SplitPattern,
-    /// What ended a text.
+    /// The extent of a text that was split on its own.
     pub boundary: Boundary,
-    /// The special tokens that were cut out.
+    /// The special tokens that were removed from the text.
     pub special_tokens: Vec<String>,
-    /// What was counted: the sources' names and identities, as the run describes them.
+    /// The sources that were counted: their names and identities, as the run describes them.
     pub sources: serde_json::Value,
-    /// Whether the pieces are in order of first appearance, which the tie rule `first` needs; else in
-    /// order of their bytes.
+    /// Whether the pre-tokens are in order of first appearance, which the tie rule `first` needs. Otherwise they are
+    /// sorted by their bytes.
     pub ordered: bool,
     /// Version of the program that counted.
     pub tool_version: String,
 }
 
 impl Default for CountsInfo {
-    /// This program's versions, and nothing counted yet.
+    /// Returns the versions of this program, and empty values otherwise.
     fn default() -> CountsInfo {
         CountsInfo {
             format_version: FORMAT_VERSION,
@@ -55,15 +55,16 @@ impl Default for CountsInfo {
     }
 }
 
-/// A counts file that was read.
+/// The contents of a counts file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CountsFile {
-    /// The pieces, in the order that `info.ordered` tells.
+    /// The pre-tokens. [`CountsInfo::ordered`] says in which order.
     pub pieces: PieceCounts,
-    /// What the file says of itself.
+    /// The metadata.
     pub info: CountsInfo,
 }
 
+/// Returns the columns of a counts file.
 pub(super) fn schema(ordered: bool) -> Schema {
     let mut fields =
         vec![Field::new(PIECE, DataType::Binary, false), Field::new(COUNT, DataType::UInt64, false)];
@@ -73,24 +74,24 @@ pub(super) fn schema(ordered: bool) -> Schema {
     Schema::new(fields)
 }
 
-/// Reads a counts file, and checks it: a damaged or foreign file is an error, never a wrong count.
+/// Reads and checks a counts file. A damaged or foreign file is an error, never a wrong count.
 ///
-/// **Memory:** that of the [`PieceCounts`], and while reading 11 to 32 bytes more for each piece if they stand in order
-/// of first appearance.
+/// **Memory:** that of the [`PieceCounts`]. For a file in order of first appearance, 11 to 32 bytes more for each
+/// pre-token while reading.
 ///
 /// # Errors
-/// The file cannot be read, is not a counts file, or holds what no counts file can hold.
+/// The file cannot be read, is not a counts file, or contains values that no counts file can contain.
 pub fn read_counts(path: &Path) -> Result<CountsFile> {
     read_counts_within(path, ByteCount(u64::MAX))
 }
 
-/// The same of pieces that take no more than so many bytes.
+/// Does the same as [`read_counts`]. Pre-tokens that take more than `limit` are an error.
 pub(super) fn read_counts_within(path: &Path, limit: ByteCount) -> Result<CountsFile> {
     let mut reader = CountsReader::open(path)?;
     let (mut pieces, mut index) = (PieceCounts::new(), HashIndex::default());
     while reader.advance()? {
         if reader.info().ordered {
-            // In order of bytes, the reader has seen that it is no other than those before.
+            // In a file sorted by bytes, the reader itself detects equal pre-tokens.
             let (hash, before) = (Hashing::of_process().bytes(reader.piece()), pieces.len());
             if index.find(hash, |number| pieces.piece(number - 1) == reader.piece()).is_some() {
                 let (path, problem) = (path.to_path_buf(), "the piece stands there already");
@@ -104,10 +105,10 @@ pub(super) fn read_counts_within(path: &Path, limit: ByteCount) -> Result<Counts
     Ok(CountsFile { pieces, info: reader.into_info() })
 }
 
-/// Reads what a counts file says of itself, without the counts.
+/// Reads the metadata of a counts file, without the counts.
 ///
 /// # Errors
-/// The file cannot be read or is not a counts file.
+/// The file cannot be read, or is not a counts file.
 pub fn read_counts_info(path: &Path) -> Result<CountsInfo> {
     CountsReader::open(path).map(CountsReader::into_info)
 }

@@ -23,36 +23,37 @@ use crate::format_version;
 use crate::panics::catching;
 use crate::units::{Count, amount};
 
-/// Rows that are read at once.
+/// Rows per batch.
 const ROWS: usize = 1 << 13;
 
-/// A counts file that is read piece by piece, and checked: a damaged or foreign file is an error, never a wrong
-/// count. Only whether a piece stands twice is not seen where the file is in order of first appearance.
+/// Reads and checks a counts file, pre-token by pre-token. A damaged or foreign file is an error, never a wrong
+/// count. One thing is not checked: whether a file in order of first appearance has equal pre-tokens.
 ///
-/// **Memory:** a page of each column and 8 192 pieces: a few MB, unless pieces are long.
+/// **Memory:** a page of each column and 8 192 pre-tokens: a few MB, unless pre-tokens are long.
 pub(super) struct CountsReader {
     path: PathBuf,
     info: CountsInfo,
     batches: ParquetRecordBatchReader,
     batch: Batch,
-    /// How many rows of the batch have been read.
+    /// Number of rows of the batch that were read.
     read: usize,
-    /// Rows of the batches before.
+    /// Number of rows of the earlier batches.
     before: u64,
-    /// The last piece of the batch before.
+    /// The last pre-token of the previous batch.
     last: Vec<u8>,
-    /// How many rows the file should have.
+    /// Number of rows by the index of the file.
     declared: u64,
+    /// The checksum of the rows so far.
     checksum: Checksum,
-    /// What it should be, if the file says so.
+    /// The checksum in the metadata, if the file has one.
     declared_checksum: Option<String>,
 }
 
-/// Rows of a counts file.
+/// A batch of rows of a counts file.
 struct Batch {
     pieces: LargeBinaryArray,
     counts: UInt64Array,
-    /// Of a file in order of first appearance.
+    /// The third column of a file in order of first appearance.
     firsts: Option<UInt64Array>,
 }
 
@@ -66,7 +67,7 @@ impl CountsReader {
     /// Opens a counts file.
     ///
     /// # Errors
-    /// The file cannot be read or is not a counts file.
+    /// The file cannot be read, or is not a counts file.
     pub(super) fn open(path: &Path) -> Result<CountsReader> {
         let file = File::open(path).map_err(|cause| Error::io("open", path, cause))?;
         decoded(path, || CountsReader::begin(&file, path))
@@ -76,7 +77,7 @@ impl CountsReader {
         let failed = |cause| parquet_error(path, cause);
         let builder = builder(file).map_err(failed)?;
         let rows = builder.metadata().row_groups().iter().map(|group| group.num_rows());
-        // No number of rows is negative, and none that is passes for one.
+        // A negative number of rows is invalid; as `u64::MAX` it never equals the number of rows that are read.
         let declared = rows.fold(0_u64, |sum, rows| sum.saturating_add(rows.try_into().unwrap_or(u64::MAX)));
         let metadata = builder.metadata().file_metadata().key_value_metadata();
         let (text, info) = info(metadata, path)?;
@@ -105,17 +106,18 @@ impl CountsReader {
         })
     }
 
-    /// What the file says of itself.
+    /// Returns the metadata of the file.
     pub(super) fn info(&self) -> &CountsInfo {
         &self.info
     }
 
-    /// The same, kept.
+    /// Closes the file and returns its metadata.
     pub(super) fn into_info(self) -> CountsInfo {
         self.info
     }
 
-    /// Reads the next rows, if there are any.
+    /// Reads the next batch. Returns `false` at the end of the file, after checking the number of rows and the
+    /// checksum.
     fn next_batch(&mut self) -> Result<bool> {
         if let Some(last) = self.batch.pieces.len().checked_sub(1) {
             self.last.clear();
@@ -143,7 +145,7 @@ impl CountsReader {
         Ok(true)
     }
 
-    /// Whether all rows are what was written.
+    /// Checks that the rows have the checksum in the metadata. A file without a checksum passes.
     fn check(&self) -> Result<()> {
         let checksum = self.checksum.get();
         match &self.declared_checksum {
@@ -154,7 +156,7 @@ impl CountsReader {
         }
     }
 
-    /// What is wrong with a row, if anything.
+    /// Returns the problem with a row, if it has one.
     fn problem(&self, row: usize) -> Option<&'static str> {
         let Batch { pieces, counts, firsts } = &self.batch;
         let before = if row > 0 { pieces.value(row - 1) } else { &*self.last };
@@ -171,7 +173,7 @@ impl CountsReader {
         }
     }
 
-    /// An error about a row of this batch.
+    /// Returns the error for a row of this batch.
     fn wrong(&self, row: usize, problem: &'static str) -> Error {
         Fault::Row { path: self.path.clone(), row: self.before + amount(row), problem }.into()
     }
@@ -205,7 +207,7 @@ impl PieceReader for CountsReader {
     }
 }
 
-/// Reads the index, and looks over what it and the pages declare.
+/// Reads the index of the file, after checking the sizes that the index and the page headers declare.
 fn builder(file: &File) -> Result<ParquetRecordBatchReaderBuilder<File>, ParquetError> {
     check_index(file)?;
     let builder = ParquetRecordBatchReaderBuilder::try_new(file.try_clone()?)?;
@@ -214,7 +216,7 @@ fn builder(file: &File) -> Result<ParquetRecordBatchReaderBuilder<File>, Parquet
     Ok(builder)
 }
 
-/// Reads pieces that have 2 GiB and more together in a batch, too.
+/// Returns a reader with 64-bit offsets, so that the pre-tokens of a batch may have 2 GiB or more.
 fn with_long_offsets(
     builder: &ParquetRecordBatchReaderBuilder<File>,
     file: &File,
@@ -227,7 +229,7 @@ fn with_long_offsets(
     builder.with_batch_size(ROWS).build()
 }
 
-/// What the file says of itself, as it stands there and as it is read.
+/// Returns the metadata of the file, as JSON and parsed.
 fn info<'m>(metadata: Option<&'m Vec<KeyValue>>, path: &Path) -> Result<(&'m str, CountsInfo)> {
     let Some(text) = value(metadata, KEY) else {
         let problem = "it does not say what was counted";
@@ -238,16 +240,18 @@ fn info<'m>(metadata: Option<&'m Vec<KeyValue>>, path: &Path) -> Result<(&'m str
     Ok((text, serde_json::from_str(text).map_err(wrong)?))
 }
 
+/// Returns the value of a metadata key.
 fn value<'m>(metadata: Option<&'m Vec<KeyValue>>, key: &str) -> Option<&'m str> {
     metadata.into_iter().flatten().find(|entry| entry.key == key)?.value.as_deref()
 }
 
-/// Calls the Parquet reader, which panics on some malformed files.
+/// Calls the Parquet reader, which panics on some malformed files, and returns a panic as an error.
 fn decoded<T>(path: &Path, decode: impl FnOnce() -> Result<T>) -> Result<T> {
     catching(decode).unwrap_or_else(|said| Err(parquet_error(path, ParquetError::General(said))))
 }
 
-/// A read error with its I/O error, if there is one, told as such: the file need not be damaged.
+/// Returns a read error. If an I/O error caused it, the result is an I/O error, because the file need not be damaged.
+/// An unexpected end of the file counts as damage.
 fn parquet_error(path: &Path, cause: ParquetError) -> Error {
     let fault = |cause| Fault::Parquet { path: path.to_path_buf(), cause }.into();
     match io_error(cause) {

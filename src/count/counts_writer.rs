@@ -21,24 +21,28 @@ use crate::observer::Observer;
 use crate::split::SplitPattern;
 use crate::units::{Count, amount};
 
-/// Rows in a batch.
+/// Most rows of a batch.
 const ROWS: usize = 1 << 16;
 
-/// Bytes of pieces in a batch, unless it has one piece alone.
+/// Most bytes (16 MiB) of the pre-tokens in a batch, unless it has one pre-token only.
 const BATCH_BYTES: usize = 16 << 20;
 
-/// Writes a counts file: Parquet with the columns `piece` and `count`, by the bytes of the pieces, or, if
-/// `info.ordered`, in order of first appearance with the column `first`, which numbers them from 0.
+/// Writes a counts file: Parquet with the columns `piece` and `count`.
 ///
-/// Equal pieces become one with the sum of their counts. If it is ordered they must be distinct: they are not compared,
-/// and [`read_counts`](super::read_counts) would refuse the file.
+/// The rows are sorted by the bytes of the pre-tokens. If `info.ordered`, they are in order of first appearance
+/// instead, and a third column, `first`, numbers them from 0.
 ///
-/// Its metadata have a checksum, which reading compares. The bytes depend on the arguments alone. `path` is for messages.
+/// Equal pre-tokens become one row with the sum of their counts. With `info.ordered` they must be distinct: they are
+/// not compared here, and [`read_counts`](super::read_counts) refuses a file with equal ones.
 ///
-/// **Memory:** 16 bytes for each piece, some 20 MB, and what a million pieces take compressed.
+/// The metadata contain a checksum, which reading verifies. The bytes depend on `pieces` and `info` alone. `path`
+/// appears in error messages only.
+///
+/// **Memory:** 16 bytes for each pre-token, about 20 MB, and the compressed size of a million pre-tokens.
 ///
 /// # Errors
-/// The pattern is none, a piece is longer than 2 GiB or comes more than 2⁶⁴ times, writing fails, or the observer stops it.
+/// The pattern is [`SplitPattern::None`], a pre-token has 2 GiB or more, the sum of its counts exceeds 2⁶⁴ − 1,
+/// writing fails, or the observer stops the run.
 pub fn write_counts(
     out: impl Write + Send,
     path: &Path,
@@ -60,14 +64,14 @@ pub fn write_counts(
     writer.end()
 }
 
-/// A counts file being written, piece by piece in its order.
+/// Writes a counts file, pre-token by pre-token, in the order of the file.
 pub(super) struct CountsWriter<'a, W: Write + Send> {
     path: &'a Path,
     observer: &'a dyn Observer,
     writer: ArrowWriter<W>,
     schema: Arc<Schema>,
     ordered: bool,
-    /// Rows written.
+    /// Number of rows written.
     rows: u64,
     /// The rows of the next batch.
     pieces: BinaryBuilder,
@@ -77,6 +81,7 @@ pub(super) struct CountsWriter<'a, W: Write + Send> {
 }
 
 impl<'a, W: Write + Send> CountsWriter<'a, W> {
+    /// Starts a counts file. `path` appears in error messages only.
     pub(super) fn begin(
         out: W,
         path: &'a Path,
@@ -103,6 +108,7 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
         })
     }
 
+    /// Adds a row. The caller must keep the order of the file.
     pub(super) fn push(&mut self, piece: &[u8], count: Count) -> Result<()> {
         if i32::try_from(piece.len()).is_err() {
             return Err(Fault::PieceTooLong { bytes: piece.len() }.into());
@@ -117,7 +123,7 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
         Ok(())
     }
 
-    /// Writes the rest and the footer.
+    /// Writes the remaining rows and the footer.
     pub(super) fn end(mut self) -> Result<()> {
         self.write()?;
         let checksum = KeyValue::new(checksum::KEY.to_owned(), self.checksum.get());
@@ -126,6 +132,7 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
         Ok(())
     }
 
+    /// Writes the rows of the batch.
     fn write(&mut self) -> Result<()> {
         self.observer.checkpoint()?;
         if self.counts.is_empty() {
@@ -152,7 +159,7 @@ fn properties(info: String) -> WriterProperties {
         .build()
 }
 
-/// A write error with its I/O error, if there is one, told as such: the disk may be full.
+/// Returns a write error. If an I/O error caused it (a full disk, for example), the result is an I/O error.
 fn write_error(path: &Path, cause: ParquetError) -> Error {
     let fault = |cause| Fault::Write { path: path.to_path_buf(), cause }.into();
     io_error(cause).map_or_else(fault, |cause| Error::io("write", path, *cause))

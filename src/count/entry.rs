@@ -5,21 +5,24 @@ use crate::hashing::Hashing;
 use crate::split::{SHORT, ShortPiece};
 use crate::units::Count;
 
-/// What the last byte of a longer piece's key is; of a short one's it is the length.
+/// The last byte in the key of a long pre-token. In the key of a short one, the last byte is the length.
 const LONG: u64 = 0xFF;
 
-/// Bits below the last byte of a key's higher half: of a longer piece's, its number.
+/// Bits below the last byte in the high half of a key. In the key of a long pre-token they are its number.
 const NUMBER_BITS: u32 = 56;
 
-/// Sixteen bytes that stand for a piece. A short one's are its bytes, zeros, and its length; a longer
-/// one's are its hash and its number in a [`PieceLog`]. All zero is no piece.
+/// The 16-byte key of a pre-token.
+///
+/// A short pre-token, of at most [`SHORT`] bytes, has a key of its bytes, zeros, and its length. A longer one has a
+/// key of its hash and its number in a [`PieceLog`]. The all-zero key is no pre-token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Key {
     low: u64,
     high: u64,
 }
 
-/// A piece with how often it occurs, and its number in the log of its table. Two of them fill a cache line.
+/// An entry of the hash table: the key of a pre-token, its count, and its number in the log of the table. Two entries
+/// fill a cache line.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
 pub(super) struct Entry {
@@ -36,13 +39,13 @@ impl From<ShortPiece> for Key {
 }
 
 impl Key {
-    /// The key of a piece of at most [`SHORT`] bytes that stands in a text.
+    /// Returns the key of the pre-token `text[start..start + length]`, which has at most [`SHORT`] bytes.
     #[inline(always)]
     pub(super) fn of_short(text: &[u8], start: usize, length: usize) -> Key {
         Key::from(ShortPiece::within(text, start, length))
     }
 
-    /// The key of a piece; that of a longer one without its number, which makes it no key of a table.
+    /// Returns the key of a pre-token. The key of a long one has no number yet, so it cannot be stored in a table.
     pub(super) fn new(piece: &[u8], hashing: Hashing) -> Key {
         if piece.len() > SHORT {
             return Key { low: hashing.bytes(piece), high: u64::MAX };
@@ -50,40 +53,43 @@ impl Key {
         Key::from(ShortPiece::new(piece))
     }
 
-    /// This key with the piece's number, if it is a longer one.
+    /// Returns this key with the number of the pre-token, if that is a long one.
     pub(super) fn numbered(self, number: u64) -> Key {
         if self.is_long() { Key { high: LONG << NUMBER_BITS | number, ..self } } else { self }
     }
 
+    /// Returns whether this is the key of no pre-token, that of a free slot.
     #[inline(always)]
     pub(super) fn is_none(self) -> bool {
         self.high == 0
     }
 
+    /// Returns whether this is the key of a long pre-token.
     #[inline(always)]
     pub(super) fn is_long(self) -> bool {
         self.high >> NUMBER_BITS == LONG
     }
 
-    /// The number of a longer piece.
+    /// Returns the number of a long pre-token.
     #[inline]
     fn number(self) -> Option<u64> {
         self.is_long().then_some(self.high & ((1 << NUMBER_BITS) - 1))
     }
 
-    /// The hash, of which tables take the high bits.
+    /// Returns the hash. Tables use its high bits.
     #[inline(always)]
     pub(super) fn hash(self, hashing: Hashing) -> u64 {
         if self.is_long() { self.low } else { self.hash_of_short(hashing) }
     }
 
-    /// The same for a key that is known to be a short piece's.
+    /// Returns the hash of a key that is known to be that of a short pre-token.
     #[inline(always)]
     pub(super) fn hash_of_short(self, hashing: Hashing) -> u64 {
         hashing.halves([self.low, self.high])
     }
 
-    /// Whether this is the key of the piece of the bytes given, whose key is `other`; the number in that does not count.
+    /// Returns whether this is the key of the pre-token `bytes`. `other` is the key of `bytes`; its number is
+    /// ignored.
     #[inline]
     pub(super) fn is(self, other: Key, bytes: &[u8], log: &PieceLog) -> bool {
         if self.low != other.low {
@@ -95,26 +101,27 @@ impl Key {
         }
     }
 
-    /// Whether this is the key of the same piece as one whose number is of another log. Neither log, far from here, is
-    /// looked into where hashes differ.
+    /// Returns whether this key and one with a number in another log have the same pre-token. If the hashes differ,
+    /// no log is read, which saves cache misses.
     #[inline]
     pub(super) fn same(self, log: &PieceLog, other: Key, others: &PieceLog) -> bool {
         let bytes = || other.number().map_or(&[][..], |number| others.piece(number));
         self.low == other.low && self.is(other, bytes(), log)
     }
 
-    /// The order of the pieces' bytes.
+    /// Compares the bytes of two pre-tokens of one log.
     #[inline]
     pub(super) fn compare(self, other: Key, log: &PieceLog) -> Ordering {
         if self.is_long() || other.is_long() {
             return self.spelled(log).as_ref().cmp(other.spelled(log).as_ref());
         }
-        // The zeros behind a piece come before any byte, and the length decides where it ends in zeros.
+        // The zeros after a pre-token are less than, or equal to, any byte. The length, in the last byte, decides
+        // between pre-tokens that differ only in zeros at the end.
         let big_endian = |key: Key| (key.low.swap_bytes(), key.high.swap_bytes());
         big_endian(self).cmp(&big_endian(other))
     }
 
-    /// The piece itself. The log, far from here, is looked into for longer ones only.
+    /// Returns the bytes of the pre-token. The log is read for long ones only.
     #[inline]
     pub(super) fn spelled(self, log: &PieceLog) -> Spelled<'_> {
         match self.number() {
@@ -129,10 +136,11 @@ impl Key {
     }
 }
 
-/// The bytes of a piece.
+/// The bytes of a pre-token.
 pub(super) enum Spelled<'a> {
-    /// With their number in the last place.
+    /// The bytes of a short one, with their number in the last byte.
     Short([u8; 16]),
+    /// The bytes of a long one, from the log.
     Longer(&'a [u8]),
 }
 
@@ -147,16 +155,17 @@ impl AsRef<[u8]> for Spelled<'_> {
 }
 
 impl Entry {
+    /// Creates an entry.
     pub(super) fn new(key: Key, count: Count, number: u64) -> Entry {
         Entry { key, count, number }
     }
 
-    /// How often the piece occurs; zero where there is none.
+    /// Returns the count of the pre-token; zero for a free slot.
     pub(super) fn count(&self) -> Count {
         self.count
     }
 
-    /// Adds to the count, or tells by `false` that it would pass 2⁶⁴.
+    /// Adds to the count. Returns `false` and changes nothing if the sum would exceed 2⁶⁴ − 1.
     #[inline(always)]
     pub(super) fn add(&mut self, more: Count) -> bool {
         let Some(sum) = self.count.checked_add(more) else { return false };

@@ -6,36 +6,37 @@ use super::Histogram;
 use crate::source::Batch;
 use crate::units::amount;
 
-/// What the text that was read is like. Weights do not count here.
+/// Statistics of the text that was read. Weights do not affect them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CorpusFacts {
-    /// Documents, empty ones included, null ones not.
+    /// Number of documents, including empty ones but not null ones.
     pub documents: u64,
-    /// Null documents, which were skipped.
+    /// Number of null documents, which were skipped.
     pub null_documents: u64,
-    /// Bytes of text, special tokens included.
+    /// Bytes of text, including special tokens.
     pub text_bytes: u64,
-    /// Characters: bytes that do not continue a character.
+    /// Number of characters, counted as the bytes that are not UTF-8 continuation bytes.
     pub characters: u64,
-    /// Special tokens that were cut out.
+    /// Number of special tokens that were removed.
     pub special_tokens: u64,
-    /// How many of the 256 bytes occur.
+    /// Number of the 256 byte values that occur.
     pub distinct_bytes: u64,
-    /// Documents by their length in bytes.
+    /// Lengths of the documents in bytes.
     pub document_lengths: Histogram,
-    /// What came from each source, by its number, as far as sources gave anything. Not known of counts of pieces.
+    /// The statistics of each source, by its number. Sources after the last one with documents are missing. Empty if
+    /// the pre-tokens come from a counts file.
     #[serde(default)]
     pub sources: Vec<SourceFacts>,
 }
 
-/// What came from one source.
+/// Statistics of one source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceFacts {
-    /// Documents, empty ones included, null ones not.
+    /// Number of documents, including empty ones but not null ones.
     pub documents: u64,
-    /// Null documents, which were skipped.
+    /// Number of null documents, which were skipped.
     pub null_documents: u64,
-    /// Bytes of text, special tokens included.
+    /// Bytes of text, including special tokens.
     pub text_bytes: u64,
 }
 
@@ -48,7 +49,8 @@ impl SourceFacts {
 }
 
 impl CorpusFacts {
-    /// Adds the facts of a source that was counted by itself, but for the distinct bytes, which cannot be added.
+    /// Adds the statistics of a source that was counted separately, as the next source. The number of distinct bytes
+    /// stays as it is: the sum cannot be computed from two numbers.
     pub fn add_source(&mut self, other: &CorpusFacts) {
         let &CorpusFacts { documents, null_documents, text_bytes, .. } = other;
         self.sources.push(SourceFacts { documents, null_documents, text_bytes });
@@ -61,17 +63,18 @@ impl CorpusFacts {
     }
 }
 
-/// Bins of a [`Histogram`] of lengths, which have 64 bits.
+/// Number of bins of a [`Histogram`] of 64-bit lengths.
 const BINS: usize = 256;
 
-/// Facts being gathered.
+/// Collects [`CorpusFacts`].
 pub(super) struct FactFinder {
-    /// Without the lengths of documents, and without what the sources tell.
+    /// The statistics so far, without document lengths, distinct bytes, and the sums over sources.
     facts: CorpusFacts,
-    /// Documents by the bin of their length.
+    /// Number of documents in each bin of lengths.
     lengths: [u64; BINS],
+    /// The byte values that occur.
     seen: [bool; 256],
-    /// The source of the document that goes on in the next batch, and its bytes so far.
+    /// The source of the document that continues in the next batch, and its bytes so far.
     open: Option<(usize, u64)>,
 }
 
@@ -82,14 +85,14 @@ impl Default for FactFinder {
 }
 
 impl FactFinder {
-    /// Takes note of a batch's documents, but not of their characters.
+    /// Records the documents of a batch, but not their characters.
     pub(super) fn saw_batch(&mut self, batch: &Batch) {
         let whole = self.saw_parts(batch);
         let documents = batch.iter().take(whole.end).skip(whole.start);
         documents.for_each(|document| self.saw_document(batch.source, document));
     }
 
-    /// Takes note of the documents that are not whole in a batch, and gives the rows that are.
+    /// Records the documents that a batch contains in part. Returns the rows with whole documents.
     pub(super) fn saw_parts(&mut self, batch: &Batch) -> Range<usize> {
         let mut whole = 0..batch.len();
         if !batch.continued {
@@ -119,7 +122,7 @@ impl FactFinder {
         }
     }
 
-    /// Takes note of a whole document, but not of its characters.
+    /// Records a whole document, but not its characters.
     pub(super) fn saw_document(&mut self, source: usize, document: Option<&[u8]>) {
         match document {
             None => self.source(source).null_documents += 1,
@@ -142,35 +145,36 @@ impl FactFinder {
         &mut sources[source]
     }
 
-    /// Takes note of text whose documents are known already.
+    /// Records the characters of a text. Its documents are recorded separately.
     pub(super) fn saw_text(&mut self, text: &[u8]) {
         self.facts.characters += characters(text);
     }
 
-    /// Characters so far.
+    /// Returns the number of characters so far.
     pub(super) fn characters(&self) -> u64 {
         self.facts.characters
     }
 
-    /// Takes note of a text as it was before it was prepared; characters were `before` then.
+    /// Replaces the number of characters by `before` plus those of a text before its preparation.
     pub(super) fn saw_prepared(&mut self, before: u64, text: &[u8]) {
         self.facts.characters = before + characters(text);
     }
 
-    /// Takes note of a special token that was cut out.
+    /// Records a special token that was removed.
     pub(super) fn saw_special(&mut self, token: &[u8]) {
         self.facts.special_tokens += 1;
         self.saw_bytes(token);
     }
 
-    /// Takes note of the bytes of distinct pieces: with those of special tokens they are all there are.
+    /// Records the byte values of distinct pre-tokens. Together with those of special tokens, these are all that
+    /// occur.
     pub(super) fn saw_bytes(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.seen[usize::from(*byte)] = true;
         }
     }
 
-    /// Adds what was found in other parts of the same text.
+    /// Adds the records of other chunks of the same corpus.
     pub(super) fn add(&mut self, other: &FactFinder) {
         for (number, source) in other.facts.sources.iter().enumerate() {
             self.source(number).add(source);
@@ -185,6 +189,7 @@ impl FactFinder {
         }
     }
 
+    /// Ends the last document and returns the statistics.
     pub(super) fn finish(mut self) -> CorpusFacts {
         self.end_document();
         let mut all = SourceFacts::default();
@@ -197,11 +202,11 @@ impl FactFinder {
     }
 }
 
-/// How many bytes of a text do not continue a character.
+/// Returns the number of bytes that are not UTF-8 continuation bytes; in valid UTF-8, the number of characters.
 pub(crate) fn characters(text: &[u8]) -> u64 {
-    /// Few enough for the sum to fit a byte: so the compiler adds bytes, many at a time.
+    /// Bytes per chunk: below 256, so that a sum fits in a byte and the compiler adds bytes with vector instructions.
     const CHUNK: usize = 192;
-    // As signed numbers, the bytes that continue a character are the least.
+    // As signed numbers, the continuation bytes are the smallest: -128 to -65.
     let begins = |byte: &u8| u8::from(byte.cast_signed() > -65);
     let (chunks, rest) = text.as_chunks::<CHUNK>();
     let in_chunks: u64 = chunks.iter().map(|chunk| u64::from(chunk.iter().map(begins).sum::<u8>())).sum();

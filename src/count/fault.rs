@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind};
 use crate::index;
 use crate::units::{ByteCount, amount};
 
-/// What can go wrong while counting.
+/// Errors of counting, and of counts files.
 #[derive(Debug, Error)]
 pub(super) enum Fault {
     #[error("the count of {} passes 2^64", shown(piece))]
@@ -65,8 +65,8 @@ pub(super) enum Fault {
     },
 }
 
-/// A pre-token, or a document that is not split, that is longer than the memory limit allows. Sources and units are told by
-/// their numbers, for whoever knows their names.
+/// A pre-token, or a document that is not split, that is longer than the memory limit allows. The source and the unit
+/// are given by their numbers; a caller that knows their names can add these.
 #[derive(Debug, Error)]
 #[error("{what} has more than {limit}, which is the most that the memory limit allows")]
 pub(crate) struct TooLongForMemory {
@@ -78,7 +78,7 @@ pub(crate) struct TooLongForMemory {
 }
 
 impl TooLongForMemory {
-    /// Of a piece that begins in this unit and row.
+    /// Returns the error for a pre-token that starts in this unit and row.
     pub(super) fn of_piece(
         source: usize,
         (unit, row): (usize, u64),
@@ -97,7 +97,7 @@ impl From<TooLongForMemory> for Error {
     }
 }
 
-/// The I/O error that a Parquet error is about, or else the error itself.
+/// Returns the I/O error within a Parquet error, or `Err` with the Parquet error if it contains none.
 pub(super) fn io_error(cause: ParquetError) -> Result<Box<io::Error>, ParquetError> {
     match cause {
         ParquetError::External(inner) => inner.downcast().map_err(ParquetError::External),
@@ -105,7 +105,7 @@ pub(super) fn io_error(cause: ParquetError) -> Result<Box<io::Error>, ParquetErr
     }
 }
 
-/// The beginning of a piece, as messages show it.
+/// Returns the start of a pre-token for messages, and its length if it has more than 40 bytes.
 fn shown(piece: &[u8]) -> String {
     const MOST: usize = 40;
     let start = String::from_utf8_lossy(&piece[..piece.len().min(MOST)]);

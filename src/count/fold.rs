@@ -15,22 +15,28 @@ use crate::index::HashIndex;
 use crate::pages::{self, populated};
 use crate::units::{Count, place64};
 
-/// About how many entries of all tables are summed at a time: the caches hold them.
+/// Entries of all tables, approximately, that are summed at a time. This number fits the caches.
 const RANGE: usize = if cfg!(test) { 8 } else { 4 << 10 };
 
-/// About how many entries are brought into the result at a time.
+/// Entries, approximately, of one share of the result, which is one parallel task.
 const SHARE: usize = SAMPLED * 16;
 
-/// Of so many pieces of a table one tells about where they first appear.
+/// Pre-tokens of a table per entry in [`Sums::nearly`], the sparse list of first positions.
 const NEAR: usize = if cfg!(test) { 2 } else { 64 };
 
-/// One of so many entries is looked at to find places that divide the text into shares.
+/// Entries per sample when looking for the corpus positions that divide the result into shares.
 const SAMPLED: usize = if cfg!(test) { 4 } else { 1 << 10 };
 
-/// Sums tables, and brings their pieces into the order of first appearance: of entries with the same piece the
-/// earliest counts for all, and the logs, each in order, are merged without those whose entries do not count.
+/// Sums tables, and returns their pre-tokens in order of first appearance in the corpus.
 ///
-/// **Memory:** that of the tables and of the result, which the log of a single table is, and 8 bytes for each entry.
+/// Among entries of the same pre-token, the one with the earliest position gets the total count, and the others get
+/// zero. The logs, each in order, are then merged without the entries that have zero.
+///
+/// **Memory:** that of the tables and of the result, and 8 bytes for each entry. The log of a single table becomes
+/// the result without a copy.
+///
+/// # Errors
+/// A total exceeds 2⁶⁴ − 1, or the pre-tokens exceed the capacity of their index.
 pub(super) fn fold(mut tables: Vec<PieceTable>) -> Result<PieceCounts> {
     tables.retain(|table| table.slots.used() > 0);
     if tables.len() > 1 {
@@ -40,6 +46,7 @@ pub(super) fn fold(mut tables: Vec<PieceTable>) -> Result<PieceCounts> {
     Ok(PieceCounts { counts: slots.counts(), bytes: log.bytes, ends: log.ends })
 }
 
+/// Does the same for at least two tables.
 fn sum(mut tables: Vec<PieceTable>) -> Result<PieceCounts> {
     tables.sort_unstable_by_key(|table| Reverse(table.slots.used()));
     let sums: Vec<Sums> = tables.par_iter().map(Sums::new).collect();
@@ -48,12 +55,12 @@ fn sum(mut tables: Vec<PieceTable>) -> Result<PieceCounts> {
     Ok(merged(logs.iter().zip(&sums).map(|(log, sums)| List::all(log, &sums.totals)).collect()))
 }
 
-/// What is needed of a table while it is summed with others.
+/// The data of a table that summing needs.
 struct Sums {
-    /// How often its pieces occur in all of them, by their numbers; zero where the entry of another table counts. Each is
-    /// read and written by the one thread that sums the hashes among which the piece's is.
+    /// The total counts over all tables, by the numbers of the pre-tokens in this table; zero if another table's
+    /// entry has the total. Each is read and written only by the thread that sums the range of hashes it belongs to.
     totals: Vec<AtomicU64>,
-    /// Where the first of every [`NEAR`] pieces first appears.
+    /// The first position of one in [`NEAR`] pre-tokens.
     nearly: Vec<u64>,
 }
 
@@ -67,7 +74,7 @@ impl Sums {
     }
 }
 
-/// Finds the totals. Each range of hashes is summed by one thread.
+/// Computes the totals. Each range of hashes is summed by one thread.
 fn unite(tables: &[PieceTable], sums: &[Sums]) -> Result<()> {
     let entries: usize = tables.iter().map(|table| table.slots.used()).sum();
     let divisible = tables.iter().map(|table| table.slots.bits()).min().unwrap_or(0);
@@ -87,14 +94,14 @@ fn unite(tables: &[PieceTable], sums: &[Sums]) -> Result<()> {
     )?)
 }
 
-/// A table that is summed.
+/// A table to sum, and its data.
 #[derive(Clone, Copy)]
 struct Table<'a> {
     of: &'a PieceTable,
     sums: &'a Sums,
 }
 
-/// One of a table's entries.
+/// An entry and its table.
 #[derive(Clone, Copy)]
 struct Located<'a> {
     entry: &'a Entry,
@@ -102,31 +109,35 @@ struct Located<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// The entries whose hashes have `range` as their highest `bits`, and these hashes.
+    /// Returns the entries with hashes that have `range` as their highest `bits`, and these hashes.
     fn located(self, range: usize, bits: u32) -> impl Iterator<Item = (u64, Located<'a>)> {
         self.of.slots.range(range, bits).map(move |(hash, entry)| (hash, Located { entry, table: self }))
     }
 }
 
 impl Located<'_> {
+    /// Returns whether two entries have the same pre-token.
     fn same(self, other: Located<'_>) -> bool {
         self.entry.key.same(&self.table.of.log, other.entry.key, &other.table.of.log)
     }
 
-    /// Whether its piece appears in its table before that of another entry does in the other's. Where they appear is far
-    /// from here, and is looked up only if that is not plain from what is known of pieces near to them.
+    /// Returns whether this entry's first position precedes that of another entry.
+    ///
+    /// The exact positions are in the logs, which cost cache misses. They are read only if the sparse lists do not
+    /// decide.
     fn precedes(self, other: Located<'_>) -> bool {
         let (own, others) = (self.nearly(), other.nearly());
         own.end <= others.start || others.end > own.start && self.first() < other.first()
     }
 
-    /// About where the piece first appears.
+    /// Returns a range of positions in which the pre-token first appears, from the sparse list.
     fn nearly(self) -> Range<u64> {
         let nearly = &self.table.sums.nearly;
         let nth = place64(self.entry.number) / NEAR;
         nearly[nth]..nearly.get(nth + 1).copied().unwrap_or(u64::MAX)
     }
 
+    /// Returns the position at which the pre-token first appears in this table.
     fn first(self) -> u64 {
         self.table.of.log.first(self.entry.number)
     }
@@ -140,12 +151,13 @@ impl Located<'_> {
     }
 }
 
-/// The entries that count for their pieces in a range of hashes.
+/// The entries that have the totals so far, in a range of hashes.
 struct Seen<'a> {
-    /// Has most of them.
+    /// The largest table. It finds its own entries by its hash table.
     largest: Table<'a>,
-    /// Those of other tables.
+    /// The entries of other tables.
     others: Vec<Located<'a>>,
+    /// Finds the entries of `others` by their hashes.
     index: HashIndex,
 }
 
@@ -159,8 +171,8 @@ impl<'a> Seen<'a> {
         self.index.clear();
     }
 
-    /// Brings the entries of a table in whose hashes have `range` as their highest `bits`. Those that count are
-    /// remembered, if more tables follow.
+    /// Adds the entries of a table with hashes that have `range` as their highest `bits`. `more` says that further
+    /// tables follow, so that entries that get a total must be remembered.
     fn unite(&mut self, table: Table<'a>, range: usize, bits: u32, more: bool) -> Result<(), Fault> {
         for (hash, new) in table.located(range, bits) {
             let (known, number) = self.find(hash, bits, new);
@@ -184,7 +196,7 @@ impl<'a> Seen<'a> {
         Ok(())
     }
 
-    /// The entry that counts for the piece of this one, and its number if it is one of the others.
+    /// Returns the entry that has the total of this entry's pre-token, and its number if it is in `others`.
     fn find(&self, hash: u64, bits: u32, new: Located<'a>) -> (Option<Located<'a>>, Option<usize>) {
         let PieceTable { slots, log } = self.largest.of;
         let slot = slots.find(hash, |key| key.same(log, new.entry.key, &new.table.of.log));
@@ -192,12 +204,12 @@ impl<'a> Seen<'a> {
         if !known.entry.key.is_none() && known.total() > Count::ZERO {
             return (Some(known), None);
         }
-        // What all hashes of the range have in common tells nothing.
+        // All hashes of the range have the same highest bits, so these are shifted out.
         let number = self.index.find(hash << bits, |number| self.others[number - 1].same(new));
         (number.map(|number| self.others[number - 1]), number)
     }
 
-    /// Remembers an entry of another table, instead of the one of this number.
+    /// Remembers an entry, in place of the one with this number if a number is given.
     fn remember(&mut self, hash: u64, new: Located<'a>, number: Option<usize>) -> Result<(), Fault> {
         if let Some(number) = number {
             self.others[number - 1] = new;
@@ -208,13 +220,13 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Pieces in order of first appearance, some of which do not count.
+/// A section of a log: pre-tokens in order of first appearance. Those with a total of zero are skipped.
 #[derive(Clone, Copy)]
 struct List<'a> {
     firsts: &'a [u64],
     ends: &'a [usize],
     totals: &'a [AtomicU64],
-    /// Where the first of the pieces begins in `bytes`.
+    /// The start of the first pre-token in `bytes`.
     start: usize,
     bytes: &'a [u8],
 }
@@ -224,7 +236,7 @@ impl<'a> List<'a> {
         List { firsts, ends, totals, start: 0, bytes }
     }
 
-    /// Takes those off that appear before a place.
+    /// Splits off and returns the pre-tokens that first appear before a corpus position.
     fn take_before(&mut self, place: u64) -> List<'a> {
         let before = self.firsts.partition_point(|&first| first < place);
         let taken = List {
@@ -237,7 +249,7 @@ impl<'a> List<'a> {
         taken
     }
 
-    /// The pieces that count, with their counts.
+    /// Returns the pre-tokens with totals above zero, and the totals.
     fn iter(self) -> impl Iterator<Item = (&'a [u8], Count)> {
         let starts = once(self.start).chain(self.ends.iter().copied());
         let pieces = starts.zip(self.ends).map(move |(start, &end)| &self.bytes[start..end]);
@@ -245,13 +257,13 @@ impl<'a> List<'a> {
         pieces.zip(totals).filter(|&(_, total)| total > Count::ZERO)
     }
 
-    /// How many pieces count, and their bytes.
+    /// Returns the number of pre-tokens with totals above zero, and the number of their bytes.
     fn size(self) -> (usize, usize) {
         self.iter().fold((0, 0), |(pieces, bytes), (piece, _)| (pieces + 1, bytes + piece.len()))
     }
 }
 
-/// Brings lists together in order of first appearance.
+/// Merges lists in order of first appearance, in parallel.
 fn merged(lists: Vec<List<'_>>) -> PieceCounts {
     let shares = shares(lists);
     let sum = |sum: (usize, usize), size: (usize, usize)| (sum.0 + size.0, sum.1 + size.1);
@@ -266,7 +278,7 @@ fn merged(lists: Vec<List<'_>>) -> PieceCounts {
     PieceCounts { bytes, ends, counts }
 }
 
-/// Divides lists at the same places of the text.
+/// Divides all lists at the same corpus positions, into shares of about [`SHARE`] entries.
 fn shares(mut lists: Vec<List<'_>>) -> Vec<Vec<List<'_>>> {
     let mut sampled: Vec<u64> =
         lists.iter().flat_map(|list| list.firsts.iter().step_by(SAMPLED)).copied().collect();
@@ -278,9 +290,9 @@ fn shares(mut lists: Vec<List<'_>>) -> Vec<Vec<List<'_>>> {
     shares
 }
 
-/// A part of the result.
+/// A section of the result, to be filled by one thread.
 struct Room<'a> {
-    /// Bytes of pieces before it.
+    /// Bytes of the result before this section.
     start: usize,
     bytes: &'a mut [u8],
     ends: &'a mut [usize],
@@ -288,7 +300,7 @@ struct Room<'a> {
 }
 
 impl<'a> Room<'a> {
-    /// Takes off the first part, for so many pieces and bytes.
+    /// Splits off and returns the first section, for the given numbers of pre-tokens and bytes.
     fn take(&mut self, pieces: usize, bytes: usize) -> Room<'a> {
         const ALL: &str = "the parts are no longer than the whole";
         let start = self.start;
@@ -301,10 +313,10 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// Merges the lists of a share into it.
+    /// Fills the section with the merged lists of a share.
     fn fill(mut self, mut share: Vec<List<'_>>) {
         loop {
-            // The list that goes on first, up to where another one does.
+            // Finds the list with the earliest position, and the next position of any other list.
             let (mut earliest, mut until) = ((u64::MAX, 0), u64::MAX);
             for (number, list) in share.iter().enumerate() {
                 let Some(&first) = list.firsts.first() else { continue };
@@ -314,7 +326,7 @@ impl<'a> Room<'a> {
             if earliest.0 == u64::MAX {
                 return;
             }
-            // Two pieces never begin at the same place, so that at least one is taken.
+            // Two pre-tokens never start at the same position, so at least one is taken.
             self.append(share[earliest.1].take_before(until));
         }
     }
@@ -338,7 +350,7 @@ mod tests {
     use crate::costly::one_case_in;
     use crate::units::amount;
 
-    /// The bits of a number as bytes: short pieces, and longer ones.
+    /// Returns the bits of a number as bytes, which gives both short and long pre-tokens.
     fn piece(bits: u16) -> Vec<u8> {
         let length = if bits.is_multiple_of(3) { 20 } else { 11 };
         (0..length).map(|bit| u8::from(u32::from(bits) >> bit & 1 == 1)).collect()

@@ -11,17 +11,30 @@ use crate::source::{Batch, Documents};
 use crate::split::{Segment, SpecialFinder};
 use crate::units::{ByteCount, Count, amount};
 
-/// Takes whole documents as the pieces, for training without a split: each distinct one once, with how
-/// often it occurs. Special tokens are cut out, and what stands between them are separate pieces. With
-/// [`Boundary::Join`] a source is one document.
+/// Counts whole documents, for training without a split: returns each distinct document once, with its count.
+///
+/// Special tokens are removed, and the texts between them are counted separately. With [`Boundary::Join`] all
+/// documents of a source are one.
 ///
 /// Calls `observer.advanced` with bytes of text, but neither `started` nor `finished`.
 ///
-/// **Memory:** the bytes of the distinct documents, up to twice that while the buffer grows.
+/// **Memory:** the bytes of the distinct documents, and up to twice that while the buffer grows.
 ///
 /// # Errors
-/// Reading fails, a count passes 2⁶⁴, the documents take more memory than the limit or the system allow
+/// Reading fails, a count exceeds 2⁶⁴ − 1, the documents take more memory than the limit or the system allows
 /// ([`ErrorKind::Memory`](crate::ErrorKind::Memory)), or the observer stops the run.
+///
+/// ```
+/// use tokenmill::count::{CountConfig, gather_documents};
+/// use tokenmill::observer::Silent;
+/// use tokenmill::source;
+///
+/// let documents = source::texts(["to be", "or not", "to be"]);
+/// let gathered = gather_documents(documents, &CountConfig::default(), &Silent)?;
+/// let counts: Vec<_> = gathered.pieces.iter().map(|(text, count)| (text, count.get())).collect();
+/// assert_eq!(counts, [(&b"to be"[..], 2), (b"or not", 1)]);
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 pub fn gather_documents(
     documents: Documents<'_>,
     config: &CountConfig,
@@ -40,11 +53,11 @@ pub fn gather_documents(
     Ok(Counted { pieces, facts: facts.finish() })
 }
 
-/// The distinct texts so far, and behind them, in the same buffer, the one that is being read.
+/// The distinct texts so far. The text that is being read follows them in the same buffer.
 struct Gatherer<'a> {
     config: &'a CountConfig,
     pieces: PieceCounts,
-    /// Where the text that is being read begins.
+    /// The start of the text that is being read, in the bytes of `pieces`.
     start: usize,
     source: usize,
     index: HashIndex,
@@ -63,6 +76,7 @@ impl<'a> Gatherer<'a> {
         }
     }
 
+    /// Reads the documents of a batch.
     fn batch(&mut self, batch: &Batch) -> Result<()> {
         self.facts.saw_batch(batch);
         let joined = self.config.boundary == Boundary::Join;
@@ -83,7 +97,8 @@ impl<'a> Gatherer<'a> {
         Ok(())
     }
 
-    /// Checks that there is memory for more text: what goes past the limit could not be learned from either.
+    /// Reserves memory for more text. Text beyond the limit is an error here, because training could not use it
+    /// either.
     fn check_room(&mut self, more: usize) -> Result<()> {
         let bytes = &mut self.pieces.bytes;
         let length = bytes.len().saturating_add(more);
@@ -98,7 +113,7 @@ impl<'a> Gatherer<'a> {
         }
     }
 
-    /// Makes pieces of the text that has been read.
+    /// Ends the text that was read, and counts its segments.
     fn end_text(&mut self) -> Result<()> {
         let config = self.config;
         if let Some(prepare) = config.prepare.as_deref() {
@@ -126,7 +141,8 @@ impl<'a> Gatherer<'a> {
         Ok(())
     }
 
-    /// Counts the piece that lies behind all others, and gives the place where the next may lie.
+    /// Counts the text at `range`, directly after the distinct texts. Returns the start for the next text: the end of
+    /// the range if the text is new, else its start.
     fn keep(&mut self, range: Range<usize>) -> Result<usize> {
         let weight = self.config.weight(self.source);
         if weight == 0 {
@@ -148,7 +164,7 @@ impl<'a> Gatherer<'a> {
     }
 }
 
-/// Where the text between special tokens stands.
+/// Returns the ranges of the text between special tokens.
 fn texts(specials: &SpecialFinder, text: &[u8], facts: &mut FactFinder) -> Vec<Range<usize>> {
     let mut texts = Vec::new();
     for segment in specials.segments(text) {

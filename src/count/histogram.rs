@@ -2,33 +2,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{amount, place64};
 
-/// Lengths below this have a bin of their own; from here on there are [`STEPS`] bins to a doubling.
+/// Smallest length that shares a bin with others. From here on, each doubling of the length has [`STEPS`] bins.
 const FINE: u64 = 16;
 
-/// Bins to a doubling.
+/// Number of bins per doubling of the length.
 const STEPS: u64 = 4;
 
-/// How many things have which length: exact for short ones, to a quarter of a doubling for others, so
-/// that a histogram is small whatever the lengths.
+/// A histogram of lengths with at most 256 bins.
+///
+/// Lengths below 16 have a bin each. From there on, each doubling of the length has four bins of equal width.
+///
+/// ```
+/// use tokenmill::count::{Bin, Histogram};
+///
+/// let mut lengths = Histogram::default();
+/// [3, 41, 45].into_iter().for_each(|length| lengths.add(length));
+/// assert_eq!(lengths.bins(), [Bin { from: 3, to: 3, count: 1 }, Bin { from: 40, to: 47, count: 2 }]);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Histogram {
     bins: Vec<Bin>,
 }
 
-/// The things with a length from `from` to `to`, both included.
+/// A bin of a [`Histogram`]: the lengths from `from` to `to`, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bin {
-    /// The least length.
+    /// The smallest length of the bin.
     pub from: u64,
-    /// The greatest length.
+    /// The largest length of the bin.
     pub to: u64,
-    /// How many there are.
+    /// Number of items with these lengths.
     pub count: u64,
 }
 
 impl Histogram {
-    /// The histogram that has so many things in each bin, by the number of the bin.
+    /// Creates the histogram with these counts, by the numbers of the bins.
     pub(super) fn of_counts(counts: &[u64]) -> Histogram {
         let counted = counts.iter().enumerate().filter(|(_, count)| **count > 0);
         let bin = |(number, &count): (usize, &u64)| {
@@ -38,7 +47,7 @@ impl Histogram {
         Histogram { bins: counted.map(bin).collect() }
     }
 
-    /// Counts one thing of this length.
+    /// Counts one item of this length.
     pub fn add(&mut self, length: u64) {
         let (from, to) = Histogram::bounds(Histogram::bin_number(length));
         match self.bins.binary_search_by_key(&from, |bin| bin.from) {
@@ -47,7 +56,7 @@ impl Histogram {
         }
     }
 
-    /// Adds the things of another.
+    /// Adds the counts of another histogram.
     pub fn add_all(&mut self, other: &Histogram) {
         for &bin in &other.bins {
             match self.bins.binary_search_by_key(&bin.from, |own| own.from) {
@@ -57,12 +66,12 @@ impl Histogram {
         }
     }
 
-    /// The bins that are not empty, by ascending length.
+    /// Returns the bins that are not empty, by ascending length.
     pub fn bins(&self) -> &[Bin] {
         &self.bins
     }
 
-    /// Which bin a length falls into, counted from 0.
+    /// Returns the number of the bin of a length, from 0 on.
     pub(crate) fn bin_number(length: u64) -> usize {
         if length < FINE {
             return place64(length);
@@ -72,7 +81,7 @@ impl Histogram {
         place64(FINE + STEPS * u64::from(doublings) + step)
     }
 
-    /// The least and the greatest length that fall into a bin.
+    /// Returns the smallest and the largest length of a bin.
     pub(crate) fn bounds(number: usize) -> (u64, u64) {
         let number = amount(number);
         if number < FINE {

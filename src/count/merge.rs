@@ -7,47 +7,49 @@ use crate::error::Result;
 use crate::observer::Observer;
 use crate::units::Count;
 
-/// Memory of one run's reader.
+/// Most bytes (1 MiB) of the buffer of one reader.
 const MOST_READ: usize = 1 << 20;
+/// Fewest bytes (16 KiB) of the buffer of one reader.
 const LEAST_READ: usize = 16 << 10;
 
-/// So many runs are read at once, however little memory there is.
+/// Sorted runs that are merged at a time however little memory is allowed.
 const LEAST_AT_ONCE: usize = if cfg!(test) { 3 } else { 16 };
 
-/// The run may be stopped after so many pieces.
+/// Distinct pre-tokens between two checks whether to stop.
 const PIECES_UNCHECKED: usize = 1 << 16;
 
-/// What runs are sorted by.
+/// The order of sorted runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// The pieces' bytes.
+    /// By the bytes of the pre-tokens.
     Bytes,
-    /// Where they first appear; then no piece is in two runs.
+    /// By the first positions. No pre-token may then be in two runs.
     First,
 }
 
-/// Pieces that are read one after the other.
+/// Reads pre-tokens one after another. The other methods are valid after [`advance`](PieceReader::advance) has
+/// returned `true`.
 pub(super) trait PieceReader {
-    /// Reads the next piece; `false` if there is none.
+    /// Reads the next pre-token. Returns `false` at the end.
     fn advance(&mut self) -> Result<bool>;
 
-    /// The piece that has been read last.
+    /// Returns the current pre-token.
     fn piece(&self) -> &[u8];
 
-    /// How often it occurs.
+    /// Returns the count of the current pre-token.
     fn count(&self) -> Count;
 
-    /// Where it first appeared.
+    /// Returns the position at which the current pre-token first appears.
     fn first(&self) -> u64;
 }
 
-/// Merges sorted runs, as [`merge`] does; first in groups, whose sums go to `scratch`, where they are more than can be read
-/// at once.
+/// Merges sorted runs like [`merge`]. If the runs are too many for the memory, it merges groups of them to files in
+/// `scratch` first.
 ///
 /// **Memory:** `memory`, but at least 256 kB.
 ///
 /// # Errors
-/// Those of [`merge`]; a sum cannot be written.
+/// Those of [`merge`], or a merged group cannot be written.
 pub(super) fn merge_runs(
     mut runs: Vec<Runs>,
     order: Order,
@@ -75,11 +77,11 @@ pub(super) fn merge_runs(
     }
 }
 
-/// Merges what is sorted, and calls `take` with each piece, once, in order, with the sum of its counts and
-/// its first place.
+/// Merges sorted readers. Calls `take` once for each distinct pre-token, in order, with the sum of its counts and its
+/// earliest first position.
 ///
 /// # Errors
-/// Those of `take`; a piece cannot be read, a count passes 2⁶⁴, or the observer stops the run.
+/// `take` fails, a pre-token cannot be read, a count exceeds 2⁶⁴ − 1, or the observer stops the run.
 pub(super) fn merge<R: PieceReader>(
     readers: impl Iterator<Item = R>,
     order: Order,
@@ -108,13 +110,15 @@ pub(super) fn merge<R: PieceReader>(
     Ok(())
 }
 
-/// Readers that have a piece, as a heap: each comes before those at twice its place and one and two more.
+/// The readers that are not at their end, as a binary heap with the smallest pre-token first. The children of index
+/// `i` are at `2 * i + 1` and `2 * i + 2`.
 struct Merge<R> {
     readers: Vec<R>,
     order: Order,
 }
 
 impl<R: PieceReader> Merge<R> {
+    /// Reads the first pre-token of each reader, and builds the heap.
     fn begin(readers: impl Iterator<Item = R>, order: Order) -> Result<Merge<R>> {
         let mut merge = Merge { readers: Vec::new(), order };
         for mut reader in readers {
@@ -126,7 +130,7 @@ impl<R: PieceReader> Merge<R> {
         Ok(merge)
     }
 
-    /// Goes on to the next piece in order.
+    /// Advances to the next pre-token in order.
     fn advance(&mut self) -> Result<()> {
         if !self.readers[0].advance()? {
             self.readers.swap_remove(0);
@@ -135,7 +139,7 @@ impl<R: PieceReader> Merge<R> {
         Ok(())
     }
 
-    /// Moves a reader down until it comes before those below it.
+    /// Moves a reader down the heap until it is not greater than its children.
     fn sink(&mut self, mut place: usize) {
         loop {
             let below =
@@ -149,6 +153,7 @@ impl<R: PieceReader> Merge<R> {
         }
     }
 
+    /// Compares the current pre-tokens of two readers.
     fn compare(&self, one: usize, other: usize) -> Ordering {
         let (one, other) = (&self.readers[one], &self.readers[other]);
         match self.order {

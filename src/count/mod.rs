@@ -1,7 +1,11 @@
-//! Counts how often each distinct piece occurs, on all cores, exactly.
+//! Counts how often each distinct pre-token occurs, exactly and on all cores.
 //!
-//! Takes batches of documents and a splitter, gives [`PieceCounts`]. Without a split the documents
-//! themselves are the pieces. Knows nothing of merges and tokens.
+//! Takes batches of documents and a splitter, gives [`PieceCounts`]. Without a split, each document is one pre-token;
+//! [`gather_documents`] counts these. Knows nothing of merges and tokens.
+//!
+//! Counting works in these steps: `parts` divides the corpus at safe split points, each thread of `shard` counts into
+//! a hash `table`, and `fold` sums the tables. With a limit of memory, full tables go to disk as sorted `runs`, and
+//! `merge` sums these.
 //!
 //! ```
 //! use tokenmill::count::{CountConfig, count_pieces};
@@ -12,7 +16,7 @@
 //! let documents = source::texts(["the cat sat", "the cat ran"]);
 //! let counted = count_pieces(documents, &*splitter, &CountConfig::default(), &Silent)?;
 //! let pieces: Vec<_> = counted.pieces.iter().map(|(piece, count)| (piece, count.get())).collect();
-//! // In the order in which they first appear.
+//! // Pre-tokens are in order of first appearance.
 //! assert_eq!(pieces[..2], [(&b"the"[..], 2), (b" cat", 2)]);
 //! # Ok::<(), tokenmill::Error>(())
 //! ```
@@ -64,62 +68,63 @@ use crate::source::Documents;
 use crate::split::{SpecialFinder, Splitter};
 use crate::units::{ByteCount, place64};
 
-/// What ends a text that is split.
+/// The extent of a text that is split on its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Boundary {
     /// Each document is split on its own.
     #[default]
     Document,
-    /// The documents of a source are laid end to end, with nothing between them, and split as one text.
+    /// The documents of a source are concatenated, with nothing between them, and split as one text.
     Join,
 }
 
-/// A piece of so many bytes is held whatever the limit.
+/// Bytes (1 MiB) that a single pre-token may have however small the limit of memory is.
 const LEAST_LONGEST: u64 = 1 << 20;
 
 /// Settings of [`count_pieces`] and [`gather_documents`].
 #[derive(Clone, Debug, Default)]
 pub struct CountConfig {
-    /// Special tokens, which are cut out of the text and never counted.
+    /// Special tokens. They are removed from the text before it is split, and never counted.
     pub specials: SpecialFinder,
-    /// What else happens to a text before it is split. Documents must then come [whole](crate::source::whole_documents),
-    /// with [`Boundary::Document`]; special tokens are for it to cut out.
+    /// Further preparation of a text before it is split. It needs [whole documents](crate::source::whole_documents)
+    /// and [`Boundary::Document`], and it must find the special tokens itself: `specials` is then not used.
     pub prepare: Option<Arc<dyn Prepare>>,
-    /// What the counts of each source are multiplied by; 1 where the list ends. A source of weight 0 is
-    /// read and described, but not counted.
+    /// The factor of each source's counts, by the number of the source; 1 for sources beyond the end of the list. A
+    /// source of weight 0 is read and described in the facts, but not counted.
     pub weights: Vec<u64>,
-    /// What ends a text.
+    /// The extent of a text that is split on its own.
     pub boundary: Boundary,
-    /// How much memory distinct pieces may take, and where more of them go; `None` is no limit. What
-    /// [`gather_documents`] gathers goes nowhere: more is an error.
+    /// The memory that distinct pre-tokens may take, and the folder for the rest; `None` is no limit.
+    /// [`gather_documents`] does not use the folder: for it, more than the limit is an error.
     pub limit: Option<MemoryLimit>,
 }
 
 impl CountConfig {
-    /// The most bytes of one piece within the limit of memory: it is carried until its end is known, and once more in a
-    /// table, on disk, and where runs are merged and written.
+    /// Returns the most bytes that one pre-token may have: an eighth of the limit of memory, and at least
+    /// [`LEAST_LONGEST`]. The divisor allows for copies: a pre-token is carried until its end is known, and is then
+    /// in a table, in a run on disk, and where runs are merged and written.
     fn longest_piece(&self) -> usize {
         const COPIES: u64 = 8;
         self.limit.as_ref().map_or(usize::MAX, |limit| place64((limit.tables.0 / COPIES).max(LEAST_LONGEST)))
     }
 
+    /// Returns the factor of the counts of a source.
     fn weight(&self, source: usize) -> u64 {
         self.weights.get(source).copied().unwrap_or(1)
     }
 }
 
-/// Distinct pieces with their counts, and what was seen on the way.
+/// Distinct pre-tokens with their counts, and facts about the text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// The pieces, in order of first appearance in the corpus.
+    /// The pre-tokens, in order of first appearance in the corpus.
     pub pieces: PieceCounts,
     /// Facts about the text.
     pub facts: CorpusFacts,
 }
 
-/// Counts the pieces that `splitter` cuts documents into, and takes them all into memory; see
-/// [`count_within_limit`].
+/// Counts the pre-tokens of documents, and collects all of them in memory; see [`count_within_limit`].
 ///
 /// # Errors
 /// Those of [`count_within_limit`] and [`Counts::into_counted`].
@@ -132,20 +137,24 @@ pub fn count_pieces(
     count_within_limit(documents, splitter, config, observer)?.into_counted(observer)
 }
 
-/// Counts the pieces that `splitter` cuts documents into, on as many threads as the current rayon
-/// pool has. The result does not depend on their number, nor on how documents come in batches, nor on
-/// the limit of memory.
+/// Counts the pre-tokens of documents, on as many threads as the current rayon pool has.
+///
+/// The result depends neither on the number of threads, nor on how documents are divided into batches, nor on the
+/// limit of memory.
 ///
 /// Calls `observer.advanced` with bytes of text, but neither `started` nor `finished`.
 ///
-/// **Memory:** for each distinct piece that a thread has met its bytes and some 150 more, up to 200 where it has met about
-/// 200 000; with a limit that, but at least a megabyte a thread. Besides a few batches, and the longest stretch of a
-/// document (with [`Boundary::Join`], of a source) in which the pattern has no certain cut.
+/// **Memory:** for each distinct pre-token that a thread has met, its bytes and about 150 more, up to 200 if the
+/// thread has met about 200 000. With a limit, that limit, but at least 1 MB per thread. In addition a few batches,
+/// and the longest section of a document (with [`Boundary::Join`], of a source) without a safe split point.
 ///
 /// # Errors
-/// Reading or splitting fails, a piece is longer than an eighth of the limit of memory, or 1 MiB
-/// ([`ErrorKind::Memory`](crate::ErrorKind::Memory)), a count passes 2⁶⁴, a sorted run cannot be written, or the observer stops
-/// the run.
+/// - Reading or splitting fails.
+/// - A pre-token has more than an eighth of the limit of memory and more than 1 MiB
+///   ([`ErrorKind::Memory`](crate::ErrorKind::Memory)).
+/// - A count exceeds 2⁶⁴ − 1.
+/// - A sorted run cannot be written.
+/// - The observer stops the run.
 pub fn count_within_limit(
     documents: Documents<'_>,
     splitter: &dyn Splitter,

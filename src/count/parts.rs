@@ -9,23 +9,24 @@ use crate::source::{Batch, Documents};
 use crate::split::Splitter;
 use crate::units::amount;
 
-/// Texts that can each be split on its own, with the same result as splitting whole documents.
+/// A chunk of the corpus: texts that can each be split on their own, with the same result as splitting whole
+/// documents.
 pub(super) struct Part {
-    /// Bytes of text in the corpus before this part.
+    /// Bytes of text in the corpus before this chunk.
     pub(super) place: u64,
-    /// The number of the source that it is from.
+    /// The number of its source.
     pub(super) source: usize,
-    /// What its counts are multiplied by.
+    /// The factor of its counts.
     pub(super) weight: u64,
-    /// The end of a text that began in an earlier part, or all of one that ends here; may be empty.
+    /// The continuation of a text that started in an earlier chunk, or a whole text that was carried; may be empty.
     head: Vec<u8>,
-    /// The unit and the row that `head` begins in.
+    /// The unit and the row in which `head` starts.
     begun: (usize, u64),
-    /// Rows of a batch.
+    /// The other texts, as rows of a batch.
     rows: Option<Rows>,
 }
 
-/// Rows of a batch that are texts, the first of them from a place on and the last up to one.
+/// Rows of a batch that are texts. The first row counts from offset `from` on, the last one up to offset `to`.
 struct Rows {
     batch: Batch,
     texts: Range<usize>,
@@ -35,7 +36,7 @@ struct Rows {
     whole: Range<usize>,
 }
 
-/// A document's text; none of a null one.
+/// Returns the text of a document; the text of a null document is empty.
 fn text(batch: &Batch, row: usize) -> &[u8] {
     let null = arrow_array::Array::is_null(&batch.documents, row);
     if null { &[] } else { batch.documents.value(row) }
@@ -51,13 +52,13 @@ impl Rows {
 }
 
 impl Part {
-    /// The texts in order. Some may be empty.
+    /// Returns the texts in order, first the head and then the rows. Some may be empty.
     pub(super) fn texts(&self) -> impl Iterator<Item = &[u8]> {
         let rows = self.rows.iter().flat_map(|rows| rows.texts.clone().map(|row| rows.text(row)));
         std::iter::once(&self.head[..]).chain(rows)
     }
 
-    /// The unit and the row of a text of [`texts`](Part::texts), by its number there.
+    /// Returns the unit and the row of a text, by its index in [`texts`](Part::texts).
     pub(super) fn row(&self, number: usize) -> (usize, u64) {
         match (&self.rows, number.checked_sub(1)) {
             (Some(rows), Some(row)) => {
@@ -67,28 +68,28 @@ impl Part {
         }
     }
 
-    /// The documents that are whole in this part; `None` is a null one.
+    /// Returns the documents that this chunk contains whole; `None` is a null document.
     pub(super) fn whole_documents(&self) -> impl Iterator<Item = Option<&[u8]>> {
         self.rows.iter().flat_map(|rows| rows.batch.iter().take(rows.whole.end).skip(rows.whole.start))
     }
 }
 
-/// Turns batches, in which documents can go on from one to the next, into [`Part`]s, by cutting
-/// documents where the pattern certainly does; what follows the last such place is carried on.
+/// Turns batches into chunks ([`Part`]s). A document can continue from one batch to the next.
 ///
-/// Only the text around the ends of batches is copied, unless there are no cuts, or it is joined from
-/// several documents.
+/// It divides such documents at safe split points. The text after the last safe split point of a batch is carried
+/// over to the next chunk. Only the text around the borders of batches is copied, unless it has no safe split points,
+/// or documents are joined.
 pub(super) struct Parts<'a> {
     documents: Documents<'a>,
-    /// Read, but a text of another source must be ended first.
+    /// A batch that was read before the carried text of the previous source was passed on.
     waiting: Option<Batch>,
     config: &'a CountConfig,
     carry: Carry<'a>,
-    /// The unit and the row in which what is carried begins.
+    /// The unit and the row in which the carried text starts.
     begun: (usize, u64),
     source: usize,
     place: u64,
-    /// What is known of the documents that are in several parts.
+    /// Facts about the documents that are in several chunks.
     pub(super) facts: FactFinder,
 }
 
@@ -117,6 +118,10 @@ impl<'a> Parts<'a> {
         self.carry.end();
     }
 
+    /// Makes a chunk of the carried text and a batch, and carries the rest.
+    ///
+    /// # Errors
+    /// The carried text is longer than a pre-token may be.
     fn part_of(&mut self, batch: Batch) -> Result<Part> {
         self.source = batch.source;
         let begun = self.begun;
@@ -141,14 +146,17 @@ impl<'a> Parts<'a> {
         Ok(Part { begun, ..self.part(head, Some(Rows { batch, texts, from, to, whole })) })
     }
 
-    /// What is wrong where the text that is carried takes more memory than it may.
+    /// Returns the error for a carried text that takes more memory than it may.
     fn too_long(&self) -> TooLongForMemory {
         let (unit, row) = self.begun;
         TooLongForMemory::of_piece(self.source, (unit, row), self.config)
     }
 
-    /// What of a batch can be split now, and what was carried before that; the rest is carried.
-    /// `continued` and `open` tell of texts what the batch tells of documents.
+    /// Divides a batch into the texts that can be split now and the rest, which is carried.
+    ///
+    /// Returns the head, the rows of the texts, the offset from which the first row counts, and the one up to which
+    /// the last row counts. `continued` says that the first row continues a text, and `open` that the last row ends
+    /// within a text.
     fn cut(&mut self, batch: &Batch, continued: bool, open: bool) -> (Vec<u8>, Range<usize>, usize, usize) {
         let mut texts = 0..batch.len();
         let (mut head, mut from, mut to) = (Vec::new(), 0, usize::MAX);
@@ -172,6 +180,7 @@ impl<'a> Parts<'a> {
         (head, texts, from, to)
     }
 
+    /// Makes a chunk, and advances the position in the corpus.
     fn part(&mut self, head: Vec<u8>, rows: Option<Rows>) -> Part {
         let (place, source) = (self.place, self.source);
         let weight = self.config.weight(source);
@@ -180,7 +189,7 @@ impl<'a> Parts<'a> {
         part
     }
 
-    /// Whether the carried text has to be ended before a batch of this source.
+    /// Returns whether the carried text must be passed on before a batch of this source.
     fn ends_text(&self, source: usize) -> bool {
         source != self.source && !self.carry.is_empty()
     }

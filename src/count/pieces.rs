@@ -2,11 +2,20 @@ use rayon::slice::ParallelSliceMut;
 
 use crate::units::Count;
 
-/// Distinct byte sequences with how often each occurs: what training learns from.
+/// Distinct byte sequences and their counts: the input of training. The sequences are pre-tokens, or documents if
+/// there is no split.
 ///
-/// In order of first appearance in the corpus, none empty, all counts above zero, and as it is counted each once.
+/// They are in order of first appearance in the corpus, which the tie rule `first` of training depends on. No
+/// sequence is empty and no count is zero. Counting gives each sequence once.
 ///
 /// **Memory:** the bytes of the distinct sequences plus 16 bytes for each.
+///
+/// ```
+/// use tokenmill::{Count, PieceCounts};
+///
+/// let pieces: PieceCounts = [(&b"the"[..], Count::new(2)), (b" cat", Count::new(1))].into_iter().collect();
+/// assert_eq!((pieces.len(), pieces.bytes()), (2, 7));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PieceCounts {
     pub(super) bytes: Vec<u8>,
@@ -15,14 +24,15 @@ pub struct PieceCounts {
 }
 
 impl PieceCounts {
-    /// No pieces yet.
+    /// Creates an empty list.
     pub fn new() -> PieceCounts {
         PieceCounts::default()
     }
 
-    /// Appends a sequence that appears after all that are there, unless it is empty or never occurs.
+    /// Appends a sequence that first appears after all others. Empty sequences and zero counts are ignored.
     ///
-    /// One that is there already counts as more of the same.
+    /// It does not look for an equal sequence in the list. Training treats equal sequences like one with the sum of
+    /// their counts.
     pub fn push(&mut self, piece: &[u8], count: Count) {
         if piece.is_empty() || count == Count::ZERO {
             return;
@@ -32,39 +42,42 @@ impl PieceCounts {
         self.counts.push(count);
     }
 
-    /// How many sequences there are: distinct ones, unless one was [pushed](PieceCounts::push) again.
+    /// Returns the number of sequences. They are distinct unless one was [pushed](PieceCounts::push) again.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the list has no sequences.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Bytes of all distinct sequences together, each counted once.
+    /// Returns the total length of the sequences in bytes, without regard to their counts.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The bytes of all distinct sequences, one after the other.
+    /// Returns the concatenated bytes of the sequences.
     pub(super) fn all_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The bytes of all distinct sequences one after the other, where each ends, and how often each occurs.
+    /// Returns the concatenated bytes of the sequences, the end of each in them, and the count of each.
     pub(crate) fn into_parts(self) -> (Vec<u8>, Vec<usize>, Vec<Count>) {
         (self.bytes, self.ends, self.counts)
     }
 
-    /// The sequence at a place in the order.
+    /// Returns the sequence at an index.
+    ///
+    /// # Panics
+    /// The index is not below [`len`](PieceCounts::len).
     pub(super) fn piece(&self, index: usize) -> &[u8] {
         nth(&self.bytes, &self.ends, index)
     }
 
-    /// The places of the sequences in the order of their bytes.
+    /// Returns the indexes of the sequences, sorted by the bytes of the sequences.
     pub(super) fn by_bytes(&self) -> Vec<usize> {
-        // Most are told apart by what they begin with, without a look at where they lie.
+        // The first eight bytes decide most comparisons without access to the memory of the sequences.
         let beginning = |piece: &[u8]| {
             let mut bytes = [0; 8];
             let length = piece.len().min(bytes.len());
@@ -79,13 +92,13 @@ impl PieceCounts {
         order.into_iter().map(|(_, index)| index).collect()
     }
 
-    /// The sequences with their counts, in order.
+    /// Returns the sequences with their counts, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], Count)> {
         self.counts.iter().enumerate().map(|(index, &count)| (self.piece(index), count))
     }
 }
 
-/// One of several sequences that are laid end to end, given where each ends.
+/// Returns one of several concatenated sequences, given the end of each.
 #[inline]
 pub(super) fn nth<'a>(bytes: &'a [u8], ends: &[usize], index: usize) -> &'a [u8] {
     let start = if index == 0 { 0 } else { ends[index - 1] };

@@ -4,35 +4,38 @@ use super::fault::Fault;
 use crate::error::Result;
 use crate::units::amount;
 
-/// What happens to a whole text before it is split, so that what is counted is what a tokenizer merges: it is normalized,
-/// say, and some tokens are cut out of it.
+/// Prepares a whole text before it is split: it normalizes the text, for example, or removes added tokens from it. So
+/// counting sees the text that a tokenizer merges.
 pub trait Prepare: fmt::Debug + Send + Sync {
-    /// Hands the parts of a text to `take`, in order.
+    /// Passes the segments of the prepared text to `take`, in order.
+    ///
+    /// All of them together may have at most 1 024 times as many bytes as `text`.
     ///
     /// # Errors
-    /// Those of `take`.
+    /// The first error of `take`.
     fn each(&self, text: &[u8], take: &mut dyn FnMut(Prepared<'_>) -> Result<()>) -> Result<()>;
 }
 
-/// A part of a prepared text.
+/// A segment of a prepared text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prepared<'a> {
     /// Text to split and to count, never empty.
     Text(&'a [u8]),
-    /// A token that was cut out, by its text.
+    /// The text of a token that was removed. It is not counted.
     Token(&'a [u8]),
 }
 
-/// A prepared text may be so many times as long as it was: the places of its parts in the corpus are numbered with room for
-/// that.
+/// Largest factor by which preparation may lengthen a text. Positions in a prepared corpus are spaced by this factor,
+/// so that each byte of a prepared text has its own.
 const MOST_GROWTH: u64 = 1 << 10;
 
-/// The place of a text in a corpus that is prepared, of the bytes before it.
+/// Returns the position of a text in a prepared corpus, given the bytes of the original corpus before it.
 pub(super) fn place_of(bytes_before: u64) -> u64 {
     bytes_before.saturating_mul(MOST_GROWTH)
 }
 
-/// Checks that so many bytes of prepared text have a place of their own.
+/// Checks that a text has not become more than [`MOST_GROWTH`] times as long. `prepared` is its length afterwards, in
+/// bytes.
 pub(super) fn check_growth(prepared: u64, text: &[u8]) -> Result<()> {
     let most = MOST_GROWTH;
     if prepared > amount(text.len()).saturating_mul(most) {

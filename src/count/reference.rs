@@ -1,4 +1,4 @@
-//! The obvious counter: all text in memory, one map, one thread. The fast one is compared with it.
+//! The reference counter: all text in memory, one map, one thread. Tests compare the fast counter with it.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use crate::error::Result;
 use crate::split::{Segment, Splitter};
 use crate::units::{Count, place};
 
-/// Counts the pieces of documents, each with the number of its source; `None` is a null document.
+/// Counts the pre-tokens of documents. Each document has the number of its source; `None` is a null document.
 ///
 /// # Errors
 /// Splitting fails.
 ///
 /// # Panics
-/// If a count passes 2⁶⁴.
+/// A count exceeds 2⁶⁴ − 1.
 pub fn count_pieces(
     documents: &[(usize, Option<Vec<u8>>)],
     splitter: &dyn Splitter,
@@ -43,7 +43,7 @@ pub fn count_pieces(
     Ok(pieces.iter().map(|(piece, (_, count))| (&piece[..], Count::new(*count))).collect())
 }
 
-/// The texts that are split, with their sources.
+/// Returns the texts to split, with the numbers of their sources.
 fn texts(documents: &[(usize, Option<Vec<u8>>)], boundary: Boundary) -> Vec<(usize, Vec<u8>)> {
     let mut texts: Vec<(usize, Vec<u8>)> = Vec::new();
     for (source, document) in documents {

@@ -8,22 +8,24 @@ use super::merge::PieceReader;
 use crate::error::{Error, Result};
 use crate::units::{Count, amount, place64};
 
-/// What is written at once.
+/// Bytes (256 KiB) of the write buffer of a run.
 const WRITTEN: usize = 1 << 18;
 
-/// The most bytes that a number takes: seven bits in each.
+/// Most bytes of an encoded number. Numbers are written with seven bits per byte, the lowest bits first (LEB128).
 const LONGEST_NUMBER: usize = 10;
 
-/// Sorted runs of pieces in a file without a name: however the program ends, the system removes it.
+/// Sorted runs of pre-tokens in one unnamed temporary file. The system removes the file however the program ends.
+///
+/// Each record has the length of the pre-token, its count, its first position in the corpus, and its bytes.
 pub(super) struct Runs {
     file: File,
     folder: PathBuf,
-    /// Where each run stands in the file.
+    /// The byte range of each run in the file.
     runs: Vec<Range<u64>>,
 }
 
 impl Runs {
-    /// No runs yet, in a new file in this folder, which is made if it is not there.
+    /// Creates an empty file for runs in this folder. The folder is created if it does not exist.
     pub(super) fn create(folder: &Path) -> Result<Runs> {
         let failed = |cause| Error::io("create", folder, cause);
         fs::create_dir_all(folder).map_err(failed)?;
@@ -31,17 +33,17 @@ impl Runs {
         Ok(Runs { file, folder: folder.to_path_buf(), runs: Vec::new() })
     }
 
-    /// How many runs there are.
+    /// Returns the number of runs.
     pub(super) fn len(&self) -> usize {
         self.runs.len()
     }
 
-    /// Bytes of all runs.
+    /// Returns the bytes of all runs.
     pub(super) fn bytes(&self) -> u64 {
         self.runs.last().map_or(0, |last| last.end)
     }
 
-    /// Writes pieces with their counts and first places as a run, in the order in which they are.
+    /// Writes pre-tokens, with their counts and first positions, as a run. The caller has sorted them.
     pub(super) fn write<P: AsRef<[u8]>>(
         &mut self,
         mut pieces: impl Iterator<Item = (P, Count, u64)>,
@@ -51,7 +53,7 @@ impl Runs {
         })
     }
 
-    /// The same of pieces that are given one by one.
+    /// Writes a run with the pre-tokens that `write` pushes, in sorted order.
     pub(super) fn write_with(&mut self, write: impl FnOnce(&mut RunWriter<'_>) -> Result<()>) -> Result<()> {
         let start = self.bytes();
         let out = BufWriter::with_capacity(WRITTEN, &self.file);
@@ -62,7 +64,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Readers of all runs, with so many bytes of memory each; more where a piece is longer.
+    /// Returns readers of all runs. Each has a buffer of `memory` bytes, or more for a longer record.
     pub(super) fn readers(&self, memory: usize) -> impl Iterator<Item = RunReader<'_>> {
         self.runs.iter().map(move |run| RunReader {
             runs: self,
@@ -77,15 +79,16 @@ impl Runs {
     }
 }
 
-/// Writes a run, one piece after the other.
+/// Writes the pre-tokens of a run one after another.
 pub(super) struct RunWriter<'a> {
     out: BufWriter<&'a File>,
     folder: &'a Path,
-    /// Bytes that were written.
+    /// Bytes written so far.
     length: u64,
 }
 
 impl RunWriter<'_> {
+    /// Writes a record.
     pub(super) fn push(&mut self, piece: &[u8], count: Count, first: u64) -> Result<()> {
         let mut push = || {
             for number in [amount(piece.len()), count.get(), first] {
@@ -97,18 +100,19 @@ impl RunWriter<'_> {
         push().map_err(|cause| write_error(self.folder, cause))
     }
 
-    /// Gives the number of bytes.
+    /// Writes the buffered bytes, and returns the length of the run in bytes.
     fn end(mut self) -> Result<u64> {
         self.out.flush().map_err(|cause| write_error(self.folder, cause))?;
         Ok(self.length)
     }
 }
 
-/// An I/O error with the folder, since the file has no name.
+/// Returns an I/O error that names the folder, because the file has no name.
 fn write_error(folder: &Path, cause: io::Error) -> Error {
     Error::io("write sorted runs in", folder, cause)
 }
 
+/// Writes a number in LEB128, and returns the number of bytes.
 fn write_number(out: &mut impl Write, mut number: u64) -> io::Result<u64> {
     let (mut bytes, mut length) = ([0; LONGEST_NUMBER], 0);
     loop {
@@ -123,7 +127,7 @@ fn write_number(out: &mut impl Write, mut number: u64) -> io::Result<u64> {
     }
 }
 
-/// The number at the beginning of some bytes, and how many of these it takes.
+/// Decodes the number at the start of `bytes`. Returns it and the number of its bytes; `None` if it is incomplete.
 fn read_number(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut number = 0;
     for (at, byte) in bytes.iter().take(LONGEST_NUMBER).enumerate() {
@@ -135,15 +139,17 @@ fn read_number(bytes: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
-/// Reads a run, one piece after the other.
+/// Reads the pre-tokens of a run one after another.
 pub(super) struct RunReader<'a> {
     runs: &'a Runs,
-    /// What has not been read of the file.
+    /// The byte range of the file that has not been read yet.
     rest: Range<u64>,
+    /// Usual size of the buffer in bytes.
     memory: usize,
     buffer: Vec<u8>,
-    /// Where the next piece's record begins in the buffer.
+    /// The start of the next record in the buffer.
     at: usize,
+    /// The bytes of the current pre-token in the buffer.
     piece: Range<usize>,
     count: Count,
     first: u64,
@@ -180,7 +186,7 @@ impl PieceReader for RunReader<'_> {
 }
 
 impl RunReader<'_> {
-    /// Takes the next record from the buffer, if all of it is there.
+    /// Decodes the next record. Returns `false` if the buffer does not contain all of it.
     fn decode(&mut self) -> bool {
         let mut at = self.at;
         let mut numbers = [0; 3];
@@ -198,7 +204,8 @@ impl RunReader<'_> {
         true
     }
 
-    /// Reads more behind what is left in the buffer.
+    /// Drops the decoded records from the buffer and reads more bytes: [`memory`](RunReader::memory), or as many as
+    /// the buffer has left if that is more, so that the buffer doubles for a long record.
     fn refill(&mut self) -> io::Result<()> {
         self.buffer.drain(..self.at);
         self.at = 0;

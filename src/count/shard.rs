@@ -19,31 +19,37 @@ use crate::parallel::{as_many_as_there_are, lock};
 use crate::split::{Segment, SpecialFinder, Splitter};
 use crate::units::{Count, amount, place, place64};
 
-/// Text is split in windows of about this size, so that the places of its pieces stay in the cache.
+/// Bytes, approximately, of the windows in which text is split (8 KiB), so that the ends of the pre-tokens stay in
+/// the cache.
 const WINDOW: usize = 8 << 10;
 
-/// After so many pieces it is asked again whether the table is full; more than a window mostly has.
+/// Pre-tokens between two checks whether the table is full. Most windows have fewer.
 const PIECES_A_CHECK: usize = 4 << 10;
 
-/// With less memory than this a table would be written out after every few windows of text.
+/// Fewest bytes (2 MiB) of the limit per thread; fewer threads count if the limit has less for each. A smaller table
+/// would be written out after every few windows of text.
 const LEAST_SHARE: usize = if cfg!(test) { 0 } else { 2 << 20 };
 
-/// A table of fewer bytes, the least of which are empty, would be written out after every few pieces.
+/// Fewest bytes (2 MiB) of a table, however small the limit is. A smaller one, almost as large as an empty table,
+/// would be written out after every few pre-tokens.
 const LEAST_TABLE: usize = if cfg!(test) { 1 } else { 2 << 20 };
 
-/// What all threads have counted.
+/// The results of all threads.
 pub(super) struct Counted {
-    /// The tables, one a thread; empty where there are runs.
+    /// The tables, one per thread; empty if counts went to disk.
     pub(super) tables: Vec<PieceTable>,
-    /// What did not fit the tables, sorted by bytes, one file a thread.
+    /// The counts on disk, sorted by bytes, one file per thread.
     pub(super) runs: Vec<Runs>,
     pub(super) facts: FactFinder,
 }
 
-/// Counts all parts on as many threads as the current rayon pool has, if the limit of memory is enough for
-/// so many. If one of their tables passes its share of the limit, all that was counted goes to disk.
+/// Counts all chunks on as many threads as the current rayon pool has, or on fewer if the limit of memory is too
+/// small. If the table of one thread exceeds its share of the limit, the counts of all threads go to disk.
 ///
-/// The threads are not the pool's own, because they wait for each other while one of them reads.
+/// The threads are not those of the pool, because they wait for each other while one of them reads.
+///
+/// # Errors
+/// The error of the earliest chunk that failed, which is the same for any number of threads.
 pub(super) fn count<'a>(
     parts: Parts<'a>,
     splitter: &'a dyn Splitter,
@@ -58,7 +64,7 @@ pub(super) fn count<'a>(
     };
     let outcomes = thread::scope(|scope| {
         let start = |_| thread::Builder::new().spawn_scoped(scope, work);
-        // If the system gives none, this one does all of it.
+        // If the system starts no thread, the current one does all of the work.
         let Ok(threads) = as_many_as_there_are(threads, start) else { return vec![work()] };
         let outcome =
             |thread: thread::ScopedJoinHandle<_>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
@@ -85,27 +91,29 @@ pub(super) fn count<'a>(
     Ok(Counted { tables, runs: runs.into_iter().flatten().collect(), facts })
 }
 
-/// How many threads count: as many as the current rayon pool has, unless less memory than `least` is left for each.
+/// Returns the number of threads: that of the current rayon pool, or fewer, so that each has at least `least` bytes
+/// of the limit.
 fn threads(limit: Option<&MemoryLimit>, least: usize) -> usize {
     let shares = limit.and_then(|limit| place64(limit.tables.0).checked_div(least));
     let most = shares.unwrap_or(usize::MAX);
     rayon::current_num_threads().min(most).max(1)
 }
 
-/// Hands parts to threads, in order, until there are no more or one of them could not be had.
+/// Passes chunks to threads, in order, up to the last one or the first that cannot be read.
 struct Queue<'a> {
     parts: Parts<'a>,
     taken: u64,
 }
 
-/// What stopped a thread, and at which part. Of several the earliest is told, which is the same one
-/// for any number of threads, since all parts before it were counted.
+/// An error, and the number of the chunk in which it occurred. The earliest one is reported. It does not depend on
+/// the number of threads, because all chunks before it were counted.
 struct Failure {
     part: u64,
     error: Error,
 }
 
 impl Queue<'_> {
+    /// Returns the next chunk and its number. An error ends the queue.
     fn take(&mut self) -> (u64, Option<Result<Part>>) {
         self.taken += 1;
         let part = self.parts.next();
@@ -116,19 +124,20 @@ impl Queue<'_> {
     }
 }
 
-/// What one thread counts.
+/// The state of one counting thread.
 struct Shard<'a> {
     splitter: &'a dyn Splitter,
     config: &'a CountConfig,
     specials: &'a SpecialFinder,
     prepare: Option<&'a dyn Prepare>,
-    /// The source of the text that is counted, and its unit and row.
+    /// The source of the current text, and its unit and row, for errors.
     document: (usize, (usize, u64)),
-    /// The most bytes that the table should have, and where its pieces go then.
+    /// The most bytes of the table, and the folder for its counts when it is full.
     limit: Option<(usize, &'a Path)>,
     table: PieceTable,
     runs: Option<Runs>,
     facts: FactFinder,
+    /// The ends of the pre-tokens of a window, kept so that the memory is used again.
     ends: Vec<u32>,
 }
 
@@ -150,7 +159,7 @@ impl<'a> Shard<'a> {
         }
     }
 
-    /// Writes the table as a sorted run, if there is a limit.
+    /// Writes the table to disk as a sorted run, if a limit is set.
     fn spill(&mut self) -> Result<()> {
         let Some((most, scratch)) = self.limit else { return Ok(()) };
         let runs = match &mut self.runs {
@@ -160,9 +169,10 @@ impl<'a> Shard<'a> {
         self.table.spill(runs, most)
     }
 
+    /// Counts chunks until the queue is empty.
     fn run(&mut self, queue: &Mutex<Queue<'_>>, observer: &dyn Observer) -> Result<(), Failure> {
         loop {
-            // Only while taking a part is the lock held: this ends the statement, and the guard with it.
+            // The lock is held only while taking a chunk: the guard is dropped at the end of this statement.
             let taken = lock(queue).take();
             let (number, Some(part)) = taken else { return Ok(()) };
             let counted = part.and_then(|part| self.count_part(&part, observer));
@@ -173,6 +183,7 @@ impl<'a> Shard<'a> {
         }
     }
 
+    /// Counts the texts of a chunk.
     fn count_part(&mut self, part: &Part, observer: &dyn Observer) -> Result<()> {
         observer.checkpoint()?;
         let mut place = part.place;
@@ -203,7 +214,7 @@ impl<'a> Shard<'a> {
         Ok(())
     }
 
-    /// Counts the parts of a whole text that is prepared first.
+    /// Prepares a whole text, and counts its segments.
     fn count_prepared(
         &mut self,
         prepare: &dyn Prepare,
@@ -232,6 +243,7 @@ impl<'a> Shard<'a> {
         Ok(())
     }
 
+    /// Counts a text in windows that end at safe split points.
     fn count_text(
         &mut self,
         mut text: &[u8],
@@ -248,7 +260,10 @@ impl<'a> Shard<'a> {
         Ok(())
     }
 
-    /// Counts the first bytes of a text, whose end is a cut.
+    /// Counts the first `length` bytes of a text, which end at a safe split point or at the end of the text.
+    ///
+    /// # Errors
+    /// A pre-token is too long, splitting fails, a count overflows, or a run cannot be written.
     fn count_window(
         &mut self,
         text: &[u8],
@@ -267,7 +282,7 @@ impl<'a> Shard<'a> {
             return Err(TooLongForMemory::of_piece(source, place, self.config).into());
         }
         let mut start = 0;
-        // Where a pattern has no certain cuts a window may be a whole document, and have any number of pieces.
+        // Without safe split points, a window is a whole document and can have any number of pre-tokens.
         for ends in ends.chunks(PIECES_A_CHECK) {
             if self.limit.is_some_and(|(most, _)| self.table.is_full(most)) {
                 self.spill()?;
@@ -280,7 +295,7 @@ impl<'a> Shard<'a> {
     }
 }
 
-/// The most bytes of pieces that end at these places, the first from 0 on.
+/// Returns the length of the longest pre-token, given their ends; the first one starts at 0.
 fn longest_piece(ends: &[u32]) -> usize {
     let starts = std::iter::once(&0).chain(ends);
     place(starts.zip(ends).map(|(start, end)| end - start).max().unwrap_or(0))

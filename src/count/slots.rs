@@ -6,32 +6,35 @@ use crate::hashing::Hashing;
 use crate::pages;
 use crate::units::{Count, amount, place64};
 
-/// Room for so many times as many entries is reserved, so that most growing is done in place.
+/// Factor of the reserved capacity over the initial number of slots. Most growth then happens in place.
 const RESERVED: usize = 8;
 
-/// With so many slots, 8 MB, they have outgrown the caches of one core.
+/// Slots (8 MB) from which on a table does not fit the caches of one core.
 pub(super) const FAR_SLOTS: usize = 1 << 18;
 
-/// Entries in open addressing: each stands in the slot that the high bits of its hash name, or, where
-/// that is taken, in the next free one. So they are nearly in the order of their hashes, however many
-/// slots there are.
+/// A hash table with open addressing and linear probing.
 ///
-/// **Memory:** 43 to 85 bytes an entry; up to 171 once they have outgrown the caches, until there are 393 216.
+/// The high bits of a hash name the home slot of an entry. If that is taken, the entry is in the next free slot after
+/// it. So entries are nearly in the order of their hashes, whatever the number of slots.
+///
+/// **Memory:** 43 to 85 bytes per entry. A table that has outgrown the caches takes up to 171 until it has 393 216
+/// entries.
 pub(super) struct Slots {
-    /// A power of two of them, at most three quarters in use.
+    /// The slots: a power of two, at most three quarters of them in use.
     pub(super) all: Vec<Entry>,
-    /// How many bits of a hash name no slot.
+    /// Right shift that turns a hash into its home slot: 64 minus the number of bits that name a slot.
     pub(super) shift: u32,
+    /// Number of entries.
     used: usize,
-    /// At hand for loops that hash.
+    /// The hash function, here so that loops find it at hand.
     pub(super) hashing: Hashing,
 }
 
 impl Slots {
-    /// Empty slots: `length` of them, a power of two above one.
+    /// Creates `length` empty slots, a power of two above one.
     pub(super) fn new(length: usize) -> Slots {
         let mut all = Vec::new();
-        // What is reserved and not touched is no memory yet. Where even that is refused, growing copies.
+        // Reserved memory takes no physical memory until it is touched. If reserving fails, growing copies.
         if all.try_reserve_exact(length * RESERVED).is_ok() {
             pages::advise(&mut all);
         }
@@ -39,18 +42,18 @@ impl Slots {
         Slots { all, shift: u64::BITS - length.trailing_zeros(), used: 0, hashing: Hashing::of_process() }
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub(super) fn used(&self) -> usize {
         self.used
     }
 
-    /// The home of a hash.
+    /// Returns the home slot of a hash.
     #[inline(always)]
     pub(super) fn home(&self, hash: u64) -> usize {
         place64(hash >> self.shift)
     }
 
-    /// The slot whose entry has a piece of this hash that is the `same`, or the free one that it may have.
+    /// Returns the slot of the entry with this hash for which `same` holds, or else the free slot for it.
     #[inline]
     pub(super) fn find(&self, hash: u64, same: impl Fn(Key) -> bool) -> usize {
         let last = self.all.len() - 1;
@@ -64,7 +67,8 @@ impl Slots {
         }
     }
 
-    /// Puts an entry into the free slot that was found for it.
+    /// Puts an entry into the free slot that [`find`](Slots::find) returned, and grows the table if necessary.
+    /// Growing moves all entries.
     #[inline]
     pub(super) fn put(&mut self, slot: usize, entry: Entry) {
         self.all[slot] = entry;
@@ -74,25 +78,25 @@ impl Slots {
         }
     }
 
-    /// Whether few more entries make them grow, hardly more than a window of text has.
+    /// Returns whether the table will grow after few more entries, about as many as a window of text can add.
     pub(super) fn is_nearly_full(&self) -> bool {
         self.used * 32 >= self.all.len() * 23
     }
 
-    /// Bytes that they take.
+    /// Returns the bytes of all slots.
     pub(super) fn bytes(&self) -> usize {
         size_of_val(&self.all[..])
     }
 
-    /// Bytes that they would take while growing.
+    /// Returns the bytes that the slots would take while the table grows.
     pub(super) fn bytes_grown(&self) -> usize {
         let (before, length) = (self.all.len(), self.grown());
         let in_place = length <= self.all.capacity();
         size_of::<Entry>() * if in_place { length } else { before + length }
     }
 
-    /// Brings the entries to the front, in order of their pieces' bytes, and gives them. What follows must
-    /// be [`Slots::clear`].
+    /// Moves the entries to the front, sorts them by the bytes of their pre-tokens, and returns them. The table is
+    /// then unusable until [`Slots::clear`].
     pub(super) fn sort(&mut self, log: &PieceLog) -> &[Entry] {
         let mut kept = 0;
         for at in 0..self.all.len() {
@@ -106,12 +110,13 @@ impl Slots {
         entries
     }
 
-    /// How many slots there are after growing. What has outgrown the caches mostly outgrows the next size as well, and
-    /// moving all entries takes long there.
+    /// Returns the number of slots after growing: twice as many, or four times as many at [`FAR_SLOTS`]. A table that
+    /// outgrows the caches mostly outgrows the next size as well, and moving all entries is slow then.
     fn grown(&self) -> usize {
         self.all.len() * if self.all.len() == FAR_SLOTS { 4 } else { 2 }
     }
 
+    /// Grows the table, in place if the reserved capacity suffices.
     #[cold]
     fn grow(&mut self) {
         let length = self.grown();
@@ -124,13 +129,16 @@ impl Slots {
         before.all.into_iter().filter(|entry| !entry.key.is_none()).for_each(|entry| self.insert(entry));
     }
 
-    /// Takes the entries from back to front, so that each moves to where only moved ones are: its home is
-    /// now at least twice as far from the front.
+    /// Grows the table within its capacity.
+    ///
+    /// It moves the entries from back to front. The home of each is now at least twice as far from the front, in a
+    /// region with entries that have been moved already, and no others.
     fn grow_in_place(&mut self, length: usize) {
         let before = self.all.len();
         self.all.resize_with(length, Entry::default);
         self.shift = u64::BITS - length.trailing_zeros();
-        // Those that stood far behind a home at the very front, or find no room before the end.
+        // Entries that were far behind a home near the front, or that have no free slot between their home and the
+        // end.
         let mut aside = Vec::new();
         for at in (0..before).rev() {
             let entry = mem::take(&mut self.all[at]);
@@ -147,17 +155,19 @@ impl Slots {
         aside.into_iter().for_each(|entry| self.insert(entry));
     }
 
-    /// Puts an entry that is not there into the first free slot from its home on.
+    /// Puts an entry that the table does not have yet into the first free slot from its home on.
     fn insert(&mut self, entry: Entry) {
         let slot = self.find(entry.key.hash(self.hashing), |_| false);
         self.all[slot] = entry;
     }
 
-    /// The entries whose hashes have `range` as their highest `bits`, not more of these than name a slot.
+    /// Returns the entries with hashes that have `range` as their highest `bits`, and these hashes. `bits` is at most
+    /// [`bits()`](Slots::bits).
     pub(super) fn range(&self, range: usize, bits: u32) -> impl Iterator<Item = (u64, &Entry)> {
         let (width, last) = (self.all.len() >> bits, self.all.len() - 1);
         let slots = (0..self.all.len()).map(move |at| &self.all[(range * width + at) & last]).enumerate();
-        // Some stand behind the slots that their hashes name, and before those of this range some of the one before.
+        // Entries can be behind their home slot, so the range can extend behind its slots, and its first slots can
+        // have entries of the previous range.
         let entries = slots.take_while(move |(at, slot)| *at < width || !slot.key.is_none());
         let entries = entries
             .filter(|(_, slot)| !slot.key.is_none())
@@ -165,18 +175,18 @@ impl Slots {
         entries.filter(move |(hash, _)| hash.checked_shr(u64::BITS - bits).unwrap_or(0) == amount(range))
     }
 
-    /// How many bits of a hash name a slot.
+    /// Returns the number of hash bits that name a slot.
     pub(super) fn bits(&self) -> u32 {
         u64::BITS - self.shift
     }
 
-    /// Forgets all entries.
+    /// Removes all entries and keeps the slots.
     pub(super) fn clear(&mut self) {
         self.all.fill_with(Entry::default);
         self.used = 0;
     }
 
-    /// The counts by the numbers of the entries, which are the first so many.
+    /// Returns the counts by the numbers of the entries. The numbers must be `0..used`.
     pub(super) fn counts(&self) -> Vec<Count> {
         let mut counts = pages::populated(Count::ZERO, self.used);
         for entry in self.all.iter().filter(|entry| !entry.key.is_none()) {

@@ -17,38 +17,40 @@ use crate::observer::Observer;
 use crate::units::{ByteCount, Count, amount};
 use crate::{FORMAT_VERSION, VERSION};
 
-/// A counts file, and what its counts are multiplied by.
+/// A counts file, and the factor of its counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeightedFile {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
     /// The factor, above zero.
     pub weight: u64,
 }
 
-/// What summing came to.
+/// The result of [`write_sum`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sum {
-    /// Distinct pieces.
+    /// Number of distinct pre-tokens.
     pub pieces: u64,
-    /// Bytes of the distinct pieces.
+    /// Total bytes of the distinct pre-tokens.
     pub piece_bytes: u64,
-    /// What the file says of itself.
+    /// The metadata of the written file.
     pub info: CountsInfo,
 }
 
-/// Sums counts files of the same pattern, boundary and special tokens, each multiplied by its weight.
+/// Sums counts files, each multiplied by its weight. All must have the same pattern, boundary and special tokens.
 ///
-/// If all of them are ordered so is the sum: each file's pieces come after those of the files before.
-/// Else it is in order of the pieces' bytes.
+/// If all files are ordered, the sum is ordered, too: the pre-tokens of a file come after those of the files before
+/// it. Otherwise the sum is sorted by the bytes of the pre-tokens.
 ///
-/// **Memory:** the sum and a few MB a file. If all are ordered, 11 to 32 bytes more for each piece of the sum, and one
-/// file at a time as [`read_counts`](super::read_counts) reads it; if some are, these all at once. The sum keeps within
-/// `limit`, and so does what is held of the files.
+/// **Memory:** the sum and a few MB per file. If all files are ordered, also 11 to 32 bytes for each pre-token of the
+/// sum, and one file at a time as [`read_counts`](super::read_counts) reads it. If only some files are ordered, also
+/// all of these at once. Both the sum and the pre-tokens of the files keep within `limit`.
 ///
 /// # Errors
-/// A file cannot be read or was counted otherwise than the first; a count passes 2⁶⁴; the pieces do not keep within the
-/// limit ([`ErrorKind::Memory`](crate::ErrorKind::Memory)); the observer stops the run.
+/// - A file cannot be read, or was counted with other settings than the first one.
+/// - A count exceeds 2⁶⁴ − 1.
+/// - The pre-tokens exceed the limit ([`ErrorKind::Memory`](crate::ErrorKind::Memory)).
+/// - The observer stops the run.
 pub fn sum_counts(files: &[WeightedFile], limit: ByteCount, observer: &dyn Observer) -> Result<CountsFile> {
     let info = info_of_sum(files)?;
     if !info.ordered {
@@ -65,9 +67,10 @@ pub fn sum_counts(files: &[WeightedFile], limit: ByteCount, observer: &dyn Obser
     Ok(CountsFile { pieces, info })
 }
 
-/// Writes the [sum](sum_counts) of counts files as a counts file. `path` is for messages.
+/// Writes the [sum](sum_counts) of counts files as a counts file. `path` appears in error messages only.
 ///
-/// **Memory:** a few MB a file; if one is ordered, or there are more than 200, that of [`sum_counts`], with its `limit`.
+/// **Memory:** a few MB per file. With an ordered file, or more than 200 files, that of [`sum_counts`] within the
+/// same `limit`.
 ///
 /// # Errors
 /// Those of [`sum_counts`] and [`write_counts`].
@@ -94,7 +97,10 @@ pub fn write_sum(
     Ok(Sum { pieces, piece_bytes, info })
 }
 
-/// What the sum of these files says of itself.
+/// Returns the metadata of the sum of these files.
+///
+/// # Errors
+/// A file cannot be read, or was counted with other settings than the first one.
 fn info_of_sum(files: &[WeightedFile]) -> Result<CountsInfo> {
     let mut infos = files.iter().map(|file| read_counts_info(&file.path)).collect::<Result<Vec<_>>>()?;
     for (file, info) in files.iter().zip(&infos) {
@@ -115,10 +121,11 @@ fn info_of_sum(files: &[WeightedFile]) -> Result<CountsInfo> {
     })
 }
 
-/// Checks that two files count the same pieces: those of the same pattern, boundary and special tokens.
+/// Checks that two counts files can be summed: they must have the same pattern, boundary and special tokens. The
+/// order of the special tokens does not matter.
 ///
 /// # Errors
-/// They do not; the error names the second file and what differs.
+/// They differ. The error names both files and the setting that differs.
 pub fn check_same(first: &CountsInfo, first_path: &Path, other: &CountsInfo, path: &Path) -> Result<()> {
     let specials = |info: &CountsInfo| {
         let mut specials = info.special_tokens.clone();
@@ -142,7 +149,7 @@ pub fn check_same(first: &CountsInfo, first_path: &Path, other: &CountsInfo, pat
     Err(Fault::OtherCounts { first, path, what, one, two }.into())
 }
 
-/// Adds the counts of pieces that are there, and puts the others behind them.
+/// Adds a file to an ordered sum: adds to the counts of known pre-tokens, and appends the others.
 fn append(sum: &mut PieceCounts, index: &mut HashIndex, file: &WeightedFile, limit: ByteCount) -> Result<()> {
     for (piece, count) in read_counts_within(&file.path, limit)?.pieces.iter() {
         let (hash, count) = (Hashing::of_process().bytes(piece), multiplied(piece, count, file.weight)?);
@@ -161,14 +168,18 @@ fn append(sum: &mut PieceCounts, index: &mut HashIndex, file: &WeightedFile, lim
     Ok(())
 }
 
+/// Returns a count times a weight.
 fn multiplied(piece: &[u8], count: Count, weight: u64) -> Result<Count> {
     Ok(count.checked_mul(weight).ok_or_else(|| Fault::Overflow { piece: piece.to_vec() })?)
 }
 
-/// So many files are open at the same time at most: fewer than systems allow.
+/// Most files that are open at a time. Operating systems allow more.
 const MOST_OPEN: usize = if cfg!(test) { 3 } else { 200 };
 
-/// Gives each piece of the files with the sum of its counts, in order of bytes.
+/// Passes each distinct pre-token of the files and its total count to `take`, sorted by bytes.
+///
+/// More than [`MOST_OPEN`] files are summed in groups first. The sums of the groups are all in memory, within
+/// `limit`.
 fn sum_by_bytes(
     files: &[WeightedFile],
     limit: ByteCount,
@@ -188,7 +199,8 @@ fn sum_by_bytes(
     merge(sums.into_iter(), Order::Bytes, observer, take)
 }
 
-/// The sum in memory, where each piece takes so many bytes beside its own, within a limit.
+/// Returns the sum, sorted by bytes. `each` is the number of bytes that a pre-token takes in addition to its own, for
+/// the check against `limit`.
 fn held_by_bytes(
     files: &[WeightedFile],
     (each, limit): (u64, ByteCount),
@@ -202,7 +214,8 @@ fn held_by_bytes(
     Ok(sum)
 }
 
-/// Readers of the files in order of the pieces' bytes. What they hold keeps within the limit together.
+/// Returns readers that give the pre-tokens of each file sorted by bytes. Ordered files are read into memory, all of
+/// them together within the limit.
 fn readers(files: &[WeightedFile], limit: ByteCount) -> Result<Vec<Weighted>> {
     let mut left = limit;
     let reader = |file: &WeightedFile| {
@@ -219,7 +232,7 @@ fn readers(files: &[WeightedFile], limit: ByteCount) -> Result<Vec<Weighted>> {
     files.iter().map(reader).collect()
 }
 
-/// Pieces whose counts are multiplied.
+/// A reader that multiplies the counts by a weight.
 struct Weighted {
     pieces: Box<dyn PieceReader>,
     weight: u64,
@@ -248,14 +261,15 @@ impl PieceReader for Weighted {
     }
 }
 
-/// Bytes that these take for each piece beside its own, its place in the order among them.
+/// Bytes that [`Sorted`] takes for each pre-token in addition to its own bytes, including 8 for the sorted index.
 const EACH_SORTED: u64 = EACH + 8;
 
-/// Pieces in memory, read in order of their bytes.
+/// Reads pre-tokens from memory, sorted by bytes.
 struct Sorted {
     pieces: PieceCounts,
-    /// The places of those that were not read, the next one last.
+    /// The indexes of the remaining pre-tokens, the next one last.
     rest: Vec<usize>,
+    /// The index of the current pre-token.
     place: usize,
 }
 

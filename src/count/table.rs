@@ -9,14 +9,17 @@ use crate::pages::fetch;
 use crate::split::SHORT;
 use crate::units::{self, Count, place64};
 
+/// Slots of a new table.
 const FIRST_SLOTS: usize = 1 << 14;
 
-/// How many pieces are looked up together in such a table, and how far ahead they are asked for.
+/// Pre-tokens that are looked up together in a table beyond the caches, after prefetching all of their slots. Also
+/// the prefetch distance when a table is written out.
 const AHEAD: usize = 64;
 
-/// Distinct pieces with their counts and the places where they first appeared.
+/// The hash table of one thread: distinct pre-tokens with their counts and first positions.
 ///
-/// **Memory:** that of the [slots](Slots) and of the log: 59 to 101 bytes for most numbers of pieces, and their own.
+/// **Memory:** that of the [slots](Slots) and of the log: for most numbers of pre-tokens, 59 to 101 bytes for each in
+/// addition to its own.
 pub(super) struct PieceTable {
     pub(super) slots: Slots,
     pub(super) log: PieceLog,
@@ -27,20 +30,22 @@ impl PieceTable {
         PieceTable { slots: Slots::new(FIRST_SLOTS), log: PieceLog::default() }
     }
 
-    /// Whether it should be written out and emptied, lest it take more than so many bytes.
+    /// Returns whether the table should be written out and emptied so that it does not exceed `most_bytes`.
     pub(super) fn is_full(&self, most_bytes: usize) -> bool {
         let slots = if self.slots.is_nearly_full() { self.slots.bytes_grown() } else { self.slots.bytes() };
         let full = slots + self.log.memory() > most_bytes;
         full && self.slots.used() > 0
     }
 
-    /// Writes the pieces as a run in order of their bytes, and forgets them. Slots that leave hardly any of so many bytes to
-    /// the log are given back: the next run would be short.
+    /// Writes the pre-tokens as a run, sorted by bytes, and removes them.
+    ///
+    /// If the slots take nearly all of `most_bytes`, they are freed: they would leave little for the log, and the
+    /// next run would be short.
     pub(super) fn spill(&mut self, runs: &mut Runs, most_bytes: usize) -> Result<()> {
         let PieceTable { slots, log } = self;
         let entries = slots.sort(log);
         let record = |(at, entry): (usize, &Entry)| {
-            // Where pieces first appeared lies far apart in this order.
+            // In this order, the first positions are scattered in memory, so they are prefetched.
             let later = &entries[(at + AHEAD).min(entries.len() - 1)];
             fetch(&log.firsts, place64(later.number));
             (entry.key.spelled(log), entry.count(), log.first(entry.number))
@@ -55,13 +60,15 @@ impl PieceTable {
         Ok(())
     }
 
-    /// Counts pieces of a text that stands at `place` in the corpus, each `weight` times. `ends` are where
-    /// they end; the first begins at `start`, each other where the one before ends, and the text may go on behind the last.
+    /// Counts pre-tokens of a text, each `weight` times.
     ///
-    /// All that was counted before stands before it in the corpus.
+    /// `place` is the position of the text in the corpus. `ends` are the ends of the pre-tokens; the first one starts
+    /// at `start`, and each other one at the end of the previous one. The text may continue after the last.
+    ///
+    /// Calls must be in the order of the corpus, because a new pre-token gets its current position as the first one.
     ///
     /// # Errors
-    /// A count passes 2⁶⁴.
+    /// A count exceeds 2⁶⁴ − 1.
     pub(super) fn count(
         &mut self,
         text: &[u8],
@@ -77,8 +84,8 @@ impl PieceTable {
         ends.chunks(AHEAD).try_for_each(|ends| self.count_far(&mut text, ends))
     }
 
-    /// Counts pieces in a table that the caches hold. What is common, a short piece in its home slot,
-    /// stands in a loop without calls, so that what the loop needs stays in registers.
+    /// Counts pre-tokens in a table that fits the caches. The common case, a short pre-token in its home slot, is a
+    /// loop without calls, so that its variables stay in registers.
     fn count_near(&mut self, text: &mut Text<'_>, ends: &[u32]) -> Result<(), Fault> {
         let mut rest = ends.iter();
         loop {
@@ -102,14 +109,15 @@ impl PieceTable {
         }
     }
 
-    /// Counts at most [`AHEAD`] pieces in a table beyond the caches: the slots of all are asked for before
-    /// the first is looked at.
+    /// Counts at most [`AHEAD`] pre-tokens in a table beyond the caches. It prefetches the slots of all before it
+    /// reads the first.
     fn count_far(&mut self, text: &mut Text<'_>, ends: &[u32]) -> Result<(), Fault> {
         let mut keys = [(Key::default(), 0); AHEAD];
         let mut start = text.start;
         for (key, &end) in keys.iter_mut().zip(ends) {
             *key = text.key(start, end);
-            // If the home is taken, the piece, or the free slot for it, is mostly in this line or the next.
+            // If the home slot is taken, the pre-token, or the free slot for it, is mostly in this cache line or the
+            // next.
             let home = self.slots.home(key.1);
             fetch(&self.slots.all, home);
             fetch(&self.slots.all, home + 2);
@@ -131,7 +139,7 @@ impl PieceTable {
         }
     }
 
-    /// Counts one piece, wherever it stands, or if it is new. Its key, without a number, and its hash are given.
+    /// Counts one pre-token in the general case: in any slot, or new. `key` has no number yet.
     #[inline(never)]
     fn count_piece(&mut self, text: &mut Text<'_>, end: u32, (key, hash): (Key, u64)) -> Result<(), Fault> {
         let piece = &text.text[units::place(text.start)..units::place(end)];
@@ -148,8 +156,8 @@ impl PieceTable {
         if !found.add(text.weight) {
             return Err(Fault::Overflow { piece: piece.to_vec() });
         }
-        // What comes often shall be found at once. All slots between the two are taken, so that either is
-        // found in the other's.
+        // Frequent pre-tokens should be in their home slots. Swapping is allowed because all slots between the two
+        // are taken, so either entry is still found.
         let count = found.count();
         if count > self.slots.all[home].count() {
             self.slots.all.swap(home, slot);
@@ -158,18 +166,19 @@ impl PieceTable {
     }
 }
 
-/// A text whose pieces up to `start` have been counted.
+/// A text that is being counted.
 struct Text<'t> {
     text: &'t [u8],
+    /// The start of the next pre-token.
     start: u32,
     weight: Count,
-    /// Where the text stands in the corpus.
+    /// The position of the text in the corpus.
     place: u64,
     hashing: Hashing,
 }
 
 impl Text<'_> {
-    /// The key of a piece, without a number, and its hash.
+    /// Returns the key of a pre-token, without a number, and its hash.
     #[inline(always)]
     fn key(&self, start: u32, end: u32) -> (Key, u64) {
         let (start, end) = (units::place(start), units::place(end));

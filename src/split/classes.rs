@@ -54,8 +54,8 @@ const CODES: usize = 0x11_0000;
 
 /// The class of each code point.
 ///
-/// The table is made from regex-syntax, so that it has the same Unicode version as the regular expressions. The methods
-/// of Rust's `char` follow another version.
+/// The table is made from regex-syntax, so that it has the same Unicode version as the regular expressions. The
+/// methods of Rust's `char` follow another version.
 ///
 /// **Memory:** about 100 kB. Equal pages are stored once.
 pub(super) struct Classes {

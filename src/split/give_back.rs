@@ -7,8 +7,8 @@ use super::search::{BoundedRegex, Steps};
 use crate::error::Result;
 use crate::observer::Observer;
 
-/// Tails of most published patterns. They match white space without its last character, which is left to the word after
-/// it.
+/// Tails of most published patterns. They match white space without its last character, which is left to the word
+/// after it.
 const TAILS: [&str; 2] = [r"|\s+(?!\S)|\s+", r"|\s+(?!\S)|\s"];
 
 /// Splits by an expression that ends in one of [`TAILS`], without the look-ahead of the tail.

@@ -104,9 +104,9 @@ pub trait Splitter: Send + Sync {
 
 /// Creates the splitter of a pattern.
 ///
-/// A named pattern takes time linear in the text, and uses the best instructions that the CPU has. A search of a custom
-/// pattern takes linear time if the pattern has no look-around, or none but the usual tail `\s+(?!\S)|\s+`. Others
-/// backtrack, within a limit.
+/// A named pattern takes time linear in the text, and uses the best instructions that the CPU has. A search of a
+/// custom pattern takes linear time if the pattern has no look-around, or none but the usual tail `\s+(?!\S)|\s+`.
+/// Others backtrack, within a limit.
 ///
 /// # Errors
 /// A custom pattern is not a valid regular expression, or it matches the empty text.

@@ -157,8 +157,8 @@ impl Named {
         }
     }
 
-    /// Returns the expressions of the origin's `tokenizer.json`, in Oniguruma's dialect. Applied in a row, each to the
-    /// pre-tokens of the previous one, they split like [`regex`](Named::regex).
+    /// Returns the expressions of the origin's `tokenizer.json`, in Oniguruma's dialect. Applied in a row, each to
+    /// the pre-tokens of the previous one, they split like [`regex`](Named::regex).
     pub const fn steps(&self) -> &[&'static str] {
         match self {
             Named::Gpt2 => &[GPT2_PUBLISHED],

@@ -178,8 +178,8 @@ pub(super) fn split_lossy(
 
 /// Returns the text with one replacement character for each invalid chunk, and the shifts back to the original.
 ///
-/// Each shift is the end of a replacement character and the number to add (wrapping) to an offset from there on to get
-/// the offset in the original.
+/// Each shift is the end of a replacement character and the number to add (wrapping) to an offset from there on to
+/// get the offset in the original.
 fn lossy(chunks: Utf8Chunks<'_>) -> (String, Vec<(usize, usize)>) {
     let (mut lossy, mut shifts, mut place) = (String::new(), Vec::new(), 0_usize);
     for chunk in chunks {

@@ -19,13 +19,13 @@ const STEPS_A_TEXT: u64 = 200_000_000;
 /// Further backtracking steps per byte of a text.
 const STEPS_A_BYTE: u64 = 2_000;
 
-/// Most instructions of a compiled expression. Published expressions have a few hundred. Subroutine calls are inlined,
-/// so a short expression can otherwise grow without bound.
+/// Most instructions of a compiled expression. Published expressions have a few hundred. Subroutine calls are
+/// inlined, so a short expression can otherwise grow without bound.
 const MOST_INSTRUCTIONS: usize = 100_000;
 
 /// Most bytes of one automaton, the default of the regex crate. The engine compiles each section between look-arounds
-/// to an automaton of its own. With more than [`LOOK_AROUNDS`] look-arounds, the limit per automaton falls so that all
-/// together keep within the same bound.
+/// to an automaton of its own. With more than [`LOOK_AROUNDS`] look-arounds, the limit per automaton falls so that
+/// all together keep within the same bound.
 const AUTOMATON_BYTES: usize = 10 << 20;
 /// Look-arounds up to which each automaton may have [`AUTOMATON_BYTES`].
 const LOOK_AROUNDS: usize = 4;

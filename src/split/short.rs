@@ -18,7 +18,8 @@ const MASKS: [[u64; 2]; SHORT + 1] = {
     masks
 };
 
-/// A pre-token of at most [`SHORT`] bytes as a 16-byte number: its bytes, then zeros, and its length in the last byte.
+/// A pre-token of at most [`SHORT`] bytes as a 16-byte number: its bytes, then zeros, and its length in the last
+/// byte.
 ///
 /// Two of them are equal exactly if the pre-tokens are. Only that of the empty pre-token is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,8 +36,8 @@ impl ShortPiece {
 
     /// Returns the pre-token `text[start..start + length]`, of at most [`SHORT`] bytes.
     ///
-    /// If the text has 16 bytes from `start` on, they are read at once and masked. That is much cheaper than copying a
-    /// variable number of bytes.
+    /// If the text has 16 bytes from `start` on, they are read at once and masked. That is much cheaper than copying
+    /// a variable number of bytes.
     ///
     /// # Panics
     /// `length` is more than [`SHORT`], or the pre-token reaches past the end of the text.

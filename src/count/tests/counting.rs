@@ -31,7 +31,7 @@ fn corpus() -> impl Strategy<Value = Vec<Document>> {
     })
 }
 
-/// Special tokens of which one holds a place where the patterns cut.
+/// Special tokens. One of them contains an offset at which the patterns split.
 fn config(boundary: Boundary, weights: Vec<u64>) -> CountConfig {
     CountConfig {
         specials: SpecialFinder::new(&["<s>", "b < s", "<"]).expect("tokens"),
@@ -69,7 +69,7 @@ fn threads_and_batches_change_nothing() {
     });
 }
 
-/// What came from each source up to the last that gave anything.
+/// The facts of each source, up to the last one with documents.
 fn by_source(documents: &[Document]) -> Vec<SourceFacts> {
     let mut sources = vec![SourceFacts::default(); documents.last().map_or(0, |(source, _)| source + 1)];
     for (source, document) in documents {
@@ -83,7 +83,7 @@ fn by_source(documents: &[Document]) -> Vec<SourceFacts> {
 
 #[test]
 fn pieces_of_all_lengths_are_counted() {
-    // Beyond one window, past the first size of the tables, and around 16 bytes.
+    // More than one window, more entries than the first slots, and pre-tokens of about 16 bytes.
     let text: String = (0..30_000).map(|n| format!("{} {} ", "x".repeat(n % 40), n % 7_001)).collect();
     let (documents, config) = (documents(&[&text, &text]), CountConfig::default());
     let splitter = splitter("gpt2");

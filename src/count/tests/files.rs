@@ -105,7 +105,7 @@ fn wrong_counts_are_refused() {
             assert!(error.to_string().contains("row"), "{error}");
         }
     }
-    // Rows are read 8 192 at a time, and the last of these is followed by itself.
+    // Rows are read in batches of 8 192. The last row of the first batch occurs again as the next row.
     let mut names: Vec<String> = (0..8_192).map(|n| format!("{n:04}")).collect();
     names.push(names[8_191].clone());
     let (mut file, info_of_many) = (Vec::new(), info(false));

@@ -1,11 +1,11 @@
-//! Pieces and documents that are longer than the limit of memory allows.
+//! Pre-tokens and documents that are longer than the limit of memory allows.
 
 use super::*;
 use crate::error::ErrorKind;
 use crate::observer::Silent;
 use crate::source::texts;
 
-/// The least that fits whatever the limit.
+/// Bytes that fit however small the limit is.
 const FITS: usize = 1 << 20;
 
 fn within(tables: u64, boundary: Boundary, folder: &tempfile::TempDir) -> CountConfig {
@@ -13,7 +13,8 @@ fn within(tables: u64, boundary: Boundary, folder: &tempfile::TempDir) -> CountC
     CountConfig { limit: Some(limit), boundary, ..CountConfig::default() }
 }
 
-/// A text as a reader of plain text gives it: in parts, as one document after another of one word.
+/// Batches as a reader of plain text gives them: a document of one word, then `text` as one document in several
+/// batches.
 fn in_parts(text: &[u8]) -> Documents<'static> {
     let parts: Vec<Vec<u8>> = text.chunks(300_000).map(<[u8]>::to_vec).collect();
     let last = parts.len();
@@ -38,7 +39,7 @@ fn a_piece_that_is_too_long_for_the_limit_is_an_error_with_its_row() {
         for boundary in [Boundary::Document, Boundary::Join] {
             for (length, fits) in [(FITS - 20, true), (FITS + 400_000, false)] {
                 let config = within(0, boundary, &folder);
-                // Where documents are joined the word before would be part of it.
+                // With joined documents, the previous word would be part of it.
                 let text = [&b" "[..], &vec![b'a'; length]].concat();
                 let all_at_once = || texts([b"one word".to_vec(), text.clone()]);
                 for documents in [in_parts(&text), all_at_once()] {

@@ -12,7 +12,7 @@ use crate::source::Batch;
 use crate::split::SplitPattern;
 use crate::units::Count;
 
-/// A document with the number of its source.
+/// A document and the number of its source.
 type Document = (usize, Option<Vec<u8>>);
 
 fn splitter(pattern: &str) -> Box<dyn Splitter> {
@@ -25,7 +25,7 @@ fn batch(source: usize, documents: &[Option<&[u8]>], continued: bool, open: bool
     Batch { source, unit: 0, first_row: 0, documents, columns: None, continued, open }
 }
 
-/// Batches of about `size` bytes: documents are cut wherever a batch is full.
+/// Batches of about `size` bytes. A document is divided where a batch is full.
 fn batches(documents: &[Document], size: usize) -> Vec<Batch> {
     let mut batches = Vec::new();
     let mut rows: Vec<Option<&[u8]>> = Vec::new();

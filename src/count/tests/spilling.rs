@@ -47,7 +47,7 @@ fn a_limit_of_memory_changes_nothing() {
     );
     one_case_in(16, &inputs, |(number, different, size, tables, threads, ordered)| {
         let (documents, folder) = (words(number, different), tempfile::tempdir().expect("a folder"));
-        // What stands behind one of them comes later than what stands before it, in runs as well.
+        // Pre-tokens after a special token have later positions than those before it, also in runs.
         let specials = SpecialFinder::new(&["w1"]).expect("a token");
         let none = CountConfig { specials, ..CountConfig::default() };
         let some = CountConfig { limit: limited(tables, folder.path()).limit, ..none.clone() };
@@ -95,7 +95,7 @@ fn what_does_not_fit_goes_to_disk() {
     assert!(spills(&many, 3_000_000) > 2);
     assert!(spills(&many, 0) > spills(&many, 3_000_000));
     assert_eq!(spills(&many, 30_000_000), 0);
-    // Few pieces, but long ones: 4 MB.
+    // Few pre-tokens, but long ones: 4 MB.
     let first = |number: u32| char::from_u32(u32::from('一') + number).expect("a letter");
     let word = |number| Some(format!("{}{}", first(number), "x".repeat(10_000)).into_bytes());
     let long: Vec<Document> = (0..400).map(|number| (0, word(number))).collect();

@@ -57,14 +57,14 @@ fn a_sum_that_passes_the_limit_of_memory_is_refused() {
         let error = sum_counts(&files, ByteCount(20_000), &Silent).expect_err("too many");
         assert_eq!(error.kind(), ErrorKind::Memory);
     }
-    // What is held of several files keeps within the limit together.
+    // The pre-tokens of several files in memory keep within the limit together.
     let mut files: Vec<WeightedFile> =
         (0..5).map(|number| write(folder.path(), &format!("ordered {number}"), &pieces, true)).collect();
     files.push(write(folder.path(), "by bytes", &pieces, false));
     assert!(sum_counts(&files, ByteCount(5 * 35_000 + 70_000), &Silent).is_ok());
     let error = sum_counts(&files, ByteCount(70_000), &Silent).expect_err("five of them are held");
     assert_eq!(error.kind(), ErrorKind::Memory);
-    // Each by itself fits.
+    // Each file fits by itself.
     let others: Vec<String> = names.iter().map(|name| format!("other {name}")).collect();
     let others: PieceCounts = others.iter().map(|name| (name.as_bytes(), Count::ONE)).collect();
     for ordered in [true, false] {
@@ -77,7 +77,7 @@ fn a_sum_that_passes_the_limit_of_memory_is_refused() {
     }
 }
 
-/// More files than are open at once are summed in parts, which are held together.
+/// If the files are too many to be open at a time, they are summed in groups. The sums of all groups are in memory.
 #[test]
 fn parts_of_a_sum_keep_within_the_limit_together() {
     let folder = tempfile::tempdir().expect("a scratch folder");
@@ -88,7 +88,7 @@ fn parts_of_a_sum_keep_within_the_limit_together() {
     };
     let files: Vec<WeightedFile> = (0..7).map(file).collect();
     let sum = |limit| write_sum(&files, Vec::new(), "sum".as_ref(), ByteCount(limit), &Silent);
-    // Three have some 60 kB, seven 140.
+    // Three files have about 60 kB, seven about 140 kB.
     assert_eq!(sum(150_000).expect("they fit").pieces, 3_500);
     assert_eq!(sum(100_000).expect_err("each part fits").kind(), ErrorKind::Memory);
 }

@@ -13,8 +13,8 @@ use empty::{Nothing, times};
 use super::fault::Fault;
 use crate::error::{Error, Result};
 
-/// The end of a line in a spelling that means the same in both: the option `m` applies to `$` in fancy-regex, and only
-/// to `.` in Oniguruma.
+/// The end of a line in a spelling that means the same in both: the option `m` applies to `$` in fancy-regex, and
+/// only to `.` in Oniguruma.
 const LINE_END: &str = "(?m:$)";
 
 /// Escapes that mean different things: classes, anchors, escapes that are plain characters in Oniguruma,
@@ -42,8 +42,8 @@ const NEGATED_PROPERTIES: [&str; 3] = ["alnum", "blank", "cntrl"];
 /// Openings of groups that mean the same in both.
 const GROUPS: [&str; 6] = ["(?:", "(?=", "(?!", "(?>", "(?<=", "(?<!"];
 
-/// Case foldings to several characters, in lower case, and the characters that fold to them: `ss` and `ß`, for example.
-/// In expressions that ignore case, one matches the other in Oniguruma but not in fancy-regex.
+/// Case foldings to several characters, in lower case, and the characters that fold to them: `ss` and `ß`, for
+/// example. In expressions that ignore case, one matches the other in Oniguruma but not in fancy-regex.
 static FOLDED: LazyLock<Vec<String>> = LazyLock::new(|| {
     let folded =
         |c: char| (c, c.to_lowercase().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect());
@@ -56,8 +56,8 @@ static FOLDED: LazyLock<Vec<String>> = LazyLock::new(|| {
 /// of tokenizers have a few hundred bytes.
 const LONGEST: usize = 1 << 16;
 
-/// Translates an expression from Oniguruma's dialect: `$`, which matches at the end of every line in Oniguruma, becomes
-/// [`LINE_END`].
+/// Translates an expression from Oniguruma's dialect: `$`, which matches at the end of every line in Oniguruma,
+/// becomes [`LINE_END`].
 ///
 /// # Errors
 /// It uses another construct that means something else in fancy-regex, or has more than [`LONGEST`] bytes.
@@ -229,8 +229,9 @@ impl<'a> Reader<'a> {
         different
     }
 
-    /// Reads the opening of a class. Returns its length in bytes, and whether the engines understand it differently: a
-    /// closing bracket in first position is a member, not the end of the class, and in Oniguruma it can start a range.
+    /// Reads the opening of a class. Returns its length in bytes, and whether the engines understand it differently:
+    /// a closing bracket in first position is a member, not the end of the class, and in Oniguruma it can start a
+    /// range.
     fn class(&mut self, rest: &str) -> (usize, bool) {
         self.class_depth += 1;
         let negated = if rest[1..].starts_with('^') { 2 } else { 1 };
@@ -359,8 +360,8 @@ impl<'a> Reader<'a> {
             || ignores_case && !rest.chars().nth(1).is_some_and(|escaped| escaped.is_ascii())
     }
 
-    /// Adds a section to the literal characters before the current position. Returns the entry of [`FOLDED`] that they
-    /// now end with.
+    /// Adds a section to the literal characters before the current position. Returns the entry of [`FOLDED`] that
+    /// they now end with.
     fn folded(&mut self, part: &str) -> Option<&'static str> {
         let mut characters = part.chars();
         match (characters.next(), characters.next()) {
@@ -376,8 +377,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns the length of an escape in bytes, including the braces of `\p{L}` and `\x{2028}`, after which a `+` repeats
-/// the whole escape.
+/// Returns the length of an escape in bytes, including the braces of `\p{L}` and `\x{2028}`, after which a `+`
+/// repeats the whole escape.
 fn escape(rest: &str) -> usize {
     let end = || rest.find('}').map(|end| end + 1);
     let braced = [r"\p{", r"\P{", r"\x{"].iter().any(|escape| rest.starts_with(escape));
@@ -455,8 +456,8 @@ fn is_word(name: &str) -> bool {
 /// Reads a repetition operator, if one is next. Returns its length in bytes, and whether the engines understand it
 /// differently.
 ///
-/// A `+` after braces makes the repetition possessive in fancy-regex, and repeats it in Oniguruma. A `?` after a single
-/// number makes it lazy in fancy-regex, and optional in Oniguruma.
+/// A `+` after braces makes the repetition possessive in fancy-regex, and repeats it in Oniguruma. A `?` after a
+/// single number makes it lazy in fancy-regex, and optional in Oniguruma.
 fn repetition(rest: &str) -> Option<(usize, bool)> {
     let manner = |after: &str| usize::from(after.starts_with(['?', '+']));
     if rest.starts_with(['?', '*', '+']) {

@@ -17,8 +17,8 @@ pub(super) fn is_here() -> bool {
         && is_x86_feature_detected!("popcnt")
 }
 
-/// Runs [`drive`] with masks made 32 bytes at a time, and appends the pre-token starts, plus `base`, to `ends`. Returns
-/// what `drive` returns.
+/// Runs [`drive`] with masks made 32 bytes at a time, and appends the pre-token starts, plus `base`, to `ends`.
+/// Returns what `drive` returns.
 ///
 /// # Panics
 /// This CPU lacks the features.
@@ -82,7 +82,8 @@ fn is(halves: [__m256i; 2], byte: u8) -> u64 {
     bits(halves.map(|half| _mm256_cmpeq_epi8(half, byte)), 0)
 }
 
-/// The planes of ASCII characters: for each value of their upper three bits, a shuffle table indexed by the lower four.
+/// The planes of ASCII characters: for each value of their upper three bits, a shuffle table indexed by the lower
+/// four.
 struct Rows([__m256i; 8]);
 
 impl Rows {

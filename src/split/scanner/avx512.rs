@@ -18,8 +18,8 @@ pub(super) fn is_here() -> bool {
         && is_x86_feature_detected!("popcnt")
 }
 
-/// Runs [`drive`] with masks made 64 bytes at a time, and appends the pre-token starts, plus `base`, to `ends`. Returns
-/// what `drive` returns.
+/// Runs [`drive`] with masks made 64 bytes at a time, and appends the pre-token starts, plus `base`, to `ends`.
+/// Returns what `drive` returns.
 ///
 /// # Panics
 /// This CPU lacks the features.
@@ -83,8 +83,8 @@ fn append(ends: &mut Vec<u32>, at: usize, mask: u64) {
     let count = mask.count_ones() as usize;
     let places = _mm512_maskz_compress_epi8(mask, load(&NUMBERS));
     let base = _mm512_set1_epi32(at as i32);
-    // SAFETY: the vector has capacity for 64 more numbers, and no store goes beyond them. The length grows by `count`,
-    // and the stores have written the first `count` numbers.
+    // SAFETY: the vector has capacity for 64 more numbers, and no store goes beyond them. The length grows by
+    // `count`, and the stores have written the first `count` numbers.
     unsafe {
         let mut end = ends.as_mut_ptr().add(ends.len());
         let store = |end: *mut u32, places: __m128i| {
@@ -126,8 +126,8 @@ fn of_ascii<const P: usize>(here: __m512i, wide: u64, ascii: [__m512i; 2]) -> Ma
 
 /// Computes the masks of a block that is not all ASCII.
 ///
-/// It looks characters up in bitmaps by their first two bytes. That is enough for all characters of two bytes, and for
-/// most pages of three bytes. The remaining pages are handled one after another.
+/// It looks characters up in bitmaps by their first two bytes. That is enough for all characters of two bytes, and
+/// for most pages of three bytes. The remaining pages are handled one after another.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,bmi1,bmi2,lzcnt,popcnt")]
 fn of_any<const P: usize>(

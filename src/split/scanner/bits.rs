@@ -11,15 +11,15 @@ pub(super) fn after(mask: u64, last: &mut u64) -> u64 {
     shifted
 }
 
-/// Returns the positions for which the byte `places` further on is in a mask. The mask is given for this block and the
-/// next one.
+/// Returns the positions for which the byte `places` further on is in a mask. The mask is given for this block and
+/// the next one.
 #[inline(always)] // Part of each rule's loop.
 pub(super) fn ahead([here, next]: [u64; 2], places: u32) -> u64 {
     here >> places | next << (64 - places)
 }
 
-/// Returns the runs of ones in `mask` that start at a bit of `starts`, and the bits directly after these runs. A start
-/// outside of all runs counts as an empty run, so its bit is among the latter.
+/// Returns the runs of ones in `mask` that start at a bit of `starts`, and the bits directly after these runs. A
+/// start outside of all runs counts as an empty run, so its bit is among the latter.
 ///
 /// `open` is 1 if the last of these runs may continue, on entry from the previous block, on return into the next one.
 /// The carry of an addition propagates through a run of ones.

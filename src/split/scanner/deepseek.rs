@@ -5,8 +5,8 @@ use super::white::Lines;
 
 /// DeepSeek V3's pattern.
 ///
-/// Numbers, Chinese and Japanese, and the rest are separate: no pre-token has characters of two of them. Blocks with a
-/// character that is neither a word character, sign, number nor white space are rare; the walk splits them.
+/// Numbers, Chinese and Japanese, and the rest are separate: no pre-token has characters of two of them. Blocks with
+/// a character that is neither a word character, sign, number nor white space are rare; the walk splits them.
 #[derive(Default)]
 pub(super) struct DeepSeek {
     // The last bits of these masks in the previous block.

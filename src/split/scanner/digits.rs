@@ -41,8 +41,8 @@ impl Digits {
         groups
     }
 
-    /// Does the same for numbers of several bytes. `numbers` are the first bytes of numbers, and `first` those of them
-    /// that start a run.
+    /// Does the same for numbers of several bytes. `numbers` are the first bytes of numbers, and `first` those of
+    /// them that start a run.
     fn by_character<const MOST: u32>(&mut self, numbers: u64, first: u64) -> u64 {
         let mut groups = 0;
         for at in places(numbers) {

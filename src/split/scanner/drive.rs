@@ -21,8 +21,8 @@ impl<const P: usize> View<'_, P> {
 
 /// A pattern as arithmetic on masks. The implementing type keeps the state that later blocks need.
 pub(super) trait Rule<const P: usize> {
-    /// The white-space byte that virtually follows the text without end. The pattern must split before it as it splits
-    /// at the end of a text.
+    /// The white-space byte that virtually follows the text without end. The pattern must split before it as it
+    /// splits at the end of a text.
     const BEHIND: u8 = b' ';
 
     /// Returns the pre-token starts of a block as a mask. `None` if masks cannot decide; the results for earlier

@@ -3,8 +3,8 @@ use crate::units::place;
 
 /// Bytes per block: one bit of a 64-bit mask for each.
 pub(super) const BLOCK: usize = 64;
-/// Bytes, from the start of a block, that determine its masks. The last character of a block can have three bytes after
-/// the block.
+/// Bytes, from the start of a block, that determine its masks. The last character of a block can have three bytes
+/// after the block.
 pub(super) const SEEN: usize = BLOCK + 3;
 
 /// The classes of the bytes of a block: masks with one bit per byte, the first byte in the lowest bit.

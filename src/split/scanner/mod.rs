@@ -4,8 +4,8 @@
 //!
 //! 1. It turns a block into 64-bit masks, one per set of character classes, with one bit per byte. `avx512`, `avx2`
 //!    and `portable` do this with the instructions of the CPU.
-//! 2. The [`Rule`] of the pattern computes a mask of the pre-token starts by arithmetic on these 64-bit numbers. It is
-//!    the same for all CPUs.
+//! 2. The [`Rule`] of the pattern computes a mask of the pre-token starts by arithmetic on these 64-bit numbers. It
+//!    is the same for all CPUs.
 //! 3. Where the masks of a block cannot decide, [`Walk`] splits character by character for a while.
 
 mod masks;
@@ -103,7 +103,8 @@ impl Scanner {
         Scanner { pattern, instructions, walk: Walk::new(pattern) }
     }
 
-    /// Appends the ends of the pre-tokens from `from` on, as far as masks can decide. A pre-token must start at `from`.
+    /// Appends the ends of the pre-tokens from `from` on, as far as masks can decide. A pre-token must start at
+    /// `from`.
     ///
     /// Returns the end of the text, or the start of the first block that masks cannot decide. The end of the last
     /// pre-token, the end of the text, is not appended.

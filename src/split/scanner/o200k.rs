@@ -7,8 +7,8 @@ use super::white::Lines;
 /// GPT-4o's pattern.
 ///
 /// A word starts where letters start, at a capital after small letters, and after a contraction. Letters without case
-/// and marks continue both capitals and small letters. A mark at the start of a word can belong to signs before it; the
-/// walk decides that.
+/// and marks continue both capitals and small letters. A mark at the start of a word can belong to signs before it;
+/// the walk decides that.
 #[derive(Default)]
 pub(super) struct O200k {
     // The last bits of these masks in the previous block.

@@ -66,8 +66,8 @@ impl Walk {
         }
     }
 
-    /// Returns the class of the character at `at`, which is not ASCII, and the offset of the next one; `None` if it is
-    /// invalid UTF-8.
+    /// Returns the class of the character at `at`, which is not ASCII, and the offset of the next one; `None` if it
+    /// is invalid UTF-8.
     pub(super) fn wide_class(&self, text: &[u8], at: usize) -> Option<(ClassSet, usize)> {
         let (code, next) = decode(text, at);
         Some((self.classes.of_code(code?), next))
@@ -181,8 +181,9 @@ impl Walk {
     /// `[^\r\n\p{L}\p{N}]?[CAPITAL]*[SMALL]+|[^\r\n\p{L}\p{N}]?[CAPITAL]+[SMALL]*`. `first` is the class of the
     /// character at `at`, and `next` the offset after it.
     ///
-    /// Marks and letters without case are in both sets. So if no lower-case letter follows, the run of capitals shrinks
-    /// to end after the last of them. A mark can be the optional character before the word, or the start of the word.
+    /// Marks and letters without case are in both sets. So if no lower-case letter follows, the run of capitals
+    /// shrinks to end after the last of them. A mark can be the optional character before the word, or the start of
+    /// the word.
     #[inline]
     fn cased_word(&self, text: &[u8], at: usize, first: ClassSet, next: usize) -> Option<usize> {
         let start = if first & (NEWLINE | LETTER | NUMBER) == 0 { next } else { at };
@@ -208,8 +209,8 @@ impl Walk {
         }
     }
 
-    /// DeepSeek's pattern: first groups of digits, then Chinese and Japanese, then the rest. Each of these sections is
-    /// split as if the text ended after it.
+    /// DeepSeek's pattern: first groups of digits, then Chinese and Japanese, then the rest. Each of these sections
+    /// is split as if the text ended after it.
     fn deepseek(&self, text: &[u8], at: usize) -> usize {
         let (first, next) = self.class(text, at);
         if first & NUMBER != 0 {
@@ -270,8 +271,8 @@ impl Walk {
     }
 }
 
-/// A section of a text that DeepSeek's pattern splits on its own: either Chinese and Japanese characters, or characters
-/// that are neither these nor numbers.
+/// A section of a text that DeepSeek's pattern splits on its own: either Chinese and Japanese characters, or
+/// characters that are neither these nor numbers.
 struct Part<'a> {
     walk: &'a Walk,
     text: &'a [u8],
@@ -279,7 +280,8 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Returns the class of the character at `at`, and the offset of the next one. The class is 0 outside the section.
+    /// Returns the class of the character at `at`, and the offset of the next one. The class is 0 outside the
+    /// section.
     fn class(&self, at: usize) -> (ClassSet, usize) {
         let (class, next) = self.walk.class(self.text, at);
         if class & NUMBER != 0 || class & HAN != self.han { (0, at) } else { (class, next) }

@@ -28,9 +28,9 @@ pub(super) struct Lines {
 impl Lines {
     /// Returns the pre-token starts in the white space of a block.
     ///
-    /// `taken` are newlines that belong to signs before them, and `behind` the positions after these. `until` has white
-    /// space, and whatever white space treats like the end of a text, in this block and the next one. Returns `None` if
-    /// a run of blanks reaches beyond the next block, so that a newline after it cannot be seen.
+    /// `taken` are newlines that belong to signs before them, and `behind` the positions after these. `until` has
+    /// white space, and whatever white space treats like the end of a text, in this block and the next one. Returns
+    /// `None` if a run of blanks reaches beyond the next block, so that a newline after it cannot be seen.
     #[inline(always)] // Part of each rule's loop.
     pub(super) fn starts<const P: usize>(
         &mut self,

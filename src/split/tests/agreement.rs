@@ -256,7 +256,8 @@ fn long_runs_of_all_kinds_come_to_an_end() {
     }
 }
 
-/// A safe split point depends on the two characters around it. This tests all pairs of kinds within all kinds of texts.
+/// A safe split point depends on the two characters around it. This tests all pairs of kinds within all kinds of
+/// texts.
 #[test]
 fn every_certain_cut_between_two_characters_is_one() {
     let around = [
