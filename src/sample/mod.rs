@@ -1,7 +1,19 @@
-//! Chooses the documents of a run: every n-th, shuffled, skipped, taken, up to a number of bytes.
+//! Selects the documents of a run: every n-th, shuffled, skipped, taken, up to a number of bytes.
 //!
-//! Takes documents in order, gives documents in order; the same ones for any number of threads. Knows
-//! nothing of what they are for. Also says by what whole numbers the counts of a mixture are multiplied.
+//! Takes a stream of documents and gives a stream of the selected ones. The selection is the same for any number of
+//! threads. This stage knows nothing of the purpose of the documents. It also turns the weights of a mixture into the
+//! whole numbers by which counts are multiplied.
+//!
+//! ```
+//! use tokenmill::sample::{SampleConfig, sample};
+//! use tokenmill::source;
+//!
+//! let config = SampleConfig { skip: 1, take: Some(2), ..SampleConfig::default() };
+//! let batches = sample(source::texts(["a", "b", "c", "d"]), &config).collect::<Result<Vec<_>, _>>()?;
+//! let texts: Vec<&[u8]> = batches.iter().flat_map(|batch| batch.iter().flatten()).collect();
+//! assert_eq!(texts, [b"b", b"c"]);
+//! # Ok::<(), tokenmill::Error>(())
+//! ```
 
 mod shuffle;
 mod weights;
@@ -21,21 +33,22 @@ use crate::source::{Batch, Documents, whole_documents};
 use crate::units::{amount, place64};
 use shuffle::Shuffle;
 
-/// Which documents to choose. The steps come in the order of the fields; null rows count as documents.
+/// The rules by which [`sample`] selects documents. They apply in the order of the fields. Null rows count as
+/// documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SampleConfig {
-    /// Keep the first of every so many documents; at least 1, which keeps all.
+    /// Keep the first document of each group of `every`. 1 keeps all; 0 means the same.
     pub every: u64,
-    /// Shuffle with a buffer of so many documents; 0 keeps the order.
+    /// Documents in the shuffle buffer; 0 keeps the order.
     pub shuffle_buffer: u64,
-    /// Decides the shuffled order.
+    /// The seed of the shuffled order.
     pub seed: u64,
-    /// Leave out so many documents.
+    /// Number of documents to skip.
     pub skip: u64,
-    /// Then keep so many at most.
+    /// Most documents to keep after these.
     pub take: Option<u64>,
-    /// The first document that would make it more bytes of text than this ends the sample.
+    /// Most bytes of text. The sample ends before the first document that would exceed it.
     pub max_bytes: Option<u64>,
 }
 
@@ -46,31 +59,33 @@ impl Default for SampleConfig {
 }
 
 impl SampleConfig {
-    /// Whether every document is kept in its place.
+    /// Returns whether the rules keep every document, in the original order.
     pub fn is_everything(&self) -> bool {
         let SampleConfig { every, shuffle_buffer, seed: _, skip, take, max_bytes } = *self;
         every <= 1 && shuffle_buffer == 0 && skip == 0 && take.is_none() && max_bytes.is_none()
     }
 
-    /// How many documents leave the shuffle buffer at most.
+    /// Returns the most documents that need to leave the shuffle buffer.
     fn most(&self) -> Option<u64> {
         self.take.map(|take| take.saturating_add(self.skip))
     }
 }
 
-/// Chooses documents, and stops reading as soon as the sample is complete.
+/// Selects documents, and stops reading as soon as the sample is complete.
 ///
-/// A config that keeps everything gives the same batches, parts of documents included. Any other gives
-/// batches of whole documents, of which `source` still says where they come from; `unit` is then 0 and
-/// `first_row` is the place of the first document in the sample.
+/// If `config` keeps everything, the batches stay as they are, and may contain documents in part. Otherwise the
+/// result has batches of whole documents: `source` is still the number of their source, `unit` is 0, and `first_row`
+/// is the index of the first document in the sample.
 ///
-/// The shuffle fills a buffer with the first `shuffle_buffer` documents; each one after them takes the
-/// place of one drawn from the buffer, which is given out; at the end those left are drawn in turn.
+/// The shuffle fills a buffer with the first `shuffle_buffer` documents. Each further document replaces a random one
+/// in the buffer, which is the next of the result. At the end, the documents in the buffer follow in random order.
+/// The same seed gives the same order.
 ///
-/// **Memory:** a batch, and the documents of the shuffle buffer, which are copied into it. Their
-/// pass-through columns are kept by whole batches, a few times as many rows as the buffer has.
+/// **Memory:** a batch, and copies of the documents in the shuffle buffer. Their pass-through columns are kept as
+/// whole batches, which have a few times as many rows as the buffer.
 ///
-/// **Errors:** those of `documents`, and where a document has to be whole, one of 2 GiB or more.
+/// **Errors:** the stream gives those of `documents`, and an error for a document of 2 GiB or more, except if
+/// `config` keeps everything.
 pub fn sample<'a>(documents: Documents<'a>, config: &SampleConfig) -> Documents<'a> {
     if config.is_everything() {
         return documents;
@@ -91,7 +106,7 @@ pub fn sample<'a>(documents: Documents<'a>, config: &SampleConfig) -> Documents<
     })
 }
 
-/// What can go wrong while choosing.
+/// Errors of sampling.
 #[derive(Debug, thiserror::Error)]
 enum Fault {
     #[error("the chosen rows cannot be put together")]
@@ -104,14 +119,16 @@ impl From<Fault> for Error {
     }
 }
 
+/// Keeps the first document of each group of `every`.
 struct Every<'a> {
     documents: Documents<'a>,
     every: u64,
-    /// Documents to pass over before the next that is kept.
+    /// Number of documents to drop before the next one that is kept.
     until_next: u64,
 }
 
 impl Every<'_> {
+    /// Returns the selected documents of a batch.
     fn choose(&mut self, batch: &Batch) -> Result<Batch, Fault> {
         let length = amount(batch.len());
         let step = place64(self.every);
@@ -139,18 +156,22 @@ impl Iterator for Every<'_> {
     }
 }
 
-/// Skips, takes, and counts bytes; numbers the documents that come through.
+/// Applies `skip`, `take` and `max_bytes`, and numbers the documents of the sample.
 struct Limited<'a> {
-    /// `None` once the sample is complete: dropping the stream is what stops its readers.
+    /// `None` when the sample is complete. Dropping the stream stops its readers.
     documents: Option<Documents<'a>>,
+    /// Number of documents still to skip.
     skip: u64,
+    /// Number of documents still to keep.
     take: u64,
+    /// Bytes of text still allowed.
     bytes: u64,
+    /// Number of documents kept so far.
     place: u64,
 }
 
 impl Limited<'_> {
-    /// Which documents of a batch belong to the sample.
+    /// Returns the rows of a batch that belong to the sample.
     fn within(&mut self, batch: &Batch) -> Range<usize> {
         let skipped = self.skip.min(amount(batch.len()));
         self.skip -= skipped;

@@ -12,50 +12,56 @@ use crate::error::Result;
 use crate::source::{Batch, DEFAULT_BATCH_BYTES, Documents};
 use crate::units::{low32, place64};
 
-/// The most documents in a batch that leaves the buffer.
+/// Most documents of a batch that leaves the buffer.
 const BATCH_ROWS: usize = 1 << 16;
 
-/// A document on its own.
+/// A document in the buffer.
 struct Kept {
     source: usize,
+    /// `None` for a null document.
     text: Option<Box<[u8]>>,
     columns: Option<Row>,
-    /// Of text and columns.
+    /// Bytes of the text and the columns.
     bytes: u64,
 }
 
-/// A row of pass-through columns, which stays in the batch that it came in.
+/// A row of pass-through columns. It refers to its original batch and keeps it in memory.
 struct Row {
+    /// The number of the batch, and its columns.
     batch: Arc<(u64, RecordBatch)>,
     row: usize,
 }
 
 /// A shuffle buffer; see [`sample`](super::sample) for its rule.
 pub(super) struct Shuffle<'a> {
-    /// `None` once all have been read, or enough.
+    /// `None` when all documents were read, or enough of them.
     documents: Option<Documents<'a>>,
+    /// Number of documents in the full buffer.
     capacity: usize,
     draws: Draws,
     buffer: Vec<Kept>,
-    /// How many more to give out at most.
+    /// Number of documents that may still leave the buffer.
     left: u64,
-    /// Batches read so far.
+    /// Number of batches read so far.
     read: u64,
-    /// The batch that is being taken in, and its next row.
+    /// The batch that is being read.
     current: Option<Current>,
-    /// The first document of the next batch, which did not fit the last one.
+    /// The first document of the next batch, which did not fit into the last one.
     next: Option<Kept>,
 }
 
+/// A batch that is being read, row by row.
 struct Current {
     batch: Batch,
     columns: Option<Arc<(u64, RecordBatch)>>,
-    /// Of each row.
+    /// Bytes of the text and the columns of each row.
     bytes: Vec<u64>,
+    /// The next row.
     row: usize,
 }
 
 impl<'a> Shuffle<'a> {
+    /// Creates an empty buffer for `buffer` documents. At most `most` documents leave it; `None` is no limit.
     pub(super) fn new(documents: Documents<'a>, buffer: u64, seed: u64, most: Option<u64>) -> Shuffle<'a> {
         Shuffle {
             documents: Some(documents),
@@ -69,7 +75,7 @@ impl<'a> Shuffle<'a> {
         }
     }
 
-    /// The next document in the order of the source.
+    /// Returns the next document in the original order.
     fn arrive(&mut self) -> Result<Option<Kept>> {
         loop {
             if let Some(current) = self.current.as_mut() {
@@ -89,10 +95,10 @@ impl<'a> Shuffle<'a> {
         }
     }
 
-    /// The next document in the shuffled order.
+    /// Returns the next document in the shuffled order.
     fn leave(&mut self) -> Result<Option<Kept>> {
         if self.left == 0 {
-            // Dropped now and not with the shuffle, since memory and threads are no longer needed.
+            // Drop these now, because their memory and threads are no longer needed.
             (self.documents, self.current) = (None, None);
             self.buffer = Vec::new();
             return Ok(None);
@@ -114,6 +120,8 @@ impl<'a> Shuffle<'a> {
         Ok(Some(self.buffer.swap_remove(place)))
     }
 
+    /// Returns the next batch. It ends before a document of another source, and at the usual limits of rows and
+    /// bytes.
     fn batch(&mut self) -> Result<Option<Batch>> {
         let mut rows: Vec<Kept> = Vec::new();
         let mut bytes = 0;
@@ -139,6 +147,7 @@ impl<'a> Shuffle<'a> {
 }
 
 impl Current {
+    /// Returns the next row.
     fn take(&mut self) -> Option<Kept> {
         let row = self.row;
         if row == self.batch.len() {
@@ -152,7 +161,7 @@ impl Current {
     }
 }
 
-/// One batch of documents of one source.
+/// Combines documents of one source into a batch.
 fn together(rows: &[Kept]) -> Result<Batch, Fault> {
     let mut bytes = Vec::new();
     let mut views = Vec::with_capacity(rows.len());
@@ -176,6 +185,7 @@ fn together(rows: &[Kept]) -> Result<Batch, Fault> {
     })
 }
 
+/// Combines the pass-through columns of documents.
 fn columns(rows: &[Kept]) -> Result<Option<RecordBatch>, Fault> {
     let mut places = BTreeMap::new();
     let mut batches = Vec::new();

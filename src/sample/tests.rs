@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::draws::Draws;
 
-/// Documents `0`, `1`, … as text and as a pass-through column, every seventh null, in batches of these
-/// lengths; the second half is of a second source.
+/// Documents `0`, `1`, … as text and as a pass-through column, in batches of these lengths. Every seventh document is
+/// null, and the second half has a second source.
 fn numbers(lengths: Vec<u64>) -> (Documents<'static>, Arc<AtomicU64>) {
     let read = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&read);
@@ -37,7 +37,7 @@ fn numbers(lengths: Vec<u64>) -> (Documents<'static>, Arc<AtomicU64>) {
     (Box::new(batches), read)
 }
 
-/// The numbers of the documents that come out; checks texts, columns, sources and places on the way.
+/// Returns the numbers of the selected documents, and checks their texts, columns, sources and positions.
 fn chosen(lengths: &[u64], config: &SampleConfig) -> Vec<u64> {
     let border: u64 = lengths[..lengths.len() / 2].iter().sum();
     let mut all = Vec::new();
@@ -59,7 +59,7 @@ fn chosen(lengths: &[u64], config: &SampleConfig) -> Vec<u64> {
     all
 }
 
-/// The rules read plainly, on a list.
+/// The reference: applies the rules to a list.
 fn plainly(count: u64, config: &SampleConfig) -> Vec<u64> {
     let every: Vec<u64> = (0..count).step_by(place64(config.every)).collect();
     let mut draws = Draws::of(config.seed);

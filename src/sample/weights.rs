@@ -6,17 +6,26 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::error::{Error, ErrorKind};
 
-/// Decimal places that a weight may have.
+/// Most decimal places of a weight.
 const PLACES: usize = 6;
 
-/// How much a source counts in a mixture: a number above 0 with at most 6 decimal places, exact.
+/// The weight of a source in a mixture: an exact decimal number above 0, with at most 12 digits before the point and
+/// 6 after it.
+///
+/// ```
+/// use tokenmill::sample::{Weight, scale_weights};
+///
+/// let weights: Vec<Weight> = ["1", "0.25", "3"].into_iter().map(str::parse).collect::<Result<_, _>>()?;
+/// assert_eq!(scale_weights(&weights), [4, 1, 12]);
+/// # Ok::<(), tokenmill::sample::NotWeight>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Weight {
     millionths: u64,
 }
 
 impl Weight {
-    /// The weight of a source that says nothing of it.
+    /// The default weight of a source.
     pub const ONE: Weight = Weight { millionths: 1_000_000 };
 }
 
@@ -26,7 +35,7 @@ impl Default for Weight {
     }
 }
 
-/// A text that is no weight.
+/// The error for a text that is not a weight.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a weight: it must be a number above 0, of 12 digits and 6 decimal places at most")]
 pub struct NotWeight {
@@ -97,7 +106,7 @@ impl Visitor<'_> for AnyNumber {
         self.visit_str(&number.to_string())
     }
 
-    /// Prints the float first: the shortest decimal that means the same float is what was written.
+    /// Parses the float as a decimal. The shortest decimal of the same float is the number that the user wrote.
     fn visit_f64<E: de::Error>(self, number: f64) -> Result<Weight, E> {
         self.visit_str(&number.to_string())
     }
@@ -107,14 +116,15 @@ impl Visitor<'_> for AnyNumber {
     }
 }
 
-/// The smallest whole numbers in the same ratio: 1 : 0.25 : 3 becomes 4 : 1 : 12.
+/// Returns the smallest whole numbers in the same ratio as the weights: 1 : 0.25 : 3 becomes 4 : 1 : 12.
 ///
-/// A mixture multiplies its sources' counts by them, so that weights change no count by rounding.
+/// A mixture multiplies the counts of its sources by these numbers, so that no count is rounded.
 pub fn scale_weights(weights: &[Weight]) -> Vec<u64> {
     let shared = weights.iter().fold(0, |shared, weight| common_divisor(shared, weight.millionths));
     weights.iter().map(|weight| weight.millionths / shared).collect()
 }
 
+/// Returns the greatest common divisor (Euclid's algorithm).
 fn common_divisor(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);
