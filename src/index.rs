@@ -1,3 +1,5 @@
+//! A compact hash table that finds numbered things.
+
 use std::mem;
 
 use crate::units::{amount, place64};

@@ -1,3 +1,7 @@
+//! Work on all cores: results in order, pools for short tasks, and separate pools.
+//!
+//! Results do not depend on the number of threads.
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;

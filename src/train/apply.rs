@@ -1,3 +1,11 @@
+//! One merge step: replaces a pair in the whole text, and updates the pairs around it.
+//!
+//! A step has three phases. `replace` writes the new token over the live occurrences, ends the old pairs around
+//! them, and tallies the neighbours on both sides. Then the count of each new pair is known: `settle` lowers
+//! the counts of the old pairs, and keeps the new pairs that are frequent enough. Finally `write` lists the
+//! occurrences of the latter. In long steps, threads run the first and the last phase in parallel, on segments
+//! of the text.
+
 use rayon::prelude::*;
 
 use super::corpus::{Cell, Corpus, SEPARATOR, Weight, fetch_around};
@@ -97,6 +105,7 @@ const NO_TALLY: u32 = u32::MAX;
 /// that begin to exist.
 #[derive(Default)]
 struct Side {
+    /// One tally for each distinct token, in order of first appearance.
     tallies: Vec<Tally>,
     /// Index of each token's tally. Valid only if the tally at that index is of this token.
     by_token: Vec<u32>,
@@ -279,9 +288,13 @@ fn replace<W: Weight + Default>(
 struct Step<'a, W> {
     pair: PairId,
     token: u32,
+    /// Positions that the left token of the pair spans.
     left_span: usize,
+    /// Positions that the new token spans.
     span: usize,
+    /// Positions that each token spans.
     spans: &'a [u32],
+    /// Weights that are too large to be stored in occurrences.
     heavy: &'a [u64],
     pairs: &'a Pairs<W>,
 }
@@ -307,6 +320,7 @@ struct Walk<'a, W, const WHOLE: bool> {
     /// Position of the first cell.
     start: usize,
     cells: &'a mut [Cell],
+    /// The results of the segment so far: see [`Part`].
     sites: &'a mut Vec<Site<W>>,
     left: &'a mut Side,
     right: &'a mut Side,
@@ -323,6 +337,7 @@ struct Between {
 }
 
 impl<W: Weight + Default, const WHOLE: bool> Walk<'_, W, WHOLE> {
+    /// Merges the live ones of these occurrences, from left to right.
     fn merge_all(&mut self, occurrences: &[Occurrence<W>]) {
         let mut room = [Occurrence::default(); BATCH];
         for start in (0..occurrences.len()).step_by(BATCH) {

@@ -1,3 +1,5 @@
+//! Counts all pairs in parallel, for large texts without weights.
+
 use rayon::prelude::*;
 
 use super::corpus::{Cell, Corpus, SEPARATOR, Weight};

@@ -1,3 +1,5 @@
+//! The text as the training loop with lists uses it, and the weights of its sequences.
+
 use rayon::prelude::*;
 
 use super::fault::Fault;

@@ -1,3 +1,5 @@
+//! Estimates of the memory that training takes, with which a job can be refused before it starts.
+
 use super::{Score, TrainConfig, scan};
 use crate::units::{ByteCount, Count, amount};
 

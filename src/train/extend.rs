@@ -1,3 +1,5 @@
+//! Training that continues from existing merges.
+
 use super::learn::go_on;
 use super::replay::{Replayed, replay};
 use super::text::Text;

@@ -1,3 +1,5 @@
+//! Errors of training.
+
 use crate::error::{Error, ErrorKind};
 use crate::units::amount;
 

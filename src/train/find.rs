@@ -1,3 +1,6 @@
+//! Counts all pairs of the current text at the start of a round, and lists the occurrences of those worth
+//! keeping.
+
 use rustc_hash::FxHashMap;
 
 use super::chunks::find_in_chunks;
@@ -99,8 +102,11 @@ fn kept<W: Weight + Default>(
 /// Count of a pair, and its id once it has one.
 #[derive(Clone, Copy, Default)]
 struct Tally {
+    /// Number of occurrences by weight.
     count: u64,
+    /// Number of occurrences without weights, which is the length of the list.
     occurrences: u32,
+    /// Id of the pair, or [`NOT_KEPT`].
     id: PairId,
 }
 
@@ -137,6 +143,7 @@ impl Square {
         Square { rows: vec![NO_ROW; tokens], width: low32(width), tallies }
     }
 
+    /// Adds an empty row for a token.
     #[cold]
     fn add_row(&mut self, left: u32) {
         self.rows[place(left)] = low32(self.tallies.len());

@@ -1,3 +1,9 @@
+//! The training loop for [`Score::Count`]: at each step it merges the most frequent pair.
+//!
+//! A step takes the best pair from the [`Queue`], replaces its occurrences with [`apply`], and files the pairs
+//! that this creates. Apart from one count of the text per round, the time grows with the number of merged
+//! occurrences and not with the length of the text.
+
 use super::apply::{Scratch, apply};
 use super::corpus::{Corpus, Once, Weight, Weighted, bytes_by_position};
 use super::find::find;
@@ -133,7 +139,9 @@ struct Trainer<W, O> {
     config: TrainConfig,
     /// Length of each token in bytes.
     lengths: Vec<u32>,
+    /// The merges so far, including those that were given at the start.
     merges: Vec<Merge>,
+    /// The history so far.
     history: Vec<HistoryPoint>,
 }
 
@@ -269,14 +277,17 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
         })
     }
 
+    /// Whether there are enough merges.
     fn is_done(&self) -> bool {
         self.merges.len() >= self.config.merges
     }
 
+    /// Maximum length of a token in bytes.
     fn longest(&self) -> usize {
         self.config.max_token_bytes.unwrap_or(usize::MAX)
     }
 
+    /// Merges a pair in the whole text, and records the merge.
     fn merge(&mut self, pair: PairId, pairs: &mut Pairs<W>, scratch: &mut Scratch<W>) {
         let parts = pairs.pair(pair);
         let (left, right) = (place(parts.left), place(parts.right));
@@ -296,6 +307,7 @@ impl<W: Weight + Default, O: Order> Trainer<W, O> {
         }
     }
 
+    /// Records a history point for the present number of merges.
     fn record(&mut self) {
         self.history.push(HistoryPoint { merges: amount(self.merges.len()), tokens: self.corpus.tokens });
     }

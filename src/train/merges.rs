@@ -1,3 +1,5 @@
+//! Results of training.
+
 use crate::units::{Count, amount, place};
 
 /// One learned merge. Tokens have the ids of training: byte `b` has id `b`, and merge `k`, counted from 0,

@@ -82,6 +82,14 @@ impl TieBreak {
 }
 
 /// Settings of [`learn_merges`]. [`TrainConfig::new`] gives the defaults for a number of merges.
+///
+/// ```
+/// use tokenmill::Count;
+/// use tokenmill::train::{DEFAULT_MIN_FREQUENCY, TieBreak, TrainConfig};
+///
+/// let config = TrainConfig { tie_break: TieBreak::Hf, ..TrainConfig::new(32_000) };
+/// assert_eq!(config.min_frequency, DEFAULT_MIN_FREQUENCY);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrainConfig {
     /// Maximum number of merges to learn. Fewer are learned if no pair is left that may be merged.

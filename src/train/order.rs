@@ -1,3 +1,5 @@
+//! Tie rules, as keys that order pairs of equal count.
+
 use std::cmp::Reverse;
 
 use super::corpus::{Cell, Weight};

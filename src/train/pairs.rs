@@ -1,3 +1,5 @@
+//! Pairs, their counts, and the lists of their occurrences.
+
 use std::ops::Range;
 
 use super::corpus::{Cell, Corpus, SEPARATOR, Weight, fetch_around};
@@ -54,7 +56,9 @@ impl Keep {
 /// A pair of tokens, and the spans of the arenas that list its occurrences.
 #[derive(Clone, Copy)]
 pub(super) struct Pair {
+    /// Id of the left token.
     pub(super) left: u32,
+    /// Id of the right token.
     pub(super) right: u32,
     /// Index of the pair's first span in [`Pairs::rooms`], and the number of its spans.
     first_room: u32,
@@ -130,11 +134,13 @@ impl<W: Weight + Default> Pairs<W> {
         Place::first_of(room)
     }
 
+    /// The tokens and spans of a pair.
     #[inline]
     pub(super) fn pair(&self, id: PairId) -> Pair {
         self.pairs[place(id)]
     }
 
+    /// The current count of a pair.
     #[inline]
     pub(super) fn count(&self, id: PairId) -> u64 {
         self.counts[place(id)]
@@ -194,6 +200,7 @@ impl<W: Weight + Default> Pairs<W> {
         })
     }
 
+    /// The spans that list the occurrences of a pair.
     #[inline]
     fn rooms_of(&self, id: PairId) -> &[Room] {
         let Pair { first_room, rooms, .. } = self.pairs[place(id)];

@@ -1,3 +1,5 @@
+//! Divides the text into segments in which threads merge a pair independently.
+
 use std::iter::once;
 use std::mem;
 use std::ops::Range;
@@ -16,6 +18,7 @@ const LOOKED_AT: usize = 1 << 8;
 /// Where one segment of the text ends and the next begins.
 #[derive(Clone, Copy)]
 pub(super) struct Cut {
+    /// Position of the first cell after the cut.
     position: usize,
     /// Number of listed occurrences of the pair before the cut.
     occurrences: usize,

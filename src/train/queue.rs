@@ -1,3 +1,5 @@
+//! A priority queue of pairs, which is fast because counts only fall.
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 

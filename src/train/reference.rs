@@ -47,6 +47,7 @@ pub fn extend_merges(pieces: &PieceCounts, base: &Merges, config: &TrainConfig) 
     Learned { merges: Merges::new(merges), history }
 }
 
+/// How often a pair occurs, by weight; overlapping occurrences count each.
 fn count_pair(sequences: &[(Vec<u32>, u64)], pair: (u32, u32)) -> u64 {
     let times = |sequence: &[u32]| sequence.windows(2).filter(|two| (two[0], two[1]) == pair).count();
     sequences.iter().map(|(sequence, weight)| amount(times(sequence)) * weight).sum()
@@ -155,6 +156,7 @@ fn replace(sequence: &[u32], pair: (u32, u32), token: u32) -> Vec<u32> {
     replaced
 }
 
+/// Number of tokens in the corpus, by weight.
 fn count_tokens(sequences: &[(Vec<u32>, u64)]) -> u64 {
     sequences.iter().map(|(sequence, weight)| amount(sequence.len()) * weight).sum()
 }

@@ -1,3 +1,5 @@
+//! Applies a list of merges to byte sequences.
+
 use rustc_hash::FxHashMap;
 
 use super::text::Text;

@@ -1,3 +1,5 @@
+//! Spans of arenas, and the free list from which spans are reused.
+
 use crate::units::place;
 
 /// A span of an arena: a contiguous list of occurrences within one of its blocks.
@@ -6,7 +8,9 @@ pub(super) struct Room {
     /// Index of the arena.
     pub(super) store: u32,
     pub(super) block: u32,
+    /// Index of the first occurrence in the block.
     pub(super) start: u32,
+    /// Number of occurrences.
     pub(super) length: u32,
 }
 
@@ -14,6 +18,7 @@ pub(super) struct Room {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Place {
     pub(super) block: u32,
+    /// Index in the block.
     pub(super) index: u32,
 }
 

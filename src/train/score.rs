@@ -1,3 +1,5 @@
+//! Scores of pairs, and their exact comparison.
+
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;

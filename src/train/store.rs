@@ -1,3 +1,5 @@
+//! Arenas for lists of occurrences.
+
 use super::rooms::{FreeRooms, Place, Room};
 use crate::pages;
 use crate::units::{low32, place};
@@ -5,7 +7,9 @@ use crate::units::{low32, place};
 /// A position at which a pair occurs, and the weight of the sequence there.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Occurrence<W> {
+    /// Position at which the pair begins.
     pub(super) position: u32,
+    /// Weight of the sequence.
     pub(super) weight: W,
 }
 
@@ -14,6 +18,7 @@ pub(super) struct Store<W> {
     /// Blocks never grow, so that occurrences never move. The first block has one entry, at the default cursor:
     /// occurrences of pairs that are not kept are written there, and it is never read.
     blocks: Vec<Vec<Occurrence<W>>>,
+    /// Spans that can be reused.
     free: FreeRooms,
 }
 

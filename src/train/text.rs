@@ -1,3 +1,5 @@
+//! The text as replay, verification and training by scores use it.
+
 use super::corpus::SEPARATOR;
 use super::fault::Fault;
 use super::{Merges, TokenSequences};

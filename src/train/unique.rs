@@ -1,3 +1,5 @@
+//! The last phase of training by ids: the pairs that occur once.
+
 use super::corpus::{Corpus, SEPARATOR, Weight};
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
@@ -42,9 +44,13 @@ pub(super) struct Unique<'a> {
 /// The pairs with one left token: a range of `initial`, and a linked list in `later`.
 #[derive(Clone, Copy)]
 struct Filed {
+    /// Start of the range in `initial`.
     start: u32,
+    /// End of the range in `initial`.
     end: u32,
+    /// Index of the first pair in `later`, or [`NONE`].
     first: u32,
+    /// Index of the last pair in `later`, to which the next one is appended.
     last: u32,
 }
 
@@ -67,6 +73,7 @@ struct Initial {
 struct Later {
     right: u32,
     position: u32,
+    /// Index of the next pair with the same left token, or [`NONE`].
     next: u32,
 }
 

@@ -1,3 +1,5 @@
+//! Checks that every merge of a list was the best at its step.
+
 use rustc_hash::FxHashMap;
 
 use super::replay::{Replayed, replay};

@@ -36,6 +36,8 @@ pub(super) fn close_gaps(planes: &mut Planes<'_>, from: Range<usize>, rules: &Ru
     }
 }
 
+/// Each iteration compares a block, and the block that begins one code later, with the two codes of every rule.
+/// So each lane sees a code and the code after it.
 #[target_feature(enable = "avx2,bmi1,popcnt")]
 fn close<const WIDE: bool>(planes: &mut Planes<'_>, from: Range<usize>, rules: &Rules, sites: &mut Sites) {
     let pairs: Vec<[Wanted; 2]> = rules

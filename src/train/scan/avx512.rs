@@ -51,6 +51,10 @@ pub(super) fn close_gaps(planes: &mut Planes<'_>, from: Range<usize>, rules: &Ru
     }
 }
 
+/// Each iteration loads a block, and the block that begins one code later, so that each lane sees a code and
+/// the code after it. Looking both up in the tables of the stars gives the lanes at which a pair begins.
+/// Compressing stores then write the codes that stay and the right codes of the sites; they may write a whole
+/// vector, for which the arrays have slack.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
 fn close<const WIDE: bool, const SETS: usize>(
     planes: &mut Planes<'_>,
@@ -160,10 +164,12 @@ fn store_places(places: &mut [u32], lanes: __m512i, out: usize, found: usize) {
     }
 }
 
+/// The block that begins at an index.
 fn block(plane: &[u8], at: usize) -> &[u8; LANES] {
     plane[at..].first_chunk().expect("a whole block")
 }
 
+/// The block that begins at an index, to be written.
 fn block_mut(plane: &mut [u8], at: usize) -> &mut [u8; LANES] {
     plane[at..].first_chunk_mut().expect("a whole block")
 }

@@ -1,3 +1,5 @@
+//! Chooses the pairs that one pass merges.
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

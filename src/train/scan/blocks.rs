@@ -1,3 +1,6 @@
+//! Finds the sites of a batch of rules in blocks of 64 codes, and compacts the text. Has the portable
+//! implementation, and selects between it and vector code.
+
 use std::ops::Range;
 
 use super::rules::Rules;
@@ -160,6 +163,7 @@ impl Default for Block {
 }
 
 impl Block {
+    /// Reads `lanes` codes from index `at` on, and the code after each; the rest is 0.
     fn read(plane: &[u8], at: usize, lanes: usize) -> Block {
         let mut block = Block::default();
         let next = &plane[at + 1..plane.len().min(at + 1 + lanes)];

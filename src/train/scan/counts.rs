@@ -1,3 +1,5 @@
+//! Dense tables of pair counts.
+
 use super::text::Code;
 use crate::units::{amount, place64};
 

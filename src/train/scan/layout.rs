@@ -1,3 +1,5 @@
+//! Lays out sequences as one text with separators.
+
 use rayon::prelude::*;
 
 use crate::count::PieceCounts;

@@ -1,3 +1,8 @@
+//! One pass over the text: applies a batch of rules, and updates the counts of pairs.
+//!
+//! The engine finds the sites in a span of blocks and compacts these (see [`blocks`]). The worker then writes
+//! the new codes and counts their neighbours, while the sites are still in the L1 cache.
+
 use std::mem::replace;
 
 use rayon::prelude::*;
@@ -158,8 +163,11 @@ impl Tally {
 
 /// State of a thread that works on chunks.
 struct Worker<'a> {
+    /// The rules of the pass.
     rules: &'a Rules,
+    /// The sites of the current span, and one that waits for its right neighbour.
     sites: Sites,
+    /// The neighbours counted so far in all chunks of this thread.
     tally: Tally,
 }
 

@@ -1,3 +1,5 @@
+//! Rare bytes, which share one code at first, so that more one-byte codes are left for new tokens.
+
 use rayon::prelude::*;
 
 use super::counts::{ByteTally, PairCounts};

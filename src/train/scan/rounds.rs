@@ -1,3 +1,5 @@
+//! The loop of the scan. Each round chooses a batch, applies it in one pass, and records its merges.
+
 use rayon::prelude::*;
 
 use super::batch::{Limits, Token, choose};
@@ -21,7 +23,9 @@ pub(super) struct Rounds<'a> {
     byte_order: &'a [u32; 256],
     tuning: Tuning,
     observer: &'a dyn Observer,
+    /// The text as it is now.
     text: Text,
+    /// The count of every pair of codes in the text.
     counts: PairCounts,
     /// The tokens that may be merged.
     tokens: Vec<Token>,
@@ -33,7 +37,9 @@ pub(super) struct Rounds<'a> {
     rare: Option<Rare>,
     /// Number of tokens in the text now.
     in_text: u64,
+    /// The merges so far.
     merges: Vec<Merge>,
+    /// The history so far.
     history: Vec<HistoryPoint>,
     /// Decides when lists become cheaper.
     worth: Worth,
@@ -213,10 +219,12 @@ impl<'a> Rounds<'a> {
         self.tokens.iter().find(|token| token.code == code).map_or(0, |token| token.bytes)
     }
 
+    /// Records a history point for the present number of merges.
     fn record(&mut self) {
         self.history.push(HistoryPoint { merges: amount(self.merges.len()), tokens: self.in_text });
     }
 
+    /// The result. `exhausted` says that no pair is left that may be merged.
     fn finish(self, exhausted: bool) -> Scanned {
         let goes_on = !exhausted && self.merges.len() < self.config.merges;
         let text = goes_on.then(|| {

@@ -1,3 +1,5 @@
+//! The rules of one pass, in the forms with which the text is matched.
+
 use super::counts::MOST_CODES;
 use super::text::Code;
 
@@ -7,6 +9,7 @@ use super::text::Code;
 pub(super) struct Rule {
     pub(super) left: Code,
     pub(super) right: Code,
+    /// Code of the new token.
     pub(super) made: Code,
     /// How often the pair occurs; overlapping occurrences count each.
     pub(super) count: u64,
@@ -120,6 +123,7 @@ pub(super) struct SideBits {
 impl SideBits {
     const NONE: SideBits = SideBits { low: [0; 256], high: [0; 16] };
 
+    /// Sets a star's bit for a code.
     fn add(&mut self, code: Code, bit: u8) {
         let [low, high] = code.to_le_bytes();
         self.low[usize::from(low)] |= bit;

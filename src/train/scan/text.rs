@@ -1,3 +1,5 @@
+//! The scanned text: codes in chunks.
+
 use super::rules::Rules;
 
 /// Code of a token in the scanned text.
@@ -32,7 +34,9 @@ pub(super) struct Ends {
 pub(super) struct Chunk<'a> {
     pub(super) low: &'a mut [u8],
     pub(super) high: &'a mut [u8],
+    /// Number of codes in the chunk, which merging lowers.
     pub(super) length: &'a mut usize,
+    /// What happens at its two ends.
     pub(super) ends: Ends,
 }
 

@@ -1,3 +1,5 @@
+//! Decides when lists of occurrences become cheaper than scanning.
+
 use super::blocks::Engine;
 use crate::units::amount;
 
@@ -26,13 +28,18 @@ pub(super) fn codes_a_merge(engine: Engine, is_cached: bool) -> u64 {
 pub(super) struct Worth {
     /// The last rounds, in a ring.
     rounds: [Round; ROUNDS],
+    /// Number of rounds so far.
     next: usize,
 }
 
+/// The costs of one round.
 #[derive(Clone, Copy, Default)]
 struct Round {
+    /// Number of pairs merged.
     merges: usize,
+    /// Number of their occurrences.
     occurrences: u64,
+    /// Number of codes scanned.
     codes: u64,
 }
 

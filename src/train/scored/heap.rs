@@ -1,3 +1,5 @@
+//! A binary heap in which numbers can move when their order changes.
+
 use crate::units::{low32, place};
 
 /// Place of a number that is not in the heap.

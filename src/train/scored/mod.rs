@@ -60,11 +60,17 @@ struct Pair {
 /// What decides about the place of a pair in the heap.
 #[derive(Clone, Copy)]
 struct Key {
+    /// The quantities from which the score is computed.
     measures: Measures,
+    /// The data that decide between equal scores.
     tied: Tied,
 }
 
 /// State of the training loop by scores.
+///
+/// A step takes time for the occurrences that it merges, and logarithmic time for each pair that moves in the
+/// heap. Without dependence on tokens, only pairs next to a merged occurrence move. With it, all pairs that
+/// contain one of the two merged tokens move, which can be many.
 pub(super) struct Learner<'a> {
     config: &'a TrainConfig,
     /// The text as it is now.
@@ -85,6 +91,7 @@ pub(super) struct Learner<'a> {
     ended: Vec<Vec<u32>>,
     /// Numbers of the pairs that lost occurrences in this step.
     fallen: Vec<u32>,
+    /// The merges so far, including those that were given at the start.
     merges: Vec<Merge>,
     history: Vec<HistoryPoint>,
 }
@@ -131,6 +138,7 @@ impl<'a> Learner<'a> {
         Ok(Learned::new(self.merges, self.history, self.text.total))
     }
 
+    /// Records a history point for the present number of merges.
     fn record(&mut self) {
         self.history.push(HistoryPoint { merges: amount(self.merges.len()), tokens: self.text.total });
     }

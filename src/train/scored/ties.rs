@@ -1,3 +1,5 @@
+//! Tie rules for training by scores.
+
 use std::cmp::Ordering;
 
 use crate::train::corpus::SEPARATOR;
@@ -9,6 +11,7 @@ use crate::units::place;
 /// The data that a tie rule compares, for training by any score.
 pub(super) struct Ties {
     rule: TieBreak,
+    /// Ranks of the bytes in GPT-2's byte alphabet.
     gpt2: ById,
     /// The bytes of all tokens: the 256 bytes, then the tokens made by the merges given at the start, then the
     /// text. This field and the next two are empty unless the rule compares bytes.

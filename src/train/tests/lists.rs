@@ -1,3 +1,5 @@
+//! Tests of training that continues from a list of merges, and of verification.
+
 use super::super::score::tests::score;
 use super::super::{
     Deviation, Merge, Merges, Score, TokenSequences, extend_merges, extend_sequences, verify_from,

@@ -1,3 +1,5 @@
+//! Tests of training by scores.
+
 use super::super::score::tests::score;
 use super::super::{Score, scored};
 use super::*;
