@@ -1,4 +1,4 @@
-//! Known right answers as data, each run by every engine: the fast one and the obvious one.
+//! Known answers from `tests/data/cases`, checked against the fast engine and the reference.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -16,12 +16,12 @@ struct Cases {
     case: Vec<Case>,
 }
 
-/// What is learned from a text or from weighted words, and into what the text is encoded.
+/// One known answer: the merges learned from a text or from weighted words, and the tokens of the text.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
     name: String,
-    /// Where the answer comes from.
+    /// Source of the known answer, for readers of the file.
     #[serde(rename = "origin")]
     _origin: String,
     #[serde(default)]
@@ -60,6 +60,8 @@ impl Case {
         }
     }
 
+    /// Compares learned merges and their counts with the known ones. `engine` names the implementation in the
+    /// message.
     fn check(&self, engine: &str, learned: &Learned) {
         let merges: Vec<(u32, u32)> = learned.merges.iter().map(|merge| (merge.left, merge.right)).collect();
         assert_eq!(merges, self.merges, "{} by the {engine}", self.name);
@@ -67,7 +69,8 @@ impl Case {
         assert!(self.counts.as_ref().is_none_or(|expected| *expected == counts), "{}: {counts:?}", self.name);
     }
 
-    /// Encodes the text by the merges, and compares with what is known of the tokens.
+    /// Encodes the text with the learned merges and compares the ids with the reference and with the known
+    /// tokens.
     fn check_tokens(&self, learned: &Learned) {
         let vocabulary =
             Vocabulary::from_merges(&learned.merges, &[], SpecialTokensAt::End, SplitPattern::None).unwrap();

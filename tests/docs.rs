@@ -1,5 +1,5 @@
-//! The documents are what happens: commands in `console` blocks are run, and print what stands below them. Their links lead
-//! somewhere.
+//! Checks that the documents are true: runs the commands of their `console` blocks and compares the output with
+//! the text below each command. Also checks that links lead to existing files and headings.
 
 #![cfg(unix)]
 
@@ -53,7 +53,7 @@ fn links_lead_to_files_and_headings() {
     assert!(links > 30, "{links} links");
 }
 
-/// The beginning of a recipe of which much can be told.
+/// The start of a recipe that fills as many fields of the output files as possible.
 const RECIPE: &str = r#"
 [[source]]
 uri = "demo:verse?lines=300"
@@ -67,7 +67,7 @@ special_tokens = ["<|end|>"]
 eos = "<|end|>"
 "#;
 
-/// `formats.md` names all keys of what runs write for programs.
+/// `formats.md` names every key of the JSON files that a run writes.
 #[test]
 fn every_key_that_is_written_is_explained() {
     let text = fs::read_to_string(Path::new(REPOSITORY).join("docs/formats.md")).expect("the document");
@@ -110,7 +110,7 @@ fn every_key_that_is_written_is_explained() {
     assert!(keys_seen.len() > 90, "{keys_seen:?}");
 }
 
-/// All keys of an object and of those in it.
+/// All keys of a JSON value, nested ones included.
 fn keys(json: &Value) -> Vec<String> {
     match json {
         Value::Object(fields) => {
@@ -121,28 +121,29 @@ fn keys(json: &Value) -> Vec<String> {
     }
 }
 
-/// The Markdown files of the folders that a pattern in the repository means.
+/// The Markdown files in the folders that match a glob pattern relative to the repository.
 fn documents(folder: &str) -> Vec<PathBuf> {
     let pattern = Path::new(REPOSITORY).join(folder).join("*.md");
     let found = glob::glob(pattern.to_str().expect("a name in UTF-8")).expect("a pattern");
     found.map(|path| path.expect("a readable folder")).collect()
 }
 
-/// A document without its blocks.
+/// The text of a document without its fenced blocks.
 fn prose(document: &Path) -> String {
     let text = fs::read_to_string(document).expect("a document");
     text.split("```").step_by(2).collect()
 }
 
-/// How a link names a heading: its letters, digits and hyphens, with hyphens for spaces.
+/// The anchor that a link uses for a heading line: its letters, digits and hyphens in lower case, spaces
+/// replaced by hyphens.
 fn anchor(line: &str) -> Option<String> {
     let heading = line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#'))?;
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     Some(kept.collect::<String>().to_lowercase().replace(' ', "-"))
 }
 
-/// Runs the commands of a document one after the other in an empty folder, whose `~/tokenmill` is this
-/// repository; gives their number.
+/// Runs the commands of a document one after the other in an empty folder and returns their number.
+/// `~/tokenmill` is a link to this repository.
 fn run(document: &str) -> usize {
     let text = fs::read_to_string(Path::new(REPOSITORY).join(document)).expect("a document");
     let home = TempDir::new().expect("a temporary folder");
@@ -166,7 +167,7 @@ fn run(document: &str) -> usize {
     commands
 }
 
-/// The fenced blocks of a document, each with what stands behind its first fence.
+/// The fenced blocks of a document, each with the info string after its opening fence.
 fn blocks(text: &str) -> Vec<(&str, String)> {
     let mut blocks = Vec::new();
     let mut lines = text.lines();
@@ -179,7 +180,7 @@ fn blocks(text: &str) -> Vec<(&str, String)> {
     blocks
 }
 
-/// The commands of a block, each with what it prints.
+/// The commands of a block, each with the output shown below it.
 fn steps(block: &str) -> Vec<(&str, String)> {
     let mut steps: Vec<(&str, String)> = Vec::new();
     for line in block.lines() {
@@ -192,7 +193,7 @@ fn steps(block: &str) -> Vec<(&str, String)> {
     steps
 }
 
-/// What a command prints, and whether it ends well.
+/// The output of a command, standard error included, and whether it succeeded.
 fn printed(command: &str, folder: &Path, home: &Path) -> (String, bool) {
     let program = assert_cmd::cargo::cargo_bin("tokenmill");
     let programs = program.parent().expect("a folder").display();
@@ -209,7 +210,7 @@ fn printed(command: &str, folder: &Path, home: &Path) -> (String, bool) {
     (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.success())
 }
 
-/// Without what differs from machine to machine: times, rates, memory.
+/// Removes values that differ between machines: times, rates, and memory limits.
 fn timeless(text: &str) -> String {
     let machine = |word: &str| matches!(word, "ms," | "s," | "MB," | "MB/s," | "GB/s," | "kB/s,");
     let line = |line: &str| -> String {

@@ -1,4 +1,4 @@
-//! Whole jobs, from a recipe to the files they write.
+//! Complete jobs, from a recipe to the files that they write.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,7 +17,7 @@ use tokenmill::{ErrorKind, Result, TokenId};
 
 use output::files;
 
-/// Runs a recipe into a folder, reading in portions of `batch_bytes`.
+/// Runs a recipe into a folder. Documents are read in batches of about `batch_bytes`.
 fn run(text: &str, folder: &Path, threads: usize, batch_bytes: u64, force: bool) -> Result<Outcome> {
     let recipe = format!("{text}\n[output]\ndir = {:?}\n", folder.to_str().expect("a plain path"));
     let surroundings = Surroundings { variable: &|_| None, threads, memory: ByteCount(1 << 30) };
@@ -104,7 +104,7 @@ fn a_changed_tokenizer_file_is_written_again() {
     let before = files(folder.path());
     for name in ["tokenizer.json", "tokenizer.tiktoken", "tokenizer.model", "vocab-700/tokenizer.json"] {
         let at = |folder: &Path| folder.join("tokenizer").join(name);
-        // A tokenizer in itself, but not the one that was learned.
+        // A valid tokenizer, but not the one that this run learned.
         std::fs::copy(at(other.path()), at(folder.path())).unwrap();
         let report = run(&sizes, folder.path(), 2, 1 << 20, false).unwrap().report;
         assert!(report.is_some(), "{name}");
@@ -168,13 +168,13 @@ fn what_was_written_decodes_to_the_text() {
     assert_eq!(row, texts.len());
 }
 
-/// A recipe that packs, in the place of one that passes a column through.
+/// The recipe [`SPLIT`] with packed rows of 100 tokens. A packed row cannot pass the source column through.
 fn packing(rule: &str) -> String {
     let pack = format!("pack = {rule:?}\nlength = 100");
     SPLIT.replace("columns = [\"gutenberg_id\"]", &pack)
 }
 
-/// All ids of an output, document by document or row by row.
+/// The ids of an output, one list per row.
 fn rows(folder: &Path) -> Vec<Vec<TokenId>> {
     let batches = TokenReader::open(folder).unwrap().map(Result::unwrap);
     batches.flat_map(|batch| batch.iter().map(|ids| ids.unwrap().to_vec()).collect::<Vec<_>>()).collect()
@@ -214,7 +214,7 @@ fn packed_files_have_the_tokens_of_the_documents() {
     }
 }
 
-/// Counts the stages that begin.
+/// Counts the stages that start.
 #[derive(Default)]
 struct Begun(std::sync::atomic::AtomicUsize);
 
@@ -246,7 +246,7 @@ fn what_does_not_fit_the_memory_is_refused_before_it_is_read() {
     }
 }
 
-/// A weight counts a text as often as repeating it does, and weights in the same ratio are the same.
+/// A weight has the same effect as repeating the text that often. Only the ratios of the weights matter.
 #[test]
 fn weights_count_as_repetition_does() {
     let folder = tempfile::tempdir().unwrap();
@@ -261,7 +261,8 @@ fn weights_count_as_repetition_does() {
         for ((seed, (weight, times)), name) in (0..).zip(weights).zip(["a", "b", "c"]) {
             let path = |of: &str| folder.path().join(format!("{name}-{of}.txt"));
             std::fs::write(path("once"), text(seed)).unwrap();
-            // Each repetition is a document of its own, as the one text is.
+            // One document per line: the repetitions must stay separate documents, just as the weighted text is
+            // one.
             std::fs::write(path("often"), format!("{}\n", text(seed)).repeat(times)).unwrap();
             let source = |of: &str, more: &str| {
                 format!("[[source]]\nuri = {:?}\ndocuments = \"line\"\n{more}\n", path(of))

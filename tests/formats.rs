@@ -1,5 +1,5 @@
-//! Tokenizers written in every format, read again, and refused where a format cannot hold them or a
-//! file is damaged.
+//! Tokenizers written in every format and read again; refusals where a format cannot hold a tokenizer or a file
+//! is damaged.
 
 #[path = "formats/files.rs"]
 mod files;

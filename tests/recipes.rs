@@ -1,6 +1,6 @@
-//! Recipes that are wrong, each beside all that should be said of it, and recipes that are right.
+//! Invalid recipes, each beside the complete list of expected messages, and valid recipes.
 //!
-//! `UPDATE_EXPECTED=1` writes what is said into the files, to be read before it is committed.
+//! `UPDATE_EXPECTED=1` writes the current messages into the expected files. Review them before committing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ fn every_mistake_of_a_recipe_is_told_with_its_place() {
     assert!(recipes >= 10, "only {recipes} recipes in {}", data().display());
 }
 
-/// The recipe of a whole run, with lines added to its sections.
+/// A complete recipe, with lines added to the source, to `[train]` and at the end.
 fn whole(source: &str, train: &str, rest: &str) -> String {
     format!(
         "[source]\nuri = \"a.txt\"\n{source}\n[train]\n{train}\n[encode]\n[output]\ndir = \"out\"\n{rest}"
@@ -171,7 +171,7 @@ fn the_hash_follows_what_decides_the_bytes_and_nothing_else() {
     }
 }
 
-/// The mistakes of a recipe that has one key in one section, and may lack much else.
+/// The mistakes, as message and help, of a recipe that consists of one key in one section.
 fn mistakes_with(section: &str, key: &str, value: &str) -> Vec<(String, String)> {
     let text = format!("[{section}]\n{key} = {value}\n");
     match planned("r.toml", &text) {
@@ -198,7 +198,7 @@ fn the_schema_takes_the_amounts_and_names_that_recipes_take() {
     ] {
         let pattern = fancy_regex::Regex::new(pattern.as_str().expect("a pattern")).expect("an expression");
         for text in texts {
-            // What nothing is encoded with is not looked at.
+            // The keys of samples and output are checked only if the recipe encodes something.
             let recipe = format!("[encode]\ntokenizer = \"t\"\n[{section}]\n{key} = {text:?}\n");
             let mistakes = planned("r.toml", &recipe).expect_err("no source");
             let takes = !mistakes.iter().any(|one| one.message.starts_with(&format!("`{key}`")));
@@ -209,7 +209,7 @@ fn the_schema_takes_the_amounts_and_names_that_recipes_take() {
     assert!(taken > 8 && refused > 8, "{taken} and {refused}");
 }
 
-/// What editors are told of recipes is what recipes take.
+/// The JSON Schema that editors use lists exactly the keys and choices that recipes accept.
 #[test]
 fn the_schema_has_the_keys_and_choices_of_recipes() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/recipe.schema.json");

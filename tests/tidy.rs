@@ -1,8 +1,8 @@
-//! Keeps the rules of ARCHITECTURE.md that a compiler does not: who imports whom, where casts, `unsafe`,
-//! printing and the environment may stand, how long files are and what they are called.
+//! Checks rules of the code base that the compiler does not: the import graph of ARCHITECTURE.md, the files in
+//! which casts, `unsafe`, printing and environment variables are allowed, file lengths, and module names.
 //!
-//! The rules read tokens, not text, so comments and strings cannot trip them; unit tests within `src`
-//! are left out, since a test may use any stage to make its input.
+//! The rules read Rust tokens, not text, so comments and strings cannot violate them. Rules on imports, casts
+//! and printing skip unit tests in `src`, because a test may use any stage to build its input.
 
 #[path = "tidy/lexer.rs"]
 mod lexer;
@@ -20,6 +20,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// Appends the Rust files below a folder to `found`, sorted by path.
 fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries {
@@ -33,7 +34,8 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     found.sort();
 }
 
-/// The Rust files under these folders, as paths from the root with forward slashes.
+/// Reads all Rust files under these folders. Their paths are relative to the repository root, with forward
+/// slashes.
 fn read(folders: &[&str]) -> Vec<File> {
     let mut paths = Vec::new();
     for folder in folders {
@@ -51,7 +53,7 @@ fn read(folders: &[&str]) -> Vec<File> {
     files
 }
 
-/// Applies a rule to every file and fails with all offences at once.
+/// Applies a rule to every Rust file under the folders and reports all violations in one failure.
 fn keep(folders: &[&str], rule: impl Fn(&File) -> Vec<Offence>) {
     let offences: Vec<String> = read(folders)
         .iter()

@@ -1,10 +1,10 @@
-//! What a run has written.
+//! The files that a run has written.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Every file of a folder that depends on the input and the recipe alone: all but the report, which
-/// tells times, and the state.
+/// All files of a folder whose bytes depend only on input and recipe, by name: everything except the reports,
+/// which contain times, and the state folder.
 pub(crate) fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];

@@ -1,11 +1,11 @@
-//! Licences and bans of dependencies, as `deny.toml` has them.
+//! Checks licenses and bans of all dependencies against `deny.toml`.
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
 use serde_json::Value;
 
-/// What `deny.toml` allows and forbids.
+/// The allowed licenses and the banned crates, as listed in `deny.toml`.
 struct Rules {
     licences: BTreeSet<String>,
     banned: BTreeSet<String>,
@@ -23,7 +23,7 @@ impl Rules {
         }
     }
 
-    /// Whether a licence expression can be met: of all its parts joined by AND one of the alternatives.
+    /// Whether the allowed licenses satisfy an SPDX expression: one alternative of every part joined by `AND`.
     fn allow(&self, expression: &str) -> bool {
         let alternatives = |part: &str| -> Vec<String> {
             let part = part.replace(['(', ')'], "").replace('/', " OR ");
@@ -32,7 +32,8 @@ impl Rules {
         expression.split(" AND ").all(|part| alternatives(part).iter().any(|one| self.licences.contains(one)))
     }
 
-    /// What is wrong with a package, if anything.
+    /// Describes the rule that a package of `cargo metadata` breaks: a ban, a source other than a registry, or
+    /// a license.
     fn offence(&self, package: &Value) -> Option<String> {
         let name = package["name"].as_str().unwrap_or_default();
         let licence = package["license"].as_str().unwrap_or("none");

@@ -1,11 +1,11 @@
-/// A word or a mark of Rust source, with the line it stands on. `::` is one mark.
+/// An identifier, number or punctuation mark of Rust source, with its line. `::` is a single token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
     pub(crate) text: String,
     pub(crate) line: usize,
 }
 
-/// Cuts source into tokens, without comments, literals and lifetimes.
+/// Splits Rust source into tokens. Comments, string and character literals, and lifetimes give no token.
 pub(crate) fn tokens(source: &str) -> Vec<Token> {
     let mut cursor = Cursor { rest: source, line: 1, tokens: Vec::new() };
     while !cursor.rest.is_empty() {
@@ -14,7 +14,7 @@ pub(crate) fn tokens(source: &str) -> Vec<Token> {
     cursor.tokens
 }
 
-/// Leaves out every item under `#[cfg(test)]`.
+/// Removes every item under `#[cfg(test)]`.
 pub(crate) fn without_tests(tokens: &[Token]) -> Vec<Token> {
     const MARK: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
     let mut kept = Vec::new();
@@ -31,7 +31,7 @@ pub(crate) fn without_tests(tokens: &[Token]) -> Vec<Token> {
     kept
 }
 
-/// The place after the item that begins at `from`: after its `;` or its closing brace.
+/// Returns the index after the item that begins at `from`: after its `;` or its closing brace.
 fn end_of_item(tokens: &[Token], from: usize) -> usize {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate().skip(from) {
@@ -95,6 +95,7 @@ impl Cursor<'_> {
     }
 }
 
+/// Length of the block comment at the start of `text`, nested comments included.
 fn block_comment(text: &str) -> usize {
     let mut depth = 0;
     let mut at = 0;
@@ -115,7 +116,8 @@ fn block_comment(text: &str) -> usize {
     text.len()
 }
 
-/// The length of the raw string (`r"…"`, `br#"…"#`) that begins here, if one does.
+/// Length of the raw string (`r"…"`, `br#"…"#`) at the start of `text`; `None` if `text` starts with something
+/// else.
 fn raw_string(text: &str) -> Option<usize> {
     let body =
         text.strip_prefix("br").or_else(|| text.strip_prefix("cr")).or_else(|| text.strip_prefix('r'))?;
@@ -127,6 +129,7 @@ fn raw_string(text: &str) -> Option<usize> {
     Some(prefix + hashes + 1 + length)
 }
 
+/// Length of the literal at the start of `text`, both quotes included.
 fn quoted(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -140,6 +143,7 @@ fn quoted(text: &str, quote: char) -> usize {
     text.len()
 }
 
+/// Length of the character literal or lifetime at the start of `text`.
 fn quote_or_lifetime(text: &str) -> usize {
     let mut chars = text.chars().skip(1);
     match (chars.next(), chars.next()) {

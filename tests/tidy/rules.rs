@@ -1,6 +1,6 @@
 use crate::lexer::{Token, tokens, without_tests};
 
-/// What every stage may import: they know no stage.
+/// Modules that every stage may import. They import no stage.
 const BELOW: [&str; 16] = [
     "error",
     "units",
@@ -20,7 +20,7 @@ const BELOW: [&str; 16] = [
     "costly",
 ];
 
-/// The stages in the order of the flow, each with what it may import besides [`BELOW`].
+/// The stages in the order of the data flow, each with the paths that it may import in addition to [`BELOW`].
 const GRAPH: [(&str, &[&str]); 10] = [
     ("source", &[]),
     ("sample", &["source"]),
@@ -29,13 +29,13 @@ const GRAPH: [(&str, &[&str]); 10] = [
     ("train", &["count"]),
     ("vocab", &["split", "train::HistoryPoint", "train::Learned", "train::Merge", "train::Merges"]),
     ("encode", &["source::Batch", "source::Documents", "split", "vocab"]),
-    // The manifest says which units of the source each file holds.
+    // The manifest lists the units of the source that each file holds.
     ("sink", &["source::Batch", "source::Identity", "source::Range", "source::Unit", "encode"]),
     ("report", &["count::Bin", "count::Histogram", "train::HistoryPoint"]),
     ("run", &["source", "sample", "split", "count", "train", "vocab", "encode", "sink", "report"]),
 ];
 
-/// What the files below the stages may import of each other.
+/// The modules below the stages, each with the others of them that it may import.
 const BASE: [(&str, &[&str]); 16] = [
     ("error", &[]),
     ("units", &["error"]),
@@ -55,14 +55,14 @@ const BASE: [(&str, &[&str]); 16] = [
     ("costly", &[]),
 ];
 
-/// Names that `lib.rs` gives out at the root, which any module may use from there.
+/// Names that `lib.rs` re-exports at the crate root. Any module may import them from there.
 const ROOT_NAMES: [&str; 9] =
     ["Error", "ErrorKind", "Result", "Observer", "Stage", "Count", "TokenId", "VERSION", "FORMAT_VERSION"];
 
-/// Files that may hold casts between numbers.
+/// Files that may contain `as` casts between numbers.
 const CASTS: [&str; 3] = ["src/units.rs", "src/split/scanner/avx512.rs", "src/split/scanner/avx2.rs"];
 
-/// Files that may hold `unsafe`.
+/// Files that may contain `unsafe`.
 const UNSAFE: [&str; 6] = [
     "src/cli/allocator.rs",
     "src/pages.rs",
@@ -74,17 +74,17 @@ const UNSAFE: [&str; 6] = [
 
 const MAX_LINES: usize = 800;
 
-/// A source file.
+/// A Rust source file and its tokens.
 pub(crate) struct File {
     pub(crate) path: String,
     source: String,
     /// All tokens.
     all: Vec<Token>,
-    /// The tokens outside unit tests.
+    /// Tokens outside unit tests.
     code: Vec<Token>,
 }
 
-/// A place where a rule is broken, and how.
+/// The line where a rule is broken, and a description of how.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Offence {
     pub(crate) line: usize,
@@ -99,12 +99,12 @@ impl File {
         File { path: path.to_owned(), source: source.to_owned(), all, code }
     }
 
-    /// Whether there is a function with this name.
+    /// Whether the file defines a function with this name.
     pub(crate) fn defines(&self, name: &str) -> bool {
         self.all.windows(2).any(|pair| pair[0].text == "fn" && pair[1].text == name)
     }
 
-    /// The module the file is, from the root: `src/train/queue.rs` is `[train, queue]`.
+    /// The module path of the file from the crate root: `src/train/queue.rs` gives `[train, queue]`.
     fn module(&self) -> Vec<&str> {
         let path = self.path.strip_prefix("src/").unwrap_or(&self.path);
         let mut parts: Vec<&str> = path.strip_suffix(".rs").unwrap_or(path).split('/').collect();
@@ -115,18 +115,19 @@ impl File {
     }
 }
 
-/// The stages in the order in which they should stand.
+/// The stages in the order in which `lib.rs` must declare them.
 pub(crate) fn flow() -> Vec<String> {
     GRAPH.iter().map(|(name, _)| (*name).to_owned()).collect()
 }
 
-/// The stages that a library's root declares, in its order.
+/// The stages that `lib.rs` declares, in its order.
 pub(crate) fn stage_order(library: &str) -> Vec<String> {
     let found = tokens(library);
     let modules = found.windows(2).filter(|pair| pair[0].text == "mod").map(|pair| pair[1].text.clone());
     modules.filter(|name| !BELOW.contains(&name.as_str())).collect()
 }
 
+/// Finds imports that [`GRAPH`] or [`BASE`] do not allow. `cli` may import everything.
 pub(crate) fn imports(file: &File) -> Vec<Offence> {
     let module = file.module();
     let Some(&stage) = module.first() else { return Vec::new() };
@@ -146,6 +147,8 @@ pub(crate) fn imports(file: &File) -> Vec<Offence> {
     offences
 }
 
+/// Checks one import path. A stage may import itself, the root names, and the allowed paths of other modules. A
+/// path into a submodule of another stage is an error, because it bypasses the public items of that stage.
 fn may_import(stage: &str, path: &[String], allowed: &[&str], base: &[&str]) -> Result<(), String> {
     let Some(head) = path.first() else { return Ok(()) };
     if head == stage || ROOT_NAMES.contains(&head.as_str()) {
@@ -166,8 +169,8 @@ fn may_import(stage: &str, path: &[String], allowed: &[&str], base: &[&str]) -> 
     Ok(())
 }
 
-/// The paths that begin at the crate's root, without `crate`, each with its line. `depth` says how many
-/// `super` lead from the file to the root.
+/// Returns all paths that start at the crate root, without `crate`, each with its line. `depth` is the number
+/// of `super` steps from the file to the root.
 fn crate_paths(code: &[Token], depth: usize) -> Vec<(usize, Vec<String>)> {
     let mut paths = Vec::new();
     let mut at = 0;
@@ -192,7 +195,7 @@ fn crate_paths(code: &[Token], depth: usize) -> Vec<(usize, Vec<String>)> {
     paths
 }
 
-/// How many `super` follow each other here.
+/// Counts the consecutive `super` segments at the start of `code`.
 fn super_chain(code: &[Token]) -> usize {
     let mut count = 0;
     while code.get(count * 2).is_some_and(|token| token.text == "super")
@@ -203,8 +206,8 @@ fn super_chain(code: &[Token]) -> usize {
     count
 }
 
-/// Reads what follows a `::`: a name, with its own continuation, or a group in braces. Gives the place
-/// after it.
+/// Parses a use tree after a `::`: a name with its continuation, or a group in braces. Appends every path to
+/// `found` and returns the index after the tree.
 fn use_tree(code: &[Token], at: usize, prefix: &[String], found: &mut Vec<Vec<String>>) -> usize {
     let Some(token) = code.get(at) else { return at };
     if token.text == "{" {
@@ -233,6 +236,7 @@ fn use_tree(code: &[Token], at: usize, prefix: &[String], found: &mut Vec<Vec<St
     }
 }
 
+/// Finds `as` casts to number types, and lint attributes that would allow them.
 pub(crate) fn casts(file: &File) -> Vec<Offence> {
     const NUMBERS: [&str; 15] = [
         "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize", "f32", "f64",
@@ -257,6 +261,7 @@ pub(crate) fn casts(file: &File) -> Vec<Offence> {
     offences
 }
 
+/// Finds `unsafe`, and lint attributes that would allow it, unit tests included.
 pub(crate) fn unsafe_outside(file: &File) -> Vec<Offence> {
     if UNSAFE.contains(&file.path.as_str()) {
         return Vec::new();
@@ -273,6 +278,7 @@ pub(crate) fn unsafe_outside(file: &File) -> Vec<Offence> {
     offences
 }
 
+/// Finds printing, environment variables and process exits outside of `cli` and `main.rs`.
 pub(crate) fn surroundings(file: &File) -> Vec<Offence> {
     const MACROS: [&str; 5] = ["print", "println", "eprint", "eprintln", "dbg"];
     const PATHS: [[&str; 2]; 6] = [
@@ -299,6 +305,7 @@ pub(crate) fn surroundings(file: &File) -> Vec<Offence> {
     offences
 }
 
+/// Reports a file with more than [`MAX_LINES`] lines.
 pub(crate) fn length(file: &File) -> Vec<Offence> {
     let lines = file.source.lines().count();
     if lines <= MAX_LINES {
@@ -307,6 +314,7 @@ pub(crate) fn length(file: &File) -> Vec<Offence> {
     vec![Offence { line: lines, what: format!("{lines} lines, {MAX_LINES} at most") }]
 }
 
+/// Finds files and inline modules with names that say nothing about their content, such as `utils`.
 pub(crate) fn names(file: &File) -> Vec<Offence> {
     const VAGUE: [&str; 9] =
         ["util", "utils", "helper", "helpers", "common", "manager", "handler", "misc", "shared"];
@@ -319,6 +327,7 @@ pub(crate) fn names(file: &File) -> Vec<Offence> {
         .collect()
 }
 
+/// Reports a stage whose `mod.rs` does not open with module documentation.
 pub(crate) fn stage_docs(file: &File) -> Vec<Offence> {
     let stage = file.path.strip_prefix("src/").and_then(|path| path.strip_suffix("/mod.rs"));
     if stage.is_none_or(|stage| stage.contains('/')) || file.source.starts_with("//! ") {
@@ -327,7 +336,8 @@ pub(crate) fn stage_docs(file: &File) -> Vec<Offence> {
     vec![Offence { line: 1, what: "the stage does not say what it takes and gives".to_owned() }]
 }
 
-/// The names of tests in a text: what stands in backquotes and is words joined by underscores.
+/// Returns the test names in a text: everything in backquotes that consists of lower-case words joined by
+/// underscores.
 pub(crate) fn test_names(text: &str) -> Vec<&str> {
     let quoted = text.split('`').skip(1).step_by(2);
     let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
