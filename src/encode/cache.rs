@@ -70,6 +70,7 @@ struct Slot {
 }
 
 impl Slot {
+    /// Whether this slot belongs to a pre-token. Shifts the number of ids out before comparing.
     #[inline(always)]
     fn is(&self, piece: ShortPiece) -> bool {
         self.low == piece.low && (self.high ^ piece.high) << (u64::BITS - COUNT_AT) == 0
@@ -111,11 +112,13 @@ impl Slot {
         (self.high >> COUNT_AT == 0).then(|| (std::array::from_fn(|at| TokenId::new(id(at))), number))
     }
 
+    /// The pre-token that this slot belongs to.
     fn piece(&self) -> ShortPiece {
         ShortPiece { low: self.low, high: self.high & ((1 << COUNT_AT) - 1) }
     }
 }
 
+/// The low 32 bits.
 fn low_word(bits: u128) -> u32 {
     let [first, second, third, fourth, ..] = bits.to_le_bytes();
     u32::from_le_bytes([first, second, third, fourth])
@@ -127,6 +130,7 @@ impl Cache {
         Cache::of(most.min(FIRST_LINES), most)
     }
 
+    /// An empty cache of `lines` lines that can grow to `most`.
     fn of(lines: usize, most: usize) -> Cache {
         let shift = u64::BITS - lines.trailing_zeros();
         Cache { lines: pages::filled(Line::default(), lines), shift, put: 0, most }
@@ -143,6 +147,7 @@ impl Cache {
         }
     }
 
+    /// Moves all entries to a larger cache.
     #[cold]
     fn grow(&mut self, seeds: &[Seed]) {
         let mut larger = Cache::of((self.lines.len() * GROWTH).min(self.most), self.most);
@@ -275,6 +280,7 @@ mod tests {
         }
     }
 
+    /// Up to four tokens are stored whatever their ids, up to seven if their ids fit in 18 bits.
     #[test]
     fn as_many_tokens_are_remembered_as_there_is_room_for() {
         let mut cache = Cache::new(2);
@@ -293,6 +299,7 @@ mod tests {
         assert_eq!(cache.get_packed(ShortPiece::NONE, 0), None);
     }
 
+    /// Zero bytes at the end of a pre-token are part of the key.
     #[test]
     fn pieces_that_differ_in_the_zeros_at_their_end_are_told_apart() {
         let pieces = [&b"ab"[..], b"ab\0", b"ab\0\0\0\0\0\0\0"].map(ShortPiece::new);
@@ -303,6 +310,7 @@ mod tests {
         }
     }
 
+    /// Entries are found until two others replace them.
     #[test]
     fn a_piece_is_found_until_others_take_its_slots() {
         let mut cache = Cache::new(2);
@@ -321,6 +329,7 @@ mod tests {
         assert_eq!(get(&mut cache, pieces[1]), Some(ids(9)[..2].to_vec()));
     }
 
+    /// Entries that are put into the first slot move to the second, and then out.
     #[test]
     fn what_was_put_before_others_goes_after_them() {
         let ids = |number: u32| [TokenId::new(number)];
@@ -337,6 +346,7 @@ mod tests {
         assert_eq!(known(third, 3), [false, true, true]);
     }
 
+    /// A cache grows to its full size and keeps most entries.
     #[test]
     fn a_crowded_cache_grows_and_forgets_little() {
         let mut cache = Cache::new(LINES);
@@ -359,6 +369,7 @@ mod tests {
         assert!(found > 15_000, "{found} of 20000");
     }
 
+    /// Seeds are inserted at full size only, and replace no entries.
     #[test]
     fn a_cache_that_has_all_its_lines_knows_the_seeds() {
         let token = TokenId::new;

@@ -104,6 +104,7 @@ impl Room {
         if bytes <= self.longest_piece { Ok(()) } else { self.check_each(ends) }
     }
 
+    /// Checks the length of each pre-token.
     #[cold]
     fn check_each(&self, ends: &[u32]) -> Result<()> {
         let starts = std::iter::once(&0).chain(ends);
@@ -124,6 +125,7 @@ impl Room {
     }
 }
 
+/// An error with the advice for documents that need more memory than allowed.
 fn without_room(fault: Fault) -> Error {
     Error::new(ErrorKind::Memory, fault).with_help(
         "raise --memory, leave the document out, or cut it: --documents line or paragraph, or --separator",
@@ -157,6 +159,7 @@ impl Encoder {
         Encoder::with_splitter(vocabulary, config, splitter)
     }
 
+    /// Prepares a vocabulary, with a splitter in place of its own pattern.
     pub(super) fn with_splitter(
         vocabulary: Arc<Vocabulary>,
         config: EncodeConfig,
@@ -219,6 +222,7 @@ impl Encoder {
         self
     }
 
+    /// See [`prepared`](Encoder::prepared).
     pub(super) fn prepare(&self) {
         self.matches_for(usize::MAX);
     }

@@ -40,6 +40,7 @@ impl Part {
         if narrow { Part::Narrow(Vec::with_capacity(room)) } else { Part::Wide(Vec::with_capacity(room)) }
     }
 
+    /// The ids, if they have two bytes each.
     fn narrow(&self) -> Option<&[u16]> {
         match self {
             Part::Narrow(ids) => Some(ids),
@@ -96,6 +97,7 @@ impl Part {
         }
     }
 
+    /// Appends a range of another part. Widens this one if necessary.
     fn extend(&mut self, other: &Part, range: Range<usize>) {
         match (self, other) {
             (Part::Narrow(ids), Part::Narrow(more)) => ids.extend_from_slice(&more[range]),
@@ -124,6 +126,7 @@ impl TokenIds {
         Part::with_capacity(self.len(), self.parts().all(Part::is_narrow)).into()
     }
 
+    /// All parts in order.
     fn parts(&self) -> impl DoubleEndedIterator<Item = &Part> {
         self.before.iter().chain([&self.last])
     }
@@ -278,11 +281,13 @@ fn append<const N: usize>(bytes: &mut Vec<u8>, more: impl ExactSizeIterator<Item
     room.iter_mut().zip(more).for_each(|(room, more)| *room = more);
 }
 
+/// The low 16 bits of an id.
 fn low16(id: u32) -> u16 {
     let [low, high, ..] = id.to_le_bytes();
     u16::from_le_bytes([low, high])
 }
 
+/// An id in four bytes.
 fn widened(id: u16) -> TokenId {
     TokenId::new(id.into())
 }
@@ -336,6 +341,7 @@ mod tests {
         numbers.iter().copied().map(TokenId::new).collect()
     }
 
+    /// Ids are stored in two bytes exactly if all are below 2¹⁶.
     #[test]
     fn ids_are_as_narrow_as_the_greatest_allows() {
         assert_eq!(ids(&[0, 7, 65_535]).into_narrow(), Ok(vec![0, 7, 65_535]));
@@ -350,6 +356,7 @@ mod tests {
         assert!(!TokenIds::with_capacity(3, 65_537).last.is_narrow());
     }
 
+    /// Joined sequences have the length, slices and ids of all their parts.
     #[test]
     fn joined_ids_are_those_of_all_parts() {
         let parts = [ids(&[1, 2, 3]), ids(&[]), ids(&[4, 70_000]), ids(&[5])];
@@ -371,6 +378,7 @@ mod tests {
         assert_eq!(joined.into_wide(), ids(&[1, 2, 3, 4, 70_000, 5, 80_000, 2, 3]).into_wide());
     }
 
+    /// Reading and removing the last ids works across parts.
     #[test]
     fn the_last_ids_are_those_of_several_parts() {
         let parts = [ids(&[1, 2, 3]), ids(&[]), ids(&[4, 70_000]), ids(&[5]), ids(&[])];
@@ -385,6 +393,7 @@ mod tests {
         }
     }
 
+    /// A range beyond the end panics.
     #[test]
     #[should_panic(expected = "there are 3 ids")]
     fn no_more_ids_are_taken_than_there_are() {
@@ -393,6 +402,7 @@ mod tests {
         ids(&[]).extend(&joined, 1..4);
     }
 
+    /// Ids of both widths are written in order.
     #[test]
     fn ids_of_all_parts_become_bytes() {
         let mut joined = ids(&[1, 300, 7]);
@@ -404,6 +414,7 @@ mod tests {
         assert_eq!(bytes, [9].into_iter().chain(expected).collect::<Vec<u8>>());
     }
 
+    /// Appending wide ids to narrow ones, and the reverse, keeps all ids.
     #[test]
     fn ids_of_both_widths_go_together() {
         let (narrow, wide) = (ids(&[1, 2, 3]), ids(&[4, 70_000, 6]));

@@ -76,6 +76,7 @@ impl Missing {
         text[at..].iter().position(|&byte| self.is_missing[usize::from(byte)]).map(|within| at + within)
     }
 
+    /// Whether a chunk has a missing byte.
     fn any_in(&self, chunk: &[u8]) -> bool {
         if self.ranges.len() > MOST_RANGES {
             return chunk.iter().any(|&byte| self.is_missing[usize::from(byte)]);
@@ -124,6 +125,10 @@ impl Missing {
 }
 
 impl Substitute {
+    /// The tokens that replace missing bytes, as Hugging Face's tokenizers does it.
+    ///
+    /// # Errors
+    /// The vocabulary has no id for its `unk_token`, or merges use that token.
     fn new(vocabulary: &Vocabulary) -> Result<Substitute> {
         let mut byte_ids = *vocabulary.byte_ids();
         let Some(unknown) = vocabulary.unknown() else {
@@ -154,6 +159,7 @@ fn character(text: &[u8], at: usize) -> Option<char> {
 mod tests {
     use super::*;
 
+    /// The character is found from each of its bytes, and not in invalid UTF-8.
     #[test]
     fn the_character_of_a_byte_is_found() {
         let text = "aé\u{E0067}b".as_bytes();

@@ -93,6 +93,7 @@ impl Normalizers {
     }
 }
 
+/// The error for a text of `bytes` bytes that would have more than `most`.
 fn grows(bytes: usize, most: usize) -> Error {
     Error::new(ErrorKind::Failed, Fault::NormalGrows { bytes, most }).with_help("leave the document out")
 }
@@ -202,6 +203,7 @@ impl Step {
 }
 
 impl Form {
+    /// Appends `text` in this form to `normal`.
     fn push(self, text: &str, normal: &mut Vec<u8>) {
         match self {
             Form::C => push_all(normal, text.nfc().map(|(character, _)| character)),
@@ -223,6 +225,7 @@ fn by_chunks(text: &[u8], push: impl Fn(&str, &mut Vec<u8>)) -> Vec<u8> {
     normal
 }
 
+/// Appends characters in UTF-8.
 fn push_all(normal: &mut Vec<u8>, characters: impl Iterator<Item = char>) {
     let mut buffer = [0; 4];
     characters.for_each(|character| normal.extend_from_slice(character.encode_utf8(&mut buffer).as_bytes()));

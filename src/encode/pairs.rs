@@ -15,6 +15,7 @@ impl Step {
     /// The pair does not merge. Its rank is higher than every rank in use.
     pub(super) const NONE: Step = Step { rank: u32::MAX, result: 0 };
 
+    /// Whether the pair does not merge.
     pub(super) fn is_none(self) -> bool {
         self.rank == u32::MAX
     }
@@ -44,6 +45,7 @@ pub(super) struct Pairs {
 }
 
 impl Pairs {
+    /// The merge table of a vocabulary in which every byte has a token.
     pub(super) fn new(vocabulary: &Vocabulary) -> Pairs {
         let merges = vocabulary.merges();
         let bits = (merges.len() * 2).max(2).next_power_of_two().trailing_zeros();
@@ -82,6 +84,7 @@ impl Pairs {
         }
     }
 
+    /// The slot at which the search for a pair begins.
     fn home(&self, left: u32, right: u32) -> usize {
         let key = u64::from(left) << 32 | u64::from(right);
         place64(key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift)
@@ -116,6 +119,7 @@ impl Pairs {
     }
 }
 
+/// The index of two bytes in the dense tables.
 fn byte_pair([left, right]: [u8; 2]) -> usize {
     place(u32::from(left) << 8 | u32::from(right))
 }

@@ -86,6 +86,7 @@ impl Preparation {
         spaced && finds_none(&self.early) && finds_none(&self.late) && self.normalizers.leaves(text)
     }
 
+    /// The text, with a space before it if the rules ask for one.
     fn spaced<'t>(&self, text: &'t [u8]) -> Cow<'t, [u8]> {
         if self.prefix_space && !text.starts_with(b" ") {
             Cow::Owned([b" ", text].concat())
@@ -176,6 +177,7 @@ impl Finder {
     }
 }
 
+/// The error for a special token in a text.
 fn forbidden(token: &AddedToken, offset: Option<usize>) -> Error {
     let text = token.text.clone();
     let fault = match offset {

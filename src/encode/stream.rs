@@ -44,6 +44,7 @@ impl fmt::Debug for DecodeStream {
 }
 
 impl DecodeStream {
+    /// A stream at the start of a text.
     pub(super) fn new(vocabulary: Arc<Vocabulary>) -> DecodeStream {
         DecodeStream { vocabulary, open: Vec::new(), text: String::new() }
     }

@@ -59,6 +59,7 @@ impl Stretch {
         (&self.batch, self.batch.first_row)
     }
 
+    /// The whole document.
     fn text(&self) -> &[u8] {
         self.batch.documents.value(0)
     }
@@ -116,6 +117,7 @@ pub(super) struct Joiner<'e> {
 }
 
 impl<'e> Joiner<'e> {
+    /// A joiner at the start of a text, which begins with BOS if configured.
     pub(super) fn new(encoder: &'e Encoder) -> Joiner<'e> {
         let ids = encoder.config.bos.into_iter().collect();
         Joiner { encoder, scratch: Scratch::default(), ids, ending: Ending::new() }
@@ -151,6 +153,7 @@ impl<'e> Joiner<'e> {
         ids
     }
 
+    /// Ends the document of a chunk, and returns it as a batch with its facts.
     fn document(&mut self, stretch: &Stretch) -> (TokenBatch, EncodeFacts) {
         let ids = self.end();
         let text_bytes = amount(stretch.text().len());

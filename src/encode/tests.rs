@@ -76,6 +76,7 @@ fn arbitrary() -> impl Strategy<Value = VocabularyParts> {
     })
 }
 
+/// Adds a generated merge, unless its result would be long or its pair merges already.
 fn add_draft(
     tokens: &mut Vec<Box<[u8]>>,
     merging: &mut Vec<usize>,
@@ -97,6 +98,7 @@ fn add_draft(
     merges.push(RankedMerge { left, right, result: TokenId::from_index(result), rank });
 }
 
+/// Any valid vocabulary, or one learned from a text.
 fn vocabulary() -> impl Strategy<Value = Vocabulary> {
     prop_oneof![
         arbitrary().prop_map(|parts| Vocabulary::new(parts).expect("a valid merge list")),
@@ -120,11 +122,13 @@ impl Splitter for AfterSpaces {
     }
 }
 
+/// The ids that the definition gives for a sequence of pre-tokens.
 fn expected(vocabulary: &Vocabulary, pieces: &[&[u8]]) -> Vec<TokenId> {
     let pieces = pieces.iter().filter(|piece| !piece.is_empty());
     pieces.flat_map(|piece| reference::encode_piece(vocabulary, piece)).collect()
 }
 
+/// The bytes of ids.
 pub(super) fn decoded(vocabulary: &Vocabulary, ids: &[TokenId]) -> Vec<u8> {
     ids.iter().flat_map(|&id| vocabulary.bytes(id).expect("ids come from the vocabulary")).copied().collect()
 }
@@ -134,12 +138,14 @@ pub(super) fn prepared(vocabulary: &Vocabulary, config: EncodeConfig) -> Encoder
     Encoder::new(vocabulary.clone(), config).expect("valid").prepared()
 }
 
+/// An encoder that splits after spaces and uses longest matches from the start, if the vocabulary allows them.
 fn after_spaces(vocabulary: &Vocabulary, config: EncodeConfig) -> Encoder {
     let vocabulary = Arc::new(vocabulary.clone());
     Encoder::with_splitter(vocabulary, config, Some(Box::new(AfterSpaces))).expect("valid").prepared()
 }
 
 proptest! {
+    /// Texts without a split encode as the reference does, and decode to themselves.
     #[test]
     fn unsplit_documents_equal_the_definition(vocabulary in vocabulary(), texts in vec(text(), 1..4)) {
         let encoder = prepared(&vocabulary, EncodeConfig::default());
@@ -151,6 +157,7 @@ proptest! {
         }
     }
 
+    /// The heap merger and the merger of short parts give what the reference gives.
     #[test]
     fn both_mergers_equal_the_definition_at_any_length(vocabulary in vocabulary(), text in text()) {
         let pairs = Pairs::new(&vocabulary);
@@ -163,6 +170,7 @@ proptest! {
         prop_assert_eq!(&ids, &expected);
     }
 
+    /// Split texts encode pre-token by pre-token, with a large cache, with one of two lines, and with seeds.
     #[test]
     fn merges_stay_within_pieces_and_the_cache_changes_nothing(
         vocabulary in vocabulary(),
@@ -186,6 +194,7 @@ fn with_known(texts: &[Vec<u8>], known: usize) -> Vec<Vec<u8>> {
     texts.iter().map(|text| [b"ab ".repeat(known), text.clone(), b" ab ".repeat(known)].concat()).collect()
 }
 
+/// The tokens of pre-tokens that were encoded in a batch fill the right holes.
 #[test]
 fn new_pieces_are_encoded_together_where_they_belong() {
     let inputs = (text(), vec(text(), 1..8), 0..400usize);
@@ -265,6 +274,7 @@ fn workers_that_prepare_at_once_wait_for_one() {
     });
 }
 
+/// Longest matches are prepared from the documented amount of expected text on, and not below it.
 #[test]
 fn so_much_text_is_prepared_for_beforehand() {
     for (split, least) in [(SplitPattern::None, 16 * 256), (SplitPattern::Named(Named::Gpt2), 8 * 16 * 256)] {
@@ -282,6 +292,8 @@ fn so_much_text_is_prepared_for_beforehand() {
     }
 }
 
+/// Rare new pre-tokens leave holes, which are filled when there are many tokens, a long pre-token, or many
+/// documents.
 #[test]
 fn rare_new_pieces_wait_for_others() {
     let vocabulary = trained(b"ab ab ab cab", SplitPattern::None);
@@ -327,6 +339,7 @@ fn merging(merges: &[(&str, &str, u32)]) -> Vocabulary {
         .expect("a valid merge list")
 }
 
+/// Merge lists in which a merge creates a pair of lower rank, or a pair loses a token to another merge.
 #[test]
 fn the_lowest_rank_goes_first_whenever_it_comes_up() {
     // `a`-`b` merges first if it is left of the other pair of rank 5, and so creates a pair of lower rank.

@@ -64,6 +64,7 @@ impl fmt::Debug for Tokenizer {
     }
 }
 
+/// What all clones of a tokenizer share.
 struct Inner {
     encoder: Encoder,
     /// Memory of workers that no call is using.
@@ -267,6 +268,7 @@ impl Tokenizer {
     }
 }
 
+/// The ids of a text as plain numbers.
 fn ids(worker: &mut Worker<'_>, text: &[u8]) -> Result<Vec<u32>> {
     Ok(worker.encode(text)?.iter().map(|id| id.get()).collect())
 }

@@ -130,10 +130,12 @@ impl Novelty {
 }
 
 impl<'e> Worker<'e> {
+    /// A worker that asks `observer` whether to stop.
     pub(super) fn new(encoder: &'e Encoder, observer: &'e dyn Observer) -> Worker<'e> {
         Worker { observer, ..Worker::with_cache(encoder, Cache::new(cache::LINES)) }
     }
 
+    /// A worker with this cache that is never stopped.
     pub(super) fn with_cache(encoder: &'e Encoder, cache: Cache) -> Worker<'e> {
         let (lookups, novelty, together, draft, merger, ends, tokens, ids) = Default::default();
         let scratch = longest_match::Scratch::expecting(encoder.expected);
@@ -572,6 +574,7 @@ fn remember(cache: &mut Cache, piece: &[u8], ids: &[TokenId]) {
     }
 }
 
+/// The error for a pre-token that is too long to be merged.
 fn too_long(bytes: usize) -> Error {
     Error::new(ErrorKind::Failed, Fault::PieceTooLong { bytes, most: long::LIMIT - 1 })
         .with_help("use a vocabulary with a split pattern, or cut the document")

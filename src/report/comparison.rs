@@ -158,6 +158,7 @@ pub fn comparison_to_html(comparison: &Comparison) -> String {
 
 /// Used to scale the bars.
 impl Comparison {
+    /// All texts of the comparison.
     fn parts(&self) -> impl Iterator<Item = &ComparedText> {
         std::iter::once(&self.text).chain(&self.sources).chain(&self.scripts)
     }
@@ -197,6 +198,7 @@ mod tests {
     use crate::report::is_invisible;
     use crate::units::TokenId;
 
+    /// The page has the figures, and escapes all text.
     #[test]
     fn the_page_has_the_figures_and_nothing_from_the_text_leaves_its_place() {
         let hostile = "</td><script>alert(1)</script>\u{202E}\u{1B}\u{7}";

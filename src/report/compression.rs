@@ -38,6 +38,7 @@ impl Ratios {
     }
 }
 
+/// The ratio; `None` if `whole` is 0.
 fn of(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| ratio(part, whole))
 }

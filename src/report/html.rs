@@ -1,3 +1,5 @@
+//! The report page: turns a report into the data that its template lays out.
+
 use askama::Template;
 
 use super::charts;
@@ -195,6 +197,7 @@ fn headline(report: &RunReport) -> Vec<Fact> {
     facts
 }
 
+/// The sections of figures that apply to the run.
 fn sections(report: &RunReport) -> Vec<Section> {
     let mut sections = vec![Section { title: "Corpus", facts: corpus(report) }];
     if let Some(training) = &report.training {
@@ -241,6 +244,7 @@ fn sections(report: &RunReport) -> Vec<Section> {
     sections
 }
 
+/// Figures of the corpus.
 fn corpus(report: &RunReport) -> Vec<Fact> {
     let corpus = &report.corpus;
     let count = |label, key: &str, value| Fact::count(label, format!("corpus.{key}"), value);
@@ -262,6 +266,7 @@ fn corpus(report: &RunReport) -> Vec<Fact> {
     facts
 }
 
+/// Figures of encoding.
 fn encoding(report: &RunReport) -> Vec<Fact> {
     let Some(encoding) = &report.encoding else { return Vec::new() };
     let ratios = Ratios::of(report);
@@ -289,6 +294,7 @@ fn encoding(report: &RunReport) -> Vec<Fact> {
     facts
 }
 
+/// Figures of packing.
 fn packing_facts(packing: &PackingFacts, utilisation: Option<f64>) -> Vec<Fact> {
     let count = |label, key: &str, value| Fact::count(label, format!("encoding.packing.{key}"), value);
     vec![
@@ -301,6 +307,7 @@ fn packing_facts(packing: &PackingFacts, utilisation: Option<f64>) -> Vec<Fact> 
     ]
 }
 
+/// The charts for which the report has data.
 fn draw_charts(report: &RunReport) -> Vec<Chart> {
     let mut charts = Vec::new();
     let mut add = |title, note, svg| charts.push(Chart { title, note, svg });
@@ -374,6 +381,7 @@ fn by_source(report: &RunReport) -> Vec<BySource<'_>> {
     learned.into_iter().chain(encoded).collect()
 }
 
+/// The table of stages.
 fn stages(report: &RunReport) -> Vec<Stage> {
     let row = |(at, stage): (usize, &StageCost)| {
         let fact = |name, value| Fact { label: "", key: format!("stages.{at}.{name}"), value };
@@ -388,6 +396,7 @@ fn stages(report: &RunReport) -> Vec<Stage> {
     report.stages.iter().enumerate().map(row).collect()
 }
 
+/// The table of output files.
 fn files(report: &RunReport) -> Vec<File<'_>> {
     let row = |(at, file): (usize, &'_ OutputFile)| {
         let count = |name, value| Fact::count("", format!("files.{at}.{name}"), value);
@@ -412,6 +421,7 @@ pub(super) fn grouped(number: u64) -> String {
     out
 }
 
+/// A rounded number in groups of three digits.
 fn grouped_float(number: f64) -> String {
     format!("{number:.0}").parse().map_or_else(|_| format!("{number:.0}"), grouped)
 }

@@ -61,6 +61,7 @@ impl ShownToken {
         out
     }
 
+    /// Whether the token is longer than its display.
     fn is_cut(&self) -> bool {
         let shown = self.hex.as_ref().map_or(self.text.len(), |hex| hex.len() / 2);
         amount(shown) < self.bytes
@@ -84,6 +85,7 @@ pub fn beginning(bytes: &[u8]) -> &[u8] {
     }
 }
 
+/// Bytes as upper-case hex digits.
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02X}");
@@ -122,6 +124,7 @@ pub(super) fn plain(text: &str) -> String {
     out
 }
 
+/// Appends a character, or a visible substitute for it.
 fn push_visible(out: &mut String, c: char) {
     match c {
         ' ' => out.push('␣'),

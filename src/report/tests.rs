@@ -1,3 +1,5 @@
+//! The report files: figures, escaping and layout.
+
 use serde_json::Value;
 
 use super::*;
@@ -5,10 +7,12 @@ use crate::count::Histogram;
 use crate::train::HistoryPoint;
 use crate::units::TokenId;
 
+/// An ordinary token.
 fn token(id: u32, bytes: &[u8]) -> ShownToken {
     ShownToken::new(TokenId::new(id), bytes)
 }
 
+/// A histogram of these lengths.
 fn lengths(lengths: impl IntoIterator<Item = u64>) -> Histogram {
     let mut histogram = Histogram::default();
     lengths.into_iter().for_each(|length| histogram.add(length));
@@ -144,11 +148,13 @@ fn figures(page: &str) -> Vec<(String, String)> {
         .collect()
 }
 
+/// The value at a key of the page in the JSON.
 fn look_up<'a>(json: &'a Value, key: &str) -> &'a Value {
     let pointer = format!("/{}", key.replace('.', "/"));
     json.pointer(&pointer).unwrap_or(&Value::Null)
 }
 
+/// Each figure on the page equals the value in the JSON at its key, rounded as shown.
 #[test]
 fn figures_of_the_page_are_those_of_the_json() {
     let report = report();
@@ -175,6 +181,7 @@ fn figures_of_the_page_are_those_of_the_json() {
     }
 }
 
+/// The JSON reads back as the same report, has the ratios, and stays short.
 #[test]
 fn the_json_holds_the_report_and_its_ratios() {
     let report = report();
@@ -188,6 +195,7 @@ fn the_json_holds_the_report_and_its_ratios() {
     assert!(json.lines().count() < 200, "a list of counts stands in one line");
 }
 
+/// Ratios with a denominator of 0 are null in the JSON and `none` on the page.
 #[test]
 fn a_ratio_of_nothing_is_none() {
     let nothing = EncodingFacts { packing: Some(PackingFacts::default()), ..EncodingFacts::default() };
@@ -200,6 +208,7 @@ fn a_ratio_of_nothing_is_none() {
     assert!(ratios.clone().count() >= 3 && ratios.clone().all(|(_, shown)| shown == "none"));
 }
 
+/// Markup and control characters in any text of a report are escaped.
 #[test]
 fn text_from_the_corpus_cannot_leave_its_place() {
     let hostile = "</pre></td><script>alert(\"'&\")</script><img src=x onerror=y>";
@@ -225,6 +234,7 @@ fn text_from_the_corpus_cannot_leave_its_place() {
     assert!(page.chars().all(|c| c == '\n' || !c.is_control() && !is_invisible(c)));
 }
 
+/// The page refers to no other file and no network address.
 #[test]
 fn the_page_needs_nothing_else() {
     let page = to_html(&report());
@@ -239,6 +249,7 @@ fn the_page_needs_nothing_else() {
     assert_eq!(page.matches("<svg").count(), 5);
 }
 
+/// Missing and empty sections are left out without an error.
 #[test]
 fn a_report_without_anything_is_a_page_too() {
     let mut report = RunReport::default();
@@ -253,6 +264,7 @@ fn a_report_without_anything_is_a_page_too() {
     assert_eq!(to_html(&report).matches("<svg").count(), 5);
 }
 
+/// Short lengths have a bar each; long ones have a bar per doubling.
 #[test]
 fn lengths_are_drawn_one_by_one_or_by_doublings() {
     let mut report = RunReport::default();
@@ -264,6 +276,7 @@ fn lengths_are_drawn_one_by_one_or_by_doublings() {
     }
 }
 
+/// Invisible characters and invalid bytes are made visible.
 #[test]
 fn tokens_show_what_would_not_be_seen() {
     for (bytes, shown) in [
@@ -280,6 +293,7 @@ fn tokens_show_what_would_not_be_seen() {
     }
 }
 
+/// Long tokens are cut between characters and report their full length.
 #[test]
 fn long_tokens_are_cut_at_a_character_and_keep_their_length() {
     let long = token(1, "é".repeat(500).as_bytes());
@@ -290,6 +304,7 @@ fn long_tokens_are_cut_at_a_character_and_keep_their_length() {
     assert_eq!(token(1, &[0xFF; 300]).hex.map(|hex| hex.len()), Some(240));
 }
 
+/// Both files have exactly the content that the functions return.
 #[test]
 fn both_files_are_written() {
     let folder = tempfile::tempdir().expect("a folder");

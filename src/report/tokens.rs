@@ -18,6 +18,7 @@ mod tests {
     use super::*;
     use crate::units::TokenId;
 
+    /// The page shows each token, and escapes all text.
     #[test]
     fn the_page_shows_each_token_and_nothing_leaves_its_place() {
         let token = |id, bytes: &[u8]| ShownToken::new(TokenId::new(id), bytes);

@@ -153,6 +153,7 @@ pub(super) struct Borders {
 }
 
 impl Borders {
+    /// Finds the borders that tokens of a vocabulary span.
     pub(super) fn new(vocabulary: &Vocabulary) -> Borders {
         let none = |bits: usize| vec![0; bits / 64].into_boxed_slice();
         let mut borders =
@@ -221,6 +222,7 @@ fn pair(left: Part, right: Part) -> usize {
 pub(super) struct Known(u64);
 
 impl Known {
+    /// Packs the tokens of a character, and whether it is open before and after.
     fn new(ids: &[TokenId], open: [bool; 2]) -> Known {
         let packed = ids.iter().rfold(0, |packed, id| packed << ID_BITS | u64::from(id.get()));
         let [left, right] = open.map(u64::from);
@@ -296,6 +298,7 @@ impl Scratch {
         if known == Known::default() { self.learn(matches, character, bytes) } else { known }
     }
 
+    /// Determines and caches the facts about a character.
     #[cold]
     fn learn(&mut self, matches: &Matches, character: Character, bytes: &[u8]) -> Known {
         let mut path = Path::new(Vec::new(), 0);
@@ -357,6 +360,7 @@ mod tests {
         Borders::new(&vocabulary.expect("merges of what was made"));
     }
 
+    /// Vocabularies with more than 2²⁰ tokens do not use the cache of characters, since their ids do not fit.
     #[test]
     fn nothing_is_taken_apart_by_more_tokens_than_have_room_beside_each_other() {
         let mut matches = of(&[]);
@@ -383,6 +387,7 @@ mod tests {
         matches.borders.may_be_spanned(left, right)
     }
 
+    /// Whole and partial characters of tokens mark exactly the expected borders.
     #[test]
     fn borders_are_where_no_token_has_bytes_of_both() {
         let matches = of(&[
@@ -417,6 +422,7 @@ mod tests {
         }
     }
 
+    /// Overlong and incomplete spellings are no characters.
     #[test]
     fn what_is_spelled_too_long_or_too_short_is_no_character() {
         for bytes in [

@@ -16,6 +16,7 @@ pub(super) struct DeadEnds {
 }
 
 impl DeadEnds {
+    /// Forgets all dead ends.
     #[inline]
     pub(super) fn clear(&mut self) {
         if self.furthest > 0 {
@@ -24,11 +25,13 @@ impl DeadEnds {
         }
     }
 
+    /// Records a dead end.
     fn add(&mut self, place: usize, last: u32) {
         self.places.insert((place, last));
         self.furthest = self.furthest.max(place);
     }
 
+    /// Whether `last`, ending at this position, is a known dead end.
     fn has(&self, place: usize, last: u32) -> bool {
         place <= self.furthest && self.places.contains(&(place, last))
     }

@@ -1,3 +1,5 @@
+//! Encoding by longest matches, in a batch, interleaved and in chunks, against the reference.
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -23,6 +25,7 @@ fn learned() -> impl Strategy<Value = Vocabulary> {
     learned_from(text())
 }
 
+/// Vocabularies that are learned from texts of this kind.
 fn learned_from(text: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vocabulary> {
     let size = prop_oneof![0..20usize, 20..100usize, 100..400usize];
     let longest = prop_oneof![Just(None), (2..12usize).prop_map(Some)];
@@ -91,6 +94,7 @@ fn characters() -> impl Strategy<Value = Vec<u8>> {
     few.prop_map(|text| text.into_iter().flat_map(|number| SPELLED[number]).copied().collect())
 }
 
+/// A vocabulary, and texts for it.
 pub(super) fn with_texts() -> impl Strategy<Value = (Vocabulary, Vec<Vec<u8>>)> {
     learned().prop_flat_map(|vocabulary| {
         let texts = vec(texts(&vocabulary), 1..4);
@@ -98,6 +102,7 @@ pub(super) fn with_texts() -> impl Strategy<Value = (Vocabulary, Vec<Vec<u8>>)> 
     })
 }
 
+/// The tables of a vocabulary for whole texts.
 pub(super) fn matches(vocabulary: &Vocabulary) -> Matches {
     Matches::new(vocabulary, true).expect("not too large")
 }
@@ -149,6 +154,7 @@ fn vocabularies_for_which_too_much_is_looked_at_are_merged() {
 }
 
 proptest! {
+    /// Pre-tokens in a batch encode as they do alone.
     #[test]
     fn pieces_are_encoded_together_as_each_alone((vocabulary, texts) in with_texts(), cut in 1..20usize) {
         let (matches, mut together) = (matches(&vocabulary), Together::default());
@@ -162,6 +168,7 @@ proptest! {
         }
     }
 
+    /// Two tokens are compatible in the matrix exactly if their bytes together encode to the two.
     #[test]
     fn tokens_fit_if_they_encode_to_themselves(
         vocabulary in learned(),
@@ -181,6 +188,7 @@ proptest! {
         }
     }
 
+    /// Cutting pre-tokens into characters does not change their tokens.
     #[test]
     fn pieces_are_taken_apart_into_characters_exactly(
         (vocabulary, texts) in learned_from(characters()).prop_flat_map(|vocabulary| (Just(vocabulary), vec(characters(), 1..4))),
@@ -194,6 +202,7 @@ proptest! {
         }
     }
 
+    /// The trie finds the longest token at every position.
     #[test]
     fn the_longest_token_is_found((vocabulary, texts) in with_texts()) {
         let matches = matches(&vocabulary);
@@ -204,6 +213,7 @@ proptest! {
         }
     }
 
+    /// The byte classes of followers exclude no compatible token.
     #[test]
     fn what_cannot_follow_never_does(vocabulary in learned()) {
         let matches = matches(&vocabulary);
@@ -232,6 +242,7 @@ proptest! {
     }
 }
 
+/// Chunks of any length, encoded separately and stitched, give the encoding of the whole text.
 #[test]
 fn encodings_of_parts_are_joined_exactly() {
     let inputs = (with_texts(), 1..40usize);
@@ -260,6 +271,7 @@ fn text_that_is_expected_changes_no_ids() {
     });
 }
 
+/// Every learned vocabulary allows longest matches, and they give what the reference gives.
 #[test]
 fn learned_vocabularies_are_encoded_by_longest_matches() {
     one_case_in(2, &with_texts(), |(vocabulary, texts)| {
@@ -275,6 +287,7 @@ fn learned_vocabularies_are_encoded_by_longest_matches() {
     });
 }
 
+/// A path that continues with interleaved chunks is the encoding of the text so far.
 #[test]
 fn a_path_goes_on_by_parts_abreast() {
     let inputs = (with_texts(), any::<prop::sample::Index>(), any::<prop::sample::Index>());
@@ -353,6 +366,7 @@ fn more_tokens_than_were_looked_at_are_given_back() {
     }
 }
 
+/// Backtracking goes through a run that began in another chunk.
 #[test]
 fn a_run_that_began_in_another_part_is_gone_back_through() {
     let [a, b, c, d] = [b'a', b'b', b'c', b'd'].map(u32::from);
@@ -372,6 +386,7 @@ fn a_run_that_began_in_another_part_is_gone_back_through() {
     }
 }
 
+/// A lazy DFA is used from the first text on if enough text is expected.
 #[test]
 fn an_automaton_begins_at_once_if_much_text_is_expected() {
     let vocabulary = vocabulary([(97, 98), (256, 97)]);

@@ -1,3 +1,6 @@
+//! Encoding of batches: the same ids and facts whatever the batches, threads and chunks, and errors with their
+//! place.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,6 +18,7 @@ use crate::units::amount;
 
 type Row = Option<Vec<u8>>;
 
+/// A batch of these rows, with their numbers as a column that passes through.
 fn batch(rows: &[Row], first_row: u64) -> Batch {
     let numbers: Int64Array =
         (0..).take(rows.len()).map(|row| i64::try_from(first_row).expect("few") + row).collect();
@@ -35,6 +39,7 @@ fn documents(rows: &[Row], size: usize) -> Vec<Batch> {
     rows.chunks(size).enumerate().map(|(number, rows)| batch(rows, amount(number * size))).collect()
 }
 
+/// Encodes batches on a number of threads, and collects the results.
 fn encode(
     threads: usize,
     batches: Vec<Batch>,
@@ -53,10 +58,12 @@ fn encode(
     Ok((facts, taken))
 }
 
+/// The ids of all rows; `None` for null rows.
 fn rows(batches: &[TokenBatch]) -> Vec<Option<Vec<TokenId>>> {
     batches.iter().flat_map(|batch| batch.iter().map(|row| row.map(std::borrow::Cow::into_owned))).collect()
 }
 
+/// Checks that batches are consecutive and that their columns and lengths match their rows.
 fn check_places(batches: &[TokenBatch]) {
     let mut row = 0;
     for batch in batches {
@@ -68,6 +75,7 @@ fn check_places(batches: &[TokenBatch]) {
     }
 }
 
+/// Any sizes of batches and numbers of threads give the ids of single documents, and the same facts.
 #[test]
 fn batches_and_threads_change_nothing() {
     let inputs = (vec(proptest::option::weighted(0.8, text()), 1..30), 1..12usize);
@@ -101,6 +109,7 @@ fn batches_and_threads_change_nothing() {
     });
 }
 
+/// Ids above 2¹⁶ are not truncated.
 #[test]
 fn ids_of_more_than_two_bytes_are_kept() {
     let eos = TokenId::new(70_000);
@@ -131,6 +140,7 @@ fn rows_without_text_make_no_room_for_those_after_them() {
     assert_eq!(facts.tokens, 1 + (1 << 20) + (1 << 20) + 1);
 }
 
+/// Documents that are cut into chunks of any size encode as whole ones.
 #[test]
 fn stretches_of_long_documents_change_nothing() {
     let inputs = (
@@ -203,6 +213,7 @@ fn a_long_piece_encodes_as_its_merges_do() {
     });
 }
 
+/// Chunks end at safe split points, and a chunk without one continues to the next.
 #[test]
 fn stretches_end_at_certain_cuts_and_go_on_where_there_is_none() {
     let text = b"ab cd efghijklmn op";
@@ -213,6 +224,7 @@ fn stretches_end_at_certain_cuts_and_go_on_where_there_is_none() {
     assert!(found.eq([0..2, 2..5, 5..16, 16..19]));
 }
 
+/// Work items have at most 4 MiB of text, or one row.
 #[test]
 fn large_batches_are_cut_into_runs_between_rows() {
     let three: [Row; 3] = [Some(vec![b'x'; 1_500_000]), None, Some(vec![b'y'; 5_000_000])];
@@ -227,6 +239,7 @@ fn large_batches_are_cut_into_runs_between_rows() {
     assert_eq!(rows(&taken).len(), 9);
 }
 
+/// A batch with part of a document is an error that names the row.
 #[test]
 fn a_document_in_parts_is_refused_where_it_stands() {
     let vocabulary = trained(b"xy", SplitPattern::None);
@@ -244,6 +257,7 @@ fn a_document_in_parts_is_refused_where_it_stands() {
     }
 }
 
+/// The error names the unit, the row and the position.
 #[test]
 fn a_forbidden_special_token_is_named_with_its_unit_and_row() {
     let specials = [String::from("<|end|>")];
@@ -261,6 +275,7 @@ fn a_forbidden_special_token_is_named_with_its_unit_and_row() {
     assert!(error.help().is_some());
 }
 
+/// Counts the bytes that are reported, and stops the run at a number of them.
 struct Stops {
     bytes: AtomicU64,
     at: u64,
@@ -277,6 +292,7 @@ impl Observer for Stops {
     }
 }
 
+/// The observer is told of all bytes, and no batch is taken after it has asked to stop.
 #[test]
 fn the_observer_hears_every_byte_and_can_stop_the_run() {
     let texts: Vec<Row> = vec![Some(b"some text".to_vec()); 100];
@@ -290,6 +306,7 @@ fn the_observer_hears_every_byte_and_can_stop_the_run() {
     assert_eq!(run(54), (54, Err(ErrorKind::Interrupted)));
 }
 
+/// The batches before the error are still taken.
 #[test]
 fn an_error_of_the_source_ends_it() {
     let encoder = prepared(&trained(b"", SplitPattern::None), EncodeConfig::default());
@@ -319,6 +336,7 @@ impl Observer for StopsOnceUnderWay {
     }
 }
 
+/// The observer can stop a worker within a document, by either method, and the worker can be used afterwards.
 #[test]
 fn a_worker_stops_within_a_long_document_and_works_on() {
     let mut state = 1_u64;

@@ -88,6 +88,7 @@ fn what_bytes_without_a_token_become_is_the_same_however_it_is_encoded() {
 }
 
 proptest! {
+    /// The search, which compares ranges or looks up a table, finds the first missing byte at any position.
     #[test]
     fn missing_bytes_are_found_where_they_are(
         lacking in vec(any::<u8>(), 0..60),
@@ -152,6 +153,8 @@ fn bytes_without_a_token_become_what_tokenizers_makes_of_them() {
     assert_eq!(encode(VocabularyParts { ignore_merges: false, ..whole }, "axb"), [2]);
 }
 
+/// The error names the byte, its position and its character, and the help says what the tokenizer's own program
+/// does.
 #[test]
 fn the_error_of_a_byte_without_a_token_says_where_it_is() {
     let vocabulary = without(&trained(b"", SplitPattern::None), &[0xC0, 0xF3], Some(false));
@@ -166,6 +169,7 @@ fn the_error_of_a_byte_without_a_token_says_where_it_is() {
     }
 }
 
+/// A vocabulary without its `unk_token`, or with merges of it, cannot use [`MissingBytes::Hf`].
 #[test]
 fn what_tokenizers_makes_of_missing_bytes_is_refused_where_it_fails_or_merges() {
     let config = EncodeConfig { missing_bytes: MissingBytes::Hf, ..EncodeConfig::default() };

@@ -1,3 +1,5 @@
+//! Preparation of texts: added tokens, normalizers and the space before a text.
+
 use super::*;
 use crate::vocab::{Normalizer, ReplacePattern, TextRules};
 
@@ -8,14 +10,17 @@ fn added(id: u32, text: &str, change: impl Fn(&mut AddedToken)) -> AddedToken {
     token
 }
 
+/// Rules with or without normalization form C, and with or without a space before texts.
 fn rules(nfc: bool, prefix_space: bool) -> TextRules {
     TextRules { normalizers: nfc.then_some(Normalizer::Nfc).into_iter().collect(), prefix_space }
 }
 
+/// A token for each byte, with the byte as its id.
 fn bytes() -> Vec<(TokenId, Box<[u8]>)> {
     (0..=255).map(|byte: u8| (TokenId::new(byte.into()), Box::from([byte]))).collect()
 }
 
+/// A vocabulary of the 256 bytes, added tokens and rules.
 fn vocabulary(added: Vec<AddedToken>, rules: TextRules) -> Vocabulary {
     Vocabulary::new(VocabularyParts { tokens: bytes(), added, rules, ..VocabularyParts::default() })
         .expect("valid")
@@ -34,6 +39,7 @@ fn shown(vocabulary: &Vocabulary, special: SpecialPolicy, text: &[u8]) -> String
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// `lstrip`, `rstrip` and `single_word` have the effect that they have in Hugging Face's tokenizers.
 #[test]
 fn the_flags_of_added_tokens_say_where_they_are_found() {
     let tokens = vec![
@@ -69,6 +75,7 @@ fn the_flags_of_added_tokens_say_where_they_are_found() {
     );
 }
 
+/// Of two added tokens that could take the same white space, the first one takes it.
 #[test]
 fn white_space_that_a_token_has_taken_is_no_token_that_takes_what_is_before_it() {
     let tokens = vec![
@@ -88,6 +95,7 @@ fn white_space_that_a_token_has_taken_is_no_token_that_takes_what_is_before_it()
     }
 }
 
+/// Tokens that are not normalized are found in the original text, before all others.
 #[test]
 fn tokens_that_are_not_normalized_are_looked_for_first() {
     let tokens = || {
@@ -122,6 +130,7 @@ fn of_a_token_in_normalized_text_no_place_is_told() {
     }
 }
 
+/// Invalid bytes stay, and separate the texts that are normalized.
 #[test]
 fn text_is_normalized_between_what_is_not_utf8() {
     let vocabulary = vocabulary(Vec::new(), rules(true, false));
@@ -141,6 +150,7 @@ fn text_is_normalized_between_what_is_not_utf8() {
     }
 }
 
+/// With `prefix_space`, a space is put before a text, and before the text after each added token.
 #[test]
 fn a_space_is_put_before_what_begins_with_none() {
     let rules = rules(false, true);
@@ -152,6 +162,8 @@ fn a_space_is_put_before_what_begins_with_none() {
     }
 }
 
+/// [`Preparation::leaves`](crate::encode::prepare::Preparation::leaves) is right about texts that change and
+/// texts that do not.
 #[test]
 fn text_is_left_where_nothing_is_changed_or_found() {
     let vocabulary = |nfc, prefix_space| {
@@ -179,6 +191,8 @@ fn text_is_left_where_nothing_is_changed_or_found() {
     }
 }
 
+/// With `ignore_merges`, a pre-token that equals an added token gives that token only if it is also an ordinary
+/// one.
 #[test]
 fn whole_pieces_become_added_tokens_only_where_these_merge_too() {
     let mut tokens = bytes();
@@ -197,6 +211,7 @@ fn whole_pieces_become_added_tokens_only_where_these_merge_too() {
     assert_eq!(shown(&vocabulary, SpecialPolicy::Text, b"abcd"), "abcd");
 }
 
+/// Added tokens that are not special are not counted.
 #[test]
 fn of_the_tokens_that_are_found_the_special_ones_are_counted() {
     let vocabulary = vocabulary(
@@ -210,6 +225,7 @@ fn of_the_tokens_that_are_found_the_special_ones_are_counted() {
     assert_eq!(worker.specials(), 1);
 }
 
+/// A normalizer that replaces a string.
 fn replaced(text: &str, content: &str) -> Normalizer {
     Normalizer::Replace { pattern: ReplacePattern::String(text.to_owned()), content: content.to_owned() }
 }
@@ -258,6 +274,7 @@ fn normalized_texts_are_encoded_in_stretches_as_whole() {
     }
 }
 
+/// Normalizers that double a text 40 times are stopped by the limit.
 #[test]
 fn strings_that_grow_without_end_are_an_error() {
     let normalizers = (0..40).map(|_| replaced("a", "aa")).collect();

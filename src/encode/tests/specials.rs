@@ -1,6 +1,9 @@
+//! Special tokens in texts under each policy, and around documents.
+
 use super::*;
 use crate::error::ErrorKind;
 
+/// The 256 bytes and three special tokens that overlap.
 fn vocabulary() -> Vocabulary {
     let parts = VocabularyParts {
         tokens: (0..=255).map(|byte: u8| (TokenId::new(byte.into()), Box::from([byte]))).collect(),
@@ -13,22 +16,26 @@ fn vocabulary() -> Vocabulary {
     Vocabulary::new(parts).expect("valid")
 }
 
+/// The ids of a text.
 fn encode(config: EncodeConfig, text: &str) -> Result<Vec<u32>> {
     let encoder = Encoder::new(vocabulary(), config)?;
     let mut worker = encoder.worker();
     Ok(worker.encode(text.as_bytes())?.iter().map(|id| id.get()).collect())
 }
 
+/// The default configuration with another policy.
 fn special(special: SpecialPolicy) -> EncodeConfig {
     EncodeConfig { special, ..EncodeConfig::default() }
 }
 
+/// As text, a special token is encoded byte by byte, even with `ignore_merges`.
 #[test]
 fn as_text_they_are_ordinary_even_as_a_whole_piece() {
     let ids = encode(special(SpecialPolicy::Text), "<|end|>").expect("encodes");
     assert_eq!(ids, b"<|end|>".map(u32::from));
 }
 
+/// Of overlapping special tokens, the leftmost is found, then the longest.
 #[test]
 fn where_they_overlap_the_leftmost_then_the_longest_is_found() {
     for (text, ids) in [
@@ -42,6 +49,7 @@ fn where_they_overlap_the_leftmost_then_the_longest_is_found() {
     }
 }
 
+/// The error names the token and the byte offset at which it begins.
 #[test]
 fn forbidden_they_are_named_with_their_place() {
     let error = encode(special(SpecialPolicy::Forbid), "déjà <|end|>>").expect_err("forbidden");
@@ -51,6 +59,7 @@ fn forbidden_they_are_named_with_their_place() {
     assert!(encode(special(SpecialPolicy::Forbid), "<|end|").is_ok());
 }
 
+/// BOS and EOS surround every document, also an empty one, and must be tokens of the vocabulary.
 #[test]
 fn bos_and_eos_stand_around_every_document_and_must_exist() {
     let id = |id| Some(TokenId::new(id));

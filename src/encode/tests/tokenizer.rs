@@ -1,12 +1,16 @@
+//! [`Tokenizer`] and [`DecodeStream`](crate::encode::DecodeStream): the same results as their parts.
+
 use super::*;
 use crate::costly::with_threads;
 use crate::error::ErrorKind;
 use crate::vocab::{Format, write};
 
+/// A tokenizer with the default configuration.
 fn tokenizer(vocabulary: Vocabulary) -> Tokenizer {
     Tokenizer::new(vocabulary, EncodeConfig::default()).expect("a vocabulary that encodes")
 }
 
+/// A tokenizer of single bytes and the special token `<end>`.
 fn with_specials() -> Tokenizer {
     let learned = train::reference::learn_merges(&PieceCounts::new(), &TrainConfig::new(0));
     let specials = ["<end>".to_owned()];
@@ -24,6 +28,7 @@ fn open_bytes(text: &[u8]) -> usize {
 }
 
 proptest! {
+    /// Single texts, batches and chunks give the ids of a worker, and decode to the texts.
     #[test]
     fn a_tokenizer_encodes_as_its_worker(
         vocabulary in vocabulary(),
@@ -52,6 +57,7 @@ proptest! {
         }
     }
 
+    /// At each id, the stream has returned all of the text but an incomplete character.
     #[test]
     fn a_stream_gives_the_whole_text_and_whole_characters(
         characters in "\\PC{0,20}",
@@ -80,6 +86,7 @@ proptest! {
     }
 }
 
+/// A tokenizer is `Send`, `Sync` and `Clone`, and gives the same ids on all threads.
 #[test]
 fn one_tokenizer_serves_many_threads() {
     fn shareable<T: Send + Sync + Clone>(_: &T) {}
@@ -97,6 +104,7 @@ fn one_tokenizer_serves_many_threads() {
     });
 }
 
+/// Each policy has its effect, and a batch's error names the text.
 #[test]
 fn special_tokens_are_dealt_with_as_asked() {
     let text = with_specials();
@@ -111,6 +119,7 @@ fn special_tokens_are_dealt_with_as_asked() {
     assert_eq!(forbidding.encode("a").expect("a worker that failed goes on"), [97]);
 }
 
+/// A failed id leaves a stream unchanged.
 #[test]
 fn ids_that_are_not_in_use_are_errors() {
     let tokenizer = with_specials();
@@ -121,6 +130,7 @@ fn ids_that_are_not_in_use_are_errors() {
     assert_eq!(stream.push(0xA9).expect("a byte"), "é");
 }
 
+/// Each format is read from its file and from its folder.
 #[test]
 fn tokenizers_are_read_from_files_of_every_format() {
     let made = trained(b"the cat sat on the mat, the cat ate the rat", SplitPattern::Named(Named::Gpt2));

@@ -130,10 +130,12 @@ impl Automata {
 struct Found(u32);
 
 impl Found {
+    /// Packs a token and its length.
     fn new(token: u32, length: usize) -> Found {
         Found(token << 8 | u32::from(u8::try_from(length).unwrap_or(0)))
     }
 
+    /// The token's id or number.
     fn token(self) -> u32 {
         self.0 >> 8
     }
@@ -156,6 +158,7 @@ impl Found {
 }
 
 impl Automaton {
+    /// An automaton with the start state and the states of single bytes.
     fn new(tokens: &Tokens) -> Automaton {
         let places = Places::new();
         let mut learned = Learned { states: States::new(), steps: Steps::new() };

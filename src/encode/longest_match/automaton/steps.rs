@@ -37,6 +37,7 @@ pub(super) struct Base(pub(super) u32);
 const NO_STEPS: u32 = 1 << 23;
 
 impl Base {
+    /// The position of the transition by a code.
     #[inline(always)]
     fn place(self, code: u8) -> usize {
         place(self.0 ^ u32::from(code))
@@ -56,15 +57,18 @@ impl Entry {
         Entry(u64::from(low32(at % BLOCK)))
     }
 
+    /// Packs a transition by a code.
     fn new(code: u8, step: Step) -> Entry {
         Entry(u64::from(code) | u64::from(step.next.0) << 8 | u64::from(step.found.0) << 32)
     }
 
+    /// Whether this entry is a transition by a code, from the base that leads here.
     #[inline(always)]
     fn is_by(self, code: u8) -> bool {
         self.0.to_le_bytes()[0] == code
     }
 
+    /// Unpacks the transition.
     #[inline(always)]
     fn step(self) -> Step {
         let [_, a, b, c, d, e, f, g] = self.0.to_le_bytes();
@@ -97,6 +101,7 @@ pub(super) struct Places {
 }
 
 impl Places {
+    /// An empty table. Its memory is not touched yet.
     pub(super) fn new() -> Places {
         Places {
             steps: pages::atomics(MOST),
@@ -143,6 +148,7 @@ impl Places {
         self.set(to, Entry(self.steps[from].load(Ordering::Relaxed)));
     }
 
+    /// Stores an entry, and publishes everything that was written before.
     fn set(&self, at: usize, entry: Entry) {
         self.steps[at].store(entry.0, Ordering::Release);
     }
@@ -219,6 +225,7 @@ const LOW: [u64; 6] = [
 struct Codes([u64; 4]);
 
 impl Codes {
+    /// Whether a code is in the set.
     fn has(&self, code: u8) -> bool {
         self.0[usize::from(code / 64)] >> (code % 64) & 1 == 1
     }
@@ -231,10 +238,12 @@ impl Codes {
         self.0[usize::from(code / 64)] &= !(1 << (code % 64));
     }
 
+    /// Number of codes.
     fn len(&self) -> u32 {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
 
+    /// The codes in ascending order.
     fn iter(self) -> impl Iterator<Item = u8> {
         let bits = |word: u64| {
             let rest = |word: u64| Some(word).filter(|&word| word != 0);
@@ -248,6 +257,7 @@ impl Codes {
         self.0 == [0; 4]
     }
 
+    /// The codes in both sets.
     fn and(&self, other: Codes) -> Codes {
         Codes(array::from_fn(|nth| self.0[nth] & other.0[nth]))
     }
@@ -265,6 +275,7 @@ impl Codes {
 }
 
 impl Steps {
+    /// No states yet.
     pub(super) fn new() -> Steps {
         Steps { blocks: Vec::new(), codes: Vec::new(), full: false }
     }

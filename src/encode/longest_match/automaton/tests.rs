@@ -1,3 +1,6 @@
+//! Encoding with the lazy DFA, against the reference: whole and partial texts, full automata, and several
+//! threads.
+
 use std::collections::BTreeSet;
 
 use proptest::collection::{btree_set, vec};
@@ -17,18 +20,22 @@ fn each_way(vocabulary: &Vocabulary) -> [Matches; 2] {
     [matches(vocabulary), all_early(vocabulary)]
 }
 
+/// The tables with a lazy DFA for all merges.
 fn all_early(vocabulary: &Vocabulary) -> Matches {
     Matches { whole: Tokens::new(vocabulary, usize::MAX), ..matches(vocabulary) }
 }
 
+/// The tokens that the lazy DFA finds.
 fn tokens(matches: &Matches) -> &Tokens {
     matches.whole.as_ref().expect("short tokens")
 }
 
+/// A new lazy DFA.
 fn automaton(matches: &Matches) -> Automaton {
     Automaton::new(tokens(matches))
 }
 
+/// Encodes with this lazy DFA.
 fn walk<'a>(automaton: &'a Automaton, matches: &'a Matches, tail: &'a mut Tail) -> Walk<'a> {
     Walk { automaton, matches, tokens: tokens(matches), tail }
 }
@@ -92,6 +99,7 @@ proptest! {
         }
     }
 
+    /// The search for a byte in a word gives its first position, or 8.
     #[test]
     fn a_byte_is_found_where_it_first_stands(bytes in any::<[u8; 8]>(), few in vec(0..3u8, 8), byte in any::<u8>()) {
         for (bytes, byte) in [(bytes, byte), (few.try_into().expect("eight"), byte % 3)] {
@@ -147,6 +155,7 @@ proptest! {
         }
     }
 
+    /// Exclusive-or of a set of codes gives the set of the exclusive-ors.
     #[test]
     fn bytes_are_found_at_their_exclusive_or(bytes in btree_set(any::<u8>(), 0..256), by in any::<u8>()) {
         prop_assert!(steps::exclusive_or(&bytes, by).eq(&bytes.iter().map(|byte| byte ^ by).collect()));
@@ -176,6 +185,7 @@ fn whole_texts_are_encoded_exactly() {
     });
 }
 
+/// The tokens that a path takes over stay the same whatever text follows.
 #[test]
 fn tokens_are_certain_whatever_follows() {
     let inputs = (with_texts(), vec(any::<prop::sample::Index>(), 3));
@@ -220,6 +230,7 @@ fn many_steps() -> (Vocabulary, Vec<u8>) {
     (vocabulary((0..=u8::MAX).map(|byte| (byte.into(), byte.into()))), pairs.collect())
 }
 
+/// When it is full, a path ends early and the rest of a batch is not encoded.
 #[test]
 fn a_full_automaton_ends_a_path_and_leaves_short_texts_out() {
     let (vocabulary, text) = many_steps();
@@ -307,6 +318,7 @@ fn no_thread_waits_for_another_that_learns_where_a_state_has_moved() {
     assert!(moved > 0);
 }
 
+/// Two threads get the same automaton and a third one another; a full one is not given out again.
 #[test]
 fn two_threads_share_an_automaton_until_it_is_full() {
     let matches = matches(&vocabulary([]));
@@ -319,6 +331,7 @@ fn two_threads_share_an_automaton_until_it_is_full() {
     assert!(!Arc::ptr_eq(&one, &automata.get(tokens)));
 }
 
+/// The rest of a batch is encoded by longest matches.
 #[test]
 fn short_texts_that_a_full_automaton_leaves_are_encoded_without_it() {
     let (vocabulary, text) = many_steps();
@@ -334,6 +347,7 @@ fn short_texts_that_a_full_automaton_leaves_are_encoded_without_it() {
     }
 }
 
+/// Texts that fill the automaton encode correctly, and it is not used for a while.
 #[test]
 fn texts_that_fill_it_are_encoded_without_it() {
     let (vocabulary, text) = many_steps();
