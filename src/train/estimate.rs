@@ -19,6 +19,14 @@ const PAIRS_OF_A_MERGE: u64 = 16_000;
 /// weight above 1.
 ///
 /// Text that shrinks less than prose when its most frequent pairs are merged may take up to twice as much.
+///
+/// ```
+/// use tokenmill::train::{TrainConfig, memory_estimate};
+///
+/// let config = TrainConfig::new(32_000);
+/// let [few, many] = [1_000_000, 100_000_000].map(|bytes| memory_estimate(&config, bytes, 1_000, true));
+/// assert!(few < many);
+/// ```
 pub fn memory_estimate(config: &TrainConfig, bytes: u64, sequences: u64, weighted: bool) -> ByteCount {
     /// Bytes per merge: its entry in the list, its counts, and its token in the files while these are written.
     const A_MERGE: u64 = 250;

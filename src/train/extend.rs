@@ -17,7 +17,7 @@ use crate::units::{Count, amount};
 ///
 /// **Memory:** while `base` is applied, 8 bytes per byte of the sequences and 4 per occurrence of a pair that
 /// it merges; after that, the memory for learning from the merged text.
-/// [`extend_memory_estimate`](super::extend_memory_estimate) gives the maximum.
+/// [`extend_memory_estimate`](super::extend_memory_estimate) estimates the maximum.
 ///
 /// # Errors
 /// The same as [`learn_merges`].
@@ -69,8 +69,8 @@ pub struct TokenSequences {
 }
 
 /// Continues training from sequences that a vocabulary has encoded: the merges of `base` come first, as given,
-/// then new ones, up to [`TrainConfig::merges`] in total. This serves vocabularies with merges that cannot
-/// be applied one after the other.
+/// then new ones, up to [`TrainConfig::merges`] in total. This serves vocabularies with merges that cannot be
+/// applied one after the other.
 ///
 /// `base` has one merge for each of the vocabulary's own, with tokens that are bytes or made by an earlier
 /// merge.

@@ -8,9 +8,9 @@
 //! Overlapping positions count each (`aaaa` has the pair (a, a) three times), but replacement goes from left to
 //! right without overlap.
 //!
-//! Where the score is the count and ties are broken by ids, long texts are first scanned as a whole (`scan`).
-//! Otherwise, and for all later merges, the trainer keeps a list of the occurrences of each pair (`learn`,
-//! `pairs`, `apply`). Other scores have their own loop (`scored`).
+//! If the score is the count and ties are broken by ids, long texts with few repeated sequences are first
+//! scanned as a whole (`scan`). Otherwise, and for all later merges, the trainer keeps a list of the occurrences
+//! of each pair (`learn`, `pairs`, `apply`). Other scores have their own loop (`scored`).
 
 mod apply;
 mod corpus;
@@ -54,6 +54,23 @@ use crate::units::Count;
 
 /// Rule that decides which of several pairs with the same score is merged first. Each rule is a total order of
 /// the pairs, so the result never depends on threads or hash order.
+///
+/// ```
+/// use tokenmill::Count;
+/// use tokenmill::count::PieceCounts;
+/// use tokenmill::observer::Silent;
+/// use tokenmill::train::{TieBreak, TrainConfig, learn_merges};
+///
+/// // (z, a) and (b, c) both occur twice.
+/// let text: PieceCounts = [(&b"zaza bcbc"[..], Count::ONE)].into_iter().collect();
+/// let first_merge = |tie_break| {
+///     let config = TrainConfig { tie_break, ..TrainConfig::new(1) };
+///     let learned = learn_merges(text.clone(), &config, &Silent).unwrap();
+///     learned.merges.iter().map(|merge| (merge.left, merge.right)).next()
+/// };
+/// assert_eq!(first_merge(TieBreak::Ids), Some((u32::from(b'b'), u32::from(b'c'))));
+/// assert_eq!(first_merge(TieBreak::First), Some((u32::from(b'z'), u32::from(b'a'))));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]

@@ -175,8 +175,8 @@ fn counts_at_the_borders_of_how_they_are_kept_are_told_apart() {
 }
 
 /// The text has tokens `bcda`, made of `bc` and `da`. The last letter of such a token began an occurrence of
-/// `aa` before it became part of the token. Two bytes before that letter, where a `da` that ends there would
-/// begin, is the middle of the token, so no cut may be there.
+/// `aa` before it became part of the token. The position two bytes before that letter, where a `da` that
+/// ends there would begin, is inside the token, so no cut may be there.
 #[test]
 fn a_long_text_is_not_cut_within_a_token_in_which_the_pair_stood() {
     let word = |number: u32| if number.is_multiple_of(4) { "bcdaaa" } else { "bcda" };

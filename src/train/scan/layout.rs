@@ -31,7 +31,7 @@ pub(super) struct Layout {
 /// two.
 ///
 /// # Panics
-/// If the length does not fit 64 bits or memory. [`suits`](super::suits) excludes such sequences.
+/// If the length is larger than memory can address. [`suits`](super::suits) has excluded such sequences.
 pub(super) fn lay_out(pieces: PieceCounts) -> Layout {
     let total = laid_out(&pieces).expect("what suits scanning has been added up");
     let copies: u64 = pieces.iter().map(|(_, count)| count.get()).sum();

@@ -6,7 +6,7 @@ use crate::units::amount;
 /// Rounds that are averaged, because single rounds differ much.
 const ROUNDS: usize = 8;
 
-/// Rounds. If about as few can do all remaining merges, building lists does not pay off.
+/// Rounds. If no more than these are likely to do all remaining merges, building lists does not pay off.
 const FEW_ROUNDS: usize = 60;
 
 /// Cost of merging one occurrence with lists, and of finding it for them, in codes that are scanned in the same
