@@ -60,7 +60,7 @@ const LINK_LOOP: i32 = if cfg!(target_os = "linux") { 40 } else { 62 };
 /// Message of the zstd decoder if it gets no memory. It arrives as text without an error code.
 const ZSTD_WITHOUT_MEMORY: &str = "Allocation error : not enough memory";
 
-/// Decides which I/O errors are the system's fault and which are the input's; nothing else in the crate does.
+/// Decides whether an I/O error is the system's fault or the input's. No other function of the crate does.
 /// `None` if the error comes from a decoder and not from the system. Unknown codes count as the system's: a run
 /// that ends can be resumed without loss, but input that is left out is lost.
 fn of_io(cause: &io::Error) -> Option<ErrorKind> {
@@ -116,8 +116,8 @@ fn code(cause: &(dyn std::error::Error + 'static)) -> Option<i32> {
 ///
 /// The type is opaque. Each stage has its own faults with private fields, and wraps them with [`Error::new`].
 /// `Display` gives one line with place and problem, [`source`](std::error::Error::source) the chain of causes,
-/// and [`help`](Error::help) the remedy. `Debug` gives all of them, so that `fn main() ->
-/// tokenmill::Result<()>` prints a complete message.
+/// and [`help`](Error::help) the remedy. `Debug` gives all of them, so that a `main` that returns [`Result`]
+/// prints a complete message.
 ///
 /// ```
 /// use std::io;

@@ -61,7 +61,7 @@ fn value_bytes(array: &dyn Array) -> Vec<u64> {
         DataType::FixedSizeBinary(width) => vec![u64::from(width.unsigned_abs()); array.len()],
         flat => vec![amount(flat.primitive_width().unwrap_or(1)); array.len()],
     };
-    // Bytes under a null are not written, and may be anything.
+    // A null counts 0. The bytes under it are not written, and may be anything.
     if let Some(nulls) = array.nulls() {
         for (row, bytes) in bytes.iter_mut().enumerate() {
             *bytes *= u64::from(nulls.is_valid(row));

@@ -29,7 +29,7 @@ pub(crate) fn filled<T: Clone>(value: T, length: usize) -> Vec<T> {
     vector
 }
 
-/// The same, but the kernel provides all memory at once, which is faster than page by page.
+/// Like [`filled`], but the kernel provides all memory at once, which is faster than page by page.
 pub(crate) fn populated<T: Clone>(value: T, length: usize) -> Vec<T> {
     let mut vector = with_capacity(length);
     populate(&mut vector, length);

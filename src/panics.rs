@@ -19,8 +19,8 @@ pub(crate) fn catching<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
 
 /// Whether a panic of the current thread becomes an error, as panics of Parquet decoders on damaged files do.
 ///
-/// A panic hook is called for these panics too, and can ask this function to ignore them. In a program built
-/// with `panic = "abort"`, such a panic ends the program.
+/// A panic hook is called for these panics too, and can call this function to recognise and ignore them. In a
+/// program built with `panic = "abort"`, such a panic ends the program.
 pub fn is_catching() -> bool {
     CATCHING.get()
 }

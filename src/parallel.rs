@@ -182,9 +182,9 @@ enum Next<R> {
 
 /// Passes results from the threads that make them to the thread that takes them in order.
 ///
-/// crossbeam's channels yield a few times before they sleep. If all cores are busy, this delays the
-/// taking thread by milliseconds, and the other threads sleep meanwhile, because they may not continue without
-/// it. So a mutex and condition variables are used here.
+/// crossbeam's channels yield a few times before they sleep. If all cores are busy, this delays the taking
+/// thread by milliseconds, and the other threads sleep meanwhile, because they may not continue without it. So a
+/// mutex and condition variables are used here.
 struct Results<R> {
     queue: Mutex<Queue<R>>,
     /// Signalled when the next result is ready, or when a thread stops making results.
