@@ -1,3 +1,5 @@
+//! The text that is carried from one batch to the next until a safe split point is found.
+
 use std::mem;
 use std::ops::Range;
 
@@ -20,6 +22,8 @@ pub(super) struct Carry<'a> {
 }
 
 impl<'a> Carry<'a> {
+    /// Creates an empty carry for at most `most` bytes. More are kept, too; the caller asks
+    /// [`is_too_long`](Carry::is_too_long).
     pub(super) fn new(splitter: &'a dyn Splitter, specials: &'a SpecialFinder, most: usize) -> Carry<'a> {
         Carry { splitter, specials, text: Vec::new(), searched: 0, most }
     }

@@ -1,3 +1,5 @@
+//! The checksum in the metadata of counts files.
+
 use sha2::{Digest, Sha256};
 
 use crate::digest::hex;

@@ -1,3 +1,5 @@
+//! The result of counting, in memory or on disk, and the ways to use it.
+
 use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,3 +1,16 @@
+//! The format of counts files.
+//!
+//! A counts file is a Parquet file. Each row is a distinct pre-token:
+//!
+//! | column | type | content |
+//! | --- | --- | --- |
+//! | `piece` | binary | the bytes of the pre-token, not empty |
+//! | `count` | 64-bit unsigned integer | how often it occurs, at least 1 |
+//! | `first` | 64-bit unsigned integer | the number of the row; only if the file is in order of first appearance |
+//!
+//! Without the column `first`, rows are sorted by `piece`. The key-value metadata of the file has the [`CountsInfo`]
+//! as JSON under `tokenmill.counts`, and a checksum of it and of all rows under `tokenmill.counts.sha256`.
+
 use std::path::Path;
 
 use arrow_schema::{DataType, Field, Schema};

@@ -1,3 +1,5 @@
+//! Reads counts files, and checks everything that it reads.
+
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,3 +1,5 @@
+//! Writes counts files.
+
 use std::io::Write;
 use std::mem;
 use std::path::Path;
@@ -43,6 +45,20 @@ const BATCH_BYTES: usize = 16 << 20;
 /// # Errors
 /// The pattern is [`SplitPattern::None`], a pre-token has 2 GiB or more, the sum of its counts exceeds 2⁶⁴ − 1,
 /// writing fails, or the observer stops the run.
+///
+/// ```
+/// use tokenmill::count::{CountsInfo, read_counts, write_counts};
+/// use tokenmill::observer::Silent;
+/// use tokenmill::{Count, PieceCounts};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("counts.parquet");
+/// let pieces: PieceCounts = [(&b" cat"[..], Count::new(1)), (b"the", Count::new(2))].into_iter().collect();
+/// let info = CountsInfo { pattern: "gpt2".parse()?, ..CountsInfo::default() };
+/// write_counts(std::fs::File::create(&path)?, &path, &pieces, &info, &Silent)?;
+/// assert_eq!(read_counts(&path)?.pieces, pieces);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn write_counts(
     out: impl Write + Send,
     path: &Path,

@@ -1,3 +1,6 @@
+//! Keys and entries of the hash table. A key contains a short pre-token itself, so that most lookups read one cache
+//! line.
+
 use std::cmp::Ordering;
 
 use super::piece_log::PieceLog;

@@ -1,3 +1,5 @@
+//! Statistics of the corpus, collected while counting.
+
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};

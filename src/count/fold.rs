@@ -1,3 +1,8 @@
+//! Sums the tables of all threads, in parallel, into one list in order of first appearance.
+//!
+//! First, each range of hashes is summed over all tables, which finds the earliest entry of each pre-token. Then the
+//! logs of the tables are merged, without the entries that are not the earliest.
+
 use std::cmp::Reverse;
 use std::iter::once;
 use std::ops::Range;

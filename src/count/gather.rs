@@ -1,3 +1,5 @@
+//! Counts whole documents, for training without a split.
+
 use std::ops::Range;
 
 use super::facts::FactFinder;

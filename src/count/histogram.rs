@@ -1,3 +1,5 @@
+//! Histograms of lengths with few bins.
+
 use serde::{Deserialize, Serialize};
 
 use crate::units::{amount, place64};

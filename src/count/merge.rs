@@ -1,3 +1,5 @@
+//! Merges sorted lists of counts, from runs on disk or from counts files.
+
 use std::cmp::Ordering;
 use std::path::Path;
 

@@ -83,6 +83,22 @@ pub enum Boundary {
 const LEAST_LONGEST: u64 = 1 << 20;
 
 /// Settings of [`count_pieces`] and [`gather_documents`].
+///
+/// ```
+/// use tokenmill::count::{CountConfig, count_pieces};
+/// use tokenmill::observer::Silent;
+/// use tokenmill::split::SpecialFinder;
+/// use tokenmill::{source, split};
+///
+/// let specials = SpecialFinder::new(&["<s>"])?;
+/// let config = CountConfig { specials, weights: vec![3], ..CountConfig::default() };
+/// let splitter = split::splitter(&"gpt2".parse()?)?;
+/// let counted = count_pieces(source::texts(["<s>hello"]), &*splitter, &config, &Silent)?;
+/// let pieces: Vec<_> = counted.pieces.iter().map(|(piece, count)| (piece, count.get())).collect();
+/// assert_eq!(pieces, [(&b"hello"[..], 3)]);
+/// assert_eq!(counted.facts.special_tokens, 1);
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct CountConfig {
     /// Special tokens. They are removed from the text before it is split, and never counted.
@@ -145,7 +161,7 @@ pub fn count_pieces(
 /// Calls `observer.advanced` with bytes of text, but neither `started` nor `finished`.
 ///
 /// **Memory:** for each distinct pre-token that a thread has met, its bytes and about 150 more, up to 200 if the
-/// thread has met about 200 000. With a limit, that limit, but at least 1 MB per thread. In addition a few batches,
+/// thread has met about 200 000. With a limit, that limit, but at least 2 MiB. In addition a few batches,
 /// and the longest section of a document (with [`Boundary::Join`], of a source) without a safe split point.
 ///
 /// # Errors

@@ -1,3 +1,5 @@
+//! Divides the stream of batches into chunks that threads can count independently.
+
 use std::ops::Range;
 
 use super::carry::Carry;
@@ -80,6 +82,7 @@ impl Part {
 /// over to the next chunk. Only the text around the borders of batches is copied, unless it has no safe split points,
 /// or documents are joined.
 pub(super) struct Parts<'a> {
+    /// The remaining batches.
     documents: Documents<'a>,
     /// A batch that was read before the carried text of the previous source was passed on.
     waiting: Option<Batch>,
@@ -87,7 +90,9 @@ pub(super) struct Parts<'a> {
     carry: Carry<'a>,
     /// The unit and the row in which the carried text starts.
     begun: (usize, u64),
+    /// The source of the carried text.
     source: usize,
+    /// Bytes of text in the chunks so far.
     place: u64,
     /// Facts about the documents that are in several chunks.
     pub(super) facts: FactFinder,

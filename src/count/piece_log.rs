@@ -1,3 +1,5 @@
+//! The pre-tokens of a table in order of first appearance.
+
 use super::pieces::nth;
 use crate::units::{amount, place64};
 

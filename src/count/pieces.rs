@@ -1,3 +1,5 @@
+//! The list of distinct pre-tokens and their counts.
+
 use rayon::slice::ParallelSliceMut;
 
 use crate::units::Count;

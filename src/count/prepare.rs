@@ -1,3 +1,5 @@
+//! Preparation of texts before they are split.
+
 use std::fmt;
 
 use super::fault::Fault;
@@ -6,6 +8,20 @@ use crate::units::amount;
 
 /// Prepares a whole text before it is split: it normalizes the text, for example, or removes added tokens from it. So
 /// counting sees the text that a tokenizer merges.
+///
+/// ```
+/// use tokenmill::Result;
+/// use tokenmill::count::{Prepare, Prepared};
+///
+/// #[derive(Debug)]
+/// struct Lowercase;
+///
+/// impl Prepare for Lowercase {
+///     fn each(&self, text: &[u8], take: &mut dyn FnMut(Prepared<'_>) -> Result<()>) -> Result<()> {
+///         if text.is_empty() { Ok(()) } else { take(Prepared::Text(&text.to_ascii_lowercase())) }
+///     }
+/// }
+/// ```
 pub trait Prepare: fmt::Debug + Send + Sync {
     /// Passes the segments of the prepared text to `take`, in order.
     ///

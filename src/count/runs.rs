@@ -1,3 +1,5 @@
+//! Sorted runs of counts on disk, if the distinct pre-tokens of a corpus do not fit the limit of memory.
+
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;

@@ -1,3 +1,5 @@
+//! The counting threads. Each takes chunks from a common queue, splits them, and counts into its own table.
+
 use std::mem;
 use std::panic::resume_unwind;
 use std::path::Path;
@@ -30,8 +32,8 @@ const PIECES_A_CHECK: usize = 4 << 10;
 /// would be written out after every few windows of text.
 const LEAST_SHARE: usize = if cfg!(test) { 0 } else { 2 << 20 };
 
-/// Fewest bytes (2 MiB) of a table, however small the limit is. A smaller one, almost as large as an empty table,
-/// would be written out after every few pre-tokens.
+/// Fewest bytes (2 MiB) of a table, however small the limit is. A smaller table has little more room than its empty
+/// slots take, so it would be written out after every few pre-tokens.
 const LEAST_TABLE: usize = if cfg!(test) { 1 } else { 2 << 20 };
 
 /// The results of all threads.
@@ -40,6 +42,7 @@ pub(super) struct Counted {
     pub(super) tables: Vec<PieceTable>,
     /// The counts on disk, sorted by bytes, one file per thread.
     pub(super) runs: Vec<Runs>,
+    /// Facts about all of the corpus.
     pub(super) facts: FactFinder,
 }
 
@@ -102,6 +105,7 @@ fn threads(limit: Option<&MemoryLimit>, least: usize) -> usize {
 /// Passes chunks to threads, in order, up to the last one or the first that cannot be read.
 struct Queue<'a> {
     parts: Parts<'a>,
+    /// Number of chunks taken so far.
     taken: u64,
 }
 
@@ -135,6 +139,7 @@ struct Shard<'a> {
     /// The most bytes of the table, and the folder for its counts when it is full.
     limit: Option<(usize, &'a Path)>,
     table: PieceTable,
+    /// The runs written so far.
     runs: Option<Runs>,
     facts: FactFinder,
     /// The ends of the pre-tokens of a window, kept so that the memory is used again.

@@ -1,3 +1,5 @@
+//! The slots of the hash table, with linear probing.
+
 use std::mem;
 
 use super::entry::{Entry, Key};

@@ -1,3 +1,5 @@
+//! Sums counts files, so that a corpus can be counted in parts, and mixed by weights without counting again.
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 

@@ -1,3 +1,5 @@
+//! The hash table that one thread counts into.
+
 use super::entry::{Entry, Key};
 use super::fault::Fault;
 use super::piece_log::PieceLog;
@@ -21,11 +23,14 @@ const AHEAD: usize = 64;
 /// **Memory:** that of the [slots](Slots) and of the log: for most numbers of pre-tokens, 59 to 101 bytes for each in
 /// addition to its own.
 pub(super) struct PieceTable {
+    /// The counts.
     pub(super) slots: Slots,
+    /// The bytes and the first positions.
     pub(super) log: PieceLog,
 }
 
 impl PieceTable {
+    /// Creates an empty table.
     pub(super) fn new() -> PieceTable {
         PieceTable { slots: Slots::new(FIRST_SLOTS), log: PieceLog::default() }
     }

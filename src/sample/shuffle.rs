@@ -1,3 +1,5 @@
+//! Shuffles a stream of documents with a buffer of fixed size.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Exact weights of the sources in a mixture.
+
 use std::fmt;
 use std::str::FromStr;
 

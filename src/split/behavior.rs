@@ -12,20 +12,22 @@ use crate::observer::Observer;
 use crate::units::low32;
 
 /// How the matches of a split become pre-tokens. The names are those of Hugging Face's tokenizers.
+///
+/// The examples split `a--b` at the matches of `-`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum SplitBehavior {
-    /// Each match is a pre-token, and so is the text between two matches.
+    /// Each match is a pre-token, and so is the text between two matches: `a`, `-`, `-`, `b`.
     #[default]
     Isolated,
     /// Hugging Face's tokenizers drop the matches. Here no text is dropped, so a match is an error.
     Removed,
-    /// Each match is joined to the text before it, unless that is a match too.
+    /// Each match is joined to the text before it, unless that is a match too: `a-`, `-`, `b`.
     MergedWithPrevious,
-    /// Each match is joined to the text after it, unless that is a match too.
+    /// Each match is joined to the text after it, unless that is a match too: `a`, `-`, `-b`.
     MergedWithNext,
-    /// Directly adjacent matches are one pre-token.
+    /// Directly adjacent matches are one pre-token: `a`, `--`, `b`.
     Contiguous,
 }
 

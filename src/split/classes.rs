@@ -1,3 +1,5 @@
+//! Unicode character classes that the named patterns distinguish, as a lookup table by code point.
+
 use std::collections::HashMap;
 use std::sync::LazyLock;
 

@@ -1,3 +1,5 @@
+//! Custom patterns with the usual white-space tail, split in linear time.
+
 use std::ops::RangeInclusive;
 
 use super::Splitter;

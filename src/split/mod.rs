@@ -84,6 +84,13 @@ pub trait Splitter: Send + Sync {
     /// be split on their own, and give the pre-tokens of the whole. Offset 0 and `text.len()` are never returned.
     ///
     /// `None` means that none is known. Custom patterns always return `None`.
+    ///
+    /// ```
+    /// let splitter = tokenmill::split::splitter(&"gpt2".parse()?)?;
+    /// assert_eq!(splitter.certain_cut(b"hello world", 1..=8), Some(5)); // before the space
+    /// assert_eq!(splitter.first_part(b"hello world", 8), 5);
+    /// # Ok::<(), tokenmill::Error>(())
+    /// ```
     fn certain_cut(&self, text: &[u8], places: RangeInclusive<usize>) -> Option<usize>;
 
     /// Returns the length in bytes of a safe prefix of `text`: one that can be split on its own.

@@ -1,3 +1,5 @@
+//! Split patterns: their names, their regular expressions, and how recipes and metadata write them.
+
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
@@ -47,8 +49,8 @@ pub enum Named {
     Gpt2,
     /// GPT-4's pattern as Hugging Face, rustbpe and minbpe write it. Llama 3 uses the same.
     Gpt4,
-    /// The current cl100k pattern of tiktoken. It differs from `Gpt4` in white space at the end of a text, which it
-    /// keeps as one pre-token.
+    /// The current cl100k pattern of tiktoken. It differs from `Gpt4` at the end of a text: it keeps all white space
+    /// there as one pre-token.
     Cl100k,
     /// GPT-4o's pattern.
     O200k,
@@ -60,6 +62,7 @@ pub enum Named {
     DeepSeekV3,
 }
 
+/// An expression that matches every text as a whole.
 const UNSPLIT: &str = r"(?s).+";
 const GPT2: &str = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 /// GPT-2's pattern character for character as its origin writes it: `tokenizers` 1.0 recognises only this spelling.
@@ -76,6 +79,7 @@ const CL100K: &str = concat!(
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+",
     r"| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
 );
+/// cl100k in Oniguruma's dialect, without possessive repetitions and without `$`, which mean something else there.
 const CL100K_ONIGURUMA: &str = concat!(
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}",
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s+\z|\s*[\r\n]|\s+(?!\S)|\s",
@@ -183,6 +187,9 @@ impl SplitPattern {
 
     /// Returns the pattern of a regular expression in Oniguruma's dialect, as a `tokenizer.json` contains it.
     ///
+    /// A known expression becomes a named pattern. In others, `$` is translated, because it ends every line in
+    /// Oniguruma.
+    ///
     /// # Errors
     /// The expression is not a known one, and it uses a construct that means something else in Oniguruma than in
     /// fancy-regex, or it has more than 64 KiB.
@@ -259,9 +266,12 @@ fn escaped(regex: &str) -> String {
     regex.replace('\r', r"\r").replace('\n', r"\n")
 }
 
+/// A dialect of regular expressions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Dialect {
+    /// That of fancy-regex, tiktoken and Python's `regex`.
     Rust,
+    /// That of Hugging Face's tokenizers.
     Oniguruma,
 }
 

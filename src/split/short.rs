@@ -1,3 +1,5 @@
+//! Short pre-tokens as fixed-size keys for hash tables of counts and of encoded pre-tokens.
+
 use crate::units::{amount, halves};
 
 /// Most bytes of a pre-token that fits into a [`ShortPiece`]. Almost all pre-tokens are this short.

@@ -1,3 +1,5 @@
+//! Finds special tokens in text. They are cut out before the text around them is split.
+
 use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, FindIter, MatchKind};

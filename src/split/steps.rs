@@ -1,3 +1,5 @@
+//! Patterns of several steps, as tokenizer files have them.
+
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -10,6 +12,17 @@ use crate::observer::Observer;
 use crate::units::place;
 
 /// One split of a pattern that consists of several; see [`SplitPattern::Steps`].
+///
+/// ```
+/// use tokenmill::split::{SplitPattern, SplitStep, splitter};
+///
+/// let step = |regex| SplitStep::new(SplitPattern::from_regex(regex), false);
+/// let pattern = SplitPattern::from_steps(vec![step(r"\d+"), step("[a-z]")]);
+/// let mut ends = Vec::new();
+/// splitter(&pattern)?.piece_ends(b"12ab", &mut ends)?;
+/// assert_eq!(ends, [2, 3, 4]); // 12 a b
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SplitStep {

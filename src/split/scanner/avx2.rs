@@ -1,3 +1,5 @@
+//! Masks by AVX2.
+
 #![expect(unsafe_code, reason = "loads of 32 bytes, and calls of functions for this CPU")]
 #![expect(clippy::as_conversions, reason = "lanes are signed in the names of the instructions only")]
 

@@ -1,3 +1,5 @@
+//! Masks by AVX-512.
+
 #![expect(unsafe_code, reason = "loads of whole blocks, and calls of functions for this CPU")]
 #![expect(clippy::as_conversions, reason = "lanes are signed in the names of the instructions only")]
 
@@ -204,9 +206,11 @@ struct Leads {
     wide: u64,
     /// Continuation bytes.
     tails: u64,
-    /// First bytes of characters of two, three and four bytes.
+    /// First bytes of characters of two bytes.
     two: u64,
+    /// First bytes of characters of three bytes.
     three: u64,
+    /// First bytes of characters of four bytes.
     four: u64,
     /// Number of bytes in the next block that belong to the last character.
     open: u32,

@@ -1,3 +1,5 @@
+//! Safe split points of the named patterns.
+
 use std::ops::RangeInclusive;
 
 use super::super::Named;
@@ -16,8 +18,8 @@ impl Walk {
     /// Returns the last safe split point within `places`: a position between two characters that are never in one
     /// pre-token, in any text.
     ///
-    /// Positions after white space never count, because white space is the only thing that patterns split by looking
-    /// at the text after it.
+    /// A position after white space never counts: how white space is split depends on the text after it. White
+    /// space is the only text for which the patterns look ahead.
     pub(super) fn certain_cut(&self, text: &[u8], places: RangeInclusive<usize>) -> Option<usize> {
         let last = text.len().checked_sub(1)?.min(*places.end());
         (1.max(*places.start())..=last).rev().find(|at| {

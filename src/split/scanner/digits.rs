@@ -1,3 +1,5 @@
+//! Groups of digits by masks.
+
 use super::bits::{after, places};
 use super::masks::Masks;
 

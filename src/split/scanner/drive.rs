@@ -1,3 +1,5 @@
+//! The loop over the blocks of a text, shared by all patterns and all instruction sets.
+
 use super::masks::{BLOCK, Masks, Planes, SEEN};
 
 /// A block to split, and its surroundings.
@@ -6,8 +8,9 @@ pub(super) struct View<'a, const P: usize> {
     pub(super) text: &'a [u8],
     /// Offset of the block in the text.
     pub(super) at: usize,
-    /// The masks of the block and of the next one.
+    /// The masks of the block.
     pub(super) here: &'a Masks<P>,
+    /// The masks of the next block. After the end of the text, they are those of [`Rule::BEHIND`].
     pub(super) next: &'a Masks<P>,
 }
 

@@ -1,3 +1,5 @@
+//! Adds characters outside ASCII to the masks of a block, for all CPUs without AVX-512.
+
 use super::bits::places;
 use super::masks::{BLOCK, Masks, Open, Planes, SEEN};
 

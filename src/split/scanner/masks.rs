@@ -1,3 +1,5 @@
+//! Bit masks of the character classes in a 64-byte block, and the tables to compute them.
+
 use super::super::classes::{ClassSet, Classes, PAGE, SIGN, decode};
 use crate::units::place;
 
@@ -30,6 +32,7 @@ pub(super) struct Masks<const P: usize> {
 ///
 /// **Memory:** about 20 kB.
 pub(super) struct Planes<const P: usize> {
+    /// The class of each code point.
     pub(super) classes: &'static Classes,
     /// The set of classes of each plane.
     pub(super) sets: [ClassSet; P],

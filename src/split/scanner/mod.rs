@@ -82,10 +82,14 @@ impl Instructions {
     }
 }
 
-// The planes of the patterns. White space must be the last plane of each; `white` relies on that.
+// White space must be the last plane of each pattern; `white` relies on that.
+
+/// Planes of GPT-2's and GPT-4's patterns.
 static GPT: LazyLock<Planes<3>> = LazyLock::new(|| Planes::new([LETTER, NUMBER, WHITE]));
+/// Planes of GPT-4o's pattern.
 static CASED: LazyLock<Planes<6>> =
     LazyLock::new(|| Planes::new([UPPER, LOWER, UNCASED, MARK, NUMBER, WHITE]));
+/// Planes of DeepSeek's pattern.
 static DEEPSEEK: LazyLock<Planes<5>> = LazyLock::new(|| Planes::new([WORD, SIGN, NUMBER, HAN, WHITE]));
 
 /// Splits by a named pattern, in time linear in the length of any text.
@@ -99,6 +103,7 @@ pub(super) struct Scanner {
 const WALK: [usize; 2] = [BLOCK, 16 * BLOCK];
 
 impl Scanner {
+    /// Creates the scanner of a pattern. The instructions are not checked here.
     pub(super) fn new(pattern: Named, instructions: Instructions) -> Scanner {
         Scanner { pattern, instructions, walk: Walk::new(pattern) }
     }

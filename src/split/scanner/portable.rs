@@ -1,3 +1,5 @@
+//! Masks by 64-bit arithmetic, for CPUs without AVX2.
+
 use super::drive::{Rule, drive};
 use super::leads::{Uppers, add_wide};
 use super::masks::{BLOCK, Masks, Open, Planes, SEEN};

@@ -1,3 +1,5 @@
+//! The named patterns character by character: the slow way, which handles every text.
+
 use super::super::Named;
 use super::super::classes::{
     ClassSet, Classes, HAN, LOWER, MARK, NEWLINE, NUMBER, OTHER, SIGN, SPACE, UNCASED, UPPER, decode,

@@ -1,3 +1,5 @@
+//! White space of the patterns by masks: how it is divided between the pre-tokens around it.
+
 use super::bits::{after, ahead, places};
 use super::drive::View;
 use super::masks::BLOCK;
