@@ -104,7 +104,7 @@ impl Classes {
         &self.pages
     }
 
-    /// Returns the index into [`pages`](Classes::pages) of a page. `number` is a code point divided by 64.
+    /// Returns the index into [`pages`](Classes::pages()) of a page. `number` is a code point divided by 64.
     #[inline]
     pub(super) fn page_of(&self, number: u32) -> usize {
         usize::from(self.page_of[place(number)])
