@@ -1,4 +1,4 @@
-//! Encodes the lines of a file to rows of at most 1 024 token ids in a Parquet file, and reads them back:
+//! Encodes the lines of a file into rows of at most 1 024 token ids in a Parquet file, and reads the rows back:
 //!
 //! ```sh
 //! cargo run --release --example dataset -- corpus.txt my-tokenizer tokens.parquet
@@ -28,7 +28,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let file = Path::new(file);
 
     let vocabulary = Arc::new(vocab::load(Path::new(tokenizer), &LoadOptions::default(), &Silent)?);
-    // Where documents end must be seen in rows that hold several. A real program knows the text of its token.
+    // A row holds several documents, so each document must end with a special token. A real program would name
+    // that token instead of taking the first one.
     let eos = vocabulary.specials().next().map(|special| special.id);
     let encoder = Encoder::new(vocabulary, EncodeConfig { eos, ..EncodeConfig::default() })?;
 

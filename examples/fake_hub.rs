@@ -1,8 +1,10 @@
-//! Serves the files of a folder as a dataset of a Hugging Face hub on loopback, for programs that are tried with it.
+//! Serves the files of a folder as a dataset on a local imitation of the Hugging Face hub, to try programs
+//! without the network.
 //!
 //!     cargo run --example fake_hub -- FOLDER [--name NAMESPACE/NAME] [--rate BYTES_A_SECOND]
 //!
-//! Prints the address for `HF_ENDPOINT` on a line, and ends when standard input does. The hub is the one of the tests.
+//! Prints the value for `HF_ENDPOINT` on one line and serves until standard input ends. The tests use the same
+//! server.
 
 #![expect(clippy::print_stdout, reason = "the address is the result")]
 
@@ -18,7 +20,7 @@ use fake::{COMMIT, FakeHub};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Files from this size on lie on the other host, as the hub's large files do.
+/// Bytes from which a file counts as large and is served by the other host, as the real hub does.
 const LARGE: usize = 100_000;
 
 fn main() -> Result<()> {
@@ -32,7 +34,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// What the command line says.
+/// The arguments of the command line.
 struct Given {
     folder: PathBuf,
     name: String,
@@ -56,7 +58,7 @@ impl Given {
     }
 }
 
-/// Puts all files below a folder on the hub's shelf, under their paths from there.
+/// Adds all files below a folder to the hub, under their paths relative to it.
 fn put(hub: &FakeHub, folder: &Path, prefix: &str) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

@@ -1,4 +1,4 @@
-//! Learns a tokenizer from the lines of a file and writes it to a folder:
+//! Trains a tokenizer on the lines of a file and writes it to a folder:
 //!
 //! ```sh
 //! cargo run --release --example train -- corpus.txt my-tokenizer
@@ -16,8 +16,8 @@ use tokenmill::source::{self, DocumentRule, OpenContext, SourceSpec};
 use tokenmill::vocab::{self, Format, WriteOptions};
 use tokenmill::{Observer, Stage};
 
-/// Says how far learning is. A program that can be interrupted answers `stopping` as well, from a flag that its handler
-/// of signals sets.
+/// Reports progress on standard error. A program that can be interrupted would also implement `stopping`, for
+/// example with a flag that its signal handler sets.
 #[derive(Default)]
 struct Progress {
     bytes: AtomicU64,

@@ -1,4 +1,5 @@
-//! Bad Parquet files: each ends in an error or a defined result, soon, and in little memory, whatever reads it.
+//! Bad Parquet files. Whatever command reads one, it ends in an error or a defined result, soon and within
+//! little memory.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -26,20 +27,20 @@ use tokenmill::source::{OpenContext, SourceSpec, in_order, open};
 use cases::Becomes;
 use parts::Parts;
 
-/// Memory that may be asked for, in kilobytes: little more than the program asks for at all.
+/// Limit on virtual memory in kB (`ulimit -v`): little more than the program reserves for any input.
 const MEMORY_KB: u64 = 1_500_000;
 
-/// Longer is a hang.
+/// A run that takes longer counts as a hang.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// What a run of the program came to.
+/// How a run of the program ended.
 struct Ran {
     code: Option<i32>,
     said: String,
     took: Duration,
 }
 
-/// Runs the program in a folder with little memory.
+/// Runs the program in a folder, with [`MEMORY_KB`] of memory, until [`DEADLINE`].
 fn run(folder: &Path, arguments: &str) -> Ran {
     let stderr = folder.join("stderr");
     let limited = format!("ulimit -v {MEMORY_KB} && exec \"$0\" \"$@\"");
@@ -67,7 +68,8 @@ fn run(folder: &Path, arguments: &str) -> Ran {
 }
 
 impl Ran {
-    /// What was not as it must be, beginning with what the program said.
+    /// Says how the run violates the expectation, with its duration and the start of its messages; `None` if it
+    /// does not.
     fn wrong(&self, expected: Becomes) -> Option<String> {
         let said: String = self.said.chars().take(600).collect();
         let wrong = match self.code {
@@ -76,7 +78,7 @@ impl Ran {
             Some(0) if expected == Becomes::Error => Some("is no error"),
             Some(1 | 2 | 4 | 8) if expected == Becomes::Read => Some("is an error"),
             Some(0) => None,
-            // What is larger than the memory limit allows has a code of its own.
+            // Code 8 is for input that needs more than the memory limit.
             Some(1 | 2 | 4 | 8) => {
                 let names = self.said.contains("bad") || self.said.contains("nothing to train on");
                 (!names).then_some("does not name the file")
@@ -87,7 +89,7 @@ impl Ran {
     }
 }
 
-/// A folder with a tokenizer and a finished output of the ids.
+/// A folder with a tokenizer and a finished output that holds these ids.
 fn folder(ids: &[u8]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("good.txt"), "some words and some other words").unwrap();
@@ -98,7 +100,7 @@ fn folder(ids: &[u8]) -> TempDir {
     folder
 }
 
-/// Puts a file of ids in the place of an output's, with its size and hash in the manifest.
+/// Replaces the data file of an output by `file`, with its size and hash in the manifest.
 fn put_ids(folder: &Path, file: &[u8]) {
     let out = folder.join("out");
     let mut manifest = Manifest::read(&out).unwrap().unwrap();
@@ -112,12 +114,12 @@ fn put_ids(folder: &Path, file: &[u8]) {
     manifest.write(&out).unwrap();
 }
 
-/// A file of which something is wrong, and what must become of it.
+/// A file with something wrong, and the required outcome of reading it.
 struct Bad {
     name: String,
     becomes: Becomes,
     file: Vec<u8>,
-    /// How the program reads it.
+    /// The command lines that read it.
     reads: &'static [&'static str],
 }
 
@@ -132,7 +134,7 @@ const COUNTS: &[&str] = &["merge-counts bad.parquet -o merged.parquet"];
 const RECIPE: &str =
     "[source]\nuri = \"bad.parquet\"\n[train]\nsplit = \"gpt2\"\nmerges = 5\n[output]\ndir = \"planned\"\n";
 
-/// Reads each file in every way, and gives what was wrong with that.
+/// Reads each file with each of its commands and returns all violations.
 fn all_wrong(bad: &[Bad]) -> Vec<String> {
     let folder = folder(&made::ids());
     let path = folder.path();
@@ -144,9 +146,10 @@ fn all_wrong(bad: &[Bad]) -> Vec<String> {
             put_ids(path, file);
         }
         for arguments in *reads {
-            // Pages are not looked at again where the index is as it was.
+            // An input with an unchanged footer would count as encoded already, so that its pages would not be
+            // read again.
             drop(fs::remove_dir_all(path.join("encoded")));
-            // Plans and checks look at the index alone.
+            // `plan` and `verify` read only the footer.
             let looks = arguments.starts_with("plan") || arguments.starts_with("verify");
             let becomes = if looks && *becomes == Becomes::Error { Becomes::Either } else { *becomes };
             wrong.extend(
@@ -157,7 +160,7 @@ fn all_wrong(bad: &[Bad]) -> Vec<String> {
     wrong
 }
 
-/// The same on two threads.
+/// Checks the files on two threads and reports all violations in one failure.
 fn check(bad: &[Bad]) {
     let wrong: Vec<String> = thread::scope(|scope| {
         let halves = bad.chunks(bad.len().div_ceil(2)).map(|half| scope.spawn(|| all_wrong(half)));
@@ -188,7 +191,8 @@ fn what_is_wrong_is_an_error_or_read_as_it_stands() {
         file,
         reads: TEXT,
     }));
-    // A row of so many bytes needs its memory, wherever they come from; only encoding takes long here.
+    // A document of 100 MB needs that much memory however well it compresses. Encoding is left out because it
+    // takes too long.
     bad.push(Bad {
         name: "100 MB of zeros".to_owned(),
         becomes: Becomes::Read,
@@ -220,7 +224,7 @@ fn files_of_one_source_have_the_same_columns() {
     }
 }
 
-/// What they say to have adds up to more than 64 bits can tell.
+/// The sizes that the files declare add up to more than 64 bits can hold.
 #[test]
 fn files_of_one_source_can_say_to_have_more_than_can_be_told() {
     let folder = folder(&made::ids());
@@ -242,7 +246,7 @@ fn files_of_one_source_can_say_to_have_more_than_can_be_told() {
     }
 }
 
-/// Reads a file here, in both ways, if it can be.
+/// Reads a file in this process, as text and as token ids, until an error.
 fn read_here(path: &Path) {
     let spec = SourceSpec { uri: path.display().to_string(), ..SourceSpec::default() };
     if let Ok(source) = open(&spec, 0, &OpenContext::new(&Silent)) {

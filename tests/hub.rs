@@ -1,4 +1,4 @@
-//! The program with a hub, which Python's own clients can read too.
+//! The program with a hub, and with the cache that it shares with Python's clients.
 
 #![cfg(feature = "hub")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -17,7 +17,7 @@ use fake::{COMMIT, FakeHub, Fault, Part, sha256};
 const NAME: &str = "biglam/gutenberg-poetry-corpus";
 const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/peers-venv/bin/python");
 
-/// The program, or Python, with this hub and no other network.
+/// A command of the program, or of Python, that uses this hub, a cache below `home`, and no other network.
 fn with_hub(program: impl AsRef<Path>, hub: &FakeHub, home: &Path) -> Command {
     let mut command = Command::new(program.as_ref());
     command.current_dir(home).env("HF_ENDPOINT", &hub.endpoint).env("HF_HOME", home.join("hf"));
@@ -29,7 +29,8 @@ fn tokenmill(hub: &FakeHub, home: &Path) -> Command {
     with_hub(env!("CARGO_BIN_EXE_tokenmill"), hub, home)
 }
 
-/// Says what was not tested, past the harness, which keeps what a test that passes prints.
+/// Reports a skipped test directly on standard error, because the harness hides what a passing test prints with
+/// macros.
 fn skipped(missing: &Path) {
     let said = format!("SKIPPED for want of {}\n", missing.display());
     std::io::stderr().write_all(said.as_bytes()).unwrap();
@@ -54,7 +55,7 @@ fn local_files_the_cache_and_the_stream_give_the_same() {
     let sample = ["--shuffle-buffer", "500", "--seed", "3", "--take", "2500"];
     for split in ["none", "gpt4"] {
         let mut expected = None;
-        // The stream first: what it reads is in no cache yet.
+        // The stream comes first, while the cache is still empty.
         for (input, stream) in [(uri.as_str(), true), (uri.as_str(), false), ("local", false)] {
             for threads in ["1", "2", "7"] {
                 let mut command = tokenmill(&hub, home);
@@ -95,7 +96,7 @@ fn a_plan_reads_indexes_alone() {
     assert_eq!(plan()["elsewhere_bytes"], 0);
 }
 
-/// A text of several units, which a run has downloaded.
+/// The text is read in several units and comes from the cache, where a run has put it.
 #[test]
 fn a_plan_tells_of_what_the_cache_has_as_a_run_does() {
     use tokenmill::observer::Silent;
@@ -130,7 +131,8 @@ fn a_plan_tells_of_what_the_cache_has_as_a_run_does() {
     assert_eq!((preview.held, preview.files), (Held::Done, Some(names)));
 }
 
-/// The corpus of the tutorial that the recipe follows, from a hub: its sample and the end of its training.
+/// Runs `gutenberg-poetry` on its real corpus, served by the fake hub. Size of the sample and tokens per byte
+/// must agree with the tutorial that the recipe follows.
 #[test]
 fn the_poetry_of_the_tutorial_comes_out_as_there() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpora/gutenberg-poetry.parquet");
@@ -146,13 +148,13 @@ fn the_poetry_of_the_tutorial_comes_out_as_there() {
     let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
     let number = |part: &str, name: &str| report[part][name].as_u64().unwrap_or_default();
     assert_eq!((number("corpus", "documents"), number("training", "merges_learned")), (100_000, 500));
-    // There 3.84 MB become 1.69 million tokens, of a sample drawn in another way.
+    // The tutorial reports 1.69 million tokens for 3.84 MB, for a sample that was drawn in another way.
     let (bytes, tokens) = (number("corpus", "text_bytes"), number("training", "tokens_after"));
     assert!((3_700_000..3_900_000).contains(&bytes), "{bytes} bytes");
     assert!((430..450).contains(&(1_000 * tokens / bytes)), "{tokens} tokens of {bytes} bytes");
 }
 
-/// The recipe of the repository with a smaller sample.
+/// Writes the recipe `gutenberg-poetry` with a smaller sample to `home` and returns its path.
 fn recipe(home: &Path, sample: usize) -> PathBuf {
     let recipe = concat!(env!("CARGO_MANIFEST_DIR"), "/pipelines/gutenberg-poetry.toml");
     let text = fs::read_to_string(recipe).unwrap().replace("100_000", &sample.to_string());
@@ -161,7 +163,7 @@ fn recipe(home: &Path, sample: usize) -> PathBuf {
     path
 }
 
-/// Verse with the columns of the dataset, as Parquet, in one file for each seed.
+/// A Parquet file of generated verse with the columns of the dataset. Each seed gives another file.
 fn verse(home: &Path, seed: usize) -> Vec<u8> {
     let (uri, out) = (format!("demo:verse?lines=2000&seed={seed}"), home.join(format!("{seed}.parquet")));
     fs::create_dir_all(home).unwrap();
@@ -238,7 +240,8 @@ fn a_recipe_of_a_hub_dataset_runs_once_with_the_network_and_again_without() {
     assert_eq!(fs::read_to_string(home.join("out/gutenberg-poetry/manifest.json")).unwrap(), manifest);
 }
 
-/// Names that are numbered say how many files there are; others do not.
+/// Numbered names such as `train-00000-of-00002` say how many files a folder has. With other names, an offline
+/// run warns that the cache may not have all files.
 #[test]
 fn offline_it_is_told_that_there_may_be_more() {
     let folder = tempfile::tempdir().unwrap();
@@ -369,7 +372,7 @@ fn a_killed_download_goes_on() {
     assert!(sent + text.len() - kept < text.len() + (12 << 20), "of what was sent before little is lost");
 }
 
-/// Python's clients find what we fetched, and fetch from the same hub what we then find.
+/// Python's clients find what this program has downloaded, and this program finds what they have.
 #[test]
 fn pythons_clients_share_hub_and_cache() {
     if !Path::new(PYTHON).is_file() {

@@ -1,4 +1,5 @@
-//! Mixtures of sources: what is kept of each, and what is taken of each.
+//! Mixtures of sources: the counts that are kept and reused per source, and the share that weights and limits
+//! give to each.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,7 +14,7 @@ use tokenmill::run::{JobOptions, Outcome, Surroundings, job, plan, recipe};
 use tokenmill::source::OpenContext;
 use tokenmill::units::ByteCount;
 
-/// Keeps what a run says.
+/// Collects the notes of a run.
 #[derive(Default)]
 struct Heard(Mutex<Vec<String>>);
 
@@ -23,7 +24,7 @@ impl tokenmill::Observer for Heard {
     }
 }
 
-/// Runs a recipe of these sources, and gives what it came to and how many sources it did not have to count.
+/// Runs a recipe of these sources. Returns the outcome and the number of sources whose kept counts were reused.
 fn run(sources: &[(&Path, &str)], more: &str, out: &Path) -> (Outcome, usize) {
     let section =
         |(path, keys): &(&Path, &str)| format!("[[source]]\nuri = {path:?}\ndocuments = \"line\"\n{keys}\n");
@@ -61,7 +62,7 @@ fn another_mixture_of_the_same_sources_needs_no_counting() {
         for (round, (weight, found)) in
             [("weight = 1", 0), ("weight = 7", 2), ("weight = 0.5", 2)].iter().enumerate()
         {
-            // What they are counted for does not matter to the counts.
+            // Counts do not depend on the settings of training, so the other tie rule reuses them.
             let expected = if round == 0 && train != TRAIN { 2 } else { *found };
             let sources = [(one.as_path(), *weight), (two.as_path(), "")];
             let (outcome, reused) = run(&sources, &train, &kept);
@@ -74,14 +75,14 @@ fn another_mixture_of_the_same_sources_needs_no_counting() {
             fs::remove_dir_all(&fresh).unwrap();
         }
     }
-    // Of what has changed, and of what is damaged, nothing is kept.
+    // The counts of a changed source are not reused, and neither are damaged counts.
     fs::write(&two, text(3, 200)).unwrap();
     let sources = [(one.as_path(), ""), (two.as_path(), "")];
     assert_eq!(run(&sources, TRAIN, &kept).1, 1);
     let counts = kept.join(".tokenmill/counts");
     let files = || fs::read_dir(&counts).unwrap().map(|entry| entry.unwrap().path());
     assert_eq!(files().count(), 4, "two of each source");
-    // The counts, and a figure in what is known of the text.
+    // Damage the counts, then a figure in the recorded facts about the text.
     for (extension, from_end, merges) in [("parquet", 20, "70"), ("journal", 6, "50")] {
         for file in files().filter(|path| path.extension().is_some_and(|found| found == extension)) {
             let mut bytes = fs::read(&file).unwrap();
@@ -94,7 +95,8 @@ fn another_mixture_of_the_same_sources_needs_no_counting() {
     }
 }
 
-/// A Parquet file whose footer tells nothing of what is in it.
+/// Writes a Parquet file without dictionary and statistics, so that its footer reveals nothing about the
+/// content. For words of equal length the footers are equal.
 fn write_untold(path: &Path, word: &str) {
     let texts: Vec<String> = (0..500).map(|n| format!("{word} {n:04}")).collect();
     let texts: ArrayRef = Arc::new(StringArray::from(texts));
@@ -129,7 +131,7 @@ fn the_report_tells_what_was_learned_from_each_source() {
     fs::write(path("1.txt"), "aaaa\nbb\ncccc\n").unwrap();
     fs::write(path("2.txt"), "dddddd\nffff\n").unwrap();
     fs::write(path("3.txt"), "").unwrap();
-    // With a sample of all of them, or without a split, no counts are kept.
+    // Counts are not kept for a sample of all sources together, nor without a split.
     for more in ["", "[sample]\nevery = 1\nseed = 1\nshuffle_buffer = 9\n"] {
         for split in ["gpt2", "none"] {
             let names = [path("1.txt"), path("2.txt"), path("3.txt")];

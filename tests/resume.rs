@@ -1,4 +1,4 @@
-//! Runs of the program that are killed, and what the next one makes of what they left.
+//! Runs of the program that are killed, and how the next run resumes them.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use output::files;
 use tokenmill::units::{amount, counted};
 
-/// Some 32 million tokens: several row groups in each of three files. A line cannot be read.
+/// About 32 million tokens, which give several row groups in each of three files. One line of `some.jsonl` is
+/// invalid.
 const RECIPE: &str = r#"
 [[source]]
 uri = "some.jsonl"
@@ -48,7 +49,7 @@ fn folder_with_recipe() -> tempfile::TempDir {
     folder
 }
 
-/// Runs to the end, but for the line that cannot be read, and gives what was said.
+/// Runs to the end and returns the messages. The exit code is 3, because the invalid line is skipped.
 fn finish(folder: &Path) -> String {
     let output = program(folder).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -56,7 +57,8 @@ fn finish(folder: &Path) -> String {
     said
 }
 
-/// Kills one run after the other, each as soon as a journal has so many lines.
+/// Starts one run after the other and kills each as soon as its journal has the given number of lines. Starts
+/// over, up to five times, if a run ended before it was killed.
 fn kill_at(folder: &Path, moments: &[(&str, usize)]) {
     for _ in 0..5 {
         if moments.iter().all(|&(journal, least)| is_killed_at(folder, journal, least)) {
@@ -67,7 +69,8 @@ fn kill_at(folder: &Path, moments: &[(&str, usize)]) {
     panic!("five times a run ended before it could be killed");
 }
 
-/// Whether a run could be killed before it ended by itself.
+/// Kills a run once its journal has `least` lines. Returns whether the kill came before the run ended by
+/// itself.
 fn is_killed_at(folder: &Path, journal: &str, least: usize) -> bool {
     let mut child = program(folder).spawn().unwrap();
     let begin = Instant::now();
@@ -87,18 +90,19 @@ fn lines(path: &Path) -> usize {
     std::fs::read(path).unwrap_or_default().iter().filter(|&&byte| byte == b'\n').count()
 }
 
-/// What the next run must say of what a killed one left. How much that is depends on when the kill came.
+/// The message in which the next run must say what it resumes. It depends on when the kill came.
 fn left(folder: &Path) -> String {
     let journal = |name: &str| lines(&state(folder, name));
     let (files, groups) = (journal("finished.journal"), journal("unfinished.journal"));
     assert!(files + groups > 0, "the kill came too early");
-    // Row groups may still be listed of a file that is finished since.
+    // Once a file is finished, the journal of the unfinished file may still list row groups of the finished
+    // one.
     let there =
         if files == 0 { counted(amount(groups), "row group") } else { counted(amount(files), "data file") };
     format!("going on where an earlier run ended: {there}")
 }
 
-/// What the report says beside times.
+/// The report without times.
 fn report(folder: &Path) -> serde_json::Value {
     let text = std::fs::read_to_string(folder.join("out/report.json")).unwrap();
     let mut report: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -107,7 +111,7 @@ fn report(folder: &Path) -> serde_json::Value {
     report
 }
 
-/// Kills a run of the recipe with a line before a section, and compares what the next one makes of it.
+/// Inserts a line before a section of the recipe, kills a run of it, and checks that the next run resumes.
 fn is_gone_on_with(line: &str, before: &str) {
     let changed = || {
         let folder = folder_with_recipe();
@@ -118,7 +122,8 @@ fn is_gone_on_with(line: &str, before: &str) {
     are_gone_on_with(&changed(), &changed());
 }
 
-/// Kills a run in the second of two equal folders, and compares what the next one makes of it with a whole run in the first.
+/// Runs the recipe undisturbed in `whole`. Kills a run of it in `folder` and resumes. Files and reports must be
+/// equal.
 fn are_gone_on_with(whole: &tempfile::TempDir, folder: &tempfile::TempDir) {
     finish(whole.path());
     kill_at(folder.path(), &[("unfinished.journal", 1)]);
@@ -141,7 +146,8 @@ fn packed_files_are_gone_on_with() {
     }
 }
 
-/// Files that are not cut into units: one is read from its beginning up to where the killed run was.
+/// CSV files and JSON arrays are not divided into units. A resumed run reads them from the start to where the
+/// killed run was.
 #[test]
 fn tables_and_json_arrays_are_gone_on_with() {
     let row =
@@ -191,7 +197,8 @@ fn a_killed_run_is_gone_on_with() {
     assert_eq!(report(whole.path()), report(folder.path()));
 }
 
-/// A run that ended after learning, before all was said of it.
+/// A folder as an interrupted run leaves it after training: with a tokenizer and a report, but without the
+/// manifest.
 fn folder_with_learned() -> tempfile::TempDir {
     let folder = folder_with_recipe();
     let (start, rest) = RECIPE.split_once("[encode]").unwrap();

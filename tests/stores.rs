@@ -17,7 +17,7 @@ use fake::Fault;
 
 const SCHEMES: [&str; 3] = ["s3", "gs", "az"];
 
-/// The program with this store as all three, and no other network.
+/// A command of the program that uses this store for all three providers, and no other network.
 fn tokenmill(store: &Bucket, home: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tokenmill"));
     command.current_dir(home).env("AWS_ENDPOINT", &store.endpoint).env("AWS_ALLOW_HTTP", "true");
@@ -34,7 +34,8 @@ fn well(output: &Output) -> String {
     said
 }
 
-/// Puts two Parquet files, a text and what is not to be read into the store, and the Parquet files into a folder.
+/// Puts two Parquet files, a text file, and objects that must not be read into the store. Writes the same
+/// Parquet files to the folder `local`, and the text to `verse.txt`.
 fn fill(store: &Bucket, home: &Path) {
     fs::create_dir(home.join("local")).unwrap();
     for seed in ["1", "2"] {
@@ -104,7 +105,8 @@ fn what_fails_in_passing_is_asked_for_again() {
     }
 }
 
-/// The client has a panic for it.
+/// The client library panics on an entity tag that is not a valid header value. The program must report an
+/// error instead.
 #[test]
 fn a_tag_that_cannot_be_asked_for_is_an_error() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,15 +1,16 @@
-//! What can be wrong with a Parquet file.
+//! Ways in which a Parquet file can be wrong.
 
 use super::parts::*;
 use super::thrift::Value;
 
-/// Where something is made wrong, and how.
+/// When and how a file is changed.
 #[derive(Clone, Copy)]
 pub(crate) enum Change {
-    /// Before pages are put where the index says.
+    /// Before the pages are laid out. The footer gets the offsets and sizes of the changed pages.
     Pages(fn(&mut Parts)),
-    /// After that.
+    /// After that, in the footer, which may then contradict the pages.
     Index(fn(&mut Parts)),
+    /// At last, in the bytes of the finished file.
     Bytes(fn(&mut Vec<u8>)),
 }
 
@@ -30,14 +31,14 @@ impl Change {
     }
 }
 
-/// What must become of a file.
+/// The required outcome of reading a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Becomes {
-    /// An error that names it.
+    /// An error that names the file.
     Error,
-    /// All of it is read: what is wrong is not looked at.
+    /// The whole file is read, because nothing looks at the wrong part.
     Read,
-    /// One of both: that depends on the column's type and codec.
+    /// An error or success, depending on the column's type and codec.
     Either,
 }
 
@@ -46,7 +47,7 @@ use Change::{Bytes, Index, Pages};
 
 pub(crate) type Case = (&'static str, Becomes, Change);
 
-/// What is wrong with the file as a whole.
+/// Errors of the file as a whole.
 pub(crate) const FILE: &[Case] = &[
     ("nothing", Read, Pages(|_| {})),
     ("empty", Error, Bytes(Vec::clear)),
@@ -88,7 +89,7 @@ fn last(file: &mut [u8], count: usize) -> &mut [u8] {
     &mut file[from..]
 }
 
-/// What is wrong with the index.
+/// Errors in the footer.
 pub(crate) const INDEX: &[Case] = &[
     ("most rows", Either, Index(|file| file.index.set(NUM_ROWS, Value::int(i64::MAX)))),
     ("negative rows", Either, Index(|file| file.index.set(NUM_ROWS, Value::int(-1)))),
@@ -202,7 +203,7 @@ pub(crate) const INDEX: &[Case] = &[
     ("a length for Arrow", Either, Index(|file| file.index.set(5, arrow_schema("/////////38AAAAA")))),
 ];
 
-/// Rows that the files have.
+/// Number of rows in each file.
 pub(crate) const ROWS: i64 = 60;
 
 fn rows(file: &mut Parts, rows: i64) {
@@ -229,7 +230,7 @@ fn arrow_schema(text: &str) -> Value {
     Value::List(12, vec![Value::Struct(pair.to_vec())])
 }
 
-/// Groups in groups, each of one.
+/// 100 000 nested groups, each with a single child.
 fn deep(file: &mut Parts) {
     let fields = [(3, Value::Int(5, 1)), (4, Value::Bytes(b"a".to_vec())), (5, Value::Int(5, 1))];
     let group = Value::Struct(fields.to_vec());
@@ -241,7 +242,7 @@ fn deep(file: &mut Parts) {
     file.index.at(&[SCHEMA, 0]).set(5, Value::int(1));
 }
 
-/// What is wrong with pages. The first column has a dictionary.
+/// Errors in pages. The first column has a dictionary.
 pub(crate) const PAGES: &[Case] = &[
     ("fractions that are not there", Error, Pages(|file| head(file).set(20, Value::Claim(7, (1 << 31) - 1)))),
     ("pairs that are not there", Error, Pages(|file| head(file).set(20, Value::Claim(11, 1 << 30)))),
@@ -331,7 +332,7 @@ fn dictionary_values(file: &mut Parts, count: i64) {
     file.dictionary(0).0.at(&[DICTIONARY_PAGE]).set(1, Value::int(count));
 }
 
-/// What is wrong with the column of the text.
+/// Errors in the type, name or nullability of the text column.
 pub(crate) const TEXT: &[Case] = &[
     ("truths", Error, Index(|file| retype(file, 0))),
     ("numbers of 32 bits", Error, Index(|file| retype(file, 1))),

@@ -25,7 +25,7 @@ use super::cases::{Becomes, ROWS};
 use super::parts::{PAGE_UNCOMPRESSED, Parts, SCHEMA};
 use super::thrift::Value;
 
-/// Columns as a file, without what Arrow adds to say of itself.
+/// Writes columns to a Parquet file in memory, without the Arrow schema in its metadata.
 fn written(columns: Vec<(String, ArrayRef)>, codec: Compression) -> Vec<u8> {
     let rows = RecordBatch::try_from_iter_with_nullable(
         columns.into_iter().map(|(name, column)| (name, column, true)),
@@ -53,12 +53,12 @@ fn with_codec(codec: Compression) -> Vec<u8> {
     written(vec![("text".to_owned(), texts), ("n".to_owned(), numbers)], codec)
 }
 
-/// Texts with a dictionary, some null, and numbers beside them.
+/// A column of texts with a dictionary and some nulls, and a column of numbers.
 pub(crate) fn text() -> Vec<u8> {
     with_codec(Compression::SNAPPY)
 }
 
-/// Rows of token ids, as the program writes them.
+/// Rows of token ids in the columns that the program writes.
 pub(crate) fn ids() -> Vec<u8> {
     let mut rows = ListBuilder::new(Int32Builder::new());
     for row in 0..ROWS {
@@ -76,7 +76,8 @@ fn field(name: &str, of: &ArrayRef) -> Arc<Field> {
     Arc::new(Field::new(name, of.data_type().clone(), true))
 }
 
-/// Files that any program could have written.
+/// Files with the types, contents and codecs of other programs, and files with a page that claims to have two
+/// gigabytes.
 pub(crate) fn foreign() -> Vec<(&'static str, Becomes, Vec<u8>)> {
     use Becomes::{Either, Error, Read};
 
@@ -132,7 +133,7 @@ pub(crate) fn foreign() -> Vec<(&'static str, Becomes, Vec<u8>)> {
     files
 }
 
-/// One text of zeros, which takes little room.
+/// A single text of zero bytes, which compresses to almost nothing.
 pub(crate) fn zeros(bytes: usize) -> Vec<u8> {
     let text: ArrayRef = Arc::new(StringArray::from_iter_values(["\0".repeat(bytes)]));
     written(vec![("text".to_owned(), text)], Compression::ZSTD(ZstdLevel::default()))
@@ -148,12 +149,12 @@ pub(crate) fn counts() -> Vec<u8> {
     file
 }
 
-/// Lets bytes be called text.
+/// Declares the first column to be UTF-8 text.
 fn as_text(file: &[u8]) -> Vec<u8> {
     Parts::of(file).file(|file| file.index.at(&[SCHEMA, 1]).set(6, Value::Int(5, 0)))
 }
 
-/// Lets a page say that it is of two gigabytes.
+/// Lets the first data page declare an uncompressed size of two gigabytes.
 fn of_two_gigabytes(file: &[u8]) -> Vec<u8> {
     let mut file = Parts::of(file);
     file.data_page(0).0.set(PAGE_UNCOMPRESSED, Value::int(i64::from(i32::MAX)));

@@ -1,17 +1,17 @@
-//! A Parquet file taken apart into pages and index, to be put together with something wrong in it.
+//! A Parquet file taken apart into pages and footer, to be put together again with something wrong in it.
 
 use super::thrift::Value;
 
-// Fields of the index that are changed.
+// Thrift field numbers in the footer (`FileMetaData`), and of a column chunk's metadata.
 pub(crate) const SCHEMA: i16 = 2;
 pub(crate) const NUM_ROWS: i16 = 3;
 pub(crate) const ROW_GROUPS: i16 = 4;
 const META_DATA: i16 = 3;
 
-/// Rows, among the fields of a row group.
+/// The number of rows, among the fields of a row group.
 pub(crate) const GROUP_ROWS: i16 = 3;
 
-// Fields of a column's part of it.
+// Field numbers in the metadata of a column chunk.
 pub(crate) const TYPE: i16 = 1;
 pub(crate) const CODEC: i16 = 4;
 pub(crate) const NUM_VALUES: i16 = 5;
@@ -20,17 +20,17 @@ pub(crate) const COMPRESSED: i16 = 7;
 pub(crate) const DATA_OFFSET: i16 = 9;
 pub(crate) const DICTIONARY_OFFSET: i16 = 11;
 
-// Fields of a page's head.
+// Field numbers in a page header.
 pub(crate) const PAGE_UNCOMPRESSED: i16 = 2;
 pub(crate) const PAGE_COMPRESSED: i16 = 3;
 pub(crate) const CRC: i16 = 4;
 pub(crate) const DATA_PAGE: i16 = 5;
 pub(crate) const DICTIONARY_PAGE: i16 = 7;
 
-/// A page: what it says of itself, and its bytes.
+/// A page: its header, and its bytes.
 pub(crate) type Page = (Value, Vec<u8>);
 
-/// A file of one row group.
+/// The pages of each column and the footer (`index`) of a file with one row group.
 #[derive(Clone)]
 pub(crate) struct Parts {
     pub(crate) columns: Vec<Vec<Page>>,
@@ -48,12 +48,12 @@ impl Parts {
         Parts { columns, index }
     }
 
-    /// What the index says of a column.
+    /// The metadata of a column chunk in the footer.
     pub(crate) fn column(&mut self, number: i16) -> &mut Value {
         self.index.at(&[ROW_GROUPS, 0, 1, number, META_DATA])
     }
 
-    /// The first data page of a column, and the page before it, if there is one.
+    /// The first data page of a column.
     pub(crate) fn data_page(&mut self, column: usize) -> &mut Page {
         self.columns[column].iter_mut().find(|(head, _)| !head.has(DICTIONARY_PAGE)).expect("a data page")
     }
@@ -62,7 +62,8 @@ impl Parts {
         self.columns[column].iter_mut().find(|(head, _)| head.has(DICTIONARY_PAGE)).expect("a dictionary")
     }
 
-    /// The pages as they are now, and where they are; what pointed elsewhere is gone.
+    /// Writes all pages and puts their offsets and sizes into the footer. Removes the offsets of page indexes
+    /// and Bloom filters, which are no longer in the file.
     pub(crate) fn place(&mut self) -> Vec<u8> {
         let mut file = b"PAR1".to_vec();
         for (number, pages) in (0..).zip(self.columns.clone()) {
@@ -88,7 +89,7 @@ impl Parts {
         file
     }
 
-    /// The file, with an index that was changed at last.
+    /// Writes the file. `change` is applied to the footer after the pages are laid out.
     pub(crate) fn file(mut self, change: impl FnOnce(&mut Parts)) -> Vec<u8> {
         let mut file = self.place();
         change(&mut self);

@@ -1,16 +1,17 @@
-//! What a Parquet file says of itself, as a tree that can be changed and written again: Thrift's compact protocol.
+//! Parquet's footer and page headers (Thrift's compact protocol) as a tree that can be changed and written
+//! again.
 
-/// A value of the compact protocol; maps do not occur in Parquet.
+/// A value of the compact protocol. Maps do not occur in Parquet.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Bool(bool),
-    /// A number with its type: 3 to 6 for 8 to 64 bits.
+    /// An integer with its type: 3 to 6 for 8 to 64 bits.
     Int(u8, i64),
     Double([u8; 8]),
     Bytes(Vec<u8>),
     /// The type of the items, and the items.
     List(u8, Vec<Value>),
-    /// A list that says to have so many items of a type, and has none.
+    /// A list that declares this many items of a type and has none.
     Claim(u8, u64),
     /// Fields by number.
     Struct(Vec<(i16, Value)>),
@@ -21,7 +22,7 @@ impl Value {
         Value::Int(6, number)
     }
 
-    /// What stands under a path of field numbers and places in lists.
+    /// The value at a path of field numbers and list indexes.
     pub(crate) fn at(&mut self, path: &[i16]) -> &mut Value {
         let Some((&first, rest)) = path.split_first() else { return self };
         let below = match self {
@@ -36,7 +37,7 @@ impl Value {
         matches!(self, Value::Struct(fields) if fields.iter().any(|(other, _)| *other == id))
     }
 
-    /// Gives a struct's field a value; a number keeps the type that it had.
+    /// Sets a field of a struct. An integer keeps the type that it had.
     pub(crate) fn set(&mut self, id: i16, value: Value) {
         let Value::Struct(fields) = self else { panic!("{self:?} has no fields") };
         match fields.iter_mut().find(|(other, _)| *other == id) {
@@ -66,7 +67,7 @@ impl Value {
         }
     }
 
-    /// Reads a struct from the begin of `bytes`, and gives what follows it.
+    /// Reads a struct from the start of `bytes`. Returns it with the remaining bytes.
     pub(crate) fn read(bytes: &[u8]) -> (Value, &[u8]) {
         let mut rest = bytes;
         (read_struct(&mut rest), rest)
@@ -133,7 +134,7 @@ fn write_struct(fields: &[(i16, Value)], into: &mut Vec<u8>) {
                 Value::Int(4, i64::from(*id)).write(into);
             }
         }
-        // The value of a field that is a truth stands in its type.
+        // A Boolean field encodes its value in its type.
         if !matches!(value, Value::Bool(_)) {
             value.write(into);
         }

@@ -1,5 +1,5 @@
-//! A bucket on loopback that speaks as the object stores of Amazon, Google and Microsoft do where files are listed
-//! and read, and fails when told to.
+//! A local object store for tests. It answers listings and reads as Amazon S3, Google Cloud Storage and Azure
+//! Blob Storage do, and fails on request.
 
 #![allow(dead_code, reason = "each of those that share it uses a part")]
 
@@ -11,7 +11,7 @@ use super::fake::{Answer, Fault, Request, send, sha256};
 
 /// The name of the only bucket.
 pub(crate) const BUCKET: &str = "words";
-/// How many objects a page of a listing has.
+/// Objects per page of a listing.
 const PAGE: usize = 2;
 
 #[derive(Default)]
@@ -21,10 +21,10 @@ struct Shelf {
     asked: Vec<String>,
 }
 
-/// The store. It serves until the process ends.
+/// A running store. It serves until the process ends.
 pub(crate) struct Bucket {
     shelf: Arc<Mutex<Shelf>>,
-    /// Its address.
+    /// The base URL.
     pub(crate) endpoint: String,
 }
 
@@ -37,7 +37,7 @@ impl Bucket {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let shelf = Arc::clone(&served);
-                // A client that goes away in the middle of an answer is no failure here.
+                // A client that disconnects in the middle of an answer is not an error here.
                 std::thread::spawn(move || drop(converse(stream, &shelf)));
             }
         });
@@ -48,22 +48,22 @@ impl Bucket {
         self.shelf().objects.insert(name.to_owned(), Arc::new(bytes.into()));
     }
 
-    /// Lets the next answer go wrong that no other fault waits for.
+    /// Queues a fault for the next request that has none.
     pub(crate) fn fail(&self, fault: Fault) {
         self.shelf().faults.push_back(fault);
     }
 
-    /// Lets nothing more go wrong.
+    /// Removes all queued faults.
     pub(crate) fn forgive(&self) {
         self.shelf().faults.clear();
     }
 
-    /// Faults that have not happened.
+    /// Number of queued faults that have not happened yet.
     pub(crate) fn faults_left(&self) -> usize {
         self.shelf().faults.len()
     }
 
-    /// What was asked since the last time.
+    /// Returns the requests since the last call, each as method and target.
     pub(crate) fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.shelf().asked)
     }
@@ -86,7 +86,7 @@ fn converse(mut stream: TcpStream, shelf: &Mutex<Shelf>) -> std::io::Result<()> 
 impl Shelf {
     fn answer(&self, request: &Request) -> Answer {
         let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
-        // Google's client encodes more than it has to.
+        // Google's client percent-encodes more characters than necessary.
         let path = path.replace("%2F", "/").replace("%2E", ".");
         let name = path.strip_prefix(&format!("/{BUCKET}")).map(|rest| rest.trim_start_matches('/'));
         match name {
@@ -108,7 +108,7 @@ impl Shelf {
         Answer::file(bytes, request, headers)
     }
 
-    /// A page of the listing, as Amazon and Google give it or as Microsoft does.
+    /// One page of a listing, in the XML of Azure or in that of S3 and Google.
     fn list(&self, query: &str) -> Answer {
         let value = |key: &str| {
             let found = query.split('&').find_map(|part| part.strip_prefix(key)?.strip_prefix('='));
@@ -121,7 +121,7 @@ impl Shelf {
         let page = all.iter().skip(from).take(PAGE);
         let next = if from + PAGE < all.len() { (from + PAGE).to_string() } else { String::new() };
         let body = if value("comp") == "list" {
-            // Microsoft's has quotes around a tag everywhere but here.
+            // Azure puts quotes around entity tags everywhere but in listings.
             let blobs: String = page
                 .map(|(name, bytes)| {
                     format!(

@@ -1,7 +1,7 @@
-//! A hub on loopback that speaks as the Hugging Face hub does, and fails when told to.
+//! A local server for tests that behaves like the Hugging Face hub and fails on request.
 //!
-//! It has one dataset. Small files lie on the hub itself, behind a redirect to a relative address;
-//! large ones on another host, at an address that is signed anew for each request.
+//! It has one dataset. Small files come from the hub itself, behind a redirect to a relative address. Large
+//! files come from another host, at an address with a new signature for each request.
 
 #![allow(dead_code, reason = "each of the tests that share it uses a part")]
 
@@ -15,47 +15,48 @@ use serde_json::{Value, json};
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
-/// The commit of `main`, and that of the branch of converted files.
+/// The commit of `main`.
 pub(crate) const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+/// The commit of `refs/convert/parquet`, the branch of files that the hub converted to Parquet.
 pub(crate) const CONVERTED_COMMIT: &str = "fedcba9876543210fedcba9876543210fedcba98";
-/// How many entries a page of the tree has.
+/// Entries per page of the file tree.
 const PAGE: usize = 2;
 
-/// What an answer is for.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Questions about the dataset.
+    /// Requests to `/api`: facts about the dataset and lists of its files.
     Api,
-    /// Files, as the hub itself answers.
+    /// Files, requested from the hub itself.
     Resolve,
-    /// Files on the other host.
+    /// Files, requested from the other host.
     Files,
 }
 
-/// What goes wrong with one answer.
+/// How one answer goes wrong.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
-    /// Nothing.
+    /// The answer is correct. It delays the faults queued after it.
     Right,
-    /// What is sent is this, head and body.
+    /// These bytes are the whole response, head and body.
     Raw(Vec<u8>),
-    /// A status with headers, each ended by `\r\n`.
+    /// An empty body with this status and these headers, each ended by `\r\n`.
     Status(u16, &'static str),
-    /// The body ends after so many bytes of what its length promises.
+    /// The connection ends after this many bytes of the body, before the declared length.
     CutAfter(usize),
-    /// Nothing comes for so long, and then the connection ends.
+    /// Nothing is sent for this time, then the connection ends.
     Stall(Duration),
-    /// The body is this one, with its own length.
+    /// This body, with its correct length.
     Body(&'static [u8]),
-    /// The headers give another entity tag.
+    /// The headers give this entity tag instead of the right one.
     Etag(&'static str),
-    /// A range is answered with the whole.
+    /// A request for a range gets the whole file.
     Whole,
-    /// The address leads to itself.
+    /// A redirect to the same address.
     Loop,
 }
 
-/// What was asked, and how much was sent for it.
+/// A request, and the number of bytes of the body that were sent in response.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) part: Part,
@@ -75,30 +76,30 @@ struct File {
 
 #[derive(Default)]
 struct Shelf {
-    /// The dataset, `namespace/name`.
+    /// The name of the dataset: `namespace/name`.
     name: String,
-    /// Bytes a second that the other host sends, if it is slow.
+    /// Bytes per second from the other host; unlimited if `None`.
     rate: Option<usize>,
     files: BTreeMap<(String, String), File>,
     faults: VecDeque<(Part, Fault)>,
     asked: Vec<Asked>,
-    /// How many of what was asked have been told of.
+    /// Number of requests that [`FakeHub::asked`] has already returned.
     forgotten: usize,
     endpoint: String,
     other_host: String,
     signatures: usize,
 }
 
-/// The hub. It serves until the process ends.
+/// A running hub. It serves until the process ends.
 #[derive(Clone)]
 pub(crate) struct FakeHub {
     shelf: Arc<Mutex<Shelf>>,
-    /// Its address.
+    /// The base URL.
     pub(crate) endpoint: String,
 }
 
 impl FakeHub {
-    /// A hub that has one dataset, `namespace/name`.
+    /// Starts a hub with one empty dataset, `namespace/name`.
     pub(crate) fn start(name: &str) -> FakeHub {
         let shelf = Arc::new(Mutex::new(Shelf { name: name.to_owned(), ..Shelf::default() }));
         let other_host = listen(&shelf, true).replace("127.0.0.1", "localhost");
@@ -109,7 +110,7 @@ impl FakeHub {
         hub
     }
 
-    /// Puts a file on the shelf; a large one lies on the other host.
+    /// Adds a file to a commit. A large file is served by the other host.
     pub(crate) fn put(&self, commit: &str, path: &str, bytes: impl Into<Vec<u8>>, large: bool) {
         let bytes = bytes.into();
         let (sha256, git_hash) = (sha256(&bytes), git_hash(&bytes));
@@ -117,29 +118,29 @@ impl FakeHub {
         self.shelf().files.insert((commit.to_owned(), path.to_owned()), file);
     }
 
-    /// Lets the next answer of a part that no other fault waits for go wrong.
+    /// Queues a fault for the next request of this kind that has none.
     pub(crate) fn fail(&self, part: Part, fault: Fault) {
         self.shelf().faults.push_back((part, fault));
     }
 
-    /// Lets nothing more go wrong.
+    /// Removes all queued faults.
     pub(crate) fn forgive(&self) {
         self.shelf().faults.clear();
     }
 
-    /// Lets the other host send so many bytes a second.
+    /// Limits the other host to this many bytes per second; `None` lifts the limit.
     pub(crate) fn slow_down(&self, rate: Option<usize>) {
         self.shelf().rate = rate;
     }
 
-    /// What was asked since the last time.
+    /// Returns the requests since the last call.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         let mut shelf = self.shelf();
         shelf.forgotten += shelf.asked.len();
         std::mem::take(&mut shelf.asked)
     }
 
-    /// Faults that have not happened.
+    /// Number of queued faults that have not happened yet.
     pub(crate) fn faults_left(&self) -> usize {
         self.shelf().faults.len()
     }
@@ -153,6 +154,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
+/// The id that Git gives to a file of these bytes (SHA-1 with a blob header).
 pub(crate) fn git_hash(bytes: &[u8]) -> String {
     let hash = Sha1::new().chain_update(format!("blob {}\0", bytes.len()));
     hex(&hash.chain_update(bytes).finalize())
@@ -173,7 +175,7 @@ fn listen(shelf: &Arc<Mutex<Shelf>>, other_host: bool) -> String {
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let shelf = Arc::clone(&shelf);
-            // A client that goes away in the middle of an answer is no failure here.
+            // A client that disconnects in the middle of an answer is not an error here.
             std::thread::spawn(move || drop(converse(stream, &shelf, other_host)));
         }
     });
@@ -185,10 +187,10 @@ pub(crate) struct Request {
     /// Path and query.
     pub(crate) target: String,
     from: Option<usize>,
-    /// The byte after the last that is asked for.
+    /// End of the requested range, exclusive.
     to: Option<usize>,
     pub(crate) token: bool,
-    /// The entity tag that a file must have.
+    /// The entity tag that the client requires (`If-Match`).
     pub(crate) if_match: Option<String>,
     body: String,
 }
@@ -225,12 +227,12 @@ impl Request {
     }
 }
 
-/// An answer before faults.
+/// A response before a fault is applied to it.
 pub(crate) struct Answer {
     status: u16,
     headers: String,
     body: Arc<Vec<u8>>,
-    /// Where in the body it begins and ends.
+    /// The part of the body to send: `from..to`.
     from: usize,
     to: usize,
 }
@@ -248,7 +250,7 @@ impl Answer {
         Answer::new(404, format!("X-Error-Code: {code}\r\nX-Error-Message: {code}\r\n"), "{}")
     }
 
-    /// A file, or a range of it.
+    /// A file, or the range of it that is requested.
     pub(crate) fn file(bytes: &Arc<Vec<u8>>, request: &Request, headers: String) -> Answer {
         let total = bytes.len();
         let whole = Answer { status: 200, headers, body: Arc::clone(bytes), from: 0, to: total };
@@ -296,7 +298,7 @@ fn converse(mut stream: TcpStream, shelf: &Mutex<Shelf>, other_host: bool) -> st
     })
 }
 
-/// Sends an answer with its fault, and tells of the bytes of body that go out.
+/// Sends an answer with a fault applied. Calls `told` with the number of bytes after each block of the body.
 pub(crate) fn send(
     stream: &mut TcpStream,
     request: &Request,
@@ -330,7 +332,7 @@ pub(crate) fn send(
     }
     let rest = &body[from..to.min(body.len())];
     let length = rest.len();
-    // In one piece: small ones would wait for each other's acknowledgement.
+    // The head goes out in one write. Several small packets would wait for each other's acknowledgement.
     let head =
         format!("HTTP/1.1 {status} x\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n");
     stream.write_all(head.as_bytes())?;
@@ -394,7 +396,7 @@ impl Shelf {
         )
     }
 
-    /// One page of the tree, with a link to the next.
+    /// One page of the file tree, with a `Link` header to the next.
     fn tree(&self, rest: &str, query: &str, request: &Request) -> Answer {
         let (revision, folder) = rest.split_once('/').unwrap_or((rest, ""));
         let Some(commit) = commit_of(revision) else { return Answer::missing("RevisionNotFound") };
@@ -450,7 +452,7 @@ impl Shelf {
         Some((commit.to_owned(), self.files.get(&(commit.to_owned(), path))?.clone()))
     }
 
-    /// Leads on: to the other host, or to an address below this one.
+    /// Redirects a large file to the other host, a small one to a relative address on this host.
     fn resolve(&mut self, rest: &str) -> Answer {
         let Some((commit, file)) = self.file(rest) else { return Answer::missing("EntryNotFound") };
         if file.large {
@@ -473,7 +475,7 @@ impl Shelf {
     fn other(&self, request: &Request) -> Answer {
         let path = request.target.split('?').next().unwrap_or_default().trim_start_matches('/');
         match self.file(path) {
-            // The host knows its files by tags of its own.
+            // The other host identifies files by its own entity tags.
             Some((_, file)) => Answer::file(&file.bytes, request, "ETag: \"of-the-store\"\r\n".to_owned()),
             None => Answer::new(404, "", ""),
         }
