@@ -43,7 +43,7 @@ impl<'a> Carry<'a> {
         self.text.extend_from_slice(text);
     }
 
-    /// Returns all of the carried text.
+    /// Takes all of the carried text.
     pub(super) fn end(&mut self) -> Vec<u8> {
         self.searched = 0;
         mem::take(&mut self.text)

@@ -155,6 +155,7 @@ impl Waiting {
         self.log.memory() + size_of_val(&self.order[..])
     }
 
+    /// Adds a pre-token, which must be new.
     fn push(&mut self, piece: &[u8], count: Count, first: u64) {
         self.order.push((first, self.log.push(piece, first), count));
     }

@@ -75,6 +75,7 @@ impl CountsReader {
         decoded(path, || CountsReader::begin(&file, path))
     }
 
+    /// Checks the metadata and the columns, and starts reading.
     fn begin(file: &File, path: &Path) -> Result<CountsReader> {
         let failed = |cause| parquet_error(path, cause);
         let builder = builder(file).map_err(failed)?;

@@ -167,6 +167,7 @@ impl<'a, W: Write + Send> CountsWriter<'a, W> {
     }
 }
 
+/// Returns the settings of the file: compressed with zstd, without dictionaries, because all pre-tokens differ.
 fn properties(info: String) -> WriterProperties {
     WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))

@@ -113,11 +113,13 @@ impl FactFinder {
         whole
     }
 
+    /// Adds to the length of the document that spans batches.
     fn saw_part(&mut self, batch: &Batch, row: usize) {
         let (_, length) = self.open.get_or_insert((batch.source, 0));
         *length += amount(batch.documents.value(row).len());
     }
 
+    /// Records the document that spanned batches, if it exists.
     fn end_document(&mut self) {
         if let Some((source, length)) = self.open.take() {
             self.saw_length(source, length);
@@ -132,6 +134,7 @@ impl FactFinder {
         }
     }
 
+    /// Records a document by its length in bytes.
     fn saw_length(&mut self, source: usize, length: u64) {
         let facts = self.source(source);
         facts.documents += 1;
@@ -139,6 +142,7 @@ impl FactFinder {
         self.lengths[Histogram::bin_number(length)] += 1;
     }
 
+    /// Returns the statistics of a source.
     fn source(&mut self, source: usize) -> &mut SourceFacts {
         let sources = &mut self.facts.sources;
         if sources.len() <= source {

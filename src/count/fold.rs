@@ -70,6 +70,7 @@ struct Sums {
 }
 
 impl Sums {
+    /// Returns the data of a table, with totals of zero.
     fn new(table: &PieceTable) -> Sums {
         let length = table.slots.used();
         let mut totals = Vec::with_capacity(length);
@@ -147,10 +148,12 @@ impl Located<'_> {
         self.table.of.log.first(self.entry.number)
     }
 
+    /// Returns the total count that this entry has.
     fn total(self) -> Count {
         Count::new(self.table.sums.totals[place64(self.entry.number)].load(Relaxed))
     }
 
+    /// Sets the total count of this entry.
     fn set_total(self, total: Count) {
         self.table.sums.totals[place64(self.entry.number)].store(total.get(), Relaxed);
     }
@@ -171,6 +174,7 @@ impl<'a> Seen<'a> {
         Seen { largest, others: Vec::new(), index: HashIndex::default() }
     }
 
+    /// Removes the entries, to start with another range of hashes.
     fn clear(&mut self) {
         self.others.clear();
         self.index.clear();
@@ -237,6 +241,7 @@ struct List<'a> {
 }
 
 impl<'a> List<'a> {
+    /// Returns the whole of a log.
     fn all(PieceLog { bytes, ends, firsts }: &'a PieceLog, totals: &'a [AtomicU64]) -> List<'a> {
         List { firsts, ends, totals, start: 0, bytes }
     }
@@ -336,6 +341,7 @@ impl<'a> Room<'a> {
         }
     }
 
+    /// Copies the pre-tokens of a list to the start of the section, and removes that part from the section.
     fn append(&mut self, list: List<'_>) {
         for (piece, count) in list.iter() {
             let own = self.take(1, piece.len());

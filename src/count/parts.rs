@@ -45,6 +45,7 @@ fn text(batch: &Batch, row: usize) -> &[u8] {
 }
 
 impl Rows {
+    /// Returns the part of a row that belongs to this chunk.
     fn text(&self, row: usize) -> &[u8] {
         let text = text(&self.batch, row);
         let to = if row + 1 == self.texts.end { self.to.min(text.len()) } else { text.len() };

@@ -33,6 +33,7 @@ impl PieceLog {
         number
     }
 
+    /// Reserves the lists of a log that is used for the first time.
     #[cold]
     fn reserve(&mut self) {
         // Reserved memory takes no physical memory until it is touched. If reserving fails, growing copies.

@@ -147,6 +147,7 @@ struct Shard<'a> {
 }
 
 impl<'a> Shard<'a> {
+    /// Creates the state of one of `threads` threads.
     fn new(splitter: &'a dyn Splitter, config: &'a CountConfig, threads: usize) -> Shard<'a> {
         let share =
             |limit: &'a MemoryLimit| ((place64(limit.tables.0) / threads).max(LEAST_TABLE), &*limit.scratch);

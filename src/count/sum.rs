@@ -276,6 +276,7 @@ struct Sorted {
 }
 
 impl Sorted {
+    /// Sorts the pre-tokens.
     fn new(pieces: PieceCounts) -> Sorted {
         let mut rest = pieces.by_bytes();
         rest.reverse();

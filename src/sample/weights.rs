@@ -91,6 +91,7 @@ impl<'de> Deserialize<'de> for Weight {
     }
 }
 
+/// Reads a weight from an integer, a float or a text.
 struct AnyNumber;
 
 impl Visitor<'_> for AnyNumber {

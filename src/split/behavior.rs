@@ -52,10 +52,15 @@ pub(super) struct Behaving {
 }
 
 impl Behaving {
+    /// Compiles an expression.
+    ///
+    /// # Errors
+    /// It is not a valid regular expression, or it matches the empty text.
     pub(super) fn new(pattern: &str, behavior: SplitBehavior, invert: bool) -> Result<Behaving> {
         Ok(Behaving { regex: checked(pattern)?, behavior, invert })
     }
 
+    /// Passes the end of each pre-token to `take`.
     fn pieces(&self, text: &str, steps: &mut Steps<'_>, take: &mut dyn FnMut(usize)) -> Result<()> {
         // The end of the previous section, whether it counts as matched, and the last split point.
         let (mut done, mut before, mut cut) = (0, None, 0);

@@ -76,6 +76,7 @@ impl Classes {
         &CLASSES
     }
 
+    /// Builds the table.
     fn build() -> Classes {
         let mut codes = vec![OTHER; CODES];
         for (pattern, class) in SOURCES {

@@ -54,6 +54,7 @@ impl GiveBack {
         GiveBack { covers, ..self }
     }
 
+    /// Passes the end of each pre-token to `take`.
     fn pieces(&self, text: &str, steps: &mut Steps<'_>, take: &mut dyn FnMut(usize)) -> Result<()> {
         let (mut done, mut at) = (0, 0);
         while let Some(found) = self.regex.search(steps, at, |regex| regex.find_from_pos(text, at))? {
@@ -78,6 +79,7 @@ impl GiveBack {
         Ok(())
     }
 
+    /// Checks text outside of all matches, which can be an error.
     fn unmatched(&self, text: &str) -> Result<()> {
         if self.covers { Err(gap(&self.pattern, text)) } else { Ok(()) }
     }

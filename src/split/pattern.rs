@@ -64,17 +64,21 @@ pub enum Named {
 
 /// An expression that matches every text as a whole.
 const UNSPLIT: &str = r"(?s).+";
+/// GPT-2's pattern in a shorter spelling.
 const GPT2: &str = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 /// GPT-2's pattern character for character as its origin writes it: `tokenizers` 1.0 recognises only this spelling.
 const GPT2_PUBLISHED: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+/// GPT-4's pattern, in the spelling of Hugging Face.
 const GPT4: &str = concat!(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}",
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
+/// [`GPT4`] with `{1,2}` instead of `{1,3}`.
 const NANOCHAT: &str = concat!(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,2}",
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
+/// The present spelling of tiktoken, with possessive repetitions.
 const CL100K: &str = concat!(
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+",
     r"| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
@@ -84,12 +88,14 @@ const CL100K_ONIGURUMA: &str = concat!(
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}",
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s+\z|\s*[\r\n]|\s+(?!\S)|\s",
 );
+/// GPT-4o's pattern.
 const O200K: &str = concat!(
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
 
+/// [`GPT4`] without `{1,3}`.
 const QWEN2: &str = concat!(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}",
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
@@ -278,6 +284,7 @@ enum Dialect {
 /// Spellings of one alternative that split alike, given the other alternatives of its pattern.
 type Spellings = &'static [&'static str];
 
+/// The alternatives of GPT-2's pattern.
 const GPT2_SPELLINGS: [Spellings; 5] = [
     &[r"'(?:[sdmt]|ll|ve|re)", r"'s|'t|'re|'ve|'m|'ll|'d"],
     &[r" ?\p{L}+", r" ?\p{L}++"],
@@ -285,20 +292,29 @@ const GPT2_SPELLINGS: [Spellings; 5] = [
     &[r" ?[^\s\p{L}\p{N}]+", r" ?[^\s\p{L}\p{N}]++"],
     &[r"\s+(?!\S)|\s+", r"\s+(?!\S)|\s", r"\s++$|\s+(?!\S)|\s"],
 ];
+/// Contractions, in any case. The apostrophe has no case, so it can be outside the group.
 const CONTRACTION: Spellings = &[r"(?i:'s|'t|'re|'ve|'m|'ll|'d)", r"'(?i:[sdmt]|ll|ve|re)"];
+/// Words, with the character before them. The two parts share no characters, so possessive repetitions match alike.
 const WORD: Spellings =
     &[r"[^\r\n\p{L}\p{N}]?\p{L}+", r"[^\r\n\p{L}\p{N}]?+\p{L}+", r"[^\r\n\p{L}\p{N}]?+\p{L}++"];
+/// Punctuation, with the space before it and the newlines after it.
 const PUNCTUATION: Spellings =
     &[r" ?[^\s\p{L}\p{N}]+[\r\n]*", r" ?[^\s\p{L}\p{N}]++[\r\n]*", r" ?[^\s\p{L}\p{N}]++[\r\n]*+"];
+/// Groups of at most three digits.
 const THREE_DIGITS: Spellings = &[r"\p{N}{1,3}", r"\p{N}{1,3}+"];
+/// Groups of at most two digits.
 const TWO_DIGITS: Spellings = &[r"\p{N}{1,2}", r"\p{N}{1,2}+"];
+/// Single digits.
 const ONE_DIGIT: Spellings = &[r"\p{N}"];
+/// White space. `\s*` takes all newlines but the last, so `[\r\n]` and `[\r\n]+` match alike. The last alternative is
+/// tried only for a single character, so `\s` and `\s+` match alike.
 const GPT4_SPACE: Spellings = &[
     r"\s*[\r\n]+|\s+(?!\S)|\s+",
     r"\s*[\r\n]|\s+(?!\S)|\s+",
     r"\s*[\r\n]+|\s+(?!\S)|\s",
     r"\s*[\r\n]|\s+(?!\S)|\s",
 ];
+/// White space of cl100k, where white space at the end of the text comes first.
 const CL100K_SPACE: Spellings =
     &[r"\s++$|\s*[\r\n]|\s+(?!\S)|\s", r"\s+$|\s*[\r\n]|\s+(?!\S)|\s", r"\s+\z|\s*[\r\n]|\s+(?!\S)|\s"];
 
@@ -411,6 +427,7 @@ impl<'de> Deserialize<'de> for SplitPattern {
     }
 }
 
+/// Reads a pattern from a name, a map with the key `regex`, or a list of steps.
 struct PatternVisitor;
 
 impl<'de> Visitor<'de> for PatternVisitor {

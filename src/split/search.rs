@@ -39,12 +39,17 @@ pub(super) struct BoundedRegex {
 }
 
 impl BoundedRegex {
+    /// Compiles an expression.
+    ///
+    /// # Errors
+    /// It is not a valid regular expression, or it exceeds the bounds of size.
     pub(super) fn new(pattern: &str) -> Result<BoundedRegex, Box<RegexError>> {
         let regexes = [const { OnceLock::new() }; LIMITS.len()];
         let _ = regexes[0].set(compile(pattern, LIMITS[0])?);
         Ok(BoundedRegex { pattern: pattern.to_owned(), regexes })
     }
 
+    /// Returns the expression as text.
     pub(super) fn pattern(&self) -> &str {
         &self.pattern
     }

@@ -61,6 +61,7 @@ impl ShortPiece {
         ShortPiece::masked(&bytes, piece.len())
     }
 
+    /// Clears the bytes after the first `length`, and adds the length.
     #[inline(always)]
     fn masked(bytes: &[u8; 16], length: usize) -> ShortPiece {
         let ([low, high], mask) = (halves(bytes), MASKS[length]);

@@ -58,6 +58,7 @@ impl SplitStep {
         self.behavior == SplitBehavior::Isolated && !self.invert && !self.spelled
     }
 
+    /// Creates the splitter of this step.
     fn splitter(&self) -> Result<Box<dyn Splitter>> {
         let plain: Box<dyn Splitter> = match (self.behavior, &self.pattern) {
             (SplitBehavior::Isolated, SplitPattern::Custom(text)) => by_regex(text, self.covers)?,
@@ -98,6 +99,10 @@ pub(super) struct Chain {
 }
 
 impl Chain {
+    /// Creates the splitters of the steps.
+    ///
+    /// # Errors
+    /// A custom pattern is not a valid regular expression, or it matches the empty text.
     pub(super) fn new(steps: &[SplitStep]) -> Result<Chain> {
         Ok(Chain { steps: steps.iter().map(SplitStep::splitter).collect::<Result<_>>()? })
     }

@@ -89,6 +89,7 @@ pub(super) fn same_in_both(text: &str) -> Result<&str> {
     Ok(text)
 }
 
+/// Returns the error for a construct with two meanings.
 fn refused(text: &str, construct: &str) -> Error {
     Fault::Dialect { pattern: text.to_owned(), construct: construct.to_owned() }.into()
 }

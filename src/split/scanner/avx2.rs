@@ -36,6 +36,7 @@ pub(super) fn scan<const P: usize, R: Rule<P>>(
     unsafe { scan_here(text, planes, rule, base, ends) }
 }
 
+/// [`scan`] compiled with the features. [`drive`] and the rule are inlined into it, so that they use them, too.
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn scan_here<const P: usize, R: Rule<P>>(
     text: &[u8],
@@ -59,6 +60,7 @@ fn scan_here<const P: usize, R: Rule<P>>(
     )
 }
 
+/// Loads the first 32 bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load(bytes: &[u8]) -> __m256i {
@@ -89,6 +91,7 @@ fn is(halves: [__m256i; 2], byte: u8) -> u64 {
 struct Rows([__m256i; 8]);
 
 impl Rows {
+    /// Copies the tables of the 128 ASCII characters, each twice: once for each half of a vector.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn new(bytes: &[u8; 256]) -> Rows {

@@ -37,6 +37,7 @@ pub(super) fn scan<const P: usize, R: Rule<P>>(
     unsafe { scan_here(text, planes, rule, base, ends) }
 }
 
+/// [`scan`] compiled with the features. [`drive`] and the rule are inlined into it, so that they use them, too.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vbmi2,bmi1,bmi2,lzcnt,popcnt")]
 fn scan_here<const P: usize, R: Rule<P>>(
     text: &[u8],
@@ -60,6 +61,7 @@ fn scan_here<const P: usize, R: Rule<P>>(
     )
 }
 
+/// Loads the first 64 bytes.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load(bytes: &[u8]) -> __m512i {
