@@ -1,4 +1,4 @@
-//! The program from outside: what it prints, where, and with which code it ends.
+//! The program as a user runs it: what it prints where, and its exit codes.
 
 #[path = "cli/bad_input.rs"]
 mod bad_input;
@@ -50,7 +50,7 @@ fn write(folder: &TempDir, name: &str, content: impl AsRef<[u8]>) {
     fs::write(folder.path().join(name), content).expect("a writable folder");
 }
 
-/// All files below a folder, by path.
+/// The paths of all files below a folder.
 fn files(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let Ok(entries) = fs::read_dir(folder) else { return found };
@@ -67,7 +67,8 @@ fn files(folder: &Path) -> Vec<String> {
 
 const TEXT: &str = "the cat sat on the mat\nthe cat ate the rat\n\nthat is that\n";
 
-/// Runs a command that must fail with this code, having said all of `said`, and left nothing in `out`.
+/// Runs a command that must fail with this code, print a message with all of `said`, and leave nothing in
+/// `out`.
 #[track_caller]
 fn refuses(folder: &TempDir, arguments: &[&str], code: i32, said: &[&str]) {
     let output = tokenmill(folder).args(arguments).output().expect("a run");
@@ -267,7 +268,8 @@ fn what_is_encoded_can_be_decoded_verified_and_timed() {
     assert_eq!(decoded.0, Some(0), "{}", decoded.2);
     assert_eq!(decoded.1, TEXT.replace("\n\n", "\n").as_bytes());
 
-    // Flags of the input that rows are compared with would do nothing.
+    // These flags choose the input to compare with. Without `--verify` they would have no effect, so they are
+    // refused.
     for flag in
         [["--take", "1"], ["--skip", "1"], ["--column", "text"], ["--documents", "line"], ["--seed", "1"]]
     {
@@ -323,7 +325,7 @@ fn what_is_encoded_can_be_decoded_verified_and_timed() {
     }
 }
 
-/// Runs a command and gives its code and what it said on standard error.
+/// Runs a command. Returns its exit code and standard error.
 fn ended(folder: &TempDir, arguments: &[&str]) -> (Option<i32>, String) {
     let output = tokenmill(folder).args(arguments).output().expect("a run");
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
@@ -445,7 +447,7 @@ fn a_refused_encode_leaves_no_folder() {
     assert!(!folder.path().join("tokens").exists());
 }
 
-/// Nothing comes from standard input, and a signal still ends the program.
+/// Standard input stays open but silent. A signal must still end the program.
 #[cfg(unix)]
 #[test]
 fn waiting_for_input_can_be_interrupted() {
@@ -469,7 +471,7 @@ fn waiting_for_input_can_be_interrupted() {
     assert!(said.contains("tokenmill train - -o out --vocab-size 300"), "{said}");
 }
 
-/// Its text comes once, so it is read as standard input is.
+/// A named pipe can be read only once, as standard input can.
 #[cfg(unix)]
 #[test]
 fn a_named_pipe_is_read_once() {

@@ -32,7 +32,7 @@ fn what_was_left_out_gives_a_code_of_its_own() {
     for time in ["first", "second"] {
         let (code, said) = ended(&folder, &encode);
         assert!(code == Some(3) && said.contains("1 row or file was left out"), "the {time} time: {said}");
-        // The report keeps of what is skipped how much it is.
+        // The report of the finished output has the number of skipped rows, but not where they were.
         assert_eq!(said.contains("a.jsonl: line 2"), time == "first", "the {time} time: {said}");
     }
 }
@@ -124,7 +124,7 @@ fn a_pipe_that_nothing_comes_from_does_not_hold_the_program() {
     let train = ["train", "pipe", "-o", "made", "--merges", "3"];
     let mut program = Command::new(env!("CARGO_BIN_EXE_tokenmill"));
     let mut child = program.args(train).current_dir(folder.path()).spawn().expect("a run");
-    // Waits until it is read.
+    // Opening the pipe for writing blocks until the program reads it.
     let _silent = fs::File::options().write(true).open(&pipe).expect("a writer");
     let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(interrupt.expect("kill").success());
@@ -138,7 +138,7 @@ fn a_pipe_is_read_by_its_name_and_not_by_plans() {
     let pipe = folder.path().join("rows.jsonl");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status();
     assert!(made.expect("mkfifo").success());
-    // A writer that nobody reads from would wait, so what a plan takes from it would be lost.
+    // The writer waits until somebody reads the pipe. What `plan` read from it would be lost for `count`.
     let writer =
         std::thread::spawn(move || fs::write(pipe, "{\"text\": \"the cat\"}\n{\"text\": \"the mat\"}\n"));
     write(
@@ -154,14 +154,15 @@ fn a_pipe_is_read_by_its_name_and_not_by_plans() {
     writer.join().expect("a writer").expect("all is read");
 }
 
-/// A run reads a pipe first, so that a file behind it can be changed after it was listed and hashed, and before it is read.
+/// These runs read a pipe first. A file after it is listed and hashed before, and read after, so that the test
+/// can change the file in between.
 #[cfg(unix)]
 mod changed {
     use std::process::{Command, Stdio};
 
     use super::*;
 
-    /// A recipe of a pipe and three files, in this order, of which the second file will be changed.
+    /// Writes a recipe that reads a pipe and three files in this order. The tests change the second file.
     fn recipe(folder: &TempDir, name: &str, more: &str) {
         let uris = ["pipe", "a.txt", name, "c.txt"];
         let sources = uris.map(|uri| format!("[[source]]\nuri = \"{uri}\"\n{LINES}"));
@@ -170,7 +171,8 @@ mod changed {
 
     const LINES: &str = "documents = \"line\"\n";
 
-    /// Runs a command on the pipe and the files; changes a file once the pipe is read; gives code and message.
+    /// Runs a command on the pipe and the files, and changes a file once the pipe is being read. Returns exit
+    /// code and messages.
     fn run(folder: &TempDir, arguments: &[&str], change: impl FnOnce(&Path)) -> (Option<i32>, String) {
         let pipe = folder.path().join("pipe");
         let _ = fs::remove_file(&pipe);
@@ -178,7 +180,7 @@ mod changed {
         let mut program = Command::new(env!("CARGO_BIN_EXE_tokenmill"));
         program.args(arguments).args(["--threads", "1"]).current_dir(folder.path());
         let child = program.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("a run");
-        // Waits until it is read.
+        // Opening the pipe for writing blocks until the program reads it.
         let mut writer = fs::File::options().write(true).open(&pipe).expect("a reader");
         change(folder.path());
         std::io::Write::write_all(&mut writer, b"from the pipe\n").expect("a reader");
@@ -205,7 +207,7 @@ mod changed {
             !there.iter().any(|file| file.ends_with(".parquet") || file.ends_with("manifest.json")),
             "{there:?}"
         );
-        // What it was again: all rows are there.
+        // With its former content, the run gives all rows.
         write(&folder, "b.txt", TEXT.repeat(20));
         let (code, said) = run(&folder, &["run", "r.toml"], |_| ());
         assert_eq!(code, Some(0), "{said}");
@@ -271,8 +273,8 @@ mod changed {
     }
 }
 
-/// What the system fails at is not bad input: rows that were left out for it would be missing in what all later runs take
-/// for the whole result.
+/// A failure of the system is not bad input. If rows were skipped for it, later runs would take the incomplete
+/// output for the whole result.
 #[cfg(unix)]
 #[test]
 fn no_row_is_left_out_for_too_few_open_files() {
@@ -300,7 +302,7 @@ fn no_row_is_left_out_for_too_few_open_files() {
             ]);
             let output = limited.args(&encode).current_dir(folder.path()).output().expect("a run");
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            // Below some limit it does not even begin.
+            // Under a low limit, the program may not even start.
             let code = output.status.code();
             assert!(code == Some(0) || code == Some(1) || limit < 6, "{name}, {limit}: {code:?}, {said}");
             if said.contains(name) && code == Some(1) {
@@ -316,7 +318,8 @@ fn no_row_is_left_out_for_too_few_open_files() {
     assert!(refused > 3, "{refused}");
 }
 
-/// A reader of a bare `.bin` does not see where documents end, nor can it map a file without bytes.
+/// A reader of a plain `.bin` file does not see where documents end, and cannot map a file without bytes into
+/// memory.
 #[test]
 fn a_bin_without_marks_or_without_ids_is_told() {
     let folder = folder();
@@ -337,7 +340,7 @@ fn a_bin_without_marks_or_without_ids_is_told() {
     assert!(encode("empty.txt", &[]).contains("the .bin has no ids"));
 }
 
-/// A few kB of zstd may be one piece of text of any length: it is refused before it takes the memory.
+/// A few kB of zstd can hold a single pre-token of any length. It is refused before it takes the memory.
 #[test]
 fn a_long_piece_is_refused_within_the_limit_of_memory() {
     let folder = folder();
@@ -364,7 +367,7 @@ fn a_long_piece_is_refused_within_the_limit_of_memory() {
     }
 }
 
-/// Whatever the memory that the system gives, no command ends by a signal.
+/// No command ends by a signal, however little memory the system grants.
 #[cfg(target_os = "linux")]
 #[test]
 fn too_little_memory_has_its_exit_code() {
@@ -384,7 +387,7 @@ fn too_little_memory_has_its_exit_code() {
         let output = limited.current_dir(folder.path()).output().expect("a run");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let code = output.status.code();
-        // With less than it is loaded in, the system itself refuses to begin the program.
+        // With less memory than loading the program takes, the system itself refuses to start it.
         let begun = kilobytes > 70_000;
         assert!(!begun || matches!(code, Some(0 | 1 | 8)), "{kilobytes} kB: {:?}, {said}", output.status);
     }

@@ -24,7 +24,7 @@ fn tokenizers_are_compared_on_the_same_text() {
     let page = fs::read_to_string(folder.path().join("page.html")).expect("a page");
     assert!(page.contains("By main script") && !page.contains("<script"), "{page}");
 
-    // The figures are those of encoding, for any number of threads.
+    // The figures equal those of `bench`, for any number of threads.
     let (_, json, _) = run(&[&compare[..], &["--json", "--threads", "1"]].concat());
     let (_, again, _) = run(&[&compare[..], &["--json", "--threads", "3"]].concat());
     assert_eq!(json, again);

@@ -1,4 +1,4 @@
-//! Counts files: made, summed, and trained from.
+//! Counts files: written, added up, and used for training.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn pieces_are_counted_into_a_file() {
     refuses(&folder, &["count", "a.txt", "-o", "out", "--split", "none"], 2, &["`--split`"]);
 }
 
-/// Runs a command that must succeed.
+/// Runs a command that must succeed and returns its messages.
 #[track_caller]
 fn does(folder: &TempDir, arguments: &[&str]) -> String {
     let (code, said) = ended(folder, arguments);
@@ -31,7 +31,7 @@ fn same_files(folder: &TempDir, one: &str, two: &str, names: &[&str]) {
 
 const MORE: &str = "a rat and a bat\n\nthe end of the cat\n";
 
-/// Two texts, their counts `a.parquet` and `b.parquet`.
+/// Two texts and their counts files `a.parquet` and `b.parquet`.
 fn counted(more: &[&str]) -> TempDir {
     let folder = folder();
     write(&folder, "a.txt", TEXT);
@@ -164,7 +164,7 @@ fn counts_of_other_pieces_are_not_summed() {
     refuses(&folder, &["merge-counts", "none.parquet", "-o", "out"], 1, &["none.parquet"]);
 }
 
-/// Words of letters, each of them once, most of a megabyte.
+/// 100 000 different words of seven letters, 800 kB in all.
 fn many_words() -> String {
     let letter =
         |n: u32, place: u32| char::from(b'a' + u8::try_from(n / 26_u32.pow(place) % 26).expect("a letter"));

@@ -1,4 +1,4 @@
-//! Training that goes on from tokenizers of other programs, and the check of its merges.
+//! Training that extends tokenizers of other programs, and the check of the merges that it adds.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -6,10 +6,11 @@ use tempfile::TempDir;
 use super::learning::{does, read};
 use super::{ended, folder, refuses, write};
 
-/// What the tokenizer that is gone on from was learned from.
+/// The text that the extended tokenizer was trained on.
 const FIRST: &str = "low lower lowest, slow slower slowest: low and slow, lower and slower\n";
 
-/// A tokenizer of a few merges, as another program might have made it of one that was trained here.
+/// Writes a tokenizer of six merges to a folder: one that was trained here, changed to look like one of another
+/// program.
 fn foreign(folder: &TempDir, name: &str, change: impl FnOnce(&mut Value)) {
     if !folder.path().join("plain").exists() {
         write(folder, "first.txt", FIRST);
@@ -39,8 +40,8 @@ fn add(file: &mut Value, text: &str, flags: &[&str]) {
     file["added_tokens"].as_array_mut().expect("a list").push(token);
 }
 
-/// What is learned on is what text gives from which that has been done already which stands around the merges, and that
-/// stays in the result.
+/// Training uses the text as the tokenizer changes it before merging: normalized, and without added tokens. The
+/// result keeps these rules.
 #[test]
 fn what_happens_to_text_before_it_is_merged_is_done_to_the_corpus_and_kept() {
     type Change = fn(&mut Value);
@@ -153,7 +154,7 @@ fn what_happens_to_text_before_it_is_merged_is_done_to_the_corpus_and_kept() {
         assert_eq!(flags(&after), flags(&before), "{name}");
         let said = does(&folder, &["verify-merges", &grown, "--on", "raw.jsonl"]);
         assert!(said.contains("merges 7 to "), "{name}: {said}");
-        // With memory for little more than the text it is counted on disk.
+        // The report counts the text as given, not as the tokenizer changes it.
         let report: Value =
             serde_json::from_str(&read(&folder, &format!("{grown}/report.json"))).expect("JSON");
         let bytes: usize = text.lines().map(str::len).sum();
@@ -163,13 +164,13 @@ fn what_happens_to_text_before_it_is_merged_is_done_to_the_corpus_and_kept() {
     }
 }
 
-/// As those are that are made from ranks: each token by all the ways to put it together.
+/// Such lists come from converted rank files: they have every pair of tokens that gives another token.
 #[test]
 fn lists_that_are_no_plain_ones_are_gone_on_from() {
     let folder = folder();
     foreign(&folder, "plain-copy", |_| ());
     let all_ways = |file: &mut Value| {
-        // Then "low" is put together in two ways, of which one needs what a later merge makes.
+        // With this token, `low` is the result of two merges. One of them needs the token of a later merge.
         file["model"]["vocab"]["ow"] = json!(263);
         let keys = file["model"]["vocab"].as_object().expect("keys").clone();
         let mut all = Vec::new();
@@ -190,7 +191,7 @@ fn lists_that_are_no_plain_ones_are_gone_on_from() {
     foreign(&folder, "llama", |file| {
         all_ways(file);
         file["model"]["ignore_merges"] = json!(true);
-        // A token that no merge makes, and which is a piece of the text.
+        // A token that no merge makes and that occurs in the text as a pre-token.
         file["model"]["vocab"]["tales"] = json!(300);
     });
     write(&folder, "more.txt", "tall tales tell tall tales, slowest tales tell low tall\n".repeat(9));
@@ -218,14 +219,14 @@ fn lists_that_are_no_plain_ones_are_gone_on_from() {
     let counts = record["counts"].as_array().expect("a list");
     assert_eq!(counts.len(), merges(&all_ways).len(), "one for each merge");
     assert_eq!(counts[0], json!(18), "how often the first was carried out");
-    // Of the text without a piece that is a token as a whole.
+    // Training ignores the pre-tokens that are tokens as a whole.
     let (_, llama, name) = grow("llama", "277");
     assert_eq!(llama["model"]["ignore_merges"], json!(true));
     assert_eq!(llama["model"]["vocab"]["tales"], json!(300));
     does(&folder, &["verify-merges", &name, "--on", "more.txt"]);
 }
 
-/// The stages of training, each on its own text, are recorded and checked one by one.
+/// Each stage of training is recorded, and is verified by itself on its own text.
 #[test]
 fn each_stage_of_training_is_verified_on_its_own_text() {
     let folder = folder();
@@ -268,14 +269,14 @@ fn each_stage_of_training_is_verified_on_its_own_text() {
         .collect();
     assert_eq!(before, [0, 3, 6]);
     assert_eq!(record["settings"]["stages"][1]["max_token_bytes"], json!(4));
-    // Without a record nothing tells of stages.
+    // Without the record, nothing shows where stages begin.
     std::fs::remove_file(folder.path().join("c/training.json")).expect("the record");
     refused(&["c", "--on", "c.txt"], 4, &["merge 1 of 8"]);
     refused(&["c", "--on", "c.txt", "--stage", "2"], 2, &["no stage 2", "one stage is"]);
     assert!(said(&["c", "--on", "c.txt", "--skip-merges", "6"]).contains("merges 7 to 8 of 8"));
 }
 
-/// What one has to say is told before anything is read.
+/// The refusal comes before anything is read.
 #[test]
 fn what_cannot_go_with_a_tokenizer_that_changes_text_is_refused() {
     let folder = folder();
@@ -297,7 +298,7 @@ fn what_cannot_go_with_a_tokenizer_that_changes_text_is_refused() {
     assert!(!folder.path().join("out").exists());
 }
 
-/// Nothing is learned across a byte that has no token.
+/// No merge is learned across a byte that has no token.
 #[test]
 fn pieces_are_cut_at_bytes_without_a_token() {
     let folder = folder();

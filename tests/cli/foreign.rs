@@ -1,4 +1,4 @@
-//! Tokenizers from elsewhere, through the program.
+//! Tokenizers of other programs, used through the command line.
 
 use serde_json::{Value, json};
 
@@ -67,7 +67,8 @@ fn a_format_whose_programs_drop_what_the_pattern_does_not_match_is_written_with_
     }
 }
 
-/// A rank file on its own, in every command that takes a tokenizer: with what it does not say, and without.
+/// A rank file alone has neither a split nor special tokens. Every command that takes a tokenizer refuses it
+/// without flags for them, and accepts it with them.
 #[test]
 fn what_a_rank_file_does_not_say_can_be_said_to_every_command() {
     let folder = folder();
@@ -103,7 +104,7 @@ fn what_a_rank_file_does_not_say_can_be_said_to_every_command() {
     }
     assert_eq!(run(commands[0], &said).1, "97 300\n");
     assert_eq!(run(commands[3], &said).1, "the cat<s>the hat\n\n");
-    // What was written says it itself.
+    // The converted file itself has the split and the special tokens.
     let told = ["tokens", "-t", "told", "--special", "allow", "--ids", "a<s>"];
     assert_eq!(run(&told, &[]).1, "97 300\n");
 

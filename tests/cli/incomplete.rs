@@ -1,11 +1,13 @@
-//! Tokenizers that have no token for some bytes, through the program.
+//! Tokenizers that have no token for some bytes, used through the command line.
 
 use serde_json::{Value, json};
 
 use super::{folder, tokenmill, write};
 
-/// What was trained without an initial alphabet: all bytes but the control characters and those that UTF-8 has beyond the
-/// first planes or never. Ids are by byte; merges make `lo`, `low`, `er`, ` lo` and ` low`; `<end>` comes last.
+/// A tokenizer as trained without an initial alphabet. It lacks the control characters except tab, line feed
+/// and carriage return, the bytes that UTF-8 uses only for planes 4 to 15, and those that it never uses. Byte
+/// tokens have ids in the order of bytes. Then come `lo`, `low`, `er`, ` lo` and ` low`, made by merges, and
+/// `<end>`.
 fn tokenizer() -> Value {
     let spelled = |byte: u8| match byte {
         9 => 'ĉ',
@@ -36,7 +38,7 @@ fn tokenizer() -> Value {
     })
 }
 
-/// The texts, and what tokenizers 0.23.3 gives for them.
+/// Texts and the ids that Hugging Face's tokenizers 0.23.3 gives for them.
 const TEXTS: [(&str, &[u32]); 4] = [
     ("low lower <end> slow", &[212, 3, 212, 213, 3, 216, 3, 86, 212]),
     ("café 日本 😀", &[70, 68, 73, 164, 140, 3, 199, 122, 136, 199, 127, 143, 3, 209, 130, 123, 99]),
@@ -47,7 +49,7 @@ const TEXTS: [(&str, &[u32]); 4] = [
     ("\u{fffd} \u{301} \u{ad}", &[208, 162, 160, 3, 173, 100, 3, 163, 144]),
 ];
 
-/// Texts with bytes that have no token, and what is left of them there.
+/// Texts with bytes that have no token, and the ids of the rest, as Hugging Face's tokenizers gives them.
 const INCOMPLETE: [(&str, &[u32]); 3] = [
     ("low\u{1}lower \u{1}\u{1} slow", &[212, 212, 213, 3, 3, 86, 212]),
     ("café \u{E0067}\u{E007F} z", &[70, 68, 73, 164, 140, 3, 131, 100, 138, 131, 100, 162, 3, 93]),

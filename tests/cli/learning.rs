@@ -1,11 +1,11 @@
-//! What `train` learns beside the plain way.
+//! Training with options beyond the default ones.
 
 use arrow_array::IntervalYearMonthArray;
 use arrow_ipc::writer::FileWriter;
 
 use super::*;
 
-/// A field of the settings in `training.json`.
+/// A setting that `training.json` records.
 fn setting(folder: &TempDir, tokenizer: &str, name: &str) -> serde_json::Value {
     let text = fs::read_to_string(folder.path().join(tokenizer).join("training.json")).expect("the record");
     let record: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -15,7 +15,7 @@ fn setting(folder: &TempDir, tokenizer: &str, name: &str) -> serde_json::Value {
 #[test]
 fn tokens_too_long_for_the_memory_are_refused_before_they_are_written() {
     let folder = folder();
-    // Once all pairs occur once, the first token of the text grows by a byte with each merge.
+    // Once every pair occurs only once, each merge adds a byte to the first token of the text.
     let letter = |n: u32| char::from(b'a' + (n.wrapping_mul(2_654_435_761) >> 24).to_le_bytes()[0] % 26);
     let text: String = (0..20_000).map(|n: u32| letter(n * n)).collect();
     write(&folder, "a.txt", &text);
@@ -29,7 +29,7 @@ fn tokens_too_long_for_the_memory_are_refused_before_they_are_written() {
     tokenmill(&folder).args(train).args(first).args(["--max-token-bytes", "20"]).assert().success();
 }
 
-/// What no file can hold is told before anything is learned, by what is at fault.
+/// What no file format can hold is refused before training. The message names the flag at fault.
 #[test]
 fn what_cannot_be_written_is_refused_before_training() {
     let folder = folder();
@@ -125,7 +125,8 @@ fn training_goes_on_from_a_tokenizer_of_any_format() {
     assert_eq!(inspected["merges"][4]["count"], 3, "{}", inspected["merges"]);
 }
 
-/// A model that goes on with the larger tokenizer has learned what each id stands for.
+/// A rank file does not say how text is split. With the split as a flag, extending it gives the same tokenizer
+/// as training at once.
 #[test]
 fn a_rank_file_alone_is_gone_on_from_with_the_split_that_is_named() {
     let folder = folder();
@@ -161,7 +162,7 @@ fn what_a_tokenizer_names_the_end_of_documents_it_still_is_in_another_one() {
     let train = ["train", "a.txt", "-o", "made", "--merges", "4", "--eos", "<end>"];
     does(&folder, &[&train[..], &SPECIAL].concat());
     does(&folder, &["train", "a.txt", "-o", "more", "--merges", "9", "--extend", "made"]);
-    // As older files of others have it; and a token that the vocabulary lacks.
+    // A configuration in the form of older files, with a token that the vocabulary lacks.
     write(
         &folder,
         "made/tokenizer_config.json",
@@ -173,6 +174,7 @@ fn what_a_tokenizer_names_the_end_of_documents_it_still_is_in_another_one() {
         let config = read(&folder, &format!("{made}/tokenizer_config.json"));
         let config: serde_json::Value = serde_json::from_str(&config).expect("JSON");
         assert_eq!(
+            /// A model that goes on training with the larger tokenizer has learned the meaning of each id.
             (&config["eos_token"], config.get("bos_token")),
             (&serde_json::json!("<end>"), None),
             "{made}"
@@ -213,7 +215,7 @@ fn tokens_that_are_gone_on_from_keep_their_ids() {
             assert!(new.into_iter().eq(261..tokens), "{tokenizer} from {from}");
         }
     }
-    // Its ids go by the order of merges, with special tokens behind all.
+    // minbpe numbers tokens in the order of merges, with all special tokens at the end.
     let minbpe =
         ["train", "a.txt", "-o", "out", "--vocab-size", "264", "--formats", "minbpe", "--extend", "start"];
     refuses(&folder, &minbpe, 2, &["`--formats`", "minbpe", "merge 5", "write it as hf"]);
@@ -238,7 +240,7 @@ fn training_goes_on_by_the_rules_that_it_began_with() {
     assert_ne!(read(&folder, "other/tokenizer.json"), read(&folder, "all/tokenizer.json"));
 }
 
-/// The rule needs the order of first appearance, which such counts do not have.
+/// The recorded rule `first` needs the order of first appearance, which these counts lack.
 #[test]
 fn counts_without_an_order_are_gone_on_with_whatever_rule_is_recorded() {
     let folder = folder();
@@ -317,7 +319,7 @@ fn merges_are_verified_on_data() {
     let mut merges: serde_json::Value =
         serde_json::from_str(&read(&folder, "made0/tokenizer.json")).expect("JSON");
     let list = merges["model"]["merges"].as_array_mut().expect("a list");
-    // The last merge of two bytes, done first.
+    // Move the last merge of two single bytes to the front.
     let of_bytes = |merge: &serde_json::Value| merge.as_str().is_some_and(|merge| merge.chars().count() == 3);
     let last = list.iter().rposition(of_bytes).filter(|last| *last > 0).expect("several merges of bytes");
     let early = list.remove(last);
@@ -330,7 +332,7 @@ fn merges_are_verified_on_data() {
     assert_eq!((&found["verified"], &found["deviation"]["merge"]), (&false.into(), &1.into()), "{found}");
 }
 
-/// Not after the learning, which can take hours.
+/// The refusal comes before training, which can take hours.
 #[test]
 fn columns_that_cannot_pass_through_are_told_before_anything_is_learned() {
     let folder = folder();

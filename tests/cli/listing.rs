@@ -1,8 +1,8 @@
-//! Which files a folder stands for.
+//! The files that are read if the input is a folder or a pattern.
 
 use super::*;
 
-/// What counting an input says, and how many documents it has.
+/// Counts an input. Returns the messages and the number of documents.
 fn counted(folder: &TempDir, input: &str) -> (String, serde_json::Value) {
     let count = ["count", input, "--split", "gpt2", "-o", "counts.parquet", "--json"];
     let output = tokenmill(folder).args(count).output().expect("a run");
@@ -96,7 +96,8 @@ fn files_of_a_folder_that_are_left_out_are_told() {
     assert!(page.contains(told));
 }
 
-/// `save_to_disk` leaves the files of an earlier dataset beside those of a later one, and notes which there are.
+/// `save_to_disk` leaves the files of an earlier dataset beside those of a later one. Its `state.json` lists
+/// the files of the later one.
 #[test]
 fn of_a_saved_dataset_those_files_are_read_that_it_has() {
     let folder = folder();
@@ -139,7 +140,7 @@ fn of_a_saved_dataset_those_files_are_read_that_it_has() {
         1,
         &[names[1], "of the dataset that was saved in saved/train is missing"],
     );
-    // What is no note of `datasets` says nothing.
+    // A `state.json` that `datasets` did not write has no effect.
     write(&folder, "saved/train/state.json", "{\"step\": 1}");
     assert_eq!(counted(&folder, "saved").1, 12);
 }

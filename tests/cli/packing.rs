@@ -1,6 +1,6 @@
 use super::*;
 
-/// Runs a command and gives its code, what it printed and what it said.
+/// Runs a command. Returns its exit code, standard output and standard error.
 fn run(folder: &TempDir, arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = tokenmill(folder).args(arguments).output().expect("a run");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

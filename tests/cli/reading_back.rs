@@ -1,8 +1,8 @@
-//! What is found in an output, or read back from it.
+//! Outputs that are inspected, verified or decoded.
 
 use super::*;
 
-/// What a command prints, which must succeed.
+/// Runs a command that must succeed and returns its standard output.
 #[track_caller]
 fn printed(folder: &TempDir, arguments: &[&str]) -> String {
     let output = tokenmill(folder).args(arguments).output().expect("a run");

@@ -1,4 +1,4 @@
-//! What commands write over, and what they do not.
+//! The files that commands replace, and those that they must keep.
 
 use std::process::Command;
 
@@ -39,13 +39,14 @@ fn input_among_results_is_refused() {
     let arguments = [&encode("made/data/b.bin")[..], &["--format", "text"]].concat();
     refuses(&folder, &arguments, 2, &["made/data/b.bin is input", "another folder"]);
     fs::remove_file(folder.path().join("made/data/b.bin")).expect("it stays");
-    // What readers do not take for results stays in any case.
+    // Files that readers do not take for results are kept in any case.
     write(&folder, "made/data/b.txt", TEXT);
     assert_eq!(ended(&folder, &encode("made/data/b.txt")).0, Some(0));
     assert!(folder.path().join("made/data/b.txt").exists());
 }
 
-/// Whatever an output has beside its folders, and what only looks like an unfinished file.
+/// Other people's files are kept: beside the results, with the name of a temporary file, or in a folder with
+/// the name of a result.
 #[test]
 fn what_others_called_as_results_are_stays() {
     let folder = folder();
@@ -92,7 +93,8 @@ fn a_data_file_that_cannot_be_read_stays() {
     assert!(code == Some(0) && said.contains("nothing to do"), "{said}");
 }
 
-/// Whatever is asked for, and whatever it is a copy of.
+/// `encode` refuses to go on beside a data file that it did not write, whatever its options, even if it is a
+/// copy of its own file.
 #[test]
 fn a_data_file_that_was_put_beside_the_results_stays() {
     let folder = folder();
@@ -103,7 +105,7 @@ fn a_data_file_that_was_put_beside_the_results_stays() {
     let at = |name: &str| folder.path().join("made").join(name);
     let (ours, put) = (at("data/train-00000-of-00001.parquet"), at("data/test-00000-of-00001.parquet"));
     fs::copy(&ours, &put).expect("a copy");
-    // The number of the last run is another one after each.
+    // The number in this file's name changes with each run.
     let all = || files(&at("")).into_iter().filter(|path| !path.contains("/owner-")).collect::<Vec<_>>();
     let refused = |more: &[&str]| {
         let before = all();
@@ -115,7 +117,7 @@ fn a_data_file_that_was_put_beside_the_results_stays() {
     refused(&["--force", "--documents", "line"]);
     fs::write(&ours, "damaged").expect("a file");
     refused(&[]);
-    // Without the manifest, what was noted when it was written is known.
+    // Without the manifest, a record from the time of writing still has the names of the program's own files.
     fs::remove_file(at("manifest.json")).expect("a manifest");
     refused(&[]);
     fs::remove_file(&put).expect("moved away");
@@ -144,7 +146,8 @@ fn a_folder_has_one_tokenizer() {
     assert!(folder.path().join("made/merges.txt").exists(), "it is none of the other tokenizer's");
 }
 
-/// As a training leaves them that is killed between two of them, and did not remove what it replaces first.
+/// A training that is killed between writing two files could leave this, if it did not first remove what it
+/// replaces.
 #[test]
 fn files_of_two_trainings_are_no_tokenizer() {
     let folder = folder();
@@ -296,14 +299,14 @@ fn an_output_has_the_tokenizer_that_it_is_encoded_with() {
     assert_eq!(files(&folder.path().join("made/tokenizer")).len(), 1, "none of what was learned is left");
     let inspected = tokenmill(&folder).args(["inspect", "made"]).output().expect("a run");
     assert!(inspected.status.success() && there("notes.txt"));
-    // What no run has learned there is no part of the output.
+    // A file in the tokenizer folder that no run has written there is not part of the output.
     write(&folder, "made/tokenizer/training.json", "{}");
     let (code, said) =
         ended(&folder, &["encode", "a.txt", "-t", "other", "-o", "made", "--force", "--documents", "line"]);
     assert!(code == Some(0) && there("training.json"), "{said}");
 }
 
-/// Nobody can tell how long whoever has the lock goes on.
+/// The other process can hold the lock for any time.
 #[cfg(unix)]
 #[test]
 fn waiting_for_a_folder_can_be_interrupted() {
@@ -432,7 +435,7 @@ fn what_cannot_be_written_is_told_before_anything_is_read() {
     write(&folder, "a.txt", TEXT);
     #[cfg(target_os = "linux")]
     {
-        // Nobody can make a file there.
+        // Nobody can create a file in `/proc`.
         assert_eq!(ended(&folder, &["train", "a.txt", "-o", "made", "--merges", "3"]).0, Some(0));
         let count = ["count", "a.txt", "-o", "/proc/c.parquet"];
         let compare = ["compare", "made", "--on", "a.txt", "--html", "/proc/c.html"];
@@ -441,7 +444,7 @@ fn what_cannot_be_written_is_told_before_anything_is_read() {
             let (_, message) = ended(&folder, command);
             assert!(!message.contains("MB/s") && !message.contains(".tmp"), "{message}");
         }
-        // Whether there is any input is not even looked for.
+        // The refusal comes before the program looks for the input.
         let train = ["train", "missing.txt", "-o", "/proc/made", "--merges", "3"];
         let encode = ["encode", "missing.txt", "-t", "made", "-o", "/proc/made"];
         write(
@@ -478,13 +481,13 @@ fn numbers_below_zero_are_wrong_values_of_the_flag_they_follow() {
     refuses(&folder, &["encode", "a.txt", "-t", "t", "-o", "out", "--split-name", "all"], 2, &["\"all\""]);
 }
 
-/// Whether a format holds a tokenizer may come out only once it is learned.
+/// Whether a format can hold a tokenizer may turn out only after training.
 #[test]
 fn what_a_format_cannot_hold_leaves_what_was_there() {
     let folder = folder();
     write(&folder, "a.txt", "hello world hello there\n");
     write(&folder, "b.txt", "a hello hello a hello\n");
-    // Spelled as ` hello` is in `tokenizer.json`.
+    // This special token is spelled like ` hello` in `tokenizer.json`.
     let train = |text, sizes, split| {
         let train = ["train", text, "-o", "made", "--split", split, "--special-token", "Ġhello"];
         [&train[..], &["--min-frequency", "1", "--vocab-size", sizes]].concat()
@@ -500,7 +503,7 @@ fn what_a_format_cannot_hold_leaves_what_was_there() {
     assert!(left.iter().all(|path| !folder.path().join(path).exists()));
 }
 
-/// The files below a folder, with what is in them.
+/// The files below a folder, with their contents.
 fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
     files(folder).into_iter().map(|path| (path.clone(), fs::read(path).expect("a file"))).collect()
 }
@@ -522,7 +525,7 @@ fn training_replaces_no_report_or_record_of_others() {
         refuses(&folder, &train, code, &[name, said]);
         assert_eq!(fs::read_to_string(folder.path().join(path)).expect("the file"), "mine");
     }
-    // A smaller tokenizer has no report, so that one beside it is in nobody's way.
+    // A smaller tokenizer has no report, so training does not touch a file of that name beside it.
     fs::create_dir_all(folder.path().join("sizes/vocab-258")).expect("folders");
     write(&folder, "sizes/vocab-258/report.html", "mine");
     let sizes = ["train", "a.txt", "-o", "sizes", "--vocab-size", "258,259"];

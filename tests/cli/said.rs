@@ -1,10 +1,11 @@
-//! What results and refusals say: figures that agree, things by their names, reasons.
+//! Messages and JSON of results and refusals: figures agree, things have their names, and refusals give
+//! reasons.
 
 use serde_json::{Value, json};
 
 use super::*;
 
-/// What a command says on standard error and prints, which must end with this code.
+/// Runs a command that must end with this code. Returns standard error and standard output.
 #[track_caller]
 fn both(folder: &TempDir, arguments: &[&str], code: i32) -> (String, String) {
     let output = tokenmill(folder).args(arguments).output().expect("a run");
@@ -13,7 +14,7 @@ fn both(folder: &TempDir, arguments: &[&str], code: i32) -> (String, String) {
     (said.into_owned(), printed.into_owned())
 }
 
-/// The JSON that a command prints, which must end with this code.
+/// Runs a command with `--json` that must end with this code, and returns the JSON.
 #[track_caller]
 fn json_of(folder: &TempDir, arguments: &[&str], code: i32) -> Value {
     let (said, printed) = both(folder, &[arguments, &["--json"]].concat(), code);
@@ -56,7 +57,7 @@ fn figures_of_an_encoding_agree() {
     let train = ["train", "a.jsonl", "-o", "made", "--merges", "0", "--special-token", "<end>"];
     both(&folder, &train, 0);
     let encode = ["encode", "a.jsonl", "-t", "made"];
-    // 7 bytes are 7 tokens, and 9 with one behind each document.
+    // 7 bytes give 7 tokens, and 9 with the EOS token of each document.
     let (said, _) = both(&folder, &[&encode[..], &["-o", "ids", "--eos", "<end>"]].concat(), 0);
     let line =
         "encoded 2 documents and 2 null rows, 7 bytes, to 9 tokens (0.78 bytes a token, BOS/EOS counted)";
@@ -65,7 +66,7 @@ fn figures_of_an_encoding_agree() {
     assert!(shown.contains("9, 0.78 bytes each, BOS/EOS counted"), "{shown}");
     let card = content(&folder, "ids/README.md");
     assert!(card.contains("4 rows with 7 bytes of text"), "{card}");
-    // Ids, offsets and lengths of four bytes each.
+    // Four bytes for each of 9 ids, 4 offsets and 4 lengths.
     assert!(card.contains("\n    num_bytes: 68\n") && card.contains("\n  dataset_size: 68\n"), "{card}");
     both(&folder, &[&encode[..], &["-o", "flat", "--output-format", "bin"]].concat(), 0);
     assert!(content(&folder, "flat/README.md").contains("4 rows with 7 bytes of text"));
@@ -77,7 +78,7 @@ fn figures_of_an_encoding_agree() {
     assert_eq!(json_of(&folder, &["bench", "a.jsonl", "-t", "made"], 0)["documents"], 2);
     let (said, _) = both(&folder, &["decode", "ids", "-t", "made", "--verify", "a.jsonl"], 0);
     assert!(said.contains("identical: 4 rows, 7 bytes"), "{said}");
-    // What was not done has no figure.
+    // Figures of steps that were not part of the run are null.
     let ratios = &report["ratios"];
     for name in ["bytes_per_character", "training_compression", "packing_utilisation"] {
         assert_eq!(ratios[name], Value::Null, "{ratios}");
@@ -129,7 +130,7 @@ fn that_two_things_differ_is_told_as_json_too() {
     let found = json_of(&folder, &["verify", "ids"], 4);
     assert_eq!(found["verified"], false);
     assert!(found["difference"].as_str().is_some_and(|said| said.contains("not there")), "{found}");
-    // A page does not take the place of what is asked for as JSON.
+    // With `--html`, the JSON is printed as well.
     let tokens = json_of(&folder, &["tokens", "-t", "made", "--html", "page.html", "x"], 0);
     assert_eq!(tokens, json!([{ "id": 120, "text": "x" }]));
     assert!(both(&folder, &["tokens", "-t", "made", "--html", "page.html", "x"], 0).1.is_empty());
@@ -167,7 +168,7 @@ fn an_output_that_is_not_complete_is_called_so() {
     refuses_beside(&folder, &["inspect", "out"], 1, &["out is not complete", "same `run` or `encode` again"]);
 }
 
-/// As [`refuses`], beside an output that is there.
+/// Like [`refuses`], where an output exists already.
 #[track_caller]
 fn refuses_beside(folder: &TempDir, arguments: &[&str], code: i32, said: &[&str]) {
     let (message, printed) = both(folder, arguments, code);
@@ -186,7 +187,7 @@ fn a_tokenizer_alone_is_no_empty_data() {
     assert_eq!(json_of(&folder, &["inspect", "learned"], 0)["vocab_size"], 261);
     let (said, _) = both(&folder, &["run", "r.toml"], 0);
     assert!(said.contains("the result already, a tokenizer with 261 tokens; nothing to do"), "{said}");
-    // What is known of it is told again.
+    // The second run reports all results of the first.
     let mut again = json_of(&folder, &["run", "r.toml"], 0);
     assert_eq!((&first["done_before"], &again["done_before"]), (&json!(false), &json!(true)));
     again["done_before"] = json!(false);
@@ -266,7 +267,7 @@ fn a_closed_pipe_is_no_error() {
     };
     let whole = code(&["completions", "bash"]);
     assert_eq!(whole.0, Some(0), "{}", whole.1);
-    // Nor does it hide how a command ends.
+    // A closed pipe does not change the exit code either.
     assert_eq!(ended(&folder, &["train", "a.txt", "-o", "made", "--merges", "3"]).0, Some(0));
     let verify = ["verify-merges", "made", "--on", "a.txt", "--min-frequency", "9999", "--json"];
     let differs = code(&verify);
@@ -374,7 +375,7 @@ fn refusals_name_what_was_given_and_what_helps() {
     assert!(said.contains("of 3 merges,") && again.contains("of 1 merge,"), "{said}{again}");
 }
 
-/// Not of the one that is written in its place, whose name nobody knows.
+/// The message has the name of the final file, not that of the temporary file, which means nothing to the user.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_file_that_cannot_be_made_is_named() {
@@ -385,7 +386,8 @@ fn a_file_that_cannot_be_made_is_named() {
     assert!(said.contains("/proc/self/tokenizer.json") && !said.contains(".tmp-"), "{said}");
 }
 
-/// Names of files can hold anything: it must not turn colours on, name the window, or look like another line.
+/// File names can hold anything. Messages must not let them set colours or the window title, or fake another
+/// line.
 #[test]
 fn names_of_files_send_nothing_to_the_terminal() {
     let folder = folder();
@@ -484,7 +486,7 @@ fn a_recipe_with_thousands_of_mistakes_tells_the_first() {
     assert!(said.contains("long is no recipe: it has more than 16777216 bytes"), "{said}");
 }
 
-/// What a limit of the stack leaves the process is no matter.
+/// A limit on the stack of the process does not matter.
 #[cfg(unix)]
 #[test]
 fn a_small_stack_is_enough() {
@@ -497,7 +499,7 @@ fn a_small_stack_is_enough() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A pipe into which nobody writes: a signal is heard while it is waited for.
+/// Nobody writes to these pipes. A signal must end the wait for input.
 #[cfg(unix)]
 #[test]
 fn a_pipe_that_nobody_writes_to_can_be_interrupted() {

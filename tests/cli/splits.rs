@@ -91,7 +91,7 @@ fn what_is_done_again_is_one_split() {
         assert_eq!([train, validation].map(|name| fs::read(path(name)).expect("a file")), before);
         done(&folder, &["verify", "made"]);
     }
-    // What is refused names what it is about, and what is forced removes that alone.
+    // The refusal names the data file at stake, and `--force` replaces that file alone.
     write(&folder, "b.txt", "another text\n");
     let replaced = format!("replace the data file {validation}");
     let arguments = encode(&[]);
@@ -123,17 +123,17 @@ fn a_split_of_other_settings_is_refused() {
     refuses(&folder, &validation, 2, &["holds the split \"train\"", "another tokenizer"]);
     assert!(read(&folder, "manifest.json") == files_before, "not even its own files are removed");
     done(&folder, &["verify", "made"]);
-    // Training anew would take the tokenizer from the other split.
+    // Training again would replace the tokenizer of the other split.
     write(&folder, "r.toml", RECIPE.replace("merges = 3", "merges = 2"));
     refuses(&folder, &["run", "r.toml", "--force"], 2, &["holds other splits (validation)"]);
     done(&folder, &["verify", "made"]);
-    // A report that is somebody else's stays.
+    // A report that somebody else wrote is kept.
     fs::write(folder.path().join("made/report-test.html"), "mine").expect("a file");
     let test = ["encode", "b.txt", "-o", "made", "--split-name", "test", "-t", "made/tokenizer"];
     refuses(&folder, &test, 2, &["report-test.html"]);
 }
 
-/// As a run leaves it that is killed before its manifest.
+/// A run that is killed before it writes the manifest leaves this.
 #[test]
 fn a_split_that_is_not_complete_is_gone_on_with() {
     let folder = two_splits("parquet");
