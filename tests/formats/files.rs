@@ -1,4 +1,4 @@
-//! Files as they are found elsewhere: written by other programs, under other names, and of other kinds.
+//! Tokenizer files as other programs write them: in other spellings, under other names, and of other kinds.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use tokenmill::{Error, ErrorKind, Result, TokenId};
 
 use crate::made::{Notes, load_plainly, there_and_back, trained};
 
-/// The tokens of bytes, and these after them.
+/// The 256 single-byte tokens, followed by these.
 fn ranks(longer: &[&str]) -> Vec<Vec<u8>> {
     let bytes = (0..=u8::MAX).map(|byte| vec![byte]);
     bytes.chain(longer.iter().map(|token| token.as_bytes().to_vec())).collect()
@@ -35,8 +35,8 @@ fn help(error: &Error) -> String {
     error.help().unwrap_or_default().to_owned()
 }
 
-/// What `tiktoken.load.load_tiktoken_bpe` of tiktoken 0.14 makes of two lines that are written otherwise: the same tokens, or
-/// an error.
+/// Two lines of a rank file in other spellings, and whether `tiktoken.load.load_tiktoken_bpe` of tiktoken 0.14
+/// reads the same tokens from them or fails.
 #[test]
 fn lines_of_rank_files_are_taken_as_tiktoken_takes_them() {
     let tokens = ranks(&["lo", "low"]);
@@ -60,7 +60,7 @@ fn lines_of_rank_files_are_taken_as_tiktoken_takes_them() {
         ("\n\nAA== 0\n\nAQ== 1\n\n", true),
         ("\u{feff}AA== 0\nAQ== 1\n", true),
         ("AA== 00\nAQ== +1\n", true),
-        // Bits that stand for nothing.
+        // Unused bits in the last Base64 digit.
         ("AB== 0\nAf== 1\n", true),
         ("AA== 0\n  \nAQ== 1\n", false),
         ("AA==\nAQ== 1\n", false),
@@ -86,7 +86,7 @@ fn lines_of_rank_files_are_taken_as_tiktoken_takes_them() {
     }
 }
 
-/// The number of a line counts line breaks of every kind once.
+/// Line numbers in messages count a line break of any kind once.
 #[test]
 fn the_line_that_is_wrong_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -111,7 +111,8 @@ fn a_byte_order_mark_changes_nothing() {
     }
 }
 
-/// Llama 3's own ranks are called `tokenizer.model`, and those that tiktoken downloads by a number.
+/// Rank files are recognized by their content. Llama 3 calls its ranks `tokenizer.model`, and tiktoken caches
+/// files under hashes.
 #[test]
 fn ranks_are_known_by_what_they_hold() {
     let text = rank_file(&ranks(&["lo", "low"]));
@@ -130,7 +131,7 @@ fn ranks_are_known_by_what_they_hold() {
     }
 }
 
-/// The first entries of a SentencePiece model: `<unk>` of kind 2, and a token with a score.
+/// The first entries of a SentencePiece model: `<unk>` of type 2, and a token with a score.
 const SENTENCE_PIECE: &[u8] =
     b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02\n\x0c\n\x05\xe2\x96\x81lo\x15\0\0\x80\xbf";
 
@@ -180,7 +181,7 @@ fn files_of_another_kind_say_what_they_are() {
     ];
     for (name, bytes, said, remedy) in cases {
         let folder = tempfile::tempdir().expect("a folder");
-        // Beside merges.txt there is a vocabulary.
+        // `merges.txt` needs a vocabulary beside it.
         fs::write(folder.path().join("vocab.json"), b"{\"!\": 0}").expect("written");
         let path = folder.path().join(name);
         fs::write(&path, bytes).expect("written");
@@ -192,7 +193,7 @@ fn files_of_another_kind_say_what_they_are() {
     }
 }
 
-/// A folder in which nothing is a tokenizer, but something that others have in place of one.
+/// A folder without a supported tokenizer, but with a file of an unsupported kind.
 #[test]
 fn what_a_folder_has_instead_is_told() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -201,7 +202,7 @@ fn what_a_folder_has_instead_is_told() {
     assert!(refused.contains("vocab.txt") && refused.contains("WordPiece"), "{refused}");
 }
 
-/// Old files leave out what kind of model it is.
+/// Old files do not name the type of their model.
 #[test]
 fn models_without_a_type_are_refused_by_name() {
     for (model, kind) in [
@@ -222,7 +223,7 @@ fn models_without_a_type_are_refused_by_name() {
     }
 }
 
-/// Qwen's and others' files have a template that only names the text.
+/// Files of Qwen and others have a template with nothing but the text. It needs no note.
 #[test]
 fn a_template_that_puts_nothing_is_not_told() {
     let vocabulary = trained(&[b"low"], &["<|end|>"], SpecialTokensAt::End, "gpt2");
@@ -248,7 +249,8 @@ fn ids(vocabulary: &Vocabulary, text: &str) -> Vec<u32> {
     worker.encode(text.as_bytes()).expect("it is allowed").iter().map(|id| id.get()).collect()
 }
 
-/// Merges are those that `TikTokenConverter` of transformers 5.23 lists for the ranks, and ids those of tiktoken 0.14.
+/// The merges are those that `TikTokenConverter` of transformers 5.23 lists for the ranks. The ids are those of
+/// tiktoken 0.14.
 #[test]
 fn ranks_of_many_cuts_become_what_transformers_makes_of_them() {
     let regex = r" ?\p{L}+|\p{N}|\s+|[^\s\p{L}\p{N}]+";
@@ -299,7 +301,8 @@ fn ranks_of_many_cuts_become_what_transformers_makes_of_them() {
     }
 }
 
-/// The merges `l o`, `lo w`, `e r`, ` lo` and ` low`, tokens 256 to 260, as GPT-2's files under these names.
+/// Writes GPT-2's two files under these names, with the merges `l o`, `lo w`, `e r`, ` lo` and ` low` (tokens
+/// 256 to 260).
 fn gpt2_files(folder: &Path, [vocabulary, merges]: [&str; 2], more: Value) {
     let mut tokens: Vec<Vec<u8>> = ranks(&[]);
     let mut ranked = Vec::new();
@@ -341,13 +344,13 @@ fn beside(folder: &Path, files: &[(&str, Value)]) {
     }
 }
 
-/// A token of `added_tokens_decoder`.
+/// An entry of `added_tokens_decoder`.
 fn flagged(content: &str, lstrip: bool, special: bool) -> Value {
     json!({ "content": content, "lstrip": lstrip, "normalized": false, "rstrip": false, "single_word": false,
             "special": special })
 }
 
-/// The ids are those of `AutoTokenizer` of transformers 5.23 for the same folders.
+/// The expected ids are those of `AutoTokenizer` of transformers 5.23 for the same folders.
 #[test]
 fn what_lies_beside_a_vocabulary_is_read_as_transformers_reads_it() {
     let class =
@@ -373,7 +376,7 @@ fn what_lies_beside_a_vocabulary_is_read_as_transformers_reads_it() {
             "low <verse>low<end>",
             &[257, 261, 257, 262],
         ),
-        // Where a configuration lists them, the other list is not read.
+        // If a configuration lists added tokens, `added_tokens.json` is not read.
         (
             "two lists",
             vec![("added_tokens.json", json!({ "<x>": 261 })), ("tokenizer_config.json", decoder)],
@@ -478,7 +481,7 @@ fn what_cannot_be_kept_of_the_files_beside_is_told_or_refused() {
     }
 }
 
-/// OpenAI published GPT-2 under these.
+/// OpenAI published GPT-2 under these file names.
 #[test]
 fn the_first_names_of_gpt2s_files_are_known() {
     let names = ["encoder.json", "vocab.bpe"];
@@ -495,7 +498,7 @@ fn the_first_names_of_gpt2s_files_are_known() {
     }
 }
 
-/// What `Tokenizer.decode` of tokenizers 0.23 makes of the token: the same text, or other characters.
+/// Special tokens, and whether `Tokenizer.decode` of tokenizers 0.23 turns them into other characters.
 #[test]
 fn special_tokens_that_hugging_faces_decoder_garbles_are_told() {
     for (text, garbled) in [
@@ -516,7 +519,8 @@ fn special_tokens_that_hugging_faces_decoder_garbles_are_told() {
     }
 }
 
-/// As `tiktoken.Encoding` numbers them, and as Llama 3's program does: after the ranks, in order.
+/// Special tokens without ids are numbered after the ranks, in order, as `tiktoken.Encoding` and Llama 3's
+/// program do.
 #[test]
 fn special_tokens_of_files_that_do_not_say_them_are_named() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -556,7 +560,7 @@ fn special_tokens_of_files_that_do_not_say_them_are_named() {
     }
 }
 
-/// What a file says of its special tokens is neither changed nor added to.
+/// Special tokens given by the caller neither change nor extend those that a file lists.
 #[test]
 fn special_tokens_that_contradict_a_file_are_refused() {
     let vocabulary = trained(&[b"low low"], &["<|end|>"], SpecialTokensAt::End, "gpt2");
@@ -574,7 +578,8 @@ fn special_tokens_that_contradict_a_file_are_refused() {
             assert_eq!(read(same).expect("as the file says"), vocabulary, "{format}");
         }
         let mut others = vec!["<|end|>=999"];
-        // GPT-2's files have no place for those that are no tokens of theirs.
+        // GPT-2's files cannot list special tokens outside their vocabulary, so another one is no
+        // contradiction.
         if format != Format::Gpt2 {
             others.push("<|other|>");
         }

@@ -1,4 +1,5 @@
-//! What only tokenizers from elsewhere have: it is read from a `tokenizer.json`, kept, and held by no other format.
+//! Features that only tokenizers of other programs have. They are read from a `tokenizer.json`, kept, and
+//! refused by all other formats.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,7 +13,7 @@ use tokenmill::{ErrorKind, TokenId};
 
 use crate::made::{Notes, load_plainly, there_and_back, trained};
 
-/// A `tokenizer.json` with the merges `l o` and `lo w`, tokens 256 and 257, and the special token 258.
+/// A `tokenizer.json` with the merges `l o` and `lo w` (tokens 256 and 257) and the special token 258.
 fn file() -> Value {
     let vocabulary = trained(&[b"low"], &["<|end|>"], SpecialTokensAt::End, "gpt2");
     let files = render(&vocabulary, Format::Hf, &WriteOptions::default()).expect("hf holds it");
@@ -48,7 +49,7 @@ fn step(pattern: SplitPattern, covers: bool) -> SplitStep {
     SplitStep::new(pattern, covers)
 }
 
-/// DeepSeek V3's steps, each written in a way.
+/// The pre-tokenizers of DeepSeek V3. `write` gives the JSON of each step.
 fn deepseek(write: &dyn Fn(&str) -> Value) -> Vec<Value> {
     let steps = Named::DeepSeekV3.steps().iter().map(|step| write(step));
     steps.chain([byte_level(false, false)]).collect()
@@ -62,10 +63,10 @@ fn splits_of_real_files_are_understood() {
     let digits = |individual| json!({ "type": "Digits", "individual_digits": individual });
     let llama3 = SplitPattern::Named(Named::Gpt4).regex().expect("one expression").to_owned();
     let cases = [
-        // Llama 3; OLMo 2, which keeps matches only, of a pattern that leaves nothing over.
+        // Llama 3, and OLMo 2, which keeps only the matches of a pattern that matches everything.
         (vec![split(&llama3, "Isolated", false), byte_level(false, false)], SplitPattern::Named(Named::Gpt4)),
         (vec![split(&llama3, "Removed", true), byte_level(false, false)], SplitPattern::Named(Named::Gpt4)),
-        // StarCoder, and with numbers together.
+        // StarCoder, and a variant that does not separate digits.
         (
             vec![digits(true), byte_level(false, true)],
             SplitPattern::Steps(vec![step(custom(number), false), step(gpt2.clone(), false)]),
@@ -74,7 +75,7 @@ fn splits_of_real_files_are_understood() {
             vec![digits(false), byte_level(false, true)],
             SplitPattern::Steps(vec![step(custom(&format!("{number}+")), false), step(gpt2.clone(), false)]),
         ),
-        // DeepSeek V2 in brief.
+        // DeepSeek V2, shortened.
         (
             vec![
                 split("[\r\n]", "Isolated", false),
@@ -100,7 +101,8 @@ fn splits_of_real_files_are_understood() {
             SplitPattern::Steps(vec![step(custom(r"\S+|\s"), true)]),
         ),
         (deepseek(&|step| split(step, "Isolated", false)), SplitPattern::Named(Named::DeepSeekV3)),
-        // The last leaves out what is no letter, mark, punctuation, symbol or white space, and would drop it.
+        // The last step does not match characters other than letters, marks, punctuation, symbols and white
+        // space. Here it removes them.
         (
             deepseek(&|step| match step == Named::DeepSeekV3.steps()[2] {
                 true => split(step, "Removed", true),
@@ -163,7 +165,7 @@ fn what_happens_to_text_is_kept() {
             let held = there_and_back(&vocabulary, format);
             assert_eq!(held.is_ok(), number == 0, "{number} {format}");
         }
-        // What stands around the merges leaves them as they are.
+        // The steps before and after the merges leave the merge list as it is.
         assert!(vocabulary.merge_list().is_ok(), "{number}");
         assert_eq!(vocabulary.keeps_text(), ![1, 2, 3, 5, 6].contains(&number), "{number}");
     }
@@ -184,7 +186,8 @@ fn an_added_token_merges_if_it_could_come_about_without_being_found() {
         ids.collect()
     };
     assert_eq!(ordinary(&file), [256, 257]);
-    // Whole pieces are looked up among the keys, of which the last token is none.
+    // With `ignore_merges`, a whole pre-token is looked up in the vocabulary. The last token's text is no key
+    // there.
     file["model"]["ignore_merges"] = json!(true);
     assert_eq!(ordinary(&file), [256, 257, 258]);
     let vocabulary = read(&file);

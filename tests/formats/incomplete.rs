@@ -1,4 +1,5 @@
-//! Vocabularies that lack tokens of bytes, as most have that were trained on UTF-8 alone, or have one without bytes.
+//! Vocabularies without tokens for some bytes, like most that were trained on UTF-8 alone, or with a token
+//! without bytes.
 
 use std::fs;
 
@@ -10,10 +11,10 @@ use tokenmill::{ErrorKind, TokenId};
 
 use crate::made::{Notes, load_plainly, parts, there_and_back, trained};
 
-/// The bytes that UTF-8 never has.
+/// The bytes that never occur in UTF-8.
 const NEVER: [u8; 13] = [0xC0, 0xC1, 0xF5, 0xF6, 0xF7, 0xF8, 0xF9, 0xFA, 0xFB, 0xFC, 0xFD, 0xFE, 0xFF];
 
-/// Merges of "low low", all but some bytes, and a special token.
+/// The parts of a vocabulary trained on "low low", without the tokens of some bytes, and with a special token.
 fn lacking(bytes: &[u8]) -> VocabularyParts {
     let complete = trained(&[b"low low"], &["<end>"], SpecialTokensAt::End, "gpt2");
     let mut parts = parts(&complete);
@@ -49,7 +50,7 @@ fn bytes_without_a_token_stay_without_one_in_every_format_that_can_say_so() {
     assert_eq!(fingerprints.len(), 4);
 }
 
-/// Two tokens of a rank file that no merge makes, one of them with a byte that has no token.
+/// Two tokens of a rank file that no merge makes. One of them has a byte without a token.
 #[test]
 fn ranks_with_tokens_of_bytes_without_a_token_are_read() {
     let mut parts = lacking(b"x");
@@ -85,7 +86,8 @@ fn what_the_own_program_gives_for_missing_bytes_is_kept_where_it_matters() {
         }
         assert_eq!(with(unknown, &[]), made(lacking(&[])));
     }
-    // A name that the vocabulary lacks: Hugging Face's tokenizers fails on such a byte then.
+    // The unknown token is not in the vocabulary. Hugging Face's tokenizers then fails on a byte without a
+    // token.
     let named = Some(UnknownToken { text: "<nope>".to_owned(), id: None, fuse: false });
     let vocabulary = with(named, &NEVER);
     assert_eq!(there_and_back(&vocabulary, Format::Hf).expect("hf holds it"), vocabulary);
@@ -115,7 +117,7 @@ fn text_that_cannot_be_encoded_is_told_beforehand() {
     assert_eq!(byte_ranges(&[]), "");
 }
 
-/// As Whisper has it: between the last merge and the special tokens.
+/// Whisper has an empty token between the last merge and the special tokens.
 #[test]
 fn a_token_without_bytes_keeps_its_id() {
     let mut parts = lacking(&[]);
@@ -132,7 +134,7 @@ fn a_token_without_bytes_keeps_its_id() {
     }
     let refused = there_and_back(&vocabulary, Format::Minbpe).expect_err("no merge makes it");
     assert!(refused.to_string().contains("is made by no merge"), "{refused}");
-    // The line that OpenAI's file has: a line of two words, which Python reads.
+    // OpenAI's file has this line for the empty token: two words, which Python can read.
     let files = render(&vocabulary, Format::Tiktoken, &WriteOptions::default()).expect("held");
     assert!(String::from_utf8_lossy(&files[0].1).contains(&format!("\n= {id}\n")));
     let mut text = Vec::new();
@@ -140,7 +142,7 @@ fn a_token_without_bytes_keeps_its_id() {
     assert_eq!(text, b"a");
 }
 
-/// Hugging Face's tokenizers leaves out an added token without a text, with its number.
+/// Hugging Face's tokenizers ignores an added token with an empty text, and its id.
 #[test]
 fn an_added_token_without_text_is_none() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! Vocabularies to test with, and the plainest way to encode by them.
+//! Vocabularies for the tests, and the simplest way to encode with them.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use tokenmill::vocab::{
 };
 use tokenmill::{Count, Result, TokenId};
 
-/// Up to `merges` merges learned from these texts.
+/// Learns up to `merges` merges. Each text is one pre-token.
 pub(crate) fn learned(texts: &[&[u8]], merges: usize) -> Merges {
     let mut pieces = PieceCounts::new();
     for (index, text) in texts.iter().enumerate() {
@@ -27,28 +27,28 @@ pub(crate) fn learned(texts: &[&[u8]], merges: usize) -> Merges {
     learn_merges(pieces, &config, &Silent).expect("a small corpus").merges
 }
 
-/// A vocabulary learned from these texts.
+/// A vocabulary of up to 60 merges learned from these texts. Each text is one pre-token.
 pub(crate) fn trained(texts: &[&[u8]], specials: &[&str], at: SpecialTokensAt, split: &str) -> Vocabulary {
     let specials: Vec<String> = specials.iter().map(|&text| text.to_owned()).collect();
     let split = split.parse().unwrap_or_else(|_| SplitPattern::from_regex(split));
     Vocabulary::from_merges(&learned(texts, 60), &specials, at, split).expect("distinct special tokens")
 }
 
-/// A `tokenizer.json` as it is written.
+/// A small valid `tokenizer.json`.
 pub(crate) fn hf_file() -> Value {
     let vocabulary = trained(&[b"low"], &["<|end|>"], SpecialTokensAt::End, "gpt2");
     let files = render(&vocabulary, Format::Hf, &WriteOptions::default()).expect("hf holds it");
     serde_json::from_slice(&files[0].1).expect("JSON")
 }
 
-/// Reads such a file whose `component` is another one.
+/// Reads [`hf_file`] with another value for a component.
 pub(crate) fn with_component(component: &str, value: &Value) -> Result<Vocabulary> {
     let mut file = hf_file();
     file[component] = value.clone();
     from_json(file.to_string().as_bytes(), &Silent)
 }
 
-/// What the vocabulary is made of.
+/// The parts of a vocabulary, to be changed and put together again.
 pub(crate) fn parts(vocabulary: &Vocabulary) -> VocabularyParts {
     VocabularyParts {
         tokens: vocabulary.ordinary().map(|(id, bytes)| (id, Box::from(bytes))).collect(),
@@ -62,7 +62,7 @@ pub(crate) fn parts(vocabulary: &Vocabulary) -> VocabularyParts {
     }
 }
 
-/// The same vocabulary with other ids.
+/// The parts of the same vocabulary with other ids.
 pub(crate) fn renumbered(vocabulary: &Vocabulary, id: impl Fn(TokenId) -> TokenId) -> VocabularyParts {
     let mut parts = parts(vocabulary);
     for (token, _) in &mut parts.tokens {
@@ -77,7 +77,7 @@ pub(crate) fn renumbered(vocabulary: &Vocabulary, id: impl Fn(TokenId) -> TokenI
     parts
 }
 
-/// Renders and reads again. Nothing is synced, so that random tests need not wait for a disk.
+/// Renders a vocabulary and reads it again. Nothing is synced, so that random tests do not wait for a disk.
 pub(crate) fn there_and_back(vocabulary: &Vocabulary, format: Format) -> Result<Vocabulary> {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, bytes) in render(vocabulary, format, &WriteOptions::default())? {
@@ -86,12 +86,13 @@ pub(crate) fn there_and_back(vocabulary: &Vocabulary, format: Format) -> Result<
     Ok(load_plainly(folder.path()).expect("what was just written"))
 }
 
-/// Loads what lies at `path`, knowing nothing more.
+/// Loads the tokenizer at `path` with default options.
 pub(crate) fn load_plainly(path: &Path) -> Result<Vocabulary> {
     load(path, &LoadOptions::default(), &Silent)
 }
 
-/// Encodes one piece: the pair of lowest rank first, among equals the leftmost.
+/// Encodes one pre-token as the definition says: applies the merge of lowest rank first, among equals the
+/// leftmost.
 pub(crate) fn encode(vocabulary: &Vocabulary, piece: &[u8]) -> Vec<TokenId> {
     if vocabulary.ignore_merges()
         && let Some((id, _)) = vocabulary.ordinary().find(|(_, bytes)| *bytes == piece)
@@ -109,7 +110,7 @@ pub(crate) fn encode(vocabulary: &Vocabulary, piece: &[u8]) -> Vec<TokenId> {
     }
 }
 
-/// Keeps what it is told.
+/// Collects notes.
 #[derive(Default)]
 pub(crate) struct Notes(pub(crate) Mutex<Vec<String>>);
 

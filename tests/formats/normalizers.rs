@@ -11,7 +11,8 @@ fn read(normalizer: &Value) -> tokenmill::Result<Vocabulary> {
     with_component("normalizer", normalizer)
 }
 
-/// What `tokenizers` 0.23.3 makes of these texts by `normalizer.normalize_str`.
+/// Known answers of `normalizer.normalize_str` of `tokenizers` 0.23.3: each normalizer with its result for
+/// every text.
 #[derive(Deserialize)]
 struct Known {
     texts: Vec<String>,
@@ -85,7 +86,7 @@ fn formats_that_have_no_normalizers_name_the_first() {
     }
 }
 
-/// An added token that is `normalized` is looked for as the normalizers spell it.
+/// An added token with the flag `normalized` is searched for in its normalized spelling.
 #[test]
 fn added_tokens_are_normalized_as_texts_are() {
     let vocabulary = trained(&[b"low"], &["<|END|>"], SpecialTokensAt::End, "gpt2");

@@ -30,7 +30,7 @@ struct Case {
     error: String,
 }
 
-/// The tokenizer that the cases spoil: tokens 256 `lo` and 257 `low`, special token 258.
+/// The valid tokenizer that the cases damage: tokens 256 `lo` and 257 `low`, special token 258.
 fn good() -> Vocabulary {
     let merges = learned(&[b"low"], 2);
     Vocabulary::from_merges(
@@ -48,7 +48,7 @@ fn good_files(folder: &Path) {
     }
 }
 
-/// Puts a value at a JSON pointer whose last step may be new.
+/// Sets the value at a JSON pointer. The last step may be a new key.
 fn put(file: &mut serde_json::Value, at: &str, value: serde_json::Value) {
     let (parent, key) = at.rsplit_once('/').expect("a pointer");
     match file.pointer_mut(parent).expect("a place of the good file") {
@@ -109,7 +109,7 @@ fn a_file_cut_short_anywhere_is_an_error_or_a_smaller_tokenizer() {
 fn ranks_that_are_cut_in_too_many_ways_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("x.tiktoken");
-    // No merge makes the last: so all cuts of all are merges.
+    // No merge makes the last token. Then every division of a token into two tokens becomes a merge.
     let tokens = (0..=255).map(|byte| vec![byte]).chain((2..2_000).map(|length| vec![b'a'; length]));
     let line = |(rank, token): (usize, Vec<u8>)| format!("{} {rank}\n", STANDARD.encode(token));
     let text: String = tokens.chain([b"bcd".to_vec()]).enumerate().map(line).collect();
@@ -182,7 +182,7 @@ fn special_tokens_of_a_new_vocabulary_are_checked() {
     }
 }
 
-/// The good vocabulary with one more token and merges that make it.
+/// The valid vocabulary with one more token, and with merges that make it.
 fn with(token: (u32, &[u8]), merges: &[(u32, u32)]) -> VocabularyParts {
     let mut parts = parts(&good());
     parts.tokens.push((TokenId::new(token.0), token.1.into()));

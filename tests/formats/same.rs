@@ -59,7 +59,7 @@ fn merges_that_look_like_a_header_are_merges() {
     let texts: [&[u8]; 3] = [b"#version 330 core", b"#version 330 core", b"#versions"];
     let vocabulary = trained(&texts, &[], SpecialTokensAt::End, "none");
     assert_eq!(there_and_back(&vocabulary, Format::Hf).expect("hf holds it"), vocabulary);
-    // Where they are written otherwise, tokenizers does not see them.
+    // In the old form, one string per merge, tokenizers skips merges that look like a version line.
     let files = render(&vocabulary, Format::Hf, &WriteOptions::default()).expect("hf holds it");
     let mut file: serde_json::Value = serde_json::from_slice(&files[0].1).expect("JSON");
     let merges = file["model"]["merges"].as_array_mut().expect("merges");
@@ -78,7 +78,7 @@ fn merges_that_look_like_a_header_are_merges() {
 #[test]
 fn bytes_may_have_any_ids() {
     let vocabulary = trained(&TEXTS, &["<|end|>"], SpecialTokensAt::End, "gpt2");
-    // Bytes in the order of GPT-2's alphabet, which puts the printable ones first; the rest as it was.
+    // Byte tokens get ids in the order of GPT-2's alphabet, printable bytes first. All other ids stay.
     let mut order: Vec<u32> = (33..=126).chain(161..=172).chain(174..=255).collect();
     order.extend((0..256).filter(|byte| !order.contains(byte)).collect::<Vec<_>>());
     let id = |old: TokenId| match order.iter().zip(0..).find(|(byte, _)| **byte == old.get()) {
@@ -142,7 +142,7 @@ fn the_json_is_what_hugging_face_expects() {
     assert!(!steps[0].to_string().contains("3}+"), "a possessive count means something else in Oniguruma");
 }
 
-/// `tokenizers` 1.0 has no engine for regular expressions; it knows published patterns by their text.
+/// `tokenizers` 1.0 has no engine for regular expressions. It recognizes published patterns by their text.
 #[test]
 fn a_note_says_which_splits_tokenizers_1_0_does_not_open() {
     let byte_level = |splits| json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": splits});
@@ -194,7 +194,7 @@ fn a_note_says_which_splits_tokenizers_1_0_does_not_open() {
     assert_eq!(starcoder["pretokenizers"], json!([individual, byte_level(true)]));
 }
 
-/// Files of earlier versions have the expression, in another spelling than the one that is published.
+/// Files of earlier versions spell the expression out, in another form than the published one.
 #[test]
 fn a_gpt2_split_that_is_spelled_out_is_read_as_before() {
     let vocabulary = trained(&TEXTS, &["<|end|>"], SpecialTokensAt::End, "gpt2");
@@ -316,7 +316,8 @@ fn a_training_record_of_a_later_version_is_refused_by_name() {
     }
 }
 
-/// Merges by the rank of the bytes put together, after looking the piece up: what tiktoken does.
+/// Encodes as tiktoken does: looks up the whole pre-token, else merges the pair whose bytes have the lowest
+/// rank.
 fn encode_by_ranks(ranks: &HashMap<Vec<u8>, u32>, piece: &[u8]) -> Vec<u32> {
     if let Some(&rank) = ranks.get(piece) {
         return vec![rank];
@@ -336,8 +337,8 @@ fn few_letters() -> impl Strategy<Value = Vec<u8>> {
     vec(select(b"aabc".to_vec()), 0..24)
 }
 
-/// Merges as nobody would learn them: any pairs of tokens there are, in any order, or each of parts made before and to
-/// a token of its own.
+/// Merge lists that training would not give: of any tokens, with any ranks, or each merge of tokens made before
+/// and into a new token.
 fn arbitrary() -> impl Strategy<Value = Vocabulary> {
     let pairs = vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u16>()), 0..12);
     (pairs, any::<bool>(), any::<bool>()).prop_map(|(pairs, in_order, ignore_merges)| {
@@ -421,7 +422,7 @@ proptest! {
             let ids: Vec<u32> = encode(&read, text).iter().map(|id| id.get()).collect();
             prop_assert_eq!(ids, encode_by_ranks(&ranks, text), "{:?}", text);
         }
-        // Read as a rank file it can always be written as one again.
+        // A vocabulary that was read from a rank file can always be written as one again.
         prop_assert_eq!(there_and_back(&read, Format::Tiktoken).expect("ranks again"), read);
     }
 

@@ -1,4 +1,4 @@
-//! Pre-tokenizers of a `tokenizer.json` that do more than cut at matches: read, and written again.
+//! Pre-tokenizers of a `tokenizer.json` that do more than split at matches: read, and written again.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -14,7 +14,8 @@ fn read(pre_tokenizer: &Value) -> Vocabulary {
     with_component("pre_tokenizer", pre_tokenizer).expect("it is supported")
 }
 
-/// Into pieces of how many bytes `tokenizers` 0.23.3 cuts these texts by `pre_tokenizer.pre_tokenize_str`.
+/// Known answers of `pre_tokenizer.pre_tokenize_str` of `tokenizers` 0.23.3: the lengths in bytes of the
+/// pre-tokens of each text.
 #[derive(Deserialize)]
 struct Known {
     texts: Vec<String>,
@@ -63,7 +64,8 @@ fn byte_level() -> Value {
     json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false })
 }
 
-/// Each character that `Punctuation` of `tokenizers` 0.23.3 cuts off, found by cutting all of them, in ranges.
+/// All characters that `Punctuation` of `tokenizers` 0.23.3 splits off, as ranges. They were found by trying
+/// each character.
 #[test]
 fn punctuation_is_that_of_hugging_face_s_tokenizers() {
     let ranges = include_str!("../data/tokenizers/punctuation.txt").split_whitespace();
@@ -105,7 +107,7 @@ fn what_makes_no_difference_is_read() {
     assert!(refused.to_string().contains("byte_fallback is not supported"), "{refused}");
 }
 
-/// Falcon's structure, as a whole: `tokenizers` 0.23.3 gives these ids with the merges `l o` and `lo w`.
+/// Falcon's pre-tokenizers as a whole. With the merges `l o` and `lo w`, `tokenizers` 0.23.3 gives these ids.
 #[test]
 fn falcon_s_structure_encodes_as_in_hugging_face_s_tokenizers() {
     let mut file = hf_file();

@@ -15,13 +15,13 @@ const PATTERN: &str = concat!(
     r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
 
-/// Behind the bytes; the last is beyond the size of the vocabulary.
+/// The tokens after the bytes. The size of the vocabulary leaves out the last one.
 const TOKENS: [&str; 17] = [
     "th", " th", "the", " the", "  ", "in", "ing", "é", "caf", "café", "12", "\n\n", "日", "<s", "ca", "er",
     "unused",
 ];
 
-/// Texts and the ids that mistral_common 1.x gives them with this file: `Tekkenizer.encode(text, bos=False, eos=False)`.
+/// Texts and the ids from `Tekkenizer.encode(text, bos=False, eos=False)` of mistral_common 1.x with this file.
 const KNOWN: [(&str, &[u32]); 7] = [
     ("the cat in the café", &[283, 57, 295, 141, 57, 286, 284, 57, 290]),
     (
