@@ -1,6 +1,7 @@
-"""Fills the disk: by a limit to the size of files, and by a small file system where one can be mounted.
+"""Fills the disk: by a limit on file sizes, and by a small file system where one can be mounted.
 
-The job must end with code 7 and say why, leave nothing half-written, and come to the same files when there is room.
+The job must end with code 7 and say why, and must leave no partial file. The same command with enough room must give
+the files of an undisturbed run.
 """
 
 import contextlib
@@ -12,7 +13,7 @@ import jobs
 from scene import Scene
 
 FULL = 7
-# Parts of the largest file that may be written, and of all files that there is room for.
+# Limits on file size, as fractions of the largest file, and sizes of the file system, as fractions of all files.
 PARTS = [0, 0.02, 0.2, 0.5, 0.8, 0.97]
 
 
@@ -35,7 +36,7 @@ def check(setting):
 
 
 def limited(scene, parts):
-    """Runs with limits to the size of a file; gives how many of these were reached."""
+    """Runs with limits on the size of a file. Returns the number of limits that were reached."""
     largest, full = max(scene.sizes.values()), 0
     for part in parts:
         limit = int(part * largest)
@@ -45,7 +46,7 @@ def limited(scene, parts):
 
 
 def within_small_file_systems(scene, parts):
-    """Runs with little room in the output folder, and then with enough; gives how often there was too little."""
+    """Runs with little room in the output folder, and then with enough. Returns how often the room was too small."""
     total, full = sum(scene.sizes.values()), 0
     for part in parts:
         room = max(4096, int(part * total))
@@ -57,7 +58,7 @@ def within_small_file_systems(scene, parts):
 
 
 def judge(scene, what, ended):
-    """Looks at a run that may have met the limit, and runs again without; gives whether it met it."""
+    """Checks a run that may have reached the limit, and runs again without it. Returns whether it was reached."""
     scene.must(ended.code in (0, FULL), what, ended)
     says = "too large" in ended.said or "No space left" in ended.said
     scene.must(ended.code == 0 or says, f"{what}: it does not say that the disk is full", ended)
@@ -71,7 +72,7 @@ def judge(scene, what, ended):
 
 @contextlib.contextmanager
 def mounted(folder):
-    """A file system of its own for a folder, which not every user may have."""
+    """Mounts a file system on a folder. Raises `PermissionError` if this user may not mount one."""
     folder.mkdir(exist_ok=True)
     try:
         subprocess.run(["mount", "-t", "tmpfs", "tmpfs", folder], check=True, capture_output=True, text=True)

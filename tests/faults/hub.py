@@ -1,21 +1,21 @@
-"""The hub of the tests on loopback, which the example `fake_hub` serves."""
+"""The local imitation of the Hugging Face hub, served by the example `fake_hub`."""
 
 import shlex
 import subprocess
 
 DATASET = "somebody/words"
-# Slow enough to meet a download in its middle.
+# Bytes per second: slow enough that a download can be disturbed in the middle.
 SLOW = 20_000_000
 
 
 class Hubs:
-    """Processes that serve a folder each, for as long as this one wants."""
+    """Server processes, one per folder. They run until `end` is called."""
 
     def __init__(self, program):
         self.program, self.processes, self.commands = program, [], {}
 
     def serve(self, folder, rate):
-        """Serves the files of a folder as the dataset, at so many bytes a second; gives the address."""
+        """Serves the files of a folder as the dataset, with `rate` bytes per second. Returns the address."""
         command = [str(self.program), str(folder), "--name", DATASET, "--rate", str(rate)]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.processes.append(process)

@@ -1,5 +1,5 @@
-"""Interrupts jobs at random moments with SIGINT and SIGTERM: they must end soon, say so, and leave what can be gone on
-with."""
+"""Interrupts jobs at random moments with SIGINT and SIGTERM. They must end soon, say how to resume, and leave
+files from which the same command can resume."""
 
 import signal
 import subprocess
@@ -8,9 +8,9 @@ import time
 import jobs
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
-# The most seconds that an interrupted run may take to end.
+# Seconds within which an interrupted run must end.
 SOON = 5
-# For so many seconds, as long as a busy machine takes to start it, the program may not listen yet.
+# Seconds that the program may take to install its signal handlers on a busy machine. Before, a signal may just end it.
 STARTED = 0.3
 
 
@@ -40,7 +40,7 @@ def of_job(scene, draws, interrupts):
 
 
 def judge(scene, what, ended, number, starting):
-    # All that follows may be done already.
+    # The signal may come after the work is done. Then the code is 0.
     codes = [CODES[number], 0] + [-number] * starting
     scene.must(ended.code in codes, what, ended)
     says = "give the same command again" in ended.said
@@ -48,7 +48,7 @@ def judge(scene, what, ended, number, starting):
 
 
 def interrupted_after(scene, seconds, number):
-    """How the run ended, and how long after the signal; that is none if it had ended before."""
+    """Returns how the run ended, and the seconds from the signal to the end; `None` if it ended before the signal."""
     process = scene.start()
     try:
         process.wait(timeout=seconds)

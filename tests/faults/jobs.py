@@ -1,4 +1,4 @@
-"""The jobs that are disturbed: small ones for faults at each operation, and larger ones for faults at any moment."""
+"""The jobs that are disturbed: small ones for a fault at each operation, larger ones for a fault at a random moment."""
 
 import hashlib
 import json
@@ -51,29 +51,29 @@ threads = 2
 
 
 def nothing(_):
-    """No input, and no variables."""
+    """Prepares no input and no environment variables."""
     return {}
 
 
 @dataclass(frozen=True)
 class Job:
-    """A command, and what it needs and gives."""
+    """A command with its input and its checks."""
 
     name: str
-    # Words after the program's name.
+    # Arguments of the program.
     arguments: list[str]
-    # Makes the input in a folder, and gives the variables that the program wants.
+    # Writes the input to a folder and returns the environment variables for the program.
     prepare: Callable = nothing
-    # Looks at what an undisturbed run wrote and said, beside its exit code.
+    # Checks the files and the output of an undisturbed run, in addition to its exit code.
     check: Callable = lambda scene, said: None
     # The folders that it writes into.
     roots: tuple[str, ...] = ("out",)
-    # It holds the lock of its output folder, and removes there what a killed run left.
+    # The command locks its output folder and removes unfinished files of a killed run from it.
     owns_folder: bool = False
 
 
 def lines_of_words(rows):
-    """Text with words that come again and others that do not."""
+    """Lines with repeated words and with words that occur once."""
     return "".join(f"row {n} of {n % 97} and {n * n % 31} words, {n * 2654435761 % 4096:x}\n" for n in range(rows))
 
 
@@ -106,7 +106,7 @@ def train(rows, *more):
 
 
 def count(name, source, memory, prepare=nothing, more=()):
-    """Counts different words, and that on disk if there is a limit of memory that is too small for them."""
+    """Counts different words. If `memory` is too small for them, the counts must go to disk."""
     limit = ["--memory", memory] if memory else []
 
     def spilled(scene, said):
@@ -118,12 +118,12 @@ def count(name, source, memory, prepare=nothing, more=()):
 
 
 def generated(words):
-    """A source of so many different words, in the order of their numbers."""
+    """A generated source with this number of different words, in numeric order."""
     return f"demo:words?distinct={words}&lines={words // 4}"
 
 
 def download(hubs, rows, *more):
-    """Brings a dataset from a hub into a cache and learns from it."""
+    """Downloads a dataset from a hub into the cache and trains on it."""
     arguments = ["train", f"hf://datasets/{DATASET}/*.txt", "--documents", "line", "--merges", "40", "-o", "out", "-q"]
 
     def prepare(folder):
@@ -140,7 +140,7 @@ def download(hubs, rows, *more):
 
 
 def small(setting):
-    """As few operations as show every kind of them, on one thread."""
+    """Jobs on one thread that do every kind of file operation, in as few operations as possible."""
     one = ["--threads", "1"]
     return [
         run("run", SMALL_RECIPE, rows=2000),
@@ -151,7 +151,7 @@ def small(setting):
 
 
 def large(setting):
-    """About a second each, or a quarter of it where all should be quick, on as many threads everywhere."""
+    """Jobs of about a second each, or a quarter of that with `--quick`, on two threads on every machine."""
     part, two = 4 if setting.given.quick else 1, ["--threads", "2"]
     return [
         train(300_000 // part, *two),
@@ -162,8 +162,8 @@ def large(setting):
 
 
 def dealt_out(setting, check, many):
-    """The large jobs, each left alone once, with random numbers and its share; what does not divide evenly goes to the
-    first."""
+    """Yields each large job after one undisturbed run, with random numbers and its share of `many` disturbances. The
+    first jobs get the remainder."""
     every = large(setting)
     for number, job in enumerate(every):
         scene = Scene(setting, check, job)

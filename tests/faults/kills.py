@@ -1,11 +1,11 @@
-"""Kills jobs at random moments with SIGKILL, goes on from what they left, and compares all files each time."""
+"""Kills jobs at random moments with SIGKILL, resumes them from what they left, and compares all files each time."""
 
 import signal
 import subprocess
 
 import jobs
 
-# How often the same command is given to its end after a kill, rather than killed again.
+# Probability that the command runs to its end after a kill, rather than being killed again.
 RESUMED = 0.25
 
 
@@ -18,7 +18,7 @@ def of_job(scene, draws, kills):
     done = unkilled = 0
     before = scene.figures["resumes"]
     while done < kills:
-        # A little longer than a whole run, so that its last moments are met as well.
+        # Up to a little more than the time of a whole run, so that kills in its last moments occur as well.
         seconds = draws.uniform(0, 1.05 * scene.seconds)
         ended = killed_after(scene, seconds)
         what = f"with SIGKILL after {seconds:.3f} s, kill {done + 1}"

@@ -1,5 +1,5 @@
-"""Holds jobs to their memory: one that cannot fit is refused before its input is read, and counting that does not fit
-goes to disk and stays near the limit, with the same bytes."""
+"""Checks the limit on memory. A job that cannot fit is refused before its input is read. Counts that do not fit go to
+disk, stay near the limit, and give the same file."""
 
 import contextlib
 import os
@@ -12,14 +12,15 @@ from scene import Scene
 
 REFUSED = 8
 MB = 1_000_000
-# No disk has so many bytes and no one could read them meanwhile: the file is sparse.
+# Bytes of a sparse file: more than a disk holds, and more than could be read within the time below.
 HUGE = 1 << 40
-# The most seconds until a job is refused that must not read.
+# Seconds within which a job must be refused if it does not read its input.
 AT_ONCE = 5
-# Different words, of which each comes twice, far apart; all are too long to be kept in a table's slot.
+# Number of different words. Each occurs twice, far apart. With the stem they are too long to be stored inside a slot
+# of the hash table.
 WORDS, STEM = 2_500_000, "abcdefghijklmnop"
 LIMIT = 256 * MB
-# How far the peak may be above the limit: what reading takes is reckoned, not measured.
+# Greatest ratio of peak memory to the limit. The memory for reading is estimated, not measured.
 NEAR = 1.15
 
 
@@ -29,7 +30,7 @@ def check(setting):
 
 
 def refused(setting):
-    """Without a split the text that is learned from is held in memory."""
+    """Training without a split holds the text in memory, so a huge text must be refused."""
 
     def huge(folder):
         with open(folder / "huge.txt", "wb") as file:
@@ -71,8 +72,8 @@ def limited(setting):
 
 
 def peak(scene):
-    """Runs to the end and gives the most bytes of memory that took. What `wait4` tells has that of this process in it,
-    from before the program began."""
+    """Runs to the end and returns the peak memory in bytes. `wait4` is no use: its peak includes the memory that this
+    process had before the child started the program."""
     process, status, most = scene.start(), "", 0
     while process.poll() is None:
         with contextlib.suppress(OSError):

@@ -1,7 +1,8 @@
-"""Lets each operation on files fail once, of each kind the n-th for every n, and kills the job before each that writes.
+"""Makes every file operation fail once: for each kind of system call, the n-th call for every n. Also kills the job
+before each operation that writes.
 
-Which operations there are is seen in a run that is watched; `strace` watches, and makes system calls fail. It counts
-them in each thread, so an operation fails once in each thread that gets so far; the jobs do their work on one.
+A run under `strace` shows which operations a job does. In further runs, `strace` makes one of them fail. It counts
+calls per thread, so the n-th call fails in every thread with that many calls. The jobs therefore work on one thread.
 """
 
 import queue
@@ -14,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import jobs
 from scene import Scene, Wrong
 
-# What happens to operations; those that are not named fail with EIO.
+# The faults of each system call. Calls that are not listed fail with EIO.
 ENOSPC, EIO, EMFILE, EACCES, KILL = "error=ENOSPC", "error=EIO", "error=EMFILE", "error=EACCES", "signal=KILL"
 FAULTS = {
     "write": [ENOSPC, EIO, KILL],
@@ -26,13 +27,13 @@ FAULTS = {
     "sendto": ["error=EPIPE"],
     "recvfrom": ["error=ECONNRESET"],
 } | dict.fromkeys(["fsync", "fdatasync", "ftruncate", "rename", "renameat", "unlink"], [EIO, KILL])
-# Not on files, or such that their failure means nothing.
+# Calls that do not concern files, or that may fail without effect.
 LEFT_OUT = {
     "access", "bind", "close", "dup", "execve", "fcntl", "getcwd", "getpeername", "getsockname", "getsockopt", "ioctl",
     "mmap", "mremap", "munmap", "poll", "recvmsg", "sendmmsg", "setsockopt", "socket",
 }  # fmt: skip
 CODES = {0, 1, 2, 5, 7, 8}
-# Most of the time a run waits: for the disk, or before it asks the hub again.
+# Number of runs at a time. A run waits most of the time: for the disk, or before it repeats a request to the hub.
 AT_ONCE = 8
 
 
@@ -56,7 +57,7 @@ def check(setting):
 
 
 def operations(scene):
-    """What to try: a system call, what happens to it, and to the how manieth of a thread."""
+    """Yields all disturbances: a system call, its fault, and the number of the call within a thread."""
     log = scene.folder / "strace.log"
     watched = scene.run("strace", "-f", "-o", log, "-e", "trace=%file,%desc,%net")
     scene.must(watched.code == 0, "watched by strace, which may not be allowed to", watched)
@@ -71,7 +72,7 @@ def operations(scene):
 
 
 def of_job(scenes, all_operations):
-    """Lets all of them fail, several at once, each in a scene that is free; gives how many did by kind."""
+    """Tries all disturbances, several at a time, each in a free scene. Returns how many happened, by system call."""
 
     def one(operation):
         scene = scenes.get()
@@ -90,11 +91,11 @@ def of_job(scenes, all_operations):
 
 
 def fail(scene, call, fault, number):
-    """Disturbs one operation, and looks at what is left and what the next run makes of it; false if the run did not come
-    to that operation this time."""
+    """Disturbs one operation and checks the files that are left, then those of the next run. Returns false if the run
+    did not reach the operation this time."""
     log = scene.folder / "strace.log"
     inject = f"inject={call}:{fault}:when={number}"
-    # Faster, but then signals do not always come.
+    # Faster, but it sometimes loses signals.
     quick = [] if fault == KILL else ["--seccomp-bpf"]
     ended = scene.run("strace", "-f", *quick, "-o", log, "-e", f"trace={call}", "-e", inject)
     what = f"with strace -f -e {inject}"
@@ -102,7 +103,7 @@ def fail(scene, call, fault, number):
     happened = killed or "INJECTED" in log.read_text(errors="replace")
     if killed:
         scene.compare(what, ended)
-    # The system's loader fails in its own way before the program begins.
+    # A fault in the system's loader, before the program starts, gives a message of the loader.
     elif not (ended.code == 127 and "error while loading" in ended.said):
         judge(scene, what, ended, call, fault)
     scene.resume(what)
@@ -112,13 +113,13 @@ def fail(scene, call, fault, number):
 
 
 def judge(scene, what, ended, call, fault):
-    """Whether a run ended as it should in which an operation failed."""
+    """Checks the end of a run in which an operation failed."""
     scene.must(ended.code in CODES and "panicked" not in ended.said, what, ended)
     scene.must(fault != ENOSPC or ended.code in (0, 7), f"{what}: a full disk is not told by the code", ended)
-    # The message itself goes out by a write, which may be the one that failed.
+    # The message itself is written by a call that may have been the one to fail.
     silenced = call == "write" and not ended.said.strip()
     scene.must(ended.code == 0 or silenced or scene.names_something(ended.said), f"{what}: it names nothing", ended)
     scene.compare(what, ended, whole=ended.code == 0)
-    # Taking something away is an operation too.
+    # Unfinished files may stay if it was their removal that failed.
     if not call.startswith("unlink"):
         scene.clean(what, ended)

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Disturbs the program in all ways that are not its fault, and looks each time whether a wrong file is left and whether
-the same command then comes to the files of an undisturbed run. Ends with 1 at the first wrong thing, and keeps its files.
+"""Disturbs the program from outside and checks each time that no wrong file is left, and that the same command then
+gives the files of an undisturbed run. Stops at the first violation with exit code 1 and keeps the files.
 
     tests/faults/run.py [--program target/release/tokenmill] [--kills 200] [--step N] [--quick] [CHECK ...]
 
     operations  each operation on files fails once (or every --step-th), and the job is killed before each that writes,
                 by strace
     kills       SIGKILL at random moments
-    disk        limits to the size of files, and full file systems where this user may mount one
+    disk        limits on file sizes, and full file systems where this user may mount one
     interrupt   SIGINT and SIGTERM at random moments
-    memory      more than fits --memory
+    memory      jobs that do not fit into --memory
     writers     two processes on one output folder
 
-The jobs are a recipe that trains and encodes, `train`, `count` with sorted runs on disk, and a download from a hub on
-loopback. What is drawn at random depends on --seed; at which instruction a signal arrives, on the machine. Needs Linux,
-Python 3.11, the release program and, for the hub, `cargo build --release --example fake_hub`, which is done if need be.
+The jobs are a recipe that trains and encodes, `train`, `count` with sorted runs on disk, and a download from a local
+hub. Random choices depend on --seed, but the instruction at which a signal arrives depends on the machine. This needs
+Linux, Python 3.11, the release program, and the example `fake_hub`, which is built if it is missing.
 """
 
 import argparse
@@ -31,10 +31,10 @@ from hub import Hubs
 from scene import Setting, Wrong
 
 CHECKS = ["operations", "kills", "disk", "interrupt", "memory", "writers"]
-# How much is tried.
+# Number of disturbances by default, and with --quick. `step` is the distance between operations that are disturbed.
 FULL = {"kills": 200, "interrupts": 20, "writers": 10, "step": 1}
 QUICK = {"kills": 12, "interrupts": 4, "writers": 1, "step": 40}
-# What a check that has not failed did not find.
+# Findings that would have ended the checks. The summary lists them with zero.
 NOTHING = ["wrong files", "lost or doubled rows"]
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -68,7 +68,7 @@ def fake_hub():
 def main():
     given = arguments()
     scratch = Path(tempfile.mkdtemp(prefix="tokenmill-faults-"))
-    # A copy: the program may be built anew meanwhile.
+    # A copy, because the program may be rebuilt while the checks run.
     program = Path(shutil.copy2(given.program.resolve(strict=True), scratch / "tokenmill"))
     hubs = Hubs(fake_hub())
     setting = Setting(program, scratch, hubs, given)

@@ -1,4 +1,4 @@
-"""A job in a folder of its own, whose files are compared with those of a run that was left alone."""
+"""A job in its own folder. Its files are compared with those of an undisturbed run."""
 
 import hashlib
 import json
@@ -17,37 +17,37 @@ from random import Random
 
 from hub import DATASET, Hubs
 
-# What tells times is not compared, but must be whole.
+# Reports contain times, so they are not compared, but they must be complete.
 REPORTS = {"report.json", "report.html"}
-# What a message can be of beside files of the job.
+# Things that an error message may name, besides the files of the job.
 NAMES = ["standard output", "signals", "hf://", DATASET]
-# No run of these jobs takes longer, whatever happens to it.
+# Seconds after which a run counts as hanging, whatever happened to it.
 PATIENCE = 300
 
 
 class Wrong(Exception):
-    """What must not be, with all that it takes to see it again."""
+    """A violation, with all details that are needed to reproduce it."""
 
 
 @dataclass
 class Setting:
-    """What all checks share."""
+    """The settings that all checks share."""
 
     program: Path
     scratch: Path
     hubs: Hubs
-    # What the command line says.
+    # The parsed command line.
     given: Namespace
     scenes: list = field(default_factory=list)
 
     def draws(self, *names):
-        """Random numbers that depend on the seed and on who asks, not on what ran before."""
+        """Random numbers that depend on the seed and on the names, but not on earlier checks."""
         return Random("/".join(map(str, (self.given.seed, *names))))
 
 
 @dataclass
 class Ended:
-    """How a process ended: its code is negative if a signal killed it."""
+    """How a process ended. Its code is negative if a signal killed it."""
 
     code: int
     said: str
@@ -63,13 +63,13 @@ class Scene:
         setting.scenes.append(self)
         self.folder = setting.scratch / f"{check}-{job.name}"
         self.folder.mkdir()
-        # No variable of whoever runs this can change what the program does.
+        # The environment is fixed, so that no variable of the user changes what the program does.
         self.variables = {"PATH": os.environ["PATH"], "HOME": str(self.folder)} | job.prepare(self.folder)
         self.expected, self.seconds = {}, 0.0
         (self.folder / "out").mkdir()
 
     def leave_alone(self):
-        """Runs undisturbed, to know what is right and how long it takes."""
+        """Runs the job undisturbed, to know the right files and the duration."""
         alone = self.run()
         self.must(alone.code == 0, "the undisturbed run failed", alone)
         self.clean("the undisturbed run", alone)
@@ -82,9 +82,9 @@ class Scene:
         return [*map(str, prefix), str(self.setting.program), *self.job.arguments]
 
     def start(self, *prefix, **more):
-        """Begins the job; `prefix` is a program that runs it."""
+        """Starts the job. `prefix` is a command that runs the program, such as `strace`."""
         more |= {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        # In a group of its own, so that a program that runs it does not outlive it.
+        # In its own process group, so that the program and the command that runs it can be killed together.
         return subprocess.Popen(self.command(*prefix), cwd=self.folder, env=self.variables, process_group=0, **more)
 
     def run(self, *prefix, **more):
@@ -92,7 +92,7 @@ class Scene:
         return self.end(self.start(*prefix, **more), begun)
 
     def end(self, process, begun=None):
-        """Waits for the end."""
+        """Waits for the end of the process. Kills its group after `PATIENCE` seconds."""
         begun = begun or time.monotonic()
         try:
             out, said = process.communicate(timeout=PATIENCE)
@@ -104,26 +104,26 @@ class Scene:
         return Ended(process.returncode, said.decode(errors="replace"), out.decode(errors="replace"), seconds)
 
     def clear(self):
-        """Takes away all that the job wrote."""
+        """Removes everything that the job wrote."""
         for root in self.job.roots:
             folder = self.folder / root
-            # A folder on which something is mounted stays.
+            # The folder itself stays: it may be a mount point.
             for path in folder.iterdir() if folder.is_dir() else []:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def files(self):
-        """All files below the folders that the job writes into, by path from its folder."""
+        """Yields all files below the folders that the job writes to, with their paths relative to the job's folder."""
         for root in self.job.roots:
             for path in sorted((self.folder / root).rglob("*")):
                 if path.is_symlink() or path.is_file():
                     yield path.relative_to(self.folder).as_posix(), path
 
     def unfinished(self):
-        """Files that have no final name yet."""
+        """Files without a final name."""
         return [name for name, _ in self.files() if is_unfinished(name)]
 
     def found(self):
-        """The hash of every file that stands under its final name."""
+        """The hash of every file with a final name, except reports and state. Requires complete reports and valid links."""
         found = {}
         for name, path in self.files():
             if is_unfinished(name) or "/.tokenmill/" in name:
@@ -139,13 +139,13 @@ class Scene:
         return found
 
     def compare(self, what, ended=None, whole=False):
-        """Whether nothing under a final name differs from the undisturbed run, and nothing is missing where all
-        should be there. Gives whether all is there."""
+        """Requires that every file with a final name equals that of the undisturbed run, and that none is missing if
+        the result is `whole`. Returns whether all files exist."""
         found = self.found()
         for name, digest in found.items():
             self.must(digest == self.expected.get(name), f"{what}: {name} is wrong", ended)
         missing = sorted(self.expected.keys() - found.keys())
-        # The manifest says that the folder is whole.
+        # A manifest declares that the output is complete.
         whole = whole or "out/manifest.json" in found
         self.must(not (whole and missing), f"{what}: {', '.join(missing)} are missing", ended)
         if "out/manifest.json" in found:
@@ -154,7 +154,7 @@ class Scene:
         return not missing
 
     def resume(self, what):
-        """Gives the same command again, which must come to the files of the undisturbed run."""
+        """Runs the same command again. It must give the files of the undisturbed run."""
         again = self.run()
         self.must(again.code == 0, f"{what}, then the same command again", again)
         self.compare(f"{what}, then the same command again", again, whole=True)
@@ -163,12 +163,12 @@ class Scene:
         self.figures["resumes"] += 1
 
     def clean(self, what, ended):
-        """A run that ended by itself leaves no unfinished file, except what a download goes on from."""
+        """Requires that a run that ended by itself left no unfinished file. Partial downloads may stay: they are resumed."""
         left = [name for name in self.unfinished() if not name.endswith(".incomplete")]
         self.must(not left, f"{what}: {', '.join(left)} are left", ended)
 
     def names_something(self, said):
-        """Whether an error says of which input, output or other thing it speaks."""
+        """Whether the error messages name an input, an output or another thing of the job."""
         errors = "\n".join(line for line in said.splitlines() if line.startswith("error:"))
         names = [path.name for path in self.folder.iterdir()] + NAMES
         return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", errors) for name in names)

@@ -1,7 +1,7 @@
-"""Lets two processes do the same job into the same folder at once, the second begun at a random moment of the first.
+"""Runs two processes with the same job and output folder at once. The second starts at a random moment of the first.
 
-Each must come to its end or be refused with a message, and the files must be right: also where folders know no locks, as
-some network folders do not.
+Each must succeed or be refused with a message, and the files must be right. This also holds where folders do not
+support locks, as in some network file systems.
 """
 
 import time
@@ -16,19 +16,19 @@ def check(setting):
         scene.leave_alone()
         draws = setting.draws("writers", job.name)
         for words, prefix in [("", []), (" without locks", NO_LOCKS)]:
-            # Where the hub's cache knows no locks, one of two downloads of a file can end with an error.
+            # Without locks in the hub's cache, one of two downloads of a file can end with an error.
             if prefix and job.name == "download":
                 continue
             pairs = [pair(scene, draws.uniform(0, scene.seconds), words, prefix) for _ in range(setting.given.writers)]
             yield f"{job.name}: {len(pairs)} pairs{words}, {sum(pairs)} of the second writers refused"
 
 
-# As folders of Lustre and NFS answer where nobody has turned locks on.
+# The answer of Lustre and NFS if locks are not enabled.
 NO_LOCKS = "strace -f -qq -o /dev/null -e trace=flock -e inject=flock:error=ENOLCK".split()
 
 
 def pair(scene, seconds, words, prefix):
-    """Begins the second so many seconds after the first; gives how many of the two were refused."""
+    """Starts the second process `seconds` after the first. Returns how many of the two were refused."""
     first = scene.start(*prefix)
     time.sleep(seconds)
     second = scene.start(*prefix)

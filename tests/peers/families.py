@@ -1,7 +1,7 @@
-"""The structures of tokenizer.json files that others publish, around merges of ours.
+"""The structures of published tokenizer.json files, with merges of our own.
 
-Each family is what one model's file has: how it normalizes and splits, its added tokens, its post-processor, and which
-bytes have no token. The vocabulary is small; only what stands around it is theirs.
+Each family has the structure of one model's file: normalizer, pre-tokenizer, added tokens, post-processor, and the
+bytes without a token. The vocabulary is a small one of ours.
 """
 
 import copy
@@ -60,9 +60,9 @@ def plain(content, **flags):
     return token(content, special=False, **({"normalized": True} | flags))
 
 
-# The bytes that UTF-8 never has: no text that a vocabulary was trained on had them.
+# Bytes that never occur in UTF-8, and so in no training text.
 NEVER = bytes([0xC0, 0xC1, *range(0xF5, 0x100)])
-# Further ones that hardly any text has: control characters, and what begins the planes from 4 on.
+# Bytes that hardly occur in text: control characters, and the lead bytes F1 to F4 of planes from 4 on.
 RARE = bytes([*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20), *range(0xF1, 0xF5)])
 SPACES = [plain(" " * length) for length in range(24, 1, -1)]
 END = token("<|endoftext|>")
@@ -70,7 +70,7 @@ NFC = {"type": "NFC"}
 
 
 def families():
-    """Name, the parts of the file, and whether added tokens are keys of the vocabulary too."""
+    """Yields the name of each family with the parts of its file. With `keys`, added tokens are vocabulary keys too."""
     split_byte_level = lambda pattern, **how: sequence(split(pattern, **how), byte_level())
     gpt2 = byte_level(use_regex=True)
     roberta = [token(content, normalized=True) for content in ("<s>", "<pad>", "</s>", "<unk>")]
@@ -166,7 +166,7 @@ def replace(pattern, content):
 
 
 def file(trained, family):
-    """A tokenizer.json: the merges of a trained one, and around them what the family has."""
+    """Builds a tokenizer.json from the merges of a trained tokenizer and the parts of a family."""
     made = copy.deepcopy(trained)
     model, added = made["model"], family["added"]
     if family.get("lacks"):
@@ -188,7 +188,7 @@ def file(trained, family):
         made["added_tokens"].append({"id": id} | token)
     model["ignore_merges"] = family.get("ignore_merges", False)
     if model["ignore_merges"]:
-        # Some tokens that the merges do not make any more, as those files have.
+        # Drop some merges, because such files have tokens that no merge makes.
         model["merges"] = [merge for number, merge in enumerate(model["merges"]) if number % 7 != 6 or number < 500]
     for part in ("normalizer", "pre_tokenizer", "post_processor"):
         made[part] = family.get(part)
@@ -196,7 +196,7 @@ def file(trained, family):
 
 
 def leave_out(model, lacks):
-    """Takes bytes away, and all that was merged of them, as if no text had had them."""
+    """Removes bytes, and all tokens and merges that contain them, as if no training text had contained them."""
     byte_of, lacks = byte_of_character(), set(lacks)
 
     def stays(key):

@@ -1,5 +1,5 @@
-"""Tokenizers from elsewhere give the same ids here: files with the structure of known models' in tokenizers, and
-OpenAI's own rank files, where they are at hand, in tiktoken."""
+"""Checks that tokenizers of other programs give the same ids here: files with the structures of known models against
+tokenizers, and OpenAI's rank files, if they are available, against tiktoken."""
 
 import json
 import random
@@ -51,7 +51,7 @@ def compare(setting, trained, texts, named):
         theirs = [encoding.ids for encoding in tokenizer.encode_batch(documents, add_special_tokens=False)]
         equal(f"{name}, specials {policy}", documents, ours, theirs)
     if lacks:
-        # Those that have a token for each of their bytes are encoded without a word about the others.
+        # Strings that have a token for every byte are encoded without the flag for missing bytes.
         places = [at for at, text in enumerate(documents) if not set(text.encode()) & set(lacks)]
         whole = [documents[at] for at in places]
         ours = setting.encode(f"{path.parent.name}-whole", whole, path.parent, "--special", "allow")
@@ -63,10 +63,10 @@ def compare(setting, trained, texts, named):
 
 
 def varied():
-    """The usual strings, some of them decomposed or with marks put in, so that normalizing has something to do."""
+    """Varied strings, some of them decomposed or with combining marks inserted, so that normalization changes them."""
     chance = random.Random(strings.SEED)
     marks = [chr(code) for code in strings.CODE_POINTS if unicodedata.combining(chr(code))]
-    # Marks that came after Unicode 9, parts of Korean syllables, and letters that are others in composed form.
+    # Marks added after Unicode 9, parts of Korean syllables, and letters whose canonical form is another letter.
     marks += list("\u1df6\u1df9\u0898\u10efd\u1161\u11a8\u1100\u212b\u2126\u0958\ufb2a\u0344\uf900")
 
     def changed(text):
@@ -88,7 +88,7 @@ def real(setting):
 
 
 def with_added(texts, tokens):
-    """Added tokens and fragments of them, with and without white space around, in most texts."""
+    """Inserts added tokens and fragments of them into most texts, with and without white space around them."""
     chance = random.Random(strings.SEED)
 
     def inserted():

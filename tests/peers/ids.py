@@ -1,4 +1,4 @@
-"""Our files give the same ids in other programs as our encoder gives."""
+"""Checks that other programs, with our tokenizer files, give the same ids as our encoder."""
 
 import json
 
@@ -34,7 +34,7 @@ def check(setting):
 
 
 def training_strings(setting):
-    """Mixtures and some of the real text, so that words and rare scripts both get merges."""
+    """Mixed strings and some real text, so that both words and rare scripts get merges."""
     text = next(setting.texts[0].documents())[:300_000]
     return strings.varied(with_specials=False) + text.splitlines(keepends=True)
 

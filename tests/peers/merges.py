@@ -1,4 +1,4 @@
-"""Merges equal those of other trainers on the same text, split and rule for ties."""
+"""Checks that merges equal those of other trainers for the same text, split and tie rule."""
 
 import contextlib
 import os
@@ -10,10 +10,10 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from tokenmill import byte_of_character, merges
 
-# The merges of smaller vocabularies are the first of these.
+# Smaller vocabularies need no check of their own: their merges are the first of these.
 SIZE = 32_000
 MIN_FREQUENCY = 2
-# A little more than Swann's Way has merges for, after which gigatoken goes on slowly with pairs that no longer occur.
+# Slightly more than Swann's Way has merges for. Beyond that, gigatoken slowly adds pairs that no longer occur.
 SIZE_FOR_GIGATOKEN = 26_000
 
 GPT2 = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
@@ -31,7 +31,7 @@ def check(setting):
 
 
 def against(setting, text, size, peer, split, tie_break, min_frequency, learn):
-    """Compares merge by merge. Peers that know no least frequency get 1 on our side."""
+    """Compares merge by merge. For peers without a minimum frequency, ours is 1."""
     folder = setting.train(
         f"merges-{peer}-{text.path.stem}-{size}", *text.arguments(), "--vocab-size", size,
         "--split", split, "--tie-break", tie_break, "--min-frequency", min_frequency,
@@ -43,7 +43,7 @@ def against(setting, text, size, peer, split, tie_break, min_frequency, learn):
     what = f"{text.name}, vocabulary {size}, split {split}, ties {tie_break}: {peer}"
     for place, (our, their) in enumerate(zip(ours, theirs)):
         assert our == their, f"{what}: merge {place} is {our!r}, theirs {their!r}"
-    # gigatoken goes on with pairs that no longer occur; then there must be none left to merge.
+    # gigatoken may have further merges, of pairs that no longer occur. Then our encoding must have no pair left.
     beyond = learn is giga_token and len(theirs) > len(ours)
     alike = nothing_left(setting, text, folder) if beyond else len(ours) == len(theirs)
     assert alike, f"{what}: {len(ours)} merges, theirs {len(theirs)}"
@@ -58,7 +58,7 @@ def joined_bytes(pair):
 
 
 def nothing_left(setting, text, folder):
-    """Whether each piece of the text has become one token."""
+    """Whether each pre-token of the text is encoded as a single token."""
     documents = list(text.documents())
     ids = setting.encode(f"{folder.name}-ids", documents, folder)
     return [len(regex.findall(GPT2, document)) for document in documents] == list(map(len, ids))
@@ -95,7 +95,7 @@ def giga_token(text, size):
 
 @contextlib.contextmanager
 def silence():
-    """gigatoken prints its progress past Python."""
+    """Silences gigatoken, which prints its progress without going through Python's streams."""
     kept, nowhere = [os.dup(1), os.dup(2)], os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)

@@ -1,6 +1,6 @@
-"""Our minbpe files hold what minbpe's loader expects, and mean the same ids there.
+"""Checks that minbpe can load our minbpe files and gives the same ids.
 
-minbpe is in no package registry, so its loader and its encoder are written down here as it defines them:
+minbpe is not in a package registry, so its loader and its encoder are reproduced here:
 `Tokenizer.load` of minbpe/base.py, and the merging of minbpe/basic.py and minbpe/regex.py.
 """
 

@@ -1,4 +1,4 @@
-"""Encodes strings with tokenizers 1.0, whose package cannot be installed beside the one of version 0.
+"""Encodes strings with tokenizers 1.0, which cannot be installed in one environment with version 0.
 
     python tests/peers/next_ids.py tokenizer.json strings.json ids.json
 """

@@ -1,4 +1,4 @@
-"""What is written for tokenizers opens in version 1.0 too and gives the same ids there, or a note says that it does not."""
+"""Checks that tokenizers 1.0 opens the files that we write and gives the same ids, or that a note says it does not."""
 
 import json
 import subprocess
@@ -10,11 +10,11 @@ from foreign import with_added
 from ids import SPLITS, VOCAB_SIZE, equal, training_strings
 from tokenmill import SPECIAL
 
-# How the note begins that it does not open.
+# Start of the note that version 1.0 does not open a file.
 NOTE = "tokenizers 1.0.0-rc.3 does not open"
-# Its added tokens have ids in an order that no file of ours can say.
+# Families that our files cannot represent, because of the order of the ids of their added tokens.
 NOT_WRITTEN = ["every flag"]
-# The candidate takes "at most two digits" for single digits: a fault of its own, of which a note warns.
+# Version 1.0.0-rc.3 misreads "at most two digits" as single digits. A note warns of this.
 MISREAD = {"nanochat": "tokenizers 1.0.0-rc.3 cuts numbers otherwise"}
 
 
@@ -48,12 +48,12 @@ def check(setting):
 
 
 def is_old(text):
-    """Whether all of its characters are those of an old Unicode: version 1.0 normalizes by later tables than 0.x."""
+    """Whether Unicode 3.2 has all characters of a text: version 1.0 normalizes with newer tables than version 0.x."""
     return all(ucd_3_2_0.category(character) != "Cn" for character in text)
 
 
 def outcome(setting, folder, notes, documents, misread=None):
-    """Whether the ids are equal, or the note is there that fits."""
+    """Requires equal ids, or the note that explains the difference. Returns a summary."""
     if misread is not None:
         assert misread in notes, f"{folder.name}: no note {misread!r} in {notes!r}"
         return f"left out, {misread}"
@@ -68,7 +68,7 @@ def outcome(setting, folder, notes, documents, misread=None):
 
 
 def encoded(setting, folder, documents):
-    """The ids there, or nothing if the file does not open."""
+    """The ids that tokenizers 1.0 gives, or `None` if it does not open the file."""
     script = __file__.replace("next_version", "next_ids")
     texts, ids = folder / "texts.json", folder / "ids.json"
     texts.write_text(json.dumps(documents), encoding="utf-8")

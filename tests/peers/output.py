@@ -1,4 +1,4 @@
-"""The output folder loads with datasets, pyarrow and DuckDB: rows, types and columns as promised."""
+"""Checks that datasets, pyarrow, DuckDB and numpy load the output with the documented rows, types and columns."""
 
 import json
 import logging.handlers
@@ -17,7 +17,7 @@ from tokenmill import SPECIAL
 
 TAKE = 20_000
 
-# Tokens in a packed row.
+# Tokens per packed row.
 LENGTH = 64
 
 RECIPE = """
@@ -42,7 +42,7 @@ dir = "output"
 
 
 def check_ids(setting):
-    """The same rows as files of nothing but ids: the way nanoGPT and Megatron-LM read them."""
+    """Checks the same rows in the formats `bin` and `megatron`, read as nanoGPT and Megatron-LM read them."""
     recipe = setting.scratch / "output.toml"
     promised = promised_ids(setting.scratch / "output")
     for name in ["bin", "megatron"]:
@@ -59,7 +59,7 @@ def check_ids(setting):
 
 
 def check_packed(setting):
-    """The same tokens packed into rows, as datasets loads them: all there, and documents whole where they fit."""
+    """Checks packed rows loaded by datasets: no token is missing, and best-fit cuts no document that fits a row."""
     recipe = (setting.scratch / "output.toml").read_text(encoding="utf-8")
     documents = [tuple(ids) for ids in promised_ids(setting.scratch / "output")]
     for rule in ["concat", "best-fit"]:
@@ -155,7 +155,7 @@ def with_datasets(folder, promised):
     logging.getLogger("datasets").addHandler(handler)
     dataset = datasets.load_dataset(str(folder), split="train", cache_dir=str(folder.parent / "datasets"))
     logging.getLogger("datasets").removeHandler(handler)
-    # Of a card that it does not understand it says so, and goes on without it.
+    # datasets only logs a warning if it cannot parse the dataset card.
     assert said.empty(), said.get().getMessage()
     features = {name: str(feature) for name, feature in dataset.features.items()}
     assert features == {

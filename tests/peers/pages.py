@@ -1,5 +1,5 @@
-"""The report and the comparison open in a real browser: without a complaint, without a request, with the figures of
-their JSON, and as wide as the window in the light, in the dark and on a phone."""
+"""Opens the report and the comparison in a real browser. The pages must log no complaint and make no request, show the
+figures of their JSON, and fit the width of the window: in light and dark mode, and on a phone."""
 
 import json
 import shutil
@@ -25,14 +25,14 @@ eos = "<|end|>"
 [output]
 dir = "pages"
 """
-# Width, and whether it is dark.
+# Width in pixels, and whether the mode is dark.
 WINDOWS = [(1200, False), (1200, True), (500, False)]
-# A window that shows all of a page.
+# Height in pixels of a window that shows a whole page.
 HEIGHT = 9000
 
 
 class Page(HTMLParser):
-    """What the browser made of a page: figures with their place in the JSON, and what the page would fetch."""
+    """A page as rendered by the browser: figures by their key in the JSON, and elements that would fetch something."""
 
     def __init__(self, text):
         super().__init__()
@@ -62,7 +62,7 @@ def look_up(report, key):
 
 
 def browse(browser, page, *options):
-    """Opens a page, and gives what was printed; a complaint of the page is an error."""
+    """Opens a page and returns the standard output of the browser. A console message of the page is an error."""
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr"]
     done = subprocess.run([*command, *options, page.as_uri()], capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr.decode(errors="replace")
@@ -97,7 +97,7 @@ def check_windows(browser, page, scratch):
         assert pixels.shape == (HEIGHT, width, 3) and (paper.mean() < 64) == dark, (shot, pixels.shape, paper)
         assert (pixels != paper).any(), shot
         assert (pixels[-1] == paper).all(), f"{shot} does not show all of the page"
-        # Nothing is cut off at the right: the margin is paper all the way down.
+        # Nothing is cut off at the right: the right margin has the background colour down to the end.
         assert (pixels[:, -4:] == paper).all(), shot
 
 

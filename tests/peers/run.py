@@ -1,4 +1,4 @@
-"""Compares tokenmill with the programs it should agree with. Ends with 1 at the first difference.
+"""Compares tokenmill with other tokenizer programs. Stops at the first difference with exit code 1.
 
     python tests/peers/run.py --program target/release/tokenmill --scratch target/peers
 """
@@ -28,7 +28,7 @@ def main():
     shutil.rmtree(arguments.scratch, ignore_errors=True)
     arguments.scratch.mkdir(parents=True)
     scratch = arguments.scratch.resolve()
-    # Nothing is fetched, and nothing is left outside the scratch folder.
+    # No peer uses the network or writes outside the scratch folder.
     os.environ.update(HF_HUB_OFFLINE="1", HF_HOME=str(scratch / "huggingface"))
     os.environ.update(TOKENIZERS_PARALLELISM="true", TRANSFORMERS_VERBOSITY="error")
 
@@ -39,7 +39,7 @@ def main():
     if arguments.texts:
         texts = [Text(path.stem, path.resolve(strict=True), None, paragraphs=True) for path in arguments.texts]
     vectors = arguments.vectors and arguments.vectors.resolve(strict=True)
-    # Not resolved: the link is what tells Python which environment it is of.
+    # The path is not resolved: Python finds its virtual environment by the link.
     next_python = arguments.next_python and arguments.next_python.absolute()
     setting = Setting(program, scratch, texts, corpora, vectors, next_python)
     print("texts:", ", ".join(text.name for text in setting.texts), flush=True)

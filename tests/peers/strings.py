@@ -1,4 +1,4 @@
-"""Many varied strings, the same ones every time."""
+"""Many varied strings, the same ones in every run."""
 
 import random
 
@@ -8,7 +8,7 @@ SEED = 20
 COUNT = 10_000
 CODE_POINTS = [*range(0x0000, 0xD800), *range(0xE000, 0x110000)]
 
-# What splitters and encoders trip over.
+# Strings that are difficult for splitters and encoders.
 TRAPS = [
     "", "\0", "\0\0a\0", " ", "  ", "\n", "\r\n", "\r\n\r\n  x", "\t\t", " \u00a0\u3000 ", "\u0085\u2028",
     "a" * 3_000, " " * 3_000, "\n" * 2_000, "ab" * 1_500, "7" * 1_000, "!" * 1_000, " a" * 1_000, "ß" * 700,
@@ -22,7 +22,7 @@ TRAPS = [
 
 
 def varied(with_specials):
-    """Traps, every code point once, and random mixtures; with special tokens in some if asked for."""
+    """Traps, every code point once, and random mixtures. With `with_specials`, some strings contain special tokens."""
     chance = random.Random(SEED)
     strings = TRAPS + code_points() + mixtures(chance, COUNT)
     return [insert_special(chance, text) for text in strings] if with_specials else strings

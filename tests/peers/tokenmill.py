@@ -1,4 +1,4 @@
-"""Runs the program, reads what it wrote, and finds the texts to compare on."""
+"""Runs the program, reads its files, and provides the texts for comparisons."""
 
 import json
 import random
@@ -14,7 +14,7 @@ SPECIAL = "<|endoftext|>"
 
 @dataclass(frozen=True)
 class Text:
-    """A text that trainers learn from: a file, and its documents as Python strings."""
+    """A training text: a file, and its documents as Python strings."""
 
     name: str
     path: Path
@@ -40,7 +40,8 @@ class Text:
 
 @dataclass(frozen=True)
 class Setting:
-    """The program, a folder for what it writes, the texts, and where known answers and tokenizers 1.0 are, if they are."""
+    """The program, a folder for its files, the texts, and optional paths: corpora, known answers, and a Python with
+    tokenizers 1.0."""
 
     program: Path
     scratch: Path
@@ -60,13 +61,13 @@ class Setting:
         return done
 
     def train(self, name, *arguments):
-        """Trains into a folder of its own, and gives the folder."""
+        """Trains a tokenizer into a new folder and returns the folder."""
         folder = self.scratch / name
         self.run("train", *arguments, "-o", folder, "--quiet")
         return folder
 
     def encode(self, name, documents, tokenizer, *arguments):
-        """Encodes strings, and gives a list of ids for each."""
+        """Encodes strings. Returns a list of ids for each."""
         documents_path = self.scratch / f"{name}.jsonl"
         with documents_path.open("w", encoding="utf-8") as lines:
             lines.writelines(json.dumps({"text": document}) + "\n" for document in documents)
@@ -76,19 +77,19 @@ class Setting:
 
 
 def token_ids(folder):
-    """The ids that an output folder holds, a list for each row."""
+    """The ids in an output folder, one list per row."""
     files = sorted((folder / "data").glob("*.parquet"))
     return [ids for file in files for ids in pq.read_table(file)["input_ids"].to_pylist()]
 
 
 def merges(tokenizer_json):
-    """The merges of a tokenizer.json as pairs, however they are written."""
+    """The merges of a tokenizer.json as pairs, in whichever of the two spellings the file has them."""
     pairs = json.loads(tokenizer_json)["model"]["merges"]
     return [tuple(pair.split(" ")) if isinstance(pair, str) else tuple(pair) for pair in pairs]
 
 
 def byte_of_character():
-    """GPT-2's byte alphabet: which byte each character stands for."""
+    """GPT-2's byte alphabet: maps each character to the byte that it represents."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     rest = [byte for byte in range(256) if byte not in printable]
     shifted = {chr(256 + place): byte for place, byte in enumerate(rest)}
@@ -96,7 +97,7 @@ def byte_of_character():
 
 
 def find_texts(corpora, scratch):
-    """Swann's Way and the poetry file, or generated texts where there are none."""
+    """Swann's Way and the poetry corpus, or generated texts if no folder of corpora is given."""
     if corpora is not None:
         return [
             Text("Swann's Way", corpora / "swanns-way.txt", None),
@@ -112,7 +113,7 @@ def find_texts(corpora, scratch):
 
 
 def generated_words(chance):
-    """Words of syllables with a long tail, as prose has them."""
+    """A generator of words made of syllables, with the long-tailed frequencies of prose."""
     syllables = [a + b for a in "bdfgklmnprstvz" for b in ("a", "e", "i", "o", "u", "en", "ar", "é")]
     lexicon = ["".join(chance.choices(syllables, k=chance.randint(1, 4))) for _ in range(30_000)]
     weights = [1 / (rank + 2) for rank in range(len(lexicon))]

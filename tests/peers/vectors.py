@@ -1,4 +1,4 @@
-"""minbpe's own results on its test text: merges, number of tokens, hash of the ids."""
+"""Compares with minbpe's own results on its test text: merges, number of tokens, and hash of the ids."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ def check(setting):
 
 
 def numbered(pairs):
-    """Merges by the ids that training gives: bytes by value, then one for each merge."""
+    """The merges as pairs of minbpe's ids: byte values first, then one id per merge."""
     ids = {character: byte for character, byte in byte_of_character().items()}
     ours = []
     for left, right in pairs:

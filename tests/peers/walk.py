@@ -1,4 +1,4 @@
-"""The Python of the walk prints what it shows there."""
+"""Checks that the Python code in docs/walk.md prints the output shown there."""
 
 import doctest
 import os
@@ -10,7 +10,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 def check(setting):
     setting.run("run", REPOSITORY / "pipelines/demo.toml")
     text = (REPOSITORY / "docs/walk.md").read_text(encoding="utf-8")
-    # To doctest the end of a block would be something printed.
+    # doctest would take the end of a code block for output of the last statement.
     examples = doctest.DocTestParser().get_doctest(text.replace("\n```", "\n\n"), {}, "walk.md", "docs/walk.md", 0)
     said = []
     before = os.getcwd()
