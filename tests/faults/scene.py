@@ -123,7 +123,7 @@ class Scene:
         return [name for name, _ in self.files() if is_unfinished(name)]
 
     def found(self):
-        """The hash of every file with a final name, except reports and state. Requires complete reports and valid links."""
+        """The hash of every file with a final name, except reports and state. Reports and links must be valid."""
         found = {}
         for name, path in self.files():
             if is_unfinished(name) or "/.tokenmill/" in name:
@@ -163,7 +163,7 @@ class Scene:
         self.figures["resumes"] += 1
 
     def clean(self, what, ended):
-        """Requires that a run that ended by itself left no unfinished file. Partial downloads may stay: they are resumed."""
+        """Requires that a run that ended by itself left no unfinished file. Partial downloads may stay."""
         left = [name for name in self.unfinished() if not name.endswith(".incomplete")]
         self.must(not left, f"{what}: {', '.join(left)} are left", ended)
 
