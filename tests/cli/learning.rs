@@ -174,7 +174,6 @@ fn what_a_tokenizer_names_the_end_of_documents_it_still_is_in_another_one() {
         let config = read(&folder, &format!("{made}/tokenizer_config.json"));
         let config: serde_json::Value = serde_json::from_str(&config).expect("JSON");
         assert_eq!(
-            /// A model that goes on training with the larger tokenizer has learned the meaning of each id.
             (&config["eos_token"], config.get("bos_token")),
             (&serde_json::json!("<end>"), None),
             "{made}"
@@ -188,6 +187,7 @@ fn what_a_tokenizer_names_the_end_of_documents_it_still_is_in_another_one() {
     does(&folder, &["convert", "made", "--to", "tiktoken", "-o", "fourth"]);
 }
 
+/// Models that were trained with the smaller tokenizer depend on the meaning of each id.
 #[test]
 fn tokens_that_are_gone_on_from_keep_their_ids() {
     let folder = folder();
