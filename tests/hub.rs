@@ -416,3 +416,202 @@ fn pythons_clients_share_hub_and_cache() {
     let downloads = hub.asked().iter().filter(|asked| asked.part == Part::Files).count();
     assert!(downloads <= 1, "the files that Python fetched are used");
 }
+
+/// A program, a hub that has the repository of GPT-2 with a made-up tokenizer in it, and the same as a folder `local`.
+fn made_up_gpt2(home: &Path) -> FakeHub {
+    let hub = FakeHub::start("openai-community/gpt2");
+    let mut train = tokenmill(&hub, home);
+    train.args(["train", "demo:verse?lines=400&seed=1", "--column", "line", "--merges", "60", "-o", "local"]);
+    well(&train.args(["--special-token", "<|endoftext|>", "--eos", "<|endoftext|>"]).output().unwrap());
+    for entry in fs::read_dir(home.join("local")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        hub.put(COMMIT, name, fs::read(&path).unwrap(), name == "tokenizer.json");
+    }
+    fs::write(
+        home.join("texts.jsonl"),
+        "{\"text\": \"and the sea\"}\n{\"text\": \"of the <|endoftext|>\"}\n",
+    )
+    .unwrap();
+    hub
+}
+
+const AT_HUB: &str = "hf://openai-community/gpt2";
+
+#[test]
+fn every_command_takes_a_tokenizer_of_the_hub() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let hub = made_up_gpt2(home);
+    let encoded = ["data/train-00000.parquet"];
+    let trained = ["tokenizer.json", "tokenizer_config.json"];
+    let verse = "demo:verse?lines=400&seed=1";
+    let commands: [(&[&str], &[&str]); 9] = [
+        (&["tokens", "-t", "T", "and the sea", "--json"], &[]),
+        (&["inspect", "T", "--json"], &[]),
+        (&["inspect", "T"], &[]),
+        (&["convert", "T", "--to", "hf", "-o", "out"], &trained),
+        (&["encode", "texts.jsonl", "-t", "T", "-o", "out", "--eos", "<|endoftext|>"], &encoded),
+        (&["decode", "tokens", "-t", "T", "--verify", "texts.jsonl"], &[]),
+        (
+            &[
+                "train",
+                "demo:verse?lines=600&seed=2",
+                "--column",
+                "line",
+                "--extend",
+                "T",
+                "--merges",
+                "90",
+                "-o",
+                "out",
+            ],
+            &trained,
+        ),
+        (&["verify-merges", "T", "--on", verse, "--column", "line", "--json"], &[]),
+        (&["plan", "recipes/encode.toml"], &[]),
+    ];
+    well(
+        &tokenmill(&hub, home)
+            .args(["encode", "texts.jsonl", "-t", "local", "-o", "tokens"])
+            .output()
+            .unwrap(),
+    );
+    fs::create_dir(home.join("recipes")).unwrap();
+    let run = |command: &[&str], files: &[&str], name: &str, variables: &[(&str, &str)]| {
+        let uri = if name == "local" { "../local" } else { name };
+        let recipe = format!(
+            "[source]\nuri = \"../texts.jsonl\"\n[encode]\ntokenizer = \"{uri}\"\n[output]\ndir = \"out\"\n"
+        );
+        fs::write(home.join("recipes/encode.toml"), recipe).unwrap();
+        let _ = fs::remove_dir_all(home.join("out"));
+        let words = command.iter().map(|word| if *word == "T" { name } else { word });
+        let output = tokenmill(&hub, home).args(words).envs(variables.iter().copied()).output().unwrap();
+        let said = well(&output);
+        let files: Vec<_> = files.iter().map(|file| fs::read(home.join("out").join(file)).unwrap()).collect();
+        let shown = String::from_utf8(output.stdout).unwrap();
+        (shown.replace(AT_HUB, "T").replace("recipes/../local", "T"), files, said)
+    };
+    for (command, files) in commands {
+        let (shown, written, _) = run(command, files, "local", &[]);
+        for name in [AT_HUB, "gpt2", "hf://openai-community/gpt2@main/tokenizer.json"] {
+            for offline in ["0", "1"] {
+                let (now, files, said) = run(command, files, name, &[("HF_HUB_OFFLINE", offline)]);
+                assert!(now.replace("@main/tokenizer.json", "") == shown, "{command:?} {name}: {now}{said}");
+                assert!(files == written, "{command:?} {name}");
+            }
+        }
+    }
+    // These tell times, and the names of tokenizers.
+    let compared = ["compare", "local", AT_HUB, "gpt2", "--on", "texts.jsonl", "--json"];
+    let output = tokenmill(&hub, home).args(compared).output().unwrap();
+    well(&output);
+    let compared: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let paths: Vec<&str> =
+        compared["tokenizers"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["local", AT_HUB, "gpt2"]);
+    let tokens: Vec<u64> = compared["text"]["tokens"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tokens| tokens.as_u64().unwrap())
+        .collect();
+    assert!(tokens[0] > 0 && tokens.iter().all(|one| *one == tokens[0]), "{tokens:?}");
+    well(&tokenmill(&hub, home).args(["bench", "texts.jsonl", "-t", "gpt2"]).output().unwrap());
+}
+
+#[test]
+fn a_folder_goes_before_a_known_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let hub = made_up_gpt2(home);
+    let mut train = tokenmill(&hub, home);
+    well(
+        &train
+            .args([
+                "train",
+                "demo:words?distinct=50&lines=50",
+                "--column",
+                "line",
+                "--merges",
+                "9",
+                "-o",
+                "gpt2",
+            ])
+            .output()
+            .unwrap(),
+    );
+    let inspected = |name: &str| {
+        let output = tokenmill(&hub, home).args(["inspect", name]).output().unwrap();
+        well(&output);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(inspected("gpt2"), inspected("./gpt2/tokenizer.json"));
+    assert_ne!(inspected("gpt2"), inspected(AT_HUB));
+    // What lies beside a recipe is what it means, and not what lies where it is run.
+    fs::create_dir(home.join("recipes")).unwrap();
+    let recipe =
+        "[source]\nuri = \"../texts.jsonl\"\n[encode]\ntokenizer = \"gpt2\"\n[output]\ndir = \"out\"\n";
+    fs::write(home.join("recipes/encode.toml"), recipe).unwrap();
+    let encoded = |given: &[&str]| {
+        let _ = fs::remove_dir_all(home.join("out"));
+        well(&tokenmill(&hub, home).args(given).output().unwrap());
+        let manifest = fs::read(home.join("out/manifest.json")).unwrap();
+        serde_json::from_slice::<serde_json::Value>(&manifest).unwrap()["tokenizer"].to_string()
+    };
+    let run = ["run", "recipes/encode.toml"];
+    let with = |name| ["encode", "texts.jsonl", "-o", "out", "-t", name];
+    assert_eq!(encoded(&run), encoded(&with(AT_HUB)));
+    fs::rename(home.join("gpt2"), home.join("recipes/gpt2")).unwrap();
+    assert_eq!(encoded(&run), encoded(&with("recipes/gpt2")));
+    assert_ne!(encoded(&run), encoded(&with(AT_HUB)));
+    assert_eq!(encoded(&with("gpt2")), encoded(&with(AT_HUB)));
+}
+
+#[test]
+fn a_name_that_stands_for_nothing_is_told_with_what_there_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let hub = FakeHub::start(NAME);
+    for (name, code, says) in [
+        (
+            "gpt5",
+            1,
+            &[
+                "cannot read gpt5",
+                "gpt2, r50k_base, p50k_base, cl100k_base, o200k_base",
+                "hf://NAMESPACE/NAME",
+            ][..],
+        ),
+        ("Qwen/Qwen3-8B", 1, &["hub is written hf://Qwen/Qwen3-8B"]),
+        ("https://huggingface.co/Qwen/Qwen3-8B", 2, &["write hf://Qwen/Qwen3-8B"]),
+        (
+            "cl100k_base",
+            5,
+            &["cl100k_base is not in the cache", "encodings/cl100k_base.tiktoken", "HF_HUB_OFFLINE"],
+        ),
+        (
+            "gpt2",
+            5,
+            &[
+                "hf://openai-community/gpt2 is not in the cache",
+                "hf download openai-community/gpt2 tokenizer.json",
+            ],
+        ),
+    ] {
+        for command in [
+            &["inspect", name][..],
+            &["tokens", "-t", name, "a"],
+            &["train", "demo:verse", "--extend", name, "-o", "out"],
+        ] {
+            let mut tokenmill = tokenmill(&hub, home);
+            tokenmill.env("HF_HUB_OFFLINE", "1").env("TIKTOKEN_CACHE_DIR", home.join("ranks"));
+            let output = tokenmill.args(command).output().unwrap();
+            let said =
+                String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(output.status.code(), Some(code), "{command:?}: {said}");
+            says.iter().for_each(|says| assert!(said.contains(says), "{command:?}: {said}"));
+        }
+    }
+    assert!(hub.asked().is_empty(), "offline asks nobody");
+}

@@ -17,7 +17,7 @@ use super::failure::Failure;
 use super::flags;
 use super::session::{Done, Session, print};
 use super::shown::counted;
-use super::surroundings::{open_context, processor_time};
+use super::surroundings::{open_context, processor_time, tokenizer};
 
 /// What was measured.
 #[derive(Debug, Serialize)]
@@ -38,10 +38,11 @@ struct Measured {
 pub(super) fn bench(args: &BenchArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let plan = session.plan(flags::bench(args))?;
     let progress = session.progress();
+    let path = tokenizer(&args.tokenizer.tokenizer, &progress)?;
     // By one thread: so the text lies in memory in its order, whatever the number of those that encode it.
     let reading = Plan { threads: 1, ..plan.clone() };
     let input = Inputs::open(&reading, &open_context(&reading, &progress))?;
-    let measured = with_threads(plan.threads, || measure(args, &input, plan.threads, &progress))?;
+    let measured = with_threads(plan.threads, || measure(args, &path, &input, plan.threads, &progress))?;
     if session.json() {
         session.print_json(&measured)?;
     } else {
@@ -52,6 +53,7 @@ pub(super) fn bench(args: &BenchArgs, session: &Session<'_>) -> Result<Done, Fai
 
 fn measure(
     args: &BenchArgs,
+    path: &Path,
     input: &Inputs<'_>,
     threads: usize,
     observer: &dyn Observer,
@@ -64,7 +66,7 @@ fn measure(
     let text_bytes: u64 = documents.iter().map(Batch::text_bytes).sum();
 
     let start = Instant::now();
-    let vocabulary = load(Path::new(&args.tokenizer.tokenizer), &args.tokenizer.options(), observer)?;
+    let vocabulary = load(path, &args.tokenizer.options(), observer)?;
     let missing_bytes = args.missing_bytes.unwrap_or_default();
     let config = EncodeConfig { missing_bytes, ..EncodeConfig::default() };
     let encoder = Encoder::new(vocabulary, config)?.prepared().expecting(ByteCount(text_bytes));

@@ -13,13 +13,15 @@ use tokenmill::{Error, ErrorKind, Observer};
 use super::args::ConvertArgs;
 use super::failure::Failure;
 use super::session::{Done, Session};
+use super::surroundings::tokenizer;
 
 pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let progress = session.progress();
-    let vocabulary = load(Path::new(&args.tokenizer.tokenizer), &args.tokenizer.options(), &progress)?;
+    let path = tokenizer(&args.tokenizer.tokenizer, &progress)?;
+    let vocabulary = load(&path, &args.tokenizer.options(), &progress)?;
     let folder = Path::new(&args.output);
     let options = match args.to {
-        Format::Hf => named_beside(Path::new(&args.tokenizer.tokenizer), &vocabulary)?,
+        Format::Hf => named_beside(&path, &vocabulary)?,
         // No other has a place for it.
         _ => WriteOptions::default(),
     };

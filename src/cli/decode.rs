@@ -20,11 +20,12 @@ use super::flags;
 use super::progress::Progress;
 use super::session::{Done, Session, printing, results};
 use super::shown::counted;
-use super::surroundings::open_context;
+use super::surroundings::{open_context, tokenizer};
 
 pub(super) fn decode(args: &DecodeArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let progress = session.progress();
-    let vocabulary = load(Path::new(&args.tokenizer.tokenizer), &args.tokenizer.options(), &progress)?;
+    let vocabulary =
+        load(&tokenizer(&args.tokenizer.tokenizer, &progress)?, &args.tokenizer.options(), &progress)?;
     let split = args.split_name.as_deref();
     args.files.iter().filter(|_| split.is_none()).try_for_each(|file| has_one_split(file))?;
     let fingerprint = vocabulary.fingerprint();

@@ -12,7 +12,7 @@ use super::failure::Failure;
 use super::flags;
 use super::session::{Done, Session, command_line, read_text};
 use super::shown::counted;
-use super::surroundings::open_context;
+use super::surroundings::{open_context, tokenizer};
 
 pub(super) fn run(args: &RunArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let text = read_text(&args.recipe, &session.interrupt())?;
@@ -31,6 +31,9 @@ pub(super) fn train(args: &TrainArgs, session: &Session<'_>) -> Result<Done, Fai
     let mut recipe = flags::train(args);
     if !recipe.counts.is_empty() {
         heed_counts(&mut recipe)?;
+    }
+    if let Some(name) = &recipe.extend {
+        recipe.extend_at = Some(tokenizer(name, &session.progress())?);
     }
     heed_tokenizer(&mut recipe, &session.progress())?;
     let plan = session.plan(recipe)?;

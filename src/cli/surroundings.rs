@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use tokenmill::Result;
 use tokenmill::run::{Plan, Surroundings};
-use tokenmill::source::{HubSettings, OpenContext, ReadConfig, StoreSettings};
+use tokenmill::source::{HubSettings, OpenContext, ReadConfig, StoreSettings, tokenizer_path};
 use tokenmill::units::ByteCount;
 
 use super::progress::Progress;
@@ -147,6 +148,11 @@ fn stores() -> StoreSettings {
     let text =
         env::vars_os().filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
     StoreSettings { variables: text.filter(|(name, value)| known(name) && !value.is_empty()).collect() }
+}
+
+/// Where the tokenizer lies that is named by its path, or as one of the hub or one that is known.
+pub(super) fn tokenizer(name: impl AsRef<Path>, progress: &Progress) -> Result<PathBuf> {
+    tokenizer_path(name, &HubSettings { noted: progress.note(), ..hub() }, progress)
 }
 
 /// The hub as Python's `huggingface_hub` finds it.

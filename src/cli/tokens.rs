@@ -1,7 +1,6 @@
 //! `tokens`: the pieces of a text.
 
 use std::io::{Read, Write};
-use std::path::Path;
 
 use anstyle::{AnsiColor, Color, Style};
 use serde_json::{Value, json};
@@ -18,7 +17,7 @@ use super::interrupt::{Input, Interrupt};
 use super::page;
 use super::session::{Done, Session, print, print_as_is};
 use super::shown::{counted, visible};
-use super::surroundings::results_style;
+use super::surroundings::{results_style, tokenizer};
 
 /// The colours behind tokens, in turn.
 const COLOURS: [AnsiColor; 5] =
@@ -29,8 +28,10 @@ const SEPARATOR: &str = "|";
 
 pub(super) fn tokens(args: &TokensArgs, session: &Session<'_>) -> Result<Done, Failure> {
     page::check(args.html.as_deref())?;
+    let progress = session.progress();
     let vocabulary =
-        load(Path::new(&args.tokenizer.tokenizer), &args.tokenizer.options(), &session.progress())?;
+        load(&tokenizer(&args.tokenizer.tokenizer, &progress)?, &args.tokenizer.options(), &progress)?;
+    drop(progress);
     let (special, missing_bytes) = (args.special.unwrap_or_default(), args.missing_bytes.unwrap_or_default());
     let config = EncodeConfig { special, missing_bytes, ..EncodeConfig::default() };
     let encoder = Encoder::new(vocabulary, config)?;

@@ -18,7 +18,7 @@ use super::flags;
 use super::progress::Progress;
 use super::session::{Done, Session};
 use super::shown::{counted, shortened};
-use super::surroundings::open_context;
+use super::surroundings::{open_context, tokenizer};
 
 pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let folder = Path::new(&args.dir);
@@ -53,15 +53,17 @@ pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, F
 }
 
 pub(super) fn verify_merges(args: &VerifyMergesArgs, session: &Session<'_>) -> Result<Done, Failure> {
-    let path = &args.tokenizer.tokenizer;
-    let vocabulary = load(Path::new(path), &args.tokenizer.options(), &session.progress())?;
+    let progress = session.progress();
+    let path = tokenizer(&args.tokenizer.tokenizer, &progress)?;
+    let vocabulary = load(&path, &args.tokenizer.options(), &progress)?;
+    drop(progress);
     let mut recipe = flags::verify_merges(args);
     let checked = match (args.rules.skip_merges, args.rules.stage) {
         (Some(given), _) => Checked::Behind(place64(given)),
         (None, Some(stage)) => Checked::Stage(place64(stage)),
         (None, None) => Checked::LastStage,
     };
-    let checked = heed_training(&mut recipe, path, &vocabulary, checked)?;
+    let checked = heed_training(&mut recipe, &args.tokenizer.tokenizer, &path, &vocabulary, checked)?;
     let mut plan = session.plan(recipe)?;
     if let Some(train) = &mut plan.train {
         // Nothing is written there but, meanwhile, what does not fit the memory.

@@ -35,7 +35,7 @@ pub(super) const MERGES_BEFORE: &str = "merges_before";
 impl Base {
     /// The tokenizer that a plan goes on from, if it does.
     pub(super) fn load(train: &TrainPlan, observer: &dyn Observer) -> Result<Option<Base>> {
-        let Some(path) = &train.extend else { return Ok(None) };
+        let Some(path) = train.extend_at.as_ref().or(train.extend.as_ref()) else { return Ok(None) };
         let vocabulary = to_extend(path, Some(&train.split), observer)?;
         let given = vocabulary.given_merges(vocabulary.merges().len())?;
         let stages = stages(path, &vocabulary)?;

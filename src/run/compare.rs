@@ -9,10 +9,10 @@ use crate::count::characters;
 use crate::encode::{EncodeConfig, Encoder, MissingBytes, Worker};
 use crate::error::Result;
 use crate::hashing::Map;
-use crate::observer::{Observer, Stage};
+use crate::observer::Stage;
 use crate::parallel;
 use crate::report::{ComparedText, ComparedTokenizer, ComparedWord, Comparison};
-use crate::source::{Batch, OpenContext, shown_uri};
+use crate::source::{Batch, OpenContext, shown_uri, tokenizer_path};
 use crate::units::amount;
 use crate::vocab::LoadOptions;
 
@@ -32,7 +32,7 @@ pub struct Compared {
     pub skipped: u64,
 }
 
-/// Encodes a plan's documents with several tokenizers and compares what comes of it. `options` say what the files of some
+/// Encodes a plan's documents with several tokenizers, named by paths or as [`tokenizer_path`] says, and compares what comes of it. `options` say what the files of some
 /// leave open, and `missing_bytes` what becomes of bytes without a token.
 ///
 /// **Memory:** the tokenizers, two batches a thread, as a rule some 10 MB for words, and up to 10 more a thread where there
@@ -50,7 +50,7 @@ pub fn compare(
     super::with_threads(plan.threads, || {
         let inputs = Inputs::open(plan, context)?;
         let config = EncodeConfig { missing_bytes, ..EncodeConfig::default() };
-        let known = tokenizers.iter().map(|path| Known::load(path, options, config, context.observer));
+        let known = tokenizers.iter().map(|path| Known::load(path, options, config, context));
         let known = known.collect::<Result<Vec<_>>>()?;
         let mut tally = Tally::new(&known, plan.sources.len());
         context.observer.started(Stage::Encode, inputs.sampled_bytes());
@@ -83,9 +83,10 @@ impl Known {
         path: &Path,
         options: &LoadOptions,
         config: EncodeConfig,
-        observer: &dyn Observer,
+        context: &OpenContext<'_>,
     ) -> Result<Known> {
-        let vocabulary = load_as_needed(path, options, observer)?;
+        let place = tokenizer_path(path, &context.hub, context.observer)?;
+        let vocabulary = load_as_needed(&place, options, context.observer)?;
         let encoder = Encoder::new(vocabulary, config)?;
         Ok(Known { path: path.to_path_buf(), encoder })
     }

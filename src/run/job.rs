@@ -9,6 +9,7 @@ use super::facts::Deeds;
 use super::fault::Fault;
 use super::inputs::Inputs;
 use super::learned;
+use super::lists::load_named;
 use super::plan::Plan;
 use super::preview::disk_estimate;
 use super::state::State;
@@ -136,7 +137,7 @@ impl<'a> Job<'a> {
             .as_ref()
             .and_then(|encode| Some((encode.tokenizer.as_ref()?, &encode.tokenizer_options)));
         let given =
-            named.map(|(path, options)| vocab::load(path, options, observer)).transpose()?.map(Arc::new);
+            named.map(|(name, options)| load_named(name, options, context)).transpose()?.map(Arc::new);
         check(plan, &inputs, given.as_deref())?;
         let folder = OutputFolder::take(&plan.output, plan.split_name(), observer)?;
         let state = State::of(plan, &inputs, given.as_deref())?;

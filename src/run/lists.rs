@@ -1,7 +1,7 @@
 //! Trainings that begin with a list of merges, and lists replayed on data.
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,7 +16,7 @@ use super::train::{count, no_text};
 use crate::count::{Boundary, Counted};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
-use crate::source::OpenContext;
+use crate::source::{OpenContext, tokenizer_path};
 use crate::split::SplitPattern;
 use crate::train::{Deviation, Merge, Merges, verify_from, verify_memory_estimate, verify_sequences};
 use crate::units::{Count, TokenId, amount, low32, place64};
@@ -31,16 +31,17 @@ use crate::vocab::{self, Format, LoadOptions, SpecialTokensAt, TrainingRecord, V
 pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()> {
     let Some(path) = recipe.extend.clone() else { return Ok(()) };
     let split = recipe.train.as_ref().and_then(|keys| keys.split.as_ref()).map(|split| &split.value);
-    let vocabulary = to_extend(Path::new(&path), split, observer)?;
+    let place = recipe.extend_at.clone().unwrap_or_else(|| PathBuf::from(&path));
+    let vocabulary = to_extend(&place, split, observer)?;
     let (tokens, merges) = (amount(vocabulary.tokens().count()), amount(vocabulary.merges().len()));
     recipe.extended = Some(Extended { tokens, merges });
     heed(recipe, &path, &vocabulary);
     let counted = !recipe.counts.is_empty();
     let keys = recipe.train.get_or_insert_default();
-    let settings = heed_record(keys, &path, &vocabulary)?;
+    let settings = heed_record(keys, &place, &vocabulary)?;
     // Other formats have no place for these.
     if keys.formats.as_ref().is_none_or(|formats| formats.value.iter().any(|one| one.value == Format::Hf)) {
-        let named = vocab::named_beside(Path::new(&path), &vocabulary)?;
+        let named = vocab::named_beside(&place, &vocabulary)?;
         for (field, token) in [(&mut keys.bos, named.bos), (&mut keys.eos, named.eos)] {
             *field = field.take().or(token.map(|token| Given::flag(Some(token))));
         }
@@ -116,6 +117,16 @@ pub(super) fn to_extend(
     load_as_needed(path, &options, observer)
 }
 
+/// Reads a tokenizer that is named by its path, or as [`tokenizer_path`] says.
+pub(super) fn load_named(
+    name: &Path,
+    options: &LoadOptions,
+    context: &OpenContext<'_>,
+) -> Result<Vocabulary> {
+    let path = tokenizer_path(name, &context.hub, context.observer)?;
+    vocab::load(&path, options, context.observer)
+}
+
 /// Reads a tokenizer, by these options if its files leave open what they say.
 pub(super) fn load_as_needed(
     path: &Path,
@@ -163,7 +174,7 @@ pub enum Checked {
     Behind(usize),
 }
 
-/// Completes a recipe whose data a tokenizer's merges are to be replayed on: by the tokenizer, and, where
+/// Completes a recipe whose data the merges of a tokenizer, which messages call `name`, are to be replayed on: by the tokenizer, and, where
 /// nothing is said, by the record of its training. Without a record every pair that occurs counts. Gives the merges that are
 /// to be checked; those before them are carried out as they stand.
 ///
@@ -171,14 +182,15 @@ pub enum Checked {
 /// The record is damaged, or has no such stage.
 pub fn heed_training(
     recipe: &mut Recipe,
-    path: &str,
+    name: &str,
+    path: &Path,
     vocabulary: &Vocabulary,
     checked: Checked,
 ) -> Result<Range<usize>> {
-    heed(recipe, path, vocabulary);
+    heed(recipe, name, vocabulary);
     let keys = recipe.train.get_or_insert_default();
     let all = vocabulary.merges().len();
-    let stages = stages(Path::new(path), vocabulary)?;
+    let stages = stages(path, vocabulary)?;
     let first = |stage: &Value| stage[MERGES_BEFORE].as_u64().map_or(0, place64).min(all);
     let number = match checked {
         Checked::LastStage => stages.len(),
@@ -186,14 +198,14 @@ pub fn heed_training(
         Checked::Behind(given) => 1 + stages.iter().rposition(|stage| first(stage) <= given).unwrap_or(0),
     };
     let Some(stage) = number.checked_sub(1).and_then(|number| stages.get(number)) else {
-        let fault = Fault::NoSuchStage { path: path.into(), stage: number, stages: stages.len() };
+        let fault = Fault::NoSuchStage { path: name.into(), stage: number, stages: stages.len() };
         return Err(Error::new(ErrorKind::Usage, fault)
             .with_help("say with --skip-merges how many merges came before, if that is not recorded"));
     };
     fill(&mut keys.boundary, &stage["boundary"]);
     fill_rules(keys, stage);
     keys.min_frequency.get_or_insert(Given::flag(Count::ONE));
-    heed_preparation(recipe, path, vocabulary);
+    heed_preparation(recipe, name, vocabulary);
     let end = stages.get(number).map_or(all, first);
     Ok(match checked {
         Checked::Behind(given) => given.min(all)..all,
@@ -203,8 +215,8 @@ pub fn heed_training(
 
 /// Takes from the record of a tokenizer's training, if there is one, what is not said of how pairs are counted and chosen
 /// from. Gives all its settings.
-fn heed_record(keys: &mut TrainKeys, path: &str, vocabulary: &Vocabulary) -> Result<Value> {
-    let record = record_of(Path::new(path), vocabulary)?;
+fn heed_record(keys: &mut TrainKeys, path: &Path, vocabulary: &Vocabulary) -> Result<Value> {
+    let record = record_of(path, vocabulary)?;
     let settings = record.map_or(Value::Null, |record| record.settings);
     fill(&mut keys.boundary, &settings["boundary"]);
     fill_rules(keys, &settings);

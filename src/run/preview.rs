@@ -1,6 +1,7 @@
 use super::check::{check, check_place};
 use super::inputs::Inputs;
 use super::learned;
+use super::lists::load_named;
 use super::plan::{Documents, Plan, TrainPlan};
 use super::state::State;
 use super::train::learning_memory;
@@ -9,7 +10,7 @@ use crate::sink::{FilePlan, Manifest, OutputFormat};
 use crate::source::{OpenContext, Unit, shown_uri};
 use crate::split::SplitPattern;
 use crate::units::{ByteCount, amount, declared_sum};
-use crate::vocab::{self, Vocabulary};
+use crate::vocab::Vocabulary;
 
 /// Bytes of text that make a token, about, in the languages that give the fewest.
 const BYTES_A_TOKEN: u64 = 3;
@@ -74,7 +75,7 @@ pub enum Held {
 pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
     let named =
         plan.encode.as_ref().and_then(|encode| Some((encode.tokenizer.as_ref()?, &encode.tokenizer_options)));
-    let tokenizer = named.map(|(path, options)| vocab::load(path, options, context.observer)).transpose()?;
+    let tokenizer = named.map(|(name, options)| load_named(name, options, context)).transpose()?;
     check_place(plan)?;
     let inputs = Inputs::look(plan, context)?;
     check(plan, &inputs, tokenizer.as_ref())?;

@@ -62,35 +62,57 @@ pub(super) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
     parts.map_err(|fault| fault.in_file(path))
 }
 
-/// The files that OpenAI publishes, without a sidecar: their pattern and special tokens.
-type Published = (&'static str, Named, &'static [(&'static str, u32)]);
+/// A file that OpenAI publishes, without a sidecar.
+struct Published {
+    name: &'static str,
+    /// What `tiktoken` calls it in its cache: the SHA-1 of its address.
+    cached_as: &'static str,
+    split: Named,
+    specials: &'static [(&'static str, u32)],
+}
 
 const PUBLISHED: [Published; 4] = [
-    ("r50k_base", Named::Gpt2, &[("<|endoftext|>", 50_256)]),
-    ("p50k_base", Named::Gpt2, &[("<|endoftext|>", 50_256)]),
-    (
-        "cl100k_base",
-        Named::Cl100k,
-        &[
+    Published {
+        name: "r50k_base",
+        cached_as: "0ea1e91bbb3a60f729a8dc8f777fd2fc07cd8df4",
+        split: Named::Gpt2,
+        specials: &[("<|endoftext|>", 50_256)],
+    },
+    Published {
+        name: "p50k_base",
+        cached_as: "ec7223a39ce59f226a68acc30dc1af2788490e15",
+        split: Named::Gpt2,
+        specials: &[("<|endoftext|>", 50_256)],
+    },
+    Published {
+        name: "cl100k_base",
+        cached_as: "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
+        split: Named::Cl100k,
+        specials: &[
             ("<|endoftext|>", 100_257),
             ("<|fim_prefix|>", 100_258),
             ("<|fim_middle|>", 100_259),
             ("<|fim_suffix|>", 100_260),
             ("<|endofprompt|>", 100_276),
         ],
-    ),
-    ("o200k_base", Named::O200k, &[("<|endoftext|>", 199_999), ("<|endofprompt|>", 200_018)]),
+    },
+    Published {
+        name: "o200k_base",
+        cached_as: "fb374d419588a4632f3f557e76b4b70aebbca790",
+        split: Named::O200k,
+        specials: &[("<|endoftext|>", 199_999), ("<|endofprompt|>", 200_018)],
+    },
 ];
 
 /// What a file without a sidecar means: by the split that is asked for, or else by its name.
 fn named(path: &Path, options: &LoadOptions) -> Result<(SplitPattern, Vec<(String, TokenId)>), Fault> {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    let published = PUBLISHED.iter().find(|(name, ..)| *name == stem);
-    let Some((_, named, specials)) = published else {
+    let published = PUBLISHED.iter().find(|file| file.name == stem || file.cached_as == stem);
+    let Some(Published { split, specials, .. }) = published else {
         return Ok((options.split.clone().ok_or(Fault::NoSplit)?, Vec::new()));
     };
     let specials = specials.iter().map(|&(text, id)| (text.to_owned(), TokenId::new(id)));
-    Ok((options.same_split(SplitPattern::Named(*named))?, specials.collect()))
+    Ok((options.same_split(SplitPattern::Named(*split))?, specials.collect()))
 }
 
 fn sidecar(path: &Path) -> Result<Option<Sidecar>> {
@@ -367,6 +389,22 @@ mod tests {
             let tokens: Tokens = (0..).map(TokenId::new).zip(all.map(Vec::into_boxed_slice)).collect();
             let parts = parts(tokens, Vec::new(), SplitPattern::None);
             assert_eq!(matches!(parts, Err(Fault::TooManyCuts)), refused, "up to {longest} letters");
+        }
+    }
+
+    #[test]
+    fn published_files_are_known_in_the_cache_of_tiktoken() {
+        for Published { name, cached_as, specials, .. } in PUBLISHED {
+            #[cfg(feature = "hub")]
+            let address = format!("https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken");
+            #[cfg(feature = "hub")]
+            assert_eq!(cached_as, crate::digest::hex(&<sha1::Sha1 as sha1::Digest>::digest(address)));
+            let known = |path: &str| named(Path::new(path), &LoadOptions::default()).expect("a known name").1;
+            assert_eq!(
+                known(&format!("/tmp/data-gym-cache/{cached_as}")),
+                known(&format!("{name}.tiktoken"))
+            );
+            assert_eq!(known(cached_as).len(), specials.len());
         }
     }
 

@@ -126,7 +126,7 @@ class Scene:
         """The hash of every file with a final name, except reports and state. Reports and links must be valid."""
         found = {}
         for name, path in self.files():
-            if is_unfinished(name) or "/.tokenmill/" in name:
+            if is_unfinished(name) or "/.tokenmill/" in name or ".claim/" in name:
                 continue
             self.must(path.exists(), f"{name} is a link that leads nowhere")
             if path.name in REPORTS:

@@ -16,9 +16,6 @@ def check(setting):
         scene.leave_alone()
         draws = setting.draws("writers", job.name)
         for words, prefix in [("", []), (" without locks", NO_LOCKS)]:
-            # Without locks in the hub's cache, one of two downloads of a file can end with an error.
-            if prefix and job.name == "download":
-                continue
             pairs = [pair(scene, draws.uniform(0, scene.seconds), words, prefix) for _ in range(setting.given.writers)]
             yield f"{job.name}: {len(pairs)} pairs{words}, {sum(pairs)} of the second writers refused"
 

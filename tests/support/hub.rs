@@ -1,6 +1,6 @@
 //! A local server for tests that behaves like the Hugging Face hub and fails on request.
 //!
-//! It has one dataset. Small files come from the hub itself, behind a redirect to a relative address. Large
+//! It has one repository, as a dataset and as a model. Small files come from the hub itself, behind a redirect to a relative address. Large
 //! files come from another host, at an address with a new signature for each request.
 
 #![allow(dead_code, reason = "each of the tests that share it uses a part")]
@@ -25,7 +25,7 @@ const PAGE: usize = 2;
 /// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Requests to `/api`: facts about the dataset and lists of its files.
+    /// Requests to `/api`: facts about the repository and lists of its files.
     Api,
     /// Files, requested from the hub itself.
     Resolve,
@@ -76,7 +76,7 @@ struct File {
 
 #[derive(Default)]
 struct Shelf {
-    /// The name of the dataset: `namespace/name`.
+    /// The name of the repository: `namespace/name`.
     name: String,
     /// Bytes per second from the other host; unlimited if `None`.
     rate: Option<usize>,
@@ -99,7 +99,7 @@ pub(crate) struct FakeHub {
 }
 
 impl FakeHub {
-    /// Starts a hub with one empty dataset, `namespace/name`.
+    /// Starts a hub with one empty repository, `namespace/name`.
     pub(crate) fn start(name: &str) -> FakeHub {
         let shelf = Arc::new(Mutex::new(Shelf { name: name.to_owned(), ..Shelf::default() }));
         let other_host = listen(&shelf, true).replace("127.0.0.1", "localhost");
@@ -354,11 +354,16 @@ impl Shelf {
     fn hub(&mut self, request: &Request) -> Answer {
         let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
         let name = self.name.clone();
-        if let Some(question) = path.strip_prefix(&format!("/api/datasets/{name}")) {
-            return self.api(question, query, request);
+        for (question, files) in [("datasets", "/datasets"), ("models", "")] {
+            if let Some(question) = path.strip_prefix(&format!("/api/{question}/{name}/")) {
+                return self.api(&format!("/{question}"), query, request);
+            }
+            if let Some(rest) = path.strip_prefix(&format!("{files}/{name}/resolve/")) {
+                return self.resolve(rest);
+            }
         }
-        if let Some(rest) = path.strip_prefix(&format!("/datasets/{name}/resolve/")) {
-            return self.resolve(rest);
+        if path == format!("/api/datasets/{name}") || path == format!("/api/models/{name}") {
+            return self.api("", query, request);
         }
         match path.strip_prefix("/resolve-cache/").and_then(|rest| self.file(rest)) {
             Some((commit, file)) => {

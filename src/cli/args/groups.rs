@@ -15,7 +15,7 @@ use tokenmill::vocab::{self, LoadOptions, SpecialToken, SpecialTokensAt};
 
 #[derive(Args, Debug)]
 pub(in crate::cli) struct TokenizerFlags {
-    /// The tokenizer: a file or its folder
+    /// The tokenizer: a file or its folder, hf://NAMESPACE/NAME, or gpt2, r50k_base, p50k_base, cl100k_base, o200k_base
     #[arg(long, short, value_name = "TOKENIZER")]
     pub(in crate::cli) tokenizer: String,
     #[command(flatten)]
@@ -24,7 +24,7 @@ pub(in crate::cli) struct TokenizerFlags {
 
 #[derive(Args, Debug)]
 pub(in crate::cli) struct TokenizerArgument {
-    /// The tokenizer: a file or its folder
+    /// The tokenizer: a file or its folder, hf://NAMESPACE/NAME, or gpt2, r50k_base, p50k_base, cl100k_base, o200k_base
     #[arg(value_name = "TOKENIZER")]
     pub(in crate::cli) tokenizer: String,
     #[command(flatten)]

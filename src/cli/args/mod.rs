@@ -130,7 +130,7 @@ pub(in crate::cli) struct TrainArgs {
     pub(in crate::cli) pieces: PieceFlags,
     #[command(flatten)]
     pub(in crate::cli) train: TrainFlags,
-    /// Go on from the merges of this tokenizer, a file or its folder, and by the rules recorded beside it
+    /// Go on from the merges of this tokenizer, a file or its folder, hf://NAMESPACE/NAME or a name such as gpt2, and by the rules recorded beside it
     #[arg(long, value_name = "TOKENIZER")]
     pub(in crate::cli) extend: Option<String>,
 }
@@ -172,7 +172,7 @@ pub(in crate::cli) struct MergeCountsArgs {
 pub(in crate::cli) struct EncodeArgs {
     #[command(flatten)]
     pub(in crate::cli) input: InputFlags,
-    /// The tokenizer: a file or its folder
+    /// The tokenizer: a file or its folder, hf://NAMESPACE/NAME, or gpt2, r50k_base, p50k_base, cl100k_base, o200k_base
     #[arg(long, short, value_name = "TOKENIZER")]
     pub(in crate::cli) tokenizer: String,
     #[command(flatten)]
@@ -239,7 +239,7 @@ pub(in crate::cli) struct TokensArgs {
 
 #[derive(Args, Debug)]
 pub(in crate::cli) struct InspectArgs {
-    /// The tokenizer, a file or its folder, the output folder of `run` or `encode`, or a counts file
+    /// The tokenizer, a file or its folder, hf://NAMESPACE/NAME or a name such as gpt2, the output folder of `run` or `encode`, or a counts file
     #[arg(value_name = "PATH")]
     pub(in crate::cli) path: String,
     #[command(flatten)]
@@ -287,7 +287,7 @@ pub(in crate::cli) struct VerifyMergesArgs {
 #[derive(Args, Debug)]
 #[command(mut_arg("weight", |flag| flag.hide(true)))]
 pub(in crate::cli) struct CompareArgs {
-    /// The tokenizers: files or their folders
+    /// The tokenizers: files or their folders, hf://NAMESPACE/NAME, or gpt2, cl100k_base and other names
     #[arg(required = true, value_name = "TOKENIZER")]
     pub(in crate::cli) tokenizers: Vec<String>,
     #[command(flatten)]

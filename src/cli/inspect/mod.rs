@@ -13,6 +13,7 @@ use tokenmill::{Error, ErrorKind};
 use super::args::InspectArgs;
 use super::failure::Failure;
 use super::session::{Done, Session};
+use super::surroundings::tokenizer as tokenizer_at;
 
 pub(super) fn inspect(args: &InspectArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let path = Path::new(&args.path);
@@ -28,7 +29,11 @@ pub(super) fn inspect(args: &InspectArgs, session: &Session<'_>) -> Result<Done,
         None if path.extension().is_some_and(|extension| extension == "parquet") => {
             counts::inspect(path, session)
         }
-        None => tokenizer::inspect(path, args, session),
+        None => {
+            let progress = session.progress();
+            let path = tokenizer_at(path, &progress)?;
+            tokenizer::inspect(&path, args, session, &progress)
+        }
     }
 }
 

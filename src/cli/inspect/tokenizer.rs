@@ -11,14 +11,20 @@ use tokenmill::{Result, TokenId};
 
 use crate::cli::args::InspectArgs;
 use crate::cli::failure::Failure;
+use crate::cli::progress::Progress;
 use crate::cli::session::{Done, Session, print};
 use crate::cli::shown::{counted, on_one_line, shortened, visible};
 
 /// So many merges are shown where nothing else is asked for.
 const SHOWN: usize = 20;
 
-pub(super) fn inspect(path: &Path, args: &InspectArgs, session: &Session<'_>) -> Result<Done, Failure> {
-    let vocabulary = Arc::new(load(path, &args.split.options(), &session.progress())?);
+pub(super) fn inspect(
+    path: &Path,
+    args: &InspectArgs,
+    session: &Session<'_>,
+    progress: &Progress,
+) -> Result<Done, Failure> {
+    let vocabulary = Arc::new(load(path, &args.split.options(), progress)?);
     let (checks, counts) = (check(&vocabulary), counts(path, &vocabulary)?);
     // A vocabulary that cannot be encoded with can still be looked at.
     let encoder = Encoder::new(Arc::clone(&vocabulary), EncodeConfig::default());

@@ -7,6 +7,7 @@ use crate::run::recipe::{EncodeKeys, Field, Given, Origin, OutputKeys, Recipe};
 use crate::sink::{
     INPUT_IDS, LENGTH, MAX_PACKED_LENGTH, OutputFormat, PackRule, Packing, is_split_name, split_name_help,
 };
+use crate::source::tokenizer_address;
 use crate::units::{ByteCount, place64};
 use crate::vocab::LoadOptions;
 
@@ -53,7 +54,12 @@ impl Check<'_> {
                 );
                 None
             }
-            (Some(given), false) => Some(PathBuf::from(self.path("tokenizer", given))),
+            (Some(given), false) => {
+                let path = PathBuf::from(self.path("tokenizer", given));
+                let address = tokenizer_address(&given.value).map(PathBuf::from);
+                // A file or folder of that name goes first.
+                Some(address.filter(|_| !path.exists()).unwrap_or(path))
+            }
             (None, true) => None,
             (None, false) => {
                 if !self.is_wrong("train") {

@@ -80,6 +80,8 @@ pub struct TrainPlan {
     pub formats: Vec<Format>,
     /// The tokenizer whose merges come first, if training goes on from one.
     pub extend: Option<PathBuf>,
+    /// Where it lies on this machine, if what names it is no path.
+    pub extend_at: Option<PathBuf>,
     /// The folder for its files.
     pub output: PathBuf,
     /// Smaller vocabularies that are written as well, the smallest first: each has the first merges of

@@ -46,6 +46,7 @@ impl Check<'_> {
             eos,
             formats: self.formats(keys),
             extend: recipe.extend.as_ref().map(PathBuf::from),
+            extend_at: recipe.extend_at.clone(),
             smaller,
             output: folder,
         };

@@ -16,6 +16,7 @@ pub use mistake::{Mistake, Mistakes};
 pub use read::read;
 
 use std::ops::Range;
+use std::path::PathBuf;
 
 /// A value with the place where it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +77,8 @@ pub struct Recipe {
     pub counts: Vec<CountsKeys>,
     /// The tokenizer whose merges training goes on from; a flag alone names it.
     pub extend: Option<String>,
+    /// Where it lies on this machine, if what names it is no path.
+    pub extend_at: Option<PathBuf>,
     /// What that has, once it has been looked at.
     pub extended: Option<Extended>,
     /// `[sample]`.
@@ -139,6 +142,7 @@ impl Recipe {
             sources: Vec::new(),
             counts: Vec::new(),
             extend: None,
+            extend_at: None,
             extended: None,
             sample: SampleKeys::default(),
             train: None,

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::HubFault;
-use super::address::{join, origin, segment};
+use super::address::{join, origin, path, segment};
 use super::cache::{inside, is_commit};
 use super::http::Http;
 use super::links::{Links, next_page};
@@ -16,7 +16,7 @@ const PAGES: usize = 10_000;
 /// All pages of a tree together: some 800 000 files.
 const TREE_BYTES: usize = 256 << 20;
 
-/// The hub's answers about one dataset.
+/// The hub's answers about one repository.
 pub(super) struct Api<'a> {
     http: &'a Http<'a>,
     wanted: &'a Wanted,
@@ -73,8 +73,7 @@ struct Large {
 
 impl<'a> Api<'a> {
     pub(super) fn new(http: &'a Http<'a>, wanted: &'a Wanted, endpoint: &str) -> Api<'a> {
-        let base =
-            format!("{endpoint}/api/datasets/{}/{}", segment(&wanted.namespace), segment(&wanted.name));
+        let base = format!("{endpoint}/api/{}/{}", wanted.kind.plural(), path(&wanted.repository()));
         Api { http, wanted, base }
     }
 
@@ -149,7 +148,7 @@ impl<'a> Api<'a> {
 
     fn too_long(&self) -> Error {
         let error = self.unusable("list of files");
-        error.with_help("the list has more than 256 MB: name a folder of the dataset that has fewer files")
+        error.with_help("the list has more than 256 MB: name a folder of the repository that has fewer files")
     }
 
     fn unusable(&self, what: &'static str) -> Error {

@@ -3,7 +3,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::api::Entry;
-use super::uri::Wanted;
+use super::tokenizer::{choose, is_complete_alone, with_elsewhere};
+use super::uri::{Kind, Wanted};
 use super::{Fetched, HubFault, HubSettings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{TEMPORARY_PREFIX, folder_of, publish_bytes, sync_folder};
@@ -11,17 +12,18 @@ use crate::source::Identity;
 use crate::source::shards::ShardSet;
 use crate::units::{amount, counted};
 
-/// A dataset's folder in the standard cache: `blobs` by entity tag, `snapshots` that link to them by
+/// A repository's folder in the standard cache: `blobs` by entity tag, `snapshots` that link to them by
 /// commit and path, and `refs` with the commit that each revision was when last asked.
 pub(super) struct Cache {
     folder: PathBuf,
+    kind: Kind,
     repository: String,
 }
 
 impl Cache {
     pub(super) fn of(wanted: &Wanted, settings: &HubSettings) -> Cache {
-        let folder = settings.cache.join(format!("datasets--{}--{}", wanted.namespace, wanted.name));
-        Cache { folder, repository: wanted.repository() }
+        let folder = settings.cache.join(format!("{}--{}", wanted.kind.plural(), wanted.joined("--")));
+        Cache { folder, kind: wanted.kind, repository: wanted.repository() }
     }
 
     pub(super) fn repository(&self) -> &str {
@@ -32,6 +34,11 @@ impl Cache {
     pub(super) fn lock(&self, etag: &str) -> PathBuf {
         let (cache, name) = (folder_of(&self.folder), self.folder.file_name().unwrap_or_default());
         cache.join(".locks").join(name).join(format!("{etag}.lock"))
+    }
+
+    /// The folder whose holder downloads the file with an entity tag, where locks do not work.
+    pub(super) fn claim(&self, etag: &str) -> PathBuf {
+        self.lock(etag).with_extension("claim")
     }
 
     /// Where a file of a commit is or will be. The path has been checked by [`inside`].
@@ -105,7 +112,7 @@ impl Cache {
         let blob = fs::read_link(&snapshot).ok();
         let etag = blob.and_then(|blob| Some(blob.file_name()?.to_string_lossy().into_owned()));
         let identity = Identity::Hub { commit: commit.to_owned(), etag: etag.unwrap_or_default() };
-        let name = format!("hf://datasets/{}@{commit}/{path}", self.repository);
+        let name = format!("hf://{}{}@{commit}/{path}", self.kind.prefix(), self.repository);
         ((snapshot, name), identity)
     }
 
@@ -138,6 +145,25 @@ impl Cache {
             }
         }
         Err(self.lacks(wanted.uri.clone()))
+    }
+
+    /// The file that stands for a tokenizer, of those that the cache has, without asking the hub.
+    pub(super) fn tokenizer(&self, wanted: &Wanted, noted: &dyn Fn(&str)) -> Result<PathBuf> {
+        for revision in wanted.revisions() {
+            let Some(commit) = self.noted(revision) else { continue };
+            let mut paths = Vec::new();
+            below(&self.folder.join("snapshots").join(&commit), "", &mut paths)?;
+            paths.retain(|path| self.has(&commit, path));
+            paths.sort();
+            let names: Vec<&str> = paths.iter().map(String::as_str).collect();
+            let Ok(chosen) = choose(&names, wanted.path.as_deref()) else { continue };
+            if !is_complete_alone(chosen.main) {
+                let unknown = "whether the hub has more files beside it is not known";
+                noted(&format!("offline: {} of {} is taken; {unknown}", chosen.main, wanted.uri));
+            }
+            return Ok(self.snapshot(&commit, chosen.main));
+        }
+        Err(with_elsewhere(self.lacks(wanted.uri.clone()), wanted))
     }
 
     fn lacks(&self, uri: String) -> Error {
@@ -233,7 +259,8 @@ mod tests {
     #[test]
     fn a_link_is_there_at_every_moment() {
         let folder = tempfile::tempdir().expect("a folder");
-        let cache = Cache { folder: folder.path().to_owned(), repository: "somebody/words".to_owned() };
+        let (folder_path, repository) = (folder.path().to_owned(), "somebody/words".to_owned());
+        let cache = Cache { folder: folder_path, kind: Kind::Dataset, repository };
         for etag in ["one", "two"] {
             cache.make_folder_of(&cache.blob(etag)).expect("a folder");
             fs::write(cache.blob(etag), etag).expect("a blob");

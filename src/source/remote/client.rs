@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::address;
@@ -7,6 +8,7 @@ use super::download::download;
 use super::http::{Http, agent};
 use super::ranged::{RemoteFile, Version};
 use super::refusal::Server;
+use super::tokenizer::{check_sizes, choose};
 use super::uri::{CONVERTED, Wanted};
 use super::{Fetched, HubFault, HubSettings, Streamed};
 use crate::error::{ErrorKind, Result};
@@ -34,7 +36,7 @@ fn find(wanted: &Wanted, http: &Http<'_>, settings: &HubSettings) -> Result<Foun
         };
         let mut files = api.files(&commit)?;
         wanted.keep_train(&mut files, |file| &file.path, &*settings.noted);
-        if !files.is_empty() {
+        if !files.is_empty() || wanted.everything {
             return Ok(Found { revision: revision.to_owned(), commit, files });
         }
     }
@@ -54,17 +56,58 @@ pub(super) fn fetch(
     let stop = || observer.stopping();
     let http = Http::new(agent(&settings.patience), Server::Hub, settings, &stop);
     let Found { revision, commit, files } = find(wanted, &http, settings)?;
-    let missing: Vec<&Entry> = files.iter().filter(|file| !cache.holds(&commit, file)).collect();
+    let files: Vec<&Entry> = files.iter().collect();
+    bring(&files, &commit, wanted, &http, cache, settings, observer)?;
+    cache.note(&revision, &commit)?;
+    Ok(files.iter().map(|file| cache.fetched(&commit, &file.path)).collect())
+}
+
+/// Downloads those of a tokenizer's files that the cache lacks, all of one commit; gives the path of the one that stands
+/// for it.
+pub(super) fn fetch_tokenizer(
+    wanted: &Wanted,
+    cache: &Cache,
+    settings: &HubSettings,
+    observer: &dyn Observer,
+) -> Result<PathBuf> {
+    let stop = || observer.stopping();
+    let http = Http::new(agent(&settings.patience), Server::Hub, settings, &stop);
+    let Found { revision, commit, files } = find(wanted, &http, settings)?;
+    let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+    let chosen = choose(&paths, wanted.path.as_deref()).map_err(|unchosen| unchosen.error(wanted))?;
+    // The one that stands for it comes last: where it is in the cache, so are the others.
+    let needed: Vec<&Entry> = chosen
+        .beside
+        .iter()
+        .chain([&chosen.main])
+        .filter_map(|path| files.iter().find(|file| file.path == *path))
+        .collect();
+    check_sizes(wanted, &needed)?;
+    bring(&needed, &commit, wanted, &http, cache, settings, observer)?;
+    cache.note(&revision, &commit)?;
+    Ok(cache.snapshot(&commit, chosen.main))
+}
+
+/// Downloads those of some files of a commit that the cache lacks.
+fn bring(
+    files: &[&Entry],
+    commit: &str,
+    wanted: &Wanted,
+    http: &Http<'_>,
+    cache: &Cache,
+    settings: &HubSettings,
+    observer: &dyn Observer,
+) -> Result<()> {
+    let missing: Vec<&Entry> = files.iter().copied().filter(|file| !cache.holds(commit, file)).collect();
     if !missing.is_empty() {
         observer.started(Stage::Download, declared_sum(missing.iter().map(|file| Some(file.bytes))));
         for file in missing {
-            let url = resolve(wanted, settings, &commit, &file.path);
-            download(&http, cache, &url, &commit, file, observer)?;
+            let url = resolve(wanted, settings, commit, &file.path);
+            download(http, cache, &url, commit, file, observer)?;
         }
         observer.finished(Stage::Download);
     }
-    cache.note(&revision, &commit)?;
-    Ok(files.iter().map(|file| cache.fetched(&commit, &file.path)).collect())
+    Ok(())
 }
 
 /// Takes the files that the cache lacks for ones to be read by ranges.
@@ -101,6 +144,6 @@ pub(super) fn stream(
 
 /// The address of a file's content.
 fn resolve(wanted: &Wanted, settings: &HubSettings, commit: &str, path: &str) -> String {
-    let (namespace, name) = (address::segment(&wanted.namespace), address::segment(&wanted.name));
-    format!("{}/datasets/{namespace}/{name}/resolve/{commit}/{}", settings.endpoint, address::path(path))
+    let (prefix, name) = (wanted.kind.prefix(), address::path(&wanted.repository()));
+    format!("{}/{prefix}{name}/resolve/{commit}/{}", settings.endpoint, address::path(path))
 }

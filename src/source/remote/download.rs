@@ -12,7 +12,7 @@ use super::http::{Answer, Http, Span, first_and_total};
 use super::refusal::Trouble;
 use crate::digest;
 use crate::error::{Error, ErrorKind, Result};
-use crate::files;
+use crate::files::{self, Claim, IfHeld, Pulse};
 use crate::observer::{Observer, Stage};
 use crate::units::amount;
 
@@ -152,7 +152,15 @@ impl Landing<'_> {
 struct Partial {
     file: File,
     path: PathBuf,
-    _lock: File,
+    lock: Held,
+}
+
+/// What keeps other downloads of a file away.
+enum Held {
+    /// A lock of the system.
+    Lock(#[expect(dead_code, reason = "held for its lock")] File),
+    /// Where there are none, a folder that one process has for itself.
+    Claim(Claim),
 }
 
 impl Partial {
@@ -172,14 +180,43 @@ impl Partial {
                 return Ok(None);
             }
             let locked = open(&lock)?;
-            // Where there are no locks two downloads at once spoil each other's bytes, which the hash notices unless one
-            // of them writes on after that.
             let another = || format!("waiting for another download of {}", lock.display());
-            files::wait_for_lock(&locked, another, observer)?;
+            if !files::wait_for_lock(&locked, another, observer)? {
+                return Partial::claim(cache, entry, path, open, observer);
+            }
             // Whoever had the lock may have removed its file, and have brought the other one to its place.
             if same_file(&locked, &lock) && !is_whole(&blob, entry.bytes) {
-                return Ok(Some(Partial { file: open(&path)?, path, _lock: locked }));
+                return Ok(Some(Partial { file: open(&path)?, path, lock: Held::Lock(locked) }));
             }
+        }
+    }
+
+    /// The same where files cannot be locked. A download that may wake up again does not write to the same file.
+    fn claim(
+        cache: &Cache,
+        entry: &Entry,
+        path: PathBuf,
+        open: impl Fn(&Path) -> Result<File>,
+        observer: &dyn Observer,
+    ) -> Result<Option<Partial>> {
+        let etag = entry.digest.etag();
+        let folder = cache.claim(etag);
+        fs::create_dir_all(&folder).map_err(|cause| Error::io("create", &folder, cause))?;
+        let claim = Claim::take(&folder, false, IfHeld::Wait, Pulse::default(), observer)?;
+        if is_whole(&cache.blob(etag), entry.bytes) {
+            return Ok(None);
+        }
+        if !claim.follows_ended() {
+            files::remove(&path)?;
+        }
+        Ok(Some(Partial { file: open(&path)?, path, lock: Held::Claim(claim) }))
+    }
+
+    /// Finds whether another download has taken the file over, because this one gave no sign of life.
+    fn check_held(&self) -> Result<()> {
+        match &self.lock {
+            Held::Lock(_) => Ok(()),
+            Held::Claim(claim) => claim.check_held(),
         }
     }
 
@@ -196,6 +233,7 @@ impl Partial {
     }
 
     fn remove(&self) -> Result<()> {
+        self.check_held()?;
         fs::remove_file(&self.path).map_err(|cause| Error::io("remove", &self.path, cause))
     }
 
@@ -214,6 +252,7 @@ impl Partial {
     /// Gives the file its name.
     fn land(self, cache: &Cache, etag: &str) -> Result<()> {
         self.file.sync_all().map_err(|cause| Error::io("write", &self.path, cause))?;
+        self.check_held()?;
         cache.keep(&self.path, etag)
     }
 }
@@ -235,4 +274,56 @@ fn same_file(file: &File, path: &Path) -> bool {
 #[cfg(not(unix))]
 fn same_file(_file: &File, path: &Path) -> bool {
     path.is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::super::HubSettings;
+    use super::super::uri::Wanted;
+    use super::*;
+    use crate::parallel::lock;
+
+    /// Hears that somebody waits.
+    #[derive(Default)]
+    struct Hearing(Mutex<Vec<String>>);
+
+    impl Observer for Hearing {
+        fn noted(&self, message: &str) {
+            lock(&self.0).push(message.to_owned());
+        }
+    }
+
+    #[test]
+    fn where_nothing_can_be_locked_a_second_download_waits_for_the_first() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let settings = HubSettings { cache: folder.path().to_owned(), ..HubSettings::default() };
+        let cache = Cache::of(&Wanted::parse("hf://datasets/a/b").expect("a dataset"), &settings);
+        let (text, hearing) = (b"whole", Hearing::default());
+        let digest = Digest::Sha256(digest::sha256(text));
+        let entry = Entry { path: "a.txt".to_owned(), bytes: amount(text.len()), digest };
+        let etag = entry.digest.etag();
+        let path = cache.blob(etag).with_file_name("partial");
+        let open = |path: &Path| {
+            cache.make_folder_of(path)?;
+            let options = OpenOptions::new().create(true).append(true).read(true).open(path);
+            options.map_err(|cause| Error::io("write", path, cause))
+        };
+        let claim = || Partial::claim(&cache, &entry, path.clone(), open, &hearing).expect("its turn comes");
+        let mut first = claim().expect("nothing is there");
+        std::thread::scope(|scope| {
+            let second = scope.spawn(claim);
+            first.append(&text[..2]).expect("written");
+            while lock(&hearing.0).is_empty() {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            assert!(!second.is_finished());
+            first.append(&text[2..]).expect("written");
+            assert_eq!(first.problem(&entry.digest).expect("read"), None);
+            first.land(&cache, etag).expect("renamed");
+            assert!(second.join().expect("no panic").is_none(), "the whole file is there");
+        });
+        assert_eq!(fs::read(cache.blob(etag)).expect("a file"), text);
+    }
 }

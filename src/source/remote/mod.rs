@@ -21,10 +21,15 @@ mod links;
 mod refusal;
 #[cfg(feature = "hub")]
 mod ranged;
+#[cfg(feature = "hub")]
+mod ranks;
 mod settings;
 #[cfg(feature = "remote")]
 mod store;
+#[cfg(feature = "hub")]
+mod tokenizer;
 mod uri;
+mod named;
 #[cfg(feature = "hub")]
 mod web;
 
@@ -42,7 +47,10 @@ use super::ranges::Ranged;
 use super::secrets::shown_uri;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
+#[cfg(feature = "hub")]
+use crate::units::ByteCount;
 
+pub use named::{KNOWN_TOKENIZERS, tokenizer_address, tokenizer_path};
 pub use settings::{HubSettings, Patience, StoreSettings};
 
 /// A file of a dataset: where it is or would be in the cache, its name, and what identifies it.
@@ -55,6 +63,25 @@ pub(super) type Streamed = (Fetched, Option<Arc<dyn Ranged>>);
 enum HubFault {
     #[error("{uri} does not name a dataset")]
     Uri { uri: String },
+    #[error("{uri} does not name a repository with a tokenizer")]
+    TokenizerUri { uri: String },
+    #[error("{address} is no address of a tokenizer")]
+    TokenizerAddress { address: String },
+    #[error("{uri} has no tokenizer that can be read: {files}")]
+    #[cfg(feature = "hub")]
+    NoTokenizer { uri: String, files: String },
+    #[error("{uri} has several tokenizers: {files}")]
+    #[cfg(feature = "hub")]
+    SeveralTokenizers { uri: String, files: String },
+    #[error("{path} of {uri} has {bytes}, and a file of a tokenizer may have {limit} at most")]
+    #[cfg(feature = "hub")]
+    TooLong { uri: String, path: String, bytes: ByteCount, limit: ByteCount },
+    #[error("{name} is not in the cache {}", path.display())]
+    #[cfg(feature = "hub")]
+    NoRanks { name: String, path: PathBuf },
+    #[error("{name} in the cache is another file than OpenAI publishes: {}", path.display())]
+    #[cfg(feature = "hub")]
+    OtherRanks { name: String, path: PathBuf },
     #[error("{path} of {repository} leads out of the repository")]
     #[cfg(feature = "hub")]
     Outside { repository: String, path: String },

@@ -88,16 +88,16 @@ pub(super) fn of(status: StatusCode, headers: &HeaderMap, server: Server, is_ask
         _ if server == Server::Web => (ErrorKind::Failed, "check the address"),
         (403, _) | (_, "GatedRepo") => (
             ErrorKind::Authorisation,
-            "accept the dataset's terms on its page, and set HF_TOKEN to a token that may read it",
+            "accept the terms on the repository's page, and set HF_TOKEN to a token that may read it",
         ),
         (401, _) => (
             ErrorKind::Authorisation,
-            "the dataset is missing, or private: check its name, or set HF_TOKEN to a token that may read it",
+            "the repository is missing, or private: check its name, or set HF_TOKEN to a token that may read it",
         ),
-        (_, "RepoNotFound") => (ErrorKind::Failed, "check the dataset's name"),
+        (_, "RepoNotFound") => (ErrorKind::Failed, "check the name of the repository"),
         (_, "RevisionNotFound") => (ErrorKind::Failed, "check the revision after the @"),
-        (_, "EntryNotFound") => (ErrorKind::Failed, "check the path in the dataset"),
-        (404, _) => (ErrorKind::Failed, "check the dataset's name and the revision after the @"),
+        (_, "EntryNotFound") => (ErrorKind::Failed, "check the path in the repository"),
+        (404, _) => (ErrorKind::Failed, "check the name of the repository and the revision after the @"),
         _ => (ErrorKind::Network, "check HF_ENDPOINT, then run the same command again"),
     };
     Trouble::Refused { kind, problem, help }

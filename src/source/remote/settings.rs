@@ -17,6 +17,10 @@ pub struct HubSettings {
     pub cache: PathBuf,
     /// Use what is in the cache alone.
     pub offline: bool,
+    /// From where OpenAI's rank files come, such as `cl100k_base.tiktoken`.
+    pub ranks_endpoint: String,
+    /// The folder in which they are kept: the one of Python's `tiktoken`.
+    pub ranks_cache: PathBuf,
     /// When to try again, and when to give up.
     pub patience: Patience,
     /// Hears of each wait of a second or more before a server is asked again, and why.
@@ -53,8 +57,9 @@ impl Default for Patience {
 
 impl HubSettings {
     /// The hub as Python's `huggingface_hub` finds it, by `HF_ENDPOINT`, `HF_TOKEN` or the token file, `HF_HOME`,
-    /// `HF_HUB_CACHE`, `HF_HUB_OFFLINE`, `HF_HUB_DOWNLOAD_TIMEOUT`, and `XDG_CACHE_HOME`. `variable` gives the value of one,
-    /// and `user` is the user's home folder; no variable is looked up otherwise. Empty ones count as not set.
+    /// `HF_HUB_CACHE`, `HF_HUB_OFFLINE`, `HF_HUB_DOWNLOAD_TIMEOUT`, and `XDG_CACHE_HOME`; and OpenAI's rank files as `tiktoken`
+    /// does, by `TIKTOKEN_CACHE_DIR`, `DATA_GYM_CACHE_DIR` and `TMPDIR`, or from another server by
+    /// `TOKENMILL_RANKS_ENDPOINT`. `variable` gives the value of one, and `user` is the user's home folder; no variable is looked up otherwise. Empty ones count as not set.
     ///
     /// ```no_run
     /// use std::env;
@@ -82,9 +87,17 @@ impl HubSettings {
             .filter(|&seconds| seconds > 0)
             .map(|seconds: u64| Duration::from_secs(seconds.min(A_DAY)));
         let defaults = HubSettings::default();
+        let address = |name: &'static str, other: String| {
+            set(name).map_or(other, |url| url.trim_end_matches('/').to_owned())
+        };
+        let ranks_cache = set("TIKTOKEN_CACHE_DIR").or_else(|| set("DATA_GYM_CACHE_DIR")).map(PathBuf::from);
+        let temporary = || ["TMPDIR", "TEMP", "TMP"].into_iter().find_map(set).map(PathBuf::from);
         HubSettings {
-            endpoint: set("HF_ENDPOINT")
-                .map_or(defaults.endpoint, |url| url.trim_end_matches('/').to_owned()),
+            endpoint: address("HF_ENDPOINT", defaults.endpoint),
+            ranks_endpoint: address("TOKENMILL_RANKS_ENDPOINT", defaults.ranks_endpoint),
+            ranks_cache: ranks_cache
+                .or_else(|| Some(temporary()?.join(RANKS_FOLDER)))
+                .unwrap_or(defaults.ranks_cache),
             token: set("HF_TOKEN").or_else(stored).filter(|token| !token.is_empty()),
             cache: path("HF_HUB_CACHE").or_else(|| Some(home?.join("hub"))).unwrap_or(defaults.cache),
             offline: set("HF_HUB_OFFLINE").is_some_and(|value| is_true(&value)),
@@ -93,6 +106,9 @@ impl HubSettings {
         }
     }
 }
+
+/// Where `tiktoken` keeps files within the folder for temporary ones.
+const RANKS_FOLDER: &str = "data-gym-cache";
 
 /// In seconds. Who wants to wait for ever waits as long as this.
 const A_DAY: u64 = 24 * 60 * 60;
@@ -105,8 +121,19 @@ impl Default for HubSettings {
     fn default() -> HubSettings {
         let endpoint = "https://huggingface.co".to_owned();
         let cache = PathBuf::from(".cache/huggingface/hub");
+        let ranks_endpoint = "https://openaipublic.blob.core.windows.net".to_owned();
+        let ranks_cache = Path::new("/tmp").join(RANKS_FOLDER);
         let (patience, noted): (_, Note) = (Patience::default(), Arc::new(|_| ()));
-        HubSettings { endpoint, token: None, cache, offline: false, patience, noted }
+        HubSettings {
+            endpoint,
+            token: None,
+            cache,
+            offline: false,
+            ranks_endpoint,
+            ranks_cache,
+            patience,
+            noted,
+        }
     }
 }
 
@@ -118,6 +145,8 @@ impl fmt::Debug for HubSettings {
             .field("token", &token)
             .field("cache", &self.cache)
             .field("offline", &self.offline)
+            .field("ranks_endpoint", &self.ranks_endpoint)
+            .field("ranks_cache", &self.ranks_cache)
             .field("patience", &self.patience)
             .finish()
     }
@@ -161,6 +190,14 @@ mod tests {
         assert_eq!(hub(&[("HF_HOME", "/h"), ("HF_HUB_CACHE", "/c")]).cache, Path::new("/c"));
         assert_eq!(hub(&[("HF_HOME", "~/h")]).cache, Path::new("/nobody/h/hub"));
         assert_eq!(hub(&[("HF_HUB_CACHE", "~other/c")]).cache, Path::new("~other/c"));
+        for (set, expected) in [
+            (&[][..], "/tmp/data-gym-cache"),
+            (&[("TMPDIR", "/t")], "/t/data-gym-cache"),
+            (&[("TMPDIR", "/t"), ("DATA_GYM_CACHE_DIR", "/d")], "/d"),
+            (&[("DATA_GYM_CACHE_DIR", "/d"), ("TIKTOKEN_CACHE_DIR", "/k")], "/k"),
+        ] {
+            assert_eq!(hub(set).ranks_cache, Path::new(expected), "{set:?}");
+        }
         let silence = |seconds| hub(&[("HF_HUB_DOWNLOAD_TIMEOUT", seconds)]).patience.silence.as_secs();
         assert_eq!(["7", "0", "18446744073709551615"].map(silence), [7, 30, A_DAY]);
         let mirror =

@@ -6,16 +6,47 @@ use crate::error::{ErrorKind, Result};
 #[cfg(feature = "hub")]
 use crate::source::splits::{TRAIN, splits};
 
-/// What `hf://datasets/ns/name[@revision][/path or glob]` asks for.
+/// What a repository of the hub holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Dataset,
+    Model,
+}
+
+impl Kind {
+    /// What stands before the name in addresses of the API, and in the name of its folder in the cache.
+    #[cfg(feature = "hub")]
+    pub(super) fn plural(self) -> &'static str {
+        match self {
+            Kind::Dataset => "datasets",
+            Kind::Model => "models",
+        }
+    }
+
+    /// What stands before the name in addresses of files, and in `hf://…`.
+    #[cfg(feature = "hub")]
+    pub(super) fn prefix(self) -> &'static str {
+        match self {
+            Kind::Dataset => "datasets/",
+            Kind::Model => "",
+        }
+    }
+}
+
+/// What `hf://datasets/ns/name[@revision][/path or glob]`, or `hf://ns/name…` of a model, asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) uri: String,
+    pub(super) kind: Kind,
+    /// Empty for models of old that have none.
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) revision: Option<String>,
     pub(super) path: Option<String>,
     /// Whether files of any name are wanted, since their format is given.
     pub(super) any_name: bool,
+    /// Whether all files are listed, of which a tokenizer's are chosen.
+    pub(super) everything: bool,
 }
 
 /// The branch that holds a dataset converted to Parquet, and its short name in URIs.
@@ -24,20 +55,42 @@ const CONVERTED_SHORT: &str = "~parquet";
 
 impl Wanted {
     pub(super) fn parse(uri: &str) -> Result<Wanted> {
-        Wanted::read(uri).ok_or_else(|| {
+        Wanted::read(uri, Kind::Dataset).ok_or_else(|| {
             let error = HubFault::Uri { uri: uri.to_owned() }.with(ErrorKind::Usage);
             error.with_help("write hf://datasets/NAMESPACE/NAME, with @REVISION or /PATH after it if need be")
         })
     }
 
-    fn read(uri: &str) -> Option<Wanted> {
-        let rest = uri.strip_prefix("hf://datasets/")?;
+    /// The repository of a tokenizer: of a model, or of a dataset that has one beside its data.
+    pub(super) fn parse_tokenizer(uri: &str) -> Result<Wanted> {
+        let kind = if uri.starts_with("hf://datasets/") { Kind::Dataset } else { Kind::Model };
+        let wanted = Wanted::read(uri, kind).ok_or_else(|| {
+            let error = HubFault::TokenizerUri { uri: uri.to_owned() }.with(ErrorKind::Usage);
+            error.with_help(
+                "write hf://NAMESPACE/NAME, with @REVISION or /PATH after it if need be, or hf://datasets/NAMESPACE/NAME/PATH",
+            )
+        })?;
+        Ok(Wanted { everything: true, ..wanted })
+    }
+
+    fn read(uri: &str, kind: Kind) -> Option<Wanted> {
+        let rest = match kind {
+            Kind::Dataset => uri.strip_prefix("hf://datasets/")?,
+            Kind::Model => uri.strip_prefix("hf://models/").or_else(|| uri.strip_prefix("hf://"))?,
+        };
         let (repository, after) = match rest.find('@') {
             Some(at) => (&rest[..at], Some(&rest[at + 1..])),
             None => (rest, None),
         };
         let mut parts = repository.splitn(3, '/');
-        let (namespace, name) = (parts.next()?, parts.next()?);
+        let (namespace, name) = match (kind, parts.next()?, parts.next()) {
+            (_, namespace, Some(name)) if !namespace.is_empty() => (namespace, name),
+            (Kind::Model, name, None) if !["datasets", "spaces"].contains(&name) => ("", name),
+            _ => return None,
+        };
+        if kind == Kind::Model && namespace == "spaces" {
+            return None;
+        }
         let path = parts.next();
         let (revision, path) = match (after, path) {
             (None, path) => (None, path),
@@ -47,7 +100,10 @@ impl Wanted {
         };
         let plain = |part: &str| !part.is_empty() && part != ".." && part != "." && !part.contains('\\');
         let path = path.map(|path| path.trim_end_matches('/')).filter(|path| !path.is_empty());
-        if !plain(namespace) || !plain(name) || !path.unwrap_or("x").split('/').all(plain) {
+        if !(namespace.is_empty() || plain(namespace))
+            || !plain(name)
+            || !path.unwrap_or("x").split('/').all(plain)
+        {
             return None;
         }
         if revision.as_deref().is_some_and(|revision| !revision.split('/').all(plain)) {
@@ -55,18 +111,27 @@ impl Wanted {
         }
         Some(Wanted {
             uri: uri.to_owned(),
+            kind,
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             revision,
             path: path.map(str::to_owned),
             any_name: false,
+            everything: false,
         })
     }
 
     /// `namespace/name`.
     #[cfg(feature = "hub")]
     pub(super) fn repository(&self) -> String {
-        format!("{}/{}", self.namespace, self.name)
+        self.joined("/")
+    }
+
+    /// Namespace and name with a separator between them, where there are both.
+    #[cfg(feature = "hub")]
+    pub(super) fn joined(&self, separator: &str) -> String {
+        let parts = [self.namespace.as_str(), &self.name].into_iter().filter(|part| !part.is_empty());
+        parts.collect::<Vec<_>>().join(separator)
     }
 
     /// The revisions to look at in turn: without a path or a revision, the converted branch is asked
@@ -75,6 +140,7 @@ impl Wanted {
     pub(super) fn revisions(&self) -> Vec<&str> {
         match (&self.revision, &self.path) {
             (Some(revision), _) => vec![revision],
+            (None, _) if self.everything => vec!["main"],
             (None, Some(_)) => vec!["main"],
             (None, None) => vec!["main", CONVERTED],
         }
@@ -84,6 +150,9 @@ impl Wanted {
     /// matches the pattern; without a path, it is a Parquet file.
     #[cfg(feature = "hub")]
     pub(super) fn wants(&self, file: &str) -> bool {
+        if self.everything {
+            return true;
+        }
         match &self.path {
             Some(path) => wants(path, file, self.any_name),
             // What describes the dataset is not of it.
@@ -97,7 +166,7 @@ impl Wanted {
     pub(super) fn keep_train<T>(&self, files: &mut Vec<T>, path: impl Fn(&T) -> &str, noted: &dyn Fn(&str)) {
         let found: BTreeSet<&str> = files.iter().filter_map(|file| splits(path(file)).last()).collect();
         let Some(train) = TRAIN.into_iter().find(|train| found.contains(train)) else { return };
-        if self.path.is_some() || found.len() == 1 {
+        if self.path.is_some() || self.everything || found.len() == 1 {
             return;
         }
         let others: Vec<&str> = found.into_iter().filter(|split| *split != train).collect();

@@ -1,6 +1,7 @@
 #[path = "../../../../tests/support/hub.rs"]
 mod fake;
 mod streamed;
+mod tokenizers;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -14,7 +15,7 @@ use fake::{Asked, COMMIT, CONVERTED_COMMIT, FakeHub, Fault, Part, git_hash, sha2
 
 use super::http::{Http, Span, agent};
 use super::refusal::{Server, Trouble};
-use super::uri::{CONVERTED, Wanted};
+use super::uri::{CONVERTED, Kind, Wanted};
 use super::*;
 use crate::observer::Silent;
 use crate::parallel::lock;
@@ -40,6 +41,8 @@ fn uris_are_taken_apart() {
             revision: revision.map(str::to_owned),
             path: path.map(str::to_owned),
             any_name: false,
+            everything: false,
+            kind: Kind::Dataset,
         };
         assert_eq!(Wanted::parse(uri).unwrap(), expected, "{uri}");
     }

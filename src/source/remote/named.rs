@@ -1,0 +1,200 @@
+use std::fs;
+use std::io::ErrorKind as IoErrorKind;
+use std::path::{Path, PathBuf};
+
+#[cfg(feature = "hub")]
+use super::ranks::PUBLISHED;
+#[cfg(feature = "hub")]
+use super::tokenizer::with_elsewhere;
+use super::{HubFault, HubSettings, uri};
+#[cfg(feature = "hub")]
+use super::{cache, client};
+use crate::error::{Error, ErrorKind, Result};
+use crate::observer::Observer;
+use crate::source::secrets::shown_uri;
+
+/// Names of tokenizers that stand for an address.
+const NAMED: [(&str, &str); 5] = [
+    ("gpt2", GPT2),
+    ("r50k_base", "https://openaipublic.blob.core.windows.net/encodings/r50k_base.tiktoken"),
+    ("p50k_base", "https://openaipublic.blob.core.windows.net/encodings/p50k_base.tiktoken"),
+    ("cl100k_base", "https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken"),
+    ("o200k_base", "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"),
+];
+
+/// The tokenizers that are known by a name: GPT-2's of the Hugging Face hub, and the encodings of `tiktoken` that are one file.
+pub const KNOWN_TOKENIZERS: [&str; 5] = ["gpt2", "r50k_base", "p50k_base", "cl100k_base", "o200k_base"];
+
+const GPT2: &str = "hf://openai-community/gpt2";
+
+/// The name of the same repository of before it had a namespace, under which older caches have it.
+#[cfg(feature = "hub")]
+const GPT2_OF_OLD: &str = "hf://gpt2";
+
+/// The address of a tokenizer that is known by its name.
+pub fn tokenizer_address(name: &str) -> Option<&'static str> {
+    NAMED.iter().find(|(known, _)| *known == name).map(|(_, address)| *address)
+}
+
+/// Where a tokenizer lies on this machine, for [`vocab::load`](crate::vocab::load): the path itself of a file or folder; what
+/// `hf://NAMESPACE/NAME[@REVISION][/PATH]` of the Hugging Face hub, or one of the [known names](KNOWN_TOKENIZERS) stands for, is
+/// downloaded into the cache, unless it is there. A file or folder that is called as a known name goes first.
+///
+/// ```no_run
+/// use tokenmill::Tokenizer;
+/// use tokenmill::observer::Silent;
+/// use tokenmill::source::{HubSettings, tokenizer_path};
+///
+/// let hub = HubSettings::from_variables(&|name| std::env::var(name).ok(), std::env::home_dir().as_deref());
+/// let tokenizer = Tokenizer::from_file(tokenizer_path("hf://Qwen/Qwen3-8B", &hub, &Silent)?)?;
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
+///
+/// # Errors
+/// Nothing is there, and the name is not known; the hub or the server cannot be reached, refuses, sends something wrong, or has
+/// no tokenizer there; the cache cannot be written.
+pub fn tokenizer_path(name: impl AsRef<Path>, hub: &HubSettings, observer: &dyn Observer) -> Result<PathBuf> {
+    let path = name.as_ref();
+    // A path that is no text is no name either.
+    let Some(text) = path.to_str() else { return Ok(path.to_owned()) };
+    let address = tokenizer_address(text);
+    if let Some(address) = Some(text).filter(|text| text.contains("://")) {
+        return fetch(address, hub, observer);
+    }
+    match (fs::metadata(path), address) {
+        (Err(cause), Some(address)) if cause.kind() == IoErrorKind::NotFound => fetch(address, hub, observer),
+        (Err(cause), None) if cause.kind() == IoErrorKind::NotFound => {
+            Err(Error::io("read", path, cause).with_help(unknown(text)))
+        }
+        // What else is wrong is told by whoever reads it.
+        _ => Ok(path.to_owned()),
+    }
+}
+
+/// What to do where there is no such file, and no such name.
+fn unknown(text: &str) -> String {
+    let hub = match text.split('/').collect::<Vec<_>>()[..] {
+        [namespace, name] if !namespace.is_empty() && !namespace.starts_with('.') && !name.is_empty() => {
+            format!("a tokenizer of the Hugging Face hub is written hf://{text}")
+        }
+        _ => "a tokenizer of the Hugging Face hub is written hf://NAMESPACE/NAME".to_owned(),
+    };
+    format!("check the path; {hub}, and the names that are known are {}", KNOWN_TOKENIZERS.join(", "))
+}
+
+#[cfg(feature = "hub")]
+fn fetch(address: &str, hub: &HubSettings, observer: &dyn Observer) -> Result<PathBuf> {
+    if let Some(ranks) = PUBLISHED.iter().find(|ranks| ranks.address == address) {
+        return ranks.fetch(hub, observer);
+    }
+    if !address.starts_with("hf://") {
+        return Err(no_address(address));
+    }
+    if address == GPT2 {
+        // It does not change: what is cached need not be asked for.
+        let silent = |_: &str| ();
+        let cached = [GPT2, GPT2_OF_OLD].into_iter().find_map(|uri| {
+            let wanted = uri::Wanted::parse_tokenizer(uri).ok()?;
+            cache::Cache::of(&wanted, hub).tokenizer(&wanted, &silent).ok()
+        });
+        if let Some(path) = cached {
+            return Ok(path);
+        }
+    }
+    let wanted = uri::Wanted::parse_tokenizer(address)?;
+    let cache = cache::Cache::of(&wanted, hub);
+    if hub.offline {
+        cache.tokenizer(&wanted, &*hub.noted)
+    } else {
+        client::fetch_tokenizer(&wanted, &cache, hub, observer)
+            .map_err(|error| with_elsewhere(error, &wanted))
+    }
+}
+
+/// Refuses: the hub's client is not part of this build.
+#[cfg(not(feature = "hub"))]
+fn fetch(address: &str, _hub: &HubSettings, _observer: &dyn Observer) -> Result<PathBuf> {
+    if address.starts_with("hf://") {
+        uri::Wanted::parse_tokenizer(address)?;
+    } else if !NAMED.iter().any(|(_, known)| *known == address) {
+        return Err(no_address(address));
+    }
+    Err(super::without(address, "the hub", super::WITH_HUB))
+}
+
+/// The error of an address that is not of the hub.
+fn no_address(address: &str) -> Error {
+    let error = HubFault::TokenizerAddress { address: shown_uri(address) }.with(ErrorKind::Usage);
+    let of_hub = address.strip_prefix("https://huggingface.co/").map(|rest| rest.trim_end_matches('/'));
+    match of_hub.filter(|rest| !rest.is_empty()) {
+        Some(rest) => error.with_help(format!("write {}", as_uri(rest))),
+        None => error.with_help(
+            "download the file and name it where it lies; a tokenizer of the Hugging Face hub is hf://NAMESPACE/NAME",
+        ),
+    }
+}
+
+/// The path of a page or file on the hub's site as a URI.
+fn as_uri(page: &str) -> String {
+    let page = page.split(['?', '#']).next().unwrap_or(page);
+    for view in ["/blob/", "/resolve/", "/tree/", "/raw/"] {
+        if let Some((repository, at)) = page.split_once(view) {
+            return format!("hf://{repository}@{at}").replace("@main/", "/").replace("@main", "");
+        }
+    }
+    format!("hf://{page}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observer::Silent;
+
+    #[test]
+    fn names_are_those_of_the_addresses() {
+        assert_eq!(NAMED.map(|(name, _)| name), KNOWN_TOKENIZERS);
+        #[cfg(feature = "hub")]
+        assert_eq!(
+            NAMED[1..].iter().map(|(_, address)| *address).collect::<Vec<_>>(),
+            PUBLISHED.map(|ranks| ranks.address)
+        );
+    }
+
+    #[test]
+    fn addresses_that_are_none_of_a_tokenizer_are_refused() {
+        for (address, help) in [
+            ("https://huggingface.co/Qwen/Qwen3-8B", "write hf://Qwen/Qwen3-8B"),
+            ("https://huggingface.co/a/b/tree/main", "write hf://a/b"),
+            ("https://huggingface.co/a/b/blob/main/x/tokenizer.json", "write hf://a/b/x/tokenizer.json"),
+            ("https://huggingface.co/a/b/resolve/v1/tokenizer.json?x=y", "write hf://a/b@v1/tokenizer.json"),
+            ("https://huggingface.co/datasets/a/b/", "write hf://datasets/a/b"),
+            ("https://example.com/tokenizer.json", "download the file"),
+            ("s3://bucket/tokenizer.json", "download the file"),
+            ("hf://", "write hf://NAMESPACE/NAME"),
+            ("hf://datasets/a", "write hf://NAMESPACE/NAME"),
+            ("hf://spaces/a/b", "write hf://NAMESPACE/NAME"),
+            ("hf://a/b/../c", "write hf://NAMESPACE/NAME"),
+            ("hf://a/b@", "write hf://NAMESPACE/NAME"),
+            ("hf://../b", "write hf://NAMESPACE/NAME"),
+            ("hf://..", "write hf://NAMESPACE/NAME"),
+        ] {
+            let error = tokenizer_path(address, &HubSettings::default(), &Silent).expect_err(address);
+            assert_eq!(error.kind(), ErrorKind::Usage, "{address}");
+            assert!(error.help().is_some_and(|said| said.starts_with(help)), "{address}: {:?}", error.help());
+        }
+    }
+
+    #[test]
+    fn paths_go_before_names() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("gpt2");
+        let error = tokenizer_path(&path, &HubSettings::default(), &Silent).expect_err("nothing is there");
+        assert!(error.help().is_some_and(|help| help.contains("cl100k_base")), "{:?}", error.help());
+        fs::create_dir(&path).expect("a folder");
+        assert_eq!(tokenizer_path(&path, &HubSettings::default(), &Silent).expect("a path"), path);
+        assert_eq!(
+            unknown("Qwen/Qwen3-8B").split(';').nth(1).map(|hub| hub.contains("hf://Qwen/Qwen3-8B")),
+            Some(true)
+        );
+    }
+}

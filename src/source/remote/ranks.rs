@@ -1,0 +1,131 @@
+//! The rank files that OpenAI publishes, kept where Python's `tiktoken` keeps them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sha1::{Digest as _, Sha1};
+
+use super::http::{Http, agent};
+use super::refusal::Server;
+use super::{HubFault, HubSettings};
+use crate::digest::{hex, sha256};
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::{folder_of, publish_bytes};
+use crate::observer::Observer;
+
+/// The largest has 3.6 MB.
+const MOST_BYTES: usize = 16 << 20;
+
+/// A file that OpenAI publishes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ranks {
+    /// Where.
+    pub(super) address: &'static str,
+    /// SHA-256 of its bytes, in hex, as `tiktoken` checks it.
+    pub(super) sha256: &'static str,
+}
+
+/// The files of `tiktoken`'s encodings.
+pub(super) const PUBLISHED: [Ranks; 4] = [
+    Ranks {
+        address: "https://openaipublic.blob.core.windows.net/encodings/r50k_base.tiktoken",
+        sha256: "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
+    },
+    Ranks {
+        address: "https://openaipublic.blob.core.windows.net/encodings/p50k_base.tiktoken",
+        sha256: "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069",
+    },
+    Ranks {
+        address: "https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken",
+        sha256: "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+    },
+    Ranks {
+        address: "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken",
+        sha256: "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+    },
+];
+
+impl Ranks {
+    /// The encoding's name.
+    fn name(&self) -> &'static str {
+        self.address.rsplit(['/', '.']).nth(1).unwrap_or_default()
+    }
+
+    /// Where `tiktoken` keeps the file: under the hash of the address, from which other server it may have come.
+    fn place(&self, cache: &Path) -> PathBuf {
+        cache.join(hex(&Sha1::digest(self.address)))
+    }
+
+    /// What the cache has, if that is the file.
+    fn cached(&self, place: &Path) -> Result<Cached> {
+        use std::io::ErrorKind::NotFound;
+        match fs::read(place) {
+            Ok(bytes) if sha256(&bytes) == self.sha256 => Ok(Cached::Right),
+            Ok(_) => Ok(Cached::Other),
+            Err(cause) if cause.kind() == NotFound => Ok(Cached::Nothing),
+            Err(cause) => Err(Error::io("read", place, cause)),
+        }
+    }
+
+    /// Where else the file is to be had.
+    fn elsewhere(&self) -> String {
+        let name = self.name();
+        format!(
+            "fetch {} where there is a network and name the file, which is known by the name {name}.tiktoken; or let \
+             Python do it, with `tiktoken.get_encoding({name:?})`, and copy its cache (TIKTOKEN_CACHE_DIR)",
+            self.address
+        )
+    }
+
+    /// Downloads the file, unless the cache has it, and says where it is. Whatever is there is believed only if its hash is right.
+    pub(super) fn fetch(&self, settings: &HubSettings, observer: &dyn Observer) -> Result<PathBuf> {
+        let place = self.place(&settings.ranks_cache);
+        let cached = self.cached(&place)?;
+        if matches!(cached, Cached::Right) {
+            return Ok(place);
+        }
+        if settings.offline {
+            let fault = match cached {
+                Cached::Other => HubFault::OtherRanks { name: self.name().to_owned(), path: place },
+                _ => HubFault::NoRanks { name: self.name().to_owned(), path: place },
+            };
+            let help = format!("run once with the network, without HF_HUB_OFFLINE; or {}", self.elsewhere());
+            return Err(fault.with(ErrorKind::Network).with_help(help));
+        }
+        let bytes = self.download(settings, observer)?;
+        let unwritable =
+            |error: Error| error.with_help("name a folder that can be written with TIKTOKEN_CACHE_DIR");
+        let folder = folder_of(&place);
+        fs::create_dir_all(folder).map_err(|cause| unwritable(Error::io("create", folder, cause)))?;
+        publish_bytes(&place, &bytes).map_err(unwritable)?;
+        Ok(place)
+    }
+
+    fn download(&self, settings: &HubSettings, observer: &dyn Observer) -> Result<Vec<u8>> {
+        let endpoint = settings.ranks_endpoint.clone();
+        let path = self.address.splitn(4, '/').nth(3).unwrap_or_default();
+        let url = format!("{endpoint}/{path}");
+        let settings = HubSettings { endpoint, token: None, ..settings.clone() };
+        let stop = || observer.stopping();
+        let http = Http::new(agent(&settings.patience), Server::Web, &settings, &stop);
+        let elsewhere = |error: Error| match error.kind() {
+            ErrorKind::Interrupted => error,
+            _ => error.with_help(format!("check the network; or {}", self.elsewhere())),
+        };
+        let (_, bytes) = http.whole(&url, &url, MOST_BYTES).map_err(elsewhere)?;
+        let found = sha256(&bytes);
+        if found != self.sha256 {
+            let problem = format!("its SHA-256 is {found}, not {}", self.sha256);
+            return Err(elsewhere(HubFault::Broken { what: url, problem }.with(ErrorKind::Network)));
+        }
+        Ok(bytes)
+    }
+}
+
+/// What the cache has under the name of a file.
+enum Cached {
+    Right,
+    /// Something else.
+    Other,
+    Nothing,
+}

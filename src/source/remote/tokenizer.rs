@@ -1,0 +1,255 @@
+//! Which files of a repository are those of its tokenizer.
+
+use super::HubFault;
+use super::api::Entry;
+use super::uri::{Kind, Wanted};
+use crate::error::{Error, ErrorKind, Result, excerpt};
+use crate::units::ByteCount;
+
+/// Files that stand for a tokenizer alone, the preferred first.
+const WHOLE: [&str; 2] = ["tokenizer.json", "tekken.json"];
+
+/// Files that only together are one, each pair's first standing for both.
+const PAIRS: [[&str; 2]; 2] = [["vocab.json", "merges.txt"], ["encoder.json", "vocab.bpe"]];
+
+/// What lies beside a tokenizer: its special tokens, the form of its chats, and how it was trained.
+const BESIDE: [&str; 5] = [
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+    "training.json",
+];
+
+/// Bytes that a file of a tokenizer may have, as when it is read.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// How many files a message lists.
+const LISTED: usize = 20;
+
+/// The files of a tokenizer in a repository.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Chosen<'a> {
+    /// The one that stands for it.
+    pub(super) main: &'a str,
+    /// Those that belong to it, in the same folder.
+    pub(super) beside: Vec<&'a str>,
+}
+
+/// Why none was chosen.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unchosen {
+    /// There is none; these files are there, and maybe one in another folder.
+    Nothing { files: Vec<String>, elsewhere: Option<String> },
+    /// There are several, of which one has to be named.
+    Several(Vec<String>),
+}
+
+/// Chooses the files of a tokenizer among the sorted paths of a repository: those of the file or in the folder that is asked for.
+pub(super) fn choose<'a>(files: &[&'a str], asked: Option<&str>) -> Result<Chosen<'a>, Unchosen> {
+    if let Some(&file) = files.iter().find(|file| Some(**file) == asked) {
+        return Ok(with_beside(files, file));
+    }
+    let folder = asked.map_or_else(String::new, |asked| format!("{asked}/"));
+    if let Some(main) = stands_for_one(files, &folder)? {
+        return Ok(with_beside(files, main));
+    }
+    let folders = files.iter().filter_map(|file| Some(&file[..=file.rfind('/')?]));
+    let elsewhere = folders
+        .filter(|other| *other != folder)
+        .find(|other| matches!(stands_for_one(files, other), Ok(Some(_))))
+        .map(|other| other.trim_end_matches('/').to_owned());
+    Err(Unchosen::Nothing { files: files.iter().map(|file| (*file).to_owned()).collect(), elsewhere })
+}
+
+/// The file in a folder, whose path ends with a slash, that stands for a tokenizer.
+fn stands_for_one<'a>(files: &[&'a str], folder: &str) -> Result<Option<&'a str>, Unchosen> {
+    let inside = || files.iter().filter_map(|file| Some((*file, file.strip_prefix(folder)?)));
+    let named = |name: &str| inside().find(|(_, found)| *found == name).map(|(file, _)| file);
+    let only = |extension: &str| -> Result<Option<&'a str>, Unchosen> {
+        let is_one = |name: &str| !name.contains('/') && name.ends_with(extension) && name != extension;
+        let found: Vec<&str> = inside().filter(|(_, name)| is_one(name)).map(|(file, _)| file).collect();
+        match found[..] {
+            [] => Ok(None),
+            [one] => Ok(Some(one)),
+            _ => Err(Unchosen::Several(found.into_iter().map(str::to_owned).collect())),
+        }
+    };
+    if let Some(whole) = WHOLE.into_iter().find_map(named) {
+        return Ok(Some(whole));
+    }
+    if let Some(ranks) = only(".tiktoken")? {
+        return Ok(Some(ranks));
+    }
+    let pair = PAIRS.into_iter().find_map(|[one, other]| named(one).filter(|_| named(other).is_some()));
+    match pair {
+        Some(pair) => Ok(Some(pair)),
+        // Most are SentencePiece's; Llama 3's are ranks.
+        None => only(".model"),
+    }
+}
+
+fn with_beside<'a>(files: &[&'a str], main: &'a str) -> Chosen<'a> {
+    let (folder, name) = main.split_at(main.rfind('/').map_or(0, |slash| slash + 1));
+    let pair = PAIRS.into_iter().find(|pair| pair.contains(&name)).unwrap_or_default();
+    let sidecar = format!("{name}.json");
+    let belongs = |other: &str| BESIDE.contains(&other) || pair.contains(&other) || other == sidecar;
+    let beside =
+        files.iter().copied().filter(|file| *file != main && file.strip_prefix(folder).is_some_and(belongs));
+    Chosen { main, beside: beside.collect() }
+}
+
+/// Whether a file says all of a tokenizer, whatever lies beside it.
+pub(super) fn is_complete_alone(file: &str) -> bool {
+    WHOLE.iter().any(|whole| file.rsplit('/').next() == Some(whole))
+}
+
+/// Refuses files that would be refused when they are read, before they are downloaded.
+pub(super) fn check_sizes(wanted: &Wanted, files: &[&Entry]) -> Result<()> {
+    let Some(file) = files.iter().find(|file| file.bytes > MOST_BYTES) else { return Ok(()) };
+    let fault = HubFault::TooLong {
+        uri: wanted.uri.clone(),
+        path: excerpt(&file.path),
+        bytes: ByteCount(file.bytes),
+        limit: ByteCount(MOST_BYTES),
+    };
+    Err(fault.with(ErrorKind::Failed).with_help("name the file of a tokenizer in the repository"))
+}
+
+/// How a tokenizer of the hub comes to this machine otherwise.
+fn elsewhere(wanted: &Wanted) -> String {
+    let repository = wanted.repository();
+    let kind = match wanted.kind {
+        Kind::Dataset => " --repo-type dataset",
+        Kind::Model => "",
+    };
+    let file = wanted.path.as_deref().unwrap_or(WHOLE[0]);
+    format!(
+        "fetch it where the hub can be reached, with `hf download {repository} {file}{kind} --local-dir FOLDER`, and name \
+         that folder"
+    )
+}
+
+/// An error of the network, with how else the tokenizer is to be had.
+pub(super) fn with_elsewhere(error: Error, wanted: &Wanted) -> Error {
+    let Some(help) = error.help().filter(|_| error.kind() == ErrorKind::Network) else { return error };
+    let help = format!("{help}; or {}", elsewhere(wanted));
+    error.with_help(help)
+}
+
+impl Unchosen {
+    pub(super) fn error(self, wanted: &Wanted) -> Error {
+        let uri = wanted.uri.clone();
+        let prefix = format!("hf://{}{}", wanted.kind.prefix(), wanted.repository());
+        let prefix = match &wanted.revision {
+            Some(revision) => format!("{prefix}@{}", revision.replace('/', "%2F")),
+            None => prefix,
+        };
+        match self {
+            Unchosen::Several(files) => {
+                let help = format!("name one of them, as {prefix}/{}", files[0]);
+                HubFault::SeveralTokenizers { uri, files: listed(&files) }
+                    .with(ErrorKind::Usage)
+                    .with_help(help)
+            }
+            Unchosen::Nothing { files, elsewhere } => {
+                let help = match elsewhere {
+                    Some(folder) => format!("name {prefix}/{folder}, which has one"),
+                    None => "give a repository, folder or file with a tokenizer.json, tekken.json, vocab.json beside its \
+                             merges.txt, or ranks of tiktoken; a model's page often says from which other its tokenizer is"
+                        .to_owned(),
+                };
+                let files = match files.is_empty() {
+                    true => "it has no files".to_owned(),
+                    false => format!("its files are {}", listed(&files)),
+                };
+                HubFault::NoTokenizer { uri, files }.with(ErrorKind::Failed).with_help(help)
+            }
+        }
+    }
+}
+
+/// The first of some paths.
+fn listed(files: &[String]) -> String {
+    let shown: Vec<String> = files.iter().take(LISTED).map(|file| plain(file)).collect();
+    match files.len().saturating_sub(LISTED) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// A path as it is, or in quotes where it has more than letters in it or is long.
+fn plain(file: &str) -> String {
+    let is_plain = file.len() <= 100 && file.chars().all(|c| c.is_alphanumeric() || "-_./ ".contains(c));
+    if is_plain { file.to_owned() } else { excerpt(file) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_a_tokenizer_are_chosen() {
+        for (files, asked, main, beside) in [
+            (&["merges.txt", "tokenizer.json", "vocab.json"][..], None, "tokenizer.json", &[][..]),
+            (
+                &[
+                    "added_tokens.json",
+                    "merges.txt",
+                    "model.safetensors",
+                    "tokenizer_config.json",
+                    "vocab.json",
+                ],
+                None,
+                "vocab.json",
+                &["added_tokens.json", "merges.txt", "tokenizer_config.json"],
+            ),
+            (&["encoder.json", "vocab.bpe"], None, "encoder.json", &["vocab.bpe"]),
+            (&["tekken.json", "tokenizer.model"], None, "tekken.json", &[]),
+            (&["qwen.tiktoken", "tokenizer.model"], None, "qwen.tiktoken", &[]),
+            (&["a.tiktoken", "a.tiktoken.json"], None, "a.tiktoken", &["a.tiktoken.json"]),
+            (&["merges.txt", "tokenizer.model", "vocab.json"], None, "vocab.json", &["merges.txt"]),
+            (&["tokenizer.model"], None, "tokenizer.model", &[]),
+            (&["x/tokenizer.json", "x/training.json"], Some("x"), "x/tokenizer.json", &["x/training.json"]),
+            (&["tokenizer.json", "x/tokenizer.json"], Some("x"), "x/tokenizer.json", &[]),
+            (&["a.tiktoken", "b.tiktoken"], Some("b.tiktoken"), "b.tiktoken", &[]),
+            (
+                &["merges.txt", "tokenizer.json", "vocab.json"],
+                Some("vocab.json"),
+                "vocab.json",
+                &["merges.txt"],
+            ),
+            (&["x/merges.txt", "x/vocab.json"], Some("x/merges.txt"), "x/merges.txt", &["x/vocab.json"]),
+        ] {
+            let expected = Chosen { main, beside: beside.to_vec() };
+            assert_eq!(choose(files, asked), Ok(expected), "{files:?} {asked:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_tokenizer_is_not_chosen() {
+        for (files, asked, elsewhere) in [
+            (&[][..], None, None),
+            (&["README.md", "vocab.json"], None, None),
+            (&["tokenizer.json"], Some("x"), None),
+            (&[".tiktoken", "tokenizer.json.bak", "xtokenizer.json"], None, None),
+            (&["README.md", "tokenizer/tokenizer.json"], None, Some("tokenizer")),
+            (&["a/b/tekken.json", "a/x"], Some("a"), Some("a/b")),
+            (&["vocab.json", "x/merges.txt"], None, None),
+        ] {
+            let Err(Unchosen::Nothing { elsewhere: found, .. }) = choose(files, asked) else {
+                panic!("{files:?} {asked:?}");
+            };
+            assert_eq!(found.as_deref(), elsewhere, "{files:?} {asked:?}");
+        }
+        let several = Err(Unchosen::Several(vec!["a.tiktoken".to_owned(), "b.tiktoken".to_owned()]));
+        assert_eq!(choose(&["a.tiktoken", "b.tiktoken"], None), several);
+    }
+
+    #[test]
+    fn a_listing_is_short() {
+        let files: Vec<String> = (0..25).map(|number| format!("{number}.bin")).collect();
+        assert!(listed(&files).ends_with("19.bin and 5 more"), "{}", listed(&files));
+        assert_eq!(plain("a\u{1b}[31m"), "\"a\\u{1b}[31m\"");
+    }
+}
