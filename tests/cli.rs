@@ -1,4 +1,4 @@
-//! The program as a user runs it: what it prints where, and its exit codes.
+//! Tests of the program as a process: standard output, standard error, exit codes, and files.
 
 #[path = "cli/bad_input.rs"]
 mod bad_input;

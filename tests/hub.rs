@@ -240,8 +240,8 @@ fn a_recipe_of_a_hub_dataset_runs_once_with_the_network_and_again_without() {
     assert_eq!(fs::read_to_string(home.join("out/gutenberg-poetry/manifest.json")).unwrap(), manifest);
 }
 
-/// Numbered names such as `train-00000-of-00002` say how many files a folder has. With other names, an offline
-/// run warns that the cache may not have all files.
+/// Numbered names such as `train-00000-of-00002` contain the number of files in a folder. With other names, an
+/// offline run warns that the cache may not have all files.
 #[test]
 fn offline_it_is_told_that_there_may_be_more() {
     let folder = tempfile::tempdir().unwrap();
@@ -372,7 +372,7 @@ fn a_killed_download_goes_on() {
     assert!(sent + text.len() - kept < text.len() + (12 << 20), "of what was sent before little is lost");
 }
 
-/// Python's clients find what this program has downloaded, and this program finds what they have.
+/// This program and Python's clients find each other's downloads in the cache.
 #[test]
 fn pythons_clients_share_hub_and_cache() {
     if !Path::new(PYTHON).is_file() {

@@ -24,7 +24,7 @@ impl tokenmill::Observer for Heard {
     }
 }
 
-/// Runs a recipe of these sources. Returns the outcome and the number of sources whose kept counts were reused.
+/// Runs a recipe of these sources. Returns the outcome and the number of sources with reused counts.
 fn run(sources: &[(&Path, &str)], more: &str, out: &Path) -> (Outcome, usize) {
     let section =
         |(path, keys): &(&Path, &str)| format!("[[source]]\nuri = {path:?}\ndocuments = \"line\"\n{keys}\n");

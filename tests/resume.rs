@@ -90,7 +90,8 @@ fn lines(path: &Path) -> usize {
     std::fs::read(path).unwrap_or_default().iter().filter(|&&byte| byte == b'\n').count()
 }
 
-/// The message in which the next run must say what it resumes. It depends on when the kill came.
+/// The message with which the next run must report how much it resumes: data files or row groups, depending on
+/// when the kill came.
 fn left(folder: &Path) -> String {
     let journal = |name: &str| lines(&state(folder, name));
     let (files, groups) = (journal("finished.journal"), journal("unfinished.journal"));

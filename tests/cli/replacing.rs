@@ -45,8 +45,8 @@ fn input_among_results_is_refused() {
     assert!(folder.path().join("made/data/b.txt").exists());
 }
 
-/// Other people's files are kept: beside the results, with the name of a temporary file, or in a folder with
-/// the name of a result.
+/// Files that the program did not write are kept: beside the results, with the name of a temporary file, or in
+/// a folder with the name of a result.
 #[test]
 fn what_others_called_as_results_are_stays() {
     let folder = folder();
@@ -93,8 +93,8 @@ fn a_data_file_that_cannot_be_read_stays() {
     assert!(code == Some(0) && said.contains("nothing to do"), "{said}");
 }
 
-/// `encode` refuses to go on beside a data file that it did not write, whatever its options, even if it is a
-/// copy of its own file.
+/// `encode` refuses to write beside a data file that it did not write. No option changes this, and neither does
+/// it matter whether the file is a copy of a result.
 #[test]
 fn a_data_file_that_was_put_beside_the_results_stays() {
     let folder = folder();
@@ -146,8 +146,8 @@ fn a_folder_has_one_tokenizer() {
     assert!(folder.path().join("made/merges.txt").exists(), "it is none of the other tokenizer's");
 }
 
-/// A training that is killed between writing two files could leave this, if it did not first remove what it
-/// replaces.
+/// A training that is killed between writing two files leaves a mixture of old and new files, unless it removes
+/// the old files first.
 #[test]
 fn files_of_two_trainings_are_no_tokenizer() {
     let folder = folder();
@@ -306,7 +306,7 @@ fn an_output_has_the_tokenizer_that_it_is_encoded_with() {
     assert!(code == Some(0) && there("training.json"), "{said}");
 }
 
-/// The other process can hold the lock for any time.
+/// Another process can hold the lock for any length of time, so a signal must end the wait.
 #[cfg(unix)]
 #[test]
 fn waiting_for_a_folder_can_be_interrupted() {

@@ -316,8 +316,8 @@ fn a_training_record_of_a_later_version_is_refused_by_name() {
     }
 }
 
-/// Encodes as tiktoken does: looks up the whole pre-token, else merges the pair whose bytes have the lowest
-/// rank.
+/// Encodes as tiktoken does. A pre-token that is a token stays whole. Otherwise the two neighbours with the
+/// lowest rank, looked up by their joined bytes, are merged first.
 fn encode_by_ranks(ranks: &HashMap<Vec<u8>, u32>, piece: &[u8]) -> Vec<u32> {
     if let Some(&rank) = ranks.get(piece) {
         return vec![rank];

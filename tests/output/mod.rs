@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// All files of a folder whose bytes depend only on input and recipe, by name: everything except the reports,
+/// Reads the files of a folder by name, except those that depend on more than input and recipe: the reports,
 /// which contain times, and the state folder.
 pub(crate) fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();

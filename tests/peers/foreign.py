@@ -66,7 +66,7 @@ def varied():
     """Varied strings, some of them decomposed or with combining marks inserted, so that normalization changes them."""
     chance = random.Random(strings.SEED)
     marks = [chr(code) for code in strings.CODE_POINTS if unicodedata.combining(chr(code))]
-    # Marks added after Unicode 9, parts of Korean syllables, and letters whose canonical form is another letter.
+    # Marks added after Unicode 9, parts of Korean syllables, and letters that normalize to other letters.
     marks += list("\u1df6\u1df9\u0898\u10efd\u1161\u11a8\u1100\u212b\u2126\u0958\ufb2a\u0344\uf900")
 
     def changed(text):

@@ -314,7 +314,7 @@ pub(crate) fn length(file: &File) -> Vec<Offence> {
     vec![Offence { line: lines, what: format!("{lines} lines, {MAX_LINES} at most") }]
 }
 
-/// Finds files and inline modules with names that say nothing about their content, such as `utils`.
+/// Finds files and inline modules with vague names such as `utils`.
 pub(crate) fn names(file: &File) -> Vec<Offence> {
     const VAGUE: [&str; 9] =
         ["util", "utils", "helper", "helpers", "common", "manager", "handler", "misc", "shared"];
@@ -327,7 +327,7 @@ pub(crate) fn names(file: &File) -> Vec<Offence> {
         .collect()
 }
 
-/// Reports a stage whose `mod.rs` does not open with module documentation.
+/// Reports a stage if its `mod.rs` does not start with module documentation.
 pub(crate) fn stage_docs(file: &File) -> Vec<Offence> {
     let stage = file.path.strip_prefix("src/").and_then(|path| path.strip_suffix("/mod.rs"));
     if stage.is_none_or(|stage| stage.contains('/')) || file.source.starts_with("//! ") {
