@@ -52,6 +52,27 @@ impl EncodeFacts {
 /// source and its index, for error messages. The observer is told of a batch's bytes after `take` has returned.
 /// Several threads share a long document, unless normalizing changes it or added tokens occur in it.
 ///
+/// ```
+/// use tokenmill::encode::{EncodeConfig, Encoder, encode_batches};
+/// use tokenmill::observer::Silent;
+/// # use tokenmill::{split::SplitPattern, train::Merges, vocab::{SpecialTokensAt, Vocabulary}};
+///
+/// # fn main() -> tokenmill::Result<()> {
+/// # let vocabulary = Vocabulary::from_merges(&Merges::default(), &[], SpecialTokensAt::End, SplitPattern::None)?;
+/// let encoder = Encoder::new(vocabulary, EncodeConfig::default())?;
+/// let documents = tokenmill::source::texts(["one", "three"]);
+/// let name = |source, unit| format!("source {source}, unit {unit}");
+/// let mut lengths = Vec::new();
+/// let facts = encode_batches(documents, &encoder, name, &Silent, |batch| {
+///     lengths.extend(batch.spans().map(|row| row.map_or(0, |ids| ids.len())));
+///     Ok(())
+/// })?;
+/// assert_eq!(lengths, [3, 5]); // this vocabulary has single bytes only
+/// assert_eq!((facts.documents, facts.tokens), (2, 8));
+/// # Ok(())
+/// # }
+/// ```
+///
 /// **Memory:** per thread, two batches with their tokens, and a [`Worker`]. A batch is about 4 MiB of text, or
 /// one document that is larger. In addition, the tokens of a long document that is encoded in chunks.
 ///

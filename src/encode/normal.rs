@@ -214,7 +214,7 @@ impl Form {
     }
 }
 
-/// Applies `push` to each stretch of valid UTF-8. Invalid bytes are kept as they are, and the text on either side
+/// Applies `push` to each segment of valid UTF-8. Invalid bytes are kept as they are, and the text on either side
 /// of them is normalized separately, as if they were a replacement character.
 fn by_chunks(text: &[u8], push: impl Fn(&str, &mut Vec<u8>)) -> Vec<u8> {
     let mut normal = Vec::with_capacity(text.len());

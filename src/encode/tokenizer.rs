@@ -213,7 +213,7 @@ impl Tokenizer {
         Ok(joiner.end().into_wide().into_iter().map(TokenId::get).collect())
     }
 
-    /// Number of token ids of a text. Allocates no vector for the caller.
+    /// Number of token ids of a text. Cheaper than [`encode`](Tokenizer::encode), which copies the ids.
     ///
     /// # Errors
     /// Those of [`Worker::encode`].

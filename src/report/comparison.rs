@@ -9,7 +9,7 @@ use crate::units::{ByteCount, float, ratio};
 /// Several tokenizers compared on the same text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The tokenizers. All other lists have one entry per tokenizer, in this order.
+    /// The tokenizers. Figures by tokenizer are listed in this order everywhere.
     pub tokenizers: Vec<ComparedTokenizer>,
     /// The figures of all text.
     pub text: ComparedText,
