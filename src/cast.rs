@@ -3,10 +3,14 @@
 //! Of what the crate `arrow-cast` can do this is what happens here. Values stay the same, but for the time of day of dates in
 //! milliseconds. That crate takes a ninth of the time in which all else is built.
 
+mod annotation;
 mod supertype;
 
 use std::sync::Arc;
 
+pub(crate) use annotation::{
+    ADJUSTED_TO_UTC, ONLY_PARQUET, kept_annotations, lost_annotations, with_extension, with_metadata,
+};
 pub(crate) use supertype::common_field;
 
 use arrow_array::builder::GenericByteBuilder;

@@ -1,5 +1,7 @@
 //! Tests of the program as a process: standard output, standard error, exit codes, and files.
 
+#[path = "cli/annotations.rs"]
+mod annotations;
 #[path = "cli/bad_input.rs"]
 mod bad_input;
 #[path = "cli/counts.rs"]

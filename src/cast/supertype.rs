@@ -1,23 +1,25 @@
 //! The type that columns of several files have in common, where they differ only in how files are written or in how wide
 //! numbers are: every value has an equal one in it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
+
+use super::annotation::common_annotations;
 
 /// Zones that are UTC under another name, in lower case.
 const UTC: [&str; 10] =
     ["utc", "z", "zulu", "uct", "universal", "gmt", "etc/utc", "etc/gmt", "etc/universal", "etc/zulu"];
 
-/// A field whose type holds the values of both, under the name of the first; `None` if there is no such type.
+/// A field whose type holds the values of both, under the name of the first, and which says of them what both say; `None`
+/// if there is no such type.
 pub(crate) fn common_field(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
+    if one == other {
+        return Some(Arc::clone(one));
+    }
     let data_type = common_type(one.data_type(), other.data_type())?;
     let field = Field::new(one.name(), data_type, one.is_nullable() || other.is_nullable());
-    // What only one of them says of its values does not hold for all.
-    let kept = one.metadata().iter().filter(|(key, value)| other.metadata().get(key) == Some(value));
-    let metadata: HashMap<_, _> = kept.map(|(key, value)| (key.clone(), value.clone())).collect();
-    Some(Arc::new(field.with_metadata(metadata)))
+    Some(Arc::new(field.with_metadata(common_annotations(one, other))))
 }
 
 fn common_type(one: &DataType, other: &DataType) -> Option<DataType> {

@@ -42,6 +42,7 @@ pub(super) fn encode(args: &EncodeArgs) -> Recipe {
         format: field(&args.encode.output_format),
         split_name: field(&args.encode.split_name),
         file_text_bytes: field(&args.encode.file_text_bytes),
+        one_file: args.encode.one_file.then(|| Given::flag(true)),
     };
     recipe
 }

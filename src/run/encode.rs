@@ -13,7 +13,7 @@ use crate::observer::{Observer, Stage};
 use crate::report::{SampleDocument, ShownToken};
 use crate::sink::{
     Contents, DatasetConfig, DatasetWriter, Declaration, DeclaredToken, FilePlan, Manifest, OutputFolder,
-    OutputFormat, Reused, Span, unread_by_datasets,
+    OutputFormat, Reused, Span, Unread, output_schema, unkept, unread_by_datasets,
 };
 use crate::units::{ByteCount, TokenId, amount, counted};
 use crate::vocab::Vocabulary;
@@ -41,11 +41,21 @@ pub(super) fn encode(
     let encoder = encoder(encode, vocabulary)?;
     let everything = takes_all(encode, inputs);
     let config = dataset_config(plan, encode, &encoder, inputs, state)?;
-    for (name, what) in unread_by_datasets(&config.columns) {
-        observer.noted(&format!(
-            "`datasets` of Hugging Face does not read column {name:?}, which has {what}, nor files that have it; \
-             pyarrow, DuckDB and polars do"
-        ));
+    for Unread { column, what, by_card } in unread_by_datasets(&*output_schema(&config.columns)?) {
+        observer.noted(&match by_card {
+            true => format!(
+                "`datasets` of Hugging Face reads column {column:?}, which has {what}, only by the card: load the folder \
+                 and not its files"
+            ),
+            false => format!(
+                "`datasets` of Hugging Face does not read column {column:?}, which has {what}, nor files that have it; \
+                 pyarrow, DuckDB and polars do"
+            ),
+        });
+    }
+    for (name, what) in unkept(&config.columns) {
+        observer
+            .noted(&format!("column {name:?} is written without {}: its values stay", what.join(" and ")));
     }
     let writer = DatasetWriter::create(folder, config, observer)?;
     let text_bytes = inputs.text_bytes().filter(|_| everything);
@@ -69,7 +79,7 @@ pub(super) fn encode(
     }?;
     observer.finished(Stage::Encode);
     tell_why_nothing(&contents, everything, observer);
-    tell_bare(encode, &contents, observer);
+    tell_bare(encode, amount(vocabulary.id_limit()), &contents, observer);
     Ok(Encoded { manifest, contents, reused, samples: findings.finish() })
 }
 
@@ -131,9 +141,15 @@ fn tell_why_nothing(contents: &Contents, everything: bool, observer: &dyn Observ
 }
 
 /// Says what a reader of bare ids would miss.
-fn tell_bare(encode: &EncodePlan, contents: &Contents, observer: &dyn Observer) {
+fn tell_bare(encode: &EncodePlan, ids: u64, contents: &Contents, observer: &dyn Observer) {
     if encode.format != OutputFormat::Bin {
         return;
+    }
+    if ids > 1 << 16 {
+        observer.noted(&format!(
+            "the .bin has 32 bits for each id, as the tokenizer has {ids}: read it as np.uint32, where nanoGPT says \
+             np.uint16"
+        ));
     }
     if contents.tokens == 0 {
         observer.noted("the .bin has no ids: nanoGPT and others cannot map an empty file");
@@ -217,6 +233,7 @@ fn file_plan(encode: &EncodePlan, inputs: &Inputs<'_>, everything: bool) -> Resu
         FilePlan::rolling(&encode.split_name, encode.file_text_bytes.0)
     }
     .map(|plan| plan.with_format(encode.format))
+    .map(|plan| if encode.one_file { plan.in_one_file() } else { plan })
 }
 
 /// The tokens put around every document.

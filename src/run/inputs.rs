@@ -13,7 +13,7 @@ use super::plan::Plan;
 use super::room::{UnitName, held, longest_read, memory_for_documents};
 use super::splits::tell_splits;
 use super::state::State;
-use crate::cast::common_field;
+use crate::cast::{common_field, lost_annotations};
 use crate::count::TooLongForMemory;
 use crate::digest::hex;
 use crate::error::{Error, ErrorKind, Result};
@@ -22,7 +22,7 @@ use crate::sample::{SampleConfig, sample};
 use crate::sink::Input;
 use crate::source::{
     self, Batch, Documents, Identity, Incidents, OpenContext, Range, Source, SourceSpec, Unit, shown_uri,
-    value_in_path,
+    value_in_path, without_annotation,
 };
 use crate::units::{ByteCount, amount, declared_sum};
 
@@ -380,10 +380,7 @@ impl<'a> Inputs<'a> {
         let mut columns = first.fields().to_vec();
         for (other, uri) in schemas {
             for (one, two) in columns.iter_mut().zip(other.fields()) {
-                if one.data_type() == two.data_type() {
-                    continue;
-                }
-                *one = common_field(one, two).ok_or_else(|| {
+                let common = common_field(one, two).ok_or_else(|| {
                     let (column, one, two) =
                         (one.name().clone(), one.data_type().to_string(), two.data_type().to_string());
                     let (first, other) = (shown_uri(first_uri), shown_uri(uri));
@@ -391,6 +388,10 @@ impl<'a> Inputs<'a> {
                     Error::new(ErrorKind::Usage, fault)
                         .with_help("leave that column out, or encode the sources on their own")
                 })?;
+                for lost in [&*one, two].into_iter().flat_map(|field| lost_annotations(field, &common)) {
+                    self.incidents.note_of_files(0, without_annotation(common.name(), &lost));
+                }
+                *one = common;
             }
         }
         Ok(columns)

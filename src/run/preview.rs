@@ -101,6 +101,10 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
         (encode, all, if all { inputs.text_bytes() } else { text_bytes })
     });
     let files = match &encoded {
+        Some((encode, ..)) if encode.one_file => {
+            let plan = FilePlan::rolling(&encode.split_name, encode.file_text_bytes.0)?;
+            plan.with_format(encode.format).in_one_file().names()
+        }
         Some((encode, true, Some(_))) => {
             let plan = FilePlan::of_units(&units, &encode.split_name, encode.file_text_bytes.0)?;
             plan.with_format(encode.format).names()

@@ -1,3 +1,4 @@
+use arrow_schema::extension::{ExtensionType, Json, Uuid};
 use arrow_schema::{DataType, FieldRef, Schema, TimeUnit};
 use serde_json::{Map, Value, json};
 
@@ -19,9 +20,12 @@ impl Features {
     /// The features of a schema; `None` if `datasets` has no word for one of the types. It finds the
     /// types by itself then.
     pub(super) fn of(schema: &Schema) -> Option<Features> {
-        let feature =
-            |field: &arrow_schema::FieldRef| Some((field.name().clone(), Feature::of(field.data_type())?));
-        schema.fields().iter().map(feature).collect::<Option<_>>().map(Features)
+        Features::of_fields(schema.fields())
+    }
+
+    fn of_fields(fields: &[FieldRef]) -> Option<Features> {
+        let feature = |field: &FieldRef| Some((field.name().clone(), Feature::of(field)?));
+        fields.iter().map(feature).collect::<Option<_>>().map(Features)
     }
 
     /// As the file metadata has them.
@@ -36,20 +40,41 @@ impl Features {
     }
 }
 
-/// The columns of an output that `datasets` does not read, each with what it is.
-pub(crate) fn unread_by_datasets(columns: &[FieldRef]) -> Vec<(String, &'static str)> {
-    columns.iter().filter_map(|column| Some((column.name().clone(), unread(column)?))).collect()
+/// A column of an output that `datasets` does not read as it does others.
+pub(crate) struct Unread {
+    pub(crate) column: String,
+    /// What it has.
+    pub(crate) what: String,
+    /// Whether it is read where the dataset card is: it says how.
+    pub(crate) by_card: bool,
+}
+
+/// The columns of an output's schema that `datasets` does not read, or only by the dataset card.
+pub(crate) fn unread_by_datasets(schema: &Schema) -> Vec<Unread> {
+    let by_card = Features::of(schema).is_some();
+    let unread =
+        |field: &FieldRef| Some(Unread { column: field.name().clone(), what: unread(field)?, by_card });
+    schema.fields().iter().filter_map(unread).collect()
 }
 
 /// What in a field `datasets` does not read, as of version 5.
-fn unread(field: &FieldRef) -> Option<&'static str> {
+fn unread(field: &FieldRef) -> Option<String> {
+    if let Some(name) = extension(field) {
+        return Some(format!("values of {name}"));
+    }
     match field.data_type() {
-        DataType::Map(..) => Some("maps"),
-        DataType::Decimal32(..) | DataType::Decimal64(..) => Some("decimals of 32 or 64 bits"),
+        DataType::Map(..) => Some("maps".to_owned()),
+        DataType::Decimal32(..) | DataType::Decimal64(..) => Some("decimals of 32 or 64 bits".to_owned()),
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => unread(item),
         DataType::Struct(fields) => fields.iter().find_map(unread),
         _ => None,
     }
+}
+
+/// The extension type of a field, if `datasets` has no word for it though pyarrow knows it. It reads JSON, and values of
+/// extensions that pyarrow does not know as what they are made of.
+fn extension(field: &FieldRef) -> Option<&str> {
+    field.extension_type_name().filter(|name| name.starts_with("arrow.") && *name != Json::NAME)
 }
 
 /// JSON without the characters that YAML calls breaks or not printable, beside those that JSON has numbers for itself.
@@ -77,18 +102,21 @@ fn named_yaml((name, feature): &(String, Feature)) -> Value {
 }
 
 impl Feature {
-    fn of(data_type: &DataType) -> Option<Feature> {
-        let boxed = |item: &DataType| Feature::of(item).map(Box::new);
-        Some(match data_type {
-            DataType::List(item) => Feature::List(boxed(item.data_type())?),
-            DataType::LargeList(item) => Feature::LargeList(boxed(item.data_type())?),
-            DataType::FixedSizeList(item, length) => Feature::FixedList(boxed(item.data_type())?, *length),
+    fn of(field: &FieldRef) -> Option<Feature> {
+        let boxed = |item: &FieldRef| Feature::of(item).map(Box::new);
+        Some(match field.data_type() {
+            DataType::List(item) => Feature::List(boxed(item)?),
+            DataType::LargeList(item) => Feature::LargeList(boxed(item)?),
+            DataType::FixedSizeList(item, length) => Feature::FixedList(boxed(item)?, *length),
             DataType::Struct(fields) => Feature::Struct(
                 fields
                     .iter()
-                    .map(|field| Some((field.name().clone(), Feature::of(field.data_type())?)))
+                    .map(|field| Some((field.name().clone(), Feature::of(field)?)))
                     .collect::<Option<_>>()?,
             ),
+            DataType::FixedSizeBinary(16) if field.extension_type_name() == Some(Uuid::NAME) => {
+                Feature::Value("fixed_size_binary[16]".to_owned())
+            }
             value => Feature::Value(value_name(value)?),
         })
     }
@@ -201,7 +229,31 @@ mod tests {
             field("wide", DataType::Decimal128(12, 1)),
             field("struct", entries.data_type().clone()),
         ];
-        let unread: Vec<String> = unread_by_datasets(&columns).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(unread, ["map", "in a list", "in a struct", "decimal"]);
+        let unread = |columns: &[FieldRef]| -> Vec<(String, bool)> {
+            let unread = unread_by_datasets(&Schema::new(columns.to_vec())).into_iter();
+            unread.map(|unread| (unread.column, unread.by_card)).collect()
+        };
+        let no = ["map", "in a list", "in a struct", "decimal"].map(|name| (name.to_owned(), false));
+        assert_eq!(unread(&columns), no);
+        // Version 5.2 read these from a folder with a card, and not from files.
+        let extended = |name: &str, data_type: DataType, extension: &str| -> FieldRef {
+            Arc::new(crate::cast::with_extension(Field::new(name, data_type, true), extension))
+        };
+        let uuid = extended("uuid", DataType::FixedSizeBinary(16), "arrow.uuid");
+        let columns = [
+            field("in a list", DataType::List(Arc::clone(&uuid))),
+            field("in a struct", DataType::Struct([Arc::clone(&uuid)].into_iter().collect())),
+            extended("bool8", DataType::Int8, "arrow.bool8"),
+            extended("json", DataType::Utf8, "arrow.json"),
+            extended("other", DataType::Int8, "acme.small"),
+            field("text", DataType::Utf8),
+        ];
+        let by_card = ["in a list", "in a struct", "bool8"].map(|name| (name.to_owned(), true));
+        assert_eq!(unread(&columns), by_card);
+        // The card says nothing of the columns where it has no word for one of them.
+        assert_eq!(
+            unread(&[uuid, field("bytes", DataType::FixedSizeBinary(16))]),
+            [("uuid".to_owned(), false)]
+        );
     }
 }

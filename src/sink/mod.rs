@@ -37,7 +37,7 @@ pub mod read;
 pub use contents::{Contents, Position, SourceShare};
 pub use dataset::{DatasetConfig, DatasetWriter, Reused};
 pub use encoders::Encoders;
-pub(crate) use features::unread_by_datasets;
+pub(crate) use features::{Unread, unread_by_datasets};
 pub use finished::Span;
 pub(crate) use folder::data_files;
 pub(crate) use folder::{CARD, JOB};
@@ -49,6 +49,7 @@ pub use packing::{MAX_PACKED_LENGTH, PackRule, Packing};
 pub(crate) use plan::split_name_help;
 pub use plan::{FilePlan, TOKENIZER_FOLDER, is_split_name};
 pub use read::TokenReader;
+pub(crate) use schema::unkept;
 pub use schema::{
     Compression, Declaration, DeclaredToken, FileShape, INPUT_IDS, LENGTH, OutputFormat, output_schema,
 };

@@ -20,6 +20,9 @@ pub struct FilePlan {
     split_name: String,
     format: OutputFormat,
     layout: Layout,
+    /// Whether the file is called by the split alone.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    one_file: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -57,7 +60,8 @@ impl FilePlan {
 
     fn new(split_name: &str, layout: Layout) -> Result<FilePlan> {
         check_split_name(split_name)?;
-        Ok(FilePlan { split_name: split_name.to_owned(), format: OutputFormat::default(), layout })
+        let (split_name, format) = (split_name.to_owned(), OutputFormat::default());
+        Ok(FilePlan { split_name, format, layout, one_file: false })
     }
 
     /// The same with files of another format.
@@ -66,9 +70,20 @@ impl FilePlan {
         FilePlan { format, ..self }
     }
 
+    /// The same with all documents in one file, whose name is that of the split.
+    #[must_use]
+    pub fn in_one_file(self) -> FilePlan {
+        let layout = match self.layout {
+            Layout::Fixed(files) => Layout::Fixed(vec![0..files.last().map_or(0, |units| units.end)]),
+            Layout::Rolling(_) => Layout::Rolling(u64::MAX),
+        };
+        FilePlan { layout, one_file: true, ..self }
+    }
+
     /// The names of the files below the output folder; `None` where their number is not known yet.
     pub fn names(&self) -> Option<Vec<String>> {
         match &self.layout {
+            _ if self.one_file => Some(vec![self.name(0)]),
             Layout::Fixed(files) => Some((0..files.len()).map(|number| self.name(number)).collect()),
             Layout::Rolling(_) => None,
         }
@@ -78,6 +93,7 @@ impl FilePlan {
     pub(super) fn name(&self, number: usize) -> String {
         let (split_name, extension) = (&self.split_name, self.format.extension());
         match &self.layout {
+            _ if self.one_file => format!("{DATA_FOLDER}/{split_name}.{extension}"),
             Layout::Fixed(files) => {
                 format!("{DATA_FOLDER}/{split_name}-{number:05}-of-{:05}.{extension}", files.len())
             }

@@ -14,6 +14,7 @@ use super::fault::Fault;
 use super::features::Features;
 use super::flat_file::IdWidth;
 use super::packing::{MAX_PACKED_LENGTH, Packing};
+use crate::cast::{kept_annotations, lost_annotations};
 use crate::encode::{Encoder, MissingBytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::units::TokenId;
@@ -162,8 +163,8 @@ pub struct DeclaredToken {
 
 /// The columns of an output with these pass-through columns, each as it is written.
 ///
-/// Dictionaries and views become plain columns of the same values, since not every reader knows them;
-/// field metadata is dropped, and every column may hold nulls.
+/// Dictionaries and views become plain columns of the same values, since not every reader knows them; of field metadata
+/// extension types are kept, such as UUID and JSON, and that a time of day is in UTC; every column may hold nulls.
 ///
 /// # Errors
 /// Two columns have the same name, or one has a type that Parquet or its readers do not know
@@ -211,7 +212,18 @@ pub(super) fn element() -> FieldRef {
 }
 
 fn plain_field(field: &FieldRef) -> Option<FieldRef> {
-    Some(Arc::new(Field::new(field.name(), plain_type(field.data_type())?, field.is_nullable())))
+    let plain = plain_type(field.data_type())?;
+    let kept = kept_annotations(field, &plain);
+    Some(Arc::new(Field::new(field.name(), plain, field.is_nullable()).with_metadata(kept)))
+}
+
+/// What the input says of a column's values and the output does not, such as `ENUM`; the columns with the words for it.
+pub(crate) fn unkept(columns: &[FieldRef]) -> Vec<(String, Vec<String>)> {
+    let lost = |column: &FieldRef| {
+        let lost = lost_annotations(column, plain_field(column)?.as_ref());
+        (!lost.is_empty()).then(|| (column.name().clone(), lost))
+    };
+    columns.iter().filter_map(lost).collect()
 }
 
 /// The type that values of a type are written as; `None` where they cannot be.

@@ -25,7 +25,11 @@ const FOLDER: &str = "split-";
 /// The name of the split that a data file belongs to, by its path below the output folder.
 pub(super) fn split_of(name: &str) -> &str {
     let file = name.strip_prefix(DATA_FOLDER).map_or(name, |file| file.trim_start_matches('/'));
-    file.split_once('-').map_or("", |(split, _)| split)
+    match file.split_once('-') {
+        Some((split, _)) => split,
+        // The one file of a split is called by it alone.
+        None => file.rsplit_once('.').map_or("", |(split, _)| split),
+    }
 }
 
 /// The folder with the state of a split: that of the output for its first split, one within it for another.

@@ -141,6 +141,11 @@ impl Incidents {
         lacking.iter().filter_map(sentence).collect()
     }
 
+    /// Notes something odd about the files of a source.
+    pub(crate) fn note_of_files(&self, source: usize, sentence: String) {
+        self.found().files.insert((source, sentence));
+    }
+
     /// What is odd about which files the sources have, such as that some were not known, in sentences; each told once.
     pub fn of_files(&self) -> Vec<String> {
         let mut found = self.found();
@@ -250,7 +255,7 @@ impl BadInput {
 
     /// Notes something odd about which files there are.
     pub(super) fn of_files(&self, sentence: String) {
-        self.incidents.found().files.insert((self.source, sentence));
+        self.incidents.note_of_files(self.source, sentence);
     }
 
     /// How many rows the latest reading of a unit has left out so far.
@@ -270,6 +275,11 @@ impl BadRows {
     /// The same of a file that is known to be the one that was listed, or not.
     pub(super) fn of_file(self, watch: &Arc<Watch>) -> BadRows {
         BadRows { watch: Some(Arc::clone(watch)), ..self }
+    }
+
+    /// Notes something odd about the files.
+    pub(super) fn of_files(&self, sentence: String) {
+        self.of.of_files(sentence);
     }
 
     /// Notes that a file, of this number and name, lacks a column.

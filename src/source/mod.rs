@@ -53,7 +53,7 @@ pub use open::{
     look, open,
 };
 pub use order::{in_order, in_order_from};
-pub(crate) use passed::value_in_path;
+pub(crate) use passed::{value_in_path, without_annotation};
 pub use remote::{HubSettings, KNOWN_TOKENIZERS, Patience, StoreSettings, tokenizer_address, tokenizer_path};
 pub(crate) use row_text::check_template;
 pub use secrets::{shown_uri, with_secrets_covered, without_secrets};

@@ -10,7 +10,7 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use super::fault::{Fault, guarded};
 use super::incidents::BadRows;
 use super::{Batch, Documents};
-use crate::cast::{cast, common_field};
+use crate::cast::{cast, common_field, lost_annotations};
 use crate::error::{Error, Result};
 
 /// What helps where a column is not there.
@@ -88,10 +88,14 @@ impl<'a> Together<'a> {
             };
             *found = Some(match found.take() {
                 None => here,
-                Some(before) if before.data_type() == here.data_type() => before,
                 Some(before) => {
-                    self.alike = false;
-                    common_field(&before, &here).ok_or_else(|| other_type(name, &before, &here))?
+                    let common =
+                        common_field(&before, &here).ok_or_else(|| other_type(name, &before, &here))?;
+                    self.alike &= Arc::ptr_eq(&common, &before);
+                    for lost in [&before, &here].iter().flat_map(|field| lost_annotations(field, &common)) {
+                        bad.of_files(without_annotation(column, &lost));
+                    }
+                    common
                 }
             });
         }
@@ -114,6 +118,11 @@ impl<'a> Together<'a> {
         }
         Ok(Some(Arc::new(Schema::new(self.found.into_iter().flatten().collect::<Vec<_>>()))))
     }
+}
+
+/// What is told of a column which says less of its values than some of the files do.
+pub(crate) fn without_annotation(column: &str, lost: &str) -> String {
+    format!("column {column:?} is written without {lost}, which only some of the files say of it")
 }
 
 fn other_type(file: &str, before: &Field, here: &Field) -> Error {

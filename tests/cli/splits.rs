@@ -147,3 +147,70 @@ fn a_split_that_is_not_complete_is_gone_on_with() {
     assert!(done(&folder, &test).contains("going on where an earlier run ended"));
     assert!(done(&folder, &["verify", "made"]).contains("3 files"));
 }
+
+/// As nanoGPT finds them: one file a split, which is called by it.
+#[test]
+fn a_split_may_be_one_file() {
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    write(&folder, "b.txt", OTHER);
+    write(&folder, "lines.jsonl", "{\"text\": \"a rat\"}\n{\"text\": \"a bat\"}\n");
+    done(&folder, &["train", "a.txt", "-o", "tokenizer", "--merges", "3"]);
+    for format in ["bin", "megatron"] {
+        let encode = |input: &'static str, split: &'static str| {
+            let encode = ["encode", input, "-t", "tokenizer", "-o", format, "--split-name", split];
+            [&encode[..], &["--output-format", format, "--documents", "line", "--one-file"]].concat()
+        };
+        let (train, val) = (encode("a.txt", "train"), encode("b.txt", "val"));
+        done(&folder, &train);
+        done(&folder, &val);
+        // How many files there would be is not known beforehand.
+        done(
+            &folder,
+            &[&encode("lines.jsonl", "test")[..8], &["--output-format", format, "--one-file"]].concat(),
+        );
+        let names: Vec<String> = ["test", "train", "val"]
+            .into_iter()
+            .flat_map(|split| ["bin", "idx"].map(|end| format!("{split}.{end}")))
+            .collect();
+        let mut found: Vec<String> = fs::read_dir(folder.path().join(format).join("data"))
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        found.sort();
+        assert_eq!(found, names);
+        assert!(done(&folder, &["verify", format]).contains("3 files with 7 rows"));
+        for arguments in [&train, &val] {
+            assert!(done(&folder, arguments).contains("nothing to do"));
+        }
+        for (split, text) in [("train", TEXT.replace("\n\n", "\n")), ("val", OTHER.to_owned())] {
+            let decode = ["decode", format, "-t", "tokenizer", "--split-name", split];
+            let decoded = tokenmill(&folder).args(decode).output().expect("a run");
+            assert_eq!(String::from_utf8_lossy(&decoded.stdout), text, "{format}");
+        }
+        let ids = fs::read(folder.path().join(format).join("data/val.bin")).expect("a file");
+        let tokens =
+            |ids: &[u8]| ids.as_chunks::<2>().0.iter().map(|id| u16::from_le_bytes(*id)).collect::<Vec<_>>();
+        done(
+            &folder,
+            &[&["encode", "b.txt", "-t", "tokenizer", "-o", "many", "--force"][..], &val[8..12]].concat(),
+        );
+        let many = fs::read(folder.path().join("many/data/train-00000-of-00001.bin")).expect("a file");
+        assert_eq!(tokens(&ids), tokens(&many));
+        // Others are in the place of it where it is done again, and nothing of another split goes.
+        let before = fs::read(folder.path().join(format).join("data/train.bin")).expect("a file");
+        write(&folder, "b.txt", "another text\n");
+        refuses(&folder, &val, 2, &["data/val.bin to data/val.idx", "--force"]);
+        done(&folder, &[&val[..], &["--force"]].concat());
+        done(&folder, &[&encode("b.txt", "val")[..12], &["--force"]].concat());
+        assert!(!folder.path().join(format).join("data/val.bin").exists());
+        assert!(folder.path().join(format).join("data/val-00000-of-00001.bin").exists());
+        assert_eq!(fs::read(folder.path().join(format).join("data/train.bin")).expect("a file"), before);
+        done(&folder, &["verify", format]);
+        write(&folder, "b.txt", OTHER);
+    }
+    let parquet = ["encode", "a.txt", "-t", "tokenizer", "-o", "out", "--one-file"];
+    refuses(&folder, &parquet, 2, &["is for files of nothing but ids", "`bin` or `megatron`"]);
+    let limit = [&parquet[..], &["--output-format", "bin", "--file-text-bytes", "1MB"]].concat();
+    refuses(&folder, &limit, 2, &["leaves no meaning to `--file-text-bytes`"]);
+}

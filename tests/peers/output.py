@@ -5,6 +5,7 @@ import logging.handlers
 import queue
 import struct
 from collections import Counter
+from pathlib import Path
 
 import datasets
 import duckdb
@@ -14,6 +15,8 @@ import pyarrow.parquet as pq
 from tokenizers import Tokenizer
 
 from tokenmill import SPECIAL
+
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 TAKE = 20_000
 
@@ -56,6 +59,28 @@ def check_ids(setting):
         assert len(rows) == len(promised), (len(rows), len(promised))
         assert all(np.array_equal(row, ids) for row, ids in zip(rows, promised, strict=True))
         yield f"numpy: {len(rows)} documents of {name}, {rows[0].dtype}"
+
+
+def check_nanogpt(setting):
+    """One file for each split, which docs/formats.md reads as nanoGPT does."""
+    recipe = (setting.scratch / "output.toml").read_text(encoding="utf-8").replace('columns = ["gutenberg_id"]\n', "")
+    other = setting.scratch / "output-one.toml"
+    keys = 'dir = "output-one"\nformat = "bin"\none_file = true'
+    other.write_text(recipe.replace('dir = "output"', keys), encoding="utf-8")
+    setting.run("run", other, "--quiet")
+    promised = promised_ids(setting.scratch / "output")
+    text = setting.texts[1].path
+    folder = setting.scratch / "output-one"
+    setting.run("encode", text, "--column", "line", "-t", folder / "tokenizer", "-o", folder, "--eos", SPECIAL,
+                "--take", "100", "--output-format", "bin", "--one-file", "--split-name", "val", "--quiet")  # fmt: skip
+    _, section = (REPOSITORY / "docs/formats.md").read_text(encoding="utf-8").split("### nanoGPT\n")
+    code = section.split("```python\n")[1].split("```")[0]
+    found = {}
+    exec(code.replace('"tokens/data"', repr(str(folder / "data"))), found)  # noqa: S102
+    ids = np.concatenate(promised)
+    assert found["train"].dtype == np.uint16 and np.array_equal(found["train"], ids)
+    assert np.array_equal(found["val"], np.concatenate(promised[:100]))
+    yield f"numpy: {len(ids)} ids of train.bin, as docs/formats.md reads it for nanoGPT"
 
 
 def check_packed(setting):
@@ -125,6 +150,7 @@ def check(setting):
     yield f"datasets: {with_datasets(folder, promised)}"
     yield f"DuckDB: {with_duckdb(folder, promised)}"
     yield from check_ids(setting)
+    yield from check_nanogpt(setting)
     yield from check_packed(setting)
 
 

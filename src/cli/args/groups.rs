@@ -309,6 +309,9 @@ pub(in crate::cli) struct EncodeFlags {
     /// About how much text goes into a file [default: 1GB]
     #[arg(long, value_name = "BYTES")]
     pub(in crate::cli) file_text_bytes: Option<ByteCount>,
+    /// Write one file, called by the split alone, like train.bin: for bin and megatron
+    #[arg(long)]
+    pub(in crate::cli) one_file: bool,
 }
 
 pub(super) fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {

@@ -271,11 +271,12 @@ impl Check<'_> {
 
 /// What is said of data files, where none are written.
 fn idle(recipe: &Recipe) -> Vec<&'static str> {
-    let OutputKeys { format, split_name, file_text_bytes, .. } = &recipe.output;
+    let OutputKeys { format, split_name, file_text_bytes, one_file, .. } = &recipe.output;
     let said = [
         ("format", format.is_some()),
         ("split_name", split_name.is_some()),
         ("file_text_bytes", file_text_bytes.is_some()),
+        ("one_file", one_file.is_some()),
     ];
     said.into_iter().filter(|(_, said)| *said && recipe.encode.is_none()).map(|(key, _)| key).collect()
 }

@@ -40,6 +40,7 @@ impl Check<'_> {
             format: value_of(&recipe.output.format).unwrap_or_default(),
             split_name: self.split_name(&recipe.output),
             file_text_bytes: self.file_text_bytes(&recipe.output),
+            one_file: self.one_file(&recipe.output),
         }
     }
 
@@ -187,6 +188,20 @@ impl Check<'_> {
             self.wrong("split_name", given, &problem, split_name_help(&given.value));
         }
         given.value.clone()
+    }
+
+    /// Whether there is one file, which those formats have whose readers ask for one by its name.
+    fn one_file(&mut self, output: &OutputKeys) -> bool {
+        let Some(given) = output.one_file.as_ref().filter(|given| given.value) else { return false };
+        if value_of(&output.format).unwrap_or_default() == OutputFormat::Parquet {
+            let help = "leave it out, or choose the output format `bin` or `megatron`";
+            self.wrong("one_file", given, "is for files of nothing but ids", help);
+        }
+        if output.file_text_bytes.is_some() {
+            let problem = format!("leaves no meaning to {}", self.origin.name("file_text_bytes"));
+            self.wrong("one_file", given, &problem, "leave out one of the two");
+        }
+        true
     }
 
     fn file_text_bytes(&mut self, output: &OutputKeys) -> ByteCount {

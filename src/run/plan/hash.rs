@@ -25,6 +25,9 @@ pub(super) fn recipe_hash(plan: &Plan, uris: &[&str]) -> String {
     if let Some(encode) = plan.encode.as_ref().filter(|encode| encode.missing_bytes != MissingBytes::Error) {
         canonical["missing_bytes"] = json!(encode.missing_bytes);
     }
+    if plan.encode.as_ref().is_some_and(|encode| encode.one_file) {
+        canonical["one_file"] = json!(true);
+    }
     if let Some(train) = plan.train.as_ref().filter(|train| train.bos.is_some() || train.eos.is_some()) {
         canonical["named"] = json!({ "bos": train.bos, "eos": train.eos });
     }

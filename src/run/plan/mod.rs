@@ -129,6 +129,8 @@ pub struct EncodePlan {
     pub split_name: String,
     /// About how many bytes of text go into a file.
     pub file_text_bytes: ByteCount,
+    /// Whether all documents go into one file, which is called by the split alone.
+    pub one_file: bool,
 }
 
 /// What a recipe cannot say by itself. Nothing but `cli` reads it from the environment.

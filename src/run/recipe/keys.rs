@@ -142,6 +142,8 @@ pub struct OutputKeys {
     pub split_name: Field<String>,
     /// `file_text_bytes`
     pub file_text_bytes: Field<ByteCount>,
+    /// `one_file`
+    pub one_file: Field<bool>,
     /// `format`
     pub format: Field<OutputFormat>,
 }

@@ -137,6 +137,7 @@ fn read_output(mut section: Section<'_, '_, '_>) -> OutputKeys {
         dir: section.get("dir", value::text),
         split_name: section.get("split_name", value::text),
         file_text_bytes: section.get("file_text_bytes", value::bytes),
+        one_file: section.get("one_file", value::truth),
         format: section.get("format", value::choice),
     };
     section.finish();

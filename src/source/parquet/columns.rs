@@ -3,14 +3,16 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow_schema::extension::{ExtensionType, Json, Uuid};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
-use parquet::basic::Type as PhysicalType;
+use parquet::basic::{LogicalType, Type as PhysicalType};
 use parquet::file::metadata::{FileMetaData, ParquetMetaData};
 use parquet::schema::types::{SchemaDescriptor, Type, TypePtr};
 
 use super::super::row_text::Step;
 use super::super::views::Chosen;
+use crate::cast::{ADJUSTED_TO_UTC, ONLY_PARQUET, is_text, with_extension, with_metadata};
 
 /// The number of the leaf at the end of a path of fields.
 pub(super) fn leaf_of(fields: &Fields, path: &[usize]) -> usize {
@@ -65,6 +67,74 @@ pub(super) fn readable(schema: &Schema) -> Schema {
         other => other.clone(),
     };
     Schema::new(schema.fields().iter().map(|field| with_types(field, plain)).collect::<Fields>())
+}
+
+/// The schema, whose fields say as well what the file says of their values and Arrow's types do not.
+pub(super) fn annotated(schema: &Schema, parquet: &SchemaDescriptor) -> Schema {
+    let mut leaf = 0;
+    let roots = parquet.root_schema().get_fields();
+    let field = |(at, field): (usize, &FieldRef)| {
+        let annotated = annotated_field(field, parquet, &mut leaf);
+        match roots.get(at).and_then(|root| only_parquet(root.get_basic_info().logical_type_ref())) {
+            Some(name) => Arc::new(with_metadata(
+                Field::clone(&annotated),
+                [(ONLY_PARQUET.to_owned(), name.to_owned())],
+            )),
+            None => annotated,
+        }
+    };
+    Schema::new(schema.fields().iter().enumerate().map(field).collect::<Fields>())
+}
+
+/// The field with what the leaves that are left, from the one of this number on, say of their values.
+fn annotated_field(field: &FieldRef, parquet: &SchemaDescriptor, leaf: &mut usize) -> FieldRef {
+    let mut inner = |field| annotated_field(field, parquet, leaf);
+    let data_type = match field.data_type() {
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        DataType::List(item) => DataType::List(inner(item)),
+        DataType::LargeList(item) => DataType::LargeList(inner(item)),
+        DataType::ListView(item) => DataType::ListView(inner(item)),
+        DataType::LargeListView(item) => DataType::LargeListView(inner(item)),
+        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(inner(item), *length),
+        DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
+        flat => {
+            let said = parquet.columns().get(*leaf).and_then(|column| column.logical_type_ref());
+            *leaf += 1;
+            let field = Field::clone(field);
+            return Arc::new(match (said, flat) {
+                (Some(LogicalType::Uuid), DataType::FixedSizeBinary(16))
+                    if field.extension_type_name().is_none() =>
+                {
+                    with_extension(field, Uuid::NAME)
+                }
+                (Some(LogicalType::Json), _) if field.extension_type_name().is_none() && is_text(flat) => {
+                    with_extension(field, Json::NAME)
+                }
+                (Some(LogicalType::Time(time)), DataType::Time32(_) | DataType::Time64(_))
+                    if time.is_adjusted_to_u_t_c =>
+                {
+                    with_metadata(field, [(ADJUSTED_TO_UTC.to_owned(), String::new())])
+                }
+                (said, _) => match only_parquet(said).filter(|_| field.extension_type_name().is_none()) {
+                    Some(name) => with_metadata(field, [(ONLY_PARQUET.to_owned(), name.to_owned())]),
+                    None => field,
+                },
+            });
+        }
+    };
+    Arc::new(Field::clone(field).with_data_type(data_type))
+}
+
+/// The name of an annotation whose values are read, but which no output says.
+fn only_parquet(said: Option<&LogicalType>) -> Option<&'static str> {
+    match said? {
+        LogicalType::Enum => Some("ENUM"),
+        LogicalType::Bson => Some("BSON"),
+        LogicalType::Variant(_) => Some("VARIANT"),
+        LogicalType::Geometry(_) => Some("GEOMETRY"),
+        LogicalType::Geography(_) => Some("GEOGRAPHY"),
+        _ => None,
+    }
 }
 
 /// The type with views instead of plain texts. A dictionary shares its values as it is.

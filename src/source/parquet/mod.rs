@@ -16,7 +16,7 @@ use parquet::basic::Encoding;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 
-use self::columns::{as_views, leaf_of, leaves_of, readable};
+use self::columns::{annotated, as_views, leaf_of, leaves_of, readable};
 use super::beginning::{Beginning, looks_like_text};
 use super::fault::{Fault, guarded, too_much};
 use super::files::Reading;
@@ -92,7 +92,8 @@ impl Footer {
         }
         let schema = readable(metadata.schema());
         let chosen = Chosen::find(name, schema.fields(), spec)?;
-        let passed = chosen.passed_schema(&schema).map_err(|e| Fault::damaged(name, "its schema", e))?;
+        let said = annotated(&schema, metadata.parquet_schema());
+        let passed = chosen.passed_schema(&said).map_err(|e| Fault::damaged(name, "its schema", e))?;
         let passed = Arc::new(passed);
         let leaf = leaf_of(schema.fields(), &chosen.text);
         let metadata = guarded(name, "its schema", || {
