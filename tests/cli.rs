@@ -28,6 +28,8 @@ mod splits;
 mod said;
 #[path = "cli/listing.rs"]
 mod listing;
+#[path = "cli/transformers.rs"]
+mod transformers;
 
 use std::fs;
 use std::path::Path;

@@ -144,6 +144,7 @@ fn the_hash_follows_what_decides_the_bytes_and_nothing_else() {
         ("r.toml", whole("weight = 7", "merges = 500\ntie_break = \"ids\"", "")),
         ("r.toml", whole("", "merges = 500", "[run]\nthreads = 9\nmemory = \"9GB\"")),
         ("r.toml", whole("", "merges = 500", "").replace("\"out\"", "\"elsewhere\"")),
+        ("r.toml", whole("", "merges = 500\npad = false\nbos = false", "")),
     ];
     for (path, text) in same {
         assert_eq!(hash(path, &text), plain, "{text}");
@@ -162,6 +163,10 @@ fn the_hash_follows_what_decides_the_bytes_and_nothing_else() {
         ("", "merges = 500\nboundary = \"join\"", ""),
         ("", "merges = 500\nspecial_tokens = [\"<a>\"]", ""),
         ("", "merges = 500\nspecial_tokens = [\"<a>\"]\neos = \"<a>\"", ""),
+        ("", "merges = 500\nspecial_tokens = [\"<a>\"]\npad = \"<a>\"", ""),
+        ("", "merges = 500\nspecial_tokens = [\"<a>\"]\nunk = \"<a>\"", ""),
+        ("", "merges = 500\nspecial_tokens = [\"<a>\"]\nmask = \"<a>\"", ""),
+        ("", "merges = 500\nmodel_max_length = 512", ""),
         ("", "merges = 500", "split_name = \"test\""),
         ("", "merges = 500", "[sample]\nseed = 1"),
         ("", "merges = 500", "[sample]\ntake = 1"),

@@ -6,34 +6,128 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use tokenmill::observer::Silent;
 use tokenmill::vocab::{
-    Format, LoadOptions, Vocabulary, WriteOptions, cautions, load, named_beside, render, write,
+    AddedToken, Format, LoadOptions, TransformersConfig, Vocabulary, WriteOptions, cautions, load,
+    named_beside, other_chat_template, read_chat_template, render, tell_left_out, write,
 };
 use tokenmill::{Error, ErrorKind, Observer};
 
-use super::args::ConvertArgs;
+use super::args::{ConvertArgs, TransformersFlags};
 use super::failure::Failure;
 use super::session::{Done, Session};
 use super::surroundings::tokenizer;
 
 pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let progress = session.progress();
-    let path = tokenizer(&args.tokenizer.tokenizer, &progress)?;
-    let vocabulary = load(&path, &args.tokenizer.options(), &progress)?;
+    let source = tokenizer(&args.tokenizer.tokenizer, &progress)?;
+    let before = load(&source, &args.tokenizer.options(), &progress)?;
+    let asked = asked_tokens(args)?;
+    let vocabulary = before.with_special_tokens(&asked)?;
     let folder = Path::new(&args.output);
+    let given = given_options(&args.transformers)?;
     let options = match args.to {
-        Format::Hf => named_beside(&path, &vocabulary)?,
+        Format::Hf => completed(given, named_beside(&source, &vocabulary, &progress)?),
         // No other has a place for it.
-        _ => WriteOptions::default(),
+        _ => {
+            tell_left_out(&source, &vocabulary, &progress);
+            if !given.config_keys().is_empty() {
+                let (keys, format) = (given.config_keys().join(", "), args.to);
+                progress.noted(&format!("{keys}: {format} has no place for it, only hf has"));
+            }
+            WriteOptions::default()
+        }
     };
     check_replaced(&vocabulary, args.to, folder, &options)?;
+    if args.to == Format::Hf {
+        check_template(folder, &options)?;
+    }
     fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
     let paths = write(&vocabulary, args.to, folder, &options)?;
+    let added = tell_tokens(&before, &vocabulary, &asked, &args.add_special_token, &progress);
     cautions(&vocabulary, args.to).iter().for_each(|caution| progress.noted(caution));
     if session.json() {
-        session.print_json(&json!({ "files": paths, "fingerprint": vocabulary.fingerprint() }))?;
+        let mut result = json!({ "files": paths, "fingerprint": vocabulary.fingerprint() });
+        if !asked.is_empty() {
+            let token = |token: &AddedToken| json!({ "text": token.text, "id": token.id });
+            result["added_special_tokens"] = added.iter().map(token).collect();
+        }
+        session.print_json(&result)?;
     }
     paths.iter().for_each(|path| session.say(&format!("wrote {}", path.display())));
     Ok(Done::Whole)
+}
+
+/// The special tokens that are asked for, in the order in which new ones get their ids: none empty, none twice.
+fn asked_tokens(args: &ConvertArgs) -> Result<Vec<String>, Error> {
+    let usage = |flag: &'static str, problem| Error::new(ErrorKind::Usage, WrongToken { flag, problem });
+    let mut asked: Vec<String> = Vec::new();
+    for token in &args.add_special_token {
+        if asked.contains(token) {
+            let problem = format!("names {token:?} twice");
+            return Err(usage("add-special-token", problem).with_help("name it once"));
+        }
+        asked.push(token.clone());
+    }
+    let TransformersFlags { bos, eos, pad, unk, mask, .. } = &args.transformers;
+    for token in [bos, eos, pad, unk, mask].into_iter().flatten() {
+        if !asked.contains(token) {
+            asked.push(token.clone());
+        }
+    }
+    if asked.iter().any(String::is_empty) {
+        return Err(usage("add-special-token", "or another flag names an empty token".to_owned())
+            .with_help("leave it out"));
+    }
+    Ok(asked)
+}
+
+/// What flags tell `transformers`.
+fn given_options(flags: &TransformersFlags) -> Result<WriteOptions, Error> {
+    let TransformersFlags { bos, eos, pad, unk, mask, model_max_length, chat_template } = flags.clone();
+    let chat_template = chat_template.map(|path| read_chat_template(Path::new(&path))).transpose()?;
+    let kept = serde_json::Map::new();
+    let transformers = TransformersConfig { pad, unk, mask, model_max_length, chat_template, kept };
+    Ok(WriteOptions { bos, eos, transformers, ..WriteOptions::default() })
+}
+
+/// What is given, and of what is found beside the tokenizer the rest.
+fn completed(given: WriteOptions, found: WriteOptions) -> WriteOptions {
+    let transformers = TransformersConfig { kept: found.transformers.kept, ..given.transformers };
+    WriteOptions { bos: given.bos.or(found.bos), eos: given.eos.or(found.eos), transformers, ..given }
+}
+
+/// Tells which ids the special tokens have that were asked for, and gives those that are new.
+fn tell_tokens(
+    before: &Vocabulary,
+    vocabulary: &Vocabulary,
+    asked: &[String],
+    to_add: &[String],
+    observer: &dyn Observer,
+) -> Vec<AddedToken> {
+    let mut new = Vec::new();
+    for token in vocabulary.specials().filter(|token| asked.contains(&token.text)) {
+        let AddedToken { text, id, .. } = token;
+        if before.special(*id).is_some() {
+            if to_add.contains(text) {
+                observer.noted(&format!("special token {text:?} is there already, with id {id}"));
+            }
+            continue;
+        }
+        new.push(token.clone());
+        observer.noted(&match before.bytes(*id) {
+            Some(_) => format!("token {text:?}, which has id {id}, is a special token now"),
+            None => format!("special token {text:?} is added with id {id}"),
+        });
+    }
+    new
+}
+
+/// Finds a chat template that `transformers` would read in place of the one that is written.
+fn check_template(folder: &Path, options: &WriteOptions) -> Result<(), Error> {
+    match other_chat_template(folder, options)? {
+        Some(path) => Err(Error::new(ErrorKind::Usage, OtherTemplate { path })
+            .with_help("choose another folder, or move it away")),
+        None => Ok(()),
+    }
 }
 
 /// Finds another tokenizer of this format that would be replaced.
@@ -63,5 +157,18 @@ fn check_replaced(
 #[derive(Debug, thiserror::Error)]
 #[error("{} would be replaced, which is of another tokenizer", path.display())]
 struct OtherTokenizer {
+    path: PathBuf,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("`--{flag}` {problem}")]
+struct WrongToken {
+    flag: &'static str,
+    problem: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{} is there, which transformers would take in place of the chat template that is written", path.display())]
+struct OtherTemplate {
     path: PathBuf,
 }

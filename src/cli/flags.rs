@@ -12,7 +12,7 @@ use tokenmill::vocab::LoadOptions;
 
 use super::args::{
     BenchArgs, CompareArgs, CountArgs, CountsArgument, DecodeArgs, EncodeArgs, EncodeFlags, PieceFlags,
-    SampleFlags, SourceFlags, TrainArgs, TrainFlags, VerifyMergesArgs,
+    SampleFlags, SourceFlags, TrainArgs, TrainFlags, TransformersFlags, VerifyMergesArgs,
 };
 
 pub(super) fn train(args: &TrainArgs) -> Recipe {
@@ -21,7 +21,8 @@ pub(super) fn train(args: &TrainArgs) -> Recipe {
     recipe.counts = args.input.from_counts.iter().map(counts).collect();
     recipe.extend = args.extend.clone();
     recipe.sample = sample(&args.sample);
-    recipe.train = Some(trained(&args.train, pieces(&args.pieces)));
+    let keys = trained(&args.train, pieces(&args.pieces));
+    recipe.train = Some(for_transformers(&args.transformers, keys));
     recipe.output.dir = Some(Given::flag(args.output.clone()));
     recipe
 }
@@ -153,11 +154,22 @@ fn trained(flags: &TrainFlags, pieces: TrainKeys) -> TrainKeys {
         tie_break: field(&flags.tie_break),
         score: field(&flags.score),
         special_tokens_at: field(&flags.special_tokens_at),
-        bos: field(&flags.bos.clone().map(Some)),
-        eos: field(&flags.eos.clone().map(Some)),
         history_every: field(&flags.history_every),
         formats: field(&flags.formats.as_ref().map(|formats| list(formats))),
         ..pieces
+    }
+}
+
+fn for_transformers(flags: &TransformersFlags, keys: TrainKeys) -> TrainKeys {
+    TrainKeys {
+        bos: field(&flags.bos.clone().map(Some)),
+        eos: field(&flags.eos.clone().map(Some)),
+        pad: field(&flags.pad.clone().map(Some)),
+        unk: field(&flags.unk.clone().map(Some)),
+        mask: field(&flags.mask.clone().map(Some)),
+        model_max_length: field(&flags.model_max_length),
+        chat_template: field(&flags.chat_template),
+        ..keys
     }
 }
 

@@ -36,9 +36,10 @@ impl Base {
     /// The tokenizer that a plan goes on from, if it does.
     pub(super) fn load(train: &TrainPlan, observer: &dyn Observer) -> Result<Option<Base>> {
         let Some(path) = train.extend_at.as_ref().or(train.extend.as_ref()) else { return Ok(None) };
-        let vocabulary = to_extend(path, Some(&train.split), observer)?;
+        let before = to_extend(path, Some(&train.split), observer)?;
+        let stages = stages(path, &before)?;
+        let vocabulary = before.with_special_tokens(&train.specials)?;
         let given = vocabulary.given_merges(vocabulary.merges().len())?;
-        let stages = stages(path, &vocabulary)?;
         Ok(Some(Base { vocabulary, given, stages }))
     }
 

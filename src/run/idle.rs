@@ -1,7 +1,7 @@
-use super::plan::Plan;
+use super::plan::{Plan, TrainPlan};
 use crate::observer::Observer;
 use crate::source::{DocumentRule, Format, Source, SourceSpec};
-use crate::vocab;
+use crate::vocab::{self, TransformersConfig};
 
 /// Tells which settings change nothing, since what is read has no place for them. One is told of if it changes nothing
 /// wherever it stands: among flags it stands for all inputs.
@@ -26,9 +26,6 @@ pub(super) fn tell_idle<'a>(
         |spec, _| !spec.template.as_ref().or(spec.column.as_ref()).is_some_and(|text| text.contains("[]")),
     );
     let stream = idle(|spec| spec.stream, |spec, _| !spec.uri.contains("://"));
-    let unnamed = plan.train.as_ref().is_some_and(|train| {
-        (train.bos.is_some() || train.eos.is_some()) && !train.formats.contains(&vocab::Format::Hf)
-    });
     let seed = plan.sample.seed != 0 && plan.sample.shuffle_buffer == 0;
     for (idle, what) in [
         (documents, "`documents` has no effect: only plain text is cut into documents"),
@@ -36,14 +33,36 @@ pub(super) fn tell_idle<'a>(
         (template, "`template` has no effect: plain text has no columns"),
         (join, "`join` has no effect: no items of lists are joined, as those of `column = \"a[]\"` are"),
         (stream, "`stream` has no effect: what lies on this machine is not kept anyway"),
-        (unnamed, "`bos` and `eos` of training have no effect: only the format `hf` has a place for them"),
         (seed, "`seed` has no effect: without `shuffle_buffer` nothing is shuffled"),
     ] {
         if idle {
             observer.noted(what);
         }
     }
+    if let Some(train) = plan.train.as_ref().filter(|train| !train.formats.contains(&vocab::Format::Hf)) {
+        tell_unnamed(train, observer);
+    }
     for key in &plan.idle {
         observer.noted(&format!("`{key}` has no effect: nothing is encoded"));
+    }
+}
+
+/// Tells what is said for `transformers` and goes into no file.
+fn tell_unnamed(train: &TrainPlan, observer: &dyn Observer) {
+    let TransformersConfig { pad, unk, mask, model_max_length, chat_template, kept: _ } = &train.transformers;
+    let said = [
+        ("`bos`", train.bos.is_some()),
+        ("`eos`", train.eos.is_some()),
+        ("`pad`", pad.is_some()),
+        ("`unk`", unk.is_some()),
+        ("`mask`", mask.is_some()),
+        ("`model_max_length`", model_max_length.is_some()),
+        ("`chat_template`", chat_template.is_some()),
+    ];
+    let said: Vec<&str> = said.into_iter().filter(|(_, said)| *said).map(|(key, _)| key).collect();
+    if !said.is_empty() {
+        let keys = said.join(", ");
+        observer
+            .noted(&format!("{keys} of training: no effect, since only the format `hf` has a place for it"));
     }
 }

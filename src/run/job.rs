@@ -381,13 +381,14 @@ fn as_damage(error: Error) -> Error {
     Error::new(ErrorKind::Mismatch, error)
 }
 
-/// What a tokenizer's files name as the tokens before and after documents: what the training says, or else those that
-/// they are encoded with.
+/// What a tokenizer's files tell `transformers`. The tokens before and after documents are what the training says, or else
+/// those that they are encoded with.
 fn write_options(plan: &Plan) -> WriteOptions {
     let (train, encode) = (plan.train.as_ref(), plan.encode.as_ref());
     let bos = train.and_then(|train| train.bos.clone()).or_else(|| encode?.bos.clone());
     let eos = train.and_then(|train| train.eos.clone()).or_else(|| encode?.eos.clone());
-    WriteOptions { bos, eos, ..WriteOptions::default() }
+    let transformers = train.map(|train| train.transformers.clone()).unwrap_or_default();
+    WriteOptions { bos, eos, transformers, ..WriteOptions::default() }
 }
 
 /// Looks for the files of a tokenizer in each of its formats, and for how it was learned. They must hold the tokenizer

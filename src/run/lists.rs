@@ -32,19 +32,32 @@ pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()
     let Some(path) = recipe.extend.clone() else { return Ok(()) };
     let split = recipe.train.as_ref().and_then(|keys| keys.split.as_ref()).map(|split| &split.value);
     let place = recipe.extend_at.clone().unwrap_or_else(|| PathBuf::from(&path));
-    let vocabulary = to_extend(&place, split, observer)?;
+    let before = to_extend(&place, split, observer)?;
+    let keys = recipe.train.get_or_insert_default();
+    let held: Vec<String> = before.specials().map(|special| special.text.clone()).collect();
+    let vocabulary = match before.with_special_tokens(&keys.named_beyond(&held)) {
+        Ok(vocabulary) => vocabulary,
+        Err(wrong) => {
+            let help = wrong.help().map(str::to_owned);
+            recipe.mistakes.push(Mistake { help, ..Mistake::new(None, None, wrong.to_string()) });
+            before.clone()
+        }
+    };
     let (tokens, merges) = (amount(vocabulary.tokens().count()), amount(vocabulary.merges().len()));
     recipe.extended = Some(Extended { tokens, merges });
-    heed(recipe, &path, &vocabulary);
+    heed(recipe, &path, &before);
     let counted = !recipe.counts.is_empty();
     let keys = recipe.train.get_or_insert_default();
-    let settings = heed_record(keys, &place, &vocabulary)?;
+    let settings = heed_record(keys, &place, &before)?;
     // Other formats have no place for these.
     if keys.formats.as_ref().is_none_or(|formats| formats.value.iter().any(|one| one.value == Format::Hf)) {
-        let named = vocab::named_beside(&place, &vocabulary)?;
+        let named = vocab::named_beside(&place, &vocabulary, observer)?;
         for (field, token) in [(&mut keys.bos, named.bos), (&mut keys.eos, named.eos)] {
             *field = field.take().or(token.map(|token| Given::flag(Some(token))));
         }
+        keys.kept = named.transformers.kept;
+    } else {
+        vocab::tell_left_out(&place, &vocabulary, observer);
     }
     // Counts may have no order, and those that do are asked for it.
     if !counted || settings["tie_break"] != "first" {

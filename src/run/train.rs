@@ -59,6 +59,10 @@ pub(super) fn train(
     if let Some(bytes) = least_text(plan, train, inputs) {
         within_memory(learning_memory(train, bytes, 1, false), plan.memory)?;
     }
+    for token in &train.only_named {
+        observer
+            .noted(&format!("{token:?} is named for transformers, and so it is added as a special token"));
+    }
     let base = Base::load(train, observer)?;
     let prepare = base.as_ref().map(|base| preparation(&base.vocabulary)).transpose()?.flatten();
     let Counted { pieces, facts } = costs.stage("count", || {
@@ -454,6 +458,14 @@ fn write_files(
     record.settings[FORMATS] = json!(held);
     together.add_before(&TrainingRecord::path(folder), &record.bytes())?;
     together.commit()?;
+    if formats.contains(&Format::Hf)
+        && let Some(other) = vocab::other_chat_template(folder, options)?
+    {
+        observer.noted(&format!(
+            "{}: transformers takes this chat template in place of the one that is written: remove it",
+            other.display()
+        ));
+    }
     for &format in formats {
         vocab::cautions(vocabulary, format).iter().for_each(|caution| observer.noted(caution));
     }

@@ -1,7 +1,8 @@
 use serde::Serialize;
 
-use super::fault::Foreign;
-use super::{Normalizer, Vocabulary};
+use super::fault::{Fault, Foreign};
+use super::{Normalizer, RankedMerge, Vocabulary, alphabet};
+use crate::error::{Error, ErrorKind, Result};
 use crate::split::SplitPattern;
 use crate::units::TokenId;
 
@@ -47,6 +48,9 @@ impl AddedToken {
         *self == AddedToken::special(self.id, &*self.text)
     }
 }
+
+/// What helps where a special token cannot be added.
+const OTHER_TEXT: &str = "choose a text of several characters that occurs nowhere else, such as \"<|pad|>\"";
 
 /// A special token that is named where a tokenizer is read, because its files have no place for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +106,41 @@ pub struct Around {
 }
 
 impl Vocabulary {
+    /// This vocabulary with these special tokens too. New ones get the ids after the highest, in their order, as
+    /// `add_special_tokens` of Hugging Face's tokenizers gives them; what is there keeps its id. An added token that is there
+    /// becomes special, and so does an ordinary token that no merge makes or uses.
+    ///
+    /// # Errors
+    /// A text is empty, or that of an ordinary token that merges make.
+    pub fn with_special_tokens(&self, texts: &[String]) -> Result<Vocabulary> {
+        if texts.iter().all(|text| self.specials().any(|special| special.text == *text)) {
+            return Ok(self.clone());
+        }
+        let mut parts = self.parts();
+        let mut next = self.id_limit();
+        for text in texts {
+            if let Some(token) = parts.added.iter_mut().find(|token| token.text == *text) {
+                token.special = true;
+                continue;
+            }
+            let key = alphabet::read(text).filter(|key| !key.is_empty());
+            let ordinary = key.and_then(|key| self.ordinary().find(|(_, bytes)| **bytes == *key));
+            let Some((id, bytes)) = ordinary else {
+                parts.added.push(AddedToken::special(TokenId::from_index(next), text));
+                next += 1;
+                continue;
+            };
+            let is_merged = |merge: &RankedMerge| [merge.left, merge.right, merge.result].contains(&id);
+            if bytes.len() == 1 || self.merges.iter().any(is_merged) {
+                let fault = Fault::SpecialIsMerged { text: text.clone(), id };
+                return Err(Error::new(ErrorKind::Usage, fault).with_help(OTHER_TEXT));
+            }
+            parts.tokens.retain(|(other, _)| *other != id);
+            parts.added.push(AddedToken::special(id, text));
+        }
+        parts.build().map_err(|fault| Error::new(ErrorKind::Usage, fault).with_help(OTHER_TEXT))
+    }
+
     /// What this vocabulary does to a text that no tokenizer trained here does, if anything.
     pub(super) fn foreign(&self) -> Option<Foreign> {
         match &*self.rules.normalizers {

@@ -25,11 +25,11 @@ const ADDED: &str = "added_tokens.json";
 pub(super) const SPECIALS: &str = "special_tokens_map.json";
 
 /// The keys under which special tokens are named.
-const NAMED: [&str; 7] =
+pub(super) const NAMED: [&str; 7] =
     ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
 
 /// Keys of lists of them.
-const LISTS: [&str; 2] = ["additional_special_tokens", "extra_special_tokens"];
+pub(super) const LISTS: [&str; 2] = ["additional_special_tokens", "extra_special_tokens"];
 
 /// Classes of transformers whose files are those of GPT-2, split as there.
 const AS_GPT2: [&str; 9] = [

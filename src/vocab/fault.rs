@@ -38,6 +38,11 @@ pub(super) enum Fault {
     AddedTwice(String),
     #[error("special token {} is also ordinary token {id}", excerpt(text))]
     SpecialIsToken { text: String, id: TokenId },
+    #[error(
+        "{} is ordinary token {id}, which text is encoded into: as a special token it would be cut out of words",
+        excerpt(text)
+    )]
+    SpecialIsMerged { text: String, id: TokenId },
     #[error("the tokenizer is no plain list of merges: {problem}")]
     NotAList { problem: String },
     #[error("the merges begin otherwise than those of the tokenizer")]
@@ -47,6 +52,10 @@ pub(super) enum Fault {
 
     #[error("longer than the {limit} bytes a tokenizer may have")]
     FileTooLong { limit: u64 },
+    #[error("longer than the {limit} bytes a chat template may have")]
+    TemplateTooLong { limit: u64 },
+    #[error("it is empty, and a chat template must say what a conversation becomes")]
+    TemplateEmpty,
     #[error("as {format} the tokenizer would take {bytes}, and a file of one may have {limit} at most")]
     WouldBeTooLong { format: Format, bytes: ByteCount, limit: ByteCount },
     #[error("it is {}", .0.what)]

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::fault::Fault;
 use super::{
@@ -122,11 +123,62 @@ pub struct WriteOptions {
     pub bos: Option<String>,
     /// The token that ends a document, told to `transformers`.
     pub eos: Option<String>,
+    /// What else is told to it.
+    pub transformers: TransformersConfig,
+}
+
+/// What `tokenizer_config.json` tells `transformers` of how a tokenizer is used, which changes no ids.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TransformersConfig {
+    /// The special token that fills the shorter texts of a batch, `pad_token`.
+    pub pad: Option<String>,
+    /// The special token for what has no token, `unk_token`.
+    pub unk: Option<String>,
+    /// The special token in place of a token that is to be guessed, `mask_token`.
+    pub mask: Option<String>,
+    /// The most tokens that the model takes, `model_max_length`.
+    pub model_max_length: Option<u64>,
+    /// The template that makes one text of a conversation, `chat_template`, in Jinja.
+    pub chat_template: Option<String>,
+    /// Keys with their values from [elsewhere](super::named_beside). The fields above go before them.
+    pub kept: Map<String, Value>,
+}
+
+impl TransformersConfig {
+    /// The largest `model_max_length`: programs that hold numbers as floats read no larger one exactly.
+    pub const MOST_LENGTH: u64 = 1 << 53;
+}
+
+impl WriteOptions {
+    /// The keys of `tokenizer_config.json` that these options set.
+    pub fn config_keys(&self) -> Vec<&str> {
+        let TransformersConfig { pad, unk, mask, model_max_length, chat_template, kept } = &self.transformers;
+        let set = [
+            ("bos_token", self.bos.is_some()),
+            ("eos_token", self.eos.is_some()),
+            ("pad_token", pad.is_some()),
+            ("unk_token", unk.is_some()),
+            ("mask_token", mask.is_some()),
+            ("model_max_length", model_max_length.is_some()),
+            ("chat_template", chat_template.is_some()),
+        ];
+        let own = set.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key);
+        let mut keys: Vec<&str> = own.collect();
+        keys.extend(kept.keys().map(String::as_str).filter(|key| *key != "clean_up_tokenization_spaces"));
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
 }
 
 impl Default for WriteOptions {
     fn default() -> WriteOptions {
-        WriteOptions { name: "tokenizer".to_owned(), bos: None, eos: None }
+        WriteOptions {
+            name: "tokenizer".to_owned(),
+            bos: None,
+            eos: None,
+            transformers: TransformersConfig::default(),
+        }
     }
 }
 

@@ -93,11 +93,12 @@ pub use added::{AddedToken, Around, SpecialToken, TextRules};
 pub use checks::{Checks, check};
 pub(crate) use format::MAX_FILE_BYTES;
 pub use format::{
-    Format, LoadOptions, NotFormat, WriteOptions, cautions, formats_in, from_json, load, render, write,
+    Format, LoadOptions, NotFormat, TransformersConfig, WriteOptions, cautions, formats_in, from_json, load,
+    render, write,
 };
 pub(crate) use format::{paths, remove, stage};
 pub use given::{GivenEncoder, GivenMerges};
-pub use hf::named_beside;
+pub use hf::{named_beside, other_chat_template, read_chat_template, tell_left_out};
 pub use normalizer::{Normalizer, ReplacePattern};
 pub use parts::{SpecialTokensAt, VocabularyParts};
 pub use record::TrainingRecord;

@@ -312,7 +312,7 @@ fn what_changes_nothing_is_noted() {
         (&["a.txt", "--seed", "3"], Some("`seed` has no effect")),
         (
             &["a.txt", "--special-token", "<e>", "--eos", "<e>", "--formats", "minbpe"],
-            Some("`bos` and `eos` of training have no effect"),
+            Some("`eos` of training: no effect"),
         ),
         (&["a.txt", "--special-token", "<e>", "--eos", "<e>", "--formats", "minbpe,hf"], None),
         (&["a.parquet", "a.txt", "--column", "text", "--documents", "line"], None),

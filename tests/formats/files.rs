@@ -400,7 +400,7 @@ fn what_lies_beside_a_vocabulary_is_read_as_transformers_reads_it() {
         let special: Vec<&str> = vocabulary.specials().map(|token| &*token.text).collect();
         assert_eq!(special, ["<end>"], "{name}");
         assert_eq!(there_and_back(&vocabulary, Format::Hf).expect("hf holds it"), vocabulary, "{name}");
-        let named = named_beside(folder.path(), &vocabulary).expect("read").eos;
+        let named = named_beside(folder.path(), &vocabulary, &notes).expect("read").eos;
         assert_eq!(named.as_deref(), Some("<end>"), "{name}");
         let notes = notes.0.into_inner().expect("no panic");
         assert!(notes.is_empty(), "{name}: {notes:?}");

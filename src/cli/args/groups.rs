@@ -1,7 +1,7 @@
 use std::str::FromStr;
 
-use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, value_parser};
 use tokenmill::count::Boundary;
 use tokenmill::encode::{MissingBytes, SpecialPolicy};
 use tokenmill::run::recipe::{Choice, named, names};
@@ -11,7 +11,7 @@ use tokenmill::source::{self, DocumentRule, OnBadInput};
 use tokenmill::split::SplitPattern;
 use tokenmill::train::{Score, TieBreak};
 use tokenmill::units::ByteCount;
-use tokenmill::vocab::{self, LoadOptions, SpecialToken, SpecialTokensAt};
+use tokenmill::vocab::{self, LoadOptions, SpecialToken, SpecialTokensAt, TransformersConfig};
 
 #[derive(Args, Debug)]
 pub(in crate::cli) struct TokenizerFlags {
@@ -231,18 +231,39 @@ pub(in crate::cli) struct TrainFlags {
     /// Where the ids of special tokens stand [default: end]
     #[arg(long, value_name = "PLACE", value_parser = choice::<SpecialTokensAt>())]
     pub(in crate::cli) special_tokens_at: Option<SpecialTokensAt>,
-    /// The special token that tokenizer_config.json names as bos_token
-    #[arg(long, value_name = "TOKEN")]
-    pub(in crate::cli) bos: Option<String>,
-    /// The special token that it names as eos_token
-    #[arg(long, value_name = "TOKEN")]
-    pub(in crate::cli) eos: Option<String>,
     /// Record a point of history every N merges [default: a 200th of the merges]
     #[arg(long, value_name = "N")]
     pub(in crate::cli) history_every: Option<u64>,
     /// Formats to write, with commas between them [default: hf]
     #[arg(long, value_name = "FORMATS", value_delimiter = ',', value_parser = choice::<vocab::Format>())]
     pub(in crate::cli) formats: Option<Vec<vocab::Format>>,
+}
+
+/// What `tokenizer_config.json` says. A token that is not there yet is added as a special token.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "For transformers (tokenizer_config.json)")]
+pub(in crate::cli) struct TransformersFlags {
+    /// The special token that begins a document (bos_token); like those below it is added if it is not there
+    #[arg(long, value_name = "TOKEN")]
+    pub(in crate::cli) bos: Option<String>,
+    /// The special token that ends a document (eos_token)
+    #[arg(long, value_name = "TOKEN")]
+    pub(in crate::cli) eos: Option<String>,
+    /// The special token that fills the shorter texts of a batch (pad_token)
+    #[arg(long, value_name = "TOKEN")]
+    pub(in crate::cli) pad: Option<String>,
+    /// The special token for what has no token (unk_token)
+    #[arg(long, value_name = "TOKEN")]
+    pub(in crate::cli) unk: Option<String>,
+    /// The special token in place of a token that is to be guessed (mask_token)
+    #[arg(long, value_name = "TOKEN")]
+    pub(in crate::cli) mask: Option<String>,
+    /// The most tokens that the model takes (model_max_length)
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=TransformersConfig::MOST_LENGTH))]
+    pub(in crate::cli) model_max_length: Option<u64>,
+    /// A file with the Jinja template that makes one text of a conversation (chat_template)
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) chat_template: Option<String>,
 }
 
 /// What could be merged when a list was learned; without them what `training.json` beside it says.

@@ -2,7 +2,7 @@ mod groups;
 
 pub(super) use groups::{
     CountsArgument, EncodeFlags, InputFlags, MergeFlags, PieceFlags, SampleFlags, SourceFlags,
-    TokenizerArgument, TokenizerFlags, TokenizerSplit, TrainFlags, TrainInput,
+    TokenizerArgument, TokenizerFlags, TokenizerSplit, TrainFlags, TrainInput, TransformersFlags,
 };
 
 use clap::{Args, Parser, Subcommand, value_parser};
@@ -130,6 +130,8 @@ pub(in crate::cli) struct TrainArgs {
     pub(in crate::cli) pieces: PieceFlags,
     #[command(flatten)]
     pub(in crate::cli) train: TrainFlags,
+    #[command(flatten)]
+    pub(in crate::cli) transformers: TransformersFlags,
     /// Go on from the merges of this tokenizer, a file or its folder, hf://NAMESPACE/NAME or a name such as gpt2, and by the rules recorded beside it
     #[arg(long, value_name = "TOKENIZER")]
     pub(in crate::cli) extend: Option<String>,
@@ -259,6 +261,11 @@ pub(in crate::cli) struct ConvertArgs {
     /// The folder for the files
     #[arg(long, short, value_name = "DIR", value_parser = writable)]
     pub(in crate::cli) output: String,
+    /// A special token to add, with the next id after the highest; may be given several times
+    #[arg(long, value_name = "TOKEN")]
+    pub(in crate::cli) add_special_token: Vec<String>,
+    #[command(flatten)]
+    pub(in crate::cli) transformers: TransformersFlags,
 }
 
 #[derive(Args, Debug)]

@@ -108,7 +108,7 @@ impl Check<'_> {
 
     /// The token for the beginning or end of documents. Of a tokenizer from a file only the run can
     /// know the special tokens.
-    pub(super) fn end_token(
+    fn end_token(
         &mut self,
         key: &'static str,
         field: &Field<Option<String>>,

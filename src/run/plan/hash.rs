@@ -4,6 +4,7 @@ use super::{EncodePlan, Plan, TrainPlan};
 use crate::digest::sha256;
 use crate::encode::MissingBytes;
 use crate::source::SourceSpec;
+use crate::vocab::TransformersConfig;
 
 /// The hash of every setting that decides what is written, with the sources' addresses as they were
 /// written: what inputs and a given tokenizer hold is told elsewhere, and a moved corpus or recipe
@@ -30,6 +31,20 @@ pub(super) fn recipe_hash(plan: &Plan, uris: &[&str]) -> String {
     }
     if let Some(train) = plan.train.as_ref().filter(|train| train.bos.is_some() || train.eos.is_some()) {
         canonical["named"] = json!({ "bos": train.bos, "eos": train.eos });
+    }
+    if let Some(train) =
+        plan.train.as_ref().filter(|train| train.transformers != TransformersConfig::default())
+    {
+        let TransformersConfig { pad, unk, mask, model_max_length, chat_template, kept } =
+            &train.transformers;
+        canonical["transformers"] = json!({
+            "pad": pad,
+            "unk": unk,
+            "mask": mask,
+            "model_max_length": model_max_length,
+            "chat_template": chat_template,
+            "kept": kept,
+        });
     }
     if !plan.counts.is_empty() {
         canonical["counts"] = json!({ "files": plan.counts, "weights": plan.weights });

@@ -26,7 +26,7 @@ use crate::source::SourceSpec;
 use crate::split::SplitPattern;
 use crate::train::TrainConfig;
 use crate::units::ByteCount;
-use crate::vocab::{Format, LoadOptions, SpecialTokensAt};
+use crate::vocab::{Format, LoadOptions, SpecialTokensAt, TransformersConfig};
 
 /// All that a run needs to know, to be made by [`plan`] and read: its `recipe_hash`, by which results are told from those of
 /// other jobs, is of the settings as they were then. Who wants others changes the recipe, and plans anew.
@@ -68,14 +68,18 @@ pub struct TrainPlan {
     pub boundary: Boundary,
     /// How merges are learned.
     pub config: TrainConfig,
-    /// The special tokens: none empty, none twice.
+    /// The special tokens: none empty, none twice. Those that the keys below name are among them.
     pub specials: Vec<String>,
+    /// Those of them that are only named for `transformers`.
+    pub only_named: Vec<String>,
     /// Where their ids stand.
     pub specials_at: SpecialTokensAt,
     /// The special token that `tokenizer_config.json` names as `bos_token`; `None` leaves it to what is encoded.
     pub bos: Option<String>,
     /// Likewise as `eos_token`.
     pub eos: Option<String>,
+    /// What else `tokenizer_config.json` tells `transformers`.
+    pub transformers: TransformersConfig,
     /// The formats in which the tokenizer is written, none twice.
     pub formats: Vec<Format>,
     /// The tokenizer whose merges come first, if training goes on from one.

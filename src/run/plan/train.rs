@@ -3,12 +3,12 @@ use std::path::{Path, PathBuf};
 
 use super::check::{Check, value_of};
 use super::{SmallerPlan, TrainPlan};
-use crate::run::recipe::{BYTE_TOKENS, Command, Given, Origin, Recipe, TrainKeys};
+use crate::run::recipe::{BYTE_TOKENS, Command, Field, Given, Origin, Recipe, TrainKeys};
 use crate::sink::TOKENIZER_FOLDER;
 use crate::split::{Named, SplitPattern, splitter};
 use crate::train::{Merges, TrainConfig};
 use crate::units::{amount, place64};
-use crate::vocab::{self, Format, Vocabulary, WriteOptions};
+use crate::vocab::{self, Format, TransformersConfig, Vocabulary, WriteOptions};
 
 /// Most tokens in a vocabulary: ids are written as 32-bit signed integers.
 const MOST_TOKENS: u64 = 1 << 31;
@@ -18,16 +18,15 @@ pub(in crate::run) const SMALLER_FOLDER: &str = "vocab-";
 
 impl Check<'_> {
     pub(super) fn train(&mut self, keys: &TrainKeys, recipe: &Recipe, output: &Path) -> TrainPlan {
-        let specials = self.specials(&keys.special_tokens);
+        let specials = self.specials(keys);
         let merges = self.merges(keys, recipe, amount(specials.len()));
         let history_every = self.at_least_one("history_every", &keys.history_every);
         let max_token_bytes = self.at_least_one("max_token_bytes", &keys.max_token_bytes);
         let alone = matches!(recipe.origin, Origin::Flags(_));
         let folder = if alone { output.to_owned() } else { output.join(TOKENIZER_FOLDER) };
-        let smaller = smaller(keys, recipe, &folder);
+        let smaller = smaller(keys, recipe, amount(specials.len()), &folder);
         let defaults = TrainConfig::new(place64(merges));
-        let [bos, eos] = [("bos", &keys.bos), ("eos", &keys.eos)]
-            .map(|(key, field)| self.end_token(key, field, Some(&specials)));
+        let [bos, eos] = [&keys.bos, &keys.eos].map(|field| value_of(field).flatten());
         let plan = TrainPlan {
             split: self.split(keys),
             boundary: value_of(&keys.boundary).unwrap_or_default(),
@@ -40,10 +39,12 @@ impl Check<'_> {
                 history_at: smaller.iter().map(|smaller| smaller.merges).collect(),
                 ..defaults
             },
+            only_named: specials[keys.special_tokens.len()..].to_vec(),
             specials,
             specials_at: value_of(&keys.special_tokens_at).unwrap_or_default(),
             bos,
             eos,
+            transformers: self.transformers(keys),
             formats: self.formats(keys),
             extend: recipe.extend.as_ref().map(PathBuf::from),
             extend_at: recipe.extend_at.clone(),
@@ -54,7 +55,9 @@ impl Check<'_> {
         // What a tokenizer from elsewhere can be written as is seen when it is looked at.
         if !counts_only
             && recipe.extend.is_none()
-            && !["split", "split_regex", "special_tokens", "formats"].iter().any(|key| self.is_wrong(key))
+            && !["split", "split_regex", "special_tokens", "bos", "eos", "pad", "unk", "mask", "formats"]
+                .iter()
+                .any(|key| self.is_wrong(key))
         {
             self.formats_hold(keys, &plan);
         }
@@ -65,28 +68,41 @@ impl Check<'_> {
     /// special tokens, so one without merges shows it before hours are spent on learning some.
     fn formats_hold(&mut self, keys: &TrainKeys, plan: &TrainPlan) {
         let empty = Merges::default();
-        let made = Vocabulary::from_merges(&empty, &plan.specials, plan.specials_at, plan.split.clone());
-        let vocabulary = match (made, keys.special_tokens.first()) {
+        let with = |specials: &[String]| {
+            Vocabulary::from_merges(&empty, specials, plan.specials_at, plan.split.clone())
+        };
+        let role = |(key, field): (&'static str, &Field<Option<String>>)| {
+            let given = field.as_ref()?;
+            Some((key, Given { value: given.value.clone()?, span: given.span.clone() }))
+        };
+        let listed = keys.special_tokens.iter().map(|given| ("special_tokens", given.clone()));
+        let named: Vec<(&'static str, Given<String>)> =
+            listed.chain(keys.roles().into_iter().filter_map(role)).collect();
+        // Each may be wrong for itself, or all of them together.
+        let is_wrong =
+            |(_, given): &&(&'static str, Given<String>)| with(std::slice::from_ref(&given.value)).is_err();
+        let first = named.iter().find(is_wrong).or(named.first());
+        let vocabulary = match (with(&plan.specials), first) {
             (Ok(vocabulary), _) => vocabulary,
-            (Err(error), Some(given)) => {
+            (Err(error), Some((key, given))) => {
                 let help = "choose a text of several characters that occurs nowhere else";
-                return self.wrong("special_tokens", given, &format!("cannot be used: {error}"), help);
+                return self.wrong(key, given, &format!("cannot be used: {error}"), help);
             }
             (Err(_), None) => return,
         };
-        let bare = Vocabulary::from_merges(&empty, &[], plan.specials_at, plan.split.clone());
+        let bare = with(&[]);
         for (number, &format) in plan.formats.iter().enumerate() {
             let render = |vocabulary| vocab::render(vocabulary, format, &WriteOptions::default());
             let Err(error) = render(&vocabulary) else { continue };
             let help = error.help().unwrap_or("leave that format out");
-            let named = keys.formats.as_ref().and_then(|formats| formats.value.get(number));
-            if let (None, Ok(bare), Some(given)) = (named, &bare, keys.special_tokens.first())
+            let wanted = keys.formats.as_ref().and_then(|formats| formats.value.get(number));
+            if let (None, Ok(bare), Some((key, given))) = (wanted, &bare, first)
                 && render(bare).is_ok()
             {
                 let help = "choose a text of several characters";
-                return self.wrong("special_tokens", given, &format!("cannot be used: {error}"), help);
+                return self.wrong(key, given, &format!("cannot be used: {error}"), help);
             }
-            match (named, &keys.split) {
+            match (wanted, &keys.split) {
                 (Some(given), _) => {
                     self.wrong("formats", given, &format!("names one that will not do: {error}"), help);
                 }
@@ -185,16 +201,56 @@ impl Check<'_> {
         }
     }
 
-    fn specials(&mut self, given: &[Given<String>]) -> Vec<String> {
+    /// The special tokens: those that are listed, and behind them those that are only named for `transformers`.
+    fn specials(&mut self, keys: &TrainKeys) -> Vec<String> {
         let mut seen = HashSet::new();
-        for token in given {
+        for token in &keys.special_tokens {
             if token.value.is_empty() {
                 self.wrong("special_tokens", token, "has an empty token", "leave it out");
             } else if !seen.insert(&token.value) {
                 self.wrong("special_tokens", token, &format!("has {:?} twice", token.value), "name it once");
             }
         }
-        given.iter().map(|token| token.value.clone()).collect()
+        for (key, field) in keys.roles() {
+            if let Some(given) = field.as_ref().filter(|given| given.value.as_deref() == Some("")) {
+                self.wrong(key, given, "is an empty token", "leave it out");
+            }
+        }
+        let mut specials: Vec<String> = keys.special_tokens.iter().map(|token| token.value.clone()).collect();
+        specials.extend(keys.named_beyond(&specials));
+        specials
+    }
+
+    /// What `tokenizer_config.json` says for `transformers`, beside the tokens around documents.
+    fn transformers(&mut self, keys: &TrainKeys) -> TransformersConfig {
+        let model_max_length = self.at_least_one("model_max_length", &keys.model_max_length);
+        if let Some(given) =
+            keys.model_max_length.as_ref().filter(|given| given.value > TransformersConfig::MOST_LENGTH)
+        {
+            let most = TransformersConfig::MOST_LENGTH;
+            let problem = format!("is {}, and other programs read numbers up to {most} exactly", given.value);
+            self.wrong("model_max_length", given, &problem, "leave it out if there is no limit");
+        }
+        let [pad, unk, mask] = [&keys.pad, &keys.unk, &keys.mask].map(|field| value_of(field).flatten());
+        let chat_template = keys.chat_template.as_ref().and_then(|given| self.chat_template(given));
+        TransformersConfig { pad, unk, mask, model_max_length, chat_template, kept: keys.kept.clone() }
+    }
+
+    fn chat_template(&mut self, given: &Given<String>) -> Option<String> {
+        let path = self.path("chat_template", given);
+        if path.is_empty() {
+            return None;
+        }
+        match vocab::read_chat_template(Path::new(&path)) {
+            Ok(template) => Some(template),
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+                let problem = format!("cannot be used: {error}{}", cause.unwrap_or_default());
+                let help = error.help().unwrap_or("write the path of a Jinja template in UTF-8");
+                self.wrong("chat_template", given, &problem, help);
+                None
+            }
+        }
     }
 
     fn formats(&mut self, keys: &TrainKeys) -> Vec<Format> {
@@ -226,12 +282,11 @@ impl TrainPlan {
 }
 
 /// All vocabularies but the largest, the smallest first.
-fn smaller(keys: &TrainKeys, recipe: &Recipe, folder: &Path) -> Vec<SmallerPlan> {
+fn smaller(keys: &TrainKeys, recipe: &Recipe, specials: u64, folder: &Path) -> Vec<SmallerPlan> {
     let given = keys.vocab_size.as_ref().map(|given| given.value.as_slice()).unwrap_or_default();
     let mut sizes: Vec<u64> = given.iter().map(|size| size.value).collect();
     sizes.sort_unstable();
     sizes.pop();
-    let specials = amount(keys.special_tokens.len());
     let plan = |size: u64| SmallerPlan {
         vocab_size: size,
         merges: place64(recipe.merges_of(size, specials)),

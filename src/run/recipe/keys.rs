@@ -1,5 +1,7 @@
 use std::ops::Range;
 
+use serde_json::{Map, Value};
+
 use super::{Field, Given};
 use crate::count::Boundary;
 use crate::encode::{MissingBytes, SpecialPolicy};
@@ -96,10 +98,39 @@ pub struct TrainKeys {
     pub bos: Field<Option<String>>,
     /// `eos`; the value is `None` where `false` is written.
     pub eos: Field<Option<String>>,
+    /// `pad`; the value is `None` where `false` is written.
+    pub pad: Field<Option<String>>,
+    /// `unk`, likewise.
+    pub unk: Field<Option<String>>,
+    /// `mask`, likewise.
+    pub mask: Field<Option<String>>,
+    /// `model_max_length`
+    pub model_max_length: Field<u64>,
+    /// `chat_template`, the path of a file
+    pub chat_template: Field<String>,
+    /// What the `tokenizer_config.json` of the tokenizer says that training goes on from.
+    pub kept: Map<String, Value>,
     /// `history_every`
     pub history_every: Field<u64>,
     /// `formats`
     pub formats: Field<Vec<Given<vocab::Format>>>,
+}
+
+impl TrainKeys {
+    /// The keys that name special tokens for `transformers`.
+    pub(in crate::run) fn roles(&self) -> [(&'static str, &Field<Option<String>>); 5] {
+        [("bos", &self.bos), ("eos", &self.eos), ("pad", &self.pad), ("unk", &self.unk), ("mask", &self.mask)]
+    }
+
+    /// The tokens that these name beyond some special tokens, none twice.
+    pub(in crate::run) fn named_beyond(&self, specials: &[String]) -> Vec<String> {
+        let mut named: Vec<String> = Vec::new();
+        for (_, field) in self.roles() {
+            let token = field.as_ref().and_then(|given| given.value.as_ref());
+            named.extend(token.filter(|token| !specials.contains(token) && !named.contains(token)).cloned());
+        }
+        named
+    }
 }
 
 /// The keys of `[encode]`.

@@ -103,6 +103,12 @@ fn read_train(mut section: Section<'_, '_, '_>) -> TrainKeys {
         special_tokens_at: section.get("special_tokens_at", value::choice),
         bos: section.get("bos", value::token),
         eos: section.get("eos", value::token),
+        pad: section.get("pad", value::token),
+        unk: section.get("unk", value::token),
+        mask: section.get("mask", value::token),
+        model_max_length: section.get("model_max_length", value::whole),
+        chat_template: section.get("chat_template", value::text),
+        kept: serde_json::Map::new(),
         history_every: section.get("history_every", value::whole),
         formats: section.list("formats", value::choice),
     };

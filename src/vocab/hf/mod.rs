@@ -4,6 +4,7 @@ mod around;
 mod config;
 mod cut;
 mod model;
+mod template;
 mod write;
 
 use std::path::Path;
@@ -12,9 +13,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub(super) use self::config::CONFIG;
-pub use self::config::named_beside;
+pub use self::config::{named_beside, tell_left_out};
 pub(super) use self::model::two_keys;
 use self::model::{Model, Pair};
+pub use self::template::{other_chat_template, read_chat_template};
 use self::write::counted;
 pub(super) use self::write::{TOKENIZER, cautions, pretty, render};
 use super::fault::Fault;

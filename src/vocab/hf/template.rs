@@ -1,0 +1,105 @@
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::config::CHAT_TEMPLATE;
+use crate::error::{Error, Result};
+use crate::units::amount;
+use crate::vocab::fault::Fault;
+use crate::vocab::format::{TransformersConfig, WriteOptions};
+use crate::vocab::sniff;
+
+/// The file whose text `transformers` takes in place of `chat_template` in `tokenizer_config.json`.
+const FILE: &str = "chat_template.jinja";
+
+/// The folder of templates with names, which go before that too.
+const FOLDER: &str = "additional_chat_templates";
+
+/// The name of the template that is used where none is named.
+const DEFAULT: &str = "default";
+
+/// The longest chat template, in bytes (16 MiB). Those in use have some tens of kilobytes.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// The chat templates that lie in files of their own, as `tokenizer_config.json` has them: a text, or several with names.
+pub(super) fn beside(folder: &Path) -> Result<Option<Value>> {
+    let mut files: Vec<(String, PathBuf)> = Vec::new();
+    let file = folder.join(FILE);
+    if file.is_file() {
+        files.push((DEFAULT.to_owned(), file));
+    }
+    let several = folder.join(FOLDER);
+    if several.is_dir() {
+        let cannot = |cause| Error::io("read", &several, cause);
+        let mut named = Vec::new();
+        for entry in fs::read_dir(&several).map_err(cannot)? {
+            let path = entry.map_err(cannot)?.path();
+            let name = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".jinja"));
+            if let Some(name) = name.filter(|_| path.is_file()) {
+                named.push((name.to_owned(), path));
+            }
+        }
+        named.sort();
+        files.extend(named);
+    }
+    if let [(name, file)] = &*files
+        && name == DEFAULT
+    {
+        return Ok(Some(json!(read(file)?)));
+    }
+    let (mut templates, mut bytes) = (Vec::new(), 0);
+    for (name, path) in &files {
+        let template = read(path)?;
+        bytes += amount(template.len());
+        if bytes > MAX_BYTES {
+            return Err(Fault::TemplateTooLong { limit: MAX_BYTES }.in_file(&several));
+        }
+        templates.push(json!({ "name": name, "template": template }));
+    }
+    Ok((!templates.is_empty()).then(|| json!(templates)))
+}
+
+/// Whether `transformers` would take a chat template from a file of this folder in place of the one that these options
+/// have; which file.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn other_chat_template(folder: &Path, options: &WriteOptions) -> Result<Option<PathBuf>> {
+    let TransformersConfig { chat_template, kept, .. } = &options.transformers;
+    let own = chat_template.as_ref().map(|template| json!(template));
+    let Some(own) = own.or_else(|| kept.get(CHAT_TEMPLATE).cloned()) else { return Ok(None) };
+    let other = beside(folder)?.filter(|other| *other != own);
+    let file = folder.join(FILE);
+    Ok(other.map(|_| if file.is_file() { file } else { folder.join(FOLDER) }))
+}
+
+/// Reads a chat template from a file, with line breaks as `transformers` reads them.
+///
+/// # Errors
+/// The file cannot be read, is longer than 16 MiB, is no UTF-8, or is empty.
+pub fn read_chat_template(path: &Path) -> Result<String> {
+    let text = read(path)?;
+    if text.trim().is_empty() {
+        return Err(Fault::TemplateEmpty.in_file(path));
+    }
+    Ok(text)
+}
+
+fn read(path: &Path) -> Result<String> {
+    let cannot = |cause| Error::io("read", path, cause);
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(cannot)?;
+    // One byte more, so that a file that goes on can be told from one that ends there.
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    if amount(bytes.len()) > MAX_BYTES {
+        return Err(Fault::TemplateTooLong { limit: MAX_BYTES }.in_file(path));
+    }
+    if let Some(other) = sniff::by_first_bytes(&bytes) {
+        return Err(Fault::OtherKind(other).in_file(path));
+    }
+    let text = String::from_utf8(bytes).map_err(|wrong| Fault::NotText(wrong.utf8_error()).in_file(path))?;
+    let text = text.strip_prefix('\u{FEFF}').unwrap_or(&text);
+    Ok(text.replace("\r\n", "\n").replace('\r', "\n"))
+}
