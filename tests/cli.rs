@@ -94,6 +94,7 @@ fn train<'a>(input: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&["train", input], &TRAIN[..], more].concat()
 }
 
+/// The message names an input file that does not exist.
 #[test]
 fn a_missing_file_is_named() {
     refuses(&folder(), &train("missing.txt", &[]), 1, &["missing.txt"]);
@@ -112,6 +113,7 @@ fn write_parquet(folder: &TempDir, name: &str, texts: &[Option<&str>]) {
     writer.close().expect("a footer");
 }
 
+/// `--column` must name an existing column of strings. A refusal lists the columns or names the wrong type.
 #[test]
 fn a_column_must_be_there_and_hold_text() {
     let folder = folder();
@@ -122,6 +124,7 @@ fn a_column_must_be_there_and_hold_text() {
     refuses(&folder, &train("null.parquet", &[]), 1, &["nothing to train on"]);
 }
 
+/// Training on an empty text is an error.
 #[test]
 fn an_empty_corpus_is_nothing_to_train_on() {
     let folder = folder();
@@ -129,6 +132,7 @@ fn an_empty_corpus_is_nothing_to_train_on() {
     refuses(&folder, &train("a.txt", &[]), 1, &["nothing to train on"]);
 }
 
+/// `--vocab-size` must be at least 256 plus the number of special tokens.
 #[test]
 fn a_vocabulary_must_hold_bytes_and_special_tokens() {
     let folder = folder();
@@ -137,6 +141,7 @@ fn a_vocabulary_must_hold_bytes_and_special_tokens() {
     refuses(&folder, &arguments, 2, &["`--vocab-size`", "257"]);
 }
 
+/// One message names all invalid flags.
 #[test]
 fn flags_are_checked_all_at_once() {
     let folder = folder();
@@ -160,6 +165,7 @@ fn flags_are_checked_all_at_once() {
     refuses(&folder, &train("a.txt", &["--split-regex", "(a"]), 2, &["`--split-regex`", "(a"]);
 }
 
+/// An argument that is not UTF-8 ends with code 2.
 #[cfg(unix)]
 #[test]
 fn an_argument_that_is_not_utf8_is_a_mistake_of_usage() {
@@ -178,6 +184,7 @@ fn an_argument_that_is_not_utf8_is_a_mistake_of_usage() {
     }
 }
 
+/// The message names an output that cannot be created.
 #[test]
 fn an_output_that_cannot_be_written_is_named() {
     let folder = folder();
@@ -187,6 +194,8 @@ fn an_output_that_cannot_be_written_is_named() {
     refuses(&folder, &arguments, 1, &["file/out"]);
 }
 
+/// `run` and `plan` report all mistakes of a recipe with their lines, and suggest the key that was probably
+/// meant.
 #[test]
 fn a_recipe_with_three_mistakes_names_each_with_its_line() {
     let folder = folder();
@@ -201,6 +210,7 @@ fn a_recipe_with_three_mistakes_names_each_with_its_line() {
     refuses(&folder, &["run", "latin.toml"], 2, &["latin.toml", "UTF-8"]);
 }
 
+/// A text given as a recipe is refused with its first ten errors and the number of further ones.
 #[test]
 fn a_text_is_no_recipe_and_that_is_soon_told() {
     let folder = folder();
@@ -208,6 +218,7 @@ fn a_text_is_no_recipe_and_that_is_soon_told() {
     refuses(&folder, &["run", "text.txt"], 2, &["text.txt:1:", "text.txt:10:", "no TOML in 490 more places"]);
 }
 
+/// `plan` names a tokenizer file that does not exist.
 #[test]
 fn a_plan_names_a_tokenizer_that_is_missing() {
     let folder = folder();
@@ -218,6 +229,7 @@ fn a_plan_names_a_tokenizer_that_is_missing() {
     refuses(&folder, &["plan", "r.toml"], 1, &["missing.json"]);
 }
 
+/// The basic path through `train`, `inspect`, `convert` and `tokens`.
 #[test]
 fn a_tokenizer_is_learned_shown_and_converted() {
     let folder = folder();
@@ -254,6 +266,8 @@ fn a_tokenizer_is_learned_shown_and_converted() {
     assert!(shown.replace('|', "") == "the \\xFF\\n\nthe\n", "{shown}");
 }
 
+/// The basic path through `encode`, `decode`, `verify`, `inspect` and `bench`. `decode --verify` names the row
+/// and the byte of the first difference.
 #[test]
 fn what_is_encoded_can_be_decoded_verified_and_timed() {
     let folder = folder();
@@ -351,6 +365,8 @@ eos = "<end>"
 dir = "out"
 "#;
 
+/// A second `run` of a recipe does nothing, restores missing or foreign files of the result, and replaces the
+/// result of another recipe only with `--force`.
 #[test]
 fn a_recipe_is_done_once_and_known_to_be_done() {
     let folder = folder();
@@ -412,6 +428,7 @@ fn a_recipe_is_done_once_and_known_to_be_done() {
     assert!(code == Some(0) && said.contains("learned 5 merges"), "{said}");
 }
 
+/// SIGINT and SIGTERM end a run soon, with a message that gives the command to repeat.
 #[cfg(unix)]
 #[test]
 fn a_signal_stops_a_run_and_tells_how_to_go_on() {
@@ -440,6 +457,7 @@ fn a_signal_stops_a_run_and_tells_how_to_go_on() {
     }
 }
 
+/// A refused `encode` does not create its output folder.
 #[test]
 fn a_refused_encode_leaves_no_folder() {
     let folder = folder();

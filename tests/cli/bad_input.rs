@@ -2,6 +2,7 @@
 
 use super::*;
 
+/// A text file with the name of a Parquet file is refused.
 #[test]
 fn a_text_named_parquet_is_damaged_input() {
     let folder = folder();
@@ -9,6 +10,7 @@ fn a_text_named_parquet_is_damaged_input() {
     refuses(&folder, &train("a.parquet", &[]), 1, &["a.parquet"]);
 }
 
+/// The message names a truncated Parquet file, wherever it was cut.
 #[test]
 fn a_truncated_parquet_file_is_named() {
     let folder = folder();
@@ -20,6 +22,7 @@ fn a_truncated_parquet_file_is_named() {
     }
 }
 
+/// If rows are skipped, the program ends with code 3, also when the output exists already.
 #[test]
 fn what_was_left_out_gives_a_code_of_its_own() {
     let folder = folder();
@@ -37,6 +40,7 @@ fn what_was_left_out_gives_a_code_of_its_own() {
     }
 }
 
+/// Every command names each row in quarantine once, with its file and line.
 #[test]
 fn all_that_is_put_in_quarantine_is_named_with_its_file() {
     let folder = folder();
@@ -63,6 +67,7 @@ fn all_that_is_put_in_quarantine_is_named_with_its_file() {
     }
 }
 
+/// The message names the first skipped row in input order, whichever thread found it.
 #[test]
 fn the_first_that_was_left_out_is_named_whatever_unit_it_is_of() {
     let folder = folder();
@@ -79,6 +84,7 @@ fn the_first_that_was_left_out_is_named_whatever_unit_it_is_of() {
     assert!(said.contains("2 rows or files were left out"), "{said}");
 }
 
+/// If all input was skipped, the error includes the reason for the first skipped file.
 #[test]
 fn why_there_is_nothing_to_train_on_is_said_where_all_was_left_out() {
     let folder = folder();
@@ -91,6 +97,7 @@ fn why_there_is_nothing_to_train_on_is_said_where_all_was_left_out() {
     refuses(&folder, &skip, 1, &["nothing to train on", "the first that was left out: a.txt.gz: "]);
 }
 
+/// `decode` names the output, row and value of an id that the vocabulary does not have.
 #[test]
 fn ids_of_another_vocabulary_are_named_by_file_and_row() {
     let folder = folder();
@@ -114,6 +121,7 @@ fn ids_of_another_vocabulary_are_named_by_file_and_row() {
     }
 }
 
+/// A signal ends a run that waits for a silent pipe.
 #[cfg(unix)]
 #[test]
 fn a_pipe_that_nothing_comes_from_does_not_hold_the_program() {
@@ -131,6 +139,7 @@ fn a_pipe_that_nothing_comes_from_does_not_hold_the_program() {
     assert_eq!(child.wait().expect("an end").code(), Some(130));
 }
 
+/// A pipe is read in the format of its name. `plan` does not open it.
 #[cfg(unix)]
 #[test]
 fn a_pipe_is_read_by_its_name_and_not_by_plans() {
@@ -189,6 +198,8 @@ mod changed {
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
+    /// A file that is emptied during the run ends it. The output has neither data files nor a manifest, and a
+    /// later run with the original file succeeds.
     #[test]
     fn input_that_is_emptied_after_it_was_hashed_ends_a_run_and_nothing_of_it_stays() {
         let folder = folder();
@@ -220,6 +231,8 @@ mod changed {
         );
     }
 
+    /// A file that is emptied, removed, extended or replaced by a pipe during a run is an error, under every
+    /// policy for bad input.
     #[test]
     fn every_command_notices_what_changed_before_it_was_read() {
         let folder = folder();

@@ -1,5 +1,6 @@
 use super::*;
 
+/// `compare` prints, and writes to JSON and HTML, the figures of several tokenizers on the same text.
 #[test]
 fn tokenizers_are_compared_on_the_same_text() {
     let folder = folder();
@@ -46,6 +47,7 @@ fn tokenizers_are_compared_on_the_same_text() {
     assert_eq!(run(&["compare", "missing", "--on", "latin.txt"]).0, Some(1));
 }
 
+/// `tokens --html` writes a page and escapes the text in it.
 #[test]
 fn tokens_are_shown_on_a_page() {
     let folder = folder();

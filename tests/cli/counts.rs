@@ -2,6 +2,7 @@
 
 use super::*;
 
+/// `count` writes a counts file, and needs a split.
 #[test]
 fn pieces_are_counted_into_a_file() {
     let folder = folder();
@@ -43,6 +44,7 @@ fn counted(more: &[&str]) -> TempDir {
     folder
 }
 
+/// `inspect` shows the split, the order and the special tokens of a counts file.
 #[test]
 fn a_counts_file_is_inspected() {
     let folder = counted(&["--order", "--split", "gpt2", "--special-token", "<end>"]);
@@ -55,6 +57,7 @@ fn a_counts_file_is_inspected() {
     refuses(&folder, &["inspect", "other.parquet"], 1, &["other.parquet"]);
 }
 
+/// Training from counts files, weighted or summed, gives the same tokenizer files as training from the text.
 #[test]
 fn training_from_counts_is_training_from_the_text() {
     let folder = counted(&["--order", "--split", "gpt2", "--special-token", "<end>"]);
@@ -71,6 +74,7 @@ fn training_from_counts_is_training_from_the_text() {
     same_files(&folder, "text", "merged", &names);
 }
 
+/// `--vocab-size A,B,C` writes the same tokenizer for each size as separate trainings.
 #[test]
 fn several_sizes_come_from_one_training() {
     let folder = folder();
@@ -105,6 +109,7 @@ fn train_to(sizes: &str) -> [&str; 6] {
     ["train", "a.txt", "-o", "out", "--vocab-size", sizes]
 }
 
+/// Flags that contradict the settings in a counts file are refused, and equal ones are accepted.
 #[test]
 fn what_the_counts_say_cannot_be_contradicted() {
     let folder = counted(&["--special-token", "<end>"]);
@@ -120,6 +125,8 @@ fn what_the_counts_say_cannot_be_contradicted() {
     does(&folder, &[&train[..], &["--split", "gpt4", "--special-token", "<end>"]].concat());
 }
 
+/// If the distinct pre-tokens do not fit into memory, `train` ends with code 8 before it creates its output
+/// folder.
 #[test]
 fn pieces_that_do_not_fit_leave_no_folder() {
     let folder = folder();
@@ -128,6 +135,7 @@ fn pieces_that_do_not_fit_leave_no_folder() {
     assert!(!folder.path().join("out").exists(), "what did not fit the memory went there");
 }
 
+/// Training from the counts of an empty input is refused.
 #[test]
 fn counts_of_an_empty_input_are_none_to_learn_from() {
     let folder = folder();
@@ -137,6 +145,8 @@ fn counts_of_an_empty_input_are_none_to_learn_from() {
     refuses(&folder, &train, 1, &["the input that was counted has no text", "counts are those of"]);
 }
 
+/// Counts files with different splits, boundaries or special tokens are not added up, and a sum does not
+/// replace its own input.
 #[test]
 fn counts_of_other_pieces_are_not_summed() {
     let folder = counted(&[]);
@@ -172,6 +182,7 @@ fn many_words() -> String {
     (0..100_000).flat_map(word).collect()
 }
 
+/// Counts that exceed the memory limit go to sorted runs on disk. The resulting file is the same.
 #[test]
 fn what_memory_does_not_hold_goes_to_disk() {
     let folder = folder();
@@ -197,6 +208,7 @@ fn what_memory_does_not_hold_goes_to_disk() {
     refuses(&folder, &train("a.txt", &["--split", "gpt2", "--memory", "2MB"]), 8, &["memory"]);
 }
 
+/// A full disk ends `count` with code 7 and leaves no files.
 #[cfg(unix)]
 #[test]
 fn a_full_disk_ends_counting_with_a_code_of_its_own() {

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use super::{folder, tokenmill, write};
 
+/// `inspect` lists the normalizer, the post-processor and the flags of added tokens. `decode --verify` compares
+/// with the normalized text.
 #[test]
 fn a_tokenizer_that_changes_text_says_so_where_it_is_shown_and_compared() {
     let folder = folder();
@@ -50,6 +52,7 @@ fn a_tokenizer_that_changes_text_says_so_where_it_is_shown_and_compared() {
     assert!(facts.contains(r#""text_kept":false"#), "{facts}");
 }
 
+/// A note warns if programs that read the format drop text that the split pattern does not match.
 #[test]
 fn a_format_whose_programs_drop_what_the_pattern_does_not_match_is_written_with_a_word_of_it() {
     let folder = folder();

@@ -60,6 +60,8 @@ fn lines<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     texts.into_iter().map(|text| format!("{}\n", json!({ "text": text }))).collect()
 }
 
+/// Ids equal those of Hugging Face's tokenizers. A document with a byte without a token is an error, unless
+/// `--missing-bytes hf` drops the byte as tokenizers does.
 #[test]
 fn documents_are_encoded_and_those_with_a_byte_that_has_no_token_are_told() {
     let folder = folder();
@@ -119,6 +121,7 @@ fn documents_are_encoded_and_those_with_a_byte_that_has_no_token_are_told() {
     assert_eq!(facts["missing_bytes"].as_array().expect("bytes").len(), 45);
 }
 
+/// Extending keeps all ids and makes no token with a byte that has no token.
 #[test]
 fn a_tokenizer_is_extended_without_bytes_that_have_no_token() {
     let folder = folder();

@@ -12,6 +12,8 @@ fn setting(folder: &TempDir, tokenizer: &str, name: &str) -> serde_json::Value {
     record["settings"][name].clone()
 }
 
+/// Tokens that grow too long for the memory limit end training before anything is written. `--max-token-bytes`
+/// avoids this.
 #[test]
 fn tokens_too_long_for_the_memory_are_refused_before_they_are_written() {
     let folder = folder();
@@ -41,6 +43,7 @@ fn what_cannot_be_written_is_refused_before_training() {
     refuses(&folder, &train("a.txt", &["--split-regex", "("]), 2, &["`--split-regex` cannot be used"]);
 }
 
+/// A `.json` file is read as records, or as text with `--format text`.
 #[test]
 fn what_is_called_json_is_records_unless_it_is_said() {
     let folder = folder();
@@ -54,6 +57,7 @@ fn what_is_called_json_is_records_unless_it_is_said() {
     assert_eq!(["json", "jsonl", "text"].map(count), [Some(6), Some(6), Some(32)]);
 }
 
+/// `--score` selects the score of pairs, and `training.json` records it.
 #[test]
 fn a_score_can_be_chosen_and_is_recorded() {
     let folder = folder();
@@ -77,6 +81,7 @@ pub(super) fn does(folder: &TempDir, arguments: &[&str]) -> String {
     said
 }
 
+/// Training over another tokenizer replaces it and says so. The same tokenizer is replaced silently.
 #[test]
 fn another_tokenizer_in_the_folder_is_replaced_and_told_of() {
     let folder = folder();
@@ -97,6 +102,8 @@ pub(super) fn read(folder: &TempDir, name: &str) -> String {
 
 const SPECIAL: [&str; 2] = ["--special-token", "<end>"];
 
+/// `--extend` accepts every format and gives the same files as training at once. Merges of no use in the new
+/// text are kept.
 #[test]
 fn training_goes_on_from_a_tokenizer_of_any_format() {
     let folder = folder();
@@ -143,6 +150,7 @@ fn a_rank_file_alone_is_gone_on_from_with_the_split_that_is_named() {
     assert_eq!(read(&folder, "more/tokenizer.json"), read(&folder, "all/tokenizer.json"));
 }
 
+/// `--eos` names a special token of the vocabulary in `tokenizer_config.json`.
 #[test]
 fn special_tokens_are_named_for_other_programs() {
     let folder = folder();
@@ -154,6 +162,8 @@ fn special_tokens_are_named_for_other_programs() {
     assert_eq!((&config["eos_token"], config.get("bos_token")), (&serde_json::json!("<end>"), None));
 }
 
+/// `--extend` and `convert` keep the BOS and EOS tokens of `tokenizer_config.json`, except those that the
+/// vocabulary lacks.
 #[test]
 fn what_a_tokenizer_names_the_end_of_documents_it_still_is_in_another_one() {
     let folder = folder();
@@ -221,6 +231,7 @@ fn tokens_that_are_gone_on_from_keep_their_ids() {
     assert!(!folder.path().join("out").exists());
 }
 
+/// `--extend` continues with the recorded rules of the first training, unless a flag changes them.
 #[test]
 fn training_goes_on_by_the_rules_that_it_began_with() {
     let folder = folder();
@@ -260,6 +271,7 @@ fn counts_without_an_order_are_gone_on_with_whatever_rule_is_recorded() {
     );
 }
 
+/// Flags that contradict the extended tokenizer are refused, and so is a size that adds no token.
 #[test]
 fn what_is_gone_on_from_cannot_be_contradicted() {
     let folder = folder();
@@ -290,6 +302,8 @@ fn base64_of(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
+/// `verify-merges` confirms merges on their training text by each rule, and names the first merge that was not
+/// the best pair.
 #[test]
 fn merges_are_verified_on_data() {
     let folder = folder();

@@ -12,6 +12,7 @@ fn counted(folder: &TempDir, input: &str) -> (String, serde_json::Value) {
     (said, found["documents"].clone())
 }
 
+/// Files and folders that start with `_` or `.` are skipped in a folder, but a pattern can select them.
 #[test]
 fn what_others_note_beside_their_data_is_left_out() {
     let folder = folder();
@@ -23,6 +24,7 @@ fn what_others_note_beside_their_data_is_left_out() {
     assert_eq!(counted(&folder, "data/_temporary/*").1, 1, "a pattern names what it wants");
 }
 
+/// Cache files of `datasets` beside a saved dataset are skipped.
 #[test]
 fn what_datasets_has_computed_is_left_out() {
     let folder = folder();
@@ -34,6 +36,7 @@ fn what_datasets_has_computed_is_left_out() {
     assert_eq!(counted(&folder, "saved").1, 2);
 }
 
+/// A note says that a folder has files of several splits and that all are read.
 #[test]
 fn the_splits_of_a_dataset_are_told() {
     let folder = folder();
@@ -46,6 +49,7 @@ fn the_splits_of_a_dataset_are_told() {
     assert!(!counted(&folder, "data/train*").0.contains("all are taken"));
 }
 
+/// A file without an extension that is an archive or a binary table is refused by its kind.
 #[test]
 fn what_is_no_text_is_not_taken_for_some() {
     let folder = folder();
@@ -61,6 +65,8 @@ fn what_is_no_text_is_not_taken_for_some() {
     }
 }
 
+/// A note counts the skipped files of a folder by extension. `plan` and `run` repeat it, and the report
+/// contains it.
 #[test]
 fn files_of_a_folder_that_are_left_out_are_told() {
     let folder = folder();
@@ -145,6 +151,7 @@ fn of_a_saved_dataset_those_files_are_read_that_it_has() {
     assert_eq!(counted(&folder, "saved").1, 12);
 }
 
+/// A note names missing shards of a numbered series, and files that are read twice.
 #[test]
 fn shards_that_are_missing_and_files_given_twice_are_told() {
     let folder = folder();
@@ -162,6 +169,7 @@ fn shards_that_are_missing_and_files_given_twice_are_told() {
     assert!(code == Some(0) && said.contains("is read twice: by in and by in/../in/train-00001*"), "{said}");
 }
 
+/// `file://` addresses of this machine are read as paths, with or without percent-encoding. Others are refused.
 #[test]
 fn addresses_of_files_on_this_machine_are_paths() {
     let folder = folder();

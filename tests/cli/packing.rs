@@ -19,6 +19,8 @@ fn trained() -> TempDir {
 const ENCODE: [&str; 10] =
     ["encode", "a.txt", "-t", "tokenizer", "-o", "out", "--documents", "line", "--eos", "<end>"];
 
+/// A packed output is described in messages and card, verified, and decoded row by row. It cannot be compared
+/// with the input.
 #[test]
 fn packed_rows_are_told_verified_and_decoded_row_by_row() {
     let folder = trained();
@@ -43,6 +45,7 @@ fn packed_rows_are_told_verified_and_decoded_row_by_row() {
     assert!(said.contains("packed"), "{said}");
 }
 
+/// Packing is refused without a length, for flat formats, and with source columns.
 #[test]
 fn what_cannot_be_packed_is_named() {
     let folder = trained();
@@ -53,6 +56,7 @@ fn what_cannot_be_packed_is_named() {
     refused(&["--pack", "concat", "--length", "8", "--columns", "id"], &["--columns", "packed rows"]);
 }
 
+/// An error gives the row number within the file, or within the sample if there is one.
 #[test]
 fn rows_of_a_sample_are_not_named_as_rows_of_a_file() {
     let folder = trained();
@@ -68,6 +72,7 @@ fn rows_of_a_sample_are_not_named_as_rows_of_a_file() {
     assert!(code == Some(1) && told.contains("the sample (b.txt): row 3"), "{told}");
 }
 
+/// Flat formats cannot distinguish null documents from empty ones, so verification treats both as equal.
 #[test]
 fn null_documents_are_empty_ones_where_files_cannot_tell_them() {
     let folder = trained();

@@ -10,6 +10,7 @@ fn printed(folder: &TempDir, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
+/// `verify` also checks the tokenizer files of an output, in every format.
 #[test]
 fn the_tokenizer_is_verified_with_the_data() {
     let folder = folder();
@@ -41,6 +42,7 @@ fn the_tokenizer_is_verified_with_the_data() {
     }
 }
 
+/// `decode --json` prints one object per document: text, null, or bytes that are not UTF-8.
 #[test]
 fn documents_are_read_back_as_objects() {
     let folder = folder();
@@ -60,6 +62,7 @@ fn documents_are_read_back_as_objects() {
     }
 }
 
+/// The report of a training from counts has no figures of documents.
 #[test]
 fn a_report_tells_nothing_of_documents_that_only_counts_tell_of() {
     let folder = folder();
@@ -77,6 +80,7 @@ fn a_report_tells_nothing_of_documents_that_only_counts_tell_of() {
     }
 }
 
+/// The report lists skipped rows with file, line and reason.
 #[test]
 fn what_is_left_out_is_listed_by_place_and_reason() {
     let folder = folder();
@@ -91,6 +95,7 @@ fn what_is_left_out_is_listed_by_place_and_reason() {
     assert!(reason.starts_with("line 2"), "{reason}");
 }
 
+/// Only commands that count have the flag `--weight`.
 #[test]
 fn weights_are_offered_where_something_is_counted() {
     let folder = folder();

@@ -33,6 +33,7 @@ fn read(folder: &TempDir, name: &str) -> String {
     fs::read_to_string(folder.path().join("made").join(name)).expect(name)
 }
 
+/// Several splits share an output in every format. Each is found finished, decoded and verified by itself.
 #[test]
 fn splits_lie_beside_each_other() {
     for format in ["parquet", "bin", "megatron"] {
@@ -62,6 +63,7 @@ fn splits_lie_beside_each_other() {
     }
 }
 
+/// The dataset card lists the files and row counts of all splits.
 #[test]
 fn the_card_has_all_splits() {
     let folder = two_splits("parquet");
@@ -78,6 +80,7 @@ fn the_card_has_all_splits() {
     }
 }
 
+/// Repairing or replacing a split does not touch the other split.
 #[test]
 fn what_is_done_again_is_one_split() {
     let folder = two_splits("parquet");
@@ -103,6 +106,8 @@ fn what_is_done_again_is_one_split() {
     assert!(done(&folder, &["run", "r.toml"]).contains("nothing to do"));
 }
 
+/// A split with another tokenizer, format, policy or packing is refused, even with `--force`, and changes
+/// nothing.
 #[test]
 fn a_split_of_other_settings_is_refused() {
     let folder = two_splits("parquet");
