@@ -49,7 +49,7 @@ impl EncodeFacts {
 ///
 /// Each batch must hold whole documents: pass batches that are read from files through
 /// [`whole_documents`](crate::source::whole_documents) first. `unit_name` returns the name of a unit, given its
-/// source and its index, for error messages. The observer is told of a batch's bytes after `take` has returned.
+/// source and its index, for error messages. A batch's bytes are reported to the observer after `take` has returned.
 /// Several threads share a long document, unless normalizing changes it or added tokens occur in it.
 ///
 /// ```
@@ -79,8 +79,8 @@ impl EncodeFacts {
 /// # Errors
 /// - Those of [`Worker::encode`], with the unit and the row.
 /// - Errors from reading `documents`, and errors that `take` returns.
-/// - [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted) if the observer asks to stop.
-/// - [`ErrorKind::Usage`](crate::ErrorKind::Usage) if a batch holds only part of a document.
+/// - [`ErrorKind::Interrupted`] if the observer asks to stop.
+/// - [`ErrorKind::Usage`] if a batch holds only part of a document.
 pub fn encode_batches(
     documents: Documents<'_>,
     encoder: &Encoder,

@@ -236,7 +236,7 @@ fn is_nfc(text: &str) -> bool {
     all_steady(text) || is_nfc_quick(text.chars()) == IsNormalized::Yes
 }
 
-/// Whether a text consists of [steady](steady) characters.
+/// Whether a text consists of [steady] characters.
 fn all_steady(text: &str) -> bool {
     let mut rest = text;
     while let Some(skipped) = rest.bytes().position(|byte| byte >= FIRST) {

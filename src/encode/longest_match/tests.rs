@@ -309,7 +309,7 @@ fn a_path_goes_on_by_parts_abreast() {
     });
 }
 
-/// No part of such a text has to be encoded alone.
+/// All of an easy text is encoded interleaved.
 #[test]
 fn an_easy_text_goes_on_by_parts() {
     let vocabulary = vocabulary([(97, 98), (256, 97)]);
@@ -366,7 +366,7 @@ fn more_tokens_than_were_looked_at_are_given_back() {
     }
 }
 
-/// Backtracking goes through a run that began in another chunk.
+/// Backtracking continues into a run that began in another chunk.
 #[test]
 fn a_run_that_began_in_another_part_is_gone_back_through() {
     let [a, b, c, d] = [b'a', b'b', b'c', b'd'].map(u32::from);

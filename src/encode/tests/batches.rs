@@ -292,7 +292,7 @@ impl Observer for Stops {
     }
 }
 
-/// The observer is told of all bytes, and no batch is taken after it has asked to stop.
+/// All bytes are reported to the observer, and no batch is taken after it has asked to stop.
 #[test]
 fn the_observer_hears_every_byte_and_can_stop_the_run() {
     let texts: Vec<Row> = vec![Some(b"some text".to_vec()); 100];
