@@ -41,6 +41,9 @@ pub(super) fn fetch_around(cells: &[Cell], position: usize, span: usize) {
 
 /// The weighted sequences laid end to end, with a separator around every sequence.
 ///
+/// Merging never moves a token, so that positions in lists of occurrences stay valid. It only writes the new
+/// token over both ends of its span.
+///
 /// A token that spans positions p..q is stored at p and at q − 1; positions in between are stale. So the next
 /// token begins at p + span, and the token before ends at p − 1: no links are needed.
 ///

@@ -23,6 +23,9 @@ const DENSE_IN_CHUNKS: usize = 1280;
 /// Counts the pairs of the current text, keeps those worth keeping when `merges` more merges are wanted, and
 /// writes their ids at their positions. `lengths` has the length of each token in bytes.
 ///
+/// Small vocabularies use a square table, which needs no hashing. Large texts without weights are counted by
+/// all threads.
+///
 /// # Errors
 /// The observer asks to stop.
 pub(super) fn find<W: Weight + Default>(

@@ -7,6 +7,9 @@ use super::pairs::{Pair, PairId, Pairs};
 use crate::units::place;
 
 /// A tie rule: orders pairs of equal count by a key. The pair with the smallest key is merged first.
+///
+/// The key of a pair is computed when the queue reaches the pair's count, and is compared only with keys of
+/// pairs that have the same count.
 pub(super) trait Order: Send {
     /// Type of the keys.
     type Key: Ord + Copy + Send;

@@ -10,6 +10,9 @@ use crate::observer::{Observer, Stage};
 use crate::units::{Count, amount, low32, place};
 
 /// A text to which merges have been applied, as the state from which training continues.
+///
+/// Training by count continues with [`Corpus::of_text`](super::corpus::Corpus::of_text), training by scores and
+/// verification with the text itself.
 pub(super) struct Replayed {
     /// The merged text, with every token at one position.
     pub(super) text: Text,

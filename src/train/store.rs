@@ -14,6 +14,8 @@ pub(super) struct Occurrence<W> {
 }
 
 /// An arena of occurrence lists. Each of the threads that merge a pair together writes to its own.
+///
+/// A list takes one [`Room`] of a block. Freed lists are reused before new blocks are allocated.
 pub(super) struct Store<W> {
     /// Blocks never grow, so that occurrences never move. The first block has one entry, at the default cursor:
     /// occurrences of pairs that are not kept are written there, and it is never read.

@@ -125,6 +125,8 @@ fn mask(halves: [__m256i; 2]) -> u64 {
 
 /// Writes those bytes of a block that stay, and returns the position behind them.
 ///
+/// AVX2 has no instruction that compresses bytes, so a table gives the order for each eight of them.
+///
 /// A shuffle moves the bytes that stay to the front of each eight. Bytes written beyond those overwrite only
 /// what has been read already.
 #[target_feature(enable = "avx2,popcnt")]

@@ -118,7 +118,9 @@ static LANE_NUMBERS: [u8; LANES] = {
 /// The bits of the stars for each low byte and each high byte, in registers.
 #[derive(Clone, Copy)]
 struct Table {
+    /// The bits by low byte: 256 entries in four registers.
     low: [__m512i; 4],
+    /// The bits by high byte: 16 entries, repeated in each part of 16 bytes.
     high: __m512i,
 }
 
@@ -133,6 +135,9 @@ impl Table {
     }
 
     /// The bits of the stars that each code is in.
+    ///
+    /// A permutation looks up the lower seven bits of each low byte in two registers; the top bit selects
+    /// between the two results. Codes have fewer than 16 high bytes, so a shuffle looks these up.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     fn bits<const WIDE: bool>(&self, low: __m512i, high: __m512i) -> __m512i {
         let [a, b, c, d] = self.low;

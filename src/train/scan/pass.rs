@@ -130,6 +130,9 @@ impl Tally {
     }
 
     /// Adds the new pairs to the table, and subtracts the old pairs that they replace.
+    ///
+    /// A new token that is the left neighbour of another one is counted twice: at its own right side with the
+    /// old left token, and at the other's left side as it is now. Only the latter count is kept.
     fn bring_up_to_date(mut self, rules: &Rules, counts: &mut PairCounts) {
         let side = self.side;
         let codes = || (0..side).map(|code| Code::try_from(code).expect("tables are small"));

@@ -12,6 +12,9 @@ use crate::observer::Observer;
 /// A pair is at most as frequent as either of its tokens. So while only pairs more frequent than
 /// [`most`](Self::most) are merged, none of these bytes takes part in a merge and each keeps its place in the
 /// text. A list, in the order of the text, says which byte each of them is.
+///
+/// Pairs with the shared code are counted together, and none of them is a candidate for a merge.
+/// [`put_back`](Self::put_back) ends this state.
 pub(super) struct Rare {
     /// The code that these bytes share.
     pub(super) code: u8,

@@ -18,6 +18,14 @@ use crate::train::{HistoryPoint, Merge, TrainConfig};
 use crate::units::{Count, amount};
 
 /// State of the scan between rounds.
+///
+/// At first a code is one byte. Frequent bytes have their own values as codes, the rare bytes share the value
+/// of one of them, and one value separates the sequences if no byte needs it. All other values are free for new
+/// tokens.
+///
+/// When these run out, or when no pair is left that is more frequent than the rare bytes, the text gets codes
+/// of two bytes and each rare byte a code of its own. If no value is left for the separator, codes have two
+/// bytes from the start. The scan ends when the two-byte codes run out as well.
 pub(super) struct Rounds<'a> {
     config: &'a TrainConfig,
     byte_order: &'a [u32; 256],

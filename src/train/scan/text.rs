@@ -22,6 +22,8 @@ pub(super) struct Text {
 }
 
 /// What merging does at the ends of a chunk.
+///
+/// It is decided before the pass for all chunks in order, so that threads can then merge them independently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ends {
     /// The first code is removed, because it is merged with the last code of the chunk before.

@@ -9,6 +9,8 @@ use crate::train::{Merge, TieBreak};
 use crate::units::place;
 
 /// The data that a tie rule compares, for training by any score.
+///
+/// The bytes of a new token are a slice of the text, at its first occurrence, so they are not copied.
 pub(super) struct Ties {
     rule: TieBreak,
     /// Ranks of the bytes in GPT-2's byte alphabet.
