@@ -218,8 +218,8 @@ fn bits(bytes: &[u8; LANES]) -> u64 {
 
 /// In each run of ones: the first, third, fifth … one.
 ///
-/// For a pair of two equal tokens, a run of such tokens has merges that begin at these places, except at the
-/// last token of an odd run. For example, `0b111_0110` gives `0b101_0010`.
+/// For a pair of equal tokens, these are the places in each run of the token at which merges begin, except at
+/// the last token of an odd run. For example, `0b111_0110` gives `0b101_0010`.
 pub(super) fn firsts(runs: u64) -> u64 {
     const EVEN: u64 = 0x5555_5555_5555_5555;
     let starts = runs & !(runs << 1);
