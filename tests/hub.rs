@@ -42,6 +42,8 @@ fn well(output: &Output) -> String {
     said
 }
 
+/// Local files, the cache and `--stream` give the same tokenizer for any number of threads. A stream leaves no
+/// cache.
 #[test]
 fn local_files_the_cache_and_the_stream_give_the_same() {
     let folder = tempfile::tempdir().unwrap();
@@ -72,6 +74,7 @@ fn local_files_the_cache_and_the_stream_give_the_same() {
     }
 }
 
+/// `plan` reads only Parquet footers from the hub, and downloads nothing into the cache.
 #[test]
 fn a_plan_reads_indexes_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -213,6 +216,8 @@ fn poems(home: &Path) -> FakeHub {
     hub
 }
 
+/// A run downloads a dataset once. Another run with the cache, offline, gives the same manifest. The token is
+/// not sent to the host of large files.
 #[test]
 fn a_recipe_of_a_hub_dataset_runs_once_with_the_network_and_again_without() {
     let folder = tempfile::tempdir().unwrap();
@@ -261,6 +266,7 @@ fn offline_it_is_told_that_there_may_be_more() {
     assert!(!count(&format!("{folder}/000_00000.txt"), "1").contains("in the cache"));
 }
 
+/// Passwords and query values of an address appear in no message, file or report.
 #[test]
 fn what_an_address_keeps_secret_is_shown_nowhere() {
     let folder = tempfile::tempdir().unwrap();
@@ -321,6 +327,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }
 
+/// A killed download is resumed from the bytes that are on disk.
 #[test]
 fn a_killed_download_goes_on() {
     const BYTES: usize = 200_000_000;
@@ -438,6 +445,8 @@ fn made_up_gpt2(home: &Path) -> FakeHub {
 
 const AT_HUB: &str = "hf://openai-community/gpt2";
 
+/// Every command gives the same results with a tokenizer on the hub as with the same one in a local folder,
+/// offline too.
 #[test]
 fn every_command_takes_a_tokenizer_of_the_hub() {
     let folder = tempfile::tempdir().unwrap();
@@ -520,6 +529,8 @@ fn every_command_takes_a_tokenizer_of_the_hub() {
     well(&tokenmill(&hub, home).args(["bench", "texts.jsonl", "-t", "gpt2"]).output().unwrap());
 }
 
+/// A folder with the name of a known tokenizer takes precedence over it. A recipe looks for the folder beside
+/// itself.
 #[test]
 fn a_folder_goes_before_a_known_name() {
     let folder = tempfile::tempdir().unwrap();
@@ -568,6 +579,7 @@ fn a_folder_goes_before_a_known_name() {
     assert_eq!(encoded(&with("gpt2")), encoded(&with(AT_HUB)));
 }
 
+/// A name that is neither a file nor a known tokenizer is refused with the known names or the right spelling.
 #[test]
 fn a_name_that_stands_for_nothing_is_told_with_what_there_is() {
     let folder = tempfile::tempdir().unwrap();

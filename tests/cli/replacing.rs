@@ -8,6 +8,7 @@ fn text_stays(folder: &TempDir) {
     assert_eq!(fs::read_to_string(folder.path().join("a.txt")).expect("the text"), TEXT);
 }
 
+/// Commands that write one file replace an empty file or an earlier result, but nothing else.
 #[test]
 fn only_files_of_their_own_kind_are_replaced() {
     let folder = folder();
@@ -28,6 +29,7 @@ fn only_files_of_their_own_kind_are_replaced() {
     }
 }
 
+/// An input file in the data folder of the output is refused if readers would take it for a result.
 #[test]
 fn input_among_results_is_refused() {
     let folder = folder();
@@ -75,6 +77,8 @@ fn what_others_called_as_results_are_stays() {
     }
 }
 
+/// A data file that cannot be read may be intact, so it is neither replaced nor does the output count as
+/// damaged.
 #[cfg(unix)]
 #[test]
 fn a_data_file_that_cannot_be_read_stays() {
@@ -127,6 +131,8 @@ fn a_data_file_that_was_put_beside_the_results_stays() {
     assert!(ours.exists() && at("data/other-00000-of-00001.parquet").exists());
 }
 
+/// Training replaces all files of another tokenizer in the folder, keeps other formats of the same one, and
+/// does not touch files of others.
 #[test]
 fn a_folder_has_one_tokenizer() {
     const MADE: [&str; 4] = ["tokenizer.json", "tokenizer.tiktoken", "tokenizer.model", "tokenizer.vocab"];
@@ -195,6 +201,8 @@ fn files_of_two_trainings_are_no_tokenizer() {
     assert_eq!(ended(&folder, &["inspect", "new/tokenizer.tiktoken"]).0, Some(0));
 }
 
+/// Training with several sizes removes the sizes of an earlier training, but not the files of others in their
+/// folders.
 #[test]
 fn smaller_tokenizers_of_an_earlier_training_do_not_stay() {
     let folder = folder();
@@ -217,6 +225,7 @@ fn smaller_tokenizers_of_an_earlier_training_do_not_stay() {
     assert!(train("266", "hf") && !there("vocab-262"));
 }
 
+/// `convert`, `train` and `run` replace no tokenizer that they did not write themselves.
 #[test]
 fn tokenizers_of_others_are_not_replaced() {
     let folder = folder();
@@ -259,6 +268,8 @@ fn tokenizers_of_others_are_not_replaced() {
     assert_eq!(at("out2/tokenizer/tokenizer.json"), b"mine");
 }
 
+/// An output holds the tokenizer of its own training, complete. Encoding into it with another tokenizer removes
+/// that one.
 #[test]
 fn an_output_has_the_tokenizer_that_it_is_encoded_with() {
     let folder = folder();
@@ -330,6 +341,7 @@ fn waiting_for_a_folder_can_be_interrupted() {
     assert!(files(&folder.path().join("made")).is_empty());
 }
 
+/// A result is written to the target of a link. A pipe is refused and kept.
 #[cfg(unix)]
 #[test]
 fn links_are_followed_and_pipes_stay() {
@@ -348,6 +360,7 @@ fn links_are_followed_and_pipes_stay() {
     assert!(fs::metadata(&pipe).expect("the pipe").file_type().is_fifo());
 }
 
+/// A note or an error explains why an output has no tokens: null documents, a wrong field, or an empty sample.
 #[test]
 fn where_nothing_is_encoded_that_is_told() {
     let folder = folder();
@@ -374,6 +387,7 @@ fn where_nothing_is_encoded_that_is_told() {
     assert!(!said.contains("null") && !said.contains("no documents"), "{said}");
 }
 
+/// Training into an output, and encoding into a tokenizer folder, are refused, so that neither report is lost.
 #[test]
 fn reports_of_training_and_of_encoding_do_not_replace_each_other() {
     let folder = folder();
@@ -393,6 +407,8 @@ fn reports_of_training_and_of_encoding_do_not_replace_each_other() {
     assert_eq!([report("made"), report("ids")], before);
 }
 
+/// Results within an input folder are refused, because the next run would read them. With a pattern as input
+/// they are allowed.
 #[test]
 fn results_do_not_go_among_the_input() {
     let folder = folder();
@@ -429,6 +445,7 @@ fn results_do_not_go_among_the_input() {
     }
 }
 
+/// An output that cannot be written is refused before any input is read.
 #[test]
 fn what_cannot_be_written_is_told_before_anything_is_read() {
     let folder = folder();
@@ -472,6 +489,7 @@ fn what_cannot_be_written_is_told_before_anything_is_read() {
     }
 }
 
+/// A negative number is reported as an invalid value of its flag, not as an unknown flag.
 #[test]
 fn numbers_below_zero_are_wrong_values_of_the_flag_they_follow() {
     let folder = folder();
@@ -508,6 +526,7 @@ fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
     files(folder).into_iter().map(|path| (path.clone(), fs::read(path).expect("a file"))).collect()
 }
 
+/// Training refuses a folder with a report or a record that no training wrote, and links to nowhere.
 #[test]
 fn training_replaces_no_report_or_record_of_others() {
     let folder = folder();

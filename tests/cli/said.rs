@@ -26,6 +26,7 @@ fn content(folder: &TempDir, name: &str) -> String {
     fs::read_to_string(folder.path().join(name)).expect(name)
 }
 
+/// Help, completions and the manual are printed on standard output.
 #[test]
 fn help_completions_and_the_manual_go_to_standard_output() {
     let folder = folder();
@@ -46,6 +47,8 @@ fn help_completions_and_the_manual_go_to_standard_output() {
     }
 }
 
+/// Messages, report, card and `inspect` give the same figures. They count documents, null rows and BOS/EOS
+/// tokens in the same way.
 #[test]
 fn figures_of_an_encoding_agree() {
     let folder = folder();
@@ -86,6 +89,7 @@ fn figures_of_an_encoding_agree() {
     assert_eq!(ratios["bytes_per_token"], 1.0);
 }
 
+/// `inspect --merges N` shows up to N merges.
 #[test]
 fn as_many_merges_are_shown_as_are_asked_for() {
     let folder = folder();
@@ -97,6 +101,7 @@ fn as_many_merges_are_shown_as_are_asked_for() {
     }
 }
 
+/// `inspect` quotes a regular expression that starts with a space.
 #[test]
 fn a_split_is_shown_as_it_can_be_given_again() {
     let folder = folder();
@@ -111,6 +116,7 @@ fn a_split_is_shown_as_it_can_be_given_again() {
     }
 }
 
+/// With `--json`, a difference is printed as JSON, and the exit code is 4.
 #[test]
 fn that_two_things_differ_is_told_as_json_too() {
     let folder = folder();
@@ -136,6 +142,7 @@ fn that_two_things_differ_is_told_as_json_too() {
     assert!(both(&folder, &["tokens", "-t", "made", "--html", "page.html", "x"], 0).1.is_empty());
 }
 
+/// `verify-merges` says why a merge is not the best pair: score, length or frequency.
 #[test]
 fn a_merge_that_is_not_the_best_is_told_with_the_reason() {
     let folder = folder();
@@ -157,6 +164,7 @@ fn a_merge_that_is_not_the_best_is_told_with_the_reason() {
     refuses(&folder, &nothing, 1, &["nothing to replay merges on: the input has no text"]);
 }
 
+/// A message says that an output is incomplete, and names the tokenizer folder in it.
 #[test]
 fn an_output_that_is_not_complete_is_called_so() {
     let folder = folder();
@@ -175,6 +183,7 @@ fn refuses_beside(folder: &TempDir, arguments: &[&str], code: i32, said: &[&str]
     assert!(said.iter().all(|said| message.contains(said)) && printed.is_empty(), "{message}{printed}");
 }
 
+/// An output with only a tokenizer is shown and reported as a tokenizer, without figures of rows.
 #[test]
 fn a_tokenizer_alone_is_no_empty_data() {
     let folder = folder();
@@ -194,6 +203,7 @@ fn a_tokenizer_alone_is_no_empty_data() {
     assert_eq!(first, again);
 }
 
+/// The JSON of `train --extend` has the number of merges taken over from the old tokenizer.
 #[test]
 fn merges_taken_over_are_told_apart() {
     let folder = folder();
@@ -204,6 +214,7 @@ fn merges_taken_over_are_told_apart() {
     assert_eq!((&found["merges"], &found["merges_taken_over"]), (&json!(5), &json!(3)));
 }
 
+/// A note says which of several sizes were not reached.
 #[test]
 fn a_size_that_is_not_reached_is_noted() {
     let folder = folder();
@@ -213,6 +224,7 @@ fn a_size_that_is_not_reached_is_noted() {
     assert!(!said.contains("made/vocab-258 has"), "{said}");
 }
 
+/// Control characters in a manifest are escaped when they are shown.
 #[test]
 fn names_in_a_manifest_send_nothing_to_the_terminal() {
     let folder = folder();
@@ -229,6 +241,7 @@ fn names_in_a_manifest_send_nothing_to_the_terminal() {
     assert!(shown.matches(r"\u{1b}[31m").count() == 3 && !shown.contains('\u{1b}'), "{shown:?}");
 }
 
+/// `-` and an empty name are refused as outputs.
 #[test]
 fn results_go_to_no_pipe_and_have_a_name() {
     let folder = folder();
@@ -248,6 +261,7 @@ fn results_go_to_no_pipe_and_have_a_name() {
     assert!(!folder.path().join("-").exists());
 }
 
+/// A reader that closes standard output early is not an error.
 #[test]
 fn a_closed_pipe_is_no_error() {
     let folder = folder();
@@ -274,6 +288,7 @@ fn a_closed_pipe_is_no_error() {
     assert_eq!(differs.0, Some(4), "{}", differs.1);
 }
 
+/// `plan` shows the limits of sources and samples.
 #[test]
 fn a_plan_tells_what_is_taken() {
     let folder = folder();
@@ -289,6 +304,7 @@ fn a_plan_tells_what_is_taken() {
     }
 }
 
+/// A file is refused where an output folder is expected.
 #[test]
 fn a_file_is_no_folder_for_results() {
     let folder = folder();
@@ -299,6 +315,7 @@ fn a_file_is_no_folder_for_results() {
     }
 }
 
+/// A note names flags and keys that have no effect.
 #[test]
 fn what_changes_nothing_is_noted() {
     let folder = folder();
@@ -332,6 +349,7 @@ fn what_changes_nothing_is_noted() {
     }
 }
 
+/// Messages name the flag as it was given, the problem, and a remedy.
 #[test]
 fn refusals_name_what_was_given_and_what_helps() {
     let folder = folder();
@@ -440,6 +458,7 @@ fn names_of_files_send_nothing_to_the_terminal() {
     }
 }
 
+/// Passwords and signatures in a mistyped address appear in no message.
 #[test]
 fn mistyped_addresses_keep_their_secrets() {
     let folder = folder();
@@ -465,6 +484,7 @@ fn mistyped_addresses_keep_their_secrets() {
     }
 }
 
+/// Only the first 100 mistakes of a recipe are shown, and a recipe of more than 16 MiB is refused.
 #[test]
 fn a_recipe_with_thousands_of_mistakes_tells_the_first() {
     let folder = folder();

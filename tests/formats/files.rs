@@ -98,6 +98,7 @@ fn the_line_that_is_wrong_is_named() {
     }
 }
 
+/// A byte order mark at the start of a tokenizer file is ignored.
 #[test]
 fn a_byte_order_mark_changes_nothing() {
     let vocabulary = trained(&[b"low low"], &["<|end|>"], SpecialTokensAt::End, "gpt2");
@@ -135,6 +136,7 @@ fn ranks_are_known_by_what_they_hold() {
 const SENTENCE_PIECE: &[u8] =
     b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02\n\x0c\n\x05\xe2\x96\x81lo\x15\0\0\x80\xbf";
 
+/// Files that are no supported tokenizer are refused by their kind, with a remedy.
 #[test]
 fn files_of_another_kind_say_what_they_are() {
     let pickle = b"\x80\x04\x95\x0b\0\0\0\0\0\0\0\x8c\x04text\x94.";
@@ -410,6 +412,7 @@ fn what_lies_beside_a_vocabulary_is_read_as_transformers_reads_it() {
     }
 }
 
+/// `special_tokens_map.json` can mark tokens of the vocabulary as special.
 #[test]
 fn tokens_of_the_vocabulary_are_named_special_too() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -424,6 +427,7 @@ fn tokens_of_the_vocabulary_are_named_special_too() {
     assert_eq!(vocabulary.added(), [plain(261, "<s>"), AddedToken { lstrip: true, ..plain(262, "<mask>") }]);
 }
 
+/// Settings beside a vocabulary that cannot be kept give a note. Contradictions are errors.
 #[test]
 fn what_cannot_be_kept_of_the_files_beside_is_told_or_refused() {
     for (files, more, said) in [

@@ -55,6 +55,7 @@ fn deepseek(write: &dyn Fn(&str) -> Value) -> Vec<Value> {
     steps.chain([byte_level(false, false)]).collect()
 }
 
+/// The pre-tokenizers of published files become the right split patterns, and are written back unchanged.
 #[test]
 fn splits_of_real_files_are_understood() {
     let custom = |regex: &str| SplitPattern::Custom(regex.to_owned());
@@ -134,6 +135,8 @@ fn added(id: u32, content: &str, special: bool) -> Value {
     json!({ "id": id, "content": content, "special": special, "normalized": false })
 }
 
+/// Normalizers, the space before text, and the flags of added tokens are kept in `tokenizer.json`, change the
+/// fingerprint, and are refused by all other formats.
 #[test]
 fn what_happens_to_text_is_kept() {
     let flag = |name: &str| {
@@ -176,6 +179,7 @@ fn what_happens_to_text_is_kept() {
     assert_eq!(read(&plain), read(&file()), "none of these makes a difference");
 }
 
+/// An added token is also an ordinary token if merges, or a whole pre-token, can produce it.
 #[test]
 fn an_added_token_merges_if_it_could_come_about_without_being_found() {
     let tokens = json!([added(256, "lo", false), added(258, "<|end|>", false), added(259, "low ", false)]);
@@ -198,6 +202,7 @@ fn an_added_token_merges_if_it_could_come_about_without_being_found() {
     assert_eq!(ordinary(&file), [256, 257], "no text may name a control token");
 }
 
+/// A template for BOS and EOS tokens is kept in the file, but not applied. A note says so.
 #[test]
 fn what_stands_around_a_text_is_told_and_kept_but_left_out() {
     let template = |name: &str, id: u32| json!({ "id": name, "ids": [id], "tokens": [name] });
@@ -244,6 +249,7 @@ fn what_stands_around_a_text_is_told_and_kept_but_left_out() {
     }
 }
 
+/// The settings for truncation and padding in a `tokenizer.json` are ignored with a note.
 #[test]
 fn how_transformers_last_used_it_is_left_out() {
     let truncation =
@@ -261,6 +267,7 @@ fn how_transformers_last_used_it_is_left_out() {
     }
 }
 
+/// A format that cannot hold a feature refuses the vocabulary and names the feature.
 #[test]
 fn formats_that_cannot_say_it_name_it() {
     for (file, said) in [

@@ -26,6 +26,7 @@ fn made(parts: VocabularyParts) -> Vocabulary {
     Vocabulary::new(parts).expect("valid")
 }
 
+/// All formats except minbpe hold a vocabulary without tokens for some bytes. minbpe refuses it.
 #[test]
 fn bytes_without_a_token_stay_without_one_in_every_format_that_can_say_so() {
     let control: Vec<u8> = (0..9).collect();
@@ -67,6 +68,7 @@ fn ranks_with_tokens_of_bytes_without_a_token_are_read() {
     assert_eq!(read.id_of(b"lowx"), Some(TokenId::new(301)));
 }
 
+/// The unknown token is kept if some byte has no token. Only `tokenizer.json` can hold it.
 #[test]
 fn what_the_own_program_gives_for_missing_bytes_is_kept_where_it_matters() {
     let unknown = |id: Option<u32>, fuse| {
@@ -95,6 +97,7 @@ fn what_the_own_program_gives_for_missing_bytes_is_kept_where_it_matters() {
     assert!(Vocabulary::new(far).expect_err("no such token").to_string().contains("9999"));
 }
 
+/// A note lists the bytes without a token, if UTF-8 text can contain them.
 #[test]
 fn text_that_cannot_be_encoded_is_told_beforehand() {
     let folder = tempfile::tempdir().expect("a folder");

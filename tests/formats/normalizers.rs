@@ -25,6 +25,7 @@ struct Case {
     normal: Vec<String>,
 }
 
+/// Every normalizer gives the same text as in `tokenizers`, and is written back unchanged.
 #[test]
 fn texts_are_normalized_as_in_hugging_face_s_tokenizers() {
     let known: Known =
@@ -43,6 +44,7 @@ fn texts_are_normalized_as_in_hugging_face_s_tokenizers() {
     }
 }
 
+/// Unsupported or invalid normalizers are refused by name.
 #[test]
 fn normalizers_that_are_not_known_are_refused_by_name() {
     let replace = |pattern: Value| json!({ "type": "Replace", "pattern": pattern, "content": "x" });
@@ -72,6 +74,7 @@ fn normalizers_that_are_not_known_are_refused_by_name() {
     }
 }
 
+/// Formats without normalizers refuse such a vocabulary and name the first normalizer.
 #[test]
 fn formats_that_have_no_normalizers_name_the_first() {
     for (normalizer, said) in [

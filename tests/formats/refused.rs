@@ -57,6 +57,7 @@ fn put(file: &mut serde_json::Value, at: &str, value: serde_json::Value) {
     }
 }
 
+/// Each case of `refused.toml` is refused with its message.
 #[test]
 fn damaged_and_unsupported_files_are_refused_by_name() {
     let cases: Cases = toml::from_str(include_str!("../data/tokenizers/refused.toml")).expect("the cases");
@@ -86,6 +87,7 @@ fn damaged_and_unsupported_files_are_refused_by_name() {
     }
 }
 
+/// A JSON file cut at any length is refused. A list of ranks or merges may be read as a smaller tokenizer.
 #[test]
 fn a_file_cut_short_anywhere_is_an_error_or_a_smaller_tokenizer() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -105,6 +107,7 @@ fn a_file_cut_short_anywhere_is_an_error_or_a_smaller_tokenizer() {
     }
 }
 
+/// Ranks that would give too many merges are refused.
 #[test]
 fn ranks_that_are_cut_in_too_many_ways_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -119,6 +122,7 @@ fn ranks_that_are_cut_in_too_many_ways_are_refused() {
     assert!(refused.contains("x.tiktoken") && refused.contains("too long"), "{refused}");
 }
 
+/// Deeply nested JSON is an error, not a stack overflow.
 #[test]
 fn nesting_does_not_overflow_the_stack() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -133,6 +137,7 @@ fn nesting_does_not_overflow_the_stack() {
     }
 }
 
+/// A file that is not UTF-8 is refused in every format.
 #[test]
 fn text_that_is_not_utf8_is_an_error() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -143,6 +148,7 @@ fn text_that_is_not_utf8_is_an_error() {
     }
 }
 
+/// A missing tokenizer, a missing format, and a choice between several files are each explained.
 #[test]
 fn what_is_not_there_or_not_clear_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -165,6 +171,7 @@ fn what_is_not_there_or_not_clear_is_named() {
     assert!(message.contains("a.model, b.model"), "{message}");
 }
 
+/// Special tokens must be distinct, non-empty, and different from ordinary tokens.
 #[test]
 fn special_tokens_of_a_new_vocabulary_are_checked() {
     let merges = learned(&[b"low"], 2);
@@ -196,6 +203,7 @@ fn with(token: (u32, &[u8]), merges: &[(u32, u32)]) -> VocabularyParts {
     parts
 }
 
+/// [`Vocabulary::new`] checks that ids, bytes and merges agree.
 #[test]
 fn broken_parts_make_no_vocabulary() {
     let special = |id, text: &str| {
@@ -235,6 +243,7 @@ fn broken_parts_make_no_vocabulary() {
     }
 }
 
+/// Each format refuses vocabularies that it cannot hold, says why, and writes nothing.
 #[test]
 fn formats_refuse_what_they_cannot_say() {
     use Format::{Gpt2, Hf, Minbpe, Tiktoken};
@@ -274,6 +283,7 @@ fn formats_refuse_what_they_cannot_say() {
     }
 }
 
+/// Decoding an unknown id is an error that names the id.
 #[test]
 fn decoding_names_an_id_that_is_not_there() {
     let vocabulary = good();

@@ -18,6 +18,7 @@ use crate::made::{Notes, encode, learned, load_plainly, parts, renumbered, there
 const TEXTS: [&[u8]; 3] =
     [b"the cat sat on the mat, the end", "naïve café \u{1F600}".as_bytes(), b"\xFF\xFE\0\0 \n\n  x"];
 
+/// Writing and reading a vocabulary gives an equal one, or the format refuses it.
 #[test]
 fn every_format_gives_back_what_it_holds() {
     use Format::{Gpt2, Hf, Minbpe, Tiktoken};
@@ -54,6 +55,7 @@ fn every_format_gives_back_what_it_holds() {
     }
 }
 
+/// Merges of tokens that start with `#version` are kept.
 #[test]
 fn merges_that_look_like_a_header_are_merges() {
     let texts: [&[u8]; 3] = [b"#version 330 core", b"#version 330 core", b"#versions"];
@@ -75,6 +77,7 @@ fn merges_that_look_like_a_header_are_merges() {
     assert_eq!(load_plainly(folder.path()).expect("a tokenizer").merges().len(), seen);
 }
 
+/// Byte tokens may have any ids, except in minbpe.
 #[test]
 fn bytes_may_have_any_ids() {
     let vocabulary = trained(&TEXTS, &["<|end|>"], SpecialTokensAt::End, "gpt2");
@@ -95,6 +98,7 @@ fn bytes_may_have_any_ids() {
     assert!(refused.to_string().contains("byte 0x00 is token 188, and must be 0"), "{refused}");
 }
 
+/// Gaps between ids are kept, with a note.
 #[test]
 fn unused_ids_are_kept_and_told() {
     let vocabulary = trained(&TEXTS, &["<|end|>"], SpecialTokensAt::End, "gpt4");
@@ -110,6 +114,7 @@ fn unused_ids_are_kept_and_told() {
     }
 }
 
+/// `tokenizer.json` and `tokenizer_config.json` have the structure that Hugging Face's programs expect.
 #[test]
 fn the_json_is_what_hugging_face_expects() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -214,6 +219,7 @@ fn a_gpt2_split_that_is_spelled_out_is_read_as_before() {
     }
 }
 
+/// Named split patterns are recognized when a file is read.
 #[test]
 fn every_pattern_with_a_name_is_read_back_from_every_format_that_holds_one() {
     for named in Named::ALL {
@@ -225,6 +231,7 @@ fn every_pattern_with_a_name_is_read_back_from_every_format_that_holds_one() {
     }
 }
 
+/// Other spellings of the pre-tokenizer, and merges as pairs, are read as the same vocabulary.
 #[test]
 fn split_steps_as_others_write_them_are_understood() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -254,6 +261,7 @@ fn split_steps_as_others_write_them_are_understood() {
     }
 }
 
+/// Special tokens may be listed as added tokens only, as in Llama 3's file.
 #[test]
 fn special_tokens_may_stand_outside_the_model() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -268,6 +276,7 @@ fn special_tokens_may_stand_outside_the_model() {
     assert_eq!(load_plainly(&path).expect("as Llama 3 has it"), vocabulary);
 }
 
+/// A rank file without its sidecar needs a split from the caller. With a sidecar, the given split must agree.
 #[test]
 fn ranks_on_their_own_need_a_split() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -287,6 +296,7 @@ fn ranks_on_their_own_need_a_split() {
     assert!(refused.help().is_some_and(|help| help.contains("name the split pattern")));
 }
 
+/// A training record is read as it was written.
 #[test]
 fn a_training_record_comes_back() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -303,6 +313,7 @@ fn a_training_record_comes_back() {
     assert_eq!(TrainingRecord::read(folder.path()).expect("just written"), Some(record));
 }
 
+/// A training record of an unknown format version is refused.
 #[test]
 fn a_training_record_of_a_later_version_is_refused_by_name() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -372,6 +383,7 @@ fn arbitrary() -> impl Strategy<Value = Vocabulary> {
 }
 
 proptest! {
+    /// Learned vocabularies pass all checks, and every format holds them.
     #[test]
     fn learned_vocabularies_allow_every_shortcut(texts in vec(few_letters(), 1..6), merges in 0..40usize) {
         let texts: Vec<&[u8]> = texts.iter().map(|text| &**text).collect();
@@ -385,6 +397,7 @@ proptest! {
         }
     }
 
+    /// A format that accepts a vocabulary preserves its encoding.
     #[test]
     fn what_a_format_accepts_encodes_alike(vocabulary in arbitrary(), texts in vec(few_letters(), 20)) {
         for format in Format::ALL {
@@ -395,6 +408,7 @@ proptest! {
         }
     }
 
+    /// A vocabulary that the tiktoken format accepts encodes as tiktoken would.
     #[test]
     fn tiktoken_gives_the_same_ids(vocabulary in arbitrary(), texts in vec(few_letters(), 20)) {
         let ranks = vocabulary.ordinary().map(|(id, bytes)| (bytes.to_vec(), id.get())).collect();
@@ -406,6 +420,7 @@ proptest! {
         }
     }
 
+    /// A vocabulary read from ranks encodes as tiktoken would.
     #[test]
     fn ranks_are_read_as_tiktoken_means_them(vocabulary in arbitrary(), texts in vec(few_letters(), 20)) {
         let folder = tempfile::tempdir().expect("a folder");
@@ -426,6 +441,7 @@ proptest! {
         prop_assert_eq!(there_and_back(&read, Format::Tiktoken).expect("ranks again"), read);
     }
 
+    /// `check` counts the tokens that do not encode to themselves.
     #[test]
     fn checks_tell_self_encoding_from_the_rest(vocabulary in arbitrary()) {
         let plain = Vocabulary::new(VocabularyParts { ignore_merges: false, ..parts(&vocabulary) }).expect("the same");

@@ -28,6 +28,7 @@ struct Case {
     lengths: Vec<Vec<usize>>,
 }
 
+/// Every pre-tokenizer splits as in `tokenizers`, or is refused where `tokenizers` drops a part of the text.
 #[test]
 fn texts_are_cut_as_in_hugging_face_s_tokenizers() {
     let known: Known =
@@ -83,6 +84,8 @@ fn punctuation_is_that_of_hugging_face_s_tokenizers() {
     }
 }
 
+/// Settings without effect are accepted: a fused decoder, `fuse_unk`, and `byte_fallback` where every byte has
+/// a token.
 #[test]
 fn what_makes_no_difference_is_read() {
     let plain = read(&byte_level());

@@ -64,6 +64,7 @@ fn file() -> Value {
     json!({ "config": config, "vocab": vocab, "image": { "image_patch_size": 16 } })
 }
 
+/// Ids equal those of mistral_common, with listed special tokens or without.
 #[test]
 fn ids_are_those_of_mistral_s_own_program() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -88,6 +89,7 @@ fn ids_are_those_of_mistral_s_own_program() {
     }
 }
 
+/// Inconsistent sizes, ranks and tokens are refused.
 #[test]
 fn files_that_contradict_themselves_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
