@@ -89,6 +89,7 @@ impl Case {
     }
 }
 
+/// The fast engine and the reference learn the known merges, counts and tokens.
 #[test]
 fn every_engine_gives_the_known_answers() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cases");

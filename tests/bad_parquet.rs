@@ -169,6 +169,7 @@ fn check(bad: &[Bad]) {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// Each case of `cases` and `made::foreign` has its required outcome with every command.
 #[test]
 fn what_is_wrong_is_an_error_or_read_as_it_stands() {
     let (text, ids, counts) = (made::text(), made::ids(), made::counts());
@@ -202,6 +203,8 @@ fn what_is_wrong_is_an_error_or_read_as_it_stands() {
     check(&bad);
 }
 
+/// A file with other columns than the first one is named, unless the missing column becomes null or is not
+/// needed.
 #[test]
 fn files_of_one_source_have_the_same_columns() {
     let folder = folder(&made::ids());
@@ -257,6 +260,7 @@ fn read_here(path: &Path) {
     }
 }
 
+/// A file that is cut, or changed at one byte, causes no panic, wherever that is.
 #[test]
 fn cut_or_changed_at_any_byte_it_is_read_or_refused() {
     let folder = tempfile::tempdir().unwrap();

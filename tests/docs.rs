@@ -14,21 +14,25 @@ use tempfile::TempDir;
 
 const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
 
+/// The output shown in the tutorial is the real one.
 #[test]
 fn the_tutorial_shows_what_is_printed() {
     assert!(run("docs/tutorial.md") >= 14);
 }
 
+/// The output shown in the walk is the real one.
 #[test]
 fn the_walk_shows_what_is_printed() {
     assert!(run("docs/walk.md") >= 6);
 }
 
+/// The output shown on the page about large jobs is the real one.
 #[test]
 fn the_page_on_large_jobs_shows_what_is_printed() {
     assert!(run("docs/large.md") >= 7);
 }
 
+/// Every relative link in the documents leads to an existing file and heading.
 #[test]
 fn links_lead_to_files_and_headings() {
     let mut links = 0;

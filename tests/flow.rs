@@ -62,6 +62,7 @@ tie_break = "first"
 documents = "all"
 "#;
 
+/// All output files are identical for any number of threads and any batch size.
 #[test]
 fn the_files_do_not_depend_on_threads_or_batches() {
     for recipe in [SPLIT, UNSPLIT] {
@@ -80,6 +81,7 @@ fn the_files_do_not_depend_on_threads_or_batches() {
     }
 }
 
+/// A second run of a finished job does nothing. A damaged data file is written again, with the same bytes.
 #[test]
 fn a_second_run_does_nothing_and_damage_is_repaired() {
     let folder = tempfile::tempdir().unwrap();
@@ -95,6 +97,7 @@ fn a_second_run_does_nothing_and_damage_is_repaired() {
     assert_eq!(before, files(folder.path()));
 }
 
+/// A tokenizer file that was changed or replaced is written again.
 #[test]
 fn a_changed_tokenizer_file_is_written_again() {
     let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -120,6 +123,7 @@ fn a_changed_tokenizer_file_is_written_again() {
     assert!(run(&sizes, folder.path(), 2, 1 << 20, false).unwrap().report.is_none(), "all is as it was");
 }
 
+/// The result of another recipe, finished or not, is replaced only with `force`.
 #[test]
 fn what_another_job_made_or_began_is_replaced_only_when_asked() {
     for (finished, says) in [(true, "result of another run"), (false, "has begun")] {
@@ -140,6 +144,7 @@ fn what_another_job_made_or_began_is_replaced_only_when_asked() {
     }
 }
 
+/// The ids of each row decode to the text of the document, followed by EOS.
 #[test]
 fn what_was_written_decodes_to_the_text() {
     let folder = tempfile::tempdir().unwrap();
@@ -180,6 +185,8 @@ fn rows(folder: &Path) -> Vec<Vec<TokenId>> {
     batches.flat_map(|batch| batch.iter().map(|ids| ids.unwrap().to_vec()).collect::<Vec<_>>()).collect()
 }
 
+/// Packed rows hold the tokens of all documents, for any number of threads and any batch size. The report has
+/// the right utilisation.
 #[test]
 fn packed_files_have_the_tokens_of_the_documents() {
     let plain = tempfile::tempdir().unwrap();
@@ -224,6 +231,8 @@ impl tokenmill::Observer for Begun {
     }
 }
 
+/// Training without a split refuses a text that exceeds the memory limit before it learns. A single document is
+/// refused before it is read.
 #[test]
 fn what_does_not_fit_the_memory_is_refused_before_it_is_read() {
     let folder = tempfile::tempdir().unwrap();

@@ -424,7 +424,8 @@ fn pythons_clients_share_hub_and_cache() {
     assert!(downloads <= 1, "the files that Python fetched are used");
 }
 
-/// A program, a hub that has the repository of GPT-2 with a made-up tokenizer in it, and the same as a folder `local`.
+/// Starts a hub with GPT-2's repository, in which there is a small tokenizer trained here. The folder `local`
+/// has the same files.
 fn made_up_gpt2(home: &Path) -> FakeHub {
     let hub = FakeHub::start("openai-community/gpt2");
     let mut train = tokenmill(&hub, home);
@@ -511,7 +512,7 @@ fn every_command_takes_a_tokenizer_of_the_hub() {
             }
         }
     }
-    // These tell times, and the names of tokenizers.
+    // The output of `compare` and `bench` contains times and names of tokenizers.
     let compared = ["compare", "local", AT_HUB, "gpt2", "--on", "texts.jsonl", "--json"];
     let output = tokenmill(&hub, home).args(compared).output().unwrap();
     well(&output);
@@ -559,7 +560,7 @@ fn a_folder_goes_before_a_known_name() {
     };
     assert_eq!(inspected("gpt2"), inspected("./gpt2/tokenizer.json"));
     assert_ne!(inspected("gpt2"), inspected(AT_HUB));
-    // What lies beside a recipe is what it means, and not what lies where it is run.
+    // A recipe means the folder beside itself, not the one in the working directory.
     fs::create_dir(home.join("recipes")).unwrap();
     let recipe =
         "[source]\nuri = \"../texts.jsonl\"\n[encode]\ntokenizer = \"gpt2\"\n[output]\ndir = \"out\"\n";

@@ -51,6 +51,8 @@ fn text(seed: u64, lines: u64) -> String {
 const TRAIN: &str =
     "[train]\nsplit = \"gpt2\"\nmerges = 80\nspecial_tokens = [\"<|x|>\"]\n[encode]\nspecial = \"allow\"\n";
 
+/// Other weights for the same sources reuse their counts, with the same result as fresh ones. Changed sources
+/// and damaged counts are counted again.
 #[test]
 fn another_mixture_of_the_same_sources_needs_no_counting() {
     let folder = tempfile::tempdir().unwrap();
@@ -111,6 +113,7 @@ fn write_untold(path: &Path, word: &str) {
     writer.close().unwrap();
 }
 
+/// Two files with equal sizes and footers have counts of their own.
 #[test]
 fn files_that_nothing_but_their_names_tell_apart_are_counted_each() {
     let folder = tempfile::tempdir().unwrap();
@@ -124,6 +127,7 @@ fn files_that_nothing_but_their_names_tell_apart_are_counted_each() {
     assert!(both.contains("alpha") && both.contains("gamma"), "{both}");
 }
 
+/// The report has documents, bytes, weight and share of each source.
 #[test]
 fn the_report_tells_what_was_learned_from_each_source() {
     let folder = tempfile::tempdir().unwrap();
@@ -153,6 +157,7 @@ fn the_report_tells_what_was_learned_from_each_source() {
     }
 }
 
+/// A recipe with another value of a variable is another job, and needs `force` to replace the first result.
 #[test]
 fn another_value_of_a_variable_is_another_job() {
     let folder = tempfile::tempdir().unwrap();
@@ -175,6 +180,7 @@ fn another_value_of_a_variable_is_another_job() {
     assert!(tokenizer(&out) != first);
 }
 
+/// `take` and `max_bytes` of a source select its first documents, as if the source had no others.
 #[test]
 fn limits_take_the_first_documents_of_each_source() {
     let folder = tempfile::tempdir().unwrap();

@@ -36,6 +36,7 @@ fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/recipes")
 }
 
+/// Each invalid recipe in `tests/data/recipes` gives exactly the messages in the file beside it.
 #[test]
 fn every_mistake_of_a_recipe_is_told_with_its_place() {
     let update = std::env::var_os("UPDATE_EXPECTED").is_some();
@@ -65,6 +66,7 @@ fn whole(source: &str, train: &str, rest: &str) -> String {
     )
 }
 
+/// Missing keys of a recipe get their defaults.
 #[test]
 fn a_short_recipe_is_completed_with_defaults() {
     let plan = planned("recipes/short.toml", &whole("", "merges = 500", "")).expect("a right recipe");
@@ -84,6 +86,7 @@ fn a_short_recipe_is_completed_with_defaults() {
     assert_eq!((encode.split_name.as_str(), encode.file_text_bytes), ("train", ByteCount(1_000_000_000)));
 }
 
+/// `vocab_size` includes the 256 bytes and the special tokens. `merges` does not.
 #[test]
 fn a_vocabulary_counts_bytes_and_special_tokens() {
     for (train, merges) in [
@@ -97,6 +100,8 @@ fn a_vocabulary_counts_bytes_and_special_tokens() {
     }
 }
 
+/// Relative paths start at the folder of the recipe, except those that start with a variable. Characters of a
+/// pattern in that folder's name are escaped.
 #[test]
 fn paths_are_relative_to_the_recipe_unless_a_variable_begins_them() {
     for (recipe, uri, expected) in [
@@ -120,6 +125,7 @@ fn paths_are_relative_to_the_recipe_unless_a_variable_begins_them() {
     }
 }
 
+/// Weights are scaled to the smallest integers with the same ratios.
 #[test]
 fn weights_become_the_smallest_whole_numbers() {
     for (weights, scaled) in [
@@ -134,6 +140,8 @@ fn weights_become_the_smallest_whole_numbers() {
     }
 }
 
+/// The recipe hash depends on every key that affects the output, and on no other key, such as threads or the
+/// output path.
 #[test]
 fn the_hash_follows_what_decides_the_bytes_and_nothing_else() {
     let hash = |path: &str, text: &str| planned(path, text).expect(text).recipe_hash;
@@ -187,6 +195,7 @@ fn mistakes_with(section: &str, key: &str, value: &str) -> Vec<(String, String)>
     }
 }
 
+/// The patterns of the JSON Schema accept the same byte counts and split names as recipes do.
 #[test]
 fn the_schema_takes_the_amounts_and_names_that_recipes_take() {
     let schema: serde_json::Value =

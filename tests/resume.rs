@@ -135,11 +135,13 @@ fn are_gone_on_with(whole: &tempfile::TempDir, folder: &tempfile::TempDir) {
     assert_eq!(report(whole.path()), report(folder.path()));
 }
 
+/// Flat files of ids are resumed.
 #[test]
 fn files_of_nothing_but_ids_are_gone_on_with() {
     is_gone_on_with("format = \"bin\"", "[run]");
 }
 
+/// Packed files are resumed, with either packing rule.
 #[test]
 fn packed_files_are_gone_on_with() {
     for rule in ["concat", "best-fit"] {
@@ -174,6 +176,8 @@ fn tables_and_json_arrays_are_gone_on_with() {
     }
 }
 
+/// A run that is killed several times, after training and while it writes, gives the files of an undisturbed
+/// run.
 #[test]
 fn a_killed_run_is_gone_on_with() {
     let whole = folder_with_recipe();
@@ -210,6 +214,7 @@ fn folder_with_learned() -> tempfile::TempDir {
     folder
 }
 
+/// A resumed run reports the rows that training skipped.
 #[test]
 fn what_training_left_out_is_told_by_the_run_that_goes_on() {
     let folder = folder_with_learned();
@@ -221,6 +226,7 @@ fn what_training_left_out_is_told_by_the_run_that_goes_on() {
     assert_eq!(report(folder.path()), before);
 }
 
+/// The tokenizer of an interrupted run of another recipe is replaced only with `--force`.
 #[test]
 fn what_another_job_learned_is_replaced_only_with_force() {
     let folder = folder_with_learned();

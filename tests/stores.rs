@@ -73,6 +73,7 @@ fn trained(mut command: Command, input: &str, home: &Path) -> Vec<u8> {
     fs::read(home.join("out/tokenizer.json")).unwrap()
 }
 
+/// Objects in each store give the same tokenizer as local files, and no other object is requested.
 #[test]
 fn objects_are_read_as_local_files_are() {
     let folder = tempfile::tempdir().unwrap();
@@ -91,6 +92,7 @@ fn objects_are_read_as_local_files_are() {
     }
 }
 
+/// A temporary error and a response that ends early are retried.
 #[test]
 fn what_fails_in_passing_is_asked_for_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -120,6 +122,7 @@ fn a_tag_that_cannot_be_asked_for_is_an_error() {
     assert!(said.contains("s3://words/a.parquet") && !said.contains("panicked"), "{said}");
 }
 
+/// Each refusal of a store ends with its code and a remedy.
 #[test]
 fn refusals_say_what_to_do() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! What files say of the values of columns, beside their types, is there in the output or told.
+//! Annotations of columns beyond their physical type, such as UUID or JSON: the output keeps them, or a note
+//! says that it does not.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -41,12 +42,12 @@ const SAID: &str = "message m {
 
 const COLUMNS: &str = "uuid,needed,json,utc_ms,utc_us,utc_ns,local,list,struct,map";
 
-/// The columns without what is said of them.
+/// The same columns without the annotations.
 fn unsaid() -> String {
     SAID.replace(" (UUID)", "").replace("(JSON)", "(STRING)").replace(",true)", ",false)")
 }
 
-/// Writes a Parquet file of one row, which Arrow knows nothing of.
+/// Writes a Parquet file of one row without an embedded Arrow schema.
 fn parquet(folder: &TempDir, name: &str, message: &str) {
     let schema = Arc::new(parse_message_type(message).expect("a schema"));
     let file = fs::File::create(folder.path().join(name)).expect("a file");
@@ -81,7 +82,7 @@ fn parquet(folder: &TempDir, name: &str, message: &str) {
     file.close().expect("a file");
 }
 
-/// What a file says of the values of its columns, but for the text and the token ids.
+/// The logical types of the leaf columns of a file, except those of the text and the token ids.
 fn said(path: &Path) -> BTreeMap<String, Option<LogicalType>> {
     let file = SerializedFileReader::new(fs::File::open(path).expect("a file")).expect("Parquet");
     let columns = file.metadata().file_metadata().schema_descr().columns();
@@ -89,7 +90,7 @@ fn said(path: &Path) -> BTreeMap<String, Option<LogicalType>> {
     said.filter(|(name, _)| !["text", "length", "input_ids.list.element"].contains(&name.as_str())).collect()
 }
 
-/// Encodes files with columns; what it said, and the only data file.
+/// Encodes files and copies the columns. Returns the messages and the path of the only data file.
 fn encoded(folder: &TempDir, inputs: &[&str], columns: &str) -> (String, std::path::PathBuf) {
     let encode = ["-t", "made", "-o", "out", "--columns", columns, "--force"];
     let (code, told) = ended(folder, &[&["encode"][..], inputs, &encode].concat());
@@ -108,6 +109,8 @@ fn with_tokenizer() -> TempDir {
     folder
 }
 
+/// Logical types of copied columns are kept, nested ones too. A note names the columns that `datasets` cannot
+/// read.
 #[test]
 fn what_parquet_says_of_columns_is_kept() {
     let folder = with_tokenizer();
@@ -124,17 +127,18 @@ fn what_parquet_says_of_columns_is_kept() {
     for column in ["json", "utc_us", "local", "struct"] {
         assert!(!told.contains(&format!("does not read column {column:?}")), "{told}");
     }
-    // A split beside it is of the same columns.
+    // Another split with the same columns is accepted in the same output.
     let split =
         ["encode", "a.parquet", "-t", "made", "-o", "out", "--columns", COLUMNS, "--split-name", "dev"];
     let (code, told) = ended(&folder, &split);
     assert_eq!(code, Some(0), "{told}");
-    // A field of a struct.
+    // Fields of a struct can be selected.
     fs::remove_dir_all(folder.path().join("out")).expect("a folder");
     let (_, data) = encoded(&folder, &["a.parquet"], "struct.json,struct.within.utc");
     assert!(said(&data).values().eq([&before["struct.json"], &before["struct.within.utc"]]));
 }
 
+/// The text column may have the logical type JSON.
 #[test]
 fn the_text_may_be_json() {
     let folder = with_tokenizer();
@@ -148,6 +152,7 @@ fn the_text_may_be_json() {
     assert_eq!(said(&data)["json"], Some(LogicalType::Json));
 }
 
+/// An annotation that only some input files have is dropped with a note.
 #[test]
 fn what_only_some_files_say_is_told_and_left_out() {
     for (first, second) in [(SAID.to_owned(), unsaid()), (unsaid(), SAID.to_owned())] {
@@ -179,6 +184,7 @@ fn what_only_some_files_say_is_told_and_left_out() {
     }
 }
 
+/// A file without the column, or with only nulls in it, does not affect the annotation.
 #[test]
 fn a_column_that_a_file_lacks_keeps_what_the_others_say() {
     let folder = with_tokenizer();
@@ -195,6 +201,7 @@ fn a_column_that_a_file_lacks_keeps_what_the_others_say() {
     assert_eq!((&kept["uuid"], &kept["json"]), (&Some(LogicalType::Uuid), &Some(LogicalType::Json)));
 }
 
+/// A note names logical types that the output cannot have.
 #[test]
 fn what_no_output_says_is_told() {
     let folder = with_tokenizer();
@@ -213,7 +220,7 @@ fn what_no_output_says_is_told() {
     assert_eq!(said(&data)["within.json"], Some(LogicalType::Json));
 }
 
-/// A field with an extension type.
+/// An Arrow field with an extension type.
 fn extended(name: &str, column: &ArrayRef, extension: &str, parameters: &str) -> Field {
     let said = [("ARROW:extension:name", extension), ("ARROW:extension:metadata", parameters)];
     let said: HashMap<String, String> =
@@ -221,6 +228,7 @@ fn extended(name: &str, column: &ArrayRef, extension: &str, parameters: &str) ->
     Field::new(name, column.data_type().clone(), true).with_metadata(said)
 }
 
+/// Extension types of Arrow are kept if the column's storage type allows them.
 #[test]
 fn extension_types_of_arrow_are_kept_where_they_fit() {
     let folder = with_tokenizer();

@@ -268,8 +268,8 @@ fn tokenizers_of_others_are_not_replaced() {
     assert_eq!(at("out2/tokenizer/tokenizer.json"), b"mine");
 }
 
-/// An output holds the tokenizer of its own training, complete. Encoding into it with another tokenizer removes
-/// that one.
+/// An output of a training holds all files of its tokenizer. Encoding into it again with another tokenizer
+/// removes them.
 #[test]
 fn an_output_has_the_tokenizer_that_it_is_encoded_with() {
     let folder = folder();

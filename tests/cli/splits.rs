@@ -153,7 +153,7 @@ fn a_split_that_is_not_complete_is_gone_on_with() {
     assert!(done(&folder, &["verify", "made"]).contains("3 files"));
 }
 
-/// As nanoGPT finds them: one file a split, which is called by it.
+/// With `--one-file`, each split is a single file with the name of the split, as nanoGPT expects it.
 #[test]
 fn a_split_may_be_one_file() {
     let folder = folder();
@@ -169,7 +169,7 @@ fn a_split_may_be_one_file() {
         let (train, val) = (encode("a.txt", "train"), encode("b.txt", "val"));
         done(&folder, &train);
         done(&folder, &val);
-        // How many files there would be is not known beforehand.
+        // The number of files is not known before this text is read.
         done(
             &folder,
             &[&encode("lines.jsonl", "test")[..8], &["--output-format", format, "--one-file"]].concat(),
@@ -202,7 +202,7 @@ fn a_split_may_be_one_file() {
         );
         let many = fs::read(folder.path().join("many/data/train-00000-of-00001.bin")).expect("a file");
         assert_eq!(tokens(&ids), tokens(&many));
-        // Others are in the place of it where it is done again, and nothing of another split goes.
+        // Repeating the split with many files replaces its single file, and touches no other split.
         let before = fs::read(folder.path().join(format).join("data/train.bin")).expect("a file");
         write(&folder, "b.txt", "another text\n");
         refuses(&folder, &val, 2, &["data/val.bin to data/val.idx", "--force"]);

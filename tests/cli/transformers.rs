@@ -1,4 +1,5 @@
-//! What `tokenizer_config.json` tells `transformers`: what is asked for, and what another tokenizer says.
+//! The settings for `transformers` in `tokenizer_config.json`: those given by flags, and those taken over from
+//! another tokenizer.
 
 use serde_json::{Value, json};
 
@@ -7,7 +8,7 @@ use super::*;
 
 const END: [&str; 4] = ["--special-token", "<|end|>", "--eos", "<|end|>"];
 
-/// A folder with a text, a chat template, and the tokenizer `made` of 261 tokens, the last of them `<|end|>`.
+/// A folder with a text, a chat template, and the tokenizer `made` of 261 tokens. The last token is `<|end|>`.
 fn with_tokenizer() -> TempDir {
     let folder = folder();
     write(&folder, "a.txt", TEXT);
@@ -35,6 +36,7 @@ fn owned(tokens: &[(&str, u64)]) -> Vec<(String, u64)> {
     tokens.iter().map(|(text, id)| ((*text).to_owned(), *id)).collect()
 }
 
+/// Without further settings, the configuration has only the class and the special tokens.
 #[test]
 fn without_anything_to_tell_the_file_is_as_ever() {
     let folder = with_tokenizer();
@@ -49,7 +51,7 @@ fn without_anything_to_tell_the_file_is_as_ever() {
     assert_eq!(read(&folder, "made/tokenizer.json"), read(&folder, "again/tokenizer.json"));
 }
 
-/// The ids are those that `add_special_tokens` of transformers 5.23 gives, called with the same tokens in this order.
+/// The ids equal those of `add_special_tokens` in transformers 5.23, called with the same tokens in this order.
 #[test]
 fn special_tokens_are_added_behind_the_last_id() {
     let folder = with_tokenizer();
@@ -84,11 +86,12 @@ fn special_tokens_are_added_behind_the_last_id() {
     let left = "left out, as only the format hf has a place for it: bos_token, chat_template, eos_token, mask_token, \
                 model_max_length, pad_token, unk_token";
     assert!(said.contains(left), "{said}");
-    // All that encodes is in the other format too.
+    // The other format keeps everything that matters for encoding.
     does(&folder, &["convert", "ranks", "--to", "hf", "-o", "back"]);
     assert_eq!(added(&folder, "back"), owned(&[&expected[..], &[("<x>", 264)]].concat()));
 }
 
+/// `train` and recipes write the same settings, and add special tokens that only a setting names.
 #[test]
 fn training_tells_the_same_and_adds_the_tokens_that_it_names() {
     let folder = with_tokenizer();
@@ -114,11 +117,11 @@ fn training_tells_the_same_and_adds_the_tokens_that_it_names() {
             })
         );
     }
-    // A run that is done is not done again, and another template is another job.
+    // A finished run is not repeated, but a changed template makes it another job.
     assert!(does(&folder, &["run", "r.toml"]).contains("nothing to do"));
     write(&folder, "chat.jinja", "other");
     refuses(&folder, &["run", "r.toml"], 2, &["recipe"]);
-    // What only hf can say is told where it is not written.
+    // A note names the settings that only the format hf can hold.
     let ranks = ["train", "a.txt", "-o", "ranks", "--merges", "4", "--formats", "tiktoken", "--pad", "<pad>"];
     let said = does(&folder, &ranks);
     assert!(
@@ -127,7 +130,7 @@ fn training_tells_the_same_and_adds_the_tokens_that_it_names() {
     );
 }
 
-/// The values that are expected are those that `AutoTokenizer` of transformers 5.23 reads of the folder that is converted.
+/// The expected values are those that `AutoTokenizer` of transformers 5.23 reads from the converted folder.
 #[test]
 fn what_a_tokenizer_tells_transformers_is_kept() {
     let folder = with_tokenizer();
@@ -296,7 +299,7 @@ fn what_a_tokenizer_tells_transformers_is_kept() {
         if notes.is_empty() {
             assert!(!said.contains("left out"), "{name}: {said}");
         }
-        // And once more what is made of that.
+        // Converting the result again changes nothing.
         does(&folder, &["convert", &converted, "--to", "hf", "-o", &format!("again-{number}")]);
         assert_eq!(
             read(&folder, &format!("again-{number}/tokenizer_config.json")),
@@ -304,10 +307,10 @@ fn what_a_tokenizer_tells_transformers_is_kept() {
             "{name}"
         );
     }
-    // As an integer, which a float in its place would not be.
+    // The length is written as an integer, although it is larger than 64 bits.
     let length = r#""model_max_length": 1000000000000000019884624838656"#;
     assert!(read(&folder, "converted-2/tokenizer_config.json").contains(length));
-    // What is asked for goes before what was found.
+    // Flags take precedence over the settings of the source.
     let other = ["--pad", "<a>", "--model-max-length", "5", "--chat-template", "chat.jinja"];
     does(&folder, &[&["convert", "source-0", "--to", "hf", "-o", "changed"][..], &other].concat());
     let changed = config(&folder, "changed");
@@ -322,6 +325,7 @@ fn what_a_tokenizer_tells_transformers_is_kept() {
     );
 }
 
+/// `--extend` gives new special tokens the first free ids, before those of new merges.
 #[test]
 fn a_larger_vocabulary_gets_new_special_tokens_before_its_merges() {
     let folder = with_tokenizer();
@@ -340,6 +344,7 @@ fn a_larger_vocabulary_gets_new_special_tokens_before_its_merges() {
     assert_eq!((&config["pad_token"], &config["eos_token"]), (&json!("<pad>"), &json!("<|end|>")));
 }
 
+/// A setting can make an existing token special, if encoding stays the same.
 #[test]
 fn tokens_that_are_there_become_special_where_nothing_else_changes() {
     let folder = with_tokenizer();
@@ -354,6 +359,7 @@ fn tokens_that_are_there_become_special_where_nothing_else_changes() {
     assert_eq!(added(&folder, "whole"), owned(&[("<|end|>", 260), ("<x>", 261)]));
 }
 
+/// Invalid templates, tokens and lengths are refused with a reason.
 #[test]
 fn what_cannot_be_told_is_refused_with_its_reason() {
     let folder = with_tokenizer();
@@ -388,7 +394,7 @@ fn what_cannot_be_told_is_refused_with_its_reason() {
             code,
             &[said],
         );
-        // In training all is looked at as a whole, and mistakes are of usage.
+        // Training checks all flags together, and every mistake is one of usage (code 2).
         let is_learned = flags.contains(&"at");
         if !is_learned {
             refuses(&folder, &train("a.txt", flags), 2, &[]);
@@ -400,14 +406,14 @@ fn what_cannot_be_told_is_refused_with_its_reason() {
     let twice = ["--add-special-token", "<x>", "--add-special-token", "<x>"];
     let convert = ["convert", "made", "--to", "hf", "-o", "out"];
     refuses(&folder, &[&convert[..], &twice].concat(), 2, &["`--add-special-token` names \"<x>\" twice"]);
-    // A damaged file beside the tokenizer is an error where it is wanted, and told elsewhere.
+    // A damaged file beside the tokenizer is an error if the format needs it, else a note.
     write(&folder, "made/chat_template.jinja", b"\xff");
     refuses(&folder, &convert, 1, &["made/chat_template.jinja: not UTF-8"]);
     let said = does(&folder, &["convert", "made", "--to", "tiktoken", "-o", "ranks"]);
     assert!(said.contains("made/chat_template.jinja"), "{said}");
 }
 
-/// `transformers` takes the file rather than what `tokenizer_config.json` says.
+/// `transformers` prefers this file to the template in `tokenizer_config.json`.
 #[test]
 fn another_template_in_the_folder_is_not_taken_for_that_which_is_written() {
     let folder = with_tokenizer();
@@ -416,14 +422,14 @@ fn another_template_in_the_folder_is_not_taken_for_that_which_is_written() {
     let convert = ["convert", "made", "--to", "hf", "-o", "target"];
     let template = ["--chat-template", "chat.jinja"];
     refuses(&folder, &[&convert[..], &template].concat(), 2, &["target/chat_template.jinja is there"]);
-    // Without a template, it is nobody's but its owner's.
+    // Without a template to write, the file does not matter.
     does(&folder, &convert);
     fs::create_dir(folder.path().join("learned")).expect("a folder");
     write(&folder, "learned/chat_template.jinja", "another");
     let said =
         does(&folder, &[&["train", "a.txt", "-o", "learned", "--merges", "4"][..], &END, &template].concat());
     assert!(said.contains("transformers takes this chat template"), "{said}");
-    // The tokenizer of this folder can be written into it.
+    // A tokenizer can be converted into its own folder.
     write(&folder, "target/chat_template.jinja", "{{ bos_token }}\n{{ messages[0].content }}");
     does(&folder, &["convert", "target", "--to", "hf", "-o", "target", "--model-max-length", "9"]);
     assert_eq!(config(&folder, "target")["model_max_length"], 9);

@@ -1,4 +1,4 @@
-"""transformers reads of tokenizer_config.json what was said of it, and adds special tokens with the same ids."""
+"""Checks that transformers reads our settings in tokenizer_config.json, and that added special tokens get equal ids."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ def check(setting):
     said += ["--model-max-length", LENGTH, "--chat-template", template]
     added = [item for token in MORE for item in ("--add-special-token", token)]
 
-    # What transformers itself makes of the same wishes, kept as it keeps them.
+    # The result of the same settings in transformers itself, saved by transformers.
     theirs = AutoTokenizer.from_pretrained(base)
     roles = {f"{role}_token": token for role, token in ROLES.items()}
     theirs.add_special_tokens({"extra_special_tokens": MORE, **roles})
@@ -52,7 +52,7 @@ def check(setting):
     told(tokenizer)
     yield "what training says is read"
 
-    # As version 4 has it, with no limit of the length and a template of its own name.
+    # The form of version 4, with no limit on the length, and with the template in the configuration.
     config = json.loads((saved / "tokenizer_config.json").read_text(encoding="utf-8"))
     old = setting.scratch / "config-old"
     shutil.copytree(saved, old)
@@ -71,7 +71,7 @@ def check(setting):
 
 
 def equal(folder, theirs):
-    """The folder's tokenizer has the roles, ids and chats of theirs."""
+    """Requires that the tokenizer in a folder has the same roles, ids and chats as theirs."""
     ours = AutoTokenizer.from_pretrained(folder)
     for token in [*MORE, *ROLES.values()]:
         ids = ours.convert_tokens_to_ids(token), theirs.convert_tokens_to_ids(token)

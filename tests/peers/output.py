@@ -62,7 +62,7 @@ def check_ids(setting):
 
 
 def check_nanogpt(setting):
-    """One file for each split, which docs/formats.md reads as nanoGPT does."""
+    """Checks `one_file` with the code in docs/formats.md that reads each split as nanoGPT does."""
     recipe = (setting.scratch / "output.toml").read_text(encoding="utf-8").replace('columns = ["gutenberg_id"]\n', "")
     other = setting.scratch / "output-one.toml"
     keys = 'dir = "output-one"\nformat = "bin"\none_file = true'

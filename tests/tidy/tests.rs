@@ -4,6 +4,7 @@ fn lines(rule: impl Fn(&File) -> Vec<Offence>, path: &str, source: &str) -> Vec<
     rule(&File::new(path, source)).into_iter().map(|offence| offence.line).collect()
 }
 
+/// Imports, with their nested groups and `super` paths, are judged by the graph.
 #[test]
 fn imports_against_the_graph_are_found() {
     for (path, source, offends) in [
