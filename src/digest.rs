@@ -33,3 +33,56 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     let digit = |half: u8| char::from(DIGITS[usize::from(half)]);
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
+
+/// The end of a text that carries the SHA-256 of all that is before it.
+#[derive(Debug)]
+pub(crate) struct Checksum {
+    before: &'static str,
+    after: &'static str,
+}
+
+/// The last key of a JSON object that has a line for each key.
+pub(crate) const JSON_CHECKSUM: Checksum = Checksum { before: ",\n  \"sha256\": \"", after: "\"\n}\n" };
+
+/// A comment at the end of a page.
+pub(crate) const HTML_CHECKSUM: Checksum = Checksum { before: "\n<!-- sha256: ", after: " -->\n" };
+
+impl Checksum {
+    /// Ends a text, of which a JSON object has the closing line or not, with its checksum.
+    pub(crate) fn end(&self, text: &str) -> String {
+        let text = text.strip_suffix(self.after.trim_start_matches('"')).unwrap_or(text);
+        format!("{text}{}{}{}", self.before, sha256(text), self.after)
+    }
+
+    /// Whether a text is as it was when it was ended; `None` if it has no checksum at its end.
+    pub(crate) fn holds(&self, text: &[u8]) -> Option<bool> {
+        /// A SHA-256 in hex.
+        const DIGITS: usize = 64;
+        let text = text.strip_suffix(self.after.as_bytes())?;
+        let (text, said) = text.split_at_checked(text.len().checked_sub(DIGITS)?)?;
+        let text = text.strip_suffix(self.before.as_bytes())?;
+        Some(sha256(text).as_bytes() == said)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checksum_notices_every_bit() {
+        let object = "{\n  \"a\": 1\n}\n";
+        for (checksum, text) in [(&JSON_CHECKSUM, object), (&HTML_CHECKSUM, "<p>a\n"), (&HTML_CHECKSUM, "")] {
+            let ended = checksum.end(text);
+            assert_eq!(checksum.holds(text.as_bytes()), None, "{text}");
+            assert_eq!(checksum.holds(ended.as_bytes()), Some(true), "{ended}");
+            for bit in 0..8 * ended.len() {
+                let mut changed = ended.clone().into_bytes();
+                changed[bit / 8] ^= 1 << (bit % 8);
+                assert_ne!(checksum.holds(&changed), Some(true), "bit {bit} of {ended}");
+            }
+        }
+        let parsed: serde_json::Value = serde_json::from_str(&JSON_CHECKSUM.end(object)).expect("JSON");
+        assert_eq!(parsed["a"], 1);
+    }
+}

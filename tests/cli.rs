@@ -4,6 +4,8 @@
 mod annotations;
 #[path = "cli/bad_input.rs"]
 mod bad_input;
+#[path = "cli/changed_bits.rs"]
+mod changed_bits;
 #[path = "cli/counts.rs"]
 mod counts;
 #[path = "cli/foreign.rs"]
@@ -22,6 +24,8 @@ mod compare;
 mod reading_back;
 #[path = "cli/replacing.rs"]
 mod replacing;
+#[path = "cli/room_on_disk.rs"]
+mod room_on_disk;
 #[path = "cli/splits.rs"]
 mod splits;
 #[path = "cli/said.rs"]
@@ -416,7 +420,7 @@ fn a_recipe_is_done_once_and_known_to_be_done() {
         fs::copy(from, to).expect("a file");
     }
     let (code, said) = run(&["run", "r.toml"]);
-    assert!(code == Some(0) && said.contains("holds another tokenizer; doing it again"), "{said}");
+    assert!(code == Some(0) && said.contains("tokenizer.json") && said.contains("doing it again"), "{said}");
     assert!(run(&["plan", "r.toml"]).1.contains("does nothing more"));
     let (code, said) = run(&["run", "r.toml"]);
     assert!(code == Some(0) && said.contains("nothing to do"), "{said}");

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 use tokenmill::run::recipe;
-use tokenmill::run::{Held, Plan, Preview, SourcePreview};
+use tokenmill::run::{DiskNeed, Held, Plan, Preview, SourcePreview};
 use tokenmill::sample::SampleConfig;
 use tokenmill::sink::Packing;
 use tokenmill::split::SplitPattern;
@@ -40,7 +40,9 @@ fn as_json(plan: &Plan, preview: &Preview) -> Value {
         "text_bytes": preview.text_bytes,
         "training_memory_bytes": preview.training_memory,
         "files": preview.files,
-        "disk_bytes": preview.disk,
+        "disk_bytes": preview.disk.map(|need| need.bytes),
+        "disk_measured": preview.disk.map(|need| need.measured),
+        "disk_free_bytes": preview.disk_free,
         "output": plan.output,
         "held": held,
         "changed": changed,
@@ -148,7 +150,12 @@ fn write_encoding(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Re
         .files
         .as_ref()
         .map_or_else(|| "files as the text comes".to_owned(), |files| counted(amount(files.len()), "file"));
-    let disk = preview.disk.map_or_else(String::new, |bytes| format!(", about {bytes} of ids"));
+    let disk = preview.disk.map_or_else(String::new, |DiskNeed { bytes, measured }| {
+        let about = if measured { "about" } else { "up to about" };
+        let free = preview.disk_free.filter(|free| *free < bytes);
+        let more = free.map_or_else(String::new, |free| format!(", more than the {free} that are free"));
+        format!(", {about} {bytes} on disk{more}")
+    });
     let packed = encode.pack.map_or_else(String::new, |Packing { rule, length, .. }| {
         format!(", packed by {rule} into rows of {length}")
     });

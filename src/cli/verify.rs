@@ -24,7 +24,7 @@ pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, F
     let folder = Path::new(&args.dir);
     let verify = |progress: &Progress| with_threads(session.threads(), || verify_output(folder, progress));
     let verified = session.or_told(verify(&session.progress()), "verified")?;
-    let Verified { manifest, formats } = verified.ok_or_else(|| {
+    let Verified { manifest, edited, formats } = verified.ok_or_else(|| {
         let error = Error::new(ErrorKind::Failed, NoManifest { folder: args.dir.clone() });
         error.with_help(
             "name the output folder of `run` or `encode`; without a manifest the output is not complete",
@@ -40,7 +40,11 @@ pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, F
             "tokens": tokens,
             "bytes": manifest.bytes(),
             "tokenizer": formats,
+            "edited": edited,
         }))?;
+    }
+    for name in &edited {
+        session.say(&format!("{name} is no longer as it was written, which is no fault"));
     }
     let data = (files > 0).then(|| {
         let files = counted(amount(files), "file");

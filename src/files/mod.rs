@@ -307,6 +307,22 @@ pub(crate) fn check_writable(folder: &Path) -> Result<()> {
     tempfile::tempfile_in(there).map(drop).map_err(|cause| Error::io(action, folder, of_the_system(cause)))
 }
 
+/// Bytes that are free for this user on the disk of a folder, which may be yet to be made. `None` where the system does not
+/// say it.
+#[cfg(unix)]
+pub(crate) fn free_space(folder: &Path) -> Option<u64> {
+    let there = folder.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("."));
+    let disk = rustix::fs::statvfs(there).ok()?;
+    // Some network folders say nothing.
+    (disk.f_blocks > 0).then(|| disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+/// Bytes that are free on the disk of a folder: not known here.
+#[cfg(not(unix))]
+pub(crate) fn free_space(_folder: &Path) -> Option<u64> {
+    None
+}
+
 /// What the system said. With words of its own `tempfile` tells of a temporary file, whose name nobody knows.
 fn of_the_system(cause: io::Error) -> io::Error {
     if cause.raw_os_error().is_some() { cause } else { cause.kind().into() }

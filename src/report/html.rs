@@ -7,16 +7,17 @@ use super::{
     EncodedSource, LearnedMerge, LearnedSource, OutputFile, PackingFacts, Ratios, RunReport, SampleDocument,
     ShownToken, StageCost,
 };
+use crate::digest::HTML_CHECKSUM;
 use crate::units::counted;
 
 /// Length in bytes of the longest document, up to which document lengths are shown one by one, as for lines.
 /// Longer documents are shown by doublings of length.
 const SHORT_DOCUMENT: u64 = 256;
 
-/// The content of `report.html`: one page that needs no other file and no network. All text from the corpus is
-/// escaped.
+/// The content of `report.html`: one page that needs no other file and no network, with a checksum at its end. All
+/// text from the corpus is escaped.
 pub fn to_html(report: &RunReport) -> String {
-    Page::of(report).render().expect("a page is rendered into memory")
+    HTML_CHECKSUM.end(&Page::of(report).render().expect("a page is rendered into memory"))
 }
 
 /// Without BOS and EOS, because these do not show how well text is compressed.

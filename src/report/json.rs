@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter};
 
 use super::{Ratios, RunReport};
+use crate::digest::JSON_CHECKSUM;
 
 /// The layout of `report.json`.
 #[derive(Serialize)]
@@ -13,14 +14,14 @@ struct Content<'a> {
     ratios: Ratios,
 }
 
-/// The content of `report.json`: the report and its [`Ratios`], with a newline at the end.
+/// The content of `report.json`: the report, its [`Ratios`], and a checksum, with a newline at the end.
 pub fn to_json(report: &RunReport) -> String {
     let mut bytes = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Lines::default());
     let content = Content { report, ratios: Ratios::of(report) };
     content.serialize(&mut serializer).expect("plain values can be written to memory");
     bytes.push(b'\n');
-    String::from_utf8(bytes).expect("JSON is UTF-8")
+    JSON_CHECKSUM.end(&String::from_utf8(bytes).expect("JSON is UTF-8"))
 }
 
 /// Indents objects but writes a list on one line, or a list of objects with one line per object. So the list of

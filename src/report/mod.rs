@@ -35,9 +35,10 @@ pub use shown::ShownToken;
 pub use shown::{beginning, is_invisible, push_escaped};
 pub use tokens::tokens_to_html;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use crate::digest::{HTML_CHECKSUM, JSON_CHECKSUM};
+use crate::error::{Error, ErrorKind, Result};
 use crate::files::publish_bytes_within;
 
 /// Name of the file with the numbers, in an output's folder.
@@ -86,6 +87,29 @@ pub(crate) fn read_of(folder: &Path, split: Option<&str>) -> Result<RunReport> {
     let failed = |cause| Error::io("read", &path, cause);
     let text = std::fs::read(&path).map_err(failed)?;
     serde_json::from_slice(&text).map_err(|cause| failed(cause.into()))
+}
+
+/// Compares a file of a report with the checksum at its end. A file that is not there is no fault.
+///
+/// # Errors
+/// It is not as it was written ([`ErrorKind::Mismatch`]), or cannot be read.
+pub(crate) fn check(path: &Path) -> Result<()> {
+    let text = match std::fs::read(path) {
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        read => read.map_err(|cause| Error::io("read", path, cause))?,
+    };
+    let is_page = path.extension().is_some_and(|extension| extension == "html");
+    let checksum = if is_page { &HTML_CHECKSUM } else { &JSON_CHECKSUM };
+    match checksum.holds(&text) {
+        Some(true) => Ok(()),
+        _ => Err(Error::new(ErrorKind::Mismatch, Changed { path: path.to_owned() })),
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{}: not as it was written: its checksum differs", path.display())]
+struct Changed {
+    path: PathBuf,
 }
 
 #[cfg(test)]

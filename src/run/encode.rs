@@ -40,7 +40,7 @@ pub(super) fn encode(
 ) -> Result<Encoded> {
     let encoder = encoder(encode, vocabulary)?;
     let everything = takes_all(encode, inputs);
-    let config = dataset_config(plan, encode, &encoder, inputs, state)?;
+    let config = dataset_config(plan, encode, &encoder, inputs, state.fingerprint())?;
     for Unread { column, what, by_card } in unread_by_datasets(&*output_schema(&config.columns)?) {
         observer.noted(&match by_card {
             true => format!(
@@ -93,29 +93,29 @@ pub(super) fn check_splits(
     state: &State,
 ) -> Result<()> {
     let encoder = encoder(encode, vocabulary)?;
-    dataset_config(plan, encode, &encoder, inputs, state)?.check_splits(folder)
+    dataset_config(plan, encode, &encoder, inputs, state.fingerprint())?.check_splits(folder)
 }
 
-fn encoder(encode: &EncodePlan, vocabulary: &Arc<Vocabulary>) -> Result<Encoder> {
+pub(super) fn encoder(encode: &EncodePlan, vocabulary: &Arc<Vocabulary>) -> Result<Encoder> {
     let tokens = added_tokens(encode, vocabulary)?;
     Encoder::new(Arc::clone(vocabulary), tokens.config(encode))
 }
 
 /// Whether all documents are encoded, in the order of the sources.
-fn takes_all(encode: &EncodePlan, inputs: &Inputs<'_>) -> bool {
+pub(super) fn takes_all(encode: &EncodePlan, inputs: &Inputs<'_>) -> bool {
     encode.documents == Documents::All || inputs.sample_is_everything()
 }
 
-fn dataset_config(
+pub(super) fn dataset_config(
     plan: &Plan,
     encode: &EncodePlan,
     encoder: &Encoder,
     inputs: &Inputs<'_>,
-    state: &State,
+    job: String,
 ) -> Result<DatasetConfig> {
     let everything = takes_all(encode, inputs);
     Ok(DatasetConfig {
-        job: state.fingerprint(),
+        job,
         plan: file_plan(encode, inputs, everything)?,
         units: if everything { inputs.units() } else { vec![vec![inputs.as_one_unit()]] },
         columns: inputs.columns()?,

@@ -6,6 +6,8 @@ use crate::vocab::Format;
 /// What can go wrong in the order of things.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
+    #[error("{}: the token ids take about {need}, and {free} are free", folder.display())]
+    NoRoom { folder: PathBuf, need: ByteCount, free: ByteCount },
     #[error("{} holds other splits ({names}), which were encoded with its tokenizer", folder.display())]
     HoldsSplits { folder: PathBuf, names: String },
     #[error("there is nothing to train on: the {whole} has no text")]

@@ -181,6 +181,11 @@ impl<'a> Inputs<'a> {
         source::in_order_from(self.sources.clone(), (source, unit), self.threads)
     }
 
+    /// The documents of one unit, or parts of them, read by those that take them.
+    pub(super) fn read_unit(&self, source: usize, unit: usize) -> Result<Documents<'static>> {
+        self.sources[source].read(unit)
+    }
+
     /// Whether the sample is everything, in the order of the sources.
     pub(super) fn sample_is_everything(&self) -> bool {
         self.limits.iter().chain([&self.sample]).all(SampleConfig::is_everything)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::check::{check, check_folder, check_outside, check_place, check_replaced, result_of};
 use super::costs::Costs;
+use super::disk::{check_free, disk_need, tell_free};
 use super::encode::{self, Encoded, encode};
 use super::facts::Deeds;
 use super::fault::Fault;
@@ -11,14 +12,13 @@ use super::inputs::Inputs;
 use super::learned;
 use super::lists::load_named;
 use super::plan::Plan;
-use super::preview::disk_estimate;
 use super::state::State;
 use super::train::{Trained, remove_others, tokenizer_files, train, write_tokenizer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::observer::{Observer, Silent};
 use crate::report::{self, RecipeFacts, RunReport};
-use crate::sink::{CARD, Manifest, OutputFolder, STATE_FOLDER, TOKENIZER_FOLDER, split_files};
+use crate::sink::{CARD, HashedFile, Manifest, OutputFolder, STATE_FOLDER, TOKENIZER_FOLDER, split_files};
 use crate::source::OpenContext;
 use crate::units::{amount, counted};
 use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteOptions};
@@ -87,6 +87,7 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
         check_replaced(settings, false, Some(&settings.output))?;
         let mut folders = settings.smaller.iter().map(|smaller| &smaller.output).chain([&settings.output]);
         folders.try_for_each(|folder| files::check_writable(folder))?;
+        tell_free(settings, context.observer);
         let inputs = Inputs::open(plan, context)?;
         let mut costs = Costs::default();
         let is_new = !settings.output.exists();
@@ -150,7 +151,8 @@ impl<'a> Job<'a> {
     /// It holds the result of another job, or what one has begun, and that is not to be replaced.
     fn already_done(&self) -> Result<Option<(Manifest, RunReport)>> {
         let split = self.plan.split_name();
-        let changed = State::read(self.folder.path(), split).and_then(|held| self.state.difference(&held));
+        let held = State::read(self.folder.path(), split);
+        let changed = held.as_ref().and_then(|held| self.state.difference(held));
         let folder = self.folder.path().to_owned();
         let all = Manifest::read(self.folder.path())?;
         let Some(manifest) = all.as_ref().and_then(|all| all.of_split(split)) else {
@@ -161,20 +163,34 @@ impl<'a> Job<'a> {
             }
             return Ok(None);
         };
-        if manifest.job == self.state.fingerprint() && !self.inputs.read_once() {
+        let is_done = manifest.job == self.state.fingerprint() && !self.inputs.read_once();
+        if (is_done || held.as_ref() == Some(&self.state))
+            && let Err(damage) = Manifest::read_checked(&folder)
+        {
+            return self.again(damage);
+        }
+        if is_done {
             let whole = all.map_or(Ok(()), |all| all.verify(self.folder.path(), self.observer));
             return match whole.and_then(|()| self.the_rest_is_there(&manifest).map_err(as_damage)) {
                 Ok(report) => Ok(Some((manifest, report))),
-                Err(error) if !matches!(error.kind(), ErrorKind::Mismatch) => Err(error),
-                Err(damage) => {
-                    self.observer.noted(&format!("{damage}; doing it again"));
-                    Ok(None)
-                }
+                Err(damage) => self.again(damage),
             };
         }
         let unknown = if self.inputs.read_once() { "standard input or a pipe may have" } else { "something" };
         let changed = changed.unwrap_or(unknown);
         self.replace(changed, Fault::OtherJob { folder, changed })?;
+        Ok(None)
+    }
+
+    /// Says that the job is done again, for what is not as it was written.
+    ///
+    /// # Errors
+    /// It is another error.
+    fn again<T>(&self, damage: Error) -> Result<Option<T>> {
+        if damage.kind() != ErrorKind::Mismatch {
+            return Err(damage);
+        }
+        self.observer.noted(&format!("{damage}; doing it again"));
         Ok(None)
     }
 
@@ -229,6 +245,10 @@ impl<'a> Job<'a> {
         let card = self.plan.encode.as_ref().map(|_| CARD);
         let names = report::names(self.folder.later_split()).into_iter().chain(card.map(str::to_owned));
         names.map(|name| self.folder.path().join(name)).try_for_each(is_there)?;
+        let own = report::names(self.folder.later_split());
+        own.iter()
+            .filter(|name| manifest.reports.contains(name))
+            .try_for_each(|name| report::check(&self.folder.path().join(name)))?;
         if let Some(train) = &self.plan.train {
             is_there(TrainingRecord::path(&train.output))?;
             let record = TrainingRecord::read(&train.output)?;
@@ -246,6 +266,7 @@ impl<'a> Job<'a> {
 
     fn run(&self) -> Result<Outcome> {
         self.check_splits()?;
+        self.check_free()?;
         // What another job wrote must not stand beside a tokenizer that it was not encoded with. Of the
         // same job that cannot be, unless its input was a stream, which nothing identifies.
         if self.inputs.read_once()
@@ -286,7 +307,11 @@ impl<'a> Job<'a> {
         manifest.inputs = self.inputs.listed()?;
         if let Some(train) = &self.plan.train {
             manifest.tokenizer_files = tokenizer_files(train, self.folder.path(), &write_options(self.plan));
+            let hashed = |name: &String| HashedFile::of_file(self.folder.path(), name);
+            let hashed = manifest.tokenizer_files.iter().map(hashed).collect::<Result<Vec<_>>>()?;
+            manifest.other_files.extend(hashed);
         }
+        manifest.reports = report::names(self.folder.later_split()).into();
         self.folder.check_held()?;
         manifest.clone().joined(self.folder.others()?).write(self.folder.path())?;
         let skipped = self.inputs.skipped(self.observer);
@@ -348,13 +373,28 @@ impl<'a> Job<'a> {
         if changed { self.folder.clear_data() } else { Ok(()) }
     }
 
+    /// Compares the room that the data files take with what is free. Those that are there take no more of it, or go.
+    fn check_free(&self) -> Result<()> {
+        if let Some(train) = &self.plan.train {
+            tell_free(train, self.observer);
+        }
+        let Some(settings) = &self.plan.encode else { return Ok(()) };
+        let names = split_files(self.folder.path(), self.plan.split_name())?;
+        let there = names.iter().map(|name| self.folder.path().join(name)).chain([self.folder.unfinished()]);
+        let held = there.filter_map(|path| Some(path.metadata().ok()?.len())).fold(0, u64::saturating_add);
+        check_free(self.plan, settings, &self.inputs, self.given.as_ref(), held, self.observer)
+    }
+
     /// Tells with a full disk how much room the output wants, where that is known.
-    fn with_need(&self, error: Error, vocabulary: &Vocabulary) -> Error {
-        match (error.kind(), error.help(), self.inputs.text_bytes()) {
-            (ErrorKind::DiskFull, Some(help), Some(text_bytes)) => {
-                let format = self.plan.encode.as_ref().map(|encode| encode.format).unwrap_or_default();
-                let need = disk_estimate(text_bytes, vocabulary.id_limit(), format);
-                let help = format!("the token ids take about {need}: {help}");
+    fn with_need(&self, error: Error, vocabulary: &Arc<Vocabulary>) -> Error {
+        let Some(settings) = self.plan.encode.as_ref().filter(|_| error.kind() == ErrorKind::DiskFull) else {
+            return error;
+        };
+        let (text_bytes, given) = (self.inputs.text_bytes(), Some(vocabulary));
+        let need = disk_need(self.plan, settings, &self.inputs, given, text_bytes, self.observer);
+        match (need, error.help()) {
+            (Ok(Some(need)), Some(help)) => {
+                let help = format!("the token ids take about {}: {help}", need.bytes);
                 error.with_help(help)
             }
             _ => error,
@@ -371,6 +411,8 @@ impl<'a> Job<'a> {
             inputs: Vec::new(),
             files: Vec::new(),
             tokenizer_files: Vec::new(),
+            other_files: Vec::new(),
+            reports: Vec::new(),
             splits: Vec::new(),
         }
     }

@@ -49,6 +49,8 @@ mod fixed;
 mod counted;
 mod mixture;
 mod lists;
+mod excerpt;
+mod disk;
 mod preview;
 mod verify;
 
@@ -58,6 +60,7 @@ pub use costs::peak_memory;
 #[doc(hidden)]
 pub use counted::heed_counts;
 pub use counted::merge_counts;
+pub use disk::DiskNeed;
 #[doc(hidden)]
 pub use encode::shown;
 pub use inputs::Inputs;

@@ -1,22 +1,20 @@
+use std::sync::Arc;
+
 use super::check::{check, check_place};
+use super::disk::{DiskNeed, disk_need};
 use super::inputs::Inputs;
 use super::learned;
 use super::lists::load_named;
-use super::plan::{Documents, Plan, TrainPlan};
+use super::plan::{Documents, Plan};
 use super::state::State;
 use super::train::learning_memory;
 use crate::error::Result;
-use crate::sink::{FilePlan, Manifest, OutputFormat};
+use crate::files::free_space;
+use crate::sink::{FilePlan, Manifest};
 use crate::source::{OpenContext, Unit, shown_uri};
 use crate::split::SplitPattern;
 use crate::units::{ByteCount, amount, declared_sum};
 use crate::vocab::Vocabulary;
-
-/// Bytes of text that make a token, about, in the languages that give the fewest.
-const BYTES_A_TOKEN: u64 = 3;
-
-/// Bits that a token takes in Parquet, about.
-const BITS_A_TOKEN: u64 = 13;
 
 /// What a run would do.
 #[derive(Clone, Debug)]
@@ -31,9 +29,10 @@ pub struct Preview {
     pub training_memory: Option<ByteCount>,
     /// The data files, where they are known before reading.
     pub files: Option<Vec<String>>,
-    /// About the room that the data files take with the few bytes a token of languages that have many, where
-    /// their text is known.
-    pub disk: Option<ByteCount>,
+    /// About the room that the data files take, where enough is known of the text.
+    pub disk: Option<DiskNeed>,
+    /// What is free on the disk of the output folder, where the system says it.
+    pub disk_free: Option<ByteCount>,
     /// What the output folder holds already.
     pub held: Held,
 }
@@ -67,8 +66,8 @@ pub enum Held {
 }
 
 /// Says what a run would do, without doing it. Reads the tokenizer, and names and footers, also of files on
-/// the hub; the input itself only where the output folder holds a result or a part of one, and nothing less identifies
-/// the input.
+/// the hub, and parts of texts that lie here, to estimate the room that their ids take; the input as a whole only where the
+/// output folder holds a result or a part of one, and nothing less identifies the input.
 ///
 /// # Errors
 /// A source cannot be opened, the tokenizer is missing or damaged, or the manifest is.
@@ -76,9 +75,10 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
     let named =
         plan.encode.as_ref().and_then(|encode| Some((encode.tokenizer.as_ref()?, &encode.tokenizer_options)));
     let tokenizer = named.map(|(name, options)| load_named(name, options, context)).transpose()?;
+    let tokenizer = tokenizer.map(Arc::new);
     check_place(plan)?;
     let inputs = Inputs::look(plan, context)?;
-    check(plan, &inputs, tokenizer.as_ref())?;
+    check(plan, &inputs, tokenizer.as_deref())?;
     let units = inputs.units();
     let all = units.iter().zip(&plan.sources).zip(inputs.bytes_elsewhere());
     let sources: Vec<SourcePreview> = all
@@ -92,10 +92,6 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
         sources.iter().zip(&plan.limits).map(|(source, most)| limit(source.text_bytes, most.max_bytes));
     let text_bytes = limit(declared_sum(limited), plan.sample.max_bytes);
     let everything = inputs.sample_is_everything();
-    let ids = match (&tokenizer, &plan.train) {
-        (Some(tokenizer), _) => tokenizer.id_limit(),
-        (None, train) => train.as_ref().map_or(0, TrainPlan::vocab_size),
-    };
     let encoded = plan.encode.as_ref().map(|encode| {
         let all = everything || encode.documents == Documents::All;
         (encode, all, if all { inputs.text_bytes() } else { text_bytes })
@@ -111,20 +107,18 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
         }
         _ => None,
     };
+    let disk = encoded.map(|(encode, _, bytes)| {
+        disk_need(plan, encode, &inputs, tokenizer.as_ref(), bytes, context.observer)
+    });
     Ok(Preview {
         training_memory: training_memory(plan, text_bytes, &sources),
-        disk: encoded.and_then(|(encode, _, bytes)| Some(disk_estimate(bytes?, ids, encode.format))),
-        held: held(plan, &inputs, tokenizer.as_ref())?,
+        disk: disk.transpose()?.flatten(),
+        disk_free: free_space(&plan.output).map(ByteCount),
+        held: held(plan, &inputs, tokenizer.as_deref())?,
         sources,
         text_bytes,
         files,
     })
-}
-
-/// About the room that the ids of so much text take, which are below `ids`.
-pub(super) fn disk_estimate(text_bytes: u64, ids: usize, format: OutputFormat) -> ByteCount {
-    let bits = format.id_bytes(amount(ids)).map_or(BITS_A_TOKEN, |bytes| 8 * bytes);
-    ByteCount((text_bytes / BYTES_A_TOKEN).saturating_mul(bits) / 8)
 }
 
 fn source(uri: String, units: &[Unit], elsewhere: ByteCount) -> SourcePreview {
@@ -158,21 +152,4 @@ fn held(plan: &Plan, inputs: &Inputs<'_>, tokenizer: Option<&Vocabulary>) -> Res
         Some(manifest) if manifest.job == state.fingerprint() => Held::Done,
         Some(_) => Held::Other(changed.unwrap_or("something")),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_as_they_are_take_two_or_four_bytes() {
-        for (ids, format, bytes) in [
-            (300, OutputFormat::Parquet, 1_625),
-            (300, OutputFormat::Bin, 2_000),
-            (65_536, OutputFormat::Megatron, 4_000),
-            (65_537, OutputFormat::Bin, 4_000),
-        ] {
-            assert_eq!(disk_estimate(3_000, ids, format), ByteCount(bytes), "{ids} {format:?}");
-        }
-    }
 }

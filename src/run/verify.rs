@@ -3,7 +3,8 @@ use std::path::Path;
 use super::fault::Fault;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::{Observer, Silent};
-use crate::sink::{Manifest, TOKENIZER_FOLDER};
+use crate::report;
+use crate::sink::{CARD, Manifest, TOKENIZER_FOLDER};
 use crate::vocab::{self, Format, LoadOptions};
 
 /// What an output folder was found to hold.
@@ -11,19 +12,24 @@ use crate::vocab::{self, Format, LoadOptions};
 pub struct Verified {
     /// Its manifest.
     pub manifest: Manifest,
+    /// Files that differ from those that were written, and may: the dataset card, to which people add.
+    pub edited: Vec<String>,
     /// In which formats it has the tokenizer; in none if that was given to the run, and is elsewhere.
     pub formats: Vec<Format>,
 }
 
-/// Compares an output folder with its manifest: [the data files](Manifest::verify), and the tokenizer in each of its
-/// formats. `None` if the folder has no manifest.
+/// Compares an output folder with its manifest: [the files that it lists](Manifest::verify), and the tokenizer in each of
+/// its formats; and the manifest and the reports with their checksums. `None` if the folder has no manifest.
 ///
 /// # Errors
 /// Something is missing, differs, or is not listed ([`ErrorKind::Mismatch`]); a file cannot be read; the observer
 /// says stop.
 pub fn verify_output(folder: &Path, observer: &dyn Observer) -> Result<Option<Verified>> {
-    let Some(manifest) = Manifest::read(folder)? else { return Ok(None) };
+    let Some(manifest) = Manifest::read_checked(folder)? else { return Ok(None) };
     manifest.verify(folder, observer)?;
+    manifest.reports.iter().try_for_each(|name| report::check(&folder.join(name)))?;
+    let is_edited = manifest.card_is_edited(folder, observer)?;
+    let edited = is_edited.then(|| CARD.to_owned()).into_iter().collect();
     let folder = folder.join(TOKENIZER_FOLDER);
     let formats = if folder.is_dir() { vocab::formats_in(&folder)? } else { Vec::new() };
     let mismatch = |fault| Err(Error::new(ErrorKind::Mismatch, fault));
@@ -37,7 +43,7 @@ pub fn verify_output(folder: &Path, observer: &dyn Observer) -> Result<Option<Ve
             return mismatch(Fault::NotOfManifest { folder, format });
         }
     }
-    Ok(Some(Verified { manifest, formats }))
+    Ok(Some(Verified { manifest, edited, formats }))
 }
 
 /// A tokenizer that cannot be loaded is none that a run has written.

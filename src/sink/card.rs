@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::features::Features;
 use super::folder::CARD;
-use super::manifest::OutputFile;
+use super::manifest::{HashedFile, OutputFile};
 use super::packing::Packing;
 use super::plan::{DATA_FOLDER, FilePlan};
 use super::schema::{Declaration, DeclaredToken, FileShape, OutputFormat};
@@ -22,13 +22,14 @@ pub(super) fn write(
     shape: &FileShape,
     declaration: &Declaration,
     data: &[OutputFile],
-) -> Result<()> {
+) -> Result<HashedFile> {
     let text = match plan.format() {
         OutputFormat::Parquet => card(plan.split_name(), shape, declaration, data),
         format => flat_card(format, declaration, data),
     };
     let path = folder.join(CARD);
-    files::publish_bytes_within(&path, text.as_bytes())
+    files::publish_bytes_within(&path, text.as_bytes())?;
+    Ok(HashedFile::of_content(CARD, text.as_bytes()))
 }
 
 /// A column's row in the card's table, which neither a break nor a bar in its name ends.

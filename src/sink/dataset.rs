@@ -15,7 +15,7 @@ use super::finished::{self, FileRecord, FinishedFiles, Span};
 use super::flat_read::index_path;
 use super::folder::OutputFolder;
 use super::hashed::Hashed;
-use super::manifest::{IndexFile, Manifest, OutputFile, UnitPart};
+use super::manifest::{HashedFile, Manifest, OutputFile, UnitPart};
 use super::plan::{DATA_FOLDER, FilePlan, Layout, rows_that_fit};
 use super::row_group::Rows;
 use super::schema::{Compression, Declaration, FileShape, output_schema};
@@ -28,7 +28,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::observer::Observer;
 use crate::source::{Identity, Unit};
-use crate::units::amount;
 use crate::{FORMAT_VERSION, VERSION};
 
 /// What to do where a split cannot lie beside another.
@@ -315,11 +314,11 @@ impl<'a> DatasetWriter<'a> {
     }
 
     /// Publishes what goes beside a data file.
-    fn publish_index(&self, name: &str, index: &[u8]) -> Result<IndexFile> {
+    fn publish_index(&self, name: &str, index: &[u8]) -> Result<HashedFile> {
         let path = index_path(&self.folder.path().join(name));
         files::publish_bytes_within(&path, index)?;
         let name = index_path(Path::new(name)).to_string_lossy().into_owned();
-        Ok(IndexFile { name, bytes: amount(index.len()), sha256: sha256(index) })
+        Ok(HashedFile::of_content(name, index))
     }
 
     /// Publishes what is left and the dataset card, and returns the manifest, which the caller
@@ -362,7 +361,7 @@ impl<'a> DatasetWriter<'a> {
         let all: Vec<OutputFile> = others.iter().chain(&files).cloned().collect();
         // The card names splits in the order of their files.
         debug_assert!(files.iter().all(|file| split_of(&file.name) == plan.split_name()));
-        card::write(self.folder.path(), &plan, &self.shape, &declaration, &all)?;
+        let card = card::write(self.folder.path(), &plan, &self.shape, &declaration, &all)?;
         let manifest = Manifest {
             format_version: FORMAT_VERSION,
             tool_version: VERSION.to_owned(),
@@ -372,6 +371,8 @@ impl<'a> DatasetWriter<'a> {
             inputs: Vec::new(),
             files,
             tokenizer_files: Vec::new(),
+            other_files: vec![card],
+            reports: Vec::new(),
             splits: Vec::new(),
         };
         Ok((manifest, sum))
@@ -379,7 +380,8 @@ impl<'a> DatasetWriter<'a> {
 }
 
 impl DatasetConfig {
-    fn shape(&self) -> Result<Arc<FileShape>> {
+    /// What the files have in common.
+    pub(crate) fn shape(&self) -> Result<Arc<FileShape>> {
         let schema = output_schema(&self.columns)?;
         FileShape::of_format(self.plan.format(), self.ids, schema, self.compression, &self.declaration)
     }

@@ -59,6 +59,8 @@ pub(super) enum Fault {
     ManifestTooLarge { path: PathBuf, limit: u64 },
     #[error("{}: {what}", path.display())]
     ManifestInvalid { path: PathBuf, what: &'static str },
+    #[error("{}: not as it was written: its checksum differs", path.display())]
+    ManifestChanged { path: PathBuf },
     #[error("{}: listed in the manifest, but not there", path.display())]
     FileMissing { path: PathBuf },
     #[error("{}: not listed in the manifest", path.display())]

@@ -187,9 +187,12 @@ impl OutputFolder {
     /// What the manifest says of other splits, if there are any.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// It cannot be read, or is not as it was written.
     pub(crate) fn others(&self) -> Result<Option<Manifest>> {
-        Ok(Manifest::read(&self.path)?.and_then(|manifest| manifest.without_split(self.split())))
+        match Manifest::read(&self.path)?.and_then(|manifest| manifest.without_split(self.split())) {
+            Some(others) => Manifest::read_checked(&self.path).map(|_| Some(others)),
+            None => Ok(None),
+        }
     }
 
     fn is_own(&self, name: &str) -> bool {
@@ -233,7 +236,7 @@ impl OutputFolder {
     }
 
     /// The data file that is being written.
-    pub(super) fn unfinished(&self) -> PathBuf {
+    pub(crate) fn unfinished(&self) -> PathBuf {
         self.state().join(format!("{UNFINISHED}{}", self.claim.number()))
     }
 

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::fault::Fault;
-use super::folder::{data_files, data_name};
+use super::folder::{CARD, data_files, data_name};
 use super::read::row_count;
 use super::schema::Declaration;
 use super::split::{noted, split_of};
-use crate::digest::hex;
+use crate::digest::{JSON_CHECKSUM, hex, sha256, sha256_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::format_version;
@@ -49,6 +49,13 @@ pub struct Manifest {
     /// slashes. None if it was given, or the version of the program did not list them.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub tokenizer_files: Vec<String>,
+    /// The other files that the output depends on or that its readers use, with their hashes: those of the tokenizer, and the
+    /// dataset card. None if the version of the program did not list them.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub other_files: Vec<HashedFile>,
+    /// The files of the reports. They have times in them, and end with checksums of their own.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub reports: Vec<String>,
     /// Where the files are of several splits, which jobs wrote these, in the order of the files. Then `job` is the last one
     /// that ended.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -94,14 +101,14 @@ pub struct OutputFile {
     pub sha256: String,
     /// The file that goes beside it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub index: Option<IndexFile>,
+    pub index: Option<HashedFile>,
     /// The input it holds, in order.
     pub units: Vec<UnitPart>,
 }
 
-/// A file that tells the documents of a data file apart.
+/// A file beside the data, with what it can be compared with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct IndexFile {
+pub struct HashedFile {
     /// Path below the output folder, with forward slashes.
     pub name: String,
     /// Size of the file.
@@ -132,17 +139,25 @@ impl Manifest {
     /// It cannot be read, is no manifest, is of a later version, or names files outside the folder.
     pub fn read(folder: &Path) -> Result<Option<Manifest>> {
         let path = folder.join(MANIFEST);
-        let file = match File::open(&path) {
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(|cause| Error::io("read", &path, cause))?,
-        };
-        let mut text = Vec::new();
-        let mut limited = file.take(MAX_MANIFEST_BYTES + 1);
-        limited.read_to_end(&mut text).map_err(|cause| Error::io("read", &path, cause))?;
-        if amount(text.len()) > MAX_MANIFEST_BYTES {
-            return Err(failed(Fault::ManifestTooLarge { path, limit: MAX_MANIFEST_BYTES }));
-        }
+        let Some(text) = read_text(&path)? else { return Ok(None) };
         parse(path, &text).map(Some)
+    }
+
+    /// Reads the manifest of an output folder and compares its text with the checksum at its end. `None` if it has none; one
+    /// of an earlier version has no checksum.
+    ///
+    /// # Errors
+    /// As of [`read`](Manifest::read); it is not as it was written ([`ErrorKind::Mismatch`]).
+    pub fn read_checked(folder: &Path) -> Result<Option<Manifest>> {
+        let path = folder.join(MANIFEST);
+        let Some(text) = read_text(&path)? else { return Ok(None) };
+        let manifest = parse(path.clone(), &text)?;
+        // The checksum came with the other files.
+        if JSON_CHECKSUM.holds(&text).unwrap_or(manifest.other_files.is_empty()) {
+            return Ok(Some(manifest));
+        }
+        Err(mismatch(Fault::ManifestChanged { path })
+            .with_help("remove it, then give the same `run` or `encode` again: what is whole is kept"))
     }
 
     /// Publishes the manifest in an output folder. Call it when all else is in place.
@@ -153,7 +168,7 @@ impl Manifest {
         let path = folder.join(MANIFEST);
         let mut text = serde_json::to_string_pretty(self).expect("plain fields with text keys");
         text.push('\n');
-        files::publish_bytes_within(&path, text.as_bytes())
+        files::publish_bytes_within(&path, JSON_CHECKSUM.end(&text).as_bytes())
     }
 
     /// Rows in all files.
@@ -177,14 +192,17 @@ impl Manifest {
     }
 
     /// Reads all data files of `folder` and compares size, hash and rows with the manifest, then looks
-    /// for data files that it does not list, and whether the tokenizer's are there. Tells of [`Stage::Verify`]. All threads
-    /// of the current rayon pool read, a file each.
+    /// for data files that it does not list. Of [the other files](Manifest::other_files) size and hash are compared, but for
+    /// the dataset card, which may be [edited](Manifest::card_is_edited). Tells of [`Stage::Verify`]. All threads of the
+    /// current rayon pool read, a file each.
     ///
     /// # Errors
     /// A file is missing, differs, or is not listed ([`ErrorKind::Mismatch`]); a file cannot be read;
     /// the observer says stop.
     pub fn verify(&self, folder: &Path, observer: &dyn Observer) -> Result<()> {
-        observer.started(Stage::Verify, Some(self.bytes()));
+        let others = self.other_files.iter().filter(|file| file.name != CARD);
+        let bytes = others.clone().fold(self.bytes(), |sum, file| sum.saturating_add(file.bytes));
+        observer.started(Stage::Verify, Some(bytes));
         let compared = self.files.par_iter().with_max_len(1).map(|file| file.verify(folder, observer));
         // Of several that differ the first is told.
         compared.collect::<Vec<_>>().into_iter().collect::<Result<()>>()?;
@@ -197,16 +215,29 @@ impl Manifest {
             };
             return Err(mismatch(Fault::FileUnlisted { path }).with_help(help));
         }
-        let mut others = self.tokenizer_files.iter().map(|name| folder.join(name));
-        if let Some(path) = others.find(|path| !path.is_file()) {
+        let mut tokenizer = self.tokenizer_files.iter().map(|name| folder.join(name));
+        if let Some(path) = tokenizer.find(|path| !path.is_file()) {
             return Err(mismatch(Fault::FileMissing { path }));
         }
+        others.into_iter().try_for_each(|file| file.verify(folder, observer))?;
         observer.finished(Stage::Verify);
         Ok(())
     }
 }
 
 impl Manifest {
+    /// Whether the dataset card is no longer the one that was written. People add to it what a program cannot know.
+    ///
+    /// # Errors
+    /// It cannot be read; the observer says stop.
+    pub fn card_is_edited(&self, folder: &Path, observer: &dyn Observer) -> Result<bool> {
+        let Some(card) = self.other_files.iter().find(|file| file.name == CARD) else { return Ok(false) };
+        match card.verify(folder, observer) {
+            Err(error) if error.kind() == ErrorKind::Mismatch => Ok(true),
+            compared => compared.map(|()| false),
+        }
+    }
+
     /// Whether a data file that is not listed was written for a split that is not listed either.
     fn is_of_unfinished_split(&self, folder: &Path, path: &Path) -> Result<bool> {
         let name = data_name(path);
@@ -230,15 +261,38 @@ impl OutputFile {
     /// Compares size and hash, also of the index.
     pub(super) fn verify_bytes(&self, folder: &Path, observer: &dyn Observer) -> Result<()> {
         verify_file(&folder.join(&self.name), self.bytes, &self.sha256, observer)?;
-        match &self.index {
-            Some(index) => verify_file(&folder.join(&index.name), index.bytes, &index.sha256, observer),
-            None => Ok(()),
-        }
+        self.index.as_ref().map_or(Ok(()), |index| index.verify(folder, observer))
     }
 
     /// The names of its files.
     pub(super) fn names(&self) -> impl Iterator<Item = &String> {
         std::iter::once(&self.name).chain(self.index.iter().map(|index| &index.name))
+    }
+}
+
+impl HashedFile {
+    /// Of what was written under this name below the output folder.
+    pub(super) fn of_content(name: impl Into<String>, content: &[u8]) -> HashedFile {
+        HashedFile { name: name.into(), bytes: amount(content.len()), sha256: sha256(content) }
+    }
+
+    /// Of the file that is there.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn of_file(folder: &Path, name: &str) -> Result<HashedFile> {
+        let path = folder.join(name);
+        let read = || {
+            let file = File::open(&path)?;
+            let bytes = file.metadata()?.len();
+            Ok((bytes, sha256_of(file)?))
+        };
+        let (bytes, sha256) = read().map_err(|cause| Error::io("read", &path, cause))?;
+        Ok(HashedFile { name: name.to_owned(), bytes, sha256 })
+    }
+
+    fn verify(&self, folder: &Path, observer: &dyn Observer) -> Result<()> {
+        verify_file(&folder.join(&self.name), self.bytes, &self.sha256, observer)
     }
 }
 
@@ -278,6 +332,21 @@ fn hash(mut file: File, path: &Path, observer: &dyn Observer) -> Result<String> 
     }
 }
 
+/// The text of a manifest; `None` if there is none.
+fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
+    let file = match File::open(path) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(|cause| Error::io("read", path, cause))?,
+    };
+    let mut text = Vec::new();
+    let mut limited = file.take(MAX_MANIFEST_BYTES + 1);
+    limited.read_to_end(&mut text).map_err(|cause| Error::io("read", path, cause))?;
+    if amount(text.len()) > MAX_MANIFEST_BYTES {
+        return Err(failed(Fault::ManifestTooLarge { path: path.to_owned(), limit: MAX_MANIFEST_BYTES }));
+    }
+    Ok(Some(text))
+}
+
 fn parse(path: PathBuf, text: &[u8]) -> Result<Manifest> {
     let damaged = |cause| {
         let fault = Fault::ManifestDamaged { path: path.clone(), cause };
@@ -296,7 +365,8 @@ impl Manifest {
         let inside = |name: &str| {
             !name.is_empty() && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)))
         };
-        let mut all = self.files.iter().flat_map(OutputFile::names).chain(&self.tokenizer_files);
+        let others = self.other_files.iter().map(|file| &file.name).chain(&self.tokenizer_files);
+        let mut all = self.files.iter().flat_map(OutputFile::names).chain(others).chain(&self.reports);
         if !all.all(|name| inside(name)) {
             return Some("names a file outside the folder");
         }

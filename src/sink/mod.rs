@@ -44,7 +44,7 @@ pub(crate) use folder::{CARD, JOB};
 pub use folder::{OutputFolder, STATE_FOLDER};
 pub(crate) use folder::{holds_data, split_files};
 pub(crate) use journal::Journal;
-pub use manifest::{IndexFile, Input, Manifest, OutputFile, SplitJob, UnitPart};
+pub use manifest::{HashedFile, Input, Manifest, OutputFile, SplitJob, UnitPart};
 pub use packing::{MAX_PACKED_LENGTH, PackRule, Packing};
 pub(crate) use plan::split_name_help;
 pub use plan::{FilePlan, TOKENIZER_FOLDER, is_split_name};

@@ -81,6 +81,15 @@ impl OutputFormat {
     pub(crate) fn id_bytes(self, ids: u64) -> Option<u64> {
         (self != OutputFormat::Parquet).then(|| IdWidth::of(ids, self).bytes())
     }
+
+    /// Bytes of what goes beside a file of so many documents, none of them empty.
+    pub(crate) fn index_bytes(self, documents: u64) -> u64 {
+        match self {
+            OutputFormat::Parquet => 0,
+            OutputFormat::Bin => 8 * (documents + 1),
+            OutputFormat::Megatron => 20 * documents + 42,
+        }
+    }
 }
 
 /// What a file says about how its token ids came about.

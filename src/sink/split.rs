@@ -152,7 +152,12 @@ impl Manifest {
         let splits = [part(&others), part(&self)].concat();
         let tokenizer_files =
             if self.tokenizer_files.is_empty() { others.tokenizer_files } else { self.tokenizer_files };
+        let own: Set<&str> = self.other_files.iter().map(|file| &*file.name).collect();
+        let mut other_files = others.other_files;
+        other_files.retain(|file| !own.contains(&*file.name));
         Manifest {
+            other_files: [&*other_files, &*self.other_files].concat(),
+            reports: joined_names(others.reports, &self.reports),
             inputs: [others.inputs, self.inputs].concat(),
             files: [others.files, self.files].concat(),
             tokenizer_files,
@@ -160,6 +165,11 @@ impl Manifest {
             ..self
         }
     }
+}
+
+fn joined_names(mut names: Vec<String>, more: &[String]) -> Vec<String> {
+    names.retain(|name| !more.contains(name));
+    [&*names, more].concat()
 }
 
 /// Whether files say the same of their tokens, whatever recipe and version made them.

@@ -34,7 +34,7 @@ fn the_tokenizer_is_verified_with_the_data() {
         let tokenizer = folder.path().join(name).join("tokenizer");
         let other = folder.path().join("other/tokenizer.model");
         fs::copy(other, tokenizer.join("tokenizer.model")).expect("a copy");
-        refuses(&folder, &["verify", name], 4, &["the minbpe files in", "the manifest"]);
+        refuses(&folder, &["verify", name], 4, &["tokenizer.model", "the manifest"]);
         write(&folder, &format!("{name}/tokenizer/tokenizer.json"), "{}");
         refuses(&folder, &["verify", name], 4, &["tokenizer.json"]);
         fs::remove_dir_all(tokenizer).expect("it goes");

@@ -31,6 +31,8 @@ fn output(folder: &Path) -> Manifest {
         inputs: Vec::new(),
         files: vec![file],
         tokenizer_files: vec!["tokenizer/tokenizer.json".to_owned()],
+        other_files: Vec::new(),
+        reports: Vec::new(),
         splits: Vec::new(),
     }
 }

@@ -1,0 +1,277 @@
+//! How much room an output takes on its disk, before it is written.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::encode::{dataset_config, encoder, takes_all};
+use super::excerpt::{Excerpt, file_bytes, scaled};
+use super::fault::Fault;
+use super::inputs::Inputs;
+use super::learn::{LearnConfig, learn};
+use super::plan::{EncodePlan, Plan, TrainPlan};
+use crate::encode::encode_batches;
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::free_space;
+use crate::observer::{Observer, Silent};
+use crate::sink::{Encoders, OutputFormat, ShardWriter};
+use crate::source::{Batch, Documents, Range, Unit};
+use crate::units::{ByteCount, amount, declared_sum};
+use crate::vocab::Vocabulary;
+
+/// Bytes of text per token, about, in the languages that give the fewest: for text that is not looked at.
+const BYTES_PER_TOKEN: u64 = 3;
+
+/// Bits that a token takes in Parquet, likewise.
+const BITS_PER_TOKEN: u64 = 13;
+
+/// Room on a disk for the data files of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskNeed {
+    /// What they take.
+    pub bytes: ByteCount,
+    /// Whether that was measured on parts of the text, spread over all of it. Otherwise it is what text takes at most in
+    /// most languages.
+    pub measured: bool,
+}
+
+/// Says about how much room the data files of a job take. Parts of the text are read and encoded, some megabytes, with the
+/// tokenizer that was given, or with one that is learned from them. `None` if too little is known of the input.
+///
+/// # Errors
+/// The observer says stop.
+pub(super) fn disk_need(
+    plan: &Plan,
+    encode: &EncodePlan,
+    inputs: &Inputs<'_>,
+    given: Option<&Arc<Vocabulary>>,
+    text_bytes: Option<u64>,
+    observer: &dyn Observer,
+) -> Result<Option<DiskNeed>> {
+    let measured = measured(plan, encode, inputs, given, text_bytes, observer);
+    match measured {
+        Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
+        // What is wrong with the input is told when it is encoded.
+        Ok(Some(bytes)) => Ok(Some(DiskNeed { bytes: ByteCount(bytes), measured: true })),
+        _ => {
+            let ids = match (given, &plan.train) {
+                (Some(vocabulary), _) => vocabulary.id_limit(),
+                (None, train) => train.as_ref().map_or(0, TrainPlan::vocab_size),
+            };
+            let bytes = text_bytes.map(|bytes| by_rule(bytes, ids, encode.format));
+            Ok(bytes.map(|bytes| DiskNeed { bytes, measured: false }))
+        }
+    }
+}
+
+/// About the room that the ids of so much text take, which are below `ids`, in languages that have many.
+fn by_rule(text_bytes: u64, ids: usize, format: OutputFormat) -> ByteCount {
+    let bits = format.id_bytes(amount(ids)).map_or(BITS_PER_TOKEN, |bytes| 8 * bytes);
+    ByteCount((text_bytes / BYTES_PER_TOKEN).saturating_mul(bits) / 8)
+}
+
+fn measured(
+    plan: &Plan,
+    encode: &EncodePlan,
+    inputs: &Inputs<'_>,
+    given: Option<&Arc<Vocabulary>>,
+    text_bytes: Option<u64>,
+    observer: &dyn Observer,
+) -> Result<Option<u64>> {
+    let Excerpt { parts, text_bytes: found, is_all } = Excerpt::read(inputs, observer)?;
+    // What text is said to have may be more than was found in all of it.
+    let everything = match (text_bytes, found) {
+        (Some(said), Some(found)) if is_all => Some(said.min(found)),
+        (said, found) => said.or(found),
+    };
+    let (Some(everything), false) = (everything, parts.is_empty()) else { return Ok(None) };
+    let bytes = |vocabulary: &Arc<Vocabulary>, parts: &[Batch]| -> Result<Option<u64>> {
+        let text: u64 = parts.iter().map(Batch::text_bytes).sum();
+        let written = written_bytes(plan, encode, inputs, vocabulary, parts)?;
+        Ok(if text == everything { Some(written) } else { scaled(written, text, everything) })
+    };
+    if let Some(vocabulary) = given {
+        return bytes(vocabulary, &parts);
+    }
+    let Some(train) = plan.train.as_ref().filter(|train| train.extend.is_none() && plan.counts.is_empty())
+    else {
+        return Ok(None);
+    };
+    let own = bytes(&learned(train, &parts, observer)?, &parts)?;
+    if is_all || parts.len() < 2 {
+        return Ok(own);
+    }
+    // A tokenizer knows the text that it was learned from too well, and one that was learned from half of the parts knows the
+    // others too little.
+    let half = |odd: usize| parts.iter().skip(odd).step_by(2).cloned().collect::<Vec<_>>();
+    let other = bytes(&learned(train, &half(0), observer)?, &half(1))?;
+    Ok(own.zip(other).map(|(own, other)| own / 2 + other / 2))
+}
+
+fn documents(parts: &[Batch]) -> Documents<'static> {
+    Box::new(parts.to_vec().into_iter().map(Ok))
+}
+
+fn learned(train: &TrainPlan, parts: &[Batch], observer: &dyn Observer) -> Result<Arc<Vocabulary>> {
+    let config = LearnConfig {
+        split: train.split.clone(),
+        specials: train.specials.clone(),
+        specials_at: train.specials_at,
+        boundary: train.boundary,
+        train: train.config.clone(),
+    };
+    observer.checkpoint()?;
+    learn(documents(parts), &config, &Silent).map(|(vocabulary, _)| Arc::new(vocabulary))
+}
+
+/// Bytes of the files with the ids of some documents.
+fn written_bytes(
+    plan: &Plan,
+    encode: &EncodePlan,
+    inputs: &Inputs<'_>,
+    vocabulary: &Arc<Vocabulary>,
+    parts: &[Batch],
+) -> Result<u64> {
+    let encoder = encoder(encode, vocabulary)?;
+    let name = |_, _| String::new();
+    if let Some(width) = encode.format.id_bytes(amount(vocabulary.id_limit())) {
+        let facts = encode_batches(documents(parts), &encoder, name, &Silent, |_| Ok(()))?;
+        return Ok(facts.tokens * width + encode.format.index_bytes(facts.documents));
+    }
+    let shape = dataset_config(plan, encode, &encoder, inputs, String::new())?.shape()?;
+    let encoders = Encoders::start(1)?;
+    let mut writer = ShardWriter::new(Vec::new(), Path::new("memory"), &shape, &encoders)?;
+    encode_batches(documents(parts), &encoder, name, &Silent, |batch| writer.write(batch))?;
+    Ok(writer.finish()?.1.bytes)
+}
+
+/// Compares the room that a job's data files take with what is free in its output folder, before anything is written. Says
+/// so where they take more.
+///
+/// # Errors
+/// Half of what they take is more ([`ErrorKind::DiskFull`]): no estimate is so wrong. The observer says stop.
+pub(super) fn check_free(
+    plan: &Plan,
+    encode: &EncodePlan,
+    inputs: &Inputs<'_>,
+    given: Option<&Arc<Vocabulary>>,
+    held: u64,
+    observer: &dyn Observer,
+) -> Result<()> {
+    let Some(free) = free_space(&plan.output) else { return Ok(()) };
+    let room = free.saturating_add(held);
+    let everything = takes_all(encode, inputs);
+    let text_bytes = inputs.text_bytes();
+    if at_most(encode, inputs, text_bytes).is_some_and(|most| most <= room) {
+        return Ok(());
+    }
+    let Some(mut need) = disk_need(plan, encode, inputs, given, text_bytes, observer)? else { return Ok(()) };
+    // How much a sample takes of the text is not known.
+    need.measured &= everything;
+    let folder = || plan.output.clone();
+    match compare(need, room) {
+        Room::Enough => Ok(()),
+        Room::Doubtful => {
+            let about = if need.measured { "about" } else { "up to about" };
+            observer.noted(&format!(
+                "the token ids take {about} {}, and {} are free in {}",
+                need.bytes,
+                ByteCount(room),
+                folder().display()
+            ));
+            Ok(())
+        }
+        Room::TooLittle => {
+            let fault = Fault::NoRoom { folder: folder(), need: need.bytes, free: ByteCount(room) };
+            Err(Error::new(ErrorKind::DiskFull, fault)
+                .with_help("free some space, choose a folder on another disk, or encode a part of the input"))
+        }
+    }
+}
+
+/// What the data files take in no case more than, by rules that need no reading. Columns that pass through may be of any
+/// size, and are taken for as large as so many texts.
+fn at_most(encode: &EncodePlan, inputs: &Inputs<'_>, text_bytes: Option<u64>) -> Option<u64> {
+    /// A byte of text is a token at most, and one is in 4 bytes.
+    const BYTES_PER_BYTE: u64 = 4;
+    const COLUMNS: u64 = 10;
+    /// For footers, and rows whose number is not known.
+    const REST: u64 = 64 << 20;
+    /// For lengths, indexes and tokens around documents.
+    const BYTES_PER_ROW: u64 = 40;
+    /// Whole files may be compressed.
+    const UNPACKED: u64 = 20;
+    let bytes = if encode.columns.is_empty() { BYTES_PER_BYTE } else { BYTES_PER_BYTE * COLUMNS };
+    let units = inputs.units();
+    let rows = declared_sum(units.iter().flatten().map(|unit| unit.rows)).unwrap_or(0);
+    let unpacked = |unit: &Unit| {
+        let packed = if unit.range == Range::Whole { UNPACKED } else { 1 };
+        Some(file_bytes(unit)?.saturating_mul(packed))
+    };
+    let text = text_bytes.or_else(|| declared_sum(units.iter().flatten().map(unpacked)))?;
+    let rows = rows.saturating_mul(BYTES_PER_ROW);
+    Some(text.saturating_mul(bytes).saturating_add(rows).saturating_add(REST))
+}
+
+/// Says so where the files of a tokenizer may take more room than is free in its folder. How much counting takes there,
+/// where it does not fit the memory, is not known before.
+pub(super) fn tell_free(train: &TrainPlan, observer: &dyn Observer) {
+    /// In all formats, with the record of the training.
+    const BYTES_PER_TOKEN: u64 = 64;
+    let need = amount(train.vocab_size()).saturating_mul(BYTES_PER_TOKEN);
+    if let Some(free) = free_space(&train.output).filter(|free| *free < need) {
+        let (need, free) = (ByteCount(need), ByteCount(free));
+        observer.noted(&format!(
+            "the tokenizer's files may take {need}, and {free} are free in {}",
+            train.output.display()
+        ));
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    Enough,
+    /// Less than the estimate.
+    Doubtful,
+    /// Less than half of it, which was measured.
+    TooLittle,
+}
+
+fn compare(need: DiskNeed, free: u64) -> Room {
+    match need.bytes.0 {
+        bytes if bytes <= free => Room::Enough,
+        bytes if need.measured && bytes / 2 > free => Room::TooLittle,
+        _ => Room::Doubtful,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_that_are_not_looked_at_have_two_or_four_bytes() {
+        for (ids, format, bytes) in [
+            (300, OutputFormat::Parquet, 1_625),
+            (300, OutputFormat::Bin, 2_000),
+            (65_536, OutputFormat::Megatron, 4_000),
+            (65_537, OutputFormat::Bin, 4_000),
+        ] {
+            assert_eq!(by_rule(3_000, ids, format), ByteCount(bytes), "{ids} {format:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_cannot_fit_is_refused() {
+        for (bytes, measured, free, expected) in [
+            (1_000, true, 1_000, Room::Enough),
+            (1_000, true, 999, Room::Doubtful),
+            (1_000, true, 500, Room::Doubtful),
+            (1_000, true, 499, Room::TooLittle),
+            (1_000, false, 0, Room::Doubtful),
+            (0, true, 0, Room::Enough),
+        ] {
+            let need = DiskNeed { bytes: ByteCount(bytes), measured };
+            assert_eq!(compare(need, free), expected, "{bytes} {measured} {free}");
+        }
+    }
+}

@@ -1,0 +1,311 @@
+use arrow_array::BinaryViewArray;
+
+use super::inputs::Inputs;
+use crate::error::Result;
+use crate::observer::Observer;
+use crate::source::{Batch, Range, Unit};
+use crate::units::{amount, declared_sum, place64};
+
+/// Parts of the text that an excerpt has at most.
+const PARTS: usize = 32;
+
+/// Bytes of a part, about.
+const PART_BYTES: u64 = 256 << 10;
+
+/// Bytes of text that are read at most for an excerpt.
+const READ_BYTES: u64 = 256 << 20;
+
+/// Parts of a text, spread over all of it, by which the whole can be judged.
+#[derive(Debug, Default)]
+pub(super) struct Excerpt {
+    /// In the order of the text. What is a part of a document counts as one.
+    pub(super) parts: Vec<Batch>,
+    /// Bytes of all the text, as far as they are known by now.
+    pub(super) text_bytes: Option<u64>,
+    /// Whether the parts are all of the text.
+    pub(super) is_all: bool,
+}
+
+impl Excerpt {
+    /// Reads parts of the text: of some units, as far as so much text goes. Nothing of what lies on other machines.
+    ///
+    /// # Errors
+    /// A unit cannot be read; the observer says stop.
+    pub(super) fn read(inputs: &Inputs<'_>, observer: &dyn Observer) -> Result<Excerpt> {
+        let sources = inputs.units();
+        let all: Vec<(usize, usize, &Unit)> = sources
+            .iter()
+            .enumerate()
+            .flat_map(|(source, units)| units.iter().enumerate().map(move |(at, unit)| (source, at, unit)))
+            .collect();
+        if all.is_empty() || inputs.read_once() || inputs.bytes_elsewhere().iter().any(|&bytes| bytes > 0) {
+            return Ok(Excerpt { text_bytes: inputs.text_bytes(), ..Excerpt::default() });
+        }
+        let chosen: Vec<_> = match inputs.text_bytes() {
+            Some(total) => by_text(&all, total),
+            None => evenly(all.len()).map(|at| (all[at], Vec::new())).collect(),
+        };
+        let most = READ_BYTES / amount(chosen.len()).max(1);
+        let mut parts = Parts::new();
+        let (mut ended, mut read) = (true, Vec::new());
+        for ((source, unit, what), mut places) in chosen {
+            places.iter_mut().for_each(|place| *place = most.min(*place));
+            places.dedup();
+            let text = parts.read_unit(inputs, (source, unit), &places, most, observer)?;
+            ended &= text.is_some();
+            read.push((what, text));
+        }
+        let is_all = ended && read.len() == all.len() && parts.is_all;
+        let found = || ended.then(|| total_of(&all, &read)).flatten();
+        let text_bytes = if is_all { Some(parts.at) } else { inputs.text_bytes().or_else(found) };
+        Ok(Excerpt { parts: parts.kept.into_iter().map(|(_, batch)| batch).collect(), text_bytes, is_all })
+    }
+}
+
+/// Numbers below `count`, as many as there are parts at most, with equal distances.
+fn evenly(count: usize) -> impl Iterator<Item = usize> {
+    let chosen = count.min(PARTS);
+    (0..chosen).map(move |at| at * count / chosen)
+}
+
+/// A unit by source and number, and the places in its text from which on parts are kept; without one, parts of all of it.
+type Chosen<'a> = ((usize, usize, &'a Unit), Vec<u64>);
+
+/// The places of parts with equal distances in the text, by what the units are said to have.
+fn by_text<'a>(all: &[(usize, usize, &'a Unit)], total: u64) -> Vec<Chosen<'a>> {
+    if total <= amount(PARTS) * PART_BYTES {
+        return all.iter().map(|unit| (*unit, Vec::new())).collect();
+    }
+    let (mut chosen, mut next, mut before) = (Vec::new(), 0, 0_u64);
+    let step = total / amount(PARTS);
+    for unit in all {
+        let end = before.saturating_add(unit.2.text_bytes.unwrap_or(0));
+        let mut places = Vec::new();
+        while next < amount(PARTS) && next * step < end {
+            places.push((next * step).saturating_sub(before));
+            next += 1;
+        }
+        if !places.is_empty() {
+            chosen.push((*unit, places));
+        }
+        before = end;
+    }
+    chosen
+}
+
+/// Bytes of text in all units, where those in some are known: exactly if these are all, else by the sizes of the files.
+fn total_of(all: &[(usize, usize, &Unit)], read: &[(&Unit, Option<u64>)]) -> Option<u64> {
+    let text = read.iter().try_fold(0_u64, |sum, (_, text)| sum.checked_add((*text)?))?;
+    if read.len() == all.len() {
+        return Some(text);
+    }
+    let whole = declared_sum(all.iter().map(|(_, _, unit)| file_bytes(unit)))?;
+    let seen = declared_sum(read.iter().map(|(unit, _)| file_bytes(unit)))?;
+    scaled(text, seen, whole)
+}
+
+/// Bytes of a unit in its file, which lies on this machine; `None` where that is not known.
+pub(super) fn file_bytes(unit: &Unit) -> Option<u64> {
+    match unit.range {
+        Range::Whole => std::fs::metadata(&unit.name).ok().map(|file| file.len()),
+        Range::Bytes(from, to) => Some(to.saturating_sub(from)),
+        Range::RowGroups(..) | Range::Rows(..) => None,
+    }
+}
+
+/// `amount` of a part that is `part` in size, for the `whole`.
+pub(super) fn scaled(amount: u64, part: u64, whole: u64) -> Option<u64> {
+    u64::try_from(u128::from(amount) * u128::from(whole) / u128::from(part.max(1))).ok()
+}
+
+/// The parts that are kept while text is read.
+struct Parts {
+    /// Each with its number in the text.
+    kept: Vec<(u64, Batch)>,
+    /// A part begins at each multiple of so many bytes.
+    step: u64,
+    /// Bytes that were read.
+    at: u64,
+    /// Whether nothing of what was read was left out.
+    is_all: bool,
+}
+
+impl Parts {
+    fn new() -> Parts {
+        Parts { kept: Vec::new(), step: PART_BYTES, at: 0, is_all: true }
+    }
+
+    /// Reads a unit up to its end, or to so many bytes; or to the last of some places in it, at each of which a part begins.
+    /// Gives the bytes of its text if its end was seen.
+    fn read_unit(
+        &mut self,
+        inputs: &Inputs<'_>,
+        (source, unit): (usize, usize),
+        places: &[u64],
+        most: u64,
+        observer: &dyn Observer,
+    ) -> Result<Option<u64>> {
+        let (mut text, mut places, all) = (0, places.iter().copied().peekable(), places.is_empty());
+        for batch in inputs.read_unit(source, unit)? {
+            observer.checkpoint()?;
+            let batch = batch?;
+            let end = text + batch.text_bytes();
+            if all {
+                self.offer(&batch);
+            }
+            while let Some(place) = places.next_if(|&place| place < end) {
+                self.keep_one(&batch, place.saturating_sub(text));
+            }
+            text = end;
+            let is_done = if all { text > most } else { places.peek().is_none() };
+            if is_done {
+                return Ok(None);
+            }
+        }
+        self.is_all &= all;
+        Ok(Some(text))
+    }
+
+    fn keep_one(&mut self, batch: &Batch, from: u64) {
+        self.is_all = false;
+        let number = amount(self.kept.len());
+        self.kept.push((number, cut(batch, from, from + PART_BYTES)));
+    }
+
+    /// Keeps what of a batch begins a part. Where there are too many parts, every other one goes.
+    fn offer(&mut self, batch: &Batch) {
+        let (begin, end) = (self.at, self.at + batch.text_bytes());
+        let mut next = begin.next_multiple_of(self.step);
+        if self.step == PART_BYTES {
+            // Nothing is left out yet.
+            self.kept.push((begin, cut(batch, 0, u64::MAX)));
+            next = end;
+        }
+        while next < end {
+            self.kept.push((next, cut(batch, next - begin, next - begin + PART_BYTES)));
+            next += self.step;
+        }
+        self.at = end;
+        let held = |kept: &[(u64, Batch)]| kept.iter().map(|(_, batch)| batch.text_bytes()).sum::<u64>();
+        while held(&self.kept) > amount(PARTS) * PART_BYTES {
+            self.thin_out();
+        }
+    }
+
+    fn thin_out(&mut self) {
+        self.is_all = false;
+        self.step *= 2;
+        let step = self.step;
+        let mut thinner = Vec::with_capacity(PARTS);
+        for (begin, batch) in self.kept.drain(..) {
+            let end = begin + batch.text_bytes().max(1);
+            let mut next = begin.next_multiple_of(step);
+            while next < end {
+                thinner.push((next, cut(&batch, next - begin, next - begin + PART_BYTES)));
+                next += step;
+            }
+        }
+        self.kept = thinner;
+    }
+}
+
+/// The documents of a batch that begin in a range of its text, or else a piece of the one that has all of the range. None
+/// is longer than the range.
+fn cut(batch: &Batch, from: u64, to: u64) -> Batch {
+    let most = to - from;
+    let mut begin = 0;
+    let begins: Vec<u64> = batch
+        .documents
+        .lengths()
+        .map(|length| {
+            begin += u64::from(length);
+            begin - u64::from(length)
+        })
+        .collect();
+    let first = begins.partition_point(|&begin| begin < from);
+    let last = begins.partition_point(|&begin| begin < to);
+    let whole = Batch { continued: false, open: false, ..batch.clone() };
+    if first < last {
+        let found = whole.slice(first, last - first);
+        let documents = found.iter().map(|text| text.map(|text| piece(text, 0, most)));
+        return Batch { documents: BinaryViewArray::from_iter(documents), ..found };
+    }
+    let Some(row) = first.checked_sub(1) else { return whole.slice(0, 0) };
+    let found = whole.slice(row, 1);
+    let text = found.iter().next().flatten().map(|text| piece(text, from - begins[row], most));
+    Batch { documents: BinaryViewArray::from_iter([text]), ..found }
+}
+
+/// Bytes of a text from a place on, `most` of them, moved forward to where characters begin.
+fn piece(text: &[u8], from: u64, most: u64) -> &[u8] {
+    let begins = |at: u64| {
+        let mut at = place64(at.min(amount(text.len())));
+        while text.get(at).is_some_and(|byte| byte & 0xC0 == 0x80) {
+            at += 1;
+        }
+        at
+    };
+    &text[begins(from)..begins(from.saturating_add(most))]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(texts: &[Option<&str>], open: bool) -> Batch {
+        let documents = BinaryViewArray::from_iter(texts.iter().map(|text| text.map(str::as_bytes)));
+        Batch { source: 0, unit: 0, first_row: 0, documents, columns: None, continued: false, open }
+    }
+
+    #[test]
+    fn parts_have_documents_that_begin_in_them() {
+        let batch = batch(&[Some("abc"), None, Some("defgh"), Some("")], true);
+        for (from, to, expected) in [
+            (0, u64::MAX, vec![Some("abc"), None, Some("defgh"), Some("")]),
+            (0, 3, vec![Some("abc")]),
+            (1, 4, vec![None, Some("def")]),
+            (4, 6, vec![Some("ef")]),
+            (6, 99, vec![Some("")]),
+        ] {
+            let found = cut(&batch, from, to);
+            let texts: Vec<_> =
+                found.iter().map(|text| text.map(|text| str::from_utf8(text).unwrap())).collect();
+            assert_eq!(texts, expected, "{from} {to}");
+            assert!(!found.open);
+        }
+        assert_eq!(piece("aé".as_bytes(), 2, 1), b"", "no half of a character");
+    }
+
+    #[test]
+    fn many_parts_are_thinned_out_evenly() {
+        let text = "x".repeat(1 << 20);
+        let mut parts = Parts::new();
+        for _ in 0..4 {
+            parts.offer(&batch(&[Some(&text)], false));
+        }
+        assert!(parts.is_all && parts.kept.len() == 4);
+        for _ in 0..96 {
+            parts.offer(&batch(&[Some(&text)], false));
+        }
+        assert!(!parts.is_all);
+        assert_eq!(parts.at, 100 << 20);
+        assert!((PARTS / 2..=PARTS).contains(&parts.kept.len()), "{}", parts.kept.len());
+        let steps: Vec<u64> = parts.kept.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+        assert!(steps.iter().all(|step| *step == parts.step), "{steps:?}");
+    }
+
+    #[test]
+    fn text_that_was_not_read_is_judged_by_the_sizes_of_files() {
+        let unit = |from, to| Unit {
+            name: String::new(),
+            range: Range::Bytes(from, to),
+            rows: None,
+            text_bytes: None,
+        };
+        let units = [unit(0, 100), unit(100, 300)];
+        let all: Vec<_> = units.iter().enumerate().map(|(at, unit)| (0, at, unit)).collect();
+        assert_eq!(total_of(&all, &[(&units[0], Some(50))]), Some(150));
+        assert_eq!(total_of(&all, &[(&units[0], Some(50)), (&units[1], Some(20))]), Some(70));
+        assert_eq!(total_of(&all, &[(&units[0], None)]), None);
+    }
+}
