@@ -13,7 +13,9 @@ const WHOLE: [&str; 2] = ["tokenizer.json", "tekken.json"];
 const PAIRS: [[&str; 2]; 2] = [["vocab.json", "merges.txt"], ["encoder.json", "vocab.bpe"]];
 
 /// What lies beside a tokenizer: its special tokens, the form of its chats, and how it was trained.
-const BESIDE: [&str; 5] = [
+const BESIDE: [&str; 6] = [
+    // Without it `transformers` opens no tokenizer offline.
+    "config.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
     "added_tokens.json",
@@ -160,8 +162,8 @@ impl Unchosen {
                         .to_owned(),
                 };
                 let files = match files.is_empty() {
-                    true => "it has no files".to_owned(),
-                    false => format!("its files are {}", listed(&files)),
+                    true => "the repository has no files".to_owned(),
+                    false => format!("the files of the repository are {}", listed(&files)),
                 };
                 HubFault::NoTokenizer { uri, files }.with(ErrorKind::Failed).with_help(help)
             }

@@ -14,6 +14,7 @@ fn a_tokenizer_comes_with_what_lies_beside_it() {
     let folder = tempfile::tempdir().unwrap();
     let files = [
         ("README.md", "# a model", false),
+        ("config.json", "{\"model_type\": \"gpt2\"}", false),
         ("merges.txt", "a b", false),
         ("model.safetensors", "weights", true),
         ("onnx/tokenizer_config.json", "{\"of\": \"another\"}", false),
@@ -35,7 +36,13 @@ fn a_tokenizer_comes_with_what_lies_beside_it() {
     found.sort();
     assert_eq!(
         found,
-        ["special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "training.json"]
+        [
+            "config.json",
+            "special_tokens_map.json",
+            "tokenizer.json",
+            "tokenizer_config.json",
+            "training.json"
+        ]
     );
     let asked = hub.asked();
     assert!(asked[0].line.starts_with("GET /api/models/ns/poems/revision/main"), "{asked:?}");
@@ -103,15 +110,21 @@ fn what_a_repository_lacks_is_told_with_what_it_has() {
             &["README.md", "model.safetensors", "vocab.json"],
             TOKENIZER,
             ErrorKind::Failed,
-            "its files are README.md, model.safetensors, vocab.json",
+            "the files of the repository are README.md, model.safetensors, vocab.json",
             "a model's page often says",
         ),
-        (&["tokenizer.json"], "hf://ns/poems/x.json", ErrorKind::Failed, "its files are tokenizer.json", ""),
+        (
+            &["tokenizer.json"],
+            "hf://ns/poems/x.json",
+            ErrorKind::Failed,
+            "the files of the repository are tokenizer.json",
+            "",
+        ),
         (
             &["model.bin", "tokenizer/tokenizer.json"],
             TOKENIZER,
             ErrorKind::Failed,
-            "its files are model.bin",
+            "the files of the repository are model.bin",
             "name hf://ns/poems/tokenizer, which has one",
         ),
         (
@@ -130,7 +143,7 @@ fn what_a_repository_lacks_is_told_with_what_it_has() {
         ),
         (&["tokenizer.json"], "hf://ns/prose", ErrorKind::Failed, "RepoNotFound", "check the name"),
         (&["../tokenizer.json", "tokenizer.json"], TOKENIZER, ErrorKind::Network, "leads out of", ""),
-        (&["\u{1b}[2J"], TOKENIZER, ErrorKind::Failed, "its files are \"\\u{1b}[2J\"", ""),
+        (&["\u{1b}[2J"], TOKENIZER, ErrorKind::Failed, "the files of the repository are \"\\u{1b}[2J\"", ""),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let (hub, settings) = hub(&[], folder.path());
