@@ -74,7 +74,10 @@ impl FilePlan {
     #[must_use]
     pub fn in_one_file(self) -> FilePlan {
         let layout = match self.layout {
-            Layout::Fixed(files) => Layout::Fixed(vec![0..files.last().map_or(0, |units| units.end)]),
+            Layout::Fixed(files) => {
+                let units = files.last().map_or(0, |units| units.end);
+                Layout::Fixed(std::iter::once(0..units).collect())
+            }
             Layout::Rolling(_) => Layout::Rolling(u64::MAX),
         };
         FilePlan { layout, one_file: true, ..self }

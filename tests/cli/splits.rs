@@ -219,3 +219,32 @@ fn a_split_may_be_one_file() {
     let limit = [&parquet[..], &["--output-format", "bin", "--file-text-bytes", "1MB"]].concat();
     refuses(&folder, &limit, 2, &["leaves no meaning to `--file-text-bytes`"]);
 }
+
+/// With more ids than 16 bits have, whoever reads the file has to know.
+#[test]
+fn ids_of_32_bits_are_noted() {
+    use base64::Engine;
+
+    let folder = folder();
+    write(&folder, "a.txt", TEXT);
+    let bytes = (0..=255_u8).map(|byte| vec![byte]);
+    let pairs = (0..=u16::MAX).map(|pair| pair.to_be_bytes().to_vec());
+    for (tokens, width) in [(1 << 16, 2), ((1 << 16) + 1, 4)] {
+        let ranks: String = bytes
+            .clone()
+            .chain(pairs.clone())
+            .take(tokens)
+            .enumerate()
+            .map(|(rank, token)| format!("{} {rank}\n", base64::prelude::BASE64_STANDARD.encode(token)))
+            .collect();
+        write(&folder, "ranks.tiktoken", ranks);
+        let encode = ["encode", "a.txt", "-t", "ranks.tiktoken", "--split", "gpt2", "-o", "out", "--force"];
+        let said = done(&folder, &[&encode[..], &["--output-format", "bin", "--one-file"]].concat());
+        let note = "the .bin has 32 bits for each id, as the tokenizer has 65537: read it as np.uint32";
+        assert_eq!(said.contains(note), width == 4, "{tokens}: {said}");
+        let index = fs::read(folder.path().join("out/data/train.idx")).expect("a file");
+        let ids = u64::from_le_bytes(*index.as_chunks::<8>().0.last().expect("an offset"));
+        let size = fs::metadata(folder.path().join("out/data/train.bin")).expect("a file").len();
+        assert_eq!(size, width * ids, "{tokens}");
+    }
+}

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use crate::error::ErrorKind;
+use crate::sink::OutputFormat;
 use crate::sink::plan::{FilePlan, Layout, rows_that_fit};
 use crate::source::{Range, Unit};
 
@@ -62,5 +63,19 @@ proptest! {
             prop_assert!(pair[0].iter().sum::<u64>() + pair[1][0] > 50);
         }
         prop_assert!(files.iter().all(|file| file.len() == 1 || file.iter().sum::<u64>() <= 50));
+    }
+}
+
+#[test]
+fn one_file_is_called_by_its_split() {
+    let many = [units(&[Some(9), Some(9)]), units(&[Some(9)])];
+    let unknown = [units(&[Some(9), None])];
+    for (sources, split, name) in
+        [(&many[..], "train", "data/train.bin"), (&unknown[..], "dev.x", "data/dev.x.bin")]
+    {
+        let plan = FilePlan::of_units(sources, split, 10).expect("a plan");
+        let plan = plan.with_format(OutputFormat::Bin).in_one_file();
+        assert_eq!(plan.names(), Some(vec![name.to_owned()]));
+        assert_eq!(crate::sink::split::split_of(name), split);
     }
 }
