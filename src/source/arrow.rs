@@ -18,14 +18,14 @@ use super::{Batch, Format, SourceSpec};
 use crate::error::{Error, Result};
 use crate::units::amount;
 
-/// What a file in Arrow's file format begins with; one in the stream format does not.
+/// The first bytes of Arrow's file format. Arrow's stream format does not begin with them.
 const MAGIC: &[u8; 6] = b"ARROW1";
 
-/// So many rows without text are taken out of a record batch at once. Nulls that have no type take no room there: a
-/// few bytes may stand for any number of them.
+/// Rows of a column without a type that are taken out of a record batch at once. Untyped nulls occupy no memory in
+/// the record batch, so a file of a few bytes can declare any number of them; each document occupies memory.
 const NULLS_AT_ONCE: usize = 1 << 16;
 
-/// Arrow data before its schema has been read.
+/// Arrow data whose schema has not been read yet.
 pub(super) enum Input {
     File(File),
     Stream(BufReader<Box<dyn Read + Send>>),
@@ -37,7 +37,7 @@ impl Input {
     }
 }
 
-/// Opens a file in either of Arrow's formats.
+/// Opens a file in either of Arrow's two formats, which the first bytes distinguish.
 pub(super) fn open(path: &Path) -> Result<Input> {
     let open = || {
         let mut file = File::open(path)?;
@@ -49,6 +49,7 @@ pub(super) fn open(path: &Path) -> Result<Input> {
     open().map_err(|cause| Error::io("read", path, cause))
 }
 
+/// Reader of either format. `most` in [`new`](Reader::new) is the largest message, in bytes, that it reads.
 enum Reader {
     File(InFile),
     Stream(InStream<BufReader<Box<dyn Read + Send>>>),
@@ -69,7 +70,7 @@ impl Reader {
         }
     }
 
-    /// Says which columns are read, and as what.
+    /// Sets the columns to read, by index, and the schema to read them as.
     fn begin(&mut self, columns: Vec<usize>, schema: SchemaRef) -> Result<(), ArrowError> {
         match self {
             Reader::File(reader) => reader.begin(columns, schema),
@@ -88,6 +89,7 @@ impl Reader {
     }
 }
 
+/// Opens a reader and finds the columns that `spec` asks for.
 fn start(mut input: Input, spec: &SourceSpec, name: &str) -> Result<(Reader, Chosen)> {
     if let Input::Stream(stream) = &mut input {
         check_begin(stream, name)?;
@@ -97,7 +99,7 @@ fn start(mut input: Input, spec: &SourceSpec, name: &str) -> Result<(Reader, Cho
     Ok((reader, chosen))
 }
 
-/// Checks that what is read as a stream does not begin as something else does.
+/// Checks that a stream does not begin with the magic bytes of another format.
 fn check_begin(stream: &mut impl BufRead, name: &str) -> Result<()> {
     let first = stream.fill_buf().map_err(|cause| Fault::damaged(name, "its schema", cause))?;
     match Beginning::of(first) {
@@ -108,7 +110,7 @@ fn check_begin(stream: &mut impl BufRead, name: &str) -> Result<()> {
     }
 }
 
-/// The pass-through columns that are there; `None` if none were asked for.
+/// The pass-through columns that the data has; `None` if none were requested.
 pub(super) fn columns(input: Input, spec: &SourceSpec, name: &str) -> Result<Option<OfFile>> {
     let (reader, chosen) = start(input, spec, name)?;
     if spec.columns.is_empty() {
@@ -120,7 +122,7 @@ pub(super) fn columns(input: Input, spec: &SourceSpec, name: &str) -> Result<Opt
     Ok(Some(OfFile { columns: Arc::new(passed), all }))
 }
 
-/// Reads all record batches.
+/// Returns an iterator over the documents of all record batches.
 pub(super) fn read(input: Input, spec: &SourceSpec, reading: Reading) -> Result<RecordBatches> {
     let (mut reader, chosen) = start(input, spec, &reading.name)?;
     let schema = reader.schema();
@@ -128,7 +130,9 @@ pub(super) fn read(input: Input, spec: &SourceSpec, reading: Reading) -> Result<
     let asked = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
     guarded(&reading.name, "its dictionaries", || reader.begin(chosen.roots(), asked))?;
     let is_untyped = chosen.composed.is_none() && chosen.is_untyped(schema.fields());
+    // From here on columns are counted among those that are read.
     let at_once = if is_untyped { NULLS_AT_ONCE } else { usize::MAX };
+    // From here on, columns are indexed among those that are read.
     let (chosen, reader, ready) = (chosen.among_roots(), Some(reader), VecDeque::new());
     Ok(RecordBatches {
         reader,
@@ -143,8 +147,8 @@ pub(super) fn read(input: Input, spec: &SourceSpec, reading: Reading) -> Result<
     })
 }
 
-/// The type that looks the same in a file, for which it is not checked whether strings are UTF-8. Those of a dictionary
-/// may be another column's too.
+/// The binary type with the same layout as a string type: reading text as it skips Arrow's check for UTF-8.
+/// Dictionaries keep their type, because another column may share the same dictionary.
 fn bytes(text: &DataType) -> DataType {
     match text {
         DataType::Utf8 => DataType::Binary,
@@ -154,23 +158,28 @@ fn bytes(text: &DataType) -> DataType {
     }
 }
 
-/// The batches of an Arrow file or stream.
+/// Iterator over the documents of an Arrow file or stream.
 pub(super) struct RecordBatches {
     reader: Option<Reader>,
     chosen: Chosen,
-    /// How many rows of a record batch become documents at once.
+    /// Maximum number of rows of a record batch that become documents at once.
     at_once: usize,
-    /// A record batch of which rows are left, from this one on.
+    /// A record batch that has not been given out completely, and the first row that is left.
     begun: Option<(RecordBatch, usize)>,
-    /// One whose texts are being put together.
+    /// A record batch whose texts are being composed.
     composing: Option<Composing>,
+    /// Index of the current record batch, for messages.
     number: u64,
+    /// Index of the next row within the unit.
     row: u64,
+    /// Decoded batches that have not been given out yet.
     ready: VecDeque<Batch>,
     reading: Reading,
 }
 
 impl RecordBatches {
+    /// Decodes the next batch of documents; `None` at the end. In a stream, an error also loses the record batches
+    /// that follow, as the position of the next one is unknown.
     fn decode(&mut self) -> Result<Option<Batch>> {
         let Some(reader) = self.reader.as_mut() else { return Ok(None) };
         let and_more = if matches!(reader, Reader::Stream(_)) { " and what follows it" } else { "" };
@@ -207,7 +216,8 @@ impl RecordBatches {
         Ok(Some(self.reading.batch(first_row, documents, columns)))
     }
 
-    /// Goes on with the next record batch, where it is known where that stands and how many rows are lost; else ends.
+    /// Skips the record batch that failed and continues with the next one, if its position and the number of lost
+    /// rows are known, which only the file format tells. Otherwise reading ends.
     fn leave_out(&mut self, error: Error) -> Result<()> {
         let rows = match &mut self.reader {
             Some(Reader::File(file)) => file.rows_of_last(),
@@ -217,7 +227,7 @@ impl RecordBatches {
             self.reader = None;
             return self.reading.bad(error);
         };
-        // What is wrong with a batch is seen before any of its rows is given out.
+        // An error in a record batch is found before any of its rows is given out, so all its rows are lost.
         (self.begun, self.composing) = (None, None);
         self.number += 1;
         self.row = self.row.saturating_add(rows);

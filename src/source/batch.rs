@@ -3,40 +3,42 @@ use arrow_array::{Array, BinaryViewArray, RecordBatch};
 use crate::lengths::row_bytes;
 use crate::units::amount;
 
-/// The bytes of so many rows are summed at once, for which each item of a list takes a place in memory.
+/// Rows whose pass-through bytes are summed at once. The sum needs memory for every item of a list, so this bounds
+/// it.
 const ROWS_AT_ONCE: usize = 1 << 10;
 
-/// A run of consecutive documents of one unit, read together.
+/// Consecutive documents of one unit, read together.
 ///
-/// A document larger than a batch comes in parts: then the last document of a batch and the first of
-/// the next are the same one, and `open` and `continued` say so. A null document is never in parts.
+/// A document that is larger than a batch is split over several batches. Then the last document of a batch and the
+/// first document of the next one are parts of the same document, which `open` and `continued` indicate. A null
+/// document is never split.
 ///
-/// **Memory:** about the batch size asked for, or one row if that is larger.
+/// **Memory:** about the requested batch size, or one row if a row is larger.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// Which of the run's sources the documents come from, counted from 0.
+    /// Index of the source among the sources of the run, from 0.
     pub source: usize,
-    /// Which unit of that source, counted from 0.
+    /// Index of the unit in that source, from 0.
     pub unit: usize,
-    /// The row of the first document within its unit, counted from 0. A file that is one document has one row.
+    /// Index of the first document's row within the unit, from 0. A file that is one document has one row.
     pub first_row: u64,
-    /// The documents' bytes; null where the row is null, and none there.
+    /// The documents' bytes. A null row is null and has length 0.
     pub documents: BinaryViewArray,
-    /// The pass-through columns that were asked for, one row a document; `None` if there are none.
+    /// The requested pass-through columns, one row for each document; `None` if none were requested.
     pub columns: Option<RecordBatch>,
-    /// The first document continues the last one of the batch before.
+    /// Whether the first document continues the last document of the previous batch.
     pub continued: bool,
-    /// The last document goes on in the next batch.
+    /// Whether the last document continues in the next batch.
     pub open: bool,
 }
 
 impl Batch {
-    /// How many documents or parts of documents there are, nulls included.
+    /// The number of documents or parts of documents, nulls included.
     pub fn len(&self) -> usize {
         self.documents.len()
     }
 
-    /// Whether there are none.
+    /// Whether the batch has no documents.
     pub fn is_empty(&self) -> bool {
         self.documents.is_empty()
     }
@@ -46,11 +48,11 @@ impl Batch {
         self.documents.iter()
     }
 
-    /// The documents from `from` on, `length` of them, without copying their text. Whether the first
-    /// and last are parts is kept where they are the batch's own first and last.
+    /// `length` documents starting at index `from`, without copying their text. The flags `continued` and `open` are
+    /// kept if the slice includes the batch's first or last document, respectively.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If the batch has fewer than `from + length` documents.
     #[must_use]
     pub fn slice(&self, from: usize, length: usize) -> Batch {
         Batch {
@@ -64,14 +66,15 @@ impl Batch {
         }
     }
 
-    /// Bytes in the batch: of text, and what the pass-through columns take in memory.
+    /// Size of the batch in memory: bytes of text, plus the memory of the pass-through columns.
     pub(super) fn bytes(&self) -> u64 {
         let columns = self.columns.iter().flat_map(RecordBatch::columns);
         let passed = columns.map(|column| column.to_data().get_slice_memory_size().unwrap_or(0));
         self.text_bytes() + amount(passed.sum::<usize>())
     }
 
-    /// Bytes of each row: of text, and of the pass-through columns as plain ones.
+    /// Size of each row: bytes of text, plus the bytes that its pass-through columns would take as plain arrays. It
+    /// does not depend on how rows were batched.
     pub(crate) fn row_bytes(&self) -> Vec<u64> {
         let mut sums: Vec<u64> = self.documents.lengths().map(u64::from).collect();
         if let Some(columns) = &self.columns {
@@ -89,5 +92,5 @@ impl Batch {
     }
 }
 
-/// Batches in document order, each read when it is asked for.
+/// Batches in document order. Each is read when the iterator is advanced. After an error the iterator ends.
 pub type Documents<'a> = Box<dyn Iterator<Item = crate::error::Result<Batch>> + Send + 'a>;

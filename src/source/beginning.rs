@@ -1,4 +1,4 @@
-//! What is no text, told by its first bytes.
+//! Recognizes data that is not text by its first bytes (magic bytes).
 
 use std::io::{self, Cursor, Read};
 use std::ptr;
@@ -12,19 +12,21 @@ use super::listing::Compression;
 use crate::error::{Error, Result};
 use crate::units::amount;
 
-/// How what is no text begins.
+/// A kind of data that is not text, and how to recognize it.
 pub(super) struct Beginning {
-    /// After this many bytes.
+    /// Offset of `bytes` in the file.
     after: usize,
-    /// A `?` stands for any byte.
+    /// The magic bytes. A `?` matches any byte.
     bytes: &'static [u8],
+    /// The kind of data, as messages call it.
     what: &'static str,
-    /// What it is compressed with, if this program can unpack it.
+    /// The compression, if this program can decompress it.
     pub(super) compression: Option<Compression>,
-    /// What to do with a file that begins like this, with what comes from a pipe, and with what was compressed.
+    /// The advice in three cases: a file begins with these bytes, data from a pipe does, or decompressed data does.
     remedies: [&'static str; 3],
 }
 
+/// Advice for data from a pipe in a format that is read from its end.
 const TO_A_FILE: &str = "write it to a file first";
 const UNPACK: &str = "unpack it first";
 const AS_PARQUET: [&str; 3] = ["give it a name that ends in .parquet, or say its format", TO_A_FILE, UNPACK];
@@ -35,9 +37,10 @@ const AS_UTF_8: [&str; 3] = ["make it UTF-8 first, with `iconv -t UTF-8` for ins
 const EXTRACT: [&str; 3] =
     ["take the texts out of its records first, as `warcio` or `resiliparse` do in Python"; 3];
 
+/// The continuation marker that every message of an Arrow stream begins with.
 const ARROW_STREAM: &[u8] = b"\xff\xff\xff\xff";
 
-/// What begins like another stands before it.
+/// The first match counts, so a longer pattern precedes one that is its prefix.
 const BEGINNINGS: [Beginning; 42] = [
     Beginning {
         compression: Some(Compression::Gzip),
@@ -60,7 +63,7 @@ const BEGINNINGS: [Beginning; 42] = [
     },
     Beginning {
         compression: Some(Compression::Bzip2),
-        // Without a byte in it.
+        // The end of an empty bzip2 stream: compressed data without a byte in it.
         ..other(
             b"BZh?\x17rE8P\x90",
             "compressed with bzip2",
@@ -106,7 +109,7 @@ const BEGINNINGS: [Beginning; 42] = [
     other(b"\x93NUMPY", "a NumPy array", LEAVE_OUT),
 ];
 
-/// What is told by more than its first bytes.
+/// The kinds that need more than a comparison of their first bytes.
 static LFS_POINTER: Beginning = other(
     b"",
     "a Git LFS pointer, which stands for the data",
@@ -120,21 +123,22 @@ static ANNEX_POINTER: Beginning = other(
 static ORC: Beginning = other(b"", "an ORC file", LEAVE_OUT);
 static UTF_16: Beginning = other(b"", "UTF-16, not UTF-8", AS_UTF_8);
 static UTF_32: Beginning = other(b"", "UTF-32, not UTF-8", AS_UTF_8);
-/// Frames of zstd and LZ4 that hold no data, so many that it is not seen what follows.
+/// Zstd or LZ4 frames without data that are too long to see what follows them.
 static SKIPPABLE: Beginning = Beginning {
     compression: Some(Compression::Zstd),
     ..other(b"", "compressed with zstd", ["give it a name that ends in .zst", "", UNPACK])
 };
 
-/// What this program cannot make text of.
+/// A kind of data that this program can neither read as text nor decompress.
 const fn other(bytes: &'static [u8], what: &'static str, remedies: [&'static str; 3]) -> Beginning {
     Beginning { after: 0, bytes, what, compression: None, remedies }
 }
 
-/// Enough to recognise them all.
+/// Bytes that suffice to recognize every kind.
 const LONGEST: u64 = 1024;
 
-/// A file of which the first bytes were read, with these. What kept more of them from being read follows them.
+/// A reader whose first bytes were read ahead. It gives them again, then the error that stopped reading ahead if any,
+/// then the rest.
 pub(super) struct Begun<R> {
     first: Cursor<Vec<u8>>,
     failed: Option<io::Error>,
@@ -142,28 +146,29 @@ pub(super) struct Begun<R> {
 }
 
 impl<R: Read> Begun<R> {
-    /// Reads the first bytes.
+    /// Reads the first [`LONGEST`] bytes ahead.
     pub(super) fn new(from: R) -> Begun<R> {
         Begun::with(from, LONGEST)
     }
 
-    /// Reads so many first bytes.
+    /// Reads this number of first bytes ahead, or fewer at the end of the data.
     pub(super) fn with(mut from: R, bytes: u64) -> Begun<R> {
         let mut first = Vec::new();
         let failed = from.by_ref().take(bytes).read_to_end(&mut first).err();
         Begun { first: Cursor::new(first), failed, rest: from }
     }
 
-    /// The first bytes.
+    /// The bytes that were read ahead.
     pub(super) fn first(&self) -> &[u8] {
         self.first.get_ref()
     }
 
-    /// What it is, if it is no text.
+    /// The kind of the data, if it is not text.
     pub(super) fn known(&self) -> Option<&'static Beginning> {
         Beginning::of(self.first())
     }
 
+    /// Takes the error that stopped reading ahead, as one of this file.
     fn read_error(&mut self, file: &str) -> Result<()> {
         self.failed.take().map_or(Ok(()), |cause| Err(Fault::damaged(file, "its text from byte 0 on", cause)))
     }
@@ -183,7 +188,7 @@ impl<R: Read> Read for Begun<R> {
 }
 
 impl Beginning {
-    /// Of what begins with these bytes, if it is no text.
+    /// The kind of data that begins with these bytes; `None` if they may be text.
     pub(super) fn of(first: &[u8]) -> Option<&'static Beginning> {
         if let Some(behind) = behind_skippable(first) {
             return behind.and_then(Beginning::of).filter(|next| next.is_frame()).or(Some(&SKIPPABLE));
@@ -204,44 +209,44 @@ impl Beginning {
         })
     }
 
-    /// Whether it may follow a frame that holds no data.
+    /// Whether data of this kind may follow a skippable frame: zstd and LZ4 data may.
     fn is_frame(&self) -> bool {
         matches!(self.compression, Some(Compression::Zstd | Compression::Lz4))
     }
 
-    /// Whether it is what a name says that ends so.
+    /// Whether a file name with the ending of this compression is right. Skippable frames are common to zstd and LZ4.
     fn is(&self, named: Compression) -> bool {
         self.compression == Some(named) || (ptr::eq(self, &SKIPPABLE) && named == Compression::Lz4)
     }
 
-    /// Why a file of this name is not read as text.
+    /// The error that a file of this kind cannot be read as text.
     pub(super) fn of_file(&self, file: &str) -> Error {
         self.error(file, "", self.remedies[0])
     }
 
-    /// Why what comes from a pipe is not read as text.
+    /// The error that data of this kind from a pipe cannot be read as text.
     pub(super) fn of_pipe(&self, name: &str) -> Error {
         self.error(name, "", self.remedies[1])
     }
 
-    /// Why a compressed file is not read as text.
+    /// The error that a compressed file has content of this kind, not text.
     pub(super) fn of_compressed(&self, file: &str) -> Error {
         self.error(file, "decompressed ", self.remedies[2])
     }
 
-    /// Whether it is what streams of Arrow data begin with.
+    /// Whether this is an Arrow stream.
     pub(super) fn is_arrow_stream(&self) -> bool {
         self.bytes == ARROW_STREAM
     }
 
-    /// Why what comes from a pipe is not read in this format, which needs a file.
+    /// The error that data of this kind from a pipe cannot be read in a format that needs random access.
     pub(super) fn of_pipe_as(&self, format: Format, name: &str) -> Error {
         Fault::NotFromStream { name: name.to_owned(), format }
             .failed()
             .with_help(format!("it is {}, which is read from its end: {}", self.what, self.remedies[1]))
     }
 
-    /// Why a file of this name is not read as Parquet or Arrow data.
+    /// The error that a file of this kind cannot be read as Parquet or Arrow data.
     pub(super) fn instead_of(&self, format: Format, file: &str) -> Error {
         let remedy = if self.compression.is_some() { UNPACK } else { self.remedies[0] };
         Fault::IsOther { file: file.to_owned(), format, what: self.what }.failed().with_help(remedy)
@@ -253,11 +258,12 @@ impl Beginning {
     }
 }
 
-/// Checks that a file begins as its name says, and gives it back.
+/// Checks that the first bytes of a file agree with the compression in its name, and returns a reader of the whole
+/// file.
 ///
 /// # Errors
-/// It is something else than text, or than text that is compressed so, also text that is not compressed; or it cannot be
-/// read.
+/// The content is neither text nor compressed as the name says; the name says that it is compressed, but it is
+/// uncompressed text; or it cannot be read.
 pub(super) fn check<R: Read>(from: R, file: &str, named: Compression) -> Result<Begun<R>> {
     let mut from = Begun::new(from);
     from.read_error(file)?;
@@ -271,10 +277,10 @@ pub(super) fn check<R: Read>(from: R, file: &str, named: Compression) -> Result<
     }
 }
 
-/// Reads the first bytes of what comes from a pipe, and passes over frames that hold no data.
+/// Reads the first bytes of data from a pipe, after skipping any skippable frames, which a pipe cannot return to.
 ///
 /// # Errors
-/// It cannot be read.
+/// The data cannot be read, or ends within a skippable frame.
 pub(super) fn of_pipe<R: Read>(mut pipe: R, name: &str) -> Result<Begun<impl Read + use<R>>> {
     let damaged = |cause| Fault::damaged(name, "its text from byte 0 on", cause);
     let head = loop {
@@ -291,10 +297,11 @@ pub(super) fn of_pipe<R: Read>(mut pipe: R, name: &str) -> Result<Begun<impl Rea
     Ok(begun)
 }
 
-/// The bytes before the content of a frame that holds no data: a number, and the length of the content.
+/// Bytes of a skippable frame's header: a magic number and the length of the content, 4 bytes each.
 const SKIPPABLE_HEAD: u64 = 8;
 
-/// How long the content is of a frame that holds no data, if one begins here; zstd and LZ4 have the same.
+/// The content length in bytes of the skippable frame that begins here, if one does. Zstd and LZ4 share the format of
+/// skippable frames, which hold no data for the reader.
 pub(super) fn skippable(first: &[u8]) -> Option<u64> {
     match first {
         [0x50..=0x5f, 0x2a, 0x4d, 0x18, length @ ..] => {
@@ -304,13 +311,15 @@ pub(super) fn skippable(first: &[u8]) -> Option<u64> {
     }
 }
 
-/// What follows a frame that holds no data, if such a one stands here: `Some(None)` where that is too long to tell.
+/// The data after the skippable frame that begins here, if one does; `Some(None)` if the frame is longer than
+/// `first`.
 fn behind_skippable(first: &[u8]) -> Option<Option<&[u8]>> {
     let end = usize::try_from(skippable(first)?.saturating_add(SKIPPABLE_HEAD)).ok();
     Some(end.and_then(|end| first.get(end..)).filter(|rest| !rest.is_empty()))
 }
 
-/// What stands in the place of a file that was not fetched. Pointers are short.
+/// The pointer file of Git LFS or git-annex that replaces a file that was not fetched. Pointers are shorter than
+/// [`LONGEST`].
 fn pointer(first: &[u8]) -> Option<&'static Beginning> {
     if amount(first.len()) >= LONGEST {
         return None;
@@ -329,12 +338,12 @@ fn pointer(first: &[u8]) -> Option<&'static Beginning> {
     }
 }
 
-/// Whether a file with these first bytes can only be text. What begins in another way may be damaged.
+/// Whether a file that begins with these bytes can only be text. A file that begins otherwise may be damaged data.
 fn is_text(first: &[u8]) -> bool {
     looks_like_text(first) && !first.iter().any(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace())
 }
 
-/// Whether these first bytes of a file are UTF-8, but for a character that is cut at the end, without NUL.
+/// Whether these first bytes of a file are UTF-8 without NUL. The last character may be incomplete.
 pub(super) fn looks_like_text(head: &[u8]) -> bool {
     let valid = std::str::from_utf8(head).map_or_else(|error| error.valid_up_to(), str::len);
     !head.is_empty() && valid + 4 > head.len() && !head.contains(&0)

@@ -7,35 +7,37 @@ use bytes::Bytes;
 
 use crate::parallel::lock;
 
-/// How long a block is before it is known that there is more to read.
+/// First size in bytes of a block, before it is known whether more follows: short files need no more.
 const FIRST: usize = 64 << 10;
 
-/// By what a block that is full grows.
+/// Factor by which a full block grows.
 const GROWTH: usize = 4;
 
-/// Blocks of memory for text, which are used again when nobody has them any more: memory that is new
-/// costs more than reading does. Once there is nobody to take a block, each is freed when it is dropped.
+/// A pool of memory blocks for text. A block that is dropped by all its users returns to the pool, because fresh
+/// memory costs more than reading does. Once the pool itself is dropped, blocks are freed instead.
 pub(super) struct Blocks {
-    /// The most that a block has.
+    /// Maximum size of a block in bytes.
     bytes: usize,
     free: Arc<Free>,
 }
 
-/// The memory of blocks that were dropped.
+/// The memory of blocks that were returned.
 type Free = Mutex<Vec<Vec<u8>>>;
 
-/// A block that is being filled, or has been.
+/// A block of the pool that is being filled or has been filled.
 pub(super) struct Block {
-    /// All of it, also what has not been filled.
+    /// The whole memory, including the part that has not been filled.
     memory: Vec<u8>,
+    /// Number of bytes that have been filled, from the beginning.
     filled: usize,
-    /// The most that it has.
+    /// Maximum number of bytes.
     bytes: usize,
+    /// The pool that the memory returns to, if it still exists.
     home: Weak<Free>,
 }
 
 impl Blocks {
-    /// Blocks of so many bytes at most.
+    /// A pool of blocks of at most this number of bytes.
     pub(super) fn new(bytes: usize) -> Blocks {
         Blocks { bytes, free: Arc::default() }
     }
@@ -51,7 +53,7 @@ impl Blocks {
         }
     }
 
-    /// A block that begins with this text.
+    /// A block that begins with a copy of this text.
     pub(super) fn take_with(&self, text: &[u8]) -> Block {
         let mut block = self.take();
         if block.memory.len() < text.len() {
@@ -64,12 +66,12 @@ impl Blocks {
 }
 
 impl Block {
-    /// What has been filled.
+    /// The filled part.
     pub(super) fn text(&self) -> &[u8] {
         &self.memory[..self.filled]
     }
 
-    /// Reads until it is full, or the end: then it gives `false`.
+    /// Reads until the block is full, and returns `true`; or until the data ends, and returns `false`.
     pub(super) fn fill(&mut self, from: &mut dyn Read) -> io::Result<bool> {
         while self.filled < self.bytes {
             if self.filled == self.memory.len() {

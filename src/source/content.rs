@@ -10,7 +10,7 @@ use super::listing::{Compression, Listed};
 use super::ranges::InOrder;
 use crate::error::{Error, Result};
 
-/// The bytes of a file's range, as they stand in the file.
+/// The bytes of a range of a local file, as stored, not decompressed. Ranges other than of bytes give the whole file.
 pub(super) fn raw(path: &Path, range: Range) -> io::Result<io::Take<File>> {
     let mut file = File::open(path)?;
     let bytes = match range {
@@ -23,8 +23,8 @@ pub(super) fn raw(path: &Path, range: Range) -> io::Result<io::Take<File>> {
     Ok(file.take(bytes))
 }
 
-/// The text of a file's range, decompressed. One on this machine was looked at when it was listed. Windows of compressed
-/// text have at most `window` bytes.
+/// The text of a range of a file, decompressed. The first bytes of a local file were checked when it was listed;
+/// those of a remote file are checked here. Windows of compressed text have at most `window` bytes.
 pub(super) fn text(file: &Listed, range: Range, window: u64) -> Result<Box<dyn Read + Send>> {
     let Listed { path, name, compression, remote, .. } = file;
     if let Some(remote) = remote {
@@ -39,7 +39,7 @@ pub(super) fn text(file: &Listed, range: Range, window: u64) -> Result<Box<dyn R
     }
 }
 
-/// The text that comes from a pipe, decompressed as its first bytes say.
+/// The text of data from a pipe, decompressed as its first bytes indicate.
 pub(super) fn text_of_pipe(
     pipe: impl Read + Send + 'static,
     window: u64,
@@ -53,10 +53,10 @@ pub(super) fn text_of_pipe(
     unpacked(raw, compression, window, name)
 }
 
-/// Decompresses what begins as its name says.
+/// Decompresses data whose first bytes agree with `compression`.
 ///
 /// # Errors
-/// What was compressed is no text.
+/// The decompressed data is not text.
 pub(super) fn unpacked<R: Read + Send + 'static>(
     raw: Begun<R>,
     compression: Compression,
@@ -66,7 +66,7 @@ pub(super) fn unpacked<R: Read + Send + 'static>(
     if compression == Compression::None {
         return Ok(Box::new(raw));
     }
-    // What cannot be decompressed is told where it is read: there may be text before it.
+    // Reading ahead keeps an error of decompression until it is read again: there may be text before it.
     let text = Begun::new(decompressed(raw, compression, window, name)?);
     match text.known() {
         Some(known) => Err(known.of_compressed(name)),
@@ -74,7 +74,7 @@ pub(super) fn unpacked<R: Read + Send + 'static>(
     }
 }
 
-/// A reader whose end before the expected length is an error: the file was cut since it was listed.
+/// A reader that fails if the data ends before the expected length: then the file was truncated after it was listed.
 struct Exactly<R> {
     left: u64,
     from: R,

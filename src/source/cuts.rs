@@ -1,4 +1,4 @@
-//! Where documents of plain text end, and where a file can be cut into ranges of whole documents.
+//! Finds where documents of plain text end, and where a file can be cut into ranges of whole documents.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -10,7 +10,7 @@ use memchr::memmem::Finder;
 use super::DocumentRule;
 use crate::units::amount;
 
-/// A [`DocumentRule`] made ready for searching.
+/// A [`DocumentRule`], prepared for searching.
 #[derive(Clone, Debug)]
 pub(super) enum Cutter {
     Never,
@@ -18,7 +18,7 @@ pub(super) enum Cutter {
     At(Box<Finder<'static>>),
 }
 
-/// The end of a document, and where the next one begins.
+/// The end of a document and the beginning of the next one, as offsets. The bytes between belong to neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
     pub(super) end: usize,
@@ -37,7 +37,7 @@ impl Cutter {
         }
     }
 
-    /// Where the document ends that begins at the start of `text`; `None` if not in `text`.
+    /// The end of the document that begins at the start of `text`; `None` if it does not end in `text`.
     pub(super) fn first(&self, text: &[u8]) -> Option<Cut> {
         match self {
             Cutter::Never => None,
@@ -53,7 +53,8 @@ impl Cutter {
         }
     }
 
-    /// How many bytes at the end of a text without an end may belong to one that goes on after it.
+    /// The number of bytes at the end of `text` that may belong to a document end that continues after it. `text`
+    /// itself has no document end.
     pub(super) fn pending(&self, text: &[u8]) -> usize {
         match self {
             Cutter::Never => 0,
@@ -62,7 +63,7 @@ impl Cutter {
         }
     }
 
-    /// The least block in which a search makes progress.
+    /// The least number of bytes in a block with which a search makes progress.
     pub(super) fn least_block(&self) -> usize {
         match self {
             Cutter::Never | Cutter::Line => 8,
@@ -71,10 +72,10 @@ impl Cutter {
     }
 }
 
-/// Where the ranges of a file begin: at 0, and then at the first document after each `range_bytes` more.
+/// The offsets at which the ranges of a file begin: 0, and then the first document after each further `range_bytes`.
 ///
-/// Every place but the first is one where a reader from the left begins a document, so reading range
-/// by range gives the same documents. Reads little more than a document at each place.
+/// Every offset is one at which a reader from the left begins a document, so reading range by range gives the same
+/// documents. The function reads little more than one document at each offset.
 pub(super) fn starts(path: &Path, bytes: u64, rule: &DocumentRule, range_bytes: u64) -> io::Result<Vec<u64>> {
     let mut starts = vec![0];
     if bytes <= range_bytes {
@@ -94,15 +95,16 @@ pub(super) fn starts(path: &Path, bytes: u64, rule: &DocumentRule, range_bytes: 
     Ok(starts)
 }
 
-/// The first place after `from` where a document certainly begins.
+/// The first offset after `from` at which a document certainly begins, whatever precedes it.
 fn next_start(file: &mut File, rule: &DocumentRule, from: u64) -> io::Result<Option<u64>> {
-    // The byte before tells whether a line begins at `from`, or a run of newlines.
+    // The byte before `from` shows whether a line, or a run of newlines, begins at `from`.
     let before = from - 1;
     let mut search = match rule {
         DocumentRule::File => return Ok(None),
         DocumentRule::Line => Search::Line,
         DocumentRule::Paragraph => Search::Paragraph { run: None },
-        // Where a separator can overlap itself, which occurrences count depends on all text before.
+        // If a separator can overlap itself, which of its occurrences count depends on all text before: the file is
+        // not cut.
         DocumentRule::Separator(separator) if overlaps_itself(separator.as_bytes()) => return Ok(None),
         DocumentRule::Separator(separator) => Search::Separator {
             finder: Box::new(Finder::new(separator.as_bytes()).into_owned()),
@@ -125,14 +127,15 @@ fn next_start(file: &mut File, rule: &DocumentRule, from: u64) -> io::Result<Opt
     }
 }
 
+/// The state of a search for the first safe position, for each rule.
 enum Search {
     Line,
-    /// The length so far of a run of newlines whose begin has been seen; `None` before any other byte
-    /// has been: a run that is entered midway does not tell which of its newlines are pairs.
+    /// The length so far of a run of newlines whose beginning has been seen; `None` until another byte has been seen.
+    /// In a run that is entered in the middle, it is unknown which newlines form pairs.
     Paragraph {
         run: Option<u64>,
     },
-    /// The last bytes of the blocks before, one fewer than the separator has.
+    /// The last bytes of the previous blocks, one byte fewer than the separator has.
     Separator {
         finder: Box<Finder<'static>>,
         kept: Vec<u8>,
@@ -140,7 +143,8 @@ enum Search {
 }
 
 impl Search {
-    /// The first begin of a document in the file that `block`, which stands at `place`, lets be known.
+    /// The first offset in the file at which a document begins, if it can be concluded from `block`, whose offset is
+    /// `place`.
     fn feed(&mut self, place: u64, block: &[u8]) -> Option<u64> {
         match self {
             Search::Line => memchr(b'\n', block).map(|at| place + amount(at) + 1),
@@ -150,7 +154,7 @@ impl Search {
                     return None;
                 }
                 let length = run.replace(0).unwrap_or(0);
-                // An odd newline is left over from the pairs and begins the next paragraph.
+                // After an odd number of newlines, the last one is not part of a pair and begins the next paragraph.
                 (length >= 2).then_some(at - length % 2)
             }),
             Search::Separator { finder, kept } => {
@@ -167,7 +171,7 @@ impl Search {
     }
 }
 
-/// Whether a proper begin of the text is also its end, so that two occurrences can overlap.
+/// Whether a proper prefix of the text is also its suffix, so that two occurrences can overlap.
 fn overlaps_itself(text: &[u8]) -> bool {
     (1..text.len()).any(|length| text[..length] == text[text.len() - length..])
 }

@@ -1,4 +1,4 @@
-//! Compressed text: all members, frames and streams of a file, one after the other.
+//! Decompresses text: all members, frames or streams of a file, one after the other.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::mem;
@@ -14,22 +14,26 @@ use super::listing::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::units::{ByteCount, place64};
 
-/// Bytes of a window that is always allowed, as by the programs `zstd` and `xz` with their usual levels.
+/// Bytes of a decompression window that is always allowed (128 MiB): the programs `zstd` and `xz` accept it by
+/// default.
 pub(super) const USUAL_WINDOW: u64 = 1 << 27;
 
-/// The largest window of the zstd format that its library decodes, as a power of two.
+/// The largest zstd window that its library decodes, as a power of two (2 GiB).
 const LARGEST_WINDOW_LOG: u32 = 31;
 
+/// Bytes of compressed data that are read at once.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// What helps where a window is too large.
+/// The advice if a window is too large.
 const LARGE_WINDOW: &str = "raise --memory, read fewer files at once (--threads 1), or decompress it by its own program: \
      `zstd -dc --long=31 FILE | tokenmill encode - --format jsonl …`";
 
-/// The text of a compressed file. A file without a byte has none, whatever its name says that it is compressed with.
+/// The text of a compressed file. An empty file gives empty text, whatever compression its name says.
+///
+/// **Memory:** the window that the file declares, at most `limit` or [`USUAL_WINDOW`] bytes, whichever is larger.
 ///
 /// # Errors
-/// It was compressed with a window of more than `limit` bytes.
+/// The first frame of zstd needs a window that is larger. Later frames, and xz, fail when they are read.
 pub(super) fn decompressed<R: Read + Send + 'static>(
     raw: Begun<R>,
     compression: Compression,
@@ -80,7 +84,8 @@ fn buffered<R: Read>(raw: R) -> BufReader<R> {
     BufReader::with_capacity(BUFFER_BYTES, raw)
 }
 
-/// The window that the first zstd frame with data declares, if that frame is among the first bytes of a file.
+/// The window size in bytes that the first zstd frame with data declares, if the frame's header is among the first
+/// bytes (RFC 8878, section 3.1.1.1).
 fn window_of(first: &[u8]) -> Option<u64> {
     let mut frame = first;
     while let Some(length) = skippable(frame) {
@@ -92,7 +97,7 @@ fn window_of(first: &[u8]) -> Option<u64> {
         let base = 1_u64 << (10 + (window >> 3));
         return Some(base + base / 8 * u64::from(window & 7));
     }
-    // All of the content is one segment, and so the window.
+    // The content is a single segment; the window is as large as the content.
     let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
     let size = rest.get(dictionary..)?;
     Some(match descriptor >> 6 {
@@ -103,7 +108,7 @@ fn window_of(first: &[u8]) -> Option<u64> {
     })
 }
 
-/// A decoder whose later frames or blocks may have a larger window than the first, which is told as such.
+/// A decoder that reports a clear error if a later frame or block needs a larger window than the first.
 struct Windowed<D> {
     decoder: D,
     limit: u64,
@@ -122,8 +127,8 @@ impl<D: Read> Read for Windowed<D> {
     }
 }
 
-/// The text of a gzip file's members, one after the other. Zeros may follow a member, as tapes and file systems fill up
-/// their blocks with them.
+/// The text of a gzip file's members, one after the other. Zeros may follow a member, because tapes and file systems
+/// pad blocks with them.
 enum Members<R> {
     Before(R),
     Within(Box<GzDecoder<R>>),
@@ -155,6 +160,7 @@ impl<R: BufRead> Read for Members<R> {
     }
 }
 
+/// Skips zero bytes.
 fn pass_zeros(from: &mut impl BufRead) -> io::Result<()> {
     loop {
         let block = from.fill_buf()?;
@@ -167,15 +173,15 @@ fn pass_zeros(from: &mut impl BufRead) -> io::Result<()> {
     }
 }
 
-/// The text of an LZ4 file's frames, one after the other, without those that hold no data.
+/// The text of an LZ4 file's frames, one after the other. Skippable frames are passed over.
 enum Frames<R: Read> {
     Before(Watched<R>),
     Within(Box<FrameDecoder<Watched<R>>>),
     Ended,
 }
 
-/// A reader that notes whether anybody wanted to read beyond its end: the decoder takes an end between two blocks of a
-/// frame for the end of the frame.
+/// A reader that records whether it was read beyond its end. The LZ4 decoder treats the end of the data between two
+/// blocks as the end of the frame, so this distinguishes a truncated frame from a complete one.
 struct Watched<R> {
     from: R,
     met_end: bool,
@@ -224,11 +230,11 @@ impl<R: BufRead> Read for Frames<R> {
     }
 }
 
-/// Passes over frames that hold no data.
+/// Skips skippable frames.
 fn pass_skippable(from: &mut impl BufRead) -> io::Result<()> {
     const HEAD: usize = 8;
     loop {
-        // The first byte tells it: a frame with data begins with another one.
+        // The first byte suffices: a frame with data begins with another one.
         if !matches!(from.fill_buf()?.first(), Some(0x50..=0x5f)) {
             return Ok(());
         }
@@ -247,6 +253,8 @@ fn pass_skippable(from: &mut impl BufRead) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    /// The window size follows from the frame header in all its forms: descriptor, single segment, 1 to 8 bytes of
+    /// size.
     #[test]
     fn the_window_of_a_frame_is_read_from_its_head() {
         let cases: [(&[u8], Option<u64>); 9] = [

@@ -1,10 +1,10 @@
-//! Text in encodings of two and four bytes a character, told without a byte order mark.
+//! Recognizes UTF-16 and UTF-32 without a byte order mark.
 
-/// Fewer characters tell too little.
+/// Minimum number of characters to decide by; fewer give too little evidence.
 const LEAST: usize = 4;
 
-/// Whether bytes can be nothing but UTF-16, in either byte order: each two are a character, and among them are zeros,
-/// which no text in another encoding has.
+/// Whether bytes can only be UTF-16, in either byte order: they decode to common characters, and some code units have
+/// a zero byte, which text in other encodings does not have.
 pub(super) fn is_utf_16(first: &[u8]) -> bool {
     let (pairs, _) = first.as_chunks();
     first.contains(&0)
@@ -14,7 +14,7 @@ pub(super) fn is_utf_16(first: &[u8]) -> bool {
         })
 }
 
-/// The same of UTF-32.
+/// Whether bytes can only be UTF-32, in either byte order.
 pub(super) fn is_utf_32(first: &[u8]) -> bool {
     let (fours, _) = first.as_chunks();
     fours.len() >= LEAST
@@ -23,9 +23,9 @@ pub(super) fn is_utf_32(first: &[u8]) -> bool {
             .any(|unit| fours.iter().all(|&four| char::from_u32(unit(four)).is_some_and(is_common)))
 }
 
-/// Whether code units are text of an alphabet, or of East Asia.
+/// Whether code units are text of an alphabetic or an East Asian script.
 fn is_text_of(units: &[u16]) -> bool {
-    // The end may cut a pair of surrogates.
+    // The last surrogate pair may be incomplete.
     let whole = match units {
         [whole @ .., 0xD800..=0xDBFF] => whole,
         all => all,
@@ -34,8 +34,8 @@ fn is_text_of(units: &[u16]) -> bool {
         return false;
     }
     let share = |is_one: fn(u16) -> bool| whole.iter().filter(|&&unit| is_one(unit)).count();
-    // Of two ASCII characters the first would be the high byte of an ideograph, and one NUL after each word or field
-    // would be half of the characters at most.
+    // If the bytes were ASCII, the first of two characters would be the high byte of an ideograph; and a NUL after
+    // each word or field would give at most half of the code units a zero byte. Both stay below these thresholds.
     let alphabetic = share(|unit| unit < 0x2000);
     let asian = share(|unit| matches!(unit, 0x3000..=0x30FF | 0xAC00..=0xD7A3 | 0xFF00..=0xFFEF));
     let spaces = share(|unit| matches!(unit, 0x0A | 0x20));
@@ -45,7 +45,7 @@ fn is_text_of(units: &[u16]) -> bool {
             || (asian * 10 >= whole.len() && spaces > 0 && !is_utf_8(whole)))
 }
 
-/// Whether these code units would be UTF-8 in either byte order.
+/// Whether the bytes of these code units are UTF-8, in either byte order. The last character may be incomplete.
 fn is_utf_8(units: &[u16]) -> bool {
     [u16::to_le_bytes, u16::to_be_bytes].into_iter().any(|bytes| {
         let bytes: Vec<u8> = units.iter().flat_map(|&unit| bytes(unit)).collect();
@@ -53,7 +53,7 @@ fn is_utf_8(units: &[u16]) -> bool {
     })
 }
 
-/// Whether a character is one that texts have: no control character, nothing private or unassigned to any script.
+/// Whether a character occurs in ordinary text: not a control character, not private use, not unassigned.
 fn is_common(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='~' | '\u{A0}'..='\u{1FFF}' | '\u{2000}'..='\u{2BFF}' | '\u{2C00}'..='\u{9FFF}'
         | '\u{A000}'..='\u{D7FF}' | '\u{F900}'..='\u{FDCF}' | '\u{FDF0}'..='\u{FFFD}' | '\u{10000}'..='\u{1FBFF}'
@@ -64,7 +64,7 @@ fn is_common(c: char) -> bool {
 mod tests {
     use super::*;
 
-    /// A text in UTF-16, and in UTF-32, in both byte orders.
+    /// A text in UTF-16 and in UTF-32, each in both byte orders.
     fn encoded(text: &str) -> ([Vec<u8>; 2], [Vec<u8>; 2]) {
         let units = || text.encode_utf16();
         let two =
@@ -74,6 +74,7 @@ mod tests {
         (two, four)
     }
 
+    /// Texts of many scripts are recognized without a byte order mark, and not in UTF-8.
     #[test]
     fn wide_encodings_are_told_without_a_mark() {
         for text in [
@@ -99,7 +100,7 @@ mod tests {
         }
     }
 
-    /// Text that has zeros in it, or looks like two bytes a character, is what it was.
+    /// Other text is not mistaken for UTF-16 or UTF-32, even if it has zeros or decodes as two-byte characters.
     #[test]
     fn other_bytes_are_no_wide_encoding() {
         let cases: [&[u8]; 14] = [

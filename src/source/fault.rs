@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, remedy};
 use crate::panics::catching;
 use crate::units::ByteCount;
 
-/// What can be wrong with a source.
+/// The ways in which a source can be wrong.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
     #[error("{file} has no column {column:?}; its columns are {}", columns.join(", "))]
@@ -84,15 +84,17 @@ pub(super) enum Fault {
 }
 
 impl Fault {
+    /// The error of kind [`ErrorKind::Failed`].
     pub(super) fn failed(self) -> Error {
         Error::new(ErrorKind::Failed, self)
     }
 
+    /// The error of kind [`ErrorKind::Usage`].
     pub(super) fn usage(self) -> Error {
         Error::new(ErrorKind::Usage, self)
     }
 
-    /// A place that cannot be read because of `cause`, which decides the kind.
+    /// The error for a place in a file that cannot be read because of `cause`, which decides the kind and the advice.
     pub(super) fn damaged(
         file: &str,
         place: impl Into<String>,
@@ -110,12 +112,13 @@ impl Fault {
     }
 }
 
-/// The error of what is damaged where it is only too long for the memory limit, which leaving it out is not for.
+/// The error for input that exceeds the memory limit and is otherwise valid. It is not bad input, so it is never
+/// skipped.
 pub(super) fn without_memory(error: Error) -> Error {
     Error::new(ErrorKind::Memory, error).with_help("raise --memory, or leave the file out")
 }
 
-/// The cause where something is read as a whole, and takes more than the memory limit allows.
+/// The cause when something that is read as a whole takes more than the memory limit allows.
 pub(super) fn too_much(what: &str, bytes: u64, most: u64) -> io::Error {
     let problem = format!(
         "{what} of {} is larger than {}, which is what the memory limit allows",
@@ -125,19 +128,19 @@ pub(super) fn too_much(what: &str, bytes: u64, most: u64) -> io::Error {
     io::Error::new(io::ErrorKind::OutOfMemory, problem)
 }
 
-/// A file is no longer the one that was listed.
+/// The error that a file is no longer the one that was listed.
 pub(crate) fn changed(file: &str) -> Error {
     let fault = Fault::Changed { file: file.to_owned() };
     Error::new(ErrorKind::InputChanged, fault)
         .with_help("run it again when nothing writes to the input any more")
 }
 
-/// What a decoder's panic said.
+/// The message of a panic in a decoder.
 #[derive(Debug, thiserror::Error)]
 #[error("the decoder gave up: {0}")]
 pub(super) struct Panicked(pub(super) String);
 
-/// Runs a decoder, and turns its panic into an error that names the place.
+/// Runs a decoder, and turns an error or panic into an error that names the file and place.
 pub(super) fn guarded<T, E>(
     file: &str,
     place: &str,

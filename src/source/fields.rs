@@ -15,21 +15,22 @@ use super::{Range, SourceSpec, content};
 use crate::hashing::Map;
 use crate::parallel::lock;
 
-/// Fields of JSON objects that pass through, a row an object: texts as they are, any other value as the JSON that stands
-/// there, nulls where the field is null or missing. What type numbers have would depend on all lines of all files.
+/// The pass-through fields of JSON objects, one row per object: strings as they are, any other value as its JSON
+/// text, and null where the field is null or missing. All columns are text because the type of numbers would
+/// otherwise depend on all lines of all files.
 pub(super) struct Fields {
     schema: SchemaRef,
     columns: Vec<StringViewBuilder>,
-    /// Which of them any object had.
+    /// For each column, whether any object had the field.
     met: Vec<bool>,
 }
 
-/// What is known of the fields of a file before it is read.
+/// What is known about the fields of a file before it is read.
 #[derive(Default)]
 pub(super) struct Beside {
-    /// Which columns need no field, as the path tells them.
+    /// For each column, whether the file's path gives its value, so that no field is needed.
     pub(super) by_path: Vec<bool>,
-    /// Where else a field may be that this file lacks.
+    /// The source's other files, which may have a field that this file lacks.
     elsewhere: Option<Arc<Elsewhere>>,
 }
 
@@ -39,16 +40,17 @@ impl Beside {
         Beside { by_path, elsewhere: elsewhere.clone() }
     }
 
-    /// Whether another file has the field among its first lines, or in its path.
+    /// Whether another file has the field in its first lines or in its path.
     pub(super) fn is_elsewhere(&self, field: &str) -> bool {
         self.elsewhere.as_ref().is_some_and(|files| files.have(field))
     }
 }
 
-/// The files of a source, of which the first lines are read if one of them lacks a field: if none has it, its name is
-/// hardly the right one.
+/// The files of a source. If one of them lacks a field, the first lines of the others are searched for it: a field
+/// that no file has is probably misspelled.
 pub(super) struct Elsewhere {
     files: Vec<Listed>,
+    /// Results of searches by field.
     known: Mutex<Map<String, bool>>,
 }
 
@@ -69,21 +71,22 @@ impl Elsewhere {
     }
 }
 
-/// Whether the first lines of a file have a field. One that cannot be read has none.
+/// Whether the first lines of a file have a field. A file that cannot be read has none.
 fn has_field(file: &Listed, field: &str) -> bool {
     let mut lines = Vec::new();
     let Ok(text) = content::text(file, Range::Whole, DEFAULT_WINDOW_BYTES) else { return false };
     let (text, _) = as_lines(text, file.format, Start::Beginning);
-    // What cannot be decompressed ends the lines.
+    // An error of decompression ends the lines that are searched.
     let _ = text.take(DEFAULT_BATCH_BYTES).read_to_end(&mut lines);
     let fields = Fields::new(&Fields::schema(&[field.to_owned()]));
     lines.split(|&byte| byte == b'\n').any(|line| fields.values(line).is_ok_and(|values| values[0].is_some()))
 }
 
-/// What an object has under the name of each column; `None` where it has no such field.
+/// The value of each column's field in one object; `None` if the object lacks the field.
 pub(super) type Values<'a> = Vec<Option<&'a RawValue>>;
 
 impl Fields {
+    /// No rows of the columns in `schema`.
     pub(super) fn new(schema: &SchemaRef) -> Fields {
         let columns = schema.fields().iter();
         Fields {
@@ -93,25 +96,28 @@ impl Fields {
         }
     }
 
-    /// The same, where some of the fields need not be in any object.
+    /// Like [`new`](Fields::new), but the columns that `given` marks need no field in any object.
     pub(super) fn needing(schema: &SchemaRef, given: &[bool]) -> Fields {
         let fields = Fields::new(schema);
         let met = if given.is_empty() { fields.met } else { given.to_vec() };
         Fields { met, ..fields }
     }
 
-    /// Without rows, but knowing which fields there have been.
+    /// The same columns without rows, with the record of which fields have been seen.
     pub(super) fn emptied(&self) -> Fields {
         Fields { met: self.met.clone(), ..Fields::new(&self.schema) }
     }
 
-    /// The columns that fields of these names become.
+    /// The schema of pass-through fields with these names.
     pub(super) fn schema(names: &[String]) -> SchemaRef {
         let fields = names.iter().map(|name| Field::new(name, DataType::Utf8View, true));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 
-    /// The values of an object; the last of several fields of one name.
+    /// The values of an object's fields; the last one if a name occurs repeatedly.
+    ///
+    /// # Errors
+    /// The object is not valid JSON.
     pub(super) fn values<'a>(&self, object: &'a [u8]) -> serde_json::Result<Values<'a>> {
         if self.columns.is_empty() {
             return Ok(Vec::new());
@@ -120,8 +126,10 @@ impl Fields {
         Ok(self.schema.fields().iter().map(|field| value_at(&fields, field.name())).collect())
     }
 
-    /// Adds a row, or nothing if a text among the values is none. Where the object was made JSON, `mended` is that and what
-    /// stood there before.
+    /// Adds a row. If the object was repaired, `mended` is the repaired and the original text.
+    ///
+    /// # Errors
+    /// A string among the values is invalid, such as a lone surrogate; then no row is added.
     pub(super) fn add(
         &mut self,
         values: &Values<'_>,
@@ -138,13 +146,13 @@ impl Fields {
         Ok(())
     }
 
-    /// The columns of which there was no field in any object.
+    /// The columns that no object had a field for.
     pub(super) fn lacking(&self) -> impl Iterator<Item = &str> {
         let fields = self.schema.fields().iter().zip(&self.met);
         fields.filter(|(_, met)| !**met).map(|(field, _)| field.name().as_str())
     }
 
-    /// The rows; none where no field passes through.
+    /// The rows as a record batch; `None` if no field is passed through.
     pub(super) fn finish(self) -> Result<Option<RecordBatch>, ArrowError> {
         if self.columns.is_empty() {
             return Ok(None);
@@ -155,7 +163,7 @@ impl Fields {
     }
 }
 
-/// The value of a name, or, if no field has it, at its path `a.b`.
+/// The value of a name, or otherwise of the nested path `a.b`.
 fn value_at<'a>(fields: &Map<String, &'a RawValue>, path: &str) -> Option<&'a RawValue> {
     if let Some(value) = fields.get(path) {
         return Some(value);
@@ -166,6 +174,7 @@ fn value_at<'a>(fields: &Map<String, &'a RawValue>, path: &str) -> Option<&'a Ra
     })
 }
 
+/// The text of a value. Values are compared by address to find their original text in a repaired object.
 fn text(value: Option<&RawValue>, mended: Option<(&[u8], &[u8])>) -> serde_json::Result<Option<String>> {
     match value.map(RawValue::get) {
         None | Some("null") => Ok(None),

@@ -26,19 +26,19 @@ use crate::error::{Error, Result};
 use crate::parallel::lock;
 use crate::units::{amount, place64};
 
-/// What every reader knows of the unit that it reads.
+/// What every reader needs to know about the unit that it reads.
 #[derive(Clone, Debug)]
 pub(super) struct Reading {
     pub(super) source: usize,
     pub(super) unit: usize,
-    /// The file, as messages name it.
+    /// The file's name in messages.
     pub(super) name: String,
     pub(super) batch_bytes: u64,
     pub(super) bad: BadRows,
 }
 
 impl Reading {
-    /// A batch of whole documents.
+    /// A batch of complete documents.
     pub(super) fn batch(
         &self,
         first_row: u64,
@@ -49,44 +49,45 @@ impl Reading {
         Batch { source, unit, first_row, documents, columns, continued: false, open: false }
     }
 
-    /// Notes bad input and goes on, or gives the error back.
+    /// Records bad input and continues, or returns the error if bad input is not to be skipped.
     pub(super) fn bad(&self, error: Error) -> Result<()> {
         self.bad.met(error)
     }
 
-    /// The same of bad input that so many rows are lost by.
+    /// Like [`bad`](Reading::bad), for bad input that loses this number of rows.
     pub(super) fn lost(&self, error: Error, rows: u64) -> Result<()> {
         self.bad.lost(error, rows)
     }
 }
 
-/// Files of text that have fewer bytes, on average, may take longer to be opened than to be read.
+/// Average bytes of text files below which opening them may take longer than reading them.
 const PLAIN_BYTES: u64 = 1 << 20;
 
-/// How many footers are kept. A footer of a wide file of many row groups takes megabytes, so those of
-/// thousands of files are not; reading in order needs that of one file, or of two where units meet.
+/// Number of Parquet footers that are cached. A footer of a wide file with many row groups takes megabytes, so the
+/// footers of thousands of files cannot be kept. Reading in order needs that of one file, or of two where units meet.
 const KEPT_FOOTERS: usize = 4;
 
-/// Files of one format.
+/// A source of files of one format.
 pub(super) struct Files {
     spec: SourceSpec,
     config: ReadConfig,
     pub(super) files: Vec<Listed>,
     units: Vec<Unit>,
-    /// The file of each unit.
+    /// The index of each unit's file.
     pub(super) owners: Vec<usize>,
     columns: Option<SchemaRef>,
+    /// Cached footers with their file index, oldest first.
     footers: Mutex<VecDeque<(usize, Footer)>>,
-    /// How the files were when they were listed.
+    /// The state of each file when it was listed.
     watches: Vec<Arc<Watch>>,
-    /// Numbers of lines of each file.
+    /// Line counts of each file, to number the lines of its later units.
     lines: Vec<Arc<LinesBefore>>,
-    /// Whether any of the files has a field, where that is asked because one lacks it.
+    /// Shared search for a field that one of the files lacks.
     elsewhere: Option<Arc<Elsewhere>>,
     bad: BadInput,
 }
 
-/// What opening a file finds: its units, the types of its pass-through columns, and its footer.
+/// The result of opening a file: its units, the types of its pass-through columns, and its Parquet footer.
 struct Opened {
     units: Vec<Unit>,
     columns: Option<OfFile>,
@@ -94,13 +95,14 @@ struct Opened {
 }
 
 impl Opened {
-    /// What has neither columns nor a footer.
+    /// Units of a file without columns and footer.
     fn plain(units: Vec<Unit>) -> Opened {
         Opened { units, columns: None, footer: None }
     }
 }
 
 impl Files {
+    /// Opens all files, in parallel, and puts their units and columns together in the order of `files`.
     pub(super) fn open(
         spec: &SourceSpec,
         files: Vec<Listed>,
@@ -109,7 +111,7 @@ impl Files {
     ) -> Result<Files> {
         let watches = files.iter().map(|file| Arc::new(Watch::new(file))).collect();
         let window = config.window(files.len());
-        // Footers are read by all threads, since a folder may have thousands of files.
+        // All threads read footers, because a folder may have thousands of files.
         let opened: Vec<Result<Opened>> = files
             .par_iter()
             .with_max_len(1)
@@ -153,6 +155,7 @@ impl Files {
         Ok(source)
     }
 
+    /// The footer of a Parquet file, from the cache or read again.
     fn footer(&self, file: usize) -> Result<Footer> {
         let kept = || lock(&self.footers);
         if let Some((_, footer)) = kept().iter().find(|(of, _)| *of == file) {
@@ -167,6 +170,7 @@ impl Files {
         Ok(footer)
     }
 
+    /// The documents of a range, with pass-through columns of the source's types.
     fn documents(&self, file: usize, range: Range, reading: Reading) -> Result<Documents<'static>> {
         let documents = self.unconformed(file, range, reading)?;
         Ok(match &self.columns {
@@ -175,7 +179,7 @@ impl Files {
         })
     }
 
-    /// Documents beside which there are the columns that their file has.
+    /// The documents of a range, with the columns of the file's own types.
     fn unconformed(&self, file: usize, range: Range, reading: Reading) -> Result<Documents<'static>> {
         let listed = &self.files[file];
         let Listed { path, name, format, compression, remote } = listed;
@@ -278,8 +282,8 @@ impl Source for Files {
     }
 }
 
-/// The documents of a unit: none if it cannot be read and such units are left out, with all their rows where it is known
-/// how many these are.
+/// The documents of a unit. If it cannot be read and bad input is skipped, the unit is empty and all its rows, if
+/// their number is known, count as skipped.
 fn left_out(
     documents: Result<Documents<'static>>,
     bad: &BadRows,
@@ -291,11 +295,12 @@ fn left_out(
     })
 }
 
-/// Lets go of the footers of all files but the first, which are read first.
+/// Drops the footers of all files but the first [`KEPT_FOOTERS`], which are read first.
 fn first_footers((file, opened): (usize, Result<Opened>)) -> Result<Opened> {
     opened.map(|opened| Opened { footer: opened.footer.filter(|_| file < KEPT_FOOTERS), ..opened })
 }
 
+/// Opens a file: reads its footer or schema, checks its first bytes, and divides it into units.
 fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig, window: u64) -> Result<Opened> {
     let Listed { path, name, format, compression, remote } = file;
     let unit = |range, rows, text_bytes| Unit { name: name.clone(), range, rows, text_bytes };
@@ -314,7 +319,7 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig, window: u64) 
                 .then(|| OfFile { columns: footer.passed.clone(), all: footer.all.clone() });
             Ok(Opened { units, columns, footer: Some(footer) })
         }
-        // Arrow is refused when it is read.
+        // Remote Arrow files are refused when they are read.
         _ if remote.is_some() => {
             let plain = *format == Format::Text && *compression == Compression::None;
             let bytes = remote.as_ref().filter(|_| plain).map(|remote| remote.bytes());
@@ -335,7 +340,8 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig, window: u64) 
                 content::unpacked(raw, *compression, window, name)?;
                 return Ok(Opened { columns, ..Opened::plain(vec![unit(Range::Whole, None, None)]) });
             }
-            // Where records go over several lines, it is not told without reading all where one begins.
+            // If records may span several lines, their beginnings cannot be found without reading the whole file, so
+            // it is one unit.
             let rule = match format {
                 Format::Text => &spec.documents,
                 Format::Jsonl => &super::DocumentRule::Line,
@@ -362,8 +368,8 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig, window: u64) 
     }
 }
 
-/// As what fields of JSONL pass through. Plain text has none to pass but those that its path tells, and Arrow's are not known
-/// before it is read.
+/// The pass-through columns of a file in a text format: fields of records, which are passed through as text. Plain
+/// text has no columns besides those that its path gives, and Arrow's are not known before the file is opened.
 fn passed(spec: &SourceSpec, name: &str, format: Format) -> Result<Option<OfFile>> {
     let (names, all) = (&spec.columns, Vec::new());
     if names.is_empty() {
@@ -382,7 +388,7 @@ fn passed(spec: &SourceSpec, name: &str, format: Format) -> Result<Option<OfFile
     ))
 }
 
-/// Standard input or a named pipe: one unit that can be read once.
+/// Standard input or a named pipe: a single unit that can be read once.
 pub(super) struct Stream {
     spec: SourceSpec,
     format: Format,
@@ -414,6 +420,7 @@ impl Stream {
 }
 
 impl Stream {
+    /// Reads the documents of the pipe.
     fn documents(&self, pipe: Box<dyn Read + Send>, reading: Reading) -> Result<Documents<'static>> {
         if self.format == Format::Arrow {
             return Ok(Box::new(arrow::read(arrow::Input::stream(pipe), &self.spec, reading)?));

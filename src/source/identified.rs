@@ -11,7 +11,7 @@ use crate::digest;
 use crate::error::{Error, Result};
 use crate::units::declared_sum;
 
-/// A source whose files are known by other identities than their contents, such as a hub's.
+/// A source whose files have identities that are known without reading them, such as files of a hub.
 pub(super) struct Identified {
     pub(super) files: Files,
     /// The identity of each file.
@@ -35,7 +35,7 @@ impl Source for Identified {
         let owner = self.files.owners[unit];
         let (file, known) = (&self.files.files[owner], &self.identities[owner]);
         match (known, &file.remote) {
-            // Another content of the same size would not be noticed.
+            // Only the size is known, so different content of the same size would not be noticed.
             (Identity::Web { etag, .. }, Some(remote)) if etag.is_empty() => by_content(file, remote),
             _ => Ok(known.clone()),
         }
@@ -71,7 +71,7 @@ impl Source for Identified {
     }
 }
 
-/// What identifies a file that lies elsewhere, by reading it.
+/// Identifies a remote file by reading it.
 fn by_content(file: &Listed, remote: &Arc<dyn Ranged>) -> Result<Identity> {
     if file.format == Format::Parquet {
         return parquet::identity(file);

@@ -1,4 +1,4 @@
-//! Which files a path, folder or glob stands for, in byte order of their paths.
+//! Lists the files of a path, folder or glob, in byte order of their paths.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use super::shards;
 use crate::error::{Error, Result};
 use crate::units::counted;
 
-/// How a text file is compressed.
+/// The compression of a text file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Compression {
     None,
@@ -31,24 +31,24 @@ pub(super) enum Compression {
 #[derive(Clone, Debug)]
 pub(super) struct Listed {
     pub(super) path: PathBuf,
-    /// As messages and manifests name it.
+    /// The name in messages and manifests.
     pub(super) name: String,
     pub(super) format: Format,
     pub(super) compression: Compression,
-    /// Where its bytes are, if not at the path.
+    /// Access to the bytes, if they are not at `path`.
     pub(super) remote: Option<Arc<dyn Ranged>>,
 }
 
 impl Listed {
     fn new(path: PathBuf, name: String, format: Option<Format>) -> Listed {
         let (by_name, compression) = by_extension(&path);
-        // Whatever has no telling name is text: a Markdown page, a log, a program.
+        // A file whose name shows no format is text: a Markdown page, a log, a program.
         let format = format.or(by_name).unwrap_or(Format::Text);
         Listed { path, name, format, compression, remote: None }
     }
 }
 
-/// Format and compression by the file name's extensions.
+/// The format and compression that a file name's extensions show.
 fn by_extension(path: &Path) -> (Option<Format>, Compression) {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let (name, compression) = match name.rsplit_once('.') {
@@ -72,32 +72,37 @@ fn by_extension(path: &Path) -> (Option<Format>, Compression) {
     (format, compression)
 }
 
-/// Whether a file's name says its format, one that is not also that of notes beside the data.
+/// Whether a file's name shows its format, and the format is not one that is also used for notes beside the data.
 pub(super) fn is_known(path: &Path) -> bool {
     by_extension(path).0.is_some_and(|format| !is_secondary(format))
 }
 
-/// Whether a file's name says a format that data and notes beside data have: of a folder such files are read if there are
-/// no others.
+/// Whether a file's name shows a format that both data and notes beside data have. A folder's files of this kind are
+/// read only if it has no others.
 fn is_known_alone(path: &Path) -> bool {
-    /// What `datasets` notes beside the data.
+    /// Files in which the library `datasets` describes the data.
     const NOTES: [&str; 4] = ["dataset_dict.json", "dataset_info.json", "dataset_infos.json", "state.json"];
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     by_extension(path).0.is_some_and(is_secondary) && !NOTES.contains(&&*name)
 }
 
+/// Whether files of this format may be notes beside the data.
 fn is_secondary(format: Format) -> bool {
     matches!(format, Format::Json | Format::Csv | Format::Tsv)
 }
 
 /// Lists the files of a path, folder or glob.
 ///
-/// In a folder only files count whose extension is known, unless `format` is given. Hidden files and folders never do, nor
-/// what begins with `_`, which is what others have not finished or note beside their data (Spark, Delta Lake), nor what
-/// `datasets` keeps of computations beside the files of a dataset. A file or glob may have any name.
+/// In a folder, only files with a known extension count, unless `format` is given. These never count: hidden files
+/// and folders; names that begin with `_`, which other programs (Spark, Delta Lake) use for unfinished files or
+/// metadata; and results that the library `datasets` caches beside the files of a dataset. A file or glob may have
+/// any name.
 ///
-/// `notes` takes what is odd about them: how many files of a folder were left out, and shards that are missing or of two
-/// sets.
+/// `notes` receives sentences about anything odd: how many files of a folder were left out, and shards that are
+/// missing or belong to two sets.
+///
+/// # Errors
+/// The path does not exist or cannot be read; nothing matches; or the files have different formats.
 pub(super) fn list(uri: &str, format: Option<Format>, notes: &mut Vec<String>) -> Result<Vec<Listed>> {
     let path = Path::new(uri);
     let files = match fs::metadata(path) {
@@ -116,7 +121,8 @@ pub(super) fn list(uri: &str, format: Option<Format>, notes: &mut Vec<String>) -
     Ok(listed)
 }
 
-/// Files that lie elsewhere under the names that they are known by, such as those of a hub's cache.
+/// Creates the list from files that are already found, such as a hub's: each with its path and displayed name, and
+/// with access to its bytes if it is remote.
 pub(super) fn named(
     uri: &str,
     files: Vec<(PathBuf, String)>,
@@ -131,7 +137,7 @@ pub(super) fn named(
     Ok(listed)
 }
 
-/// A source has one format: a stray file beside the data would otherwise be read as data.
+/// Checks that all files have one format: otherwise a stray file beside the data would be read as data.
 fn one_format(uri: &str, listed: &[Listed]) -> Result<()> {
     let Some(first) = listed.first() else { return Ok(()) };
     match listed.iter().find(|other| other.format != first.format) {
@@ -148,6 +154,7 @@ fn one_format(uri: &str, listed: &[Listed]) -> Result<()> {
     }
 }
 
+/// The files below a folder, in byte order.
 fn folder(root: &Path, format: Option<Format>, notes: &mut Vec<String>) -> Result<Vec<PathBuf>> {
     let (mut files, mut others) = (Vec::new(), Others::default());
     let any = |_: &Path| true;
@@ -168,16 +175,17 @@ fn folder(root: &Path, format: Option<Format>, notes: &mut Vec<String>) -> Resul
     Ok(files)
 }
 
-/// Files of a folder that are left out.
+/// Counts of the files of a folder that are left out.
 #[derive(Debug, Default)]
 struct Others {
-    /// Those whose names do not say that they hold documents, by their endings.
+    /// The files whose names do not show that they hold documents, counted by extension.
     endings: BTreeMap<String, u64>,
-    /// Those of a dataset that was saved here before.
+    /// The files of a dataset that was previously saved in the same folder.
     earlier: u64,
 }
 
 impl Others {
+    /// Counts a file by its extension, without that of a compression.
     fn add(&mut self, name: &str) {
         let inner =
             [".gz", ".zst", ".zstd", ".bz2", ".xz", ".lz4"].iter().find_map(|end| name.strip_suffix(end));
@@ -186,7 +194,7 @@ impl Others {
         *self.endings.entry(ending.to_owned()).or_default() += 1;
     }
 
-    /// Sentences about them, if there are any.
+    /// Sentences about the files that were left out; none if none were.
     fn told(&self, folder: &str) -> impl Iterator<Item = String> {
         let files = counted(self.earlier, "file");
         let earlier = (self.earlier > 0)
@@ -194,7 +202,7 @@ impl Others {
         earlier.into_iter().chain(self.endings_told(folder))
     }
 
-    /// The endings of most of them first.
+    /// A sentence about the extensions, most frequent first.
     fn endings_told(&self, folder: &str) -> Option<String> {
         const SHOWN: usize = 5;
         let mut endings: Vec<_> = self.endings.iter().collect();
@@ -213,7 +221,7 @@ impl Others {
     }
 }
 
-/// What `datasets` says of a dataset that it has saved in a folder.
+/// The part of `state.json` in which `datasets` lists the files of a saved dataset.
 #[derive(Deserialize)]
 struct Saved {
     #[serde(rename = "_data_files")]
@@ -225,7 +233,8 @@ struct SavedFile {
     filename: String,
 }
 
-/// The files of a dataset that `save_to_disk` has saved here, which can have left those of an earlier one beside them.
+/// The files of the dataset that `save_to_disk` has saved in this folder, if any. It does not delete the files of a
+/// dataset that was saved there before.
 fn saved(folder: &Path) -> Option<BTreeSet<String>> {
     const MOST_BYTES: u64 = 64 << 20;
     let mut text = Vec::new();
@@ -234,11 +243,13 @@ fn saved(folder: &Path) -> Option<BTreeSet<String>> {
     Some(saved.files.into_iter().map(|file| file.filename).collect())
 }
 
+/// The file in which `datasets` describes a saved dataset.
 const STATE: &str = "state.json";
 
-/// What `datasets` notes beside the files of a dataset, or of several.
+/// Files in which `datasets` describes one or several datasets beside their files.
 const NOTES: [&str; 4] = [STATE, "dataset_info.json", "dataset_dict.json", "dataset_infos.json"];
 
+/// Adds the files below a folder for which `counts` returns `true`, and counts the others.
 fn walk(
     folder: &Path,
     counts: fn(&Path) -> bool,
@@ -265,7 +276,7 @@ fn walk(
         if kind.is_dir() {
             walk(&path, counts, files, others)?;
         } else if !kind.is_file() && !may_be_file(&path) || NOTES.contains(&&*name) {
-            // A link to a file counts, one to a folder does not: it could lead back up.
+            // A link to a file counts. A link to a folder does not, because it could lead back up.
         } else if saved.as_ref().is_some_and(|saved| name.ends_with(".arrow") && !saved.contains(&name)) {
             others.earlier += 1;
         } else if counts(&path) {
@@ -277,12 +288,12 @@ fn walk(
     Ok(())
 }
 
-/// Whether a file or folder of this name stands beside the data, and is none.
+/// Whether a file or folder with this name lies beside the data but is not part of it.
 pub(super) fn is_aside(name: &str) -> bool {
     name.starts_with(['.', '_'])
 }
 
-/// Whether `datasets` has written this file for a computation on the dataset beside it, as `map` does.
+/// Whether `datasets` has cached the result of a computation, such as `map`, in this file beside its dataset.
 fn is_computed(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.starts_with("cache-")
@@ -290,9 +301,10 @@ fn is_computed(path: &Path) -> bool {
         && path.with_file_name("dataset_info.json").exists()
 }
 
+/// The files that match a glob, in byte order, each once.
 fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
     let wrong = |cause| Fault::Pattern { pattern: pattern.to_owned(), cause }.usage();
-    // As a whole first: a class does not end with a part of the path.
+    // The pattern is checked as a whole first: a character class may contain a slash.
     glob::Pattern::new(pattern).map_err(wrong)?;
     let parts = pattern.split('/').filter(|part| !part.is_empty());
     let parts: Vec<glob::Pattern> = parts.map(glob::Pattern::new).collect::<Result<_, _>>().map_err(wrong)?;
@@ -306,7 +318,8 @@ fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Adds the files that match, below a folder. A name that is not UTF-8 is compared as it is shown.
+/// Adds the files below a folder that match the remaining parts of a pattern. A name that is not UTF-8 is compared in
+/// its lossy form.
 fn expand(below: &Path, parts: &[glob::Pattern], files: &mut Vec<PathBuf>) -> Result<()> {
     const OPTIONS: glob::MatchOptions = glob::MatchOptions {
         case_sensitive: true,
@@ -338,7 +351,7 @@ fn expand(below: &Path, parts: &[glob::Pattern], files: &mut Vec<PathBuf>) -> Re
             continue;
         }
         let path = below.join(entry.file_name());
-        // A link to a folder could lead back up.
+        // Links to folders are not followed by `**`, because they could lead back up.
         if any_folders && entry.file_type().map_err(io)?.is_dir() {
             expand(&path, parts, files)?;
         } else if !any_folders || rest.is_empty() {
@@ -348,12 +361,13 @@ fn expand(below: &Path, parts: &[glob::Pattern], files: &mut Vec<PathBuf>) -> Re
     Ok(())
 }
 
-/// What cannot be told, as of a link that leads nowhere, counts: opening it says what is wrong, while left out
-/// it would be missing unseen.
+/// Whether a path may be a file. A path that cannot be examined, such as a dangling link, counts: opening it reports
+/// the problem, whereas skipping it would hide it.
 fn may_be_file(path: &Path) -> bool {
     fs::metadata(path).map_or(true, |found| found.is_file())
 }
 
+/// Sorts by the bytes of the paths, so that the order does not depend on the locale.
 fn sort(files: &mut [PathBuf]) {
     files.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
 }

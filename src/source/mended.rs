@@ -1,25 +1,26 @@
-//! Lines of JSONL as other programs write them, made JSON: with `NaN` and infinities for numbers, and text that is not all
-//! characters.
+//! Repairs lines of JSONL that other programs write and that are not JSON: `NaN` and infinities as numbers, and text
+//! with invalid characters.
 
 use std::borrow::Cow;
 
-/// A line made JSON. Each value has the place and length that it had.
+/// A repaired line. Each value keeps its position and length.
 pub(super) struct Mended<'a> {
     pub(super) line: Vec<u8>,
-    /// What stood there, but for what is no character.
+    /// The original line, with invalid characters replaced as in `line`.
     pub(super) before: Cow<'a, [u8]>,
-    /// Whether there were numbers that are not finite.
+    /// Whether numbers that are not finite were replaced.
     pub(super) has_numbers: bool,
-    /// Whether something was no character, and now is U+FFFD.
+    /// Whether invalid characters were replaced by U+FFFD.
     pub(super) is_replaced: bool,
 }
 
-/// Numbers that JSON does not have, as Python's `json` and others write them, and numbers of the same length.
+/// Numbers that JSON lacks, as Python's `json` and others write them, and the numbers of equal length that replace
+/// them.
 const NUMBERS: [(&[u8], &[u8]); 3] =
     [(b"NaN", b"0.0"), (b"Infinity", b"0.000000"), (b"-Infinity", b"-0.000000")];
 
-/// The line without what keeps it from being JSON, if that is nothing but such numbers, and, if `replace` says so, what is no
-/// character in text; `None` if there is nothing of this in it.
+/// Replaces numbers that JSON lacks and, if `replace` is set, invalid characters in text; `None` if the line has none
+/// of these. The result may still be invalid JSON for other reasons.
 pub(super) fn mended(line: &[u8], replace: bool) -> Option<Mended<'_>> {
     let before = match String::from_utf8_lossy(line) {
         Cow::Owned(text) if replace => Cow::Owned(text.into_bytes()),
@@ -65,14 +66,14 @@ pub(super) fn mended(line: &[u8], replace: bool) -> Option<Mended<'_>> {
     (has_numbers || is_replaced).then_some(Mended { line: mended, before, has_numbers, is_replaced })
 }
 
-/// The UTF-16 unit that an escape stands for, at the beginning.
+/// The UTF-16 code unit of the `\uXXXX` escape at the beginning of `text`, if one is there.
 fn unit_of(text: &[u8]) -> Option<u16> {
     let digits = text.strip_prefix(b"\\u")?.get(..4)?;
     let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
     u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok().filter(|_| is_hex)
 }
 
-/// Whether a number ends or begins beside this byte.
+/// Whether a number can begin after, or end before, this byte.
 fn is_border(byte: u8) -> bool {
     matches!(byte, b':' | b',' | b'[' | b']' | b'}') || byte.is_ascii_whitespace()
 }
@@ -87,6 +88,7 @@ mod tests {
         Some(String::from_utf8(mended.line).unwrap())
     }
 
+    /// Only whole numbers outside of strings are replaced.
     #[test]
     fn numbers_that_json_lacks_become_others_of_their_length() {
         let some = |text: &str| Some(text.to_owned());
@@ -104,6 +106,7 @@ mod tests {
         }
     }
 
+    /// Lone surrogates, escaped or not, are replaced; pairs, and escapes of a backslash, are kept.
     #[test]
     fn halves_of_pairs_become_the_replacement() {
         let some = |text: &str| Some(text.to_owned());

@@ -1,7 +1,22 @@
-//! Reads documents: URIs in, batches of documents out, in a fixed order and in bounded memory.
+//! Reads documents: takes URIs, gives batches of documents in a fixed order and in bounded memory.
 //!
-//! A source is listed once, as [`Unit`]s, and each unit can then be read on its own, in any order and
-//! by any thread. Knows nothing of what the documents are read for.
+//! [`open`] lists a source once, as [`Unit`]s. Any thread can then read each unit independently, in any order;
+//! [`in_order`] reads the units of several sources with several threads and gives their documents in a fixed order.
+//! This module does not know what the documents are read for.
+//!
+//! ```
+//! use tokenmill::observer::Silent;
+//! use tokenmill::source::{self, OpenContext, SourceSpec};
+//!
+//! let spec = SourceSpec { uri: "demo:verse?lines=100".to_owned(), ..SourceSpec::default() };
+//! let source = source::open(&spec, 0, &OpenContext::new(&Silent))?;
+//! let mut documents = 0;
+//! for batch in source::in_order(vec![source], 2) {
+//!     documents += batch?.len();
+//! }
+//! assert_eq!(documents, 100);
+//! # Ok::<(), tokenmill::Error>(())
+//! ```
 
 mod batch;
 mod secrets;
@@ -67,7 +82,8 @@ use crate::error::Result;
 use arrow_schema::SchemaRef;
 use serde::{Deserialize, Serialize};
 
-/// What identifies the content of a unit, so that a change is noticed.
+/// Identifies the content of a unit, so that a change of the input is noticed: two readings of a unit with equal
+/// identities give the same documents. Manifests and caches of counts store it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Identity {
@@ -92,136 +108,143 @@ pub enum Identity {
         /// SHA-256 of the bytes of the unit's range, in hex.
         sha256: String,
     },
-    /// A file of a web server or an object store: its size, and its entity tag or else the time of its last
-    /// change, as the server gives them. Of one that gives neither a file is identified as if it lay here.
+    /// A file of a web server or an object store: its size, and its entity tag or otherwise the time of its last
+    /// change, as the server reports them. A file whose server reports neither is identified by
+    /// [`Footer`](Identity::Footer) or [`Content`](Identity::Content), like a local one.
     Web {
         /// Size of the file.
         bytes: u64,
-        /// Entity tag or time.
+        /// The entity tag, or the time of the last change.
         etag: String,
     },
-    /// Generated: the URI says it all.
+    /// A generated source, which its URI describes completely.
     Generated,
     /// Standard input, which cannot be read again.
     Stream,
 }
 
 impl Identity {
-    /// Whether nothing but the name of the source tells one from another.
+    /// Whether the source's URI is the only difference between two such identities, so that the URI must be compared
+    /// as well.
     pub(crate) fn is_told_by_name(&self) -> bool {
         matches!(self, Identity::Generated)
     }
 }
 
-/// Which part of a file a unit is.
+/// The part of a file that a unit covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Range {
-    /// All of it.
+    /// The whole file.
     Whole,
-    /// The bytes from the first number up to the second. A document belongs to the range in which it begins.
+    /// The bytes from the first offset up to the second, exclusive. A document belongs to the range in which it
+    /// begins, and is read to its end there.
     Bytes(u64, u64),
-    /// The row groups from the first number up to the second.
+    /// The row groups from the first index up to the second, exclusive.
     RowGroups(u64, u64),
-    /// The rows from the first number up to the second.
+    /// The rows from the first index up to the second, exclusive.
     Rows(u64, u64),
 }
 
-/// A part of a source that is read on its own.
+/// A part of a source that can be read independently of the others: a file, or a range of a file. A unit is the
+/// smallest amount of work that is given to a reading thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Unit {
-    /// The path or URI, as messages name it.
+    /// The path or URI of the file, as messages show it, without secrets.
     pub name: String,
-    /// Which part of it.
+    /// The part of the file.
     pub range: Range,
-    /// Rows, where they are known before reading.
+    /// Number of rows, if it is known before reading.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rows: Option<u64>,
-    /// Bytes of text, where they are known (exactly or closely) before reading.
+    /// Bytes of text, if the number is known, exactly or approximately, before reading.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub text_bytes: Option<u64>,
 }
 
-/// What to do with a row or file that cannot be read.
+/// The treatment of a row or file that cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnBadInput {
     /// End the run with an error.
     #[default]
     Fail,
-    /// Leave it out, count it, go on.
+    /// Leave the row or file out, count it, and continue.
     Skip,
-    /// As `Skip`, and list it with its place.
+    /// Like `Skip`, and also list the row or file with its position.
     Quarantine,
-    /// Read U+FFFD in the place of what is no character in the text of JSON: half of a surrogate pair, or bytes that are not
-    /// UTF-8. For anything else as `Fail`.
+    /// In the text of JSON, replace invalid characters by U+FFFD: half of a surrogate pair, or bytes that are not
+    /// UTF-8. Anything else is an error, as with `Fail`.
     Replace,
 }
 
-/// Documents that can be listed and read.
+/// A source that has been opened: its units, their identities, and their documents.
 ///
-/// Listing happens when a source is opened; it reads names, footers and schemas, and of text no more than the first
-/// bytes of each file and what stands where a large file is cut into units.
+/// Opening a source lists it. Listing reads names, footers and schemas. Of text it reads only the first bytes of each
+/// file and the bytes around the offsets at which a large file is cut into units.
+///
+/// All methods take `&self`, and threads may read different units at the same time.
 pub trait Source: Send + Sync {
-    /// The source's parts, in document order.
+    /// The source's units, in document order.
     fn units(&self) -> &[Unit];
 
-    /// The pass-through columns' names and types; `None` if none were asked for.
+    /// The schema of the pass-through columns; `None` if none were requested.
     fn columns(&self) -> Option<SchemaRef> {
         None
     }
 
-    /// The format of its files; `None` if it has none, as what is generated.
+    /// The format of the files; `None` for sources without files, such as generated ones.
     fn format(&self) -> Option<Format> {
         None
     }
 
-    /// Whether it can be read once only.
+    /// Whether the source can be read only once, like standard input.
     fn is_stream(&self) -> bool {
         false
     }
 
-    /// Bytes of its files that are neither on this machine nor generated.
+    /// Total size in bytes of the files that are neither on this machine nor generated.
     fn bytes_elsewhere(&self) -> u64 {
         0
     }
 
-    /// Whether reading it takes hardly longer than copying its text, so that nothing is won by reading several units at
-    /// once.
+    /// Whether reading takes hardly longer than copying the text, so that reading several units at once gains
+    /// nothing.
     fn is_plain(&self) -> bool {
         false
     }
 
-    /// What identifies the content of a unit now. Reads the unit if nothing less will do.
+    /// The current identity of a unit. Reads the whole unit only if nothing cheaper identifies it.
     ///
     /// # Errors
     /// The unit cannot be read.
     fn identity(&self, unit: usize) -> Result<Identity>;
 
-    /// The name of a file that is not as it was when the source was opened, by its size and the time of its last change;
-    /// so far as files lie here. Whoever does not compare identities asks for this when all is read.
+    /// The name of a local file whose size or modification time differs from those at opening, if any. Callers that
+    /// do not compare identities check this after reading everything.
     fn changed(&self) -> Option<&str> {
         None
     }
 
-    /// The first of the units that have one identity together with this one, as the row groups of a file do: it need be
-    /// asked for once only.
+    /// The first of the units that share their identity with this one, such as the row groups of one file, so that
+    /// [`identity`](Source::identity) needs to be called only once for all of them.
     fn identified_with(&self, unit: usize) -> usize {
         unit
     }
 
-    /// Reads a unit's documents in order.
+    /// Reads a unit's documents in order, batch by batch, as the iterator is advanced.
     ///
     /// # Errors
-    /// The unit cannot be opened; later trouble is an item of the iterator.
+    /// The unit cannot be opened. Errors after that are items of the iterator.
     fn read(&self, unit: usize) -> Result<Documents<'static>>;
 
-    /// How many rows of a unit its latest reading has left out so far; 0 in sources that leave nothing out.
+    /// The number of rows that the latest reading of a unit has skipped so far; 0 in sources that skip nothing.
     fn left_out(&self, _unit: usize) -> u64 {
         0
     }
 
-    /// Tells that what was read of a unit was taken up to where it had left out so many rows: these count as left out of
-    /// the run. [`in_order`] does that with what is taken of it. Sources that leave nothing out need not heed it.
+    /// Reports that the consumer has taken the unit's documents up to the point at which `left_out` rows had been
+    /// skipped: these rows count as skipped in the run. [`in_order`] calls this for the batches that are taken from
+    /// it. Sources that skip nothing can ignore it.
     fn taken(&self, _unit: usize, _left_out: u64) {}
 }

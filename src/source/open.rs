@@ -19,26 +19,26 @@ use crate::observer::Observer;
 use crate::parallel::lock;
 use crate::units::amount;
 
-/// Default of [`ReadConfig::batch_bytes`].
+/// Default of [`ReadConfig::batch_bytes`]: 4 MiB.
 pub const DEFAULT_BATCH_BYTES: u64 = 4 << 20;
 
-/// Default of [`ReadConfig::range_bytes`].
+/// Default of [`ReadConfig::range_bytes`]: 64 MiB.
 pub const DEFAULT_RANGE_BYTES: u64 = 64 << 20;
 
-/// Default of [`ReadConfig::window_bytes`].
+/// Default of [`ReadConfig::window_bytes`]: 128 MiB.
 pub const DEFAULT_WINDOW_BYTES: u64 = super::decompress::USUAL_WINDOW;
 
-/// In what portions sources are read. The documents do not depend on it.
+/// Sizes of the portions in which sources are read. The documents do not depend on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadConfig {
-    /// Bytes of text in a batch, about. A larger row is a batch of its own.
+    /// Approximate bytes of text in a batch. A larger row is a batch of its own.
     pub batch_bytes: u64,
-    /// Bytes of a unit of uncompressed text or JSONL, about.
+    /// Approximate bytes of a unit of uncompressed text or JSONL.
     pub range_bytes: u64,
-    /// Memory for the windows of all compressed texts that are read at once. One of [`DEFAULT_WINDOW_BYTES`] is always
-    /// allowed.
+    /// Bytes of memory for the decompression windows of all compressed texts that are read at once. A window of
+    /// [`DEFAULT_WINDOW_BYTES`] is always allowed.
     pub window_bytes: u64,
-    /// How many files are read at once at most.
+    /// Maximum number of files that are read at once.
     pub readers: usize,
 }
 
@@ -54,34 +54,35 @@ impl Default for ReadConfig {
 }
 
 impl ReadConfig {
-    /// How large the window of one of so many compressed files may be.
+    /// Maximum window size in bytes of one of `files` compressed files: the limit divided by the number that is read
+    /// at once.
     pub(super) fn window(&self, files: usize) -> u64 {
         self.window_bytes / amount(files.min(self.readers).max(1))
     }
 }
 
-/// Says whether to stop, to those that wait for a network while documents are read.
+/// Callback that returns whether to stop. Code that waits for a network or a pipe while documents are read calls it.
 pub type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Hears, from any thread, what whoever waits should know.
+/// Callback for messages to the user, such as why a read waits. Any thread may call it.
 pub type Note = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What opening sources takes beside what they are: everything that comes from outside the library.
+/// The environment of [`open`]: everything besides the description of the source that comes from outside the library.
 pub struct OpenContext<'a> {
-    /// In what portions to read.
+    /// The sizes of the portions in which to read.
     pub config: ReadConfig,
-    /// Where bad input is noted; one for all sources of a run.
+    /// Collects the rows and files that are skipped; one object for all sources of a run.
     pub incidents: Arc<Incidents>,
-    /// Standard input; the first source `-` that is opened takes it.
+    /// Standard input. The first source `-` that is opened takes it.
     pub stdin: Mutex<Option<Box<dyn Read + Send>>>,
-    /// How to reach the hub, and where its files are kept.
+    /// How to reach the hub, and the location of its cache.
     pub hub: HubSettings,
     /// How to reach object stores.
     pub stores: StoreSettings,
-    /// Hears of downloads, and can stop them.
+    /// Receives the progress of downloads, and can stop them.
     pub observer: &'a dyn Observer,
-    /// Can stop reading what is not downloaded but streamed, and waiting for a pipe. These go on after `observer` is gone,
-    /// and hear this alone: a program that can be interrupted lets both ask the same flag.
+    /// Can stop streamed reads and waiting for a pipe. These may outlive `observer` and therefore ask only this
+    /// callback. A program that can be interrupted lets both check the same flag.
     pub stop: Stop,
 }
 
@@ -96,7 +97,7 @@ impl fmt::Debug for OpenContext<'_> {
 }
 
 impl<'a> OpenContext<'a> {
-    /// A context with the defaults, without standard input.
+    /// A context with default settings and without standard input.
     pub fn new(observer: &'a dyn Observer) -> OpenContext<'a> {
         OpenContext {
             config: ReadConfig::default(),
@@ -110,25 +111,25 @@ impl<'a> OpenContext<'a> {
     }
 }
 
-/// Lists a source and looks at what can be known of it before reading: names, footers, schemas. Files of
-/// the hub that are not in its cache are downloaded.
+/// Lists a source and reads what can be known before reading its documents: names, footers, schemas. Files of the hub
+/// that its cache lacks are downloaded, unless [`SourceSpec::stream`] is set.
 ///
-/// `source` is the source's number, which its batches carry: the place that it has among the sources given to
-/// [`in_order`](super::in_order), and its weight among [weights](crate::count::CountConfig::weights). Relative paths are
-/// relative to the working directory.
+/// `source` is the source's number, which its batches carry. It must be the index of the source among those given to
+/// [`in_order`](super::in_order), and it is the index of its weight in
+/// [`weights`](crate::count::CountConfig::weights). Relative paths are relative to the working directory.
 ///
 /// # Errors
-/// The source does not exist or has no files; a file is damaged or cannot be read, unless bad input is
-/// to be left out; a column is missing or holds no text, or the request is wrong in another way.
+/// The source does not exist or has no files; a file is damaged or cannot be read, unless bad input is to be skipped;
+/// a column is missing or holds no text; or the request is invalid in another way.
 pub fn open(spec: &SourceSpec, source: usize, context: &OpenContext<'_>) -> Result<Arc<dyn Source>> {
     open_by(spec, source, context, !spec.stream)
 }
 
-/// The same without downloading anything: files of the hub that are not in its cache are taken for ones to be read by
-/// ranges. All others are what [`open`] makes of them.
+/// Like [`open`], but downloads nothing: hub files that the cache lacks are opened for reading by ranges. Other files
+/// are opened like in [`open`].
 ///
 /// # Errors
-/// As of [`open`].
+/// Those of [`open`].
 pub fn look(spec: &SourceSpec, source: usize, context: &OpenContext<'_>) -> Result<Arc<dyn Source>> {
     open_by(spec, source, context, false)
 }
@@ -154,7 +155,7 @@ fn open_by(
             download,
         );
     }
-    // A folder on disk has files of any name too where the format is given.
+    // If the format is given, files of any name count, as in a local folder.
     let any_name = spec.format.is_some();
     if uri == "-" {
         let reader = lock(&context.stdin).take();
@@ -190,7 +191,7 @@ fn open_by(
         ));
     }
     if std::fs::metadata(uri).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
-        // Its name says the format as a file's does; what it is compressed with is seen when it is read.
+        // The name of a pipe shows its format, like a file's name. Its compression is detected when it is read.
         let format = listing::list(uri, spec.format, &mut Vec::new())?.first().map(|pipe| pipe.format);
         let spec = SourceSpec { format, ..spec.clone() };
         let pipe = Box::new(Pipe::new(uri.into(), Arc::clone(&context.stop)));
@@ -202,7 +203,7 @@ fn open_by(
     Ok(Arc::new(Files::open(spec, listed, config, bad)?))
 }
 
-/// The path of an address of a file on this machine: `file:///a%20b` and `file://localhost/a%20b` are `/a b`.
+/// The local path of a `file:` URI: `file:///a%20b` and `file://localhost/a%20b` give `/a b`.
 fn local_path(uri: &str, path: &str) -> Result<String> {
     let path = path.strip_prefix("localhost").unwrap_or(path);
     let decoded = percent_decode_str(path).decode_utf8().ok().filter(|path| path.starts_with('/'));
@@ -224,7 +225,7 @@ fn open_identified(
     let mut notes = Vec::new();
     let listed = listing::named(&shown_uri(&spec.uri), places, remotes, spec.format, &mut notes)?;
     notes.into_iter().for_each(|note| bad.of_files(note));
-    // What is streamed is one unit a file, and stays one where the cache has the file.
+    // A streamed file is a single unit, and remains one if the cache has the file, so that the units are the same.
     let range_bytes = if spec.stream { u64::MAX } else { config.range_bytes };
     let config = ReadConfig { range_bytes, ..config };
     Ok(Arc::new(Identified { files: Files::open(spec, listed, config, bad)?, identities }))

@@ -1,4 +1,5 @@
-//! All units of all sources as one stream, read ahead by several threads, or by those that take from it.
+//! Merges all units of all sources into one ordered stream, which is read ahead by several threads or read directly
+//! by the consumers.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -13,38 +14,45 @@ use crate::panics::catching;
 use crate::parallel::{as_many_as_there_are, lock, wait};
 use crate::units::amount;
 
-/// How many bytes may wait to be taken at first, per thread: more than is needed would only push what comes next out of
-/// the cache, and take memory that was not touched before.
+/// Bytes per thread that may wait for the consumer at first (1 MiB). More would only evict from the cache what comes
+/// next, and touch fresh memory.
 const WAITING_BYTES: u64 = 1 << 20;
 
-/// So many times as much may wait in the end, where the readers turn out to be slower than the consumer.
+/// Factor by which the waiting bytes may grow (to 16 MiB per thread) if the readers turn out to be slower than the
+/// consumer.
 const GROWTH: u64 = 16;
 
-/// And so many times as much of the unit that is being taken.
+/// Factor by which the waiting bytes of the current unit may grow (to 4 MiB per thread).
 const GROWTH_OF_FIRST: u64 = 4;
 
-/// How many units may be begun before the first of them is used up, per reading thread.
+/// Maximum number of units per reading thread that may be started before the first of them is used up.
 const UNITS_AHEAD: usize = 4;
 
-/// The documents of all sources in order: source by source, unit by unit, row by row. Each source must have been opened
-/// by the number of its place here. Documents come in batches, which long ones are cut by: see
+/// The documents of all sources in order: source by source, unit by unit, row by row. Each source must have been
+/// opened with its index in `sources` as number. Long documents are split over several batches; see
 /// [`whole_documents`](super::whole_documents).
 ///
-/// `threads` threads read and decode units ahead of the consumer; the order does not depend on them.
-/// They end when the stream is used up, gives an error, or is dropped, each as soon as it has finished
-/// the batch that it is at. A panic while reading is an error at its place in the order.
+/// `threads` threads read and decode units ahead of the consumer. The order does not depend on them. They end when
+/// the stream is used up, gives an error, or is dropped, as soon as each has finished its current batch. A panic
+/// while reading becomes an error at its position in the order.
 ///
-/// With 0 threads whoever takes a batch reads it. Where several threads take from the stream in turn, and the sources
-/// are [plain](Source::is_plain), that is faster: no thread has to be woken, and the text is where it is needed.
+/// With 0 threads, the thread that takes a batch reads it. This is faster if several threads take from the stream in
+/// turn and the sources are [plain](Source::is_plain): no thread must be woken, and the text is in the cache of the
+/// core that uses it.
 ///
-/// **Memory:** for each thread 1 MiB of text, and of what passes through, waits to be taken, and as much of the unit that is
-/// being taken. Once the consumer was found waiting while readers were stopped, up to 16 MiB for each thread, and 4 of the
-/// unit. Each thread holds a batch more, and a batch of the unit that is being taken may wait whatever its size.
+/// **Memory:** per thread, 1 MiB of text and pass-through columns waits for the consumer, plus 1 MiB of the current
+/// unit. If the consumer has to wait while readers are blocked, these limits grow up to 16 MiB and 4 MiB. In addition
+/// each thread holds one batch, and one batch of the current unit may wait whatever its size.
+///
+/// # Errors
+/// Items of the iterator are errors if a unit cannot be read, or if no thread could be started. After an error the
+/// stream ends.
 pub fn in_order(sources: Vec<Arc<dyn Source>>, threads: usize) -> Documents<'static> {
     in_order_from(sources, (0, 0), threads)
 }
 
-/// As [`in_order`], from a source's unit on: what comes before it is not read.
+/// Like [`in_order`], but starts at the unit `from`, a pair of source index and unit index. Earlier units are not
+/// read.
 pub fn in_order_from(
     sources: Vec<Arc<dyn Source>>,
     from: (usize, usize),
@@ -79,44 +87,47 @@ pub fn in_order_from(
     Box::new(Ordered { shared, failed: started.err() })
 }
 
+/// The state that the readers and the consumer share.
 struct Shared {
     sources: Vec<Arc<dyn Source>>,
-    /// Source and unit of each place in the order.
+    /// Source and unit of each position in the order.
     places: Vec<(usize, usize)>,
+    /// Maximum number of units that are started but not used up.
     ahead: usize,
-    /// What `most_bytes` of the state begin with.
+    /// Initial value of [`State::most_bytes`].
     least_bytes: u64,
     state: Mutex<State>,
-    /// Told when readers may find something to do.
+    /// Notified when readers may find work or room.
     room: Condvar,
-    /// Told when the consumer may.
+    /// Notified when the consumer may find a batch or the end of a unit.
     arrived: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// The place that is being taken.
+    /// Position of the unit that the consumer takes from.
     first: usize,
-    /// The next place for a reader to begin.
+    /// Position of the next unit to start reading.
     next: usize,
-    /// What has been read of the places from `first` up to `next`.
+    /// The units from `first` up to `next`, and what has been read of them.
     units: VecDeque<Waiting>,
-    /// Bytes in `units`, of text and of what passes through.
+    /// Bytes in `units`: text and pass-through columns.
     bytes: u64,
-    /// So many may be.
+    /// Maximum of `bytes`.
     most_bytes: u64,
-    /// Whether a reader had to wait for room since that was settled.
+    /// Whether a reader had to wait for room since `most_bytes` was last adjusted.
     crowded: bool,
+    /// Whether the stream has ended: it gave an error, or was dropped.
     stopped: bool,
 }
 
 #[derive(Default)]
 struct Waiting {
-    /// With the number of rows of the unit that had been left out by then.
+    /// The batches that wait, each with the number of rows of the unit that had been skipped by then.
     batches: VecDeque<(Result<Batch>, u64)>,
-    /// Bytes in them.
+    /// Bytes in `batches`.
     bytes: u64,
-    /// How many rows of it were left out, once all of it is read.
+    /// The number of skipped rows, once the whole unit is read.
     ended: Option<u64>,
 }
 
@@ -129,6 +140,7 @@ impl Shared {
         lock(&self.state)
     }
 
+    /// The work of a reading thread: reads units until none is left or the stream ends.
     fn read_units(&self) {
         while let Some(place) = self.begin() {
             let (source, unit) = self.places[place];
@@ -142,7 +154,7 @@ impl Shared {
         }
     }
 
-    /// Waits for a unit that may be begun; `None` when there are no more.
+    /// Waits for a unit that may be started and returns its position; `None` if none is left.
     fn begin(&self) -> Option<usize> {
         let mut state = self.state();
         loop {
@@ -159,6 +171,7 @@ impl Shared {
         }
     }
 
+    /// Reads a unit and hands over its batches one by one.
     fn read_unit(&self, place: usize, source: usize, unit: usize) -> Result<()> {
         for batch in self.sources[source].read(unit)? {
             if !self.give(place, batch) {
@@ -168,9 +181,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Adds a batch once there is room for it; `false` if nobody wants it any more.
+    /// Hands over a batch once it has room; returns `false` if the stream has ended.
     ///
-    /// The unit that is being taken has room whenever nothing of it waits, so it always gets on.
+    /// The current unit has room whenever none of its batches wait, so the stream always makes progress.
     fn give(&self, place: usize, batch: Result<Batch>) -> bool {
         let (bytes, left_out) = (bytes_of(&batch), self.left_out(place));
         let mut state = self.state();
@@ -178,7 +191,7 @@ impl Shared {
             if state.stopped {
                 return false;
             }
-            // A place is left only after its reader has ended it, so it is not before the first.
+            // The consumer leaves a position only after its reader has ended it, so `place` is at least `first`.
             let at = place - state.first;
             let unit = &state.units[at];
             let has_room = match at {
@@ -198,6 +211,7 @@ impl Shared {
         }
     }
 
+    /// Marks a unit as read completely.
     fn end(&self, place: usize) {
         let left_out = self.left_out(place);
         let mut state = self.state();
@@ -209,7 +223,7 @@ impl Shared {
         self.arrived.notify_one();
     }
 
-    /// Takes the next batch, or waits for it; `None` at the end.
+    /// Takes the next batch, waiting for it if necessary; `None` at the end.
     fn take(&self) -> Option<Result<Batch>> {
         let mut state = self.state();
         loop {
@@ -243,38 +257,39 @@ impl Shared {
         }
     }
 
-    /// How many rows of the unit of a place have been left out so far.
+    /// The number of rows that have been skipped so far in the unit at this position.
     fn left_out(&self, place: usize) -> u64 {
         let (source, unit) = self.places[place];
         self.sources[source].left_out(unit)
     }
 
+    /// Reports to the source how many rows had been skipped before what the consumer has taken.
     fn taken(&self, place: usize, left_out: u64) {
         let (source, unit) = self.places[place];
         self.sources[source].taken(unit, left_out);
     }
 
-    /// How much of the unit that is being taken may wait, if so much may in all.
+    /// Maximum waiting bytes of the current unit, given the maximum of all units.
     fn most_of_first(&self, most_bytes: u64) -> u64 {
         most_bytes.min(self.least_bytes * GROWTH_OF_FIRST)
     }
 }
 
-/// What a panic while reading a unit said, as an error.
+/// The error for a panic with this message while reading a unit.
 fn panicked(source: &dyn Source, unit: usize, said: String) -> Error {
     Fault::damaged(&source.units()[unit].name, "a part of it", Panicked(said))
 }
 
-/// Documents that are read when they are taken.
+/// The stream without reading threads: a batch is read when it is taken.
 struct Unread {
     sources: Vec<Arc<dyn Source>>,
     places: vec::IntoIter<(usize, usize)>,
-    /// What is left of the unit that is being taken, and its place.
+    /// The rest of the current unit, and its source and unit.
     unit: Option<(Documents<'static>, (usize, usize))>,
 }
 
 impl Unread {
-    /// Goes on to the next unit; `false` if there is none.
+    /// Starts reading the next unit; returns `false` if none is left.
     fn open(&mut self) -> Result<bool> {
         let Some((source, unit)) = self.places.next() else { return Ok(false) };
         let documents = catching(|| self.sources[source].read(unit));
@@ -283,6 +298,7 @@ impl Unread {
         Ok(true)
     }
 
+    /// Reads the next batch; `None` at the end.
     fn take(&mut self) -> Result<Option<Batch>> {
         loop {
             if let Some((documents, (source, unit))) = &mut self.unit {
@@ -315,9 +331,11 @@ impl Iterator for Unread {
     }
 }
 
-/// The consumer's end. Its threads are not waited for: one of them may be waiting for standard input.
+/// The consumer's end of the stream with reading threads. Dropping it does not wait for the threads, since one of
+/// them may be waiting for standard input.
 struct Ordered {
     shared: Arc<Shared>,
+    /// The error if no thread could be started.
     failed: Option<Error>,
 }
 

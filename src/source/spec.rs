@@ -7,7 +7,7 @@ use super::OnBadInput;
 use crate::error::{Error, ErrorKind};
 use crate::units::ByteCount;
 
-/// How a file is written.
+/// The format of a source's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -16,24 +16,24 @@ pub enum Format {
     Parquet,
     /// Arrow IPC, file or stream (`.arrow`, `.feather` version 2).
     Arrow,
-    /// One JSON object a line, also compressed (gzip, zstd, bzip2, xz, LZ4).
+    /// One JSON object per line (JSON Lines), also compressed (gzip, zstd, bzip2, xz, LZ4).
     Jsonl,
-    /// JSON however it is laid out, also compressed: an array of objects, objects one after the other, or JSON Lines.
+    /// JSON in any layout, also compressed: an array of objects, a sequence of objects, or JSON Lines.
     Json,
-    /// A table of fields with commas between them, with a header (RFC 4180), also compressed.
+    /// Comma-separated values with a header (RFC 4180), also compressed.
     Csv,
-    /// The same with tabs.
+    /// Tab-separated values with a header, otherwise like [`Csv`](Format::Csv), also compressed.
     Tsv,
     /// Plain text, also compressed.
     Text,
 }
 
 impl Format {
-    /// Every format, in the order in which messages list them.
+    /// All formats, in the order in which messages list them.
     pub const ALL: [Format; 7] =
         [Format::Parquet, Format::Arrow, Format::Jsonl, Format::Json, Format::Csv, Format::Tsv, Format::Text];
 
-    /// The name as recipes write it.
+    /// The name of the format in recipes.
     pub fn name(self) -> &'static str {
         match self {
             Format::Parquet => "parquet",
@@ -46,7 +46,7 @@ impl Format {
         }
     }
 
-    /// Whether it is text that consists of records with fields.
+    /// Whether the format is text that consists of records with fields.
     pub(super) fn has_fields(self) -> bool {
         matches!(self, Format::Jsonl | Format::Json | Format::Csv | Format::Tsv)
     }
@@ -58,7 +58,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// A text that names no format.
+/// The error of parsing a name that is not a format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} is not a format; the formats are parquet, arrow, jsonl, json, csv, tsv and text")]
 pub struct NotFormat {
@@ -80,67 +80,68 @@ impl FromStr for Format {
     }
 }
 
-/// Where the documents of a plain text begin and end.
+/// The rule that divides plain text into documents.
 ///
-/// Line, paragraph and separator leave out empty documents; the bytes that separate belong to none.
+/// `Line`, `Paragraph` and `Separator` skip empty documents, and the separating bytes belong to no document.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum DocumentRule {
-    /// The whole file is one document, even if it is empty.
+    /// Each file is one document, even an empty file.
     #[default]
     File,
-    /// A line ends at `\n`, and a `\r` before it goes too.
+    /// Each line is a document. A line ends at `\n` or `\r\n`.
     Line,
-    /// Cut at `\n\n` from the left: `a\n\n\nb` gives `a` and `\nb`.
+    /// Split at each `\n\n`, searching from the left: `a\n\n\nb` gives `a` and `\nb`.
     Paragraph,
-    /// Cut at this text, which is not empty, from the left.
+    /// Split at each occurrence of this text, searching from the left. The text must not be empty.
     Separator(String),
 }
 
-/// What to read, and how.
+/// What to read, and how. The default reads the column `text` and fails on bad input.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SourceSpec {
-    /// A path, folder, glob or named pipe; `hf://datasets/…`; `https://…`; `s3://…`, `gs://…` or `az://…`;
-    /// `demo:…`; or `-` for standard input.
+    /// The location: a path, folder, glob or named pipe; `file:///…`; `hf://datasets/…`; `https://…`; `s3://…`,
+    /// `gs://…` or `az://…`; `demo:…`; or `-` for standard input.
     pub uri: String,
-    /// The column or field that holds the text; a nested one as `a.b`, and as `a[]` or `a[].b` all items of a list, joined
-    /// to one text. A column that is called so goes first. `None` is `text`, for the generator `line`. Plain text has no
-    /// columns and needs none.
+    /// The column or field that holds the text. `a.b` names a nested one. `a[]` or `a[].b` names all items of a list,
+    /// which are joined to one text. A column with exactly that name takes precedence. `None` means `text`, or `line`
+    /// for the generator. Plain text has no columns and ignores this.
     pub column: Option<String>,
-    /// What the text is put together from instead, as `{title}: {a.b}`; each name means what it does as a `column`, and two
-    /// braces stand for one. Where all columns are null or missing the document is null; else those that are have no bytes.
+    /// A template that composes the text from several columns, such as `{title}: {a.b}`. Each name in braces means
+    /// the same as in `column`, and doubled braces are literal ones. If all its columns are null or missing, the
+    /// document is null; otherwise null or missing columns are empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
-    /// What stands between the items of a list; `None` is the end of a line.
+    /// The separator between joined items of a list; `None` is a line break.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub join: Option<String>,
-    /// The format; `None` goes by the file name's extension.
+    /// The format; `None` derives it from the file name's extension.
     pub format: Option<Format>,
-    /// Where documents begin and end in plain text.
+    /// The rule that divides plain text into documents.
     pub documents: DocumentRule,
-    /// Read remote files by ranges, without keeping them. Arrow files are refused.
+    /// Whether remote files are read by ranges and not stored locally. Arrow files are refused then.
     pub stream: bool,
-    /// What to do with a row or file that cannot be read.
+    /// The treatment of a row or file that cannot be read.
     pub on_bad_input: OnBadInput,
-    /// Columns that follow their documents to the output; of JSONL fields, as text: strings as they are, other values as
-    /// their JSON.
+    /// Columns that are passed through to the output with their documents. Fields of JSONL are passed through as
+    /// text: strings as they are, other values as their JSON.
     pub columns: Vec<String>,
-    /// The most bytes that a line of JSONL, a page of Parquet or a message of Arrow may take, which are read as a whole;
-    /// `None` is no limit but those of the formats. More is an error of
-    /// [`ErrorKind::Memory`](crate::ErrorKind::Memory).
+    /// The largest number of bytes that one line of JSONL, page of Parquet or message of Arrow may take, since each
+    /// is read as a whole. Larger ones are errors of kind [`ErrorKind::Memory`](crate::ErrorKind::Memory). `None`
+    /// leaves only the limits of the formats.
     #[serde(skip)]
     pub longest_read: Option<ByteCount>,
 }
 
 impl SourceSpec {
-    /// The most bytes that may be read as a whole.
+    /// Maximum number of bytes that may be read as a whole.
     pub(super) fn longest_read(&self) -> u64 {
         self.longest_read.map_or(u64::MAX, |most| most.0)
     }
 
-    /// The column that files are read for.
+    /// The column that holds the text in files.
     pub(super) fn text_column(&self) -> &str {
         self.column.as_deref().unwrap_or("text")
     }
