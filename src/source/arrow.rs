@@ -130,7 +130,6 @@ pub(super) fn read(input: Input, spec: &SourceSpec, reading: Reading) -> Result<
     let asked = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
     guarded(&reading.name, "its dictionaries", || reader.begin(chosen.roots(), asked))?;
     let is_untyped = chosen.composed.is_none() && chosen.is_untyped(schema.fields());
-    // From here on columns are counted among those that are read.
     let at_once = if is_untyped { NULLS_AT_ONCE } else { usize::MAX };
     // From here on, columns are indexed among those that are read.
     let (chosen, reader, ready) = (chosen.among_roots(), Some(reader), VecDeque::new());

@@ -10,93 +10,95 @@ use crate::units::{amount, counted};
 use super::OnBadInput;
 use super::watch::Watch;
 
-/// How many incidents are listed; those after it are only counted.
+/// Number of incidents that are listed with their message. Later ones are only counted.
 pub const LISTED_INCIDENTS: usize = 1_000;
 
-/// What helps where bad input ends a run.
+/// The advice if bad input ends a run.
 const LEAVE_OUT: &str =
     "mend it, or leave out what cannot be read: --on-bad-input skip (`on_bad_input` in recipes)";
 
-/// Something that was left out of a run because it could not be read.
+/// A row or file that was skipped because it could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incident {
-    /// Which of the run's sources.
+    /// Index of the source among the sources of the run.
     pub source: usize,
-    /// Which unit of that source; `None` for a file that was left out when the source was opened.
+    /// Index of the unit in that source; `None` for a file that was skipped when the source was opened.
     pub unit: Option<usize>,
-    /// What was wrong, with file and place.
+    /// The problem, with file and position.
     pub problem: String,
 }
 
-/// What a unit lacks.
+/// The rows that are missing from a unit because they were skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// How many rows.
+    /// Number of rows.
     pub count: u64,
-    /// What was wrong with the first of them.
+    /// The problem of the first of them.
     #[serde(default)]
     pub first: Option<String>,
-    /// What was wrong with them, so far as it is listed.
+    /// The problems of those that are listed.
     pub listed: Vec<String>,
 }
 
-/// What a run left out. Shared by all its sources; a unit that is read again replaces what its last
-/// reading found, so that nothing is counted twice. What was read ahead and not [taken](super::Source::taken)
+/// The rows and files that a run skipped. All sources of a run share one object. Reading a unit again replaces what
+/// its previous reading found, so nothing is counted twice. What was read ahead and not [taken](super::Source::taken)
 /// does not count.
 ///
-/// **Memory:** a few words for each unit that is read, unless bad input ends the run, a message for each that lacks
-/// something, and [`LISTED_INCIDENTS`] messages.
+/// **Memory:** unless bad input ends the run, a few words for each unit that is read; a message for each unit with
+/// skipped rows; and at most [`LISTED_INCIDENTS`] messages.
 #[derive(Debug, Default)]
 pub struct Incidents {
     found: Mutex<Found>,
 }
 
-/// A source and one of its units; `None` stands for files left out when the source was opened.
+/// A source and one of its units; `None` means files that were skipped when the source was opened.
 type Key = (usize, Option<usize>);
 
 #[derive(Debug, Default)]
 struct Found {
     units: BTreeMap<Key, Reading>,
+    /// Problems by unit and by the number of rows skipped before in that unit, so that they are in document order.
     listed: BTreeMap<(Key, u64), String>,
-    /// How many readings were begun.
+    /// Number of readings that were started. It numbers them.
     readings: u64,
-    /// Columns that files of a source lack: which files by number, and the name of the first.
+    /// Columns that some files of a source lack: the indices of these files, and the name of the first.
     lacking: BTreeMap<(usize, String), (BTreeSet<usize>, String)>,
-    /// Which of them were told.
+    /// The source and column of the entries of `lacking` that were already reported.
     told: BTreeSet<(usize, String)>,
-    /// What is odd about which files there are, by source.
+    /// Sentences about anything odd in the list of files, by source.
     files: BTreeSet<(usize, String)>,
-    /// How many of these sentences were told.
+    /// The sentences of `files` that were already reported.
     files_told: BTreeSet<(usize, String)>,
-    /// The first file of each source in whose text something is no character and was replaced, with its unit.
+    /// The first file of each source in which invalid characters were replaced, with its unit.
     replaced: BTreeMap<usize, (usize, String)>,
 }
 
 /// The latest reading of a unit.
 #[derive(Debug)]
 struct Reading {
+    /// Distinguishes this reading from earlier ones of the unit.
     number: u64,
-    /// How many rows it has left out.
+    /// Number of rows that it has skipped.
     left_out: u64,
-    /// So many of them are before what was taken.
+    /// Number of skipped rows that precede what the consumer has taken.
     taken: u64,
-    /// What was wrong with the first of them.
+    /// The problem of the first skipped row.
     first: Option<String>,
 }
 
 impl Incidents {
-    /// How many rows were left out, and files of which nothing could be read.
+    /// The number of rows that were skipped, plus the number of files of which nothing could be read.
     pub fn count(&self) -> u64 {
         self.found().units.values().map(|reading| reading.taken).fold(0, u64::saturating_add)
     }
 
-    /// What was wrong with the first thing that was left out, in document order.
+    /// The problem of the first skipped row or file, in document order.
     pub fn first(&self) -> Option<String> {
         let found = self.found();
         found.units.values().filter(|reading| reading.taken > 0).find_map(|reading| reading.first.clone())
     }
 
-    /// Those of sources with [`OnBadInput::Quarantine`], in document order.
+    /// The incidents of sources with [`OnBadInput::Quarantine`], in document order.
     pub fn listed(&self) -> Vec<Incident> {
         let incident = |((key, _), problem): (&(Key, u64), &String)| Incident {
             source: key.0,
@@ -107,7 +109,7 @@ impl Incidents {
         found.listed.iter().filter(|((key, number), _)| *number < found.taken(*key)).map(incident).collect()
     }
 
-    /// What a unit lacks.
+    /// The rows that are missing from a unit.
     pub fn of_unit(&self, source: usize, unit: usize) -> LeftOut {
         let key = (source, Some(unit));
         let found = self.found();
@@ -117,7 +119,7 @@ impl Incidents {
         LeftOut { count, first, listed: listed.collect() }
     }
 
-    /// What each unit lacks that lacks something, by source and unit.
+    /// The missing rows of every unit that has some, with source and unit, in document order.
     pub fn of_units(&self) -> Vec<(usize, usize, LeftOut)> {
         let lacking: Vec<Key> = {
             let found = self.found();
@@ -127,7 +129,8 @@ impl Incidents {
         units.map(|(source, unit)| (source, unit, self.of_unit(source, unit))).collect()
     }
 
-    /// Columns that pass through and that some files of a source lack, a sentence for each that was not told before.
+    /// Sentences about pass-through columns that some files of a source lack. Each sentence is returned by only one
+    /// call.
     pub fn lacking(&self) -> Vec<String> {
         let mut found = self.found();
         let Found { lacking, told, .. } = &mut *found;
@@ -141,24 +144,26 @@ impl Incidents {
         lacking.iter().filter_map(sentence).collect()
     }
 
-    /// Notes something odd about the files of a source.
+    /// Records something odd about the files of a source.
     pub(crate) fn note_of_files(&self, source: usize, sentence: String) {
         self.found().files.insert((source, sentence));
     }
 
-    /// What is odd about which files the sources have, such as that some were not known, in sentences; each told once.
+    /// Sentences about anything odd in the lists of files, such as files of unknown formats. Each is returned by only
+    /// one call.
     pub fn of_files(&self) -> Vec<String> {
         let mut found = self.found();
         let Found { files, files_told, .. } = &mut *found;
         files.iter().filter(|told| files_told.insert((*told).clone())).map(|(_, told)| told.clone()).collect()
     }
 
-    /// All of these, whether they were told or not.
+    /// All these sentences, including those already returned.
     pub fn all_of_files(&self) -> Vec<String> {
         self.found().files.iter().map(|(_, told)| told.clone()).collect()
     }
 
-    /// The first file of each source in whose text something is no character and was replaced, in a sentence; told once.
+    /// A sentence for each source in whose text invalid characters were replaced, naming the first such file. Each is
+    /// returned by only one call.
     pub fn replaced(&self) -> Vec<String> {
         let replaced = std::mem::take(&mut self.found().replaced);
         let sentence = |(_, file)| {
@@ -167,7 +172,7 @@ impl Incidents {
         replaced.into_values().map(sentence).collect()
     }
 
-    /// Sets what an earlier reading, maybe of an earlier run, found in a unit.
+    /// Sets the skipped rows of a unit to those of an earlier reading, for example of an interrupted run.
     pub fn restore(&self, source: usize, unit: usize, before: &LeftOut) {
         let key = (source, Some(unit));
         let LeftOut { count, first, listed } = before;
@@ -180,7 +185,7 @@ impl Incidents {
         }
     }
 
-    /// Adds rows to those that the reading of this number has left out, if it is still the latest.
+    /// Adds skipped rows to the reading with this number, unless a later reading of the unit has started.
     fn add(&self, key: Key, reading: u64, lost: &Lost, listed: bool) {
         let mut found = self.found();
         let Some(reading) = found.units.get_mut(&key).filter(|latest| latest.number == reading) else {
@@ -196,13 +201,14 @@ impl Incidents {
         }
     }
 
+    /// Locks the state.
     fn found(&self) -> MutexGuard<'_, Found> {
         lock(&self.found)
     }
 }
 
 impl Found {
-    /// Begins a reading and gives its number.
+    /// Starts a reading of a unit, discards what the previous one found, and returns the new number.
     fn begin(&mut self, key: Key) -> u64 {
         self.readings += 1;
         let reading = Reading { number: self.readings, left_out: 0, taken: 0, first: None };
@@ -212,20 +218,22 @@ impl Found {
         self.readings
     }
 
+    /// Number of the unit's skipped rows that count.
     fn taken(&self, key: Key) -> u64 {
         self.units.get(&key).map_or(0, |reading| reading.taken)
     }
 
+    /// Adds a problem to the list, if it is among the first [`LISTED_INCIDENTS`].
     fn list(&mut self, place: (Key, u64), problem: String) {
         self.listed.insert(place, problem);
         if self.listed.len() > LISTED_INCIDENTS {
-            // The last in document order goes, so that the list does not depend on threads.
+            // Removing the last in document order makes the list independent of threads.
             self.listed.pop_last();
         }
     }
 }
 
-/// What a source does with bad input.
+/// The treatment of bad input by one source.
 #[derive(Clone, Debug)]
 pub(super) struct BadInput {
     pub(super) policy: OnBadInput,
@@ -233,18 +241,18 @@ pub(super) struct BadInput {
     pub(super) incidents: Arc<Incidents>,
 }
 
-/// The bad input of one reading of a unit, or, if that is `None`, of what happens while the source is opened.
+/// The bad input of one reading of a unit, or of opening the source if `unit` is `None`.
 #[derive(Clone, Debug)]
 pub(super) struct BadRows {
     of: BadInput,
     unit: Option<usize>,
     reading: u64,
-    /// The file that is read.
+    /// The file that is read, to check that it has not changed.
     watch: Option<Arc<Watch>>,
 }
 
 impl BadInput {
-    /// A unit, or with `None` the source itself, is about to be read from its start.
+    /// Starts a reading of a unit from its beginning, or the opening of the source if `unit` is `None`.
     pub(super) fn begin(&self, unit: Option<usize>) -> BadRows {
         let reading = match self.policy {
             OnBadInput::Fail | OnBadInput::Replace => 0,
@@ -253,17 +261,17 @@ impl BadInput {
         BadRows { of: self.clone(), unit, reading, watch: None }
     }
 
-    /// Notes something odd about which files there are.
+    /// Records something odd about the list of files.
     pub(super) fn of_files(&self, sentence: String) {
         self.incidents.note_of_files(self.source, sentence);
     }
 
-    /// How many rows the latest reading of a unit has left out so far.
+    /// The number of rows that the latest reading of a unit has skipped so far.
     pub(super) fn left_out(&self, unit: Option<usize>) -> u64 {
         self.incidents.found().units.get(&(self.source, unit)).map_or(0, |reading| reading.left_out)
     }
 
-    /// Of the rows that the latest reading of a unit has left out, so many count.
+    /// Sets how many of the rows skipped by the latest reading of a unit count.
     pub(super) fn taken(&self, unit: Option<usize>, left_out: u64) {
         if let Some(reading) = self.incidents.found().units.get_mut(&(self.source, unit)) {
             reading.taken = left_out.min(reading.left_out);
@@ -272,17 +280,18 @@ impl BadInput {
 }
 
 impl BadRows {
-    /// The same of a file that is known to be the one that was listed, or not.
+    /// The same for a file whose state when it was listed is known, so that a changed file is not taken for bad
+    /// input.
     pub(super) fn of_file(self, watch: &Arc<Watch>) -> BadRows {
         BadRows { watch: Some(Arc::clone(watch)), ..self }
     }
 
-    /// Notes something odd about the files.
+    /// Records something odd about the files.
     pub(super) fn of_files(&self, sentence: String) {
         self.of.of_files(sentence);
     }
 
-    /// Notes that a file, of this number and name, lacks a column.
+    /// Records that a file, given by index and name, lacks a column.
     pub(super) fn lacks(&self, column: &str, file: usize, name: &str) {
         let mut found = self.of.incidents.found();
         let lacking = found.lacking.entry((self.of.source, column.to_owned()));
@@ -293,12 +302,12 @@ impl BadRows {
         files.insert(file);
     }
 
-    /// Whether what is no character in text is to be replaced.
+    /// Whether invalid characters in text are to be replaced.
     pub(super) fn replaces(&self) -> bool {
         self.of.policy == OnBadInput::Replace
     }
 
-    /// Notes that this was done in the text of a file.
+    /// Records that invalid characters were replaced in a file.
     pub(super) fn replaced(&self, name: &str) {
         let unit = self.unit.unwrap_or(0);
         let mut found = self.of.incidents.found();
@@ -309,15 +318,16 @@ impl BadRows {
         }
     }
 
-    /// Notes bad input and goes on, or gives the error back.
+    /// Records bad input and continues, or returns the error.
     ///
-    /// A wrong request is not bad input: every other file would fail the same way. Nor is what the system failed at, or a
-    /// file that was changed meanwhile: the next reading may find all rows.
+    /// Errors that are not bad input are returned in any case: a wrong request, because every other file would fail
+    /// in the same way; a failure of the system, or a file that was changed meanwhile, because the next reading may
+    /// find all rows.
     pub(super) fn met(&self, error: Error) -> Result<()> {
         self.lost(error, 1)
     }
 
-    /// The same of an error that so many rows are lost by.
+    /// Like [`met`](BadRows::met), for an error that loses this number of rows.
     pub(super) fn lost(&self, error: Error, rows: u64) -> Result<()> {
         if error.kind() != ErrorKind::Failed {
             return Err(error);
@@ -333,20 +343,21 @@ impl BadRows {
     }
 }
 
-/// Rows that cannot be read, and why.
+/// Rows that cannot be read, and the reason.
 struct Lost {
     error: Error,
     rows: u64,
 }
 
 impl Lost {
+    /// The message, with the number of rows if it is not one.
     fn problem(&self) -> String {
         let chain = chain(&self.error);
         if self.rows == 1 { chain } else { format!("{chain}; {} rows are lost by it", self.rows) }
     }
 }
 
-/// An error and its causes in one line.
+/// The messages of an error and its causes, in one line.
 fn chain(error: &Error) -> String {
     let mut line = error.to_string();
     let mut cause = std::error::Error::source(error);

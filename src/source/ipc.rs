@@ -1,4 +1,5 @@
-//! Arrow's file and stream formats, a message at a time: memory follows what there is to read, not what it declares.
+//! Reads Arrow's file and stream formats one message at a time. Memory grows with the data that can be read, not with
+//! the sizes that it declares, which may be wrong or hostile.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -16,22 +17,22 @@ use super::fault::too_much;
 use crate::error::ErrorKind;
 use crate::units::{amount, place64};
 
-/// So much is reserved for what has not been read yet.
+/// Maximum bytes that are reserved before they are read (64 MiB).
 const RESERVED: u64 = 64 << 20;
 
-/// What stands before a message in today's form of the formats.
+/// The marker before each message in the current version of the formats.
 const CONTINUATION: [u8; 4] = [0xFF; 4];
 
-/// What a file begins and ends with.
+/// The magic bytes at the beginning and end of a file.
 const MAGIC: &[u8] = b"ARROW1";
 
-/// At most so many bytes are between the last block of a file and its footer.
+/// Maximum bytes between the last block of a file and its footer.
 const MAGIC_AND_MARK: u64 = 64;
 
-/// What a file of the format begins with that had the name Feather before Arrow's own file format took it over.
+/// The magic bytes of Feather version 1, which is not Arrow's file format. Version 2 is.
 const FEATHER_1: &[u8] = b"FEA1";
 
-/// The record batches of a file, by its footer.
+/// Reads the record batches of a file, which its footer lists.
 pub(super) struct InFile {
     file: File,
     schema: SchemaRef,
@@ -41,11 +42,15 @@ pub(super) struct InFile {
     blocks: VecDeque<Block>,
     /// The record batch that was read last.
     last: Option<Block>,
-    /// The most bytes of a message, as it stands there and decompressed.
+    /// Maximum bytes of a message, as stored and as decompressed.
     most: u64,
 }
 
 impl InFile {
+    /// Reads the footer of a file.
+    ///
+    /// # Errors
+    /// The file has no valid footer, has the other byte order, or consists of several files laid end to end.
     pub(super) fn open(mut file: File, most: u64) -> Result<InFile, ArrowError> {
         let mut end = [0; 10];
         let behind = file.seek(SeekFrom::End(-10))?;
@@ -68,8 +73,8 @@ impl InFile {
         Arc::clone(&self.schema)
     }
 
-    /// Says which columns are read, by their places in order, and as what: types of which the values look the same in the
-    /// file. Reads the dictionaries, without which there are no record batches.
+    /// Sets the columns to read, by ascending index, and the types to read them as, which must have the same layout
+    /// in the file. Reads the dictionaries, which record batches depend on.
     pub(super) fn begin(&mut self, columns: Vec<usize>, schema: SchemaRef) -> Result<(), ArrowError> {
         self.decoder = FileDecoder::new(schema, self.version).with_projection(columns);
         for block in &self.dictionaries {
@@ -78,13 +83,15 @@ impl InFile {
         Ok(())
     }
 
+    /// Reads the next record batch; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         self.last = self.blocks.pop_front();
         let Some(block) = &self.last else { return Ok(None) };
         self.decoder.read_record_batch(block, &read_block(&mut self.file, block, self.most)?)
     }
 
-    /// How many rows the record batch has that was read last, though they may be damaged; `None` if what says it is.
+    /// The number of rows that the last record batch declares, even if its data is damaged; `None` if its header is
+    /// damaged.
     pub(super) fn rows_of_last(&mut self) -> Option<u64> {
         let block = self.last.as_ref()?;
         self.file.seek(SeekFrom::Start(u64::try_from(block.offset()).ok()?)).ok()?;
@@ -95,8 +102,8 @@ impl InFile {
     }
 }
 
-/// Refuses a file that others were laid in front of: its footer counts bytes from its own beginning, so that their rows
-/// would be taken for its own, or left out.
+/// Rejects a file that has other files in front of it. Its footer counts bytes from the file's own beginning, so rows
+/// of the files in front would be read as its own, or would be lost.
 fn check_only<'a>(
     file: &mut File,
     footer: u64,
@@ -107,7 +114,7 @@ fn check_only<'a>(
         sizes.into_iter().try_fold(0_u64, |sum, size| sum.checked_add(u64::try_from(size).ok()?))
     };
     let Some(end) = blocks.filter_map(end).max() else { return Ok(()) };
-    // Between the last block and the footer stands a mark, and in some files a little more.
+    // Between the last block and the footer are an end marker and, in some files, a few more bytes.
     let Some(begin) = footer.checked_sub(end).filter(|between| *between > MAGIC_AND_MARK) else {
         return Ok(());
     };
@@ -121,12 +128,12 @@ fn check_only<'a>(
     Ok(())
 }
 
-/// The message in the head of a block, behind its length.
+/// The flatbuffer in the header of a block, after its length prefix.
 fn message_of(head: &[u8]) -> Option<&[u8]> {
     head.get(if head.starts_with(&CONTINUATION) { 8 } else { 4 }..)
 }
 
-/// The schema of data that this machine can read as it stands.
+/// The schema of data in this machine's byte order. Other data is rejected.
 fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<SchemaRef, ArrowError> {
     if !schema.endianness().equals_to_target_endianness() {
         return Err(wrong("its bytes are in another order than this machine's"));
@@ -134,7 +141,7 @@ fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<SchemaRef, ArrowError> {
     try_fb_to_schema(schema).map(Arc::new)
 }
 
-/// A message of a file with its body.
+/// Reads a message of a file with its body.
 fn read_block(file: &mut File, block: &Block, most: u64) -> Result<Buffer, ArrowError> {
     let size = |declared| u64::try_from(declared).map_err(wrong);
     let (head, body) = (size(i64::from(block.metaDataLength()))?, size(block.bodyLength())?);
@@ -147,21 +154,25 @@ fn read_block(file: &mut File, block: &Block, most: u64) -> Result<Buffer, Arrow
     Ok(bytes.into())
 }
 
-/// The record batches of a stream, one after the other; also of several streams of the same columns laid end to end.
+/// Reads the record batches of a stream, and of further streams with the same columns that follow it.
 pub(super) struct InStream<R> {
     from: R,
-    /// As the first stream has it.
+    /// The schema of the first stream, which further streams must have.
     declared: SchemaRef,
-    /// As it is read.
+    /// The schema to read the columns as.
     schema: SchemaRef,
-    /// Which of them are read.
+    /// Indices of the columns that are read.
     columns: Vec<usize>,
     dictionaries: HashMap<i64, ArrayRef>,
-    /// The most bytes of a message, as it stands there and decompressed.
+    /// Maximum bytes of a message, as stored and as decompressed.
     most: u64,
 }
 
 impl<R: BufRead> InStream<R> {
+    /// Reads the schema of a stream.
+    ///
+    /// # Errors
+    /// The data is not an Arrow stream, or has the other byte order.
     pub(super) fn open(mut from: R, most: u64) -> Result<InStream<R>, ArrowError> {
         if from.fill_buf()?.starts_with(FEATHER_1) {
             return Err(wrong(
@@ -180,11 +191,12 @@ impl<R: BufRead> InStream<R> {
         Arc::clone(&self.schema)
     }
 
-    /// Says which columns are read, as [`InFile::begin`].
+    /// Sets the columns to read and their types, like [`InFile::begin`].
     pub(super) fn begin(&mut self, columns: Vec<usize>, schema: SchemaRef) {
         (self.columns, self.schema) = (columns, schema);
     }
 
+    /// Reads the next record batch; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         let mut ended = false;
         loop {
@@ -222,7 +234,7 @@ impl<R: BufRead> InStream<R> {
         }
     }
 
-    /// Another stream follows, which has this schema.
+    /// Starts the next stream, checking that its schema has the same columns.
     fn begin_next(&mut self, schema: &SchemaRef) -> Result<(), ArrowError> {
         let columns = |schema: &SchemaRef| -> Vec<(String, DataType)> {
             schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect()
@@ -237,21 +249,22 @@ impl<R: BufRead> InStream<R> {
 
 const NO_STREAM: &str = "what follows the end of a stream is no stream";
 
-/// What a stream goes on with.
+/// What comes next in the data.
 enum Next {
-    /// The head of a message, and its body.
+    /// A message: its header and its body.
     Message(Vec<u8>, Buffer),
-    /// The mark at the end of a stream, which another stream may follow.
+    /// The marker at the end of a stream. Another stream may follow.
     Mark,
-    /// The end of all.
+    /// The end of the data.
     Nothing,
 }
 
+/// Reads the next message or end marker.
 fn read_message(from: &mut impl Read, most: u64) -> Result<Next, ArrowError> {
     let mut length = [0; 4];
     let (first, rest) = length.split_at_mut(1);
     match from.read_exact(first) {
-        // A stream may end without a mark, but only where a message would begin.
+        // A stream may end without a marker, but only between two messages.
         Err(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => return Ok(Next::Nothing),
         read => read?,
     }
@@ -269,7 +282,7 @@ fn read_message(from: &mut impl Read, most: u64) -> Result<Next, ArrowError> {
     Ok(Next::Message(head, body.into()))
 }
 
-/// Reads as many bytes as there is room for.
+/// Fills a buffer, or fails if the data ends.
 fn fill(from: &mut impl Read, room: &mut [u8]) -> Result<(), ArrowError> {
     from.read_exact(room).map_err(|cause| match cause.kind() {
         io::ErrorKind::UnexpectedEof => wrong("it is cut off"),
@@ -277,7 +290,7 @@ fn fill(from: &mut impl Read, room: &mut [u8]) -> Result<(), ArrowError> {
     })
 }
 
-/// So many bytes, for which room is made as they come.
+/// Reads exactly this number of bytes. The buffer grows as they arrive, in case the length is wrong.
 fn exactly(from: &mut impl Read, length: u64, most: u64) -> Result<Vec<u8>, ArrowError> {
     if length > most {
         return Err(too_much("a message", length, most).into());
@@ -289,8 +302,8 @@ fn exactly(from: &mut impl Read, length: u64, most: u64) -> Result<Vec<u8>, Arro
     Ok(bytes)
 }
 
-/// Refuses a body of which a part says to have more bytes decompressed than can be had: the decoder makes room for
-/// what they say, and has no error for a lack of it.
+/// Rejects a message with a buffer that declares a larger decompressed size than can be allocated. The decoder
+/// allocates the declared size and has no error for a failed allocation.
 fn check_sizes(message: &Message<'_>, body: &[u8], most: u64) -> Result<(), ArrowError> {
     let batch = match message.header_type() {
         MessageHeader::DictionaryBatch => message.header_as_dictionary_batch().and_then(|batch| batch.data()),
@@ -300,7 +313,7 @@ fn check_sizes(message: &Message<'_>, body: &[u8], most: u64) -> Result<(), Arro
     for part in compressed.and_then(|batch| batch.buffers()).iter().flatten() {
         let at = usize::try_from(part.offset()).map_err(wrong)?;
         let Some(size) = body.get(at..).and_then(|rest| rest.first_chunk()) else { continue };
-        // Negative is a part that is not compressed.
+        // A negative size marks a buffer that is not compressed.
         let size = usize::try_from(i64::from_le_bytes(*size)).unwrap_or(0);
         if amount(size) > most {
             return Err(too_much("a column of a message", amount(size), most).into());

@@ -1,42 +1,48 @@
-//! JSON that is not an object a line: arrays, and objects one after the other, however they are laid out. Their records
-//! as lines, so that all goes for them that goes for JSON Lines.
+//! Converts JSON that has no object per line (arrays, and sequences of objects in any layout) to JSON Lines, so that
+//! one reader handles both.
 
 use std::io::{self, Read};
 
 use memchr::memchr3;
 use serde::de::IgnoredAny;
 
+/// Bytes of input that are read at once.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// By so many bytes it is told whether a text is JSON Lines.
+/// Bytes of a file by which JSON Lines are recognized.
 pub(super) const FIRST_BYTES: u64 = 64 << 10;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// Whether text that begins so is JSON Lines: its first line is an object.
+/// Whether text that begins with these bytes is JSON Lines: its first line is an object.
 pub(super) fn is_lines(first: &[u8]) -> bool {
     let first = first.strip_prefix(BYTE_ORDER_MARK).unwrap_or(first).trim_ascii_start();
     let line = first.split(|&byte| byte == b'\n').next().unwrap_or_default();
     line.len() < first.len() && line.starts_with(b"{") && serde_json::from_slice::<IgnoredAny>(line).is_ok()
 }
 
-/// The elements of the arrays that a text consists of, or the values that stand there without an array, a line each.
+/// A reader that gives the elements of the arrays in a text, or the values outside of arrays, one per line. Line
+/// breaks inside a value become spaces.
 ///
-/// **Memory:** a block.
+/// **Memory:** one block of 64 KiB, whatever the lengths of values.
 pub(super) struct Values<R> {
     from: R,
     input: Vec<u8>,
+    /// Offset in `input` of the next byte.
     at: usize,
-    /// Whether the first bytes have been looked at.
+    /// Whether a byte order mark at the beginning has been looked for.
     begun: bool,
-    /// Brackets and braces of a value that are open.
+    /// Number of brackets and braces that are open in the current value.
     depth: u64,
+    /// Whether an outermost array is open, whose elements are the values.
     in_array: bool,
+    /// Whether a value has begun.
     in_value: bool,
+    /// Whether a string is open.
     in_string: bool,
-    /// The next byte of a string has a backslash before it.
+    /// Whether the next byte of a string follows a backslash.
     escaped: bool,
-    /// A value is over, and its line not yet.
+    /// Whether a value has ended and its line break is still to be given.
     is_over: bool,
 }
 
@@ -56,7 +62,7 @@ impl<R: Read> Values<R> {
         }
     }
 
-    /// Reads on when there is nothing left; `false` at the end.
+    /// Reads the next block if none is left; returns `false` at the end.
     fn fill(&mut self) -> io::Result<bool> {
         if self.at < self.input.len() {
             return Ok(true);
@@ -71,11 +77,11 @@ impl<R: Read> Values<R> {
             return self.fill();
         }
         self.begun = true;
-        // What was read before the trouble is given out first.
+        // Bytes that were read before an error are given first. The next read reports the error.
         if self.input.is_empty() { read.map(|_| false) } else { Ok(true) }
     }
 
-    /// What a byte outside of strings becomes.
+    /// The output for an input byte outside of strings.
     fn byte(&mut self, byte: u8) -> u8 {
         let is_outside = self.depth == 0;
         match byte {
@@ -106,7 +112,7 @@ impl<R: Read> Values<R> {
         byte
     }
 
-    /// How many bytes of a string stand here that need no look, and are given out as they are.
+    /// The number of the next bytes of a string that are given unchanged, without examining each one.
     fn plain(&self, room: usize) -> usize {
         let rest = &self.input[self.at..];
         let rest = &rest[..rest.len().min(room)];
@@ -117,13 +123,14 @@ impl<R: Read> Values<R> {
         }
     }
 
-    /// What a byte of a string becomes.
+    /// The output for an input byte inside a string.
     fn byte_of_string(&mut self, byte: u8) -> u8 {
         let was_escaped = std::mem::take(&mut self.escaped);
         match byte {
             b'\\' => self.escaped = !was_escaped,
             b'"' => self.in_string = was_escaped,
-            // No string has a line break: this one is no string either, and ends no line.
+            // JSON strings contain no line breaks, so this one is invalid. It must stay invalid without ending the
+            // line.
             b'\n' => return b'\r',
             _ => {}
         }
@@ -163,6 +170,7 @@ impl<R: Read> Read for Values<R> {
 }
 
 impl<R> Values<R> {
+    /// The end of the input: an error if a value or array is open.
     fn end(&self) -> io::Result<usize> {
         let open = match (self.in_string || self.depth > 0, self.in_array) {
             (true, _) => "a value",

@@ -24,16 +24,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::parallel::lock;
 use crate::units::{amount, low32, place64};
 
-/// What some programs put before the first line, and is no JSON.
+/// A mark that some programs write before the first line. It is not JSON.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// What helps where the first line is an array, or the beginning of an object.
+/// The advice if the first line is an array or the beginning of an object.
 const AS_JSON: &str = "an array, or objects that go over several lines, have the format json: --format json (`format` in recipes)";
 
-/// The longest line: what a view can hold.
+/// Maximum bytes of a line: the length limit of an Arrow view.
 const LONGEST_LINE: usize = (1 << 31) - 1;
 
-/// Where a unit begins in its file, to number its lines if that is ever asked for.
+/// The position of a unit in its file, which is needed to number lines in messages.
 pub(super) enum Start {
     Beginning,
     At {
@@ -41,11 +41,11 @@ pub(super) enum Start {
         byte: u64,
         lines: Arc<LinesBefore>,
     },
-    /// Lines were made of records, of which it is known why some are no objects.
+    /// The lines were made of records of another format. It is known which records are unreadable, and why.
     Records(Arc<Unreadable>),
 }
 
-/// What is wrong with records, by their numbers.
+/// The problems of unreadable records, by record number.
 #[derive(Debug, Default)]
 pub(super) struct Unreadable(Mutex<BTreeMap<u64, String>>);
 
@@ -56,7 +56,7 @@ impl Unreadable {
 }
 
 impl Start {
-    /// The unit is of a file of whose lines those before some places are known.
+    /// The start of a unit of a file. `lines` is shared by all units of the file.
     pub(super) fn of(path: &Path, range: Range, compression: Compression, lines: &Arc<LinesBefore>) -> Start {
         match (range, compression) {
             (Range::Bytes(byte, _), Compression::None) => {
@@ -66,11 +66,12 @@ impl Start {
         }
     }
 
+    /// Whether the unit begins at the beginning of the file.
     fn is_of_file(&self) -> bool {
         matches!(self, Start::Beginning | Start::At { byte: 0, .. } | Start::Records(_))
     }
 
-    /// Lines before the unit.
+    /// Number of lines before the unit. Counts them if necessary, which reads the file.
     fn lines_before(&self) -> io::Result<u64> {
         match self {
             Start::Beginning | Start::Records(_) => Ok(0),
@@ -79,12 +80,13 @@ impl Start {
     }
 }
 
-/// How many lines of a file are before the bytes for which that was asked: all units together count each line once.
+/// The number of lines before certain offsets of a file. All units together count each line only once.
 #[derive(Debug, Default)]
 pub(super) struct LinesBefore(Mutex<BTreeMap<u64, u64>>);
 
 impl LinesBefore {
-    /// Reads the file from the last such byte on. Who asks meanwhile waits, to go on from there.
+    /// Counts lines from the nearest known offset on. Other threads wait meanwhile, and then continue from the new
+    /// offset.
     fn count(&self, path: &Path, byte: u64) -> io::Result<u64> {
         let mut known = lock(&self.0);
         let (from, mut lines) =
@@ -102,28 +104,32 @@ impl LinesBefore {
     }
 }
 
-/// The documents of JSONL: a field of the object on each line, null where the field is null or missing. Lines of
-/// white space are no documents. That none of the first lines of a file has the field is an error, since its name
-/// is hardly the right one; the same goes for fields that pass through. A line that cannot be read ends a batch, so
-/// that whoever has enough documents before it does not come by it.
+/// The documents of JSONL: one field of the object on each line, or text composed of several; null where the field is
+/// null or missing. Lines of white space are skipped.
 ///
-/// **Memory:** two blocks, or two lines where one is longer.
+/// If none of the first lines of a file has the field, this is an error, because the name is probably misspelled. The
+/// same holds for pass-through fields. A batch ends before a line that cannot be read, so a consumer that needs no
+/// more documents does not meet the error.
+///
+/// **Memory:** two blocks, or two lines if a line is longer than a block.
 pub(super) struct Rows {
     from: Option<Box<dyn Read + Send>>,
     text: RowText,
-    /// The fields that pass through.
+    /// The schema of the pass-through fields.
     passed: SchemaRef,
     beside: Beside,
     start: Start,
     lines_before: Option<u64>,
     block: Vec<u8>,
-    /// How much of the block has been given out, and where its whole lines end.
+    /// The part of the block that has been given out, and the end of its last complete line.
     given: usize,
     whole: usize,
     block_bytes: usize,
-    /// The most bytes of a line.
+    /// Maximum bytes of a line.
     longest: usize,
+    /// Number of lines of the unit that have been read.
     line: u64,
+    /// Number of documents that have been given out.
     row: u64,
     ended: bool,
     reading: Reading,
@@ -156,7 +162,8 @@ impl Rows {
         })
     }
 
-    /// Reads on until the block has at least one whole line, and gives the length of its whole lines.
+    /// Reads until the block has at least one complete line, and returns the length of its complete lines. At the end
+    /// of the text, the last line counts as complete.
     fn fill(&mut self) -> Result<usize> {
         let mut wanted = self.block_bytes;
         loop {
@@ -194,20 +201,21 @@ impl Rows {
         }
     }
 
+    /// The error for a line of the unit, with its number in the file.
     fn line_error(&mut self, line: u64, problem: String) -> Error {
         if let Start::Records(unreadable) = &self.start {
             let problem = lock(&unreadable.0).remove(&line).unwrap_or(problem);
             return Fault::Record { file: self.reading.name.clone(), record: line, problem }.failed();
         }
         if self.lines_before.is_none() {
-            // Without the count the line is numbered from the unit's start, which is better than no error.
+            // If counting fails, the line is numbered from the start of the unit, which is better than no error.
             self.lines_before = Some(self.start.lines_before().unwrap_or(0));
         }
         let line = line + self.lines_before.unwrap_or(0);
         Fault::Line { file: self.reading.name.clone(), line, problem }.failed()
     }
 
-    /// What is wrong if none of the first lines has a field.
+    /// The error if none of the first lines has a field.
     fn no_field(&self, lines: &[u8], field: &str) -> Error {
         let lines = lines.strip_prefix(BYTE_ORDER_MARK).unwrap_or(lines);
         let objects = lines.split(|&byte| byte == b'\n');
@@ -220,7 +228,7 @@ impl Rows {
         })
     }
 
-    /// The rows up to the end of the block, or to the next line that cannot be read.
+    /// The documents up to the end of the block, or up to the next line that cannot be read.
     fn rows(&mut self) -> Result<Batch> {
         if self.given == self.whole {
             self.block.drain(..self.given);
@@ -233,6 +241,7 @@ impl Rows {
         outcome
     }
 
+    /// The same, with the block borrowed separately from `self`.
     fn rows_of(&mut self, block: &[u8]) -> Result<Batch> {
         let mut texts = Texts::new(&self.text, Fields::needing(&self.passed, &self.beside.by_path));
         texts.replace = self.reading.bad.replaces();
@@ -288,7 +297,7 @@ impl Iterator for Rows {
                 Ok(batch) => return Some(Ok(batch)),
                 Err(error) => {
                     self.ended = true;
-                    // What is asked for is wrong for all lines, so that leaving some out would not help.
+                    // The request is wrong for every line, so skipping lines would not help.
                     let wrong = error.kind() == ErrorKind::Usage;
                     return if wrong { Some(Err(error)) } else { self.reading.bad(error).err().map(Err) };
                 }
@@ -298,15 +307,16 @@ impl Iterator for Rows {
     }
 }
 
-/// Texts laid end to end, with their views, and what passes through beside them.
+/// Texts stored end to end with views into them, and the pass-through fields beside them.
 struct Texts {
     bytes: Vec<u8>,
     views: Vec<u128>,
+    /// Whether each document is present, not null.
     valid: Vec<bool>,
-    /// Which fields of the text any line had.
+    /// For each field of the text, whether any line had it.
     met: Vec<bool>,
     passed: Fields,
-    /// Whether what is no character is to be replaced, and whether it was.
+    /// Whether invalid characters are to be replaced, and whether any were.
     replace: bool,
     is_replaced: bool,
 }
@@ -318,13 +328,13 @@ impl Texts {
         Texts { bytes, views, valid, met, passed, replace: false, is_replaced: false }
     }
 
-    /// The fields that none of the rows has: those of the text, of which it is said, and those that pass through.
+    /// The fields that no row has, with `true` for fields of the text and `false` for pass-through fields.
     fn lacking<'a>(&'a self, text: &'a RowText) -> impl Iterator<Item = (&'a str, bool)> {
         let of_text = text.columns().zip(&self.met).filter(|(_, met)| !**met).map(|(field, _)| (field, true));
         of_text.chain(self.passed.lacking().map(|field| (field, false)))
     }
 
-    /// The same with further lines, of which those that cannot be read have none.
+    /// The same, with further lines taken into account. Lines that cannot be read have no fields.
     fn lacking_with<'a>(
         &self,
         mut lines: impl Iterator<Item = &'a [u8]>,
@@ -339,7 +349,7 @@ impl Texts {
         all.lacking(text).map(|(field, is_text)| (field.to_owned(), is_text)).collect()
     }
 
-    /// Appends the text of a line, or says what is wrong with the line.
+    /// Appends the text of a line, repairing the line if that helps, or returns the problem with the line.
     fn add(&mut self, line: &[u8], text: &RowText) -> std::result::Result<(), String> {
         let Err(error) = self.add_json(line, text, None) else { return Ok(()) };
         let Some(mended) = mended(line, self.replace) else { return Err(problem(&error)) };
@@ -357,7 +367,8 @@ impl Texts {
         }
     }
 
-    /// The same of a line that is JSON; `before` is what stood there before it was made that.
+    /// Appends the text of a line of valid JSON. `before` is the original line if it was repaired. After an error
+    /// nothing is appended.
     fn add_json(&mut self, line: &[u8], text: &RowText, before: Option<&[u8]>) -> serde_json::Result<()> {
         let at = self.bytes.len();
         let found = match text.only_column() {
@@ -384,14 +395,15 @@ impl Texts {
         }
     }
 
-    /// Appends the text of one field alone, and gives whether there was one, `None` where there was no such field.
+    /// Appends the text of a single field. Returns whether the field has text, or `None` if the line has no such
+    /// field.
     fn found(&mut self, line: &[u8], column: &str, join: &str) -> serde_json::Result<Option<bool>> {
         let mut json = serde_json::Deserializer::from_slice(line);
         let found = FieldOf { column, join, into: &mut self.bytes }.deserialize(&mut json)?;
         json.end().map(|()| found)
     }
 
-    /// Appends the parts of a text, and gives whether there was a text in any of them.
+    /// Appends the parts of a template. Returns whether any of its fields has text.
     fn composed(&mut self, line: &[u8], text: &RowText) -> serde_json::Result<bool> {
         let (at, mut any, mut column) = (self.bytes.len(), false, 0);
         for part in &text.parts {
@@ -411,6 +423,7 @@ impl Texts {
         Ok(any)
     }
 
+    /// The documents, and the pass-through columns if any.
     fn finish(self) -> std::result::Result<(BinaryViewArray, Option<RecordBatch>), ArrowError> {
         let nulls = self.valid.contains(&false).then(|| NullBuffer::from(self.valid));
         let texts = vec![Buffer::from_vec(self.bytes)];
@@ -419,11 +432,11 @@ impl Texts {
     }
 }
 
-/// The error without its place: the parser counts lines of its own, and there is only one.
+/// The error's message without its line number: the parser sees only one line.
 fn problem(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
-    // What the parser misses is the other half of a pair, and it calls each half that stands alone the leading one.
+    // The parser reports the second half of a pair as missing, and any half that stands alone as a leading one.
     let message = match message {
         "unexpected end of hex escape" | "lone leading surrogate in hex escape" => {
             "half of a surrogate pair stands alone, which is no character; --on-bad-input replace puts U+FFFD there"
@@ -436,8 +449,9 @@ fn problem(error: &serde_json::Error) -> String {
     format!("{message} (column {})", error.column())
 }
 
-/// Reads an object and appends one of its fields to `into`, which may be a field of an object in it (`a.b`), or all items of
-/// a list (`a[]`), with a text between them; gives whether there was a text, and `None` where there was no such field.
+/// Deserializes an object and appends the text of one of its fields to `into`. The field may be in a nested object
+/// (`a.b`), or be all items of a list (`a[]`), joined by `join`. Returns whether the field has text, or `None` if the
+/// object has no such field.
 struct FieldOf<'a> {
     column: &'a str,
     join: &'a str,
@@ -482,8 +496,8 @@ impl<'de> Visitor<'de> for FieldOf<'_> {
                     continue;
                 }
             };
-            // The field of the whole name goes first, then that of the shortest; and of several of one name the last, as for
-            // most readers of JSON.
+            // A field with the whole name takes precedence, then one with the shortest name. Of several fields with
+            // the same name, the last one counts, as in most JSON parsers.
             if now.is_some() && rank <= best {
                 into.drain(at..before);
                 (found, best) = (now, rank);
@@ -495,17 +509,18 @@ impl<'de> Visitor<'de> for FieldOf<'_> {
     }
 }
 
-/// Where a column is, seen from a field.
+/// The position of a column relative to a field of an object.
 enum Place<'a> {
+    /// The field is the column.
     Here,
-    /// In the object that the field is, under this name.
+    /// The column is in the object that the field holds, under this name.
     Inside(&'a str),
-    /// In the items of the list that the field is, and this from there on.
+    /// The column is in the items of the list that the field holds, under this path.
     Items(&'a str),
     Elsewhere,
 }
 
-/// Compares a key with the name of a column without keeping it.
+/// Compares a key with the name of a column without copying the key.
 struct Key<'a> {
     of: &'a str,
 }
@@ -538,7 +553,7 @@ impl<'a> Visitor<'_> for Key<'a> {
     }
 }
 
-/// A list of which the items are texts, or have them behind what is left of a path.
+/// A list of texts, or of items that contain texts at the rest of a path.
 struct Items<'a> {
     rest: &'a str,
     column: &'a str,
@@ -563,7 +578,7 @@ impl<'de> Visitor<'de> for Items<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Option<bool>, A::Error> {
         let Items { rest, column, join, into } = self;
-        // Of a list without items it is not known whether these would have a field.
+        // An empty list does not show whether its items would have a field.
         let (mut any, mut found_any) = (false, rest.is_empty());
         loop {
             let before = into.len();
@@ -589,7 +604,7 @@ impl<'de> Visitor<'de> for Items<'_> {
     }
 }
 
-/// An item of a list.
+/// One item of a list.
 struct Item<'a> {
     rest: &'a str,
     column: &'a str,
@@ -613,7 +628,7 @@ impl<'de> DeserializeSeed<'de> for Item<'_> {
     }
 }
 
-/// A value that may be an object with a field; what is none has it as little as an object without it.
+/// A value that may be an object with a field. Any other value has no fields.
 struct Inside<'a>(FieldOf<'a>);
 
 impl<'de> DeserializeSeed<'de> for Inside<'_> {
@@ -665,6 +680,7 @@ impl<'de> Visitor<'de> for Inside<'_> {
     }
 }
 
+/// A string, which is appended, or null. Returns whether it is a string.
 struct TextOrNull<'a> {
     column: &'a str,
     into: &'a mut Vec<u8>,

@@ -1,4 +1,5 @@
-//! The columns that pass through, put together of what each file of a source has of them.
+//! Combines the pass-through columns of a source's files: common types, columns that paths give, and nulls for
+//! missing columns.
 
 use std::sync::Arc;
 
@@ -13,13 +14,14 @@ use super::{Batch, Documents};
 use crate::cast::{cast, common_field, lost_annotations};
 use crate::error::{Error, Result};
 
-/// What helps where a column is not there.
+/// The advice if a column is missing.
 pub(super) const NAME_COLUMNS: &str = "name columns of the input, or leave `columns` out";
 
-/// The value that Hive writes into paths for a null.
+/// The value for null in the Hive scheme of paths.
 const NULL_IN_PATHS: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// What the folders of a path say of a column, as `lang=fr` does of `lang`; the inner value says that it is null.
+/// The value of a column in the folder names of a path (`lang=fr`, the Hive scheme), the innermost folder first. The
+/// inner `None` means null.
 pub(crate) fn value_in_path(path: &str, column: &str) -> Option<Option<String>> {
     let (folders, _) = path.rsplit_once('/')?;
     let value = |folder: &str| Some(unescaped(folder.strip_prefix(column)?.strip_prefix('=')?));
@@ -27,7 +29,7 @@ pub(crate) fn value_in_path(path: &str, column: &str) -> Option<Option<String>> 
     Some(Some(value).filter(|value| value != NULL_IN_PATHS))
 }
 
-/// A text in which bytes may stand as `%20`.
+/// Decodes percent-escapes such as `%20`. Returns the text unchanged if the result is not UTF-8.
 fn unescaped(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -50,20 +52,20 @@ fn unescaped(text: &str) -> String {
 
 /// The columns of one file.
 pub(super) struct OfFile {
-    /// Those that were asked for and are there.
+    /// The requested columns that the file has.
     pub(super) columns: SchemaRef,
-    /// The names of all.
+    /// The names of all its columns.
     pub(super) all: Vec<String>,
 }
 
-/// Puts the columns of files together.
+/// Combines the columns of files, which are added one by one.
 pub(super) struct Together<'a> {
     names: &'a [String],
-    /// What the files so far have in common of each column.
+    /// For each column, the common type of the files so far.
     found: Vec<Option<FieldRef>>,
-    /// The first file: its name, and what it has.
+    /// The first file: its name and columns.
     first: Option<(String, OfFile)>,
-    /// Whether all files have the columns of the first.
+    /// Whether all files have exactly the columns of the first, so that no conversion is needed.
     alike: bool,
 }
 
@@ -72,10 +74,10 @@ impl<'a> Together<'a> {
         Together { names, found: names.iter().map(|_| None).collect(), first: None, alike: true }
     }
 
-    /// Adds a file by its number and name; notes what it lacks.
+    /// Adds a file, given by index and name, and records the columns that it lacks.
     ///
     /// # Errors
-    /// A column has another type than in the files before, and there is none that has the values of both.
+    /// A column's type differs from that in the previous files, and no type holds the values of both.
     pub(super) fn add(&mut self, file: usize, name: &str, of: OfFile, bad: &BadRows) -> Result<()> {
         for (found, column) in self.found.iter_mut().zip(self.names) {
             let here = of.columns.fields().find(column).map(|(_, field)| Arc::clone(field));
@@ -103,10 +105,10 @@ impl<'a> Together<'a> {
         Ok(())
     }
 
-    /// The columns of all files; `None` where there are no files.
+    /// The columns of the source; `None` if it has no files.
     ///
     /// # Errors
-    /// None of them has one of the columns.
+    /// A requested column is in none of the files.
     pub(super) fn finish(self) -> Result<Option<SchemaRef>> {
         let Some((file, first)) = self.first else { return Ok(None) };
         if let Some(missing) = self.found.iter().position(Option::is_none) {
@@ -120,7 +122,7 @@ impl<'a> Together<'a> {
     }
 }
 
-/// What is told of a column which says less of its values than some of the files do.
+/// The sentence that a column is written without an annotation that only some files have.
 pub(crate) fn without_annotation(column: &str, lost: &str) -> String {
     format!("column {column:?} is written without {lost}, which only some of the files say of it")
 }
@@ -133,7 +135,8 @@ fn other_type(file: &str, before: &Field, here: &Field) -> Error {
         .with_help("leave the column out, or write the files anew with one type, as polars and DuckDB can")
 }
 
-/// Gives the columns of a file's batches the types that the source has, with what its path says and nulls for what it lacks.
+/// Converts the columns of a file's batches to the types of the source, with the values of its path, and nulls for
+/// columns that it lacks.
 pub(super) fn conforming(
     documents: Documents<'static>,
     schema: &SchemaRef,
@@ -151,6 +154,7 @@ pub(super) fn conforming(
     }))
 }
 
+/// Whether a batch already has the columns of the source, so that it need not be converted.
 fn is_conforming(batch: &Batch, schema: &Schema) -> bool {
     batch.columns.as_ref().is_some_and(|columns| {
         let given = columns.schema_ref().fields();
@@ -162,6 +166,7 @@ fn is_conforming(batch: &Batch, schema: &Schema) -> bool {
     })
 }
 
+/// Converts the columns of one batch.
 fn conform(
     batch: &Batch,
     schema: &SchemaRef,
@@ -186,9 +191,9 @@ fn conform(
     RecordBatch::try_new_with_options(schema, columns, &RecordBatchOptions::new().with_row_count(Some(rows)))
 }
 
-/// A column of texts, with another text for its nulls.
+/// A column of texts whose nulls are replaced by `text`.
 fn or_else(column: &dyn Array, text: &str) -> ArrayRef {
-    // The text is there once, however many rows have it.
+    // The replacement is stored once, however many rows have it.
     let mut texts = StringViewBuilder::new().with_deduplicate_strings();
     column.as_string_view().iter().for_each(|value| texts.append_value(value.unwrap_or(text)));
     Arc::new(texts.finish())
@@ -198,6 +203,7 @@ fn or_else(column: &dyn Array, text: &str) -> ArrayRef {
 mod tests {
     use super::*;
 
+    /// Values come from the innermost folder of that name; escapes are decoded, and file names do not count.
     #[test]
     fn folders_of_a_path_say_what_columns_hold() {
         let value = |path| value_in_path(path, "lang");

@@ -11,18 +11,18 @@ use crate::error::Error;
 /// Bytes that are read from a pipe at once.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// So many blocks may wait to be taken.
+/// Number of blocks that may wait to be taken.
 const BLOCKS_AHEAD: usize = 16;
 
-/// How long nothing may come before it is asked whether to stop.
+/// Time to wait for data before checking whether to stop.
 const WHILE: Duration = Duration::from_millis(200);
 
-/// A named pipe. It is opened when it is first read, so that who only asks what there is takes nothing from it; and
-/// once: what is written to a pipe without a reader is lost. Opening it waits for a writer, and reading for what that
-/// writes, so both are done by a thread that nobody waits for when the run should stop.
+/// A named pipe. It is opened when it is first read, so that listing it consumes nothing; and only once, because data
+/// that is written to a pipe without a reader is lost. Opening waits for a writer, and reading waits for data, so a
+/// separate thread does both. Nobody waits for this thread if the run is to stop.
 pub(super) struct Pipe {
     path: PathBuf,
-    /// What the thread sends, if it has begun.
+    /// The blocks that the reading thread sends, if it has been started.
     blocks: Option<Receiver<io::Result<Vec<u8>>>>,
     block: io::Cursor<Vec<u8>>,
     stop: Stop,
@@ -34,17 +34,19 @@ impl Pipe {
     }
 }
 
+/// Starts the reading thread.
 fn begin(path: PathBuf) -> io::Result<Receiver<io::Result<Vec<u8>>>> {
     let (send, blocks) = sync_channel(BLOCKS_AHEAD);
     thread::Builder::new().spawn(move || {
         if let Err(cause) = read(path, &send) {
-            // Nobody listens any more where the run has ended.
+            // If the run has ended, nobody receives this.
             let _ = send.send(Err(cause));
         }
     })?;
     Ok(blocks)
 }
 
+/// Sends the data of the pipe block by block until it ends or nobody receives.
 fn read(path: PathBuf, send: &SyncSender<io::Result<Vec<u8>>>) -> io::Result<()> {
     let mut pipe = File::open(path)?;
     loop {

@@ -12,29 +12,31 @@ use super::{Batch, DocumentRule};
 use crate::error::{Error, Result};
 use crate::units::{amount, low32, place64};
 
-/// No block is longer: a processor's own cache holds it.
+/// Maximum bytes of a block (1 MiB), so that it fits the private cache of a core.
 const MOST_BLOCK: u64 = 1 << 20;
 
 /// The documents of plain text.
 ///
-/// A batch is a block of the text and views into it. A document that is longer than a block comes in
-/// parts, cut between characters where the text is UTF-8.
+/// A batch is a block of the text and views into it, so text is not copied. A document that is longer than a block is
+/// split over several batches, between two characters if it is UTF-8.
 ///
-/// **Memory:** a block or two, whatever the lengths of documents. The blocks of batches that have been
-/// dropped are used again.
+/// **Memory:** one or two blocks, whatever the lengths of documents. Blocks of batches that have been dropped are
+/// reused.
 pub(super) struct Pieces {
     from: Option<Box<dyn Read + Send>>,
     cutter: Cutter,
-    /// Whether the whole text is one document, which then exists even if it is empty.
+    /// Whether the whole text is one document, which exists even if it is empty.
     whole: bool,
     blocks: Blocks,
-    /// Text that has been read and not yet given out; it begins with a document or a part of one.
+    /// Text that has been read and not given out. It begins with a document or a part of one.
     block: Block,
-    /// Bytes of text given out or passed over.
+    /// Bytes of text that have been given out or passed over.
     passed: u64,
+    /// Index of the next document.
     row: u64,
+    /// Whether the next document continues one that has been given out in part.
     continued: bool,
-    /// Reading failed, and the run goes on without what follows.
+    /// Whether reading failed and the run continues without the rest.
     damaged: bool,
     ended: bool,
     reading: Reading,
@@ -61,7 +63,7 @@ impl Pieces {
         }
     }
 
-    /// Reads on until the block is full or the text ends.
+    /// Reads until the block is full or the text ends.
     fn fill(&mut self) -> Result<()> {
         let Some(from) = self.from.as_mut() else { return Ok(()) };
         match self.block.fill(from) {
@@ -78,14 +80,14 @@ impl Pieces {
         Ok(())
     }
 
-    /// Cuts the block into documents, keeps what is left for the next one, and gives the rest out.
+    /// Divides the block into documents, keeps the rest for the next batch, and returns the documents.
     fn cut(&mut self) -> Result<Batch> {
         let block = self.block.text();
         let last = self.from.is_none();
         let mut documents = Vec::new();
         let mut at = 0;
         while let Some(cut) = self.cutter.first(&block[at..]) {
-            // The end of a document in parts may be empty, and still has to be told.
+            // The last part of a document may be empty, but must be given to mark the end.
             if cut.end > 0 || (self.continued && at == 0) {
                 documents.push((at, cut.end));
             }
@@ -93,7 +95,7 @@ impl Pieces {
         }
         let mut open = false;
         if self.damaged {
-            // The document at the damage is left out; one of which parts have been given out is over.
+            // The document at the damage is skipped. If parts of it have been given out, an empty part ends it.
             if at == 0 && self.continued {
                 documents.push((0, 0));
             }
@@ -136,7 +138,7 @@ impl Iterator for Pieces {
     }
 }
 
-/// Views into a block.
+/// The documents as views into a block, given as offsets and lengths.
 fn views(block: Block, documents: &[(usize, usize)], name: &str) -> Result<BinaryViewArray> {
     let text = block.text();
     let view = |&(at, length): &(usize, usize)| make_view(&text[at..at + length], 0, low32(at));
@@ -145,7 +147,7 @@ fn views(block: Block, documents: &[(usize, usize)], name: &str) -> Result<Binar
         .map_err(|cause| -> Error { Fault::damaged(name, "its text", cause) })
 }
 
-/// The length of the text without a character that its end cuts, or all of it where it is not UTF-8 there.
+/// The length of the text without an incomplete character at its end; the whole length if the end is not UTF-8.
 fn between_characters(text: &[u8]) -> usize {
     for back in 1..=text.len().min(3) {
         let byte = text[text.len() - back];

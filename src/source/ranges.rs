@@ -1,4 +1,4 @@
-//! Files that are read at any place: local ones, and ones that lie elsewhere and are asked for by ranges.
+//! Files with random access: local ones, and remote ones that are read by ranges.
 
 use std::fmt;
 use std::fs::File;
@@ -15,22 +15,22 @@ use super::listing::Listed;
 use crate::error::{Error, Result};
 use crate::units::{amount, place64};
 
-/// A file that lies elsewhere.
+/// A remote file.
 pub(super) trait Ranged: fmt::Debug + Send + Sync {
-    /// Its size in bytes.
+    /// The size of the file in bytes.
     fn bytes(&self) -> u64;
 
-    /// So many bytes from a place on, which lie within the file.
+    /// The `length` bytes from the offset `start` on. They must lie within the file.
     ///
     /// # Errors
-    /// It cannot be read, or is no longer the file that was listed.
+    /// The bytes cannot be read, or the file is no longer the one that was listed.
     fn range(&self, start: u64, length: usize) -> Result<Bytes>;
 }
 
-/// How much of a file is fetched at a time when all of it is read in order.
+/// Bytes that are fetched at once when a whole file is read in order (8 MiB).
 const SEQUENTIAL_BYTES: u64 = 8 << 20;
 
-/// A file that lies elsewhere, read from its begin to its end.
+/// Reads a remote file from beginning to end, one block at a time.
 pub(super) struct InOrder {
     file: Arc<dyn Ranged>,
     next: u64,
@@ -59,19 +59,21 @@ impl Read for InOrder {
     }
 }
 
-/// A file that is never read past its end, whatever sizes it declares, and whose place no other thread moves.
+/// A file for the Parquet reader. Reads never go past its end, whatever sizes the file declares, and no other thread
+/// moves its position.
 pub(super) struct Input {
     from: From,
     pub(super) bytes: u64,
     code: SystemCode,
 }
 
-/// The system's code of the last error of a file, 0 if there was none. Parquet's reader of record batches gives errors of
-/// what it reads from as text alone, which does not tell damaged input from a system that failed.
+/// The system's code of the last error of a file; 0 if there was none. Parquet's reader of record batches reports
+/// errors of its input as text only, which does not distinguish damaged input from a failed system.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SystemCode(Arc<AtomicI32>);
 
 impl SystemCode {
+    /// Records the code of an error.
     fn heed<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
         if let Err(cause) = &outcome {
             self.0.store(cause.raw_os_error().unwrap_or(0), Relaxed);
@@ -79,13 +81,13 @@ impl SystemCode {
         outcome
     }
 
-    /// The error, if there was one that the system had a code for.
+    /// The last error, if it had a system code.
     pub(super) fn error(&self) -> Option<io::Error> {
         Some(self.0.load(Relaxed)).filter(|code| *code != 0).map(io::Error::from_raw_os_error)
     }
 }
 
-/// Reads a file, and keeps the code of what goes wrong.
+/// Reads a file and records the codes of errors.
 struct Heeded(BufReader<File>, SystemCode);
 
 impl Read for Heeded {
@@ -96,11 +98,12 @@ impl Read for Heeded {
 
 enum From {
     File(File),
-    /// What was fetched, each part with the place where it begins, is all that can be read.
+    /// The fetched ranges, each with its offset. Only these can be read.
     Elsewhere(Arc<dyn Ranged>, Vec<(u64, Bytes)>),
 }
 
 impl Input {
+    /// Opens a local or remote file. Of a remote file, nothing is fetched yet.
     pub(super) fn open(file: &Listed) -> Result<Input> {
         if let Some(remote) = &file.remote {
             let bytes = remote.bytes();
@@ -115,11 +118,11 @@ impl Input {
         open().map_err(|cause| Error::io("read", &file.path, cause))
     }
 
-    /// Fetches what of a range lies in the file, if it is elsewhere: only that can be read then.
+    /// Fetches the part of a range that lies in the file, if the file is remote. Only fetched ranges can be read.
     pub(super) fn fetch(&mut self, start: u64, bytes: u64) -> Result<()> {
         let From::Elsewhere(file, fetched) = &mut self.from else { return Ok(()) };
         let bytes = bytes.min(self.bytes.saturating_sub(start));
-        // A length that does not fit is more than can be read, which reading says.
+        // A length that does not fit in memory cannot be read, which reading reports.
         let length = usize::try_from(bytes).unwrap_or(0);
         if length > 0 && part(fetched, start, length).is_none() {
             fetched.push((start, file.range(start, length)?));
@@ -127,12 +130,12 @@ impl Input {
         Ok(())
     }
 
-    /// What keeps the codes of errors.
+    /// The record of error codes.
     pub(super) fn code(&self) -> SystemCode {
         self.code.clone()
     }
 
-    /// So many bytes from a place on.
+    /// The `length` bytes from the offset `start` on.
     pub(super) fn piece(&self, start: u64, length: usize) -> io::Result<Bytes> {
         if start.checked_add(amount(length)).is_none_or(|end| end > self.bytes) {
             return Err(past_the_end(start, length));
@@ -149,7 +152,7 @@ impl Input {
         }
     }
 
-    /// All from a place on.
+    /// A reader of everything from the offset `start` on.
     pub(super) fn reader(&self, start: u64) -> io::Result<Box<dyn Read + Send>> {
         match &self.from {
             From::File(file) => {
@@ -165,7 +168,7 @@ impl Input {
     }
 }
 
-/// What was fetched of a range; of an empty one, all that follows it.
+/// The bytes of a range if they were fetched; for an empty range, all fetched bytes that follow its start.
 fn part(fetched: &[(u64, Bytes)], start: u64, length: usize) -> Option<Bytes> {
     fetched.iter().find_map(|(begin, bytes)| {
         let at = usize::try_from(start.checked_sub(*begin)?).ok().filter(|&at| at < bytes.len())?;

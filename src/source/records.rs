@@ -1,4 +1,4 @@
-//! Text that consists of records: whatever they are written as, they become lines of JSON.
+//! Converts text formats with records to lines of JSON.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use super::json::{FIRST_BYTES, Values, is_lines};
 use super::jsonl::{Start, Unreadable};
 use super::table::Table;
 
-/// The records of a text in a format that has fields, an object a line, and how messages number them.
+/// Converts text in a format that has fields to one JSON object per line. Returns how messages number the lines, too:
+/// as lines, or as records if their layout may differ.
 pub(super) fn as_lines(
     text: Box<dyn Read + Send>,
     format: Format,

@@ -1,4 +1,4 @@
-//! What the text of a row is: a column, all items of a list, or several of these put together. Every format is read by this.
+//! Defines the text of a row: a column, all items of a list, or several of these in a template. All formats use this.
 
 use std::sync::Arc;
 
@@ -15,29 +15,31 @@ use crate::cast::views;
 use crate::error::{Error, Result};
 use crate::units::{amount, low32};
 
-/// What stands between the items of a list unless something else is said.
+/// The default separator between the items of a list.
 pub(super) const DEFAULT_JOIN: &str = "\n";
 
-/// What the text of a row is made of.
+/// The composition of a row's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RowText {
     pub(super) parts: Vec<Part>,
-    /// What stands between the items of a list.
+    /// The separator between the items of a list.
     pub(super) join: String,
 }
 
 /// A part of a row's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// The same in every row.
+    /// Text that is the same in every row.
     Same(String),
-    /// What a column has, or the items of a list there.
+    /// The path of a column, or of the items of a list.
     Column(String),
 }
 
 impl RowText {
+    /// The composition that a source's description asks for.
+    ///
     /// # Errors
-    /// A template is none.
+    /// The template is invalid.
     pub(super) fn of(spec: &SourceSpec) -> Result<RowText> {
         let parts = match &spec.template {
             None => vec![Part::Column(spec.text_column().to_owned())],
@@ -46,7 +48,7 @@ impl RowText {
         Ok(RowText { parts, join: spec.join.clone().unwrap_or_else(|| DEFAULT_JOIN.to_owned()) })
     }
 
-    /// The columns in it, in order.
+    /// The paths of its columns, in order.
     pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
             Part::Column(column) => Some(column.as_str()),
@@ -54,7 +56,7 @@ impl RowText {
         })
     }
 
-    /// The column that it is, where it is no more than that; one that is called so, or the items of a list.
+    /// The path of the column, if the text is a single column or list.
     pub(super) fn only_column(&self) -> Option<&str> {
         match self.parts.as_slice() {
             [Part::Column(column)] => Some(column),
@@ -63,10 +65,10 @@ impl RowText {
     }
 }
 
-/// The parts of a template, such as `{title}: {text}`. Two braces stand for one.
+/// The parts of a template, such as `{title}: {text}`. Doubled braces are literal ones.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A description of the mistake in the template.
 fn parts_of(template: &str) -> std::result::Result<Vec<Part>, String> {
     let (mut parts, mut same) = (Vec::new(), String::new());
     let mut rest = template;
@@ -102,22 +104,28 @@ fn parts_of(template: &str) -> std::result::Result<Vec<Part>, String> {
     Ok(parts)
 }
 
-/// Says what is wrong with a template.
+/// Checks a template.
+///
+/// # Errors
+/// A description of the mistake.
 pub(crate) fn check_template(template: &str) -> std::result::Result<(), String> {
     parts_of(template).map(|_| ())
 }
 
-/// A step on the way from a row to a column.
+/// A step on the path from a row to a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// To the field of this name, and in the file's schema in this place.
+    /// To a field, given by its index in the file's schema and its name.
     Field(usize, String),
     /// To the items of a list.
     Items,
 }
 
-/// Finds a column by its name, or, if no name is the same, by its path: `a.b` is a field of a struct, `a[]` are the items of
-/// a list.
+/// Finds a column by its name or otherwise by its path: `a.b` is a field of a struct, and `a[]` are the items of a
+/// list. Returns the steps to it and its type.
+///
+/// # Errors
+/// A name on the path belongs to two columns.
 pub(super) fn find<'a>(
     file: &str,
     fields: &'a Fields,
@@ -136,7 +144,7 @@ pub(super) fn find<'a>(
     Ok(None)
 }
 
-/// The same from a column on: the path begins with `.` or `[]`, or is at its end.
+/// The same from a column's type on. The path is empty, or begins with `.` or `[]`.
 fn find_in<'a>(file: &str, data_type: &'a DataType, path: &str) -> Result<Option<(Vec<Step>, &'a DataType)>> {
     if path.is_empty() {
         return Ok(Some((Vec::new(), data_type)));
@@ -155,7 +163,7 @@ fn find_in<'a>(file: &str, data_type: &'a DataType, path: &str) -> Result<Option
     }
 }
 
-/// The field that a list has its items in.
+/// The field of a list's items.
 fn item_of(data_type: &DataType) -> Option<&FieldRef> {
     match data_type {
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => Some(item),
@@ -163,10 +171,10 @@ fn item_of(data_type: &DataType) -> Option<&FieldRef> {
     }
 }
 
-/// The field of a name.
+/// The field with a name, and its index.
 ///
 /// # Errors
-/// There are two, as a join of tables leaves them: which one is meant is not known.
+/// Two fields have the name, as after a join of tables, so it is ambiguous.
 pub(super) fn only<'a>(file: &str, fields: &'a Fields, name: &str) -> Result<Option<(usize, &'a FieldRef)>> {
     let Some((at, field)) = fields.find(name) else { return Ok(None) };
     if fields[at + 1..].iter().any(|other| other.name() == name) {
@@ -178,16 +186,16 @@ pub(super) fn only<'a>(file: &str, fields: &'a Fields, name: &str) -> Result<Opt
     Ok(Some((at, field)))
 }
 
-/// Columns of a file that are more than fields of its rows: texts put together, and fields of structs that pass through.
+/// The columns of a file that are not simply fields of its rows: composed texts, and pass-through fields of structs.
 #[derive(Clone, Debug)]
 pub(super) struct Composed {
     pub(super) text: Vec<FoundPart>,
     join: String,
-    /// What passes through, under the name that was asked for.
+    /// The pass-through columns: the requested name and the steps to it.
     pub(super) pass: Vec<(String, Vec<Step>)>,
 }
 
-/// A part of a row's text, found in a file.
+/// A part of a row's text, with its column located in a file.
 #[derive(Clone, Debug)]
 pub(super) enum FoundPart {
     Same(String),
@@ -199,7 +207,7 @@ impl Composed {
         Composed { text, join, pass }
     }
 
-    /// The ways to all columns.
+    /// The steps to all columns.
     pub(super) fn paths(&self) -> impl Iterator<Item = &[Step]> {
         let text = self.text.iter().filter_map(|part| match part {
             FoundPart::Column(steps) => Some(steps.as_slice()),
@@ -208,7 +216,7 @@ impl Composed {
         text.chain(self.pass.iter().map(|(_, steps)| steps.as_slice()))
     }
 
-    /// The fields that pass through, with the types that the file has them in.
+    /// The schema of the pass-through fields, with the types in the file.
     pub(super) fn passed(&self, fields: &Fields) -> Schema {
         let field = |(name, steps): &(String, Vec<Step>)| {
             let (mut fields, mut found) = (fields, None);
@@ -226,7 +234,7 @@ impl Composed {
         Schema::new(self.pass.iter().map(field).collect::<Vec<_>>())
     }
 
-    /// Begins with the rows of a record batch, which may have fewer fields than the file.
+    /// Prepares to compose the texts of a record batch, which may have fewer fields than the file.
     pub(super) fn begin(&self, rows: &RecordBatch) -> Result<Composing, ArrowError> {
         let part = |part: &FoundPart| {
             Ok::<_, ArrowError>(match part {
@@ -252,7 +260,7 @@ impl Composed {
     }
 }
 
-/// The column at the end of the steps up to the first list, null where a struct on the way is; and the steps from there.
+/// The column after the steps up to the first list, null where a struct on the path is null; and the remaining steps.
 fn column_at<'s>(rows: &RecordBatch, steps: &'s [Step]) -> Result<(ArrayRef, &'s [Step]), ArrowError> {
     let missing =
         || ArrowError::SchemaError("a column of the file's schema is missing from its data".to_owned());
@@ -270,15 +278,15 @@ fn column_at<'s>(rows: &RecordBatch, steps: &'s [Step]) -> Result<(ArrayRef, &'s
     Ok((column, steps))
 }
 
-/// Where a part of the text is, row by row.
+/// Provides a part of the text for each row.
 enum Node {
     Same(String),
     Text(BinaryViewArray),
-    /// Where the items of each row begin and end, whether there is a list, and what the items are.
+    /// Offsets of each row's items, the validity of the lists, and the text of the items.
     Items(Vec<usize>, Option<NullBuffer>, Box<Node>),
 }
 
-/// The steps from a column on begin with those to the items of a list, or there are none.
+/// Follows the steps from a column, which are empty or begin with a step to the items of a list.
 fn node(column: &ArrayRef, steps: &[Step]) -> Result<Node, ArrowError> {
     let Some((_, steps)) = steps.split_first() else { return Ok(Node::Text(views(column)?)) };
     let (ends, items): (Vec<usize>, &ArrayRef) = match column.data_type() {
@@ -301,7 +309,7 @@ fn node(column: &ArrayRef, steps: &[Step]) -> Result<Node, ArrowError> {
     let inner = match fields {
         0 => node(items, steps)?,
         _ => {
-            // The items, as the only column of rows.
+            // The items as the only column of a record batch.
             let rows = RecordBatch::try_from_iter_with_nullable([("", Arc::clone(items), true)])?;
             let from_items: Vec<Step> =
                 std::iter::once(Step::Field(0, String::new())).chain(steps.iter().cloned()).collect();
@@ -313,8 +321,8 @@ fn node(column: &ArrayRef, steps: &[Step]) -> Result<Node, ArrowError> {
 }
 
 impl Node {
-    /// Appends the text of a row and says whether there was any. `follows` says whether a text of the same list stands before
-    /// it.
+    /// Appends the text of a row, and returns whether the row has any. `follows` says whether a text of the same list
+    /// precedes it, so that a separator is needed.
     fn append(&self, row: usize, join: &str, follows: bool, into: &mut Vec<u8>) -> bool {
         let between = |into: &mut Vec<u8>, follows: bool| {
             if follows {
@@ -347,7 +355,7 @@ impl Node {
     }
 }
 
-/// Rows whose texts are put together, some at a time.
+/// Composes the texts of a record batch, some rows at a time.
 pub(super) struct Composing {
     parts: Vec<Node>,
     join: String,
@@ -362,10 +370,10 @@ impl Composing {
         self.row == self.rows
     }
 
-    /// The texts of the next rows, of about so many bytes, and what passes through beside them; `None` at the end.
+    /// The texts of the next rows, about `bytes` bytes of them, and their pass-through columns; `None` at the end.
     ///
     /// # Errors
-    /// A text is longer than a document can be.
+    /// A text is longer than a document may be.
     pub(super) fn next(
         &mut self,
         bytes: u64,
@@ -403,10 +411,10 @@ impl Composing {
     }
 }
 
-/// So many rows are put together at once, though they may have no text.
+/// Maximum number of rows that are composed at once, which bounds memory if rows have no text.
 const ROWS_AT_ONCE: usize = 1 << 16;
 
-/// What helps where a column is no text but a list of it.
+/// The error that a column is not text, with advice if it is a list of texts.
 pub(super) fn not_text(file: &str, column: &str, found: &DataType) -> Error {
     let fault = Fault::NotText { file: file.to_owned(), column: column.to_owned(), found: found.to_string() };
     let is_list = item_of(found).map(|item| matches!(item.data_type(), DataType::Struct(_)));
@@ -421,6 +429,7 @@ pub(super) fn not_text(file: &str, column: &str, found: &DataType) -> Error {
 mod tests {
     use super::*;
 
+    /// Braces delimit columns, doubled ones are literal, and mistakes are described.
     #[test]
     fn templates_are_text_and_columns() {
         let same = |text: &str| Part::Same(text.to_owned());
