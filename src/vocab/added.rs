@@ -6,31 +6,30 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::split::SplitPattern;
 use crate::units::TokenId;
 
-/// A token that is found in a text as it stands there, before the text is split.
+/// A token that is found in a text before the text is split.
 ///
-/// One that is no token of the merges stands for itself alone; one that is too has the text as its
-/// spelling in GPT-2's byte alphabet.
+/// It may also be a token that merges produce. Then its text is the spelling of that token in GPT-2's byte alphabet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct AddedToken {
-    /// Its id.
+    /// The token's id.
     pub id: TokenId,
-    /// The text that stands for it.
+    /// The text that becomes this token.
     pub text: String,
-    /// Whether it is a control token, which a text may only be allowed to name. One that is not is
-    /// ordinary vocabulary.
+    /// Whether it is a control token, which a text may name only if that is allowed. Other added tokens are ordinary
+    /// vocabulary.
     pub special: bool,
-    /// Whether it is found only where no letter, digit or the like stands next to it.
+    /// Whether it is found only where no word character (a letter, digit or the like) is adjacent.
     pub single_word: bool,
-    /// Whether it takes the white space before it along.
+    /// Whether it includes the white space before it.
     pub lstrip: bool,
-    /// Whether it takes the white space after it along.
+    /// Whether it includes the white space after it.
     pub rstrip: bool,
-    /// Whether it is looked for in the normalized text, after those that are not, and is normalized itself.
+    /// Whether it is itself normalized and searched for in the normalized text, after the tokens that are not.
     pub normalized: bool,
 }
 
 impl AddedToken {
-    /// A special token as tokenizers trained here have it.
+    /// Creates a special token with the flags that tokenizers trained by this program use: all others `false`.
     pub fn special(id: TokenId, text: impl Into<String>) -> AddedToken {
         AddedToken {
             id,
@@ -43,26 +42,35 @@ impl AddedToken {
         }
     }
 
-    /// Whether it is a special token like those of tokenizers trained here.
+    /// Returns whether it is a special token with the flags that tokenizers trained by this program use.
     pub(super) fn is_plain(&self) -> bool {
         *self == AddedToken::special(self.id, &*self.text)
     }
 }
 
-/// What helps where a special token cannot be added.
+/// The remedy for a special token that cannot be added.
 const OTHER_TEXT: &str = "choose a text of several characters that occurs nowhere else, such as \"<|pad|>\"";
 
-/// A special token that is named where a tokenizer is read, because its files have no place for it.
+/// A special token that is named when a tokenizer is read, because its files have no place for it.
+///
+/// ```
+/// use tokenmill::TokenId;
+/// use tokenmill::vocab::SpecialToken;
+///
+/// let token = SpecialToken::from("<|pad|>=100");
+/// assert_eq!((&*token.text, token.id), ("<|pad|>", Some(TokenId::new(100))));
+/// assert_eq!(SpecialToken::from("a=b").id, None);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecialToken {
-    /// The text that stands for it.
+    /// The text that becomes this token.
     pub text: String,
-    /// Its id; without one it gets the next after the highest.
+    /// Its id. `None` gives it the next id after the highest.
     pub id: Option<TokenId>,
 }
 
 impl From<&str> for SpecialToken {
-    /// Reads `TEXT` or `TEXT=ID`: what stands behind the last `=` is the id if it is a number.
+    /// Reads `TEXT` or `TEXT=ID`. The part after the last `=` is the id if it is a decimal number.
     fn from(text: &str) -> SpecialToken {
         let numbered = text.rsplit_once('=').and_then(|(text, id)| {
             let is_number = id.bytes().all(|byte| byte.is_ascii_digit());
@@ -76,7 +84,7 @@ impl From<&str> for SpecialToken {
 }
 
 impl SpecialToken {
-    /// The tokens that are named, with ids from this one on where none is given.
+    /// Returns the named tokens. Those without an id get the next free ids, starting with `next`.
     pub(super) fn numbered(named: &[SpecialToken], mut next: u32) -> Vec<AddedToken> {
         let token = |SpecialToken { text, id }: &SpecialToken| {
             let id = id.unwrap_or(TokenId::new(next));
@@ -87,31 +95,31 @@ impl SpecialToken {
     }
 }
 
-/// What happens to a text, between its added tokens, before it is split.
+/// The changes that a text between added tokens undergoes before it is split.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct TextRules {
-    /// The changes that it undergoes, one after the other.
+    /// The normalizers, in the order in which they are applied.
     pub normalizers: Vec<Normalizer>,
-    /// Whether a space is put before it if it does not begin with one.
+    /// Whether a space is put before a text that does not begin with one.
     pub prefix_space: bool,
 }
 
 /// The tokens that a tokenizer's own program puts around a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct Around {
-    /// Those before it.
+    /// The tokens before the text.
     pub before: Vec<TokenId>,
-    /// Those after it.
+    /// The tokens after the text.
     pub after: Vec<TokenId>,
 }
 
 impl Vocabulary {
-    /// This vocabulary with these special tokens too. New ones get the ids after the highest, in their order, as
-    /// `add_special_tokens` of Hugging Face's tokenizers gives them; what is there keeps its id. An added token that is there
-    /// becomes special, and so does an ordinary token that no merge makes or uses.
+    /// Returns this vocabulary with additional special tokens. New ones get the ids after the highest, in their
+    /// order, as `add_special_tokens` of Hugging Face's tokenizers assigns them. Existing tokens keep their ids. An
+    /// existing added token becomes special, and so does an ordinary token that no merge makes or uses.
     ///
     /// # Errors
-    /// A text is empty, or that of an ordinary token that merges make.
+    /// A text is empty, or is that of an ordinary token that takes part in merges.
     pub fn with_special_tokens(&self, texts: &[String]) -> Result<Vocabulary> {
         if texts.iter().all(|text| self.specials().any(|special| special.text == *text)) {
             return Ok(self.clone());
@@ -141,7 +149,7 @@ impl Vocabulary {
         parts.build().map_err(|fault| Error::new(ErrorKind::Usage, fault).with_help(OTHER_TEXT))
     }
 
-    /// What this vocabulary does to a text that no tokenizer trained here does, if anything.
+    /// Returns a change to text that this vocabulary makes and no tokenizer trained by this program does, if any.
     pub(super) fn foreign(&self) -> Option<Foreign> {
         match &*self.rules.normalizers {
             [] => {}
@@ -160,13 +168,13 @@ impl Vocabulary {
         self.odd_token().map(|added| Foreign::Added(added.text.clone()))
     }
 
-    /// Whether something happens to a text before it is split, beyond that special tokens are found as those of tokenizers
-    /// trained here are.
+    /// Returns whether text is prepared before it is split, other than by finding special tokens with the flags that
+    /// tokenizers trained by this program use.
     pub fn prepares_text(&self) -> bool {
         self.rules != TextRules::default() || self.odd_token().is_some()
     }
 
-    /// An added token that is found otherwise than those of tokenizers trained here.
+    /// Returns an added token that is not found like those of tokenizers trained by this program.
     fn odd_token(&self) -> Option<&AddedToken> {
         let odd = |added: &&AddedToken| !added.is_plain() || self.apart.binary_search(&added.id).is_err();
         self.added.iter().find(odd)

@@ -3,36 +3,37 @@ use std::iter::successors;
 
 use crate::units::place;
 
-/// No token.
+/// Marks the absence of a token.
 const NONE: u32 = u32::MAX;
 
-/// So many bytes of a token are compared as one number.
+/// Number of bytes of a token that are compared as one number (16).
 const HEAD: usize = 16;
 
-/// Which other tokens each token begins with, and which it ends with.
+/// For each token, the longest other token that is its prefix, and the longest that is its suffix.
 ///
-/// Tokens in the order of their bytes stand behind those that they begin with: going through them, the last one before
-/// a token that it begins with is the longest, which begins with all others. So nothing is looked up.
+/// They are found without look-ups. In the order of their bytes, tokens come after their prefixes. Among the earlier
+/// tokens that are a prefix of a token, the last is the longest, and all the others are prefixes of it.
 ///
-/// **Memory:** 16 bytes a token, and 64 more while they are found.
+/// **Memory:** 16 bytes per token, and 64 more during construction.
 #[derive(Debug)]
 pub(super) struct Affixes {
     lengths: Vec<usize>,
-    /// The longest other token that each begins with, by place, or [`NONE`].
+    /// By token, the index of the longest other token that is its prefix, or [`NONE`].
     prefixes: Vec<u32>,
-    /// The longest that it ends with.
+    /// By token, the index of the longest other token that is its suffix, or [`NONE`].
     suffixes: Vec<u32>,
 }
 
-/// The places of two tokens that are the same.
+/// The indices of two equal tokens.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Equal(pub(super) usize, pub(super) usize);
 
 impl Affixes {
-    /// Of tokens that differ from each other. From now on they are known by their places.
+    /// Finds the prefixes and suffixes of distinct tokens, which are identified by their indices from now on. O(n log
+    /// n) comparisons, on two threads.
     ///
     /// # Errors
-    /// Two are the same.
+    /// Two tokens are equal.
     pub(super) fn new(tokens: &[&[u8]]) -> Result<Affixes, Equal> {
         let (prefixes, suffixes) =
             rayon::join(|| longest(tokens, Side::Start), || longest(tokens, Side::End));
@@ -40,10 +41,10 @@ impl Affixes {
         Ok(Affixes { lengths, prefixes: prefixes?, suffixes: suffixes? })
     }
 
-    /// The ways to cut a token into two others, those with the longest left part first.
+    /// Returns the ways to cut a token into two others, those with the longest left part first.
     pub(super) fn cuts(&self, token: usize) -> impl Iterator<Item = (usize, usize)> {
         let length = |token: usize| self.lengths[token];
-        // The shortest is the last.
+        // The shortest suffix is last, so that it can be popped.
         let mut ends: Vec<usize> = chain(&self.suffixes, token).collect();
         chain(&self.prefixes, token).filter_map(move |left| {
             let rest = length(token) - length(left);
@@ -53,7 +54,7 @@ impl Affixes {
     }
 }
 
-/// The longest that a token begins or ends with, the longest that this one does, and so on.
+/// Returns a token's longest prefix (or suffix), the longest one of that, and so on.
 fn chain(longest: &[u32], token: usize) -> impl Iterator<Item = usize> {
     let next = |&token: &usize| (longest[token] != NONE).then(|| place(longest[token]));
     successors(next(&token), next)
@@ -66,7 +67,7 @@ enum Side {
 }
 
 impl Side {
-    /// The first bytes from this side as a number, filled up with zeros.
+    /// Returns the first bytes from this side as a big-endian number, padded with zeros.
     fn head(self, token: &[u8]) -> u128 {
         let mut head = [0; HEAD];
         let bytes = &mut head[..token.len().min(HEAD)];
@@ -80,6 +81,7 @@ impl Side {
         u128::from_be_bytes(head)
     }
 
+    /// Compares two tokens byte by byte from this side.
     fn order(self, one: &[u8], other: &[u8]) -> Ordering {
         match self {
             Side::Start => one.cmp(other),
@@ -87,6 +89,7 @@ impl Side {
         }
     }
 
+    /// Returns whether `token` has `part` at this side.
     fn has(self, token: &[u8], part: &[u8]) -> bool {
         match self {
             Side::Start => token.starts_with(part),
@@ -95,12 +98,12 @@ impl Side {
     }
 }
 
-/// How many bytes two heads have in common, from the first on.
+/// Returns the number of leading bytes that two heads have in common.
 fn same_bytes(head: u128, other: u128) -> usize {
     place((head ^ other).leading_zeros() / u8::BITS)
 }
 
-/// The longest other token that each has at a side.
+/// Returns for each token the longest other token that it has at a side.
 fn longest(tokens: &[&[u8]], side: Side) -> Result<Vec<u32>, Equal> {
     let mut sorted: Vec<(u128, u32)> = (0..).zip(tokens).map(|(at, token)| (side.head(token), at)).collect();
     let bytes = |at: u32| tokens[place(at)];
@@ -108,12 +111,12 @@ fn longest(tokens: &[&[u8]], side: Side) -> Result<Vec<u32>, Equal> {
         head.cmp(other_head).then_with(|| side.order(bytes(*at), bytes(*other)))
     });
     let mut longest = vec![NONE; tokens.len()];
-    // Those that the next may have, each having the ones before it.
+    // The candidates for the next token. Each has all those before it at this side.
     let mut open: Vec<(u128, u32)> = Vec::new();
     for (head, at) in sorted {
         let has = |&(part_head, part): &(u128, u32)| {
             let (token, part) = (bytes(at), bytes(part));
-            // Few are longer than their heads, and only these need to be looked at.
+            // Few tokens are longer than their heads, and only for these all bytes are compared.
             match part.len() {
                 ..=HEAD => token.len() >= part.len() && same_bytes(head, part_head) >= part.len(),
                 _ => side.has(token, part),
@@ -139,8 +142,8 @@ mod tests {
 
     use super::*;
 
-    /// Some longer than what is compared as a number, of which many begin or end with others, and some with the bytes that
-    /// numbers are filled up with.
+    /// Generates tokens. Some are longer than a head, and many of those begin or end with others. Some contain the
+    /// byte with which heads are padded.
     fn token() -> impl Strategy<Value = Vec<u8>> {
         const LONG: &[u8] = b"aabaab\0aabaabaab\0\0aabaabaabaabaabaab\0aab";
         let long = (0..LONG.len(), 12..30_usize);
@@ -149,6 +152,7 @@ mod tests {
     }
 
     proptest! {
+        /// Equal tokens are reported with their indices.
         #[test]
         fn tokens_that_are_the_same_are_found(tokens in vec(token(), 0..12)) {
             let tokens: Vec<&[u8]> = tokens.iter().map(|token| &token[..]).collect();
@@ -159,6 +163,7 @@ mod tests {
             }
         }
 
+        /// Cuts are all ways to cut a token into two others.
         #[test]
         fn cuts_are_all_the_ways_to_cut_a_token_in_two(
             tokens in hash_set(token(), 0..30).prop_map(Vec::from_iter).prop_shuffle(),

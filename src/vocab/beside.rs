@@ -1,5 +1,5 @@
-//! What transformers keeps beside `vocab.json` and `merges.txt`: tokens that were added, which of them are special, and
-//! how the tokenizer is used.
+//! The files that transformers keeps beside `vocab.json` and `merges.txt`. They list the added tokens, say which of
+//! them are special, and configure how the tokenizer is used.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,20 +18,20 @@ use crate::observer::Observer;
 use crate::split::{Named, SplitPattern};
 use crate::units::TokenId;
 
-/// The file with the ids of tokens that were added.
+/// The file with the ids of the added tokens.
 const ADDED: &str = "added_tokens.json";
 
 /// The file that names the special tokens.
 pub(super) const SPECIALS: &str = "special_tokens_map.json";
 
-/// The keys under which special tokens are named.
+/// The keys that name one special token each.
 pub(super) const NAMED: [&str; 7] =
     ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
 
-/// Keys of lists of them.
+/// The keys that name several special tokens.
 pub(super) const LISTS: [&str; 2] = ["additional_special_tokens", "extra_special_tokens"];
 
-/// Classes of transformers whose files are those of GPT-2, split as there.
+/// Classes of transformers that use GPT-2's files and split.
 const AS_GPT2: [&str; 9] = [
     "GPT2Tokenizer",
     "RobertaTokenizer",
@@ -44,19 +44,19 @@ const AS_GPT2: [&str; 9] = [
     "WhisperTokenizer",
 ];
 
-/// What the files beside a vocabulary say.
+/// The content of the files beside a vocabulary.
 pub(super) struct Beside {
-    /// The added tokens, by id.
+    /// The added tokens, by ascending id.
     pub(super) added: Vec<AddedToken>,
-    /// How text is cut.
+    /// The pattern that splits text into pre-tokens.
     pub(super) split: SplitPattern,
-    /// What happens to it before.
+    /// The changes that a text undergoes before it is split.
     pub(super) rules: TextRules,
-    /// What is put around a text.
+    /// The tokens that the tokenizer's own program puts around a text.
     pub(super) around: Around,
 }
 
-/// A token with its flags, as objects name it.
+/// A token with its flags, as JSON objects name it.
 #[derive(Deserialize)]
 struct Written {
     content: String,
@@ -72,13 +72,14 @@ struct Written {
 }
 
 impl Written {
-    /// An added token that is only known by its text: looked for in the normalized text, unless it is special.
+    /// Creates a token of which only the text is known. It is searched for in the normalized text, unless it is
+    /// special.
     fn plain(content: &str, special: bool) -> Written {
         let content = content.to_owned();
         Written { content, single_word: false, lstrip: false, rstrip: false, normalized: None, special }
     }
 
-    /// The token that is named by a text or an object, if one is.
+    /// Returns the token that a string or an object names, if any.
     fn named(value: &Value) -> Option<Written> {
         let written = match value {
             Value::String(text) => Written::plain(text, true),
@@ -95,9 +96,13 @@ impl Written {
 }
 
 impl Beside {
-    /// Reads the files of a folder. `ids` are those of its vocabulary; `split` is how text is cut, if that is asked for.
+    /// Reads the files of a folder. `ids` are the ids of its vocabulary. `split` is used if given; otherwise the
+    /// tokenizer class decides.
     ///
-    /// What a file names and nothing gives an id, and a class whose way to cut text is not known, is told to `observer`.
+    /// Special tokens that no file gives an id, and a class with an unknown way to split, are reported to `observer`.
+    ///
+    /// # Errors
+    /// A file cannot be read or is damaged, or the class is one that cannot be reproduced.
     pub(super) fn read(
         folder: &Path,
         ids: &Map<&str, TokenId>,
@@ -107,7 +112,7 @@ impl Beside {
         let path = folder.join(CONFIG);
         let config: Value = read_json(&path)?.unwrap_or_default();
         let mut listed: BTreeMap<TokenId, Written> = BTreeMap::new();
-        // Where this is, transformers does not read the list of added tokens.
+        // If this key exists, transformers does not read the list of added tokens.
         if let Some(decoder) = config.get("added_tokens_decoder").filter(|decoder| !decoder.is_null()) {
             listed = BTreeMap::deserialize(decoder).map_err(|wrong| Fault::Json(wrong).in_file(&path))?;
         } else {
@@ -128,7 +133,7 @@ impl Beside {
                 continue;
             }
             if let Some(known) = listed_ids.get(&written.content).and_then(|id| listed.get_mut(id)) {
-                // What is only listed has no flags of its own.
+                // A token that is only listed has no flags of its own.
                 match known.normalized {
                     Some(_) => known.special = true,
                     None => *known = written,
@@ -169,7 +174,7 @@ impl Beside {
     }
 }
 
-/// The special tokens that a file names.
+/// Returns the special tokens that a file names.
 fn named_in(file: &Value) -> impl Iterator<Item = Written> {
     let named = NAMED.iter().map(|key| &file[key]);
     let lists = LISTS.iter().flat_map(|key| match &file[key] {
@@ -180,21 +185,21 @@ fn named_in(file: &Value) -> impl Iterator<Item = Written> {
     named.chain(lists).filter_map(Written::named)
 }
 
-/// How a class of transformers cuts text, if that is known, and whether it brings it into normalization form C.
+/// Returns how a class of transformers splits text, if known, and whether it brings text into normalization form C.
 fn class(config: &Value, path: &Path) -> Result<(Option<SplitPattern>, bool)> {
     let Some(class) = config["tokenizer_class"].as_str() else {
         return Ok((Some(SplitPattern::Named(Named::Gpt2)), false));
     };
     match class.strip_suffix("Fast").unwrap_or(class) {
         "Qwen2Tokenizer" => Ok((Some(SplitPattern::Named(Named::Qwen2)), true)),
-        // It marks the ends of words, and makes letters small.
+        // It marks the ends of words and converts text to lower case.
         "CLIPTokenizer" => Err(Fault::unsupported(format!("tokenizer_class {class}")).in_file(path)),
         known if AS_GPT2.contains(&known) => Ok((Some(SplitPattern::Named(Named::Gpt2)), false)),
         _ => Ok((None, false)),
     }
 }
 
-/// What its own program puts around a text, which is told.
+/// Returns the tokens that the tokenizer's own program puts around a text, and reports them as left out.
 fn around(config: &Value, added: &[AddedToken], path: &Path, observer: &dyn Observer) -> Around {
     let id = |asked: &str, key: &str| {
         let written = (config[asked] == Value::Bool(true)).then(|| Written::named(&config[key]))??;

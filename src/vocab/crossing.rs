@@ -3,15 +3,16 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use super::RankedMerge;
 use crate::units::place;
 
-/// How tokens are made, of vocabularies in which each is made by one merge at most, of parts that merges of lower rank
-/// made.
+/// How tokens are derived, for vocabularies in which one merge at most makes each token, of parts that merges of
+/// lower rank make.
 pub(super) struct Making {
-    /// By id; `None` of bytes and of what no merge makes.
+    /// The merge of each token, by id; `None` for bytes and tokens that no merge makes.
     made: Vec<Option<Made>>,
-    /// The rank at which two tokens merge.
+    /// The rank of the merge of each pair.
     ranks: FxHashMap<(u32, u32), u32>,
 }
 
+/// A token's merge.
 #[derive(Clone, Copy)]
 struct Made {
     left: u32,
@@ -19,7 +20,7 @@ struct Made {
     rank: u32,
 }
 
-/// A token at a border, and the rank of the merge that takes it up.
+/// The token next to the border between two parts, and the rank of the merge that consumes it.
 #[derive(Clone, Copy)]
 struct AtBorder {
     token: u32,
@@ -27,25 +28,30 @@ struct AtBorder {
 }
 
 impl Making {
-    /// Of a vocabulary with ids below `id_limit`, without its merges so far, of which there will be so many.
+    /// Creates the derivations of a vocabulary with ids below `id_limit`. [`add`](Making::add) adds its merges, of
+    /// which `merges` are expected.
     pub(super) fn new(id_limit: usize, merges: usize) -> Making {
         let ranks = FxHashMap::with_capacity_and_hasher(merges, FxBuildHasher);
         Making { made: vec![None; id_limit], ranks }
     }
 
+    /// Adds a merge. Its parts may be added later.
     pub(super) fn add(&mut self, merge: &RankedMerge) {
         let (left, right) = (merge.left.get(), merge.right.get());
         self.made[merge.result.index()] = Some(Made { left, right, rank: merge.rank });
         self.ranks.insert((left, right), merge.rank);
     }
 
-    /// Whether what this merge makes comes about from its bytes, if both of its parts come about from theirs.
+    /// Returns whether the merges turn the bytes of this merge's result into that token, given that they turn the
+    /// bytes of each part into that part. Takes at most one look-up per byte of the token.
     ///
-    /// It does unless an earlier merge crosses the border between the parts. While these are made side by side, the tokens at
-    /// the border are, on the left, the last byte, then what takes that up, and so on to the whole left part, and on the
-    /// right likewise from the first byte on; so all pairs that ever stand there are gone through, from the last to the
-    /// first. At the very time of the merge that takes up a token, one that crosses still finds it if it is the right one
-    /// (all three are then equal, and merging goes from left to right), but not if it is the left one.
+    /// They do unless an earlier merge crosses the border between the parts. While the parts are derived side by
+    /// side, the token left of the border is first the last byte of the left part, then the token that consumes that
+    /// byte, and so on up to the whole left part. The token right of the border changes likewise, from the first byte
+    /// of the right part on. The loop visits all pairs of tokens that are ever adjacent at the border, from the last
+    /// to the first. A crossing merge can have the same rank as the merge that consumes one of its tokens. On the
+    /// right it still finds its token: all three tokens are then equal, and merging goes from left to right. On the
+    /// left the token is already consumed.
     pub(super) fn comes_about(&self, merge: &RankedMerge) -> bool {
         let mut left = AtBorder { token: merge.left.get(), until: merge.rank };
         let mut right = AtBorder { token: merge.right.get(), until: merge.rank };

@@ -7,7 +7,7 @@ use super::{Format, Normalizer};
 use crate::error::{Error, ErrorKind, excerpt};
 use crate::units::{ByteCount, TokenId};
 
-/// What can be wrong with a vocabulary or with a file that should hold one.
+/// What can be wrong with a vocabulary, or with a file that should hold one.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
     #[error("another tokenizer was written in its place while it was read")]
@@ -121,7 +121,7 @@ pub(super) enum LineProblem {
     Ends { expected: &'static str },
 }
 
-/// What a format cannot say of a vocabulary.
+/// A property of a vocabulary that a format cannot express.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Limit {
     #[error("tokens {first} and {second} have equal bytes")]
@@ -158,7 +158,7 @@ pub(super) enum Limit {
     Foreign(Foreign),
 }
 
-/// What only tokenizers from elsewhere do to a text, and only `tokenizer.json` can say.
+/// A change to text that no tokenizer trained by this program makes, and that only `tokenizer.json` can express.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Foreign {
     #[error("it brings text into normalization form C")]
@@ -176,22 +176,25 @@ pub(super) enum Foreign {
 }
 
 impl Fault {
+    /// The fault of a file that uses a feature which cannot be reproduced.
     pub(super) fn unsupported(feature: impl Into<String>) -> Fault {
         Fault::Unsupported(feature.into())
     }
 
+    /// The fault of a line that holds `found` instead of what is expected. Lines are counted from 1.
     pub(super) fn expected(line: usize, expected: &'static str, found: &str) -> Fault {
         let found = excerpt(found);
         Fault::Line { line, problem: LineProblem::Expected { expected, found } }
     }
 
+    /// The fault of a file that ends before this line.
     pub(super) fn ends(line: usize, expected: &'static str) -> Fault {
         Fault::Line { line, problem: LineProblem::Ends { expected } }
     }
 
-    /// The error of a vocabulary that `format` cannot hold.
+    /// Returns the error for a vocabulary that `format` cannot hold.
     pub(super) fn cannot_hold(format: Format, limit: Limit) -> Error {
-        // What hf cannot say either.
+        // The format hf cannot hold these either, so it is no remedy.
         let nowhere = matches!(
             limit,
             Limit::EqualBytes { .. }
@@ -207,7 +210,7 @@ impl Fault {
         }
     }
 
-    /// The error of a file that has this fault.
+    /// Returns the error for a file with this fault.
     pub(super) fn in_file(self, path: &Path) -> Error {
         let help = match &self {
             Fault::Split(wrong) => wrong.help().map(|help| Cow::Owned(help.to_owned())),
@@ -250,7 +253,7 @@ impl Fault {
     }
 }
 
-/// A fault with the file that has it; the fault's cause is the error's.
+/// A fault with the path of its file. The error's source is that of the fault.
 #[derive(Debug)]
 struct InFile {
     path: PathBuf,

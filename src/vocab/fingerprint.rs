@@ -5,19 +5,23 @@ use crate::digest::hex;
 use crate::split::SplitPattern;
 use crate::units::amount;
 
-/// Names this way of writing a vocabulary down; another way needs another name.
+/// Names the hashed representation of a vocabulary. A change to the representation needs another name.
 const SCHEME: &[u8] = b"tokenmill vocabulary 1\n";
 
 impl Vocabulary {
-    /// A SHA-256 in hexadecimal over everything that decides how text is encoded and decoded: tokens,
-    /// ids, merges, special tokens, split. The same whatever file the vocabulary was read from.
+    /// Returns a SHA-256 in hexadecimal of everything that decides how text is encoded and decoded: tokens, ids,
+    /// merges, added tokens, split, and normalization. It does not depend on the file from which the vocabulary was
+    /// read.
+    ///
+    /// O(bytes of all tokens): keep the result if it is needed often.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         hash.update(SCHEME);
         number(&mut hash, amount(self.tokens.len()));
         for token in &self.tokens {
             match token {
-                // No length is that of a token without bytes, and none is mistaken for a hole.
+                // A hole is hashed as 0 and a token without bytes as `u64::MAX`. Neither is the length of another
+                // token.
                 None => number(&mut hash, 0),
                 Some(bytes) if bytes.is_empty() => number(&mut hash, u64::MAX),
                 Some(bytes) => text(&mut hash, bytes),
@@ -52,7 +56,8 @@ impl Vocabulary {
         hex(&hash.finalize())
     }
 
-    /// What tokenizers trained here do not do: they keep the fingerprint that they have without it.
+    /// Hashes properties that no tokenizer trained by this program has. They are left out for all others, so that
+    /// adding such a property does not change existing fingerprints.
     fn hash_foreign(&self, hash: &mut Sha256) {
         let TextRules { normalizers, prefix_space } = &self.rules;
         let normalization = match &**normalizers {
@@ -100,10 +105,12 @@ impl Vocabulary {
     }
 }
 
+/// Hashes a number as 8 little-endian bytes.
 fn number(hash: &mut Sha256, number: u64) {
     hash.update(number.to_le_bytes());
 }
 
+/// Hashes bytes after their length, so that a sequence of texts is unambiguous.
 fn text(hash: &mut Sha256, bytes: &[u8]) {
     number(hash, amount(bytes.len()));
     hash.update(bytes);

@@ -19,10 +19,19 @@ use crate::observer::Observer;
 use crate::split::{SplitPattern, splitter};
 use crate::units::{ByteCount, amount};
 
-/// No file of a tokenizer may be longer: the largest in use have some tens of megabytes.
+/// Most bytes that a tokenizer file may have (256 MiB). The largest files in use have some tens of megabytes.
 pub(crate) const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// How a vocabulary is kept in files.
+/// A file format of tokenizers.
+///
+/// ```
+/// use tokenmill::vocab::Format;
+///
+/// let format: Format = "tiktoken".parse()?;
+/// assert_eq!(format, Format::Tiktoken);
+/// assert_eq!(format.to_string(), "tiktoken");
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -30,19 +39,19 @@ pub enum Format {
     /// Hugging Face's `tokenizer.json`, with a `tokenizer_config.json`.
     #[default]
     Hf,
-    /// tiktoken's ranks, `NAME.tiktoken`, and the rest beside them in `NAME.tiktoken.json`.
+    /// tiktoken's ranks, `NAME.tiktoken`, and the pattern and special tokens in `NAME.tiktoken.json`.
     Tiktoken,
-    /// minbpe's `NAME.model`, and `NAME.vocab` for people.
+    /// minbpe's `NAME.model`, and the human-readable `NAME.vocab`.
     Minbpe,
     /// GPT-2's `vocab.json` and `merges.txt`.
     Gpt2,
 }
 
 impl Format {
-    /// All of them, in the order in which a folder is searched for one.
+    /// All formats, in the order in which a folder is searched for a tokenizer.
     pub const ALL: [Format; 4] = [Format::Hf, Format::Tiktoken, Format::Minbpe, Format::Gpt2];
 
-    /// The name that people write.
+    /// The format's name in flags and recipes.
     pub const fn name(self) -> &'static str {
         match self {
             Format::Hf => "hf",
@@ -52,7 +61,7 @@ impl Format {
         }
     }
 
-    /// What its files are called, those without a fixed name by the name that is given.
+    /// Returns the names of the format's two files. `name` is their stem where the format does not fix the names.
     fn file_names(self, name: &str) -> [String; 2] {
         match self {
             Format::Hf => [hf::TOKENIZER.to_owned(), hf::CONFIG.to_owned()],
@@ -69,7 +78,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// A text that names no format.
+/// The error for a string that names no format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no tokenizer format {name:?}; there are hf, tiktoken, minbpe and gpt2")]
 pub struct NotFormat {
@@ -91,21 +100,24 @@ impl FromStr for Format {
     }
 }
 
-/// What a tokenizer's files may leave open.
+/// What to assume where a tokenizer's files do not say it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadOptions {
-    /// The format; by default it follows from the file's name, or from what a folder has.
+    /// The format. By default it follows from the file's name and content, or from the files in a folder.
     pub format: Option<Format>,
-    /// How text is split. Wanted where no file says it (a `.tiktoken` on its own; a `vocab.json`,
-    /// which otherwise means GPT-2's pattern), and wrong where one says something else.
+    /// The split pattern. It is required if no file names one (a `.tiktoken` on its own) and optional for a
+    /// `vocab.json`, which otherwise means GPT-2's pattern. It is an error if a file names another one.
     pub split: Option<SplitPattern>,
-    /// Special tokens that no file names: of a `.tiktoken` on its own, or of a `vocab.json`. Where a file does, they must be
-    /// among those.
+    /// Special tokens that no file names, for a `.tiktoken` on its own or a `vocab.json`. If a file names special
+    /// tokens, these must be among them.
     pub special_tokens: Vec<SpecialToken>,
 }
 
 impl LoadOptions {
-    /// The split of a file that says it.
+    /// Returns the split that a file names.
+    ///
+    /// # Errors
+    /// The options ask for another one.
     pub(super) fn same_split(&self, said: SplitPattern) -> Result<SplitPattern, Fault> {
         match &self.split {
             Some(wanted) if *wanted != said => Err(Fault::OtherSplit),
@@ -114,43 +126,43 @@ impl LoadOptions {
     }
 }
 
-/// What goes into a tokenizer's files beside the vocabulary.
+/// What goes into a tokenizer's files in addition to the vocabulary.
 #[derive(Clone, Debug)]
 pub struct WriteOptions {
     /// The name without extension of files that have no fixed name.
     pub name: String,
-    /// The token that begins a document, told to `transformers`.
+    /// The text of the token that begins a document, `bos_token` for `transformers`.
     pub bos: Option<String>,
-    /// The token that ends a document, told to `transformers`.
+    /// The text of the token that ends a document, `eos_token` for `transformers`.
     pub eos: Option<String>,
-    /// What else is told to it.
+    /// Further settings for `transformers`.
     pub transformers: TransformersConfig,
 }
 
-/// What `tokenizer_config.json` tells `transformers` of how a tokenizer is used, which changes no ids.
+/// The settings in `tokenizer_config.json` that tell `transformers` how to use a tokenizer. They change no ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TransformersConfig {
-    /// The special token that fills the shorter texts of a batch, `pad_token`.
+    /// The special token that pads the shorter texts of a batch, `pad_token`.
     pub pad: Option<String>,
-    /// The special token for what has no token, `unk_token`.
+    /// The special token for text without a token, `unk_token`.
     pub unk: Option<String>,
-    /// The special token in place of a token that is to be guessed, `mask_token`.
+    /// The special token in place of a token to predict, `mask_token`.
     pub mask: Option<String>,
-    /// The most tokens that the model takes, `model_max_length`.
+    /// The largest number of tokens that the model takes, `model_max_length`.
     pub model_max_length: Option<u64>,
-    /// The template that makes one text of a conversation, `chat_template`, in Jinja.
+    /// The Jinja template that turns a conversation into one text, `chat_template`.
     pub chat_template: Option<String>,
-    /// Keys with their values from [elsewhere](super::named_beside). The fields above go before them.
+    /// Keys with their values from [elsewhere](super::named_beside). The fields above take precedence.
     pub kept: Map<String, Value>,
 }
 
 impl TransformersConfig {
-    /// The largest `model_max_length`: programs that hold numbers as floats read no larger one exactly.
+    /// The largest `model_max_length` (2^53). Programs that hold numbers as 64-bit floats read no larger one exactly.
     pub const MOST_LENGTH: u64 = 1 << 53;
 }
 
 impl WriteOptions {
-    /// The keys of `tokenizer_config.json` that these options set.
+    /// Returns the keys of `tokenizer_config.json` that these options set, sorted.
     pub fn config_keys(&self) -> Vec<&str> {
         let TransformersConfig { pad, unk, mask, model_max_length, chat_template, kept } = &self.transformers;
         let set = [
@@ -182,17 +194,17 @@ impl Default for WriteOptions {
     }
 }
 
-/// Reads a tokenizer from a file, or from a folder that has one, and checks it.
+/// Reads a tokenizer from a file, or from a folder that holds one, and checks it.
 ///
-/// What a file says and encoding does not use is told to `observer`: unused ids, and a post-processor
-/// that would put tokens around documents.
+/// Features of the files that encoding does not use are reported to `observer`: unused ids, truncation and padding,
+/// and a post-processor that would put tokens around documents.
 ///
-/// **Memory:** a few times the size of the files, which may have 256 MiB; of a rank file with tokens that no merge makes
-/// some 100 bytes for each way to put one together, up to 1 GB.
+/// **Memory:** a few times the size of the files, which may have 256 MiB each. A rank file with tokens that no merge
+/// makes takes about 100 bytes for each way to put a token together from two others, up to 1 GB.
 ///
 /// # Errors
-/// There is no tokenizer, it is damaged, it breaks an invariant of [`Vocabulary`], or it uses a
-/// feature that cannot be kept exactly.
+/// The path holds no tokenizer, or several. The files are damaged, break an invariant of [`Vocabulary`], contradict
+/// the options, or use a feature that cannot be reproduced exactly.
 pub fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) -> Result<Vocabulary> {
     let (format, path) = locate(path, options.format)?;
     let before = stamp(&path);
@@ -211,21 +223,21 @@ pub fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) -> Resu
     if let Some(other) = options.special_tokens.iter().find(|named| !is_known(named)) {
         return Err(Fault::OtherSpecial(other.text.clone()).in_file(&path));
     }
-    // What is said beside the files may well differ from what they say.
+    // The options may describe the tokenizer differently from its record, so only a load without them is compared.
     if options.split.is_none() && options.special_tokens.is_empty() {
         check_one_tokenizer(&vocabulary, format, &path, before)?;
     }
     checked(vocabulary, &path, observer)
 }
 
-/// What tells that another file has taken the place of one.
+/// Returns a file's length and modification time. A change in them shows that another file has replaced it.
 fn stamp(path: &Path) -> Option<(u64, std::time::SystemTime)> {
     let found = fs::metadata(path).ok()?;
     Some((found.len(), found.modified().ok()?))
 }
 
-/// Finds files that are of two tokenizers, where one alone does not say all: what was read while another training wrote it,
-/// or what is not the tokenizer of the training beside it.
+/// Refuses files of two tokenizers, in the formats that need several files: files that another training replaced
+/// while they were read, and files that do not belong to the training record beside them.
 fn check_one_tokenizer(
     vocabulary: &Vocabulary,
     format: Format,
@@ -251,18 +263,18 @@ fn check_one_tokenizer(
     }
 }
 
-/// Reads a tokenizer from the content of a `tokenizer.json` that a program holds, and checks it as [`load`] does.
+/// Reads a tokenizer from the content of a `tokenizer.json` and checks it as [`load`] does.
 ///
 /// # Errors
-/// Those of [`load`], whose messages call it `tokenizer.json`.
+/// Those of [`load`]. Their messages call the content `tokenizer.json`.
 pub fn from_json(json: &[u8], observer: &dyn Observer) -> Result<Vocabulary> {
     let path = Path::new(hf::TOKENIZER);
     checked(hf::parse(json, path, &LoadOptions::default(), observer)?, path, observer)
 }
 
-/// A vocabulary whose split can be used, with a note of what it lacks.
+/// Checks that the vocabulary's split compiles, and reports its unused ids and missing bytes to `observer`.
 fn checked(vocabulary: Vocabulary, path: &Path, observer: &dyn Observer) -> Result<Vocabulary> {
-    // Only texts would tell otherwise that the file's regular expression is none.
+    // An invalid regular expression would otherwise be found only with the first text.
     splitter(vocabulary.split()).map_err(|wrong| Fault::Split(wrong).in_file(path))?;
     let holes = vocabulary.tokens.iter().filter(|token| token.is_none()).count();
     if holes > 0 {
@@ -280,13 +292,13 @@ fn checked(vocabulary: Vocabulary, path: &Path, observer: &dyn Observer) -> Resu
     Ok(vocabulary)
 }
 
-/// What the files of a format hold, in the order of their [names](Format::file_names).
+/// The contents of a format's files, in the order of their [names](Format::file_names).
 pub(super) type Rendered = [Vec<u8>; 2];
 
-/// The files that hold a vocabulary, as names and what stands in them; the same bytes every time.
+/// Returns the names and contents of the files that hold a vocabulary. Equal arguments give equal bytes.
 ///
 /// # Errors
-/// The format cannot say something that the vocabulary needs, or a file would be longer than [`load`] reads.
+/// The format cannot express something that the vocabulary needs, or a file would be longer than [`load`] reads.
 pub fn render(
     vocabulary: &Vocabulary,
     format: Format,
@@ -298,7 +310,7 @@ pub fn render(
         Format::Minbpe => minbpe::render(vocabulary),
         Format::Gpt2 => gpt2::render(vocabulary),
     }?;
-    // minbpe's `.vocab` is for people alone.
+    // No program reads minbpe's `.vocab`, so its length does not matter.
     let read = if format == Format::Minbpe { &rendered[..1] } else { &rendered[..] };
     let longest = read.iter().map(|bytes| amount(bytes.len())).max().unwrap_or(0);
     if longest > MAX_FILE_BYTES {
@@ -310,8 +322,8 @@ pub fn render(
     Ok(format.file_names(&options.name).into_iter().zip(rendered).collect())
 }
 
-/// Writes a vocabulary into a folder, which is made if it is not there, and gives the paths of the files. Each file
-/// is there whole or not at all, and none is if the format cannot hold the vocabulary.
+/// Writes a vocabulary into a folder, which is created if it does not exist, and returns the paths of the files. Each
+/// file appears complete or not at all. No file is written if the format cannot hold the vocabulary.
 ///
 /// # Errors
 /// Those of [`render`], or a file cannot be written.
@@ -328,7 +340,8 @@ pub fn write(
     Ok(paths)
 }
 
-/// Writes the files that [`write()`] would give, which have no names yet, and gives the paths that they will have.
+/// Writes the files of [`write()`] without giving them their names yet, adds them to `together`, and returns their
+/// future paths.
 pub(crate) fn stage(
     vocabulary: &Vocabulary,
     format: Format,
@@ -342,15 +355,15 @@ pub(crate) fn stage(
     Ok(files.into_iter().map(|(path, _)| path).collect())
 }
 
-/// The files that [`write()`] would give, in these formats.
+/// Returns the paths of the files that [`write()`] would write in these formats.
 pub(crate) fn paths(formats: &[Format], folder: &Path, options: &WriteOptions) -> Vec<PathBuf> {
     let names = formats.iter().flat_map(|format| format.file_names(&options.name));
     names.map(|name| folder.join(name)).collect()
 }
 
-/// What users of a format's files should know, if anything: tiktoken cannot encode bytes without a token; with a custom
-/// pattern, text between matches is a piece here, and tiktoken and minbpe drop it; and what Hugging Face's tokenizers make
-/// of an `hf` file.
+/// Returns notes for users of a format's files, possibly none. tiktoken cannot encode bytes without a token. With a
+/// custom pattern, the text between matches is a pre-token here, but tiktoken and minbpe drop it. For `hf`, the notes
+/// say how Hugging Face's tokenizers treats the file.
 pub fn cautions(vocabulary: &Vocabulary, format: Format) -> Vec<String> {
     if format == Format::Hf {
         return hf::cautions(vocabulary);
@@ -371,7 +384,7 @@ pub fn cautions(vocabulary: &Vocabulary, format: Format) -> Vec<String> {
     cautions
 }
 
-/// Removes the files of a format from a folder, if it has any: those that [`write()`] would replace.
+/// Removes the files of a format from a folder, if they exist. These are the files that [`write()`] would replace.
 ///
 /// # Errors
 /// A file cannot be removed.
@@ -379,7 +392,7 @@ pub(crate) fn remove(format: Format, folder: &Path, options: &WriteOptions) -> R
     format.file_names(&options.name).into_iter().try_for_each(|name| files::remove(&folder.join(name)))
 }
 
-/// In which formats a folder has a tokenizer.
+/// Returns the formats in which a folder holds a tokenizer, in the order of [`Format::ALL`].
 ///
 /// # Errors
 /// The folder cannot be read, or has several files of one format.
@@ -388,12 +401,12 @@ pub fn formats_in(folder: &Path) -> Result<Vec<Format>> {
     Format::ALL.iter().filter_map(|format| there(format).transpose()).collect()
 }
 
-/// Which format, and the file that stands for it.
+/// Returns the format and the main file of the tokenizer at `path`.
 fn locate(path: &Path, format: Option<Format>) -> Result<(Format, PathBuf)> {
     let metadata = fs::metadata(path).map_err(|cause| Error::io("read", path, cause))?;
     if !metadata.is_dir() {
         let format = match format.or_else(|| of_file(path)) {
-            // Ranks have this name too, Llama 3's own for instance.
+            // Rank files also have this extension; Llama 3's is `tokenizer.model`.
             Some(Format::Minbpe) if format.is_none() => of_content(path)?.unwrap_or(Format::Minbpe),
             Some(format) => format,
             None if metadata.is_file() => {
@@ -416,7 +429,7 @@ fn locate(path: &Path, format: Option<Format>) -> Result<(Format, PathBuf)> {
             });
         }
     }
-    // What others keep their tokenizers in.
+    // Other tokenizer kinds use these names, so that their content gives a more precise error.
     for other in ["vocab.txt", "tokenizer.pkl"].map(|name| path.join(name)) {
         if format.is_none() && other.is_file() {
             of_content(&other)?;
@@ -429,7 +442,7 @@ fn locate(path: &Path, format: Option<Format>) -> Result<(Format, PathBuf)> {
     })
 }
 
-/// The folder in a folder that has a tokenizer, as an output folder of `run` does.
+/// Returns the first subfolder that holds a tokenizer. An output folder of `run` has one.
 fn deeper(folder: &Path) -> Option<PathBuf> {
     let below = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
     let has_one = |path: &PathBuf| path.is_dir() && formats_in(path).is_ok_and(|formats| !formats.is_empty());
@@ -447,12 +460,12 @@ fn of_file(path: &Path) -> Option<Format> {
     })
 }
 
-/// The format of a file whose name does not say it.
+/// Returns the format of a file whose name does not determine it.
 ///
 /// # Errors
-/// The file is of another kind that is known, or cannot be read.
+/// The file is of another known kind, or cannot be read.
 fn of_content(path: &Path) -> Result<Option<Format>> {
-    /// Enough for the first tokens of any list.
+    /// Bytes read from the beginning of the file (64 KiB), enough for the first tokens of any list.
     const BEGINNING: u64 = 1 << 16;
     let cannot = |cause| Error::io("read", path, cause);
     let mut bytes = Vec::new();
@@ -482,7 +495,8 @@ fn in_folder(folder: &Path, format: Format) -> Result<Option<PathBuf>> {
     }
 }
 
-/// A file if it is there. What the system does not let see may be.
+/// Returns the path if it is a file. A path that the system does not let this process inspect is an error, since it
+/// may be a file.
 fn existing(path: PathBuf) -> Result<Option<PathBuf>> {
     match fs::metadata(&path) {
         Ok(metadata) => Ok(metadata.is_file().then_some(path)),
@@ -491,7 +505,7 @@ fn existing(path: PathBuf) -> Result<Option<PathBuf>> {
     }
 }
 
-/// The one file of a folder that has this extension.
+/// Returns the only file of a folder with this extension.
 fn only(folder: &Path, extension: &str) -> Result<Option<PathBuf>> {
     let cannot = |cause| Error::io("read", folder, cause);
     let mut found = Vec::new();
@@ -510,18 +524,18 @@ fn only(folder: &Path, extension: &str) -> Result<Option<PathBuf>> {
     Ok(found.pop())
 }
 
-/// What some editors put before a text in UTF-8. No format begins with it.
+/// The byte order mark that some editors put before UTF-8 text. No format begins with it.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The bytes of a file, without a byte order mark. It may have at most [`MAX_FILE_BYTES`].
+/// Returns the bytes of a file, without a byte order mark. A file may have at most [`MAX_FILE_BYTES`].
 ///
 /// # Errors
-/// The file is longer, is of another kind that is known, or cannot be read.
+/// The file is longer, is of another known kind, or cannot be read.
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     let cannot = |cause| Error::io("read", path, cause);
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(cannot)?;
-    // One byte more, so that a file that goes on can be told from one that ends there.
+    // One byte more than allowed, to detect a longer file.
     file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
     if amount(bytes.len()) > MAX_FILE_BYTES {
         return Err(Fault::FileTooLong { limit: MAX_FILE_BYTES }.in_file(path));
@@ -535,19 +549,19 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     }
 }
 
-/// The bytes of a file; `None` if there is none.
+/// Returns the bytes of a file, or `None` if it does not exist.
 pub(super) fn bytes_if_there(path: &Path) -> Result<Option<Vec<u8>>> {
     let is_there = path.try_exists().map_err(|cause| Error::io("read", path, cause))?;
     is_there.then(|| read_bytes(path)).transpose()
 }
 
-/// What a file of JSON holds; `None` if there is no such file.
+/// Parses a JSON file; returns `None` if it does not exist.
 pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     let Some(bytes) = bytes_if_there(path)? else { return Ok(None) };
     serde_json::from_slice(&bytes).map(Some).map_err(|wrong| Fault::Json(wrong).in_file(path))
 }
 
-/// The bytes of a file as text.
+/// Returns the content of a UTF-8 file.
 pub(super) fn read_text(path: &Path) -> Result<String> {
     String::from_utf8(read_bytes(path)?).map_err(|wrong| Fault::NotText(wrong.utf8_error()).in_file(path))
 }

@@ -8,52 +8,54 @@ use crate::hashing::Map;
 use crate::train::{Merge, Merges};
 use crate::units::{Count, TokenId, low32};
 
-/// The merges of a vocabulary, the first of which are given: training and checking begin with what they make of a text.
-/// Those behind them were learned one after the other.
+/// The merges of a vocabulary, split into the first ones, which are given, and the rest, which were learned one after
+/// another. Training and checking start from the tokens that the given merges make of a text.
 ///
-/// Tokens are numbered as training numbers them: byte b is b, and merge k makes token 256 + k.
+/// Tokens are numbered as in training: byte b is b, and merge k makes token 256 + k.
 ///
-/// Given merges are a plain list, which can be carried out merge by merge, or anything else: several merges that make one
-/// token or have one rank, parts that only later ones make, whole pieces that are looked up
-/// ([`ignore_merges`](Vocabulary::ignore_merges)). Then text is [encoded](GivenMerges::encoder) by them, and in the list they
-/// stand by the length of their tokens, so that parts come before what is made of them. A token that several of them make
-/// has the number of the first.
+/// The given merges may be a plain list, which can be applied merge by merge. Otherwise several merges make one token
+/// or share a rank, merges use parts that only later ones make, or whole pre-tokens are looked up
+/// ([`ignore_merges`](Vocabulary::ignore_merges)). Then text must be [encoded](GivenMerges::encoder) by them, and the
+/// list is ordered by the length of the tokens, so that parts come before the tokens made of them. A token that
+/// several merges make has the number of the first.
 #[derive(Clone, Debug)]
 pub struct GivenMerges {
     merges: Merges,
     given: usize,
-    /// The token of each number.
+    /// The vocabulary's token for each number.
     ids: Vec<TokenId>,
-    /// Which of the vocabulary's merges each is.
+    /// The index in the vocabulary's merges of each merge.
     ranks: Vec<usize>,
     encoding: Option<Encoding>,
 }
 
-/// How text is encoded by merges that are no plain list.
+/// How to encode text by merges that are no plain list.
 #[derive(Clone, Debug, Default)]
 struct Encoding {
     pairs: FxHashMap<(u32, u32), Joined>,
-    /// The pieces that become a token whatever merges make of them; `None` of a token that merges never make, which takes
-    /// no part in any.
+    /// The pre-tokens that become one token whatever the merges make of them, with the token's number. `None` for a
+    /// token that no merge makes, which takes part in no merge and so has no number.
     whole: Map<Box<[u8]>, Option<u32>>,
 }
 
+/// A merge of a pair in [`Encoding`].
 #[derive(Clone, Copy, Debug)]
 struct Joined {
     rank: u32,
     result: u32,
-    /// The merge's place in the list.
+    /// The merge's index in the list.
     index: usize,
 }
 
 impl Vocabulary {
-    /// The merges, of which the first `given`, at most all, are carried out as they stand, whatever they are.
+    /// Returns the merges as training numbers tokens. The first `given` (at most all) are accepted in any form.
     ///
     /// # Errors
-    /// Those behind the given ones are no plain list.
+    /// The merges after the given ones are no plain list: they share a rank, make a token twice, or use a part that
+    /// only a later merge makes.
     pub fn given_merges(&self, given: usize) -> Result<GivenMerges> {
         let given = given.min(self.merges.len());
-        // Where merges are checked from the first on, pieces are bytes.
+        // If no merge is given, every pre-token starts as single bytes, and none is looked up as a whole.
         let from_bytes = given == 0 && !self.merges.is_empty();
         let looked_up = self.ignore_merges && !from_bytes && self.looks_up(given);
         let plain = if looked_up { None } else { self.as_list(given).ok() };
@@ -79,12 +81,13 @@ impl Vocabulary {
         Ok(GivenMerges { merges: Merges::new(merges), given, ids, ranks, encoding })
     }
 
-    /// The numbers of the bytes.
+    /// Returns the number of each byte's token.
     fn numbers(&self) -> FxHashMap<TokenId, u32> {
         (0..).zip(self.byte_ids).map(|(byte, id)| (id, byte)).collect()
     }
 
-    /// Whether some token of the first merges comes about as a whole piece alone.
+    /// Returns whether some token arises only by looking up a whole pre-token, since the first `given` merges do not
+    /// make it of its bytes. Tokens that later merges make do not count.
     fn looks_up(&self, given: usize) -> bool {
         let later = self.made_later(given);
         let mut parts = VocabularyParts { around: Around::default(), ..self.parts() };
@@ -93,15 +96,15 @@ impl Vocabulary {
         parts.build().is_ok_and(|vocabulary| check(&vocabulary).not_self_encoding > 0)
     }
 
-    /// The tokens that only merges behind the first `given` make.
+    /// Returns the tokens that only merges after the first `given` make.
     fn made_later(&self, given: usize) -> FxHashSet<TokenId> {
         let (first, later) = self.merges.split_at(given);
         let first: FxHashSet<TokenId> = first.iter().map(|merge| merge.result).collect();
         later.iter().map(|merge| merge.result).filter(|id| !first.contains(id)).collect()
     }
 
-    /// The first merges by the length of their tokens, the number of each token, the token of each number, which merge each
-    /// is, and how text is encoded by them.
+    /// Returns the given merges ordered by the length of their tokens, the number of each token, the token of each
+    /// number, the vocabulary's index of each merge, and the data to encode text.
     #[expect(clippy::type_complexity, reason = "taken apart at once")]
     fn by_length(
         &self,
@@ -118,7 +121,8 @@ impl Vocabulary {
             ids.push(merge.result);
             let parts = (numbers.get(&merge.left).copied(), numbers.get(&merge.right).copied());
             let (Some(left), Some(right)) = parts else {
-                // A part that no merge makes is never there. The place in the list is kept.
+                // No merge makes this part, so the pair never occurs. A placeholder keeps the numbers of later
+                // merges.
                 merges.push(Merge { left: 0, right: 0, count: Count::ZERO });
                 continue;
             };
@@ -129,7 +133,7 @@ impl Vocabulary {
         if self.ignore_merges {
             let later = self.made_later(given);
             let pieces = self.ordinary().filter(|(id, _)| !later.contains(id));
-            // Of equal ones the lowest id counts.
+            // Of tokens with equal bytes, the one with the lowest id is looked up.
             for (id, bytes) in pieces {
                 encoding.whole.entry(bytes.into()).or_insert_with(|| numbers.get(&id).copied());
             }
@@ -139,22 +143,23 @@ impl Vocabulary {
 }
 
 impl GivenMerges {
-    /// All merges, as training numbers tokens.
+    /// Returns all merges, the given ones first, with tokens numbered as in training.
     pub fn merges(&self) -> &Merges {
         &self.merges
     }
 
-    /// How many of them are given.
+    /// Returns the number of given merges.
     pub fn given(&self) -> usize {
         self.given
     }
 
-    /// The token of each number.
+    /// Returns the vocabulary's token for each number: 256 bytes, then one per merge.
     pub fn ids(&self) -> &[TokenId] {
         &self.ids
     }
 
-    /// What follows the order of this list in the order of the vocabulary's merges. What goes beyond the list stays behind.
+    /// Reorders one value per merge from the order of this list to the order of the vocabulary's merges. Values
+    /// beyond the length of the list keep their positions.
     pub fn by_rank<T: Clone>(&self, of_merges: &[T]) -> Vec<T> {
         let mut ordered = of_merges.to_vec();
         for (value, &rank) in of_merges.iter().zip(&self.ranks) {
@@ -163,14 +168,15 @@ impl GivenMerges {
         ordered
     }
 
-    /// Encodes pieces by the given merges, if these are no plain list, which can be carried out merge by merge.
+    /// Returns an encoder by the given merges, or `None` if they are a plain list, which can be applied merge by
+    /// merge.
     pub fn encoder(&self) -> Option<GivenEncoder<'_>> {
         let encoding = self.encoding.as_ref()?;
         Some(GivenEncoder { encoding, merging: Merging::default(), merged: vec![0; self.given] })
     }
 }
 
-/// Encodes pieces by [`GivenMerges`].
+/// Encodes pre-tokens by [`GivenMerges`] and counts how often each merge is applied.
 pub struct GivenEncoder<'a> {
     encoding: &'a Encoding,
     merging: Merging,
@@ -184,7 +190,10 @@ impl std::fmt::Debug for GivenEncoder<'_> {
 }
 
 impl GivenEncoder<'_> {
-    /// Appends the tokens of a piece that occurs so often. `false` if it is a token that takes no part in any merge, which has no number.
+    /// Appends the token numbers of a pre-token that occurs `count` times. O(n log n) in its length.
+    ///
+    /// Returns `false`, and appends nothing, if the pre-token is looked up as a token that takes part in no merge and
+    /// so has no number.
     pub fn append(&mut self, piece: &[u8], count: Count, tokens: &mut Vec<u32>) -> bool {
         let GivenEncoder { encoding, merging, merged } = self;
         if let Some(whole) = encoding.whole.get(piece) {
@@ -206,7 +215,7 @@ impl GivenEncoder<'_> {
         true
     }
 
-    /// How often each of the given merges was carried out, in the order of the list.
+    /// Returns how often each of the given merges was applied, in the order of the list. Counts saturate at 2^64 − 1.
     pub fn into_counts(self) -> Vec<u64> {
         self.merged
     }

@@ -1,3 +1,5 @@
+//! GPT-2's `vocab.json` and `merges.txt`.
+
 use std::path::Path;
 
 use rustc_hash::FxHashSet;
@@ -14,23 +16,23 @@ use crate::hashing::Set;
 use crate::observer::Observer;
 use crate::split::{Named, SplitPattern};
 
-/// The file with the tokens' ids.
+/// The file that maps tokens to ids.
 pub(super) const VOCABULARY: &str = "vocab.json";
-/// The file with the merges.
+/// The file that lists the merges.
 pub(super) const MERGES: &str = "merges.txt";
 
-/// What the first line of [`MERGES`] begins with; readers leave out every line that does.
+/// The beginning of the first line of [`MERGES`]. Readers skip every line that begins with it.
 pub(super) const HEADER: &str = "#version";
 
-/// The names that both files have where OpenAI published them.
+/// The names of both files where OpenAI published them.
 const PUBLISHED: [&str; 2] = ["encoder.json", "vocab.bpe"];
 
-/// What both files may be called, the usual names first.
+/// The names that the two files may have, the usual ones first.
 pub(super) const NAMES: [[&str; 2]; 2] = [[VOCABULARY, MERGES], PUBLISHED];
 
-/// Reads both files, given the path of either, and [what lies beside them](Beside). The format has no place for the split,
-/// which is that of the class named there, or else GPT-2's, unless `options` say otherwise. Special are, beside the tokens
-/// that are named so, those of several bytes that no merge makes.
+/// Reads both files, given the path of either, and the [files beside them](Beside). The format has no place for a
+/// split. It is that of the options, or else that of the tokenizer class in the files beside, or else GPT-2's. The
+/// special tokens are those that are named, and the tokens of several bytes that no merge makes.
 pub(super) fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) -> Result<Vocabulary> {
     let folder = folder_of(path);
     let is_one =
@@ -53,7 +55,7 @@ pub(super) fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) 
     added.extend(SpecialToken::numbered(&asked, next));
     let named: Set<String> = added.iter().map(|token| token.text.clone()).collect();
     added.extend(specials(&keyed).into_iter().filter(|token| !named.contains(&token.text)));
-    // Which are looked for first matters only if some are looked for later.
+    // The order of the two searches for added tokens matters only if both search for some.
     if rules.normalizers.is_empty()
         && added.array_windows().all(|[one, next]| one.normalized == next.normalized)
     {
@@ -64,6 +66,7 @@ pub(super) fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) 
     parts.and_then(|parts| parts.build()).map_err(|fault| fault.in_file(&vocabulary))
 }
 
+/// Reads the pairs of `merges.txt`.
 fn pairs(text: &str) -> Result<Vec<(String, String)>, Fault> {
     let mut pairs = Vec::new();
     for (line, number) in text.lines().zip(1..) {
@@ -76,6 +79,7 @@ fn pairs(text: &str) -> Result<Vec<(String, String)>, Fault> {
     Ok(pairs)
 }
 
+/// Returns the keys of several bytes that no merge makes, as special tokens.
 fn specials(keyed: &Keyed) -> Vec<AddedToken> {
     let made: Set<String> = keyed.merges.iter().map(|(left, right)| [&**left, right].concat()).collect();
     let is_byte = |key: &str| alphabet::read(key).is_some_and(|bytes| bytes.len() == 1);
@@ -84,6 +88,7 @@ fn specials(keyed: &Keyed) -> Vec<AddedToken> {
     unmade.map(|(text, id)| AddedToken::special(*id, text)).collect()
 }
 
+/// Writes both files.
 pub(super) fn render(vocabulary: &Vocabulary) -> Result<Rendered> {
     let keyed = limited(vocabulary).map_err(|limit| Fault::cannot_hold(Format::Gpt2, limit))?;
     let mut merges = format!("{HEADER}: 0.2\n");
@@ -93,6 +98,7 @@ pub(super) fn render(vocabulary: &Vocabulary) -> Result<Rendered> {
     Ok([pretty(&keyed.entries), merges.into_bytes()])
 }
 
+/// Returns the keys and merges, unless the format cannot express the vocabulary.
 fn limited(vocabulary: &Vocabulary) -> Result<Keyed, Limit> {
     if let Some(foreign) = vocabulary.foreign() {
         return Err(Limit::Foreign(foreign));

@@ -1,5 +1,5 @@
-//! Vocabularies whose tokens are keys in the byte alphabet: what `tokenizer.json` and GPT-2's
-//! `vocab.json` have in common.
+//! Vocabularies whose tokens are strings in the byte alphabet: the common part of `tokenizer.json` and GPT-2's
+//! `vocab.json`. Each such string is called the token's key.
 
 use std::fmt;
 
@@ -15,8 +15,8 @@ use crate::hashing::Map;
 use crate::split::SplitPattern;
 use crate::units::{TokenId, low32};
 
-/// A JSON object of names with ids, in the order of the file, with each entry that it has: a map
-/// would keep the last of two entries with one name and say nothing.
+/// The entries of a JSON object that maps names to ids, in the order of the file. Duplicate names are kept, so that
+/// they can be refused; a map would silently keep the last one.
 #[derive(Debug, Default)]
 pub(super) struct Entries(pub(super) Vec<(String, TokenId)>);
 
@@ -48,15 +48,19 @@ impl Serialize for Entries {
     }
 }
 
-/// Tokens and merges as keys.
+/// A vocabulary's keys with their ids, and its merges as pairs of keys, by ascending rank.
 pub(super) struct Keyed {
     pub(super) entries: Entries,
     pub(super) merges: Vec<(String, String)>,
 }
 
 impl Keyed {
-    /// The parts of a vocabulary. A key that is an added token's text, with its id, is that token; it is one
-    /// of the merges' too if it could come about by them, or by being a whole piece.
+    /// Returns the parts of a vocabulary. A key with the text and id of an added token is that token. It is an
+    /// ordinary token, too, if merges make or use it, if it is a single byte, or if a whole pre-token can become it.
+    ///
+    /// # Errors
+    /// A key occurs twice, is not spelled in the byte alphabet, or has another id than the added token with its text;
+    /// or a merge needs a key that is missing.
     pub(super) fn parts(
         &self,
         added: Vec<AddedToken>,
@@ -89,6 +93,7 @@ impl Keyed {
         Ok(VocabularyParts { tokens, added, merges, split, ignore_merges, ..VocabularyParts::default() })
     }
 
+    /// Returns the merges with ids instead of keys, ranked in their order.
     fn ranked(&self, ids: &Map<&str, TokenId>) -> Result<Vec<RankedMerge>, Fault> {
         let mut merges = Vec::with_capacity(self.merges.len());
         for (index, (left, right)) in self.merges.iter().enumerate() {
@@ -106,7 +111,10 @@ impl Keyed {
         Ok(merges)
     }
 
-    /// The ids of the keys.
+    /// Returns the id of each key.
+    ///
+    /// # Errors
+    /// A key occurs twice.
     pub(super) fn ids(&self) -> Result<Map<&str, TokenId>, Fault> {
         let mut ids = Map::default();
         for (key, id) in &self.entries.0 {
@@ -117,9 +125,13 @@ impl Keyed {
         Ok(ids)
     }
 
-    /// The keys and merges of a vocabulary, in the order of ids and ranks. Tokens that are only added are
-    /// keys too, spelled as they are, because a reader that finds a token only elsewhere gives it an id of
-    /// its own; but not where a piece that is a key would become that token although it is not special.
+    /// Returns the keys and merges of a vocabulary, in order of ids and ranks. Tokens that are only added ones become
+    /// keys, too, spelled as their text, because a reader would give another id to a token that is not among the
+    /// keys. With `ignore_merges`, those that are not special are left out, because a pre-token that equals their key
+    /// would become them.
+    ///
+    /// # Errors
+    /// Two tokens would have the same key, or merges share a rank.
     pub(super) fn of(vocabulary: &Vocabulary) -> Result<Keyed, Limit> {
         let apart =
             |id: TokenId| vocabulary.added_token(id).filter(|_| vocabulary.apart.binary_search(&id).is_ok());

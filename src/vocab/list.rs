@@ -7,12 +7,12 @@ use crate::train::{Merge, Merges};
 use crate::units::{Count, TokenId, low32, place};
 
 impl Vocabulary {
-    /// The merges as training numbers tokens, whatever their ids are here: byte b is b, and merge k makes
-    /// token 256 + k. The counts are zero: no file holds them.
+    /// Returns the merges as training numbers tokens, whatever their ids in this vocabulary: byte b is b, and merge k
+    /// makes token 256 + k. The counts are zero, since no file holds them.
     ///
     /// # Errors
-    /// The vocabulary is no plain list of merges: a token is made by none of them or by several, a merge uses
-    /// what only a later one makes, or ranks are equal.
+    /// The vocabulary is no plain list of merges: a token is made by none of them or by several, a merge uses a token
+    /// that only a later one makes, or merges share a rank.
     pub fn merge_list(&self) -> Result<Merges> {
         let list = self.as_list(self.merges.len()).and_then(|(merges, numbers)| {
             match self.ordinary().find(|(id, _)| !numbers.contains_key(id)) {
@@ -25,14 +25,14 @@ impl Vocabulary {
         })
     }
 
-    /// The vocabulary with the merges that a list has beyond this one's own, with which the list begins: as
-    /// [`given_merges`](Vocabulary::given_merges) has them, which for a plain list are those of
-    /// [`merge_list`](Vocabulary::merge_list). All that is here keeps its id, so that a model's embeddings stay what they
-    /// are; new tokens get the ids after the highest, special tokens among them or not. What happens to text before it is
-    /// merged stays too.
+    /// Returns this vocabulary with further merges. `merges` must begin with this vocabulary's own merges as
+    /// [`given_merges`](Vocabulary::given_merges) numbers them; for a plain list these are those of
+    /// [`merge_list`](Vocabulary::merge_list). All existing tokens keep their ids, so that a model's embeddings stay
+    /// valid. New tokens get the ids after the highest, even if that is the id of a special token. The rules that
+    /// prepare and split text stay the same.
     ///
     /// # Errors
-    /// The list begins otherwise, or there is none; a special token is equal to a token that was learned.
+    /// `merges` begins differently, or a new token equals a special token.
     pub fn extended(&self, merges: &Merges) -> Result<Vocabulary> {
         let own = self.merges.len();
         let given = self.given_merges(own)?;
@@ -43,7 +43,7 @@ impl Vocabulary {
             return Err(Error::new(ErrorKind::Usage, Fault::OtherBeginning)
                 .with_help("give merges that were learned by going on from this tokenizer"));
         }
-        // By the numbers of training.
+        // The vocabulary's token for each number of training.
         let mut ids = given.ids().to_vec();
         let mut parts = self.parts();
         let first = parts.tokens.len();
@@ -62,7 +62,10 @@ impl Vocabulary {
         parts.build().map_err(|fault| Error::new(ErrorKind::Usage, fault))
     }
 
-    /// The first `most` merges as a list, and what number each token has in it.
+    /// Returns the first `most` merges as a list, and the number of each token in it.
+    ///
+    /// # Errors
+    /// Merges share a rank, or one of them cannot be [listed].
     pub(super) fn as_list(&self, most: usize) -> Result<(Merges, FxHashMap<TokenId, u32>), String> {
         let mut numbers: FxHashMap<TokenId, u32> =
             (0..).zip(self.byte_ids).map(|(byte, id)| (id, byte)).collect();
@@ -76,7 +79,7 @@ impl Vocabulary {
         Ok((Merges::new(merges), numbers))
     }
 
-    /// What it is made of.
+    /// Returns the parts from which an equal vocabulary can be built.
     pub(super) fn parts(&self) -> VocabularyParts {
         VocabularyParts {
             tokens: self.ordinary().map(|(id, bytes)| (id, bytes.into())).collect(),
@@ -91,7 +94,10 @@ impl Vocabulary {
     }
 }
 
-/// A merge as training numbers tokens. Its own token gets the next number.
+/// Renumbers the merge at `index` as in training, and gives its token the next number.
+///
+/// # Errors
+/// A part has no number yet, or the token already has one.
 pub(super) fn listed(
     merge: &RankedMerge,
     index: usize,
@@ -119,6 +125,7 @@ mod tests {
     use crate::units::Count;
     use crate::vocab::{SpecialTokensAt, Vocabulary};
 
+    /// A list that does not begin with the vocabulary's own merges is refused as an extension.
     #[test]
     fn a_list_that_begins_otherwise_is_none_to_go_on_with() {
         let list = |pairs: &[(u32, u32)]| {

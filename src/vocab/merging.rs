@@ -2,22 +2,23 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-/// Merges one sequence by rank: the pair of lowest rank first, among equals the leftmost.
+/// Merges one sequence by rank: the pair with the lowest rank first, and among equal ranks the leftmost.
 ///
-/// O(n log n), so that a file with one enormous token costs no more than its size suggests. Keeps its
-/// memory from call to call.
+/// O(n log n), so that a file with one enormous token takes no longer than its size suggests. The buffers are reused
+/// between calls.
 #[derive(Default)]
 pub(super) struct Merging {
     symbols: Vec<u32>,
-    /// The places of the neighbours; `usize::MAX` at the ends. A symbol that was merged away has the
-    /// place after it in `next` equal to its own.
+    /// The index of each symbol's right neighbor; `usize::MAX` at the end. For a symbol that was merged away it is
+    /// the symbol's own index.
     next: Vec<usize>,
     previous: Vec<usize>,
     queue: BinaryHeap<Reverse<Candidate>>,
     left: Vec<u32>,
 }
 
-/// Rank and place decide; the rest says whether the pair still stands there.
+/// A pair to merge. Rank and place decide the order. The pair says whether the candidate is still valid when its turn
+/// comes.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     rank: u32,
@@ -26,11 +27,12 @@ struct Candidate {
     result: u32,
 }
 
+/// Marks the absence of a neighbor.
 const END: usize = usize::MAX;
 
 impl Merging {
-    /// What is left of `symbols` when no pair of neighbours has a rank any more. `lookup` gives the rank of a
-    /// pair, which stands for these of the symbols, and what takes its place.
+    /// Merges until no adjacent pair has a rank, and returns the remaining symbols. `lookup` receives a pair and the
+    /// range of original symbols that it covers. It returns the pair's rank and the symbol that replaces it.
     pub(super) fn run(
         &mut self,
         symbols: impl IntoIterator<Item = u32>,
@@ -39,7 +41,7 @@ impl Merging {
         self.run_told(symbols, lookup, |_| {})
     }
 
-    /// The same, and tells `merged` each pair that is merged.
+    /// Does the same as [`run`](Merging::run), and calls `merged` with each pair that is merged, in order.
     pub(super) fn run_told(
         &mut self,
         symbols: impl IntoIterator<Item = u32>,
@@ -58,6 +60,7 @@ impl Merging {
         self.collect()
     }
 
+    /// Fills the buffers with unmerged symbols.
     fn start(&mut self, symbols: impl IntoIterator<Item = u32>) {
         self.symbols.clear();
         self.symbols.extend(symbols);
@@ -68,7 +71,7 @@ impl Merging {
         self.previous.extend([END].into_iter().chain(0..).take(length));
     }
 
-    /// Queues the pair that begins at `place`, if it can merge.
+    /// Adds the pair that begins at `place` to the queue if it can merge.
     fn offer(
         &mut self,
         place: usize,
@@ -84,7 +87,7 @@ impl Merging {
         }
     }
 
-    /// Merges a pair, if it still stands there.
+    /// Merges a pair if it still exists. Returns whether it did.
     fn apply(
         &mut self,
         candidate: &Candidate,
@@ -109,6 +112,7 @@ impl Merging {
         true
     }
 
+    /// Collects the symbols that are left.
     fn collect(&mut self) -> &[u32] {
         self.left.clear();
         let mut place = if self.symbols.is_empty() { END } else { 0 };

@@ -1,3 +1,5 @@
+//! minbpe's `.model` files, and the `.vocab` files that it writes for people.
+
 use std::fmt::Write;
 use std::path::Path;
 
@@ -10,7 +12,8 @@ use crate::units::{TokenId, low32, place64};
 
 const VERSION: &str = "minbpe v1";
 
-/// A few lines can double a token's length each.
+/// Most bytes of all tokens together. A few lines can each double a token's length, so a short file could otherwise
+/// exhaust the memory.
 const MAX_TOKEN_BYTES: usize = place64(MAX_FILE_BYTES);
 
 pub(super) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
@@ -19,6 +22,7 @@ pub(super) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
     parts.map_err(|fault| fault.in_file(path))
 }
 
+/// Parses the content of a `.model`.
 fn read(text: &str, options: &LoadOptions) -> Result<VocabularyParts, Fault> {
     let mut lines = (1..).zip(text.lines().map(trim));
     let mut next = |expected| lines.next().ok_or_else(|| Fault::ends(text.lines().count() + 1, expected));
@@ -44,6 +48,7 @@ fn read(text: &str, options: &LoadOptions) -> Result<VocabularyParts, Fault> {
     Ok(VocabularyParts { tokens, added: specials, merges, split, ..VocabularyParts::default() })
 }
 
+/// Reads a special token and its id from a line.
 fn special(line: &str) -> Option<AddedToken> {
     let mut fields = line.split(is_space).filter(|field| !field.is_empty());
     let (text, id) = (fields.next()?, fields.next()?.parse().ok()?);
@@ -52,6 +57,7 @@ fn special(line: &str) -> Option<AddedToken> {
 
 type Tokens = Vec<(TokenId, Box<[u8]>)>;
 
+/// Reads merges as pairs of ids. Each makes the next id, from 256 on.
 fn merges<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<(Tokens, Vec<RankedMerge>), Fault> {
     let mut tokens: Tokens =
         (0..=255u8).map(|byte| (TokenId::new(u32::from(byte)), Box::from([byte]))).collect();
@@ -77,11 +83,13 @@ fn merges<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<(Tokens, 
     Ok((tokens, merges))
 }
 
+/// Writes the `.model` and the `.vocab`.
 pub(super) fn render(vocabulary: &Vocabulary) -> Result<Rendered> {
     limits(vocabulary).map_err(|limit| Fault::cannot_hold(Format::Minbpe, limit))?;
     Ok([model(vocabulary).into_bytes(), for_people(vocabulary).into_bytes()])
 }
 
+/// Refuses a vocabulary that a `.model` cannot express: ids and merges must follow from the order of the lines.
 fn limits(vocabulary: &Vocabulary) -> Result<(), Limit> {
     if let Some(foreign) = vocabulary.foreign() {
         return Err(Limit::Foreign(foreign));
@@ -123,7 +131,7 @@ fn limits(vocabulary: &Vocabulary) -> Result<(), Limit> {
     Ok(())
 }
 
-/// minbpe's tokenizer without a split writes an empty pattern.
+/// Returns the pattern line. minbpe's tokenizer without a split writes an empty pattern.
 fn pattern(vocabulary: &Vocabulary) -> &str {
     match &vocabulary.split {
         SplitPattern::None => "",
@@ -131,6 +139,7 @@ fn pattern(vocabulary: &Vocabulary) -> &str {
     }
 }
 
+/// Returns the content of the `.model`.
 fn model(vocabulary: &Vocabulary) -> String {
     let mut text = format!("{VERSION}\n{}\n{}\n", pattern(vocabulary), vocabulary.added.len());
     for special in &vocabulary.added {
@@ -142,6 +151,7 @@ fn model(vocabulary: &Vocabulary) -> String {
     text
 }
 
+/// Returns the content of the `.vocab`: each token as readable text, with its parts if a merge makes it.
 fn for_people(vocabulary: &Vocabulary) -> String {
     let shown = |id| readable(vocabulary.bytes(id).unwrap_or_default());
     let mut merges = vocabulary.merges.iter().peekable();
@@ -162,6 +172,7 @@ fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
     writeln!(text, "{line}").expect("a string takes everything");
 }
 
+/// Returns bytes as text with control characters escaped.
 fn readable(bytes: &[u8]) -> String {
     let mut text = String::new();
     for character in String::from_utf8_lossy(bytes).chars() {
@@ -173,7 +184,7 @@ fn readable(bytes: &[u8]) -> String {
     text
 }
 
-/// White space as Python's `strip` and `split` know it, which minbpe reads with.
+/// Returns whether Python's `strip` and `split`, with which minbpe reads files, treat a character as white space.
 fn is_space(character: char) -> bool {
     character.is_whitespace() || matches!(character, '\u{1C}'..='\u{1F}')
 }

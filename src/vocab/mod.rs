@@ -1,7 +1,7 @@
 //! Token ids, their bytes, and the files that hold them.
 //!
-//! A [`Vocabulary`] is made from merges just learned or read from a file of any supported format, and
-//! checked either way. Token id and merge rank are separate things: byte b need not have id b.
+//! A [`Vocabulary`] is built from merges that were just learned, or read from a file in any supported format. It is
+//! checked in both cases. A token id and a merge rank are separate numbers: byte b need not have id b.
 //!
 //! ```
 //! use tokenmill::observer::Silent;
@@ -22,47 +22,49 @@
 //! # Ok::<(), tokenmill::Error>(())
 //! ```
 //!
-//! # What is read of `tokenizer.json`
+//! # What is read from `tokenizer.json`
 //!
-//! Every byte-level BPE file whose parts are below gives the ids that Hugging Face's tokenizers gives, which
-//! `tests/peers/` checks for the structures of GPT-2, RoBERTa, Phi, OLMo, Llama 3, Qwen, DeepSeek and others.
-//! Every other part is refused by name: nothing that changes ids is left out.
+//! Every byte-level BPE file that consists of the parts below gives the ids that Hugging Face's tokenizers gives.
+//! `tests/peers/` checks this for the structures of GPT-2, RoBERTa, Phi, OLMo, Llama 3, Qwen, DeepSeek and others.
+//! Every other part is refused with an error that names it: nothing that changes ids is ignored.
 //!
 //! | part | read | refused |
 //! | --- | --- | --- |
 //! | `model` | BPE, `ignore_merges`; `unk_token`, `fuse_unk` where bytes lack a token | other models, `dropout`, `byte_fallback` where bytes lack a token, `continuing_subword_prefix`, `end_of_word_suffix` |
 //! | `normalizer` | none, `NFC`, `NFD`, `NFKC`, `NFKD`, `Lowercase`, `StripAccents`, `Strip`, `Prepend`, `Replace`, in any number | all others |
-//! | `pre_tokenizer` | `ByteLevel`, before and after it `Split`, `Digits` and `Punctuation` in any number, with every behavior | all others; a space put before text that is split already |
-//! | `added_tokens` | all, with every flag | ids that tokenizers would not give; special ones with the bytes of another token |
-//! | `post_processor` | told and kept, but left out | what is no template of tokens around a text |
+//! | `pre_tokenizer` | `ByteLevel`, before and after it any number of `Split`, `Digits` and `Punctuation`, with every behavior | all others; `add_prefix_space` after another split |
+//! | `added_tokens` | all, with every flag | ids that tokenizers would not assign; special tokens with the bytes of another token |
+//! | `post_processor` | kept and reported to the observer, but not applied | anything but a template of tokens around one text |
 //! | `decoder` | none, `ByteLevel`, `Fuse` | all others |
-//! | `truncation`, `padding` | told, but left out: texts are encoded whole | |
+//! | `truncation`, `padding` | reported to the observer, but not applied: texts are encoded whole | |
 //!
-//! **Splits.** Expressions that are a known pattern's letter for letter are that pattern; others run on the engine
-//! for regular expressions, and what Oniguruma understands otherwise is translated or refused. `Removed` with
-//! `invert` drops what the expression does not match; here that is an error that names the place, and does not
-//! occur with the patterns that have a name. So does `Removed` alone, which drops what is matched.
+//! **Splits.** A regular expression that equals a named pattern letter for letter is read as that pattern. Others run
+//! on the regular expression engine; syntax that Oniguruma understands differently is translated or refused.
+//! `Removed` with `invert` drops the text that the expression does not match. Here such text is an error that names
+//! the position; it does not occur with the named patterns. `Removed` without `invert` drops the matches, which is
+//! also an error here.
 //!
-//! A file without `pre_tokenizer` whose decoder is `ByteLevel` is read as a tokenizer that does not split. Tokenizers itself does not
-//! turn text into the alphabet of bytes for such a file, and drops what its keys lack.
+//! A file without `pre_tokenizer` and with decoder `ByteLevel` is read as a tokenizer that does not split. For such a
+//! file, tokenizers itself does not convert text into the byte alphabet and drops characters that no key spells.
 //!
-//! **Bytes** that no token stands for are an error where a text has one, or what tokenizers makes of them:
-//! [`MissingBytes`](crate::encode::MissingBytes). A token without bytes keeps its id, and no text gives it.
+//! **Bytes** without a token: [`MissingBytes`](crate::encode::MissingBytes) decides whether a text with such a byte
+//! is an error or is encoded as tokenizers does it. A token without bytes keeps its id, and no text is encoded into
+//! it.
 //!
-//! **Added tokens** are found before the text is split: first those that are not `normalized`, in the text as
-//! it is, then the others between these, in normalized text. Whether *special* ones are found is for
-//! [`SpecialPolicy`](crate::encode::SpecialPolicy) to say. Those that are not special are ordinary vocabulary and
-//! found under every policy, as tokenizers finds them with `encode_special_tokens`. One thing is stricter than
-//! there: with `ignore_merges` a piece that is spelled like a special token never becomes that token, because no
-//! text may name a control token unless it is allowed to.
+//! **Added tokens** are found before the text is split. Those that are not `normalized` come first and are found in
+//! the original text; the others are then found in the normalized text between them.
+//! [`SpecialPolicy`](crate::encode::SpecialPolicy) decides whether *special* tokens are found. Tokens that are not
+//! special are ordinary vocabulary and are found under every policy, as tokenizers finds them with
+//! `encode_special_tokens`. One rule is stricter here: with `ignore_merges`, a pre-token that is spelled like a
+//! special token never becomes that token, because no text may name a control token unless that is allowed.
 //!
-//! **Normalizers** change what is UTF-8 between added tokens; bytes that are not stay as they are, and nothing is
-//! composed across them. The tables of normalization forms are those of tokenizers, Unicode 9. Decoding gives the normalized text, as it
-//! gives the space that `add_prefix_space` adds and lacks the space that `lstrip` and `rstrip` take:
-//! [`Vocabulary::keeps_text`] says whether texts come back as they were.
+//! **Normalizers** change the valid UTF-8 between added tokens. Invalid bytes stay unchanged, and nothing is composed
+//! across them. The tables of normalization forms are those of tokenizers, Unicode 9. Decoding gives the normalized
+//! text. That text includes the space that `add_prefix_space` adds and lacks the white space that `lstrip` and
+//! `rstrip` take. [`Vocabulary::keeps_text`] says whether decoding restores every text.
 //!
-//! **Post-processors** that put tokens around a text are not followed, since what stands around a document is
-//! said where it is encoded; [`load`] tells what is left out, and [`Vocabulary::around`] has it.
+//! **Post-processors** that put tokens around a text are not applied, because BOS and EOS tokens are chosen where
+//! documents are encoded. [`load`] reports them to the observer, and [`Vocabulary::around`] returns their tokens.
 
 mod added;
 mod affixes;

@@ -4,60 +4,66 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::excerpt;
 
-/// A change that a text undergoes before it is split, written as in a `tokenizer.json`. Of text that is not UTF-8 the
-/// parts between invalid bytes are changed.
+/// A change that a text undergoes before it is split. It is serialized as in a `tokenizer.json`. In a text that is
+/// not UTF-8, it applies separately to each valid part between invalid bytes.
+///
+/// ```
+/// let normalizer: tokenmill::vocab::Normalizer = serde_json::from_str(r#"{"type": "NFC"}"#)?;
+/// assert_eq!(normalizer.to_string(), "NFC");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "type", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Normalizer {
-    /// Unicode's normalization form C.
+    /// Unicode normalization form C: canonical composition.
     #[serde(rename = "NFC")]
     Nfc,
-    /// Form D.
+    /// Form D: canonical decomposition.
     #[serde(rename = "NFD")]
     Nfd,
-    /// Form KC.
+    /// Form KC: compatibility decomposition, then canonical composition.
     #[serde(rename = "NFKC")]
     Nfkc,
-    /// Form KD.
+    /// Form KD: compatibility decomposition.
     #[serde(rename = "NFKD")]
     Nfkd,
-    /// Each character becomes its lower case.
+    /// Replaces each character by its lower case.
     Lowercase,
-    /// Combining marks are removed.
+    /// Removes combining marks.
     StripAccents,
-    /// White space is removed from the ends of the text.
+    /// Removes white space from the ends of the text.
     Strip {
-        /// From its beginning.
+        /// Whether to remove it from the beginning.
         strip_left: bool,
-        /// From its end.
+        /// Whether to remove it from the end.
         strip_right: bool,
     },
-    /// A string is put before each text that is not empty.
+    /// Puts a string before each text that is not empty.
     Prepend {
         /// The string.
         prepend: String,
     },
-    /// Whatever a pattern matches is replaced.
+    /// Replaces every match of a pattern.
     Replace {
-        /// What is looked for.
+        /// The pattern to search for.
         pattern: ReplacePattern,
-        /// What takes its place, as it stands.
+        /// The replacement, taken literally.
         content: String,
     },
 }
 
-/// What [`Normalizer::Replace`] looks for.
+/// The pattern of [`Normalizer::Replace`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ReplacePattern {
-    /// This string.
+    /// This string, literally.
     String(String),
-    /// What this regular expression in Oniguruma's dialect matches.
+    /// This regular expression, in Oniguruma's dialect.
     Regex(String),
 }
 
 impl Normalizer {
-    /// The names that files have for them.
+    /// The values of `type` in files, in the order of the variants.
     pub(super) const KINDS: [&str; 9] =
         ["NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Strip", "Prepend", "Replace"];
 }

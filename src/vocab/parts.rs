@@ -9,32 +9,47 @@ use crate::split::SplitPattern;
 use crate::train::Merges;
 use crate::units::{TokenId, low32, place};
 
-/// A vocabulary may leave this many ids unused; a damaged file with one id near 2³² would otherwise
-/// ask for as much memory.
+/// Most ids that a vocabulary may leave unused (2^20). Memory grows with the highest id, so a damaged file with one
+/// id near 2^32 would otherwise take gigabytes.
 const MAX_HOLES: usize = 1 << 20;
 
-/// What a [`Vocabulary`] is made of, in any order and not checked yet.
+/// The parts of a [`Vocabulary`], in any order and not checked yet.
+///
+/// ```
+/// use tokenmill::TokenId;
+/// use tokenmill::vocab::{RankedMerge, Vocabulary, VocabularyParts};
+///
+/// let tokens = ["a", "b", "ab"].iter().zip(0..).map(|(text, id)| (TokenId::new(id), Box::from(text.as_bytes())));
+/// let vocabulary = Vocabulary::new(VocabularyParts {
+///     tokens: tokens.collect(),
+///     merges: vec![RankedMerge { left: TokenId::new(0), right: TokenId::new(1), result: TokenId::new(2), rank: 7 }],
+///     ..VocabularyParts::default()
+/// })?;
+/// assert_eq!(vocabulary.merges()[0].rank, 0); // ranks are renumbered
+/// assert_eq!(vocabulary.missing_bytes().len(), 254);
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct VocabularyParts {
-    /// The tokens that are not only added ones, with their bytes.
+    /// The tokens with their bytes, without those that are only added tokens.
     pub tokens: Vec<(TokenId, Box<[u8]>)>,
     /// The tokens that are found in a text before it is split.
     pub added: Vec<AddedToken>,
-    /// The merges. Only the order of their ranks counts.
+    /// The merges. Only the order of their ranks matters, not the numbers.
     pub merges: Vec<RankedMerge>,
-    /// How text is cut before it is encoded.
+    /// The pattern that splits text into pre-tokens.
     pub split: SplitPattern,
-    /// What happens to a text before that.
+    /// The changes that a text undergoes before it is split.
     pub rules: TextRules,
-    /// What the tokenizer's own program puts around a text.
+    /// The tokens that the tokenizer's own program puts around a text.
     pub around: Around,
-    /// Whether a piece that is a token as a whole becomes that token whatever the merges make of it.
+    /// Whether a pre-token that equals a token becomes that token even if the merges would not make it.
     pub ignore_merges: bool,
-    /// What the tokenizer's own program gives for a byte without a token. Left out if every byte has one.
+    /// The token that the tokenizer's own program gives for a byte without a token. Ignored if every byte has one.
     pub unknown: Option<UnknownToken>,
 }
 
-/// Which ids the special tokens of a new vocabulary have.
+/// Which ids the special tokens of a new vocabulary get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpecialTokensAt {
@@ -46,21 +61,21 @@ pub enum SpecialTokensAt {
 }
 
 impl Vocabulary {
-    /// Checks the parts and puts them together. Ranks are numbered anew from 0 without gaps, so two
-    /// vocabularies that encode alike by the same merges are equal whatever file they come from.
+    /// Checks the parts and combines them. Ranks are renumbered from 0 without gaps, so vocabularies that encode
+    /// alike by the same merges are equal, whatever file they come from. O(n log n) in the number of tokens and
+    /// merges.
     ///
     /// # Errors
-    /// The parts break one of the type's invariants.
+    /// The parts break one of the [invariants](Vocabulary), or leave more than 2^20 ids unused.
     pub fn new(parts: VocabularyParts) -> Result<Vocabulary> {
         parts.build().map_err(|fault| Error::new(ErrorKind::Failed, fault))
     }
 
-    /// The vocabulary of merges just learned. Bytes have the ids 0–255 in order and merges the ids
-    /// after them in the order in which they were learned, all shifted by the number of special tokens
-    /// where those come first.
+    /// Builds the vocabulary of merges that were just learned. Bytes get the ids 0–255, and merges the next ids in
+    /// the order in which they were learned. If special tokens come first, all these ids are shifted by their number.
     ///
     /// # Errors
-    /// A special token is empty, there twice, or equal to a token that was learned.
+    /// A special token is empty, is given twice, or equals a token that was learned.
     pub fn from_merges(
         merges: &Merges,
         specials: &[String],
@@ -96,6 +111,7 @@ impl Vocabulary {
 }
 
 impl VocabularyParts {
+    /// Checks the parts against the invariants of [`Vocabulary`] and combines them.
     pub(super) fn build(self) -> Result<Vocabulary, Fault> {
         let VocabularyParts { tokens: ordinary, mut added, mut merges, split, rules, around, .. } = self;
         let VocabularyParts { ignore_merges, unknown, .. } = self;
@@ -133,6 +149,7 @@ impl VocabularyParts {
     }
 }
 
+/// Refuses added tokens that are empty or given twice, and special ones that equal an ordinary token of another id.
 fn check_texts(added: &[AddedToken], ordinary: &[(TokenId, Box<[u8]>)]) -> Result<(), Fault> {
     let mut texts = Map::default();
     for token in added {
@@ -143,7 +160,7 @@ fn check_texts(added: &[AddedToken], ordinary: &[(TokenId, Box<[u8]>)]) -> Resul
             return Err(Fault::AddedTwice(token.text.clone()));
         }
     }
-    // The bytes of most tokens need not be looked at.
+    // Most tokens have a length that no added token has, so their bytes need not be hashed.
     let lengths: FxHashSet<usize> = texts.keys().map(|text| text.len()).collect();
     let clash = |(id, bytes): &&(TokenId, Box<[u8]>)| {
         let same = || texts.get(&**bytes);
@@ -157,7 +174,10 @@ fn check_texts(added: &[AddedToken], ordinary: &[(TokenId, Box<[u8]>)]) -> Resul
     }
 }
 
-/// The tokens of single bytes.
+/// Returns the token of each byte.
+///
+/// # Errors
+/// A byte has two tokens.
 fn byte_tokens(ordinary: &[(TokenId, Box<[u8]>)]) -> Result<[Option<TokenId>; 256], Fault> {
     let mut found = [None; 256];
     for (id, bytes) in ordinary {
@@ -170,7 +190,7 @@ fn byte_tokens(ordinary: &[(TokenId, Box<[u8]>)]) -> Result<[Option<TokenId>; 25
     Ok(found)
 }
 
-/// Whether so many tokens may have ids up to this one.
+/// Refuses a highest id that leaves more than [`MAX_HOLES`] ids unused by this number of tokens.
 pub(super) fn check_holes(tokens: usize, highest: TokenId) -> Result<(), Fault> {
     match highest.index() < tokens + MAX_HOLES {
         true => Ok(()),
@@ -178,9 +198,10 @@ pub(super) fn check_holes(tokens: usize, highest: TokenId) -> Result<(), Fault> 
     }
 }
 
-/// Tokens by their ids, and which of these are added tokens only.
+/// The bytes of each token by id, and the ids of the tokens that are only added ones, ascending.
 type ById = (Vec<Option<Box<[u8]>>>, Vec<TokenId>);
 
+/// Arranges tokens by id. An added token may share the id of an ordinary one that is spelled like it.
 fn by_id(ordinary: Vec<(TokenId, Box<[u8]>)>, added: &[AddedToken]) -> Result<ById, Fault> {
     let count = ordinary.len() + added.len();
     let ids = ordinary.iter().map(|(id, _)| *id).chain(added.iter().map(|token| token.id));
@@ -209,6 +230,8 @@ fn by_id(ordinary: Vec<(TokenId, Box<[u8]>)>, added: &[AddedToken]) -> Result<By
     Ok((tokens, apart))
 }
 
+/// Refuses merges that use ids without a token, tokens that are only added ones or have no bytes, results that are
+/// not the parts joined, and pairs that occur twice.
 fn check_merges(
     merges: &[RankedMerge],
     tokens: &[Option<Box<[u8]>>],
@@ -239,7 +262,7 @@ fn check_merges(
     Ok(())
 }
 
-/// Gives the lowest rank 0, the next higher 1, and so on; equal ranks stay equal.
+/// Renumbers sorted ranks as 0, 1, 2 and so on without gaps. Equal ranks stay equal.
 fn number_ranks(merges: &mut [RankedMerge]) {
     let (mut last, mut number) = (merges.first().map_or(0, |merge| merge.rank), 0);
     for merge in merges {

@@ -10,35 +10,35 @@ use crate::files::publish_bytes_within;
 use crate::format_version;
 use crate::train::HistoryPoint;
 
-/// The file's name.
+/// The name of the record's file.
 const NAME: &str = "training.json";
 
-/// How a vocabulary was learned: what no tokenizer format has a place for. It lies beside the
-/// tokenizer as `training.json`.
+/// How a vocabulary was learned, which no tokenizer format has a place for. It is stored as `training.json` in the
+/// tokenizer's folder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrainingRecord {
     /// [`FORMAT_VERSION`](crate::FORMAT_VERSION) of the program that wrote it.
     pub format_version: u32,
-    /// The version of this program that learned it.
+    /// The version of this program that learned the vocabulary.
     pub tool_version: String,
-    /// The [fingerprint](super::Vocabulary::fingerprint) of the vocabulary, which tells whether the
-    /// record belongs to the tokenizer beside it.
+    /// The [fingerprint](super::Vocabulary::fingerprint) of the vocabulary. It shows whether the record belongs to
+    /// the tokenizer in the same folder.
     pub vocabulary: String,
-    /// What it was learned with, as the run chose to tell it.
+    /// The settings of the training, in the form that the run chose.
     pub settings: serde_json::Value,
-    /// How often each merge's pair occurred when it was merged, by rank.
+    /// How often the pair of each merge occurred when it was merged, by rank.
     pub counts: Vec<u64>,
-    /// How many tokens the corpus had after so many merges.
+    /// The number of tokens in the corpus after selected numbers of merges.
     pub history: Vec<HistoryPoint>,
 }
 
 impl TrainingRecord {
-    /// Where the record of a folder stands.
+    /// Returns the path of a folder's record.
     pub fn path(folder: &Path) -> PathBuf {
         folder.join(NAME)
     }
 
-    /// Writes the record into a folder, whole or not at all, and gives its path.
+    /// Writes the record into a folder and returns its path. The file appears complete or not at all.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -48,12 +48,12 @@ impl TrainingRecord {
         Ok(path)
     }
 
-    /// What stands in its file.
+    /// Returns the content of the record's file.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         pretty(self)
     }
 
-    /// Whether it says that a tokenizer of this format lies beside it.
+    /// Returns whether the record says that the folder holds a tokenizer in this format.
     pub(super) fn has(&self, format: Format) -> bool {
         let formats = self.settings.get("formats").and_then(serde_json::Value::as_array);
         formats.is_some_and(|formats| formats.iter().any(|name| name.as_str() == Some(format.name())))
@@ -68,10 +68,10 @@ impl TrainingRecord {
         std::fs::remove_file(&path).map_err(|cause| Error::io("remove", path, cause))
     }
 
-    /// Reads the record of a folder; `None` if it has none.
+    /// Reads the record of a folder; returns `None` if it has none.
     ///
     /// # Errors
-    /// The file is damaged, or of a later version, or cannot be read.
+    /// The file is damaged, was written by a later version, or cannot be read.
     pub fn read(folder: &Path) -> Result<Option<TrainingRecord>> {
         let path = TrainingRecord::path(folder);
         let Some(json) = bytes_if_there(&path)? else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! What a file is that should hold a tokenizer and holds something else.
+//! Recognizes files that hold something else than a tokenizer, to say in an error what they are.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -6,12 +6,12 @@ use serde::de::IgnoredAny;
 use super::keyed::Entries;
 use crate::hashing::Map;
 
-/// Another kind of file, and what to do with it.
+/// A file of another kind, and the remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OtherKind {
-    /// The kind, with its article.
+    /// The kind as a noun phrase that completes "it is …".
     pub(super) what: &'static str,
-    /// What to do instead.
+    /// What the user should do instead.
     pub(super) remedy: &'static str,
 }
 
@@ -48,7 +48,7 @@ const PICKLE: OtherKind = OtherKind {
              space, and its rank",
 };
 
-/// How files begin that hold no tokenizer.
+/// The first bytes of files that hold no tokenizer.
 const BEGINNINGS: [(&[u8], OtherKind); 9] = [
     (b"version https://git-lfs.github.com/spec/", LFS_POINTER),
     (b"\x1f\x8b\x08", OtherKind { what: "compressed with gzip", remedy: UNPACK }),
@@ -61,7 +61,7 @@ const BEGINNINGS: [(&[u8], OtherKind); 9] = [
     (b"\xfe\xff", OtherKind { what: "UTF-16, not UTF-8", remedy: AS_UTF_8 }),
 ];
 
-/// What servers answer in place of a file.
+/// The first bytes of texts that servers answer instead of a file.
 const ANSWERS: [&[u8]; 5] = [
     b"Entry not found",
     b"Repository not found",
@@ -70,10 +70,10 @@ const ANSWERS: [&[u8]; 5] = [
     b"404: Not Found",
 ];
 
-/// How pages begin, in small letters.
+/// The first bytes of HTML and XML pages, in lower case.
 const PAGES: [&[u8]; 4] = [b"<!doctype html", b"<html", b"<head", b"<?xml"];
 
-/// What is told by a file's first bytes, whatever its name.
+/// Returns the kind of a file by its first bytes, whatever its name. `bytes` is the whole file or its beginning.
 pub(super) fn by_first_bytes(bytes: &[u8]) -> Option<OtherKind> {
     if let Some((_, other)) = BEGINNINGS.iter().find(|(start, _)| bytes.starts_with(start)) {
         return Some(*other);
@@ -91,7 +91,7 @@ pub(super) fn by_first_bytes(bytes: &[u8]) -> Option<OtherKind> {
     }
     match bytes {
         [0x80, 2..=5, .., b'.'] => Some(PICKLE),
-        // The length of the header, which is JSON.
+        // The length of the safetensors header, which is JSON.
         [_, _, _, _, _, 0, 0, 0, b'{', ..] => {
             Some(OtherKind { what: "the weights of a model (safetensors)", remedy: BESIDE_WEIGHTS })
         }
@@ -99,9 +99,10 @@ pub(super) fn by_first_bytes(bytes: &[u8]) -> Option<OtherKind> {
     }
 }
 
-/// Whether the first field of a protocol buffer is a piece: a text, and then its score or kind.
+/// Returns whether the first field of a protocol buffer is a SentencePiece piece: a text, then its score or type.
 fn is_sentence_piece(bytes: &[u8]) -> bool {
-    // Field 1 is a list of pieces. A first piece that needs a longer length is none that occurs.
+    // Field 1 is a list of pieces. Real files never begin with a piece of 128 bytes or more, which needs a longer
+    // length.
     let Some([b'\n', length @ 0..0x80, piece @ ..]) = bytes.get(..) else { return false };
     let Some([b'\n', text_length @ 0..0x80, text @ ..]) = piece.get(..usize::from(*length)) else {
         return false;
@@ -110,12 +111,12 @@ fn is_sentence_piece(bytes: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok() && matches!(rest, [0x15 | 0x18, _, ..])
 }
 
-/// What a text file is whose name says nothing: the tokens of BERT and its like.
+/// Returns the kind of a text file by its lines: the tokens of BERT and similar models.
 pub(super) fn by_lines(text: &[u8]) -> Option<OtherKind> {
     text.split(|&byte| byte == b'\n').any(|line| line.trim_ascii() == b"[UNK]").then_some(WORD_PIECE)
 }
 
-/// What JSON that is no `tokenizer.json` holds.
+/// Returns the kind of a JSON file that is no `tokenizer.json`, by its top-level keys.
 pub(super) fn by_keys(json: &[u8]) -> Option<OtherKind> {
     let keys: Map<String, IgnoredAny> = serde_json::from_slice(json).ok()?;
     let has = |wanted: &[&str]| wanted.iter().all(|key| keys.contains_key(*key));
@@ -146,7 +147,7 @@ pub(super) fn by_keys(json: &[u8]) -> Option<OtherKind> {
     Some(OtherKind { what, remedy })
 }
 
-/// The kind of a model whose file, as those of old versions, does not name it.
+/// Returns the model type of a `tokenizer.json` that does not name it, as files of old versions do not.
 pub(super) fn unnamed_model(json: &[u8]) -> Option<&'static str> {
     #[derive(Deserialize)]
     struct File<T> {

@@ -1,4 +1,4 @@
-//! Mistral's `tekken.json`: ranks, the pattern, and special tokens, whose ids come first.
+//! Mistral's `tekken.json`: ranks, the pattern, and special tokens, which have the lowest ids.
 
 use std::path::Path;
 
@@ -14,13 +14,13 @@ use crate::error::Result;
 use crate::split::SplitPattern;
 use crate::units::{TokenId, place};
 
-/// The name that Mistral gives it.
+/// The file's name in Mistral's repositories.
 pub(super) const FILE: &str = "tekken.json";
 
-/// As many special tokens may be declared without being listed: Mistral's files have 1 000.
+/// Most special tokens that a file may declare without listing them. Mistral's files declare 1 000.
 const MOST_SPECIALS: u32 = 1 << 16;
 
-/// What concerns text. The rest is about images, sound and settings of models.
+/// The fields that concern text. Other fields configure images, sound and models.
 #[derive(Deserialize)]
 struct File {
     config: Config,
@@ -47,7 +47,7 @@ struct Special {
     token_str: String,
 }
 
-/// The special tokens of files that list none.
+/// The special tokens of files that list none, in the order of their ids.
 const SPECIALS: [&str; 20] = [
     "<unk>",
     "<s>",
@@ -71,12 +71,17 @@ const SPECIALS: [&str; 20] = [
     "[TOOL_CONTENT]",
 ];
 
-/// Whether a file is one by its name, as Mistral's program decides it.
+/// Returns whether a file is one by its name, by the rule of Mistral's program.
 pub(super) fn is_named(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.contains("tekken") && name.ends_with(".json")
 }
 
+/// Reads a `tekken.json`.
+///
+/// # Errors
+/// The file cannot be read, is damaged, contradicts the options, or declares numbers of tokens that do not match its
+/// lists.
 pub(super) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
     let file = serde_json::from_slice(&read_bytes(path)?).map_err(Fault::Json);
     let vocabulary = file.and_then(|file| vocabulary(file, options));
@@ -97,7 +102,7 @@ fn vocabulary(
         )));
     };
     let mut tokens = Tokens::with_capacity(used);
-    // Those after the ones that are used are left out, as Mistral's program does.
+    // Tokens beyond the declared vocabulary size are ignored, as in Mistral's program.
     for (Token { rank, token_bytes }, expected) in vocab.into_iter().take(used).zip(0..) {
         let bytes = STANDARD.decode(&token_bytes).ok().filter(|_| rank == expected);
         let bytes = bytes.ok_or_else(|| {

@@ -1,3 +1,5 @@
+//! tiktoken's rank files: on each line a token in base64 and its rank, which is also its id.
+
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -21,7 +23,8 @@ use crate::hashing::Map;
 use crate::split::{Named, SplitPattern};
 use crate::units::TokenId;
 
-/// What a rank file does not say. The names are the arguments of `tiktoken.Encoding`.
+/// The settings that a rank file lacks, stored in a JSON file beside it. The names are the arguments of
+/// `tiktoken.Encoding`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sidecar {
@@ -30,16 +33,22 @@ struct Sidecar {
     special_tokens: Entries,
 }
 
-/// A token without bytes, as Whisper's ranks have one: a line cannot begin with white space.
+/// The spelling of a token without bytes, such as one of Whisper's. An empty string is impossible, because tiktoken's
+/// lines cannot begin with white space.
 const NO_BYTES: &str = "=";
 
-/// The path of the sidecar: `.json` is put after the whole name.
+/// Returns the path of the sidecar: `.json` is appended to the whole name.
 fn sidecar_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".json");
     PathBuf::from(name)
 }
 
+/// Reads a rank file with its sidecar.
+///
+/// # Errors
+/// A file cannot be read or is damaged; nothing says how text is split, or the options contradict the files; or a
+/// token has too many cuts.
 pub(super) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
     let tokens = ranks(&read_text(path)?).map_err(|fault| fault.in_file(path))?;
     let (split, specials) = match sidecar(path)? {
@@ -62,10 +71,10 @@ pub(super) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
     parts.map_err(|fault| fault.in_file(path))
 }
 
-/// A file that OpenAI publishes, without a sidecar.
+/// A file that OpenAI publishes without a sidecar.
 struct Published {
     name: &'static str,
-    /// What `tiktoken` calls it in its cache: the SHA-1 of its address.
+    /// Its name in the cache of `tiktoken`: the SHA-1 of its address.
     cached_as: &'static str,
     split: Named,
     specials: &'static [(&'static str, u32)],
@@ -104,7 +113,8 @@ const PUBLISHED: [Published; 4] = [
     },
 ];
 
-/// What a file without a sidecar means: by the split that is asked for, or else by its name.
+/// Returns the split and special tokens of a file without a sidecar: those of a published file with this name, or
+/// else the split that the options ask for and no special tokens.
 fn named(path: &Path, options: &LoadOptions) -> Result<(SplitPattern, Vec<(String, TokenId)>), Fault> {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let published = PUBLISHED.iter().find(|file| file.name == stem || file.cached_as == stem);
@@ -121,11 +131,12 @@ fn sidecar(path: &Path) -> Result<Option<Sidecar>> {
 
 pub(super) type Tokens = Vec<(TokenId, Box<[u8]>)>;
 
-/// Base64 as tiktoken's reader takes it: bits that stand for nothing may be set.
+/// Base64 as tiktoken's reader accepts it: unused bits at the end may be set.
 const LENIENT: GeneralPurpose =
     GeneralPurpose::new(&alphabet::STANDARD, PAD.with_decode_allow_trailing_bits(true));
 
-/// Reads lines as tiktoken does: any white space between a token and its rank and around them, and any line break.
+/// Reads lines as tiktoken does. Any white space may separate and surround a token and its rank, and any line break
+/// may end a line.
 fn ranks(text: &str) -> Result<Tokens, Fault> {
     let mut tokens = Vec::new();
     let lines = text.split('\n').flat_map(|line| line.strip_suffix('\r').unwrap_or(line).split('\r'));
@@ -148,17 +159,22 @@ fn token_and_rank(line: &str) -> Option<(TokenId, Box<[u8]>)> {
     words.next().is_none().then_some(read)
 }
 
-/// Whether a file begins as rank files do.
+/// Returns whether a file begins like a rank file.
 pub(super) fn begins_with_a_rank(bytes: &[u8]) -> bool {
     let mut lines = bytes.split(|byte| matches!(byte, b'\n' | b'\r')).filter(|line| !line.is_empty());
     let first = lines.next().and_then(|line| std::str::from_utf8(line).ok());
     first.is_some_and(|line| token_and_rank(line).is_some())
 }
 
-/// Rank files have no merges: tiktoken puts together any two neighbours whose bytes are a token, the
-/// one of lowest rank first, and looks whole pieces up before that. Where every token comes about by
-/// itself, the last step of each is the only one that matters and looking up changes nothing, so the
-/// usual list of merges says the same. Otherwise every way to cut a token in two is a merge.
+/// Returns the parts of a vocabulary with these ranks, which are also the ids.
+///
+/// Rank files have no merges. tiktoken first looks up the whole pre-token. Then it joins adjacent tokens if their
+/// joined bytes are a token, the one of lowest rank first. If this makes every token of the token's own bytes, only
+/// the last step of each derivation matters and the look-up changes nothing, so one merge per token encodes alike.
+/// Otherwise every way to cut a token in two becomes a merge, and whole pre-tokens are looked up.
+///
+/// # Errors
+/// A token occurs twice, too many ids would be unused, or a vocabulary that needs all cuts has too many.
 pub(super) fn parts(
     tokens: Tokens,
     added: Vec<AddedToken>,
@@ -189,19 +205,20 @@ fn affixes<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Result<Affixes, Equal>
 
 type Ids<'a> = Map<&'a [u8], TokenId>;
 
-/// Bytes that ways to cut tokens may have together: some seconds' worth of looking at them.
+/// Most bytes in all the ways to cut tokens together (2^31), which takes some seconds to go over.
 const MOST_BYTES: usize = 1 << 31;
 
-/// As many ways may be merges: each takes some 100 bytes.
+/// Most ways to cut tokens that become merges (2^23). Each takes about 100 bytes.
 const MOST_CUTS: usize = if cfg!(test) { 1 << 16 } else { 1 << 23 };
 
-/// Longer tokens are merged, so that the time to load a file grows with it whatever the tokens.
+/// Length in bytes up to which all cuts of a token are tried (128). Longer tokens are merged in O(n log n), so that
+/// the time to load a file is nearly linear in its size, whatever the tokens.
 const SHORT: usize = if cfg!(test) { 4 } else { 128 };
 
-/// For each token the two that are left of its bytes when only lower ranks are merged; `None` if for
-/// some token it is not two.
+/// Returns a merge for each token of several bytes, by ascending rank: the two tokens that are left of its bytes when
+/// only merges of lower rank are applied. `None` if for some token two are not left.
 ///
-/// These are the two with whose making no merge of lower rank interferes, if there are such; there are no others then.
+/// These two are the only parts of the token for which no merge of lower rank interferes with the derivation of both.
 fn last_steps(tokens: &Tokens, affixes: &Affixes, id_limit: usize) -> Option<Vec<RankedMerge>> {
     let ids = LazyLock::new(|| tokens.iter().map(|(id, token)| (&**token, *id)).collect::<Ids<'_>>());
     let byte_ids = byte_ids(tokens);
@@ -223,7 +240,7 @@ fn last_steps(tokens: &Tokens, affixes: &Affixes, id_limit: usize) -> Option<Vec
     (merges.len() == longer.len()).then_some(merges)
 }
 
-/// The token of each byte, [`MISSING`] where there is none.
+/// Returns the token of each byte, or [`MISSING`].
 fn byte_ids(tokens: &Tokens) -> [u32; 256] {
     let mut ids = [MISSING; 256];
     for (id, token) in tokens {
@@ -234,10 +251,10 @@ fn byte_ids(tokens: &Tokens) -> [u32; 256] {
     ids
 }
 
-/// No token has an id so high.
+/// Stands for a missing token. No token has this id.
 const MISSING: u32 = u32::MAX;
 
-/// The ways to cut a token into two others.
+/// Returns the ways to cut a token into two others, as merges.
 fn cuts<'a>(
     tokens: &'a Tokens,
     affixes: &'a Affixes,
@@ -252,12 +269,13 @@ fn cuts<'a>(
     })
 }
 
-/// Whether the parts have lower ranks.
+/// Returns whether both parts have lower ranks than the token.
 fn is_earlier(cut: &RankedMerge) -> bool {
     cut.left.max(cut.right) < cut.result
 }
 
-/// The two that are left of a long token when only lower ranks are merged, by merging them.
+/// Returns the two tokens that are left of a long token when only lower ranks are merged, by merging them. `None` if
+/// two are not left.
 fn last_step(
     merging: &mut Merging,
     (result, token): &(TokenId, Box<[u8]>),
@@ -280,16 +298,16 @@ fn last_step(
     Some(RankedMerge { left, right, result: *result, rank: result.get() })
 }
 
-/// All ways to cut each token in two, in the order in which Hugging Face's converters list them: by token, and for each
-/// by the ids of its parts. Each has a rank of its own.
+/// Returns all ways to cut each token in two, in the order of Hugging Face's converters: by token, then by the ids of
+/// the parts. Each way is a merge with its own rank.
 ///
-/// That the ways to make a token have its rank together in tiktoken makes no difference. Two tokens that stand beside each
-/// other in a text come about there step by step as they do in their bytes alone, since nothing crosses their borders before
-/// they are put together. So a token is always made of the same two, those that are left of its own bytes before the last
-/// step, and every other way to cut it is never met.
+/// In tiktoken, all merges that make a token share its rank. The difference has no effect. Two adjacent tokens of a
+/// text are derived there step by step as from their own bytes alone, since no merge crosses their borders before
+/// they are joined. So a token is always made of the same two parts: those that are left of its own bytes before the
+/// last step. No other way to cut it ever occurs.
 ///
 /// # Errors
-/// These are more than [`MOST_CUTS`], or have more than [`MOST_BYTES`] together.
+/// The ways number more than [`MOST_CUTS`], or have more than [`MOST_BYTES`] together.
 fn every_cut(tokens: &Tokens, affixes: &Affixes) -> Result<Vec<RankedMerge>, Fault> {
     let (mut merges, mut bytes) = (Vec::new(), 0);
     for (token, (_, spelled)) in tokens.iter().enumerate() {
@@ -305,6 +323,7 @@ fn every_cut(tokens: &Tokens, affixes: &Affixes) -> Result<Vec<RankedMerge>, Fau
     Ok(merges)
 }
 
+/// Writes the rank file and its sidecar.
 pub(super) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<Rendered> {
     limits(vocabulary).map_err(|limit| Fault::cannot_hold(Format::Tiktoken, limit))?;
     let mut ranks = String::new();
@@ -324,8 +343,8 @@ pub(super) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<
     Ok([ranks.into_bytes(), pretty(&sidecar)])
 }
 
-/// Reading the ranks back must give a vocabulary that encodes every text alike: the same one if the
-/// shortcuts hold for it, and otherwise one whose merges are every cut of every token.
+/// Refuses a vocabulary that would encode some text differently after being read back from its ranks. It must equal
+/// what is read if the shortcuts hold for it; otherwise its merges must be every cut of every token.
 fn limits(vocabulary: &Vocabulary) -> Result<(), Limit> {
     if let Some(foreign) = vocabulary.foreign() {
         return Err(Limit::Foreign(foreign));
@@ -364,8 +383,8 @@ mod tests {
 
     use super::*;
 
-    /// Tokens of few letters, by length, so that some are made of two others and some are not, in any order but for their
-    /// ranks.
+    /// Generates tokens of few letters. They are in ascending order of length, so that some are made of two others
+    /// and some are not. Within a length the order is arbitrary, except that ranks ascend.
     fn tokens() -> impl Strategy<Value = Tokens> {
         vec(vec(select(b"aabc".to_vec()), 2..9), 0..14).prop_map(|longer| {
             let mut longer: Vec<Vec<u8>> = BTreeSet::from_iter(longer).into_iter().collect();
@@ -375,7 +394,7 @@ mod tests {
         })
     }
 
-    /// All strings over two letters up to a length, and one that is made of no others.
+    /// Tests all strings over two letters up to a length, plus one string that is made of no others.
     #[test]
     fn more_ways_to_cut_tokens_than_there_is_room_for_are_refused() {
         let longer = |tokens: &Vec<Vec<u8>>| {
@@ -392,6 +411,7 @@ mod tests {
         }
     }
 
+    /// Published files are recognized by their names and by their names in tiktoken's cache.
     #[test]
     fn published_files_are_known_in_the_cache_of_tiktoken() {
         for Published { name, cached_as, specials, .. } in PUBLISHED {
@@ -409,6 +429,7 @@ mod tests {
     }
 
     proptest! {
+        /// Trying all cuts finds the same last steps as merging.
         #[test]
         fn the_last_step_is_found_as_by_merging(mut tokens in tokens(), backwards in any::<bool>()) {
             if backwards {

@@ -1,5 +1,5 @@
-//! The post-processor, which puts tokens around a text. What stands around a document is said where it is
-//! encoded, so it is told and kept, but not followed.
+//! The post-processor, which puts tokens around a text. It is reported and kept, but not applied, because BOS and EOS
+//! tokens are chosen where documents are encoded.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -26,14 +26,17 @@ struct Ids {
     ids: Vec<TokenId>,
 }
 
-/// `RobertaProcessing` and `BertProcessing`.
+/// The content of `RobertaProcessing` and `BertProcessing`.
 #[derive(Deserialize)]
 struct Pair {
     sep: (String, TokenId),
     cls: (String, TokenId),
 }
 
-/// The kind of post-processor that puts tokens around a text, if there is one.
+/// Returns the post-processor that puts tokens around a text, if any.
+///
+/// # Errors
+/// A post-processor is of an unknown kind, or two put tokens around a text.
 pub(super) fn found(post_processor: Option<&Value>) -> Result<Option<&Value>, Fault> {
     let mut found = None;
     for step in flat(post_processor, "processors", "post_processor")? {
@@ -50,7 +53,10 @@ pub(super) fn found(post_processor: Option<&Value>) -> Result<Option<&Value>, Fa
     Ok(found)
 }
 
-/// What it puts there.
+/// Returns the tokens that the post-processor puts around a text.
+///
+/// # Errors
+/// Those of [`found`]; or a template does not contain the text exactly once, or uses a token that it does not define.
 pub(super) fn read(post_processor: Option<&Value>) -> Result<Around, Fault> {
     match found(post_processor)? {
         None => Ok(Around::default()),
@@ -89,7 +95,7 @@ fn template(template: Template) -> Result<Around, Fault> {
     }
 }
 
-/// What a vocabulary's post-processor does, for people.
+/// Describes the post-processor of a vocabulary for a message.
 pub(super) fn described(vocabulary: &Vocabulary) -> String {
     let texts = |ids: &[TokenId]| -> Vec<String> {
         let text = |id: &TokenId| String::from_utf8_lossy(vocabulary.bytes(*id).unwrap_or_default());
@@ -105,14 +111,14 @@ pub(super) fn described(vocabulary: &Vocabulary) -> String {
     if sides.is_empty() { "nothing".to_owned() } else { format!("{} a text", sides.join(" and ")) }
 }
 
-/// The post-processor that says it, if there is anything to say.
+/// Returns the post-processor for the vocabulary's tokens around a text, or `None` if it has none.
 pub(super) fn write(vocabulary: &Vocabulary) -> Option<Value> {
     let Around { before, after } = &vocabulary.around;
     if vocabulary.around == Around::default() {
         return None;
     }
     let text = |id: &TokenId| String::from_utf8_lossy(vocabulary.bytes(*id).unwrap_or_default()).into_owned();
-    // Bytes that are no text look alike.
+    // Tokens that are not UTF-8 can have equal names, which their ids then tell apart.
     let alike = |id: &TokenId| before.iter().chain(after).any(|other| other != id && text(other) == text(id));
     let name = |id: &TokenId| if alike(id) { format!("{} {id}", text(id)) } else { text(id) };
     let special = |id| json!({ "SpecialToken": { "id": name(id), "type_id": 0 } });

@@ -10,7 +10,7 @@ use crate::vocab::Vocabulary;
 use crate::vocab::beside::{LISTS, NAMED, SPECIALS};
 use crate::vocab::format::{TransformersConfig, WriteOptions, read_json};
 
-/// The file beside a `tokenizer.json` that `transformers` wants.
+/// The name of the file that `transformers` expects beside a `tokenizer.json`.
 pub(crate) const CONFIG: &str = "tokenizer_config.json";
 
 const BOS: &str = "bos_token";
@@ -18,10 +18,10 @@ const EOS: &str = "eos_token";
 const MODEL_MAX_LENGTH: &str = "model_max_length";
 pub(super) const CHAT_TEMPLATE: &str = "chat_template";
 
-/// What older files call [`MODEL_MAX_LENGTH`].
+/// The name of [`MODEL_MAX_LENGTH`] in older files.
 const MAX_LEN: &str = "max_len";
 
-/// Keys that are kept as they stand: how `transformers` uses a tokenizer, whatever class reads it.
+/// Keys that are kept unchanged. They say how `transformers` uses a tokenizer, whatever class reads it.
 const USES: [&str; 10] = [
     "clean_up_tokenization_spaces",
     "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output",
@@ -35,7 +35,7 @@ const USES: [&str; 10] = [
     "chat_control_tokens",
 ];
 
-/// Keys that say what `tokenizer.json` says, or how the file came about.
+/// Keys that are dropped, because `tokenizer.json` says the same, or because they only record how the file was made.
 const ELSEWHERE: [&str; 22] = [
     "tokenizer_class",
     "added_tokens_decoder",
@@ -77,13 +77,14 @@ impl Serialize for Config {
     }
 }
 
-/// A whole number above 64 bits, such as `int(1e30)`, which stands for no maximal length. As `1e30` it would be read as a
-/// float.
+/// Returns a whole number above 64 bits, such as `int(1e30)`, which stands for an unlimited length. Written as
+/// `1e30`, it would be read back as a float.
 fn large_whole(value: &Value) -> Option<u128> {
     let number = value.as_f64().filter(|number| value.is_f64() && number.fract() == 0.0)?;
     format!("{number:.0}").parse().ok()
 }
 
+/// Returns the content of `tokenizer_config.json`.
 pub(super) fn config(options: &WriteOptions) -> Config {
     let TransformersConfig { pad, unk, mask, model_max_length, chat_template, kept } = &options.transformers;
     let token = |token: &Option<String>| token.as_ref().map(|token| json!(token));
@@ -104,13 +105,14 @@ pub(super) fn config(options: &WriteOptions) -> Config {
     Config(entries)
 }
 
-/// What the files beside a tokenizer tell `transformers`: `tokenizer_config.json`, `special_tokens_map.json`,
-/// `chat_template.jinja`, and the folder `additional_chat_templates`. Of special tokens, those that the vocabulary has.
+/// Reads how `transformers` should use a tokenizer from the files beside it: `tokenizer_config.json`,
+/// `special_tokens_map.json`, `chat_template.jinja`, and the folder `additional_chat_templates`. `tokenizer` is the
+/// tokenizer's file or folder. Of the special tokens, only those of the vocabulary are returned.
 ///
-/// What they name and the vocabulary lacks, and keys that are not known here, are told to `observer`.
+/// Special tokens that the vocabulary lacks, and unknown keys, are reported to `observer`.
 ///
 /// # Errors
-/// A file cannot be read.
+/// A file cannot be read or is damaged.
 pub fn named_beside(
     tokenizer: &Path,
     vocabulary: &Vocabulary,
@@ -120,7 +122,8 @@ pub fn named_beside(
     let folder = folder.unwrap_or(Path::new(""));
     let config = object(&folder.join(CONFIG))?;
     let specials = object(&folder.join(SPECIALS))?;
-    // As transformers does it: the map is of old, and where the file lists the added tokens it says all.
+    // The same precedence as in `transformers`: a file that lists the added tokens overrides the older map of special
+    // tokens, and any other file only adds to it.
     let mut said = specials;
     if config.contains_key("added_tokens_decoder") {
         said.extend(config);
@@ -141,7 +144,8 @@ pub fn named_beside(
     Ok(beside.options)
 }
 
-/// Tells what [`named_beside`] finds and only [`Format::Hf`](crate::vocab::Format::Hf) has a place for, if anything.
+/// Reports the settings that [`named_beside`] finds, if any, as left out, because only
+/// [`Format::Hf`](crate::vocab::Format::Hf) has a place for them.
 pub fn tell_left_out(tokenizer: &Path, vocabulary: &Vocabulary, observer: &dyn Observer) {
     let said = match named_beside(tokenizer, vocabulary, &Silent) {
         Ok(options) if options.config_keys().is_empty() => return,
@@ -155,7 +159,7 @@ pub fn tell_left_out(tokenizer: &Path, vocabulary: &Vocabulary, observer: &dyn O
     ));
 }
 
-/// The object that a file holds; nothing if it is not there.
+/// Returns the JSON object in a file, or an empty one if the file does not exist.
 fn object(path: &Path) -> Result<Map<String, Value>> {
     match read_json(path)? {
         Some(Value::Object(object)) => Ok(object),
@@ -163,16 +167,18 @@ fn object(path: &Path) -> Result<Map<String, Value>> {
     }
 }
 
-/// What is kept of a file's keys.
+/// The settings collected from the keys of the files.
 struct Beside<'a> {
     vocabulary: &'a Vocabulary,
     options: WriteOptions,
-    /// Keys with the tokens that the vocabulary does not have as special ones.
+    /// Keys with tokens that are not special tokens of the vocabulary.
     lacking: Vec<(String, String)>,
+    /// Keys that are not known here.
     unknown: Vec<String>,
 }
 
 impl Beside<'_> {
+    /// Takes the setting under one key.
     fn take(&mut self, key: String, value: Value) {
         let is_role = key.ends_with("_token") && text(&value).is_some();
         match &*key {
@@ -220,7 +226,7 @@ impl Beside<'_> {
         self.options.transformers.kept.insert(key, value);
     }
 
-    /// The special token that a key names, if the vocabulary has it.
+    /// Returns the special token that a key names if the vocabulary has it, and records it as lacking otherwise.
     fn known(&mut self, key: &str, value: &Value) -> Option<String> {
         let token = text(value)?;
         if self.vocabulary.specials().any(|special| special.text == token) {
@@ -230,8 +236,9 @@ impl Beside<'_> {
         None
     }
 
+    /// Reports what was left out.
     fn tell(&self, path: &Path, observer: &dyn Observer) {
-        /// No file has more by right.
+        /// Most tokens, and most keys, that are reported by name (10). A valid file has fewer.
         const MOST_TOLD: usize = 10;
         let path = path.display();
         for (key, token) in self.lacking.iter().take(MOST_TOLD) {
@@ -251,7 +258,7 @@ impl Beside<'_> {
     }
 }
 
-/// The text of a token, which older files have as an object with its flags.
+/// Returns the text of a token. Older files have an object with the token's flags instead of a string.
 fn text(value: &Value) -> Option<&str> {
     value.as_str().or_else(|| value["content"].as_str()).filter(|text| !text.is_empty())
 }

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::split::{Named, SplitBehavior, SplitPattern, SplitStep};
 use crate::vocab::fault::Fault;
 
-/// How a file cuts text.
+/// How a file splits text.
 pub(super) struct Cut {
     steps: Vec<Step>,
     /// Whether a space is put before a text that does not begin with one.
@@ -61,11 +61,12 @@ struct Digits {
     individual_digits: bool,
 }
 
-/// What Rust's `char::is_numeric`, by which `Digits` cuts, has over Unicode 16's numbers.
+/// The characters by which `Digits` splits: those of Rust's `char::is_numeric`, which includes some that are not
+/// numbers in Unicode 16.
 pub(super) const NUMBER: &str = r"[\p{N}\x{11DE0}-\x{11DE9}\x{16FF4}-\x{16FF6}]";
 
-/// What Rust's `char::is_ascii_punctuation` has, and what is punctuation in the Unicode 8 of the crate that `Punctuation`
-/// cuts by.
+/// The characters by which `Punctuation` splits: those of Rust's `char::is_ascii_punctuation`, and punctuation in
+/// Unicode 8, the version of the crate that tokenizers uses.
 pub(super) const PUNCTUATION: &str = concat!(
     r"[[\p{P}&&[^",
     r"\x{061D}\x{09FD}\x{0A76}\x{0C77}\x{0C84}\x{1B4E}-\x{1B4F}\x{1B7D}-\x{1B7F}",
@@ -78,7 +79,7 @@ pub(super) const PUNCTUATION: &str = concat!(
     r"]]$+<=>^`|~\x{166D}\x{111C9}]",
 );
 
-/// The behaviors by the names that files have for them.
+/// The behaviors with their names in files.
 pub(super) const BEHAVIORS: [(&str, SplitBehavior); 5] = [
     ("Isolated", SplitBehavior::Isolated),
     ("Removed", SplitBehavior::Removed),
@@ -88,15 +89,16 @@ pub(super) const BEHAVIORS: [(&str, SplitBehavior); 5] = [
 ];
 
 impl Cut {
-    /// Whether the file does not say how text is cut, nor that it is brought into bytes.
+    /// Returns whether the file has no pre-tokenizer, so that it neither splits text nor converts it to the byte
+    /// alphabet.
     pub(super) fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// The steps as one pattern.
+    /// Returns the steps as one pattern.
     ///
     /// # Errors
-    /// An expression uses what means something else here than in Oniguruma.
+    /// A regular expression uses syntax that has another meaning here than in Oniguruma.
     pub(super) fn pattern(&self) -> Result<SplitPattern> {
         let (mut steps, mut spelled) = (Vec::with_capacity(self.steps.len()), false);
         for step in &self.steps {
@@ -119,13 +121,16 @@ impl Cut {
     }
 }
 
-/// Reads how a file cuts text. One that does not is an unsplit tokenizer if its decoder shows that its keys
-/// stand for bytes.
+/// Reads how a file splits text. A file without steps does not split, if its decoder shows that its keys stand for
+/// bytes.
+///
+/// # Errors
+/// A step or decoder cannot be reproduced, or the tokenizer is not byte-level.
 pub(super) fn read(pre_tokenizer: Option<&Value>, decoder: Option<&Value>) -> Result<Cut, Fault> {
     let steps = flat(pre_tokenizer, "pretokenizers", "pre_tokenizer")?;
     let steps: Vec<Step> = steps.into_iter().map(step).collect::<Result<_, _>>()?;
     let decoders = flat(decoder, "decoders", "decoder")?;
-    // `Fuse` joins what the others have decoded, which changes no byte of it.
+    // `Fuse` joins what the other decoders give, which changes no byte.
     if let Some(other) = decoders.iter().find(|decoder| !["ByteLevel", "Fuse"].contains(&kind(decoder))) {
         return Err(Fault::unsupported(format!("decoder {}", kind(other))));
     }
@@ -148,6 +153,7 @@ pub(super) fn read(pre_tokenizer: Option<&Value>, decoder: Option<&Value>) -> Re
     }
 }
 
+/// Reads one step.
 fn step(value: &Value) -> Result<Step, Fault> {
     match kind(value) {
         "ByteLevel" => {
@@ -176,13 +182,15 @@ fn step(value: &Value) -> Result<Step, Fault> {
     }
 }
 
+/// Creates a step that splits by a pattern.
 fn cut(pattern: Pattern, behavior: SplitBehavior, invert: bool) -> Step {
     let (covers, behavior) = match (behavior, invert) {
-        // Keeps the matches and removes the rest, of which most patterns leave none.
+        // This keeps the matches and removes the other text. Most patterns match everything, so that they remove
+        // nothing.
         (SplitBehavior::Removed, true) => (true, SplitBehavior::Isolated),
         (behavior, _) => (false, behavior),
     };
-    // Of the others it makes no difference.
+    // Inversion changes nothing for the other behaviors.
     let merges = matches!(behavior, SplitBehavior::MergedWithPrevious | SplitBehavior::MergedWithNext);
     Step::Split { pattern, covers, behavior, invert: invert && merges }
 }

@@ -1,4 +1,4 @@
-//! Hugging Face's `tokenizer.json`, read and written.
+//! Reads and writes Hugging Face's `tokenizer.json`.
 
 mod around;
 mod config;
@@ -29,6 +29,7 @@ use crate::observer::Observer;
 use crate::split::{Matcher, SplitPattern};
 use crate::units::TokenId;
 
+/// The content of a `tokenizer.json`. Unknown fields are refused, since they might change ids.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -61,11 +62,15 @@ struct Added {
     special: bool,
 }
 
+/// Reads a `tokenizer.json`.
 pub(super) fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) -> Result<Vocabulary> {
     parse(read_bytes(path)?, path, options, observer)
 }
 
-/// The same of what a file of this name holds.
+/// Does the same as [`load`] with the content of a file. `path` only names it in messages.
+///
+/// # Errors
+/// The content is damaged, contradicts the options, or uses a feature that cannot be reproduced.
 pub(super) fn parse(
     bytes: impl AsRef<[u8]>,
     path: &Path,
@@ -82,7 +87,7 @@ pub(super) fn parse(
     let post_processor = around::found(file.post_processor.as_ref()).map_err(|fault| fault.in_file(path))?;
     let post_processor = post_processor.map(|found| kind(found).to_owned());
     let uncut = cut.is_empty();
-    // `transformers` writes down how it was last used, and goes by what it is called with the next time.
+    // `transformers` saves the settings of its last call, and the next call overrides them.
     for (what, set) in [("truncation", &file.truncation), ("padding", &file.padding)] {
         if set.is_some() {
             observer.noted(&format!("{}: its {what} is left out: texts are encoded whole", path.display()));
@@ -105,7 +110,7 @@ pub(super) fn parse(
     Ok(vocabulary)
 }
 
-/// Why a file does not parse: another kind of model has other fields, and its name says more.
+/// Returns why a file does not parse. Other kinds of models have other fields, so the kind says more than the field.
 fn not_bpe(bytes: &[u8], wrong: serde_json::Error) -> Fault {
     #[derive(Deserialize)]
     struct Kind {
@@ -127,6 +132,7 @@ fn not_bpe(bytes: &[u8], wrong: serde_json::Error) -> Fault {
     }
 }
 
+/// Builds the vocabulary from the parsed file.
 fn vocabulary(
     file: File,
     split: SplitPattern,
@@ -157,24 +163,25 @@ fn vocabulary(
 }
 
 fn added(listed: Vec<Added>, normalizes: bool) -> Vec<AddedToken> {
-    // Which of the tokens are looked for first matters only if some are looked for later.
+    // The order of the two searches for added tokens matters only if both search for some.
     let one_search =
         !normalizes && listed.array_windows().all(|[one, next]| one.normalized == next.normalized);
     let token = |Added { id, content: text, single_word, lstrip, rstrip, normalized, special }| {
         let normalized = normalized && !one_search;
         AddedToken { id, text, special, single_word, lstrip, rstrip, normalized }
     };
-    // Tokenizers leaves out those without a text, and so their numbers.
+    // Tokenizers ignores tokens with an empty text, and so their ids.
     listed.into_iter().filter(|added| !added.content.is_empty()).map(token).collect()
 }
 
-/// The first added token that tokenizers would give another id than the file.
+/// Returns the fault of the first added token to which tokenizers would give another id than the file says.
 fn misnumbered(added: &[AddedToken], ids: &Map<&str, TokenId>) -> Option<Fault> {
     let mut numbers = added.iter().zip(counted(added, ids));
     let (token, counted) = numbers.find(|(token, counted)| token.id != *counted)?;
     Some(Fault::AddedNumber { text: token.text.clone(), added: token.id, counted })
 }
 
+/// Refuses an unknown version and features of the model that cannot be reproduced.
 fn refuse_features(file: &File) -> Result<(), Fault> {
     if file.version.as_ref().is_some_and(|version| version != "1.0") {
         return Err(Fault::unsupported("version"));
@@ -182,7 +189,7 @@ fn refuse_features(file: &File) -> Result<(), Fault> {
     file.model.refuse_features()
 }
 
-/// The changes that a text undergoes.
+/// Reads the normalizers, in the order in which they are applied.
 fn normalizers(normalizer: Option<&Value>) -> Result<Vec<Normalizer>, Fault> {
     let mut normalizers: Vec<Normalizer> = Vec::new();
     for step in flat(normalizer, "normalizers", "normalizer")? {
@@ -205,10 +212,12 @@ fn normalizers(normalizer: Option<&Value>) -> Result<Vec<Normalizer>, Fault> {
     Ok(normalizers)
 }
 
-/// The steps of a component: itself, or those of a `Sequence`, whose list is called `list`, and of each in it.
+/// Returns the steps of a component: the component itself, or the steps in the field `list` of a `Sequence`, at any
+/// depth.
 fn flat<'a>(value: Option<&'a Value>, list: &str, component: &str) -> Result<Vec<&'a Value>, Fault> {
     let mut steps = Vec::new();
-    // What is yet to be looked at, the next of it last.
+    // The components still to visit, the next one last. A stack instead of recursion, so that deep nesting is
+    // harmless.
     let mut rest: Vec<&Value> = value.into_iter().collect();
     while let Some(value) = rest.pop() {
         if kind(value) != "Sequence" {
@@ -223,6 +232,7 @@ fn flat<'a>(value: Option<&'a Value>, list: &str, component: &str) -> Result<Vec
     Ok(steps)
 }
 
+/// Returns the type of a component.
 fn kind(value: &Value) -> &str {
     value.get("type").and_then(Value::as_str).unwrap_or("of unknown type")
 }

@@ -9,12 +9,13 @@ use crate::vocab::fault::Fault;
 use crate::vocab::gpt2::HEADER;
 use crate::vocab::keyed::Entries;
 
+/// The model of a `tokenizer.json`. Unknown fields are refused, since they might change ids.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Model {
     pub(super) r#type: Option<String>,
     pub(super) dropout: Option<f64>,
-    /// Stands for bytes without a token.
+    /// The token for bytes without a token.
     pub(super) unk_token: Option<String>,
     pub(super) continuing_subword_prefix: Option<String>,
     pub(super) end_of_word_suffix: Option<String>,
@@ -25,8 +26,8 @@ pub(super) struct Model {
     pub(super) merges: Vec<Pair>,
 }
 
-/// A merge, written `"a b"` or `["a", "b"]`. `None` is one of the first form that looks like a [header](HEADER) of
-/// `merges.txt`: tokenizers leaves it out here too.
+/// A merge, written `"a b"` or `["a", "b"]`. `None` is a merge of the first form that looks like a [header](HEADER)
+/// of `merges.txt`. Tokenizers skips it here, too.
 pub(super) struct Pair(pub(super) Option<(String, String)>);
 
 impl<'de> Deserialize<'de> for Pair {
@@ -61,20 +62,20 @@ impl<'de> Deserialize<'de> for Pair {
     }
 }
 
-/// The two keys of a merge that is written with a space between them.
+/// Splits a merge written as two keys with one space between them.
 pub(crate) fn two_keys(text: &str) -> Option<(&str, &str)> {
     let (left, right) = text.split_once(' ')?;
     (!left.is_empty() && !right.is_empty() && !right.contains(' ')).then_some((left, right))
 }
 
 impl Model {
-    /// Whether no character of a text is without a token, so that nothing is there to fall back from.
+    /// Returns whether every byte has a token, so that no character of a text needs a fallback.
     fn has_every_byte(&self) -> bool {
         let keys: Set<&str> = self.vocab.0.iter().map(|(key, _)| &**key).collect();
         (0..=u8::MAX).all(|byte| keys.contains(&*alphabet::spell(&[byte])))
     }
 
-    /// Refuses what makes other ids than merging bytes by rank.
+    /// Refuses features that give other ids than merging bytes by rank.
     pub(super) fn refuse_features(&self) -> Result<(), Fault> {
         if let Some(kind) = self.r#type.as_ref().filter(|kind| *kind != "BPE") {
             return Err(Fault::unsupported(format!("model {kind}")));

@@ -11,19 +11,23 @@ use crate::vocab::fault::Fault;
 use crate::vocab::format::{TransformersConfig, WriteOptions};
 use crate::vocab::sniff;
 
-/// The file whose text `transformers` takes in place of `chat_template` in `tokenizer_config.json`.
+/// The file whose text `transformers` uses instead of `chat_template` in `tokenizer_config.json`.
 const FILE: &str = "chat_template.jinja";
 
-/// The folder of templates with names, which go before that too.
+/// The folder of named templates, which also take precedence over that key.
 const FOLDER: &str = "additional_chat_templates";
 
-/// The name of the template that is used where none is named.
+/// The name of the template that is used if none is named.
 const DEFAULT: &str = "default";
 
 /// The longest chat template, in bytes (16 MiB). Those in use have some tens of kilobytes.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// The chat templates that lie in files of their own, as `tokenizer_config.json` has them: a text, or several with names.
+/// Returns the chat templates from files of their own in the form of `tokenizer_config.json`: one text, or a list of
+/// named ones. `None` if the folder has no such files.
+///
+/// # Errors
+/// A file cannot be read or is no UTF-8, or the templates have more than [`MAX_BYTES`] together.
 pub(super) fn beside(folder: &Path) -> Result<Option<Value>> {
     let mut files: Vec<(String, PathBuf)> = Vec::new();
     let file = folder.join(FILE);
@@ -61,11 +65,11 @@ pub(super) fn beside(folder: &Path) -> Result<Option<Value>> {
     Ok((!templates.is_empty()).then(|| json!(templates)))
 }
 
-/// Whether `transformers` would take a chat template from a file of this folder in place of the one that these options
-/// have; which file.
+/// Returns the file or folder from which `transformers` would take a chat template instead of the one in these
+/// options, if it differs from it.
 ///
 /// # Errors
-/// A file cannot be read.
+/// A file of the folder cannot be read.
 pub fn other_chat_template(folder: &Path, options: &WriteOptions) -> Result<Option<PathBuf>> {
     let TransformersConfig { chat_template, kept, .. } = &options.transformers;
     let own = chat_template.as_ref().map(|template| json!(template));
@@ -75,10 +79,11 @@ pub fn other_chat_template(folder: &Path, options: &WriteOptions) -> Result<Opti
     Ok(other.map(|_| if file.is_file() { file } else { folder.join(FOLDER) }))
 }
 
-/// Reads a chat template from a file, with line breaks as `transformers` reads them.
+/// Reads a chat template from a file. Line breaks become `\n`, as in `transformers`, and a byte order mark is
+/// removed.
 ///
 /// # Errors
-/// The file cannot be read, is longer than 16 MiB, is no UTF-8, or is empty.
+/// The file cannot be read, is longer than 16 MiB, is not UTF-8, or is empty.
 pub fn read_chat_template(path: &Path) -> Result<String> {
     let text = read(path)?;
     if text.trim().is_empty() {
@@ -91,7 +96,7 @@ fn read(path: &Path) -> Result<String> {
     let cannot = |cause| Error::io("read", path, cause);
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(cannot)?;
-    // One byte more, so that a file that goes on can be told from one that ends there.
+    // One byte more than allowed, to detect a longer file.
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
     if amount(bytes.len()) > MAX_BYTES {
         return Err(Fault::TemplateTooLong { limit: MAX_BYTES }.in_file(path));

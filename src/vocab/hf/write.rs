@@ -15,10 +15,10 @@ use crate::vocab::gpt2::HEADER;
 use crate::vocab::keyed::{Entries, Keyed};
 use crate::vocab::{AddedToken, Normalizer, Vocabulary, alphabet};
 
-/// The file that Hugging Face's tokenizers read.
+/// The name of the file that Hugging Face's tokenizers reads.
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
 
-/// The fields stand in the order in which `tokenizers` itself writes them.
+/// The content of a `tokenizer.json`, with the fields in the order in which `tokenizers` writes them.
 #[derive(Serialize)]
 struct File<'a> {
     version: &'static str,
@@ -57,8 +57,8 @@ struct Model {
     merges: Pairs,
 }
 
-/// Merges as `"a b"`, which every version of tokenizers reads; no key has a space in it. As `["a", "b"]`, which those from
-/// 0.20 on read, where one would be taken for a [header](HEADER).
+/// Merges, written as `"a b"`, which every version of tokenizers reads; no key contains a space. If one of them would
+/// look like a [header](HEADER), they are written as `["a", "b"]`, which versions from 0.20 on read.
 struct Pairs(Vec<(String, String)>);
 
 impl Serialize for Pairs {
@@ -70,6 +70,10 @@ impl Serialize for Pairs {
     }
 }
 
+/// Writes `tokenizer.json` and `tokenizer_config.json`.
+///
+/// # Errors
+/// The format cannot hold the vocabulary.
 pub(crate) fn render(vocabulary: &Vocabulary, options: &WriteOptions) -> Result<Rendered> {
     let cannot = |limit: Limit| Fault::cannot_hold(Format::Hf, limit);
     let keyed = Keyed::of(vocabulary).map_err(cannot)?;
@@ -111,7 +115,7 @@ fn normalizer(normalizers: &[Normalizer]) -> Option<Value> {
     }
 }
 
-/// Checks that added tokens which are no keys have the ids that tokenizers will count for them.
+/// Refuses added tokens that are no keys and have other ids than tokenizers will count for them.
 fn numbered(vocabulary: &Vocabulary, keyed: &Keyed) -> Result<(), Limit> {
     let ids = keyed.entries.0.iter().map(|(key, id)| (&**key, *id)).collect();
     let mut numbers = vocabulary.added.iter().zip(counted(&vocabulary.added, &ids));
@@ -121,8 +125,9 @@ fn numbered(vocabulary: &Vocabulary, keyed: &Keyed) -> Result<(), Limit> {
     }
 }
 
-/// The ids that tokenizers gives to added tokens, in the order in which they are listed: that of the key, or else the
-/// next number, from that of the keys on, whatever ids these have.
+/// Returns the ids that tokenizers gives to added tokens, in the order in which they are listed. A token that is a
+/// key has the key's id. The others are numbered consecutively from the number of keys on, whatever ids the keys
+/// have.
 pub(super) fn counted(added: &[AddedToken], ids: &Map<&str, TokenId>) -> Vec<TokenId> {
     let mut next = low32(ids.len());
     let count = |token: &AddedToken| {
@@ -148,8 +153,8 @@ fn added(token: &AddedToken) -> Added<'_> {
     }
 }
 
-/// Without a split the step is still needed: it writes bytes in the alphabet of the keys, and without
-/// it spaces would be lost.
+/// Returns the pre-tokenizer. A vocabulary without a split needs one, too: it converts bytes to the alphabet of the
+/// keys, and without it spaces would be lost.
 fn pre_tokenizer(vocabulary: &Vocabulary) -> Result<Value> {
     let prefix_space = vocabulary.rules.prefix_space;
     let steps = match &vocabulary.split {
@@ -174,6 +179,7 @@ fn pre_tokenizer(vocabulary: &Vocabulary) -> Result<Value> {
     }
 }
 
+/// Appends the splits of these steps, one per regular expression.
 fn written_cuts(steps: &[SplitStep], written: &mut Vec<Value>) -> Result<()> {
     for step in steps {
         for (regex, _) in step.pattern.oniguruma()? {
@@ -183,6 +189,7 @@ fn written_cuts(steps: &[SplitStep], written: &mut Vec<Value>) -> Result<()> {
     Ok(())
 }
 
+/// Returns one split, as `Digits` or `Punctuation` if it came from there.
 fn written_cut(regex: &str, step: &SplitStep) -> Value {
     let named = BEHAVIORS.iter().find(|(_, behavior)| *behavior == step.behavior);
     let behavior = if step.covers { "Removed" } else { named.map_or("Isolated", |(name, _)| *name) };
@@ -201,8 +208,8 @@ fn written_cut(regex: &str, step: &SplitStep) -> Value {
     }
 }
 
-/// Published expressions of patterns without a name here that `tokenizers` 1.0 knows: Mistral's, Kimi's, and GPT-4's
-/// with numbers whole.
+/// Published regular expressions that `tokenizers` 1.0 knows and that have no name here: Mistral's, Kimi's, and
+/// GPT-4's with numbers in one pre-token.
 const KNOWN_TO_1_0: [&str; 3] = [
     concat!(
         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
@@ -222,12 +229,13 @@ const KNOWN_TO_1_0: [&str; 3] = [
     ),
 ];
 
-/// What users of the written file should know, if anything.
+/// Returns notes for users of the written file, possibly none.
 pub(crate) fn cautions(vocabulary: &Vocabulary) -> Vec<String> {
     unopened(vocabulary).into_iter().chain(garbled(vocabulary)).collect()
 }
 
-/// That an added token does not come back from the decoder, which takes every token for a key whose letters all spell bytes.
+/// Returns a note if an added token does not survive decoding. The decoder takes every token for a key if all its
+/// letters spell bytes.
 fn garbled(vocabulary: &Vocabulary) -> Option<String> {
     let apart = vocabulary.added.iter().filter(|token| vocabulary.apart.binary_search(&token.id).is_ok());
     let mut apart = apart.map(|token| &token.text);
@@ -238,8 +246,8 @@ fn garbled(vocabulary: &Vocabulary) -> Option<String> {
     ))
 }
 
-/// That not every version opens it: `tokenizers` 1.0 has no engine for regular expressions.
-/// It knows published patterns by their exact text, and opens no file that has another.
+/// Returns a note if not every version of `tokenizers` opens the file. Version 1.0 has no regular expression engine.
+/// It recognizes published patterns by their exact text and refuses files with any other.
 fn unopened(vocabulary: &Vocabulary) -> Option<String> {
     let split = vocabulary.split();
     if *split == SplitPattern::Named(Named::Nanochat) {
@@ -266,6 +274,7 @@ fn unopened(vocabulary: &Vocabulary) -> Option<String> {
     ))
 }
 
+/// Returns whether `tokenizers` 1.0 knows all regular expressions of a pre-tokenizer.
 fn is_known_to_1_0(written: &Value) -> bool {
     let steps = written["pretokenizers"].as_array().map_or(std::slice::from_ref(written), Vec::as_slice);
     let regex = |step: &Value| step["pattern"]["Regex"].as_str().map(str::to_owned);
@@ -276,13 +285,14 @@ fn is_known_to_1_0(written: &Value) -> bool {
     regexes == Named::DeepSeekV3.steps() || regexes.iter().all(is_known)
 }
 
+/// Returns a `ByteLevel` step.
 fn byte_level(prefix_space: bool, splits: bool) -> Value {
     json!({
         "type": "ByteLevel", "add_prefix_space": prefix_space, "trim_offsets": false, "use_regex": splits,
     })
 }
 
-/// JSON with line breaks, so that a difference between two vocabularies is a few lines.
+/// Returns JSON with line breaks, so that the difference between two vocabularies is a few lines.
 pub(crate) fn pretty(value: &impl Serialize) -> Vec<u8> {
     let mut bytes = serde_json::to_vec_pretty(value).expect("names and numbers are always JSON");
     bytes.push(b'\n');
@@ -293,6 +303,7 @@ pub(crate) fn pretty(value: &impl Serialize) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    /// Added tokens that are no keys are numbered from the number of keys on.
     #[test]
     fn tokens_that_are_no_keys_are_numbered_from_the_number_of_keys_on() {
         let ids: Map<&str, TokenId> =
