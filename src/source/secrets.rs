@@ -3,12 +3,12 @@ use std::sync::LazyLock;
 
 use fancy_regex::Regex;
 
-/// Schemes of addresses whose queries are shown: they have none, and a question mark is a pattern. What is named as
-/// a secret is left out all the same.
+/// URI schemes with public queries: these URIs have no query, and a question mark is a glob pattern. Parameters that
+/// are named like a secret are hidden anyway.
 const OPEN: [&str; 4] = ["hf", "s3", "gs", "az"];
 
-/// What is a secret wherever it stands, each as the last group that matches: what is named so, tokens of known forms,
-/// and a name and password before a host.
+/// Matches secrets anywhere in a text, each as the last group that matched: values of parameters that are named like
+/// a secret, tokens of known forms, and user name and password before a host.
 static CREDENTIALS: LazyLock<Regex> = LazyLock::new(|| {
     let name = concat!(
         r"(?:x-(?:amz|goog)-(?:signature|credential|security-token)|sig|signature|(?:access[_-]?)?token",
@@ -24,12 +24,13 @@ static CREDENTIALS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!("(?i){}", alternatives.join("|"))).expect("a regular expression")
 });
 
-/// How an address of the web begins, slips of the fingers included.
+/// The beginning of a web address, with common typing errors.
 static WEB: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("(?i)(?:^|[\\s\"'`(=])(https?[:;]?/{1,3})").expect("a regular expression"));
 
-/// An address as reports, files and messages show it. Of a web address they leave out what may be secret: a name and password
-/// before the host, the values of a query, which may be a signature, and what follows `#`.
+/// A URI as reports, files and messages show it. Parts of a web address that may be secret are replaced by `…`: user
+/// name and password before the host, the values of the query, which may contain a signature, and the fragment after
+/// `#`.
 ///
 /// ```
 /// use tokenmill::source::shown_uri;
@@ -42,18 +43,25 @@ pub fn shown_uri(uri: &str) -> String {
     replaced(uri, with_credentials(uri, secrets), |_| "…".to_owned())
 }
 
-/// A text, such as a command line or a recipe, whose web addresses are as [`shown_uri`] shows them. They end at white space
-/// and at quotes. What begins with a variable, as `${BASE}/a?key=value`, may be one.
+/// Hides the secrets of all web addresses in a text, such as a command line or a recipe, like [`shown_uri`]. An
+/// address ends at white space or a quote. Text that begins with a variable, such as `${BASE}/a?key=value`, may be an
+/// address, so the values of its query are hidden too.
+///
+/// ```
+/// use tokenmill::source::without_secrets;
+///
+/// assert_eq!(without_secrets("get https://host/a?sig=x now"), "get https://host/a?sig=… now");
+/// ```
 pub fn without_secrets(text: &str) -> String {
     replaced(text, all_secrets(text), |_| "…".to_owned())
 }
 
-/// The same with all in its place: as many bytes stand for what is left out.
+/// Like [`without_secrets`], but replaces each byte of a secret by `*`, so that all other bytes keep their offsets.
 pub fn with_secrets_covered(text: &str) -> String {
     replaced(text, all_secrets(text), |secret| "*".repeat(secret.len()))
 }
 
-/// A text with something else in some places, which are in order.
+/// Replaces the given ranges of a text, which are in order and do not overlap.
 fn replaced(text: &str, places: Vec<Range<usize>>, with: impl Fn(&str) -> String) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut done = 0;
@@ -65,11 +73,11 @@ fn replaced(text: &str, places: Vec<Range<usize>>, with: impl Fn(&str) -> String
     shown + &text[done..]
 }
 
-/// These places of a text and those of its credentials, in order and apart.
+/// Adds the ranges of credentials to `places`. The result is sorted and does not overlap.
 fn with_credentials(text: &str, mut places: Vec<Range<usize>>) -> Vec<Range<usize>> {
     let groups = CREDENTIALS.captures_iter(text).flatten().filter_map(|groups| {
         let group = (1..groups.len()).rev().find_map(|group| groups.get(group))?;
-        // A colon and an @ can stand in the path of an address that is whole.
+        // In a complete address, the path may contain a colon and an `@`.
         let is_path = group.end() < text.len()
             && text[group.end()..].starts_with('@')
             && is_in_path(text, group.start());
@@ -87,18 +95,19 @@ fn with_credentials(text: &str, mut places: Vec<Range<usize>>) -> Vec<Range<usiz
     apart
 }
 
-/// Whether a place of a text is in the path of an address, or in a query that a pattern could be.
+/// Whether an offset is in the path of an address, or in its query if that could be a glob pattern.
 fn is_in_path(text: &str, at: usize) -> bool {
     let word =
         text[..at].rfind(|c: char| c.is_whitespace() || "\"'`<>".contains(c)).map_or(0, |space| space + 1);
     text[word..at].split_once("://").is_some_and(|(_, after)| after.contains('/'))
 }
 
-/// What may be secret of all addresses of a text, and its credentials.
+/// The ranges of all secrets: parts of addresses, and credentials.
 fn all_secrets(text: &str) -> Vec<Range<usize>> {
     with_credentials(text, secrets_of_addresses(text))
 }
 
+/// The ranges in all addresses that may be secret.
 fn secrets_of_addresses(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -106,7 +115,7 @@ fn secrets_of_addresses(text: &str) -> Vec<Range<usize>> {
         at += start;
         let rest = &text[at..];
         let end = rest.find(|c: char| c.is_whitespace() || "\"'`<>".contains(c)).unwrap_or(rest.len());
-        // An address may come after a variable.
+        // An address may follow a variable directly.
         let end = address(rest).filter(|next| (1..end).contains(next)).unwrap_or(end);
         let word = &rest[..end];
         let secrets = if word.starts_with('$') { secrets_if_query(word) } else { secrets(word) };
@@ -116,7 +125,7 @@ fn secrets_of_addresses(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Where the next address begins that may hold secrets.
+/// The offset of the next address that may contain secrets.
 fn address(text: &str) -> Option<usize> {
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     let right = text.match_indices("://").find_map(|(end, _)| {
@@ -127,7 +136,7 @@ fn address(text: &str) -> Option<usize> {
     right.into_iter().chain(mistyped).min()
 }
 
-/// What may be secret of an address.
+/// The ranges of an address that may be secret.
 fn secrets(uri: &str) -> Vec<Range<usize>> {
     let scheme = uri.find([':', ';', '/']).unwrap_or(0);
     let start = uri.len() - uri[scheme..].trim_start_matches([':', ';', '/']).len();
@@ -144,8 +153,8 @@ fn secrets(uri: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// What may be secret of what begins with a variable: the values of its query. A path may have question marks too, but hardly
-/// with an equals sign after one.
+/// The ranges that may be secret if a text begins with a variable: the values of its query. A path may contain
+/// question marks too, but hardly followed by an equals sign.
 fn secrets_if_query(text: &str) -> Vec<Range<usize>> {
     match text.split_once('?') {
         Some((place, query)) if query.contains('=') => values(text, place.len() + 1..text.len()),
@@ -153,7 +162,7 @@ fn secrets_if_query(text: &str) -> Vec<Range<usize>> {
     }
 }
 
-/// The values of a query; what has no name may be one.
+/// The ranges of a query's values. A parameter without a name counts as a value.
 fn values(text: &str, query: Range<usize>) -> Vec<Range<usize>> {
     let mut at = query.start;
     let value = |parameter: &str| {
@@ -169,6 +178,8 @@ fn values(text: &str, query: Range<usize>) -> Vec<Range<usize>> {
 mod tests {
     use super::*;
 
+    /// Every part that may be secret is replaced, even after typing errors; showing the result once more changes
+    /// nothing.
     #[test]
     fn what_may_be_secret_is_left_out() {
         for (uri, shown) in [
@@ -199,6 +210,7 @@ mod tests {
         }
     }
 
+    /// Each address in a longer text is found, up to white space or a quote.
     #[test]
     fn every_address_of_a_text_is_shown_without_secrets() {
         let recipe =
@@ -212,6 +224,7 @@ mod tests {
         assert_eq!(with_secrets_covered("http://é@h"), "http://**@h");
     }
 
+    /// Credentials that a server repeats in a message are found by their form or name.
     #[test]
     fn credentials_that_a_server_repeats_are_left_out() {
         for (said, shown) in [
@@ -229,6 +242,7 @@ mod tests {
         }
     }
 
+    /// A variable may stand for the beginning of an address.
     #[test]
     fn what_a_variable_may_make_an_address_is_shown_without_its_query() {
         for (text, shown) in [

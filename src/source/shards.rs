@@ -1,20 +1,21 @@
-//! Files that are called by which one of how many they are: `train-00001-of-00007.parquet`.
+//! Recognizes numbered shards of a dataset: `train-00001-of-00007.parquet`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// More digits than these are no number of files.
+/// Maximum number of digits of a shard number.
 const MOST_DIGITS: usize = 6;
 
-/// What the files of one set have in common.
+/// The parts of a file name that all shards of a set share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ShardSet<'a> {
+    /// The text before the shard number, the text after the number of files, and that number as written.
     start: &'a str,
     rest: &'a str,
     files: &'a str,
 }
 
 impl<'a> ShardSet<'a> {
-    /// The set of a file and its number there, if its name says so.
+    /// The set that a file belongs to and its number in the set, if its name has this form.
     pub(super) fn of(path: &'a str) -> Option<(ShardSet<'a>, u32)> {
         let (before, after) = path.rsplit_once("-of-")?;
         let (start, number) = before.rsplit_once('-')?;
@@ -27,20 +28,21 @@ impl<'a> ShardSet<'a> {
         numbered.then(|| (ShardSet { start, rest, files }, number.parse().unwrap_or(0)))
     }
 
+    /// The path of the shard with this number.
     fn path(&self, number: u32) -> String {
         let ShardSet { start, files, rest } = self;
         format!("{start}-{number:0digits$}-of-{files}{rest}", digits = files.len())
     }
 
-    /// The paths of all files of the set.
+    /// The paths of all shards of the set.
     pub(super) fn paths(self) -> impl Iterator<Item = String> {
         let files = self.files.parse().unwrap_or(0_u32);
         (0..files).map(move |number| self.path(number))
     }
 }
 
-/// What is odd about the files of a folder: a set of which some are missing, and two sets of one name, which mostly are the
-/// results of two runs. A sentence each.
+/// Sentences about what is odd in a list of paths: a set with missing shards, and two sets with one name, which
+/// mostly are the results of two runs.
 pub(super) fn told<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut sets: BTreeMap<ShardSet<'a>, BTreeSet<u32>> = BTreeMap::new();
     for (set, number) in paths.filter_map(ShardSet::of) {
@@ -58,7 +60,7 @@ pub(super) fn told<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<String> {
         }
         before = Some(*set);
         let files = set.files.parse().unwrap_or(0_u32);
-        // What counts from 1 has the last number too.
+        // A set that is numbered from 1 has a shard with the last number too.
         let first = u32::from(!numbers.contains(&0) && numbers.contains(&files));
         let missing = (first..files + first).find(|number| !numbers.contains(number));
         if let Some(missing) = missing {
@@ -73,6 +75,7 @@ pub(super) fn told<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<String> {
 mod tests {
     use super::*;
 
+    /// Complete sets and other names are not reported; numbers may start at 0 or 1.
     #[test]
     fn sets_that_are_incomplete_or_mixed_are_told() {
         let set = |name: &str, files: u32, numbers: &[u32]| {

@@ -1,14 +1,14 @@
-//! The splits of a dataset, as the names of its files tell them.
+//! Finds the splits of a dataset in the names of its files.
 
-/// What parts of a dataset are called, by which `datasets` of Hugging Face knows them too.
+/// Names of splits. Hugging Face `datasets` recognizes them too.
 const SPLITS: [&str; 9] =
     ["train", "training", "validation", "valid", "val", "dev", "test", "testing", "eval"];
 
-/// What the part for training is called.
+/// Names of the training split.
 #[cfg(feature = "hub")]
 pub(super) const TRAIN: [&str; 2] = ["train", "training"];
 
-/// The splits that stand in a path as words.
+/// The names of splits that occur as words in a path, in order.
 pub(crate) fn splits(path: &str) -> impl Iterator<Item = &'static str> {
     let words = path.split(|c: char| !c.is_ascii_alphabetic());
     words.filter_map(|word| SPLITS.into_iter().find(|split| *split == word))
@@ -18,6 +18,7 @@ pub(crate) fn splits(path: &str) -> impl Iterator<Item = &'static str> {
 mod tests {
     use super::*;
 
+    /// Only whole words count, and directories count as well as file names.
     #[test]
     fn splits_are_words_of_a_path() {
         let found = |path| splits(path).collect::<Vec<_>>();

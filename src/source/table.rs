@@ -1,4 +1,4 @@
-//! Tables as text, CSV and TSV: their records as lines of JSON, so that all goes for them that goes for JSON Lines.
+//! Converts CSV and TSV to JSON Lines, so that one reader handles both.
 
 use std::io::{self, Read};
 use std::mem;
@@ -10,61 +10,69 @@ use memchr::memchr_iter;
 use super::Format;
 use super::jsonl::Unreadable;
 
+/// Bytes of input that are read at once.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// So many bytes of a field are taken at once.
+/// Bytes of a field that are converted at once.
 const FIELD_BYTES: usize = 8 << 10;
 
-/// A header has no more bytes: what has is no table.
+/// Maximum bytes of a header. A file with a longer first record is hardly a table.
 const LONGEST_HEADER: usize = 1 << 20;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// The records of a table behind its header, an object a line with the names of the header. As by RFC 4180, fields may
-/// stand in quotes, with delimiters, line breaks and doubled quotes in them. Empty lines are no records.
+/// A reader that gives the records of a table as JSON objects, one per line, with the names of the header as keys.
+/// Following RFC 4180, fields may be quoted and then contain delimiters, line breaks and doubled quotes. Empty lines
+/// are skipped. A record with an error becomes an invalid line, and [`Unreadable`] receives the reason.
 ///
-/// **Memory:** the header, and two blocks, whatever the lengths of records.
+/// **Memory:** the header and two blocks, whatever the lengths of records.
 pub(super) struct Table<R> {
     from: R,
     parser: Reader,
     input: Vec<u8>,
+    /// Offset in `input` of the next byte.
     at: usize,
     from_ended: bool,
     field: Vec<u8>,
-    /// What stands before each value of an object: a comma or bracket, and the name as JSON.
+    /// The JSON before each value of an object: a brace or comma, and the key. `None` before the header is read.
     names: Option<Vec<String>>,
-    /// What stands there of the record that is being read.
+    /// The state of the record that is being read.
     state: Record,
+    /// Number of complete records.
     records: u64,
     unreadable: Arc<Unreadable>,
-    /// JSON that has not been given out.
+    /// JSON that has not been given out, from `given` on.
     out: Vec<u8>,
     given: usize,
     ended: bool,
 }
 
-/// How far a record has been read.
+/// The part of a record that has been read.
 #[derive(Default)]
 struct Record {
-    /// Whole fields.
+    /// Number of complete fields.
     fields: usize,
+    /// The current field.
     raw: Raw,
+    /// The first error in the record.
     problem: Option<String>,
 }
 
-/// A field as it stands in the file, up to where it has been read.
+/// A field as written in the file, as far as it has been read. It shows whether the quotes are correct.
 #[derive(Default)]
 struct Raw {
     first: Option<u8>,
     /// The last bytes.
     last: [u8; 3],
+    /// Number of bytes as written.
     bytes: u64,
-    /// What it means has so many bytes, of which so many are quotes.
+    /// Number of bytes of the value that they mean, and the quotes among these.
     value_bytes: u64,
     value_quotes: u64,
 }
 
 impl Raw {
+    /// Adds a part of the field as written, and the part of the value that it means.
     fn add(&mut self, raw: &[u8], value: &[u8]) {
         self.first = self.first.or(raw.first().copied());
         for &byte in &raw[raw.len().saturating_sub(self.last.len())..] {
@@ -75,7 +83,8 @@ impl Raw {
         self.value_quotes += crate::units::amount(memchr_iter(b'"', value).count());
     }
 
-    /// What is wrong with the quotes of a whole field, of which the end may be that of the file: then nothing follows it.
+    /// The error in the quotes of a complete field. `is_at_end` says that the field ends with the file, without a
+    /// terminator.
     fn problem(&self, is_at_end: bool) -> Option<&'static str> {
         if self.first != Some(b'"') {
             return None;
@@ -113,7 +122,7 @@ impl<R: Read> Table<R> {
         }
     }
 
-    /// Reads on when there is nothing left.
+    /// Reads the next block if none is left.
     fn fill(&mut self) -> io::Result<()> {
         if self.at < self.input.len() || self.from_ended {
             return Ok(());
@@ -131,7 +140,8 @@ impl<R: Read> Table<R> {
         Ok(())
     }
 
-    /// The next part of a field, and whether it ends there, and the record with it; `None` at the end.
+    /// Reads the next part of a field into `self.field`. Returns its length, whether the field ends, and whether the
+    /// record ends; `None` at the end of the table.
     fn part(&mut self) -> io::Result<Option<(usize, bool, bool)>> {
         loop {
             self.fill()?;
@@ -155,7 +165,7 @@ impl<R: Read> Table<R> {
         }
     }
 
-    /// Ends a field, of which the quotes are looked at.
+    /// Ends a field and checks its quotes.
     fn end_field(&mut self) {
         let raw = mem::take(&mut self.state.raw);
         self.state.fields += 1;
@@ -190,7 +200,7 @@ impl<R: Read> Table<R> {
         }
     }
 
-    /// Reads on until there is something to give out, or nothing more.
+    /// Reads and converts the next part of a record.
     fn advance(&mut self) -> io::Result<()> {
         let names = match self.names.take() {
             Some(names) => names,
@@ -204,7 +214,7 @@ impl<R: Read> Table<R> {
         outcome
     }
 
-    /// Passes over what some programs put before the header.
+    /// Skips a byte order mark before the header.
     fn skip_mark(&mut self) -> io::Result<()> {
         self.fill()?;
         while self.input.len() < BYTE_ORDER_MARK.len() && !self.from_ended {
@@ -220,7 +230,7 @@ impl<R: Read> Table<R> {
         Ok(())
     }
 
-    /// A part of a record, as JSON.
+    /// Converts the next part of a record to JSON.
     fn record(&mut self, names: &[String]) -> io::Result<()> {
         let begins = self.state.raw.bytes == 0;
         let Some((filled, ends, ends_record)) = self.part()? else {
@@ -245,7 +255,7 @@ impl<R: Read> Table<R> {
         Ok(())
     }
 
-    /// Ends a line: a whole object, or none where something is wrong.
+    /// Ends a line, which is a complete object, or invalid if the record has an error.
     fn end_record(&mut self, names: usize) {
         let Record { fields, problem, .. } = mem::take(&mut self.state);
         self.records += 1;
@@ -276,7 +286,7 @@ impl<R: Read> Read for Table<R> {
     }
 }
 
-/// What stands before the values of an object that has these names.
+/// The JSON before the values of an object with these keys.
 fn as_keys(names: &[String]) -> Vec<String> {
     let key = |(at, name): (usize, &String)| {
         let name = serde_json::Value::String(name.clone());
@@ -285,7 +295,7 @@ fn as_keys(names: &[String]) -> Vec<String> {
     names.iter().enumerate().map(key).collect()
 }
 
-/// Appends a part of a text as JSON has it between quotes.
+/// Appends text, escaped as within a JSON string.
 fn escape(text: &[u8], out: &mut Vec<u8>) {
     let mut plain = 0;
     for (at, &byte) in text.iter().enumerate() {

@@ -7,15 +7,16 @@ use super::{Batch, Documents, LONGEST_DOCUMENT};
 use crate::error::Result;
 use crate::units::{amount, place64};
 
-/// What a text takes in a batch beside its bytes.
+/// Bytes that a text takes in a batch besides its own.
 const VIEW: usize = 16;
 
-/// Texts that a program holds or makes, a document each, as one unit of a source. They are drawn as they are needed.
+/// The documents of texts that a program holds or produces, one document per text, as a single unit of source 0. The
+/// iterator is advanced as batches are needed.
 ///
-/// **Memory:** a batch: about 4 MB of text, or one text that is larger.
+/// **Memory:** one batch: about 4 MiB of text, or one text that is larger.
 ///
 /// # Errors
-/// A text has more than [`LONGEST_DOCUMENT`] bytes: that is the last item of the iterator.
+/// A text has more than [`LONGEST_DOCUMENT`] bytes. The error is the last item of the iterator.
 ///
 /// # Examples
 /// ```
@@ -57,7 +58,7 @@ pub fn texts<'a, T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T, IntoIter: Se
     }))
 }
 
-/// Adds texts, of which the first has this number, until there are enough for a batch, or no more.
+/// Appends texts until the batch is full or none is left. `first_row` is the index of the first one, for the error.
 fn fill<T: AsRef<[u8]>>(
     documents: &mut BinaryViewBuilder,
     texts: &mut impl Iterator<Item = T>,

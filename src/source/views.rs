@@ -11,22 +11,22 @@ use crate::cast::{is_text, views};
 use crate::error::Result;
 use crate::units::place64;
 
-/// The columns of a file that a source asks for, found in the file's schema.
+/// The columns that a source reads from a file, located in the file's schema.
 #[derive(Clone, Debug)]
 pub(super) struct Chosen {
-    /// Where the text is: a place among the fields, then among that field's own fields, and so on.
+    /// The path to the text: an index among the fields, then among that field's own fields, and so on.
     pub(super) text: Vec<usize>,
-    /// Which fields pass through.
+    /// Indices of the fields that are passed through.
     pub(super) pass: Vec<usize>,
-    /// What is read instead, where that is more than fields.
+    /// Used instead of `text` and `pass` if composed text or nested pass-through fields are requested.
     pub(super) composed: Option<Arc<Composed>>,
 }
 
 impl Chosen {
-    /// Finds the columns; of those that pass through, the ones that are there.
+    /// Finds the columns. Pass-through columns that the file lacks are left out.
     ///
     /// # Errors
-    /// The text's column is missing, or holds no text; a name stands for two columns.
+    /// The column of the text is missing or holds no text, or a name belongs to two columns.
     pub(super) fn find(file: &str, fields: &Fields, spec: &SourceSpec) -> Result<Chosen> {
         let rule = RowText::of(spec)?;
         let parts =
@@ -61,12 +61,13 @@ impl Chosen {
         Ok(Chosen { text: Vec::new(), pass: Vec::new(), composed })
     }
 
-    /// Whether the text has no type among these fields of the file: its rows are all null, and take no room there.
+    /// Whether the text's column has the null type: then all its rows are null, and they take no memory in a record
+    /// batch.
     pub(super) fn is_untyped(&self, fields: &Fields) -> bool {
         type_at(fields, &self.text).is_some_and(DataType::is_null)
     }
 
-    /// What passes through, with the types that the file has it in.
+    /// The schema of the pass-through columns, with the types in the file.
     pub(super) fn passed_schema(&self, schema: &Schema) -> Result<Schema, ArrowError> {
         match &self.composed {
             Some(composed) => Ok(composed.passed(schema.fields())),
@@ -74,7 +75,7 @@ impl Chosen {
         }
     }
 
-    /// The fields that have to be read, in order.
+    /// Ascending indices of the top-level fields that must be read.
     pub(super) fn roots(&self) -> Vec<usize> {
         let composed = self.composed.iter().flat_map(|composed| composed.paths());
         let first = composed.filter_map(|steps| match steps.first() {
@@ -88,7 +89,7 @@ impl Chosen {
         roots
     }
 
-    /// Where the columns stand once only these are read.
+    /// The same columns, located among the fields of [`roots`](Chosen::roots) only.
     pub(super) fn among_roots(&self) -> Chosen {
         let roots = self.roots();
         let moved = |old: usize| roots.partition_point(|&other| other < old);
@@ -98,17 +99,18 @@ impl Chosen {
         Chosen { text, pass, composed: self.composed.clone() }
     }
 
-    /// Whether what holds the text passes through too, or is put together, and so must keep its type.
+    /// Whether the field that holds the text is passed through too, or text is composed, so that it must keep its
+    /// type.
     pub(super) fn passes_text(&self) -> bool {
         self.composed.is_some() || self.text.first().is_some_and(|root| self.pass.contains(root))
     }
 
-    /// The fields of the file with another type for the text, unless it passes through too.
+    /// The file's fields, with the text's type converted by `of`, unless the type must be kept.
     pub(super) fn with_text(&self, fields: &Fields, of: fn(&DataType) -> DataType) -> Vec<FieldRef> {
         if self.passes_text() { fields.to_vec() } else { with_type_at(fields, &self.text, of) }
     }
 
-    /// The text of a record batch that has these fields.
+    /// The text of a record batch with these fields.
     pub(super) fn text_of(&self, batch: &RecordBatch) -> Result<BinaryViewArray, ArrowError> {
         let Some((&root, below)) = self.text.split_first() else {
             return Ok(BinaryViewArray::new_null(batch.num_rows()));
@@ -123,13 +125,13 @@ impl Chosen {
         let text = views(array)?;
         let Some(nulls) = NullBuffer::union(nulls.as_ref(), text.nulls()) else { return Ok(text) };
         let (views, buffers, _) = text.into_parts();
-        // There may be text where the row, or what it is a field of, is null.
+        // Nulls in the column or in a parent struct may hide text, which must have length 0 in a batch.
         let views =
             views.iter().zip(&nulls).map(|(&view, is_there)| if is_there { view } else { 0 }).collect();
         BinaryViewArray::try_new(views, buffers, Some(nulls))
     }
 
-    /// The pass-through columns of a record batch that has these fields.
+    /// The pass-through columns of a record batch with these fields; `None` if none were requested.
     pub(super) fn passed(&self, batch: &RecordBatch) -> Result<Option<RecordBatch>, ArrowError> {
         if self.pass.is_empty() { Ok(None) } else { batch.project(&self.pass).map(Some) }
     }
@@ -139,6 +141,7 @@ fn missing_column() -> ArrowError {
     ArrowError::SchemaError("a column of the file's schema is missing from its data".to_owned())
 }
 
+/// The type of the field at a path.
 fn type_at<'a>(fields: &'a Fields, path: &[usize]) -> Option<&'a DataType> {
     let (&at, below) = path.split_first()?;
     match fields.get(at)?.data_type() {
@@ -147,6 +150,7 @@ fn type_at<'a>(fields: &'a Fields, path: &[usize]) -> Option<&'a DataType> {
     }
 }
 
+/// The fields, with the type at a path converted by `of`.
 fn with_type_at(fields: &Fields, path: &[usize], of: fn(&DataType) -> DataType) -> Vec<FieldRef> {
     let mut fields = fields.to_vec();
     let Some((&at, below)) = path.split_first() else { return fields };
@@ -162,7 +166,7 @@ fn with_type_at(fields: &Fields, path: &[usize], of: fn(&DataType) -> DataType) 
     fields
 }
 
-/// Finds a part of the text in a file.
+/// Locates a part of the text in a file's schema.
 fn found_part(file: &str, fields: &Fields, part: &Part) -> Result<FoundPart> {
     let column = match part {
         Part::Same(text) => return Ok(FoundPart::Same(text.clone())),
@@ -178,8 +182,8 @@ fn found_part(file: &str, fields: &Fields, part: &Part) -> Result<FoundPart> {
     if is_text(found) { Ok(FoundPart::Column(steps)) } else { Err(not_text(file, column, found)) }
 }
 
-/// Cuts a run of rows into batches of about `batch_bytes` each: of text, and of what passes through, though equal values
-/// of that may share their bytes.
+/// Splits rows into batches of about `batch_bytes` each, counting text and pass-through columns. Equal values of
+/// these columns may share memory; each counts in full.
 pub(super) fn split(whole: Batch, batch_bytes: u64) -> VecDeque<Batch> {
     let mut batches = VecDeque::new();
     let (mut start, mut bytes) = (0, 0);
@@ -198,7 +202,7 @@ pub(super) fn split(whole: Batch, batch_bytes: u64) -> VecDeque<Batch> {
     batches
 }
 
-/// How many rows make a batch of so many bytes, where `rows` have `bytes` together.
+/// The number of rows for a batch of about `batch_bytes`, if `rows` rows have `bytes` bytes in total.
 pub(super) fn rows_in_batch(batch_bytes: u64, bytes: u64, rows: u64) -> usize {
     const MOST: u64 = 1 << 16;
     let row_bytes = (bytes / rows.max(1)).max(1);
@@ -214,6 +218,7 @@ mod tests {
 
     use super::*;
 
+    /// Text that is hidden by a null parent is not counted.
     #[test]
     fn a_null_row_has_no_bytes_whatever_stands_there() {
         let text = StringArray::from(vec!["one", "under a null", "two"]);

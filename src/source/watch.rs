@@ -10,36 +10,37 @@ use super::listing::Listed;
 use super::{Batch, Documents};
 use crate::error::{Error, Result};
 
-/// Tells whether a file is still the one that was listed: by its size, the time of its last change, and where its links
-/// lead. What lies elsewhere tells that itself, by entity tags.
+/// Detects whether a local file is still the one that was listed, by its size, modification time and the target of
+/// its links. Remote files have entity tags for this.
 #[derive(Debug)]
 pub(super) struct Watch {
     path: PathBuf,
-    /// As messages name it.
+    /// The name in messages.
     pub(super) name: String,
-    /// What was found when the file was listed; `None` if it could not be told, or lies elsewhere.
+    /// The state when the file was listed; `None` if it could not be determined or the file is remote.
     listed: Option<Stamp>,
 }
 
+/// The state of a file that shows changes.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     bytes: u64,
     modified: Option<SystemTime>,
-    /// The path without links.
+    /// The path with links resolved.
     target: PathBuf,
 }
 
 impl Watch {
-    /// Notes what a file is now.
+    /// Records the current state of a file.
     pub(super) fn new(file: &Listed) -> Watch {
         let listed = file.remote.is_none().then(|| stamp(&file.path).ok().flatten()).flatten();
         Watch { path: file.path.clone(), name: file.name.clone(), listed }
     }
 
-    /// Looks at the file again. Opens nothing: where a pipe took its place that would not come back.
+    /// Compares the file with its recorded state. Does not open it: if a pipe has replaced it, opening would block.
     ///
     /// # Errors
-    /// It is no longer what was listed, or cannot be looked at.
+    /// The file is no longer the one that was listed, or cannot be examined.
     pub(super) fn check(&self) -> Result<()> {
         let Some(listed) = &self.listed else { return Ok(()) };
         match stamp(&self.path) {
@@ -51,14 +52,15 @@ impl Watch {
     }
 }
 
-/// The stamp of a regular file; `None` of anything else.
+/// The state of a regular file; `None` for anything else.
 fn stamp(path: &Path) -> io::Result<Option<Stamp>> {
     let found = fs::metadata(path)?;
     let stamp = |target| Stamp { bytes: found.len(), modified: found.modified().ok(), target };
     found.is_file().then(|| fs::canonicalize(path).map(stamp)).transpose()
 }
 
-/// Documents of a file, after which it is looked at again: what was emptied while it was read has no error of its own.
+/// Documents of a file, which is checked again after the last one: a file that was truncated while it was read gives
+/// no error of its own.
 pub(super) struct Watched {
     documents: Documents<'static>,
     watch: Option<Arc<Watch>>,

@@ -7,20 +7,21 @@ use super::{Batch, Documents};
 use crate::error::{Error, Result};
 use crate::units::amount;
 
-/// The longest document that a batch can hold whole: the limit of an Arrow view.
+/// Maximum bytes of a document that a batch holds as a whole: the length limit of an Arrow view (2 GiB − 1).
 pub const LONGEST_DOCUMENT: u64 = (1 << 31) - 1;
 
-/// Joins the parts of documents, so that every batch holds whole documents only.
+/// Joins the parts of split documents, so that every batch holds complete documents only.
 ///
-/// **Memory:** the longest document beside a batch.
+/// **Memory:** one batch and the longest document.
 ///
-/// **Errors:** those of `documents`, and a document of more than [`LONGEST_DOCUMENT`] bytes, whose source and unit are named
-/// by their numbers.
+/// # Errors
+/// Those of `documents`, and an error for a document of more than [`LONGEST_DOCUMENT`] bytes, which names its source
+/// and unit by index. After an error the iterator ends.
 pub fn whole_documents(documents: Documents<'_>) -> Documents<'_> {
     whole_documents_of(documents, |source, unit| format!("source {source}, unit {unit}"))
 }
 
-/// The same, where a function of source and unit tells the name of the file.
+/// Like [`whole_documents`], but errors name the file that `name` returns for a source and unit.
 pub fn whole_documents_of<'a>(
     documents: Documents<'a>,
     name: impl Fn(usize, usize) -> String + Send + 'a,
@@ -29,17 +30,20 @@ pub fn whole_documents_of<'a>(
     Box::new(Whole { documents, name, begun: None, next: None, longest, failed: false })
 }
 
+/// Iterator over complete documents.
 struct Whole<'a> {
     documents: Documents<'a>,
     name: Box<dyn Fn(usize, usize) -> String + Send + 'a>,
+    /// The split document that is being joined.
     begun: Option<Begun>,
-    /// What was read together with the last part of a document, and comes after it.
+    /// The documents of the last batch that follow the end of a split document.
     next: Option<Batch>,
+    /// Maximum bytes of a document.
     longest: u64,
     failed: bool,
 }
 
-/// A document of which not all parts have been read.
+/// A document with parts still to be read.
 struct Begun {
     source: usize,
     unit: usize,
@@ -49,7 +53,7 @@ struct Begun {
 }
 
 impl Begun {
-    /// Adds a part, unless the document gets too long by it; says whether it was added.
+    /// Appends a part and returns `true`, or returns `false` if the document would become too long.
     fn add(&mut self, part: &[u8], longest: u64) -> bool {
         let fits = amount(self.bytes.len() + part.len()) <= longest;
         if fits {
@@ -58,6 +62,7 @@ impl Begun {
         fits
     }
 
+    /// A batch with the complete document.
     fn end(self) -> Result<Batch> {
         let view = make_view(&self.bytes, 0, 0);
         let documents = BinaryViewArray::try_new(vec![view].into(), vec![Buffer::from_vec(self.bytes)], None)
@@ -75,6 +80,7 @@ impl Begun {
 }
 
 impl Whole<'_> {
+    /// The error that a document is too long.
     fn too_long(&self, document: &Begun) -> Error {
         let file = (self.name)(document.source, document.unit);
         let error = Fault::TooLong { file, row: document.row, limit: self.longest }.failed();
@@ -84,7 +90,7 @@ impl Whole<'_> {
         )
     }
 
-    /// Takes a batch in; gives out what is whole, if anything is.
+    /// Processes the next batch; returns complete documents if it has any.
     fn take(&mut self, batch: Batch) -> Result<Option<Batch>> {
         let Some(mut begun) = self.begun.take() else {
             return self.after(batch);
@@ -106,7 +112,7 @@ impl Whole<'_> {
         begun.end().map(Some)
     }
 
-    /// Takes in a batch that begins with a document's beginning.
+    /// Processes a batch that does not begin in the middle of a document.
     fn after(&mut self, batch: Batch) -> Result<Option<Batch>> {
         let Some(last) = batch.len().checked_sub(1) else { return Ok(None) };
         if !batch.open {
@@ -137,7 +143,7 @@ impl Iterator for Whole<'_> {
                 Some(batch) => self.after(batch),
                 None => match self.documents.next() {
                     Some(batch) => batch.and_then(|batch| self.take(batch)),
-                    // Sources tell the end of every document; what none has told is over now.
+                    // Sources mark the end of every document. If the mark is missing, the document ends here.
                     None => return Some(self.begun.take()?.end()),
                 },
             };
@@ -154,6 +160,7 @@ impl Iterator for Whole<'_> {
 mod tests {
     use super::*;
 
+    /// Parts are joined up to the limit; the error names the file and the row.
     #[test]
     fn a_document_that_is_too_long_is_named() {
         let batch = |first_row, texts: &[&str], open| {
@@ -179,6 +186,7 @@ mod tests {
         assert!(error.help().is_some_and(|help| help.contains("--documents line")));
     }
 
+    /// An empty batch may be marked as open.
     #[test]
     fn a_batch_without_documents_begins_none() {
         let documents = BinaryViewArray::from_iter_values([""; 0]);

@@ -1,5 +1,5 @@
-//! Generated text that reads like verse: words with Zipf's distribution, among which new ones keep
-//! appearing. A row depends on its number and the seed alone, so rows can be made anywhere in any order.
+//! Generates text that resembles verse. Words follow Zipf's distribution, and new words keep appearing, as in natural
+//! text. A row depends only on its index and the seed, so rows can be generated in any order by any thread.
 
 mod words;
 
@@ -19,23 +19,23 @@ use crate::error::{Error, Result};
 use crate::units::{amount, float, low32, place64, whole};
 use words::{Line, Syllables, WORDS};
 
-/// Rows of a unit.
+/// Rows per unit.
 const UNIT_ROWS: u64 = 1 << 18;
 
-/// The words of a line of `demo:words`.
+/// Words in a line of `demo:words`.
 const WORDS_IN_LINE: u64 = 6;
 
-/// What a URI asks for.
+/// The generators that a URI can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Zipf-distributed words.
+    /// Words with Zipf's distribution.
     Verse,
-    /// So many distinct words, each in its turn.
+    /// A number of distinct words, each used in turn.
     Words { distinct: u64 },
 }
 
 impl Kind {
-    /// Bytes of an average line, for estimates.
+    /// Average bytes of a line, for estimates of sizes.
     const fn line_bytes(self) -> u64 {
         match self {
             Kind::Verse => 43,
@@ -50,19 +50,24 @@ pub(super) struct Demo {
     units: Vec<Unit>,
 }
 
-/// How rows are made.
+/// Everything that determines the rows.
 #[derive(Clone)]
 struct Rows {
     uri: String,
     kind: Kind,
     lines: u64,
     seed: u64,
+    /// Rows per batch.
     batch_rows: u64,
     source: usize,
     columns: Option<SchemaRef>,
 }
 
 impl Demo {
+    /// Opens a generator and divides its rows into units.
+    ///
+    /// # Errors
+    /// The URI names no generator or has an invalid parameter, or a column is unknown.
     pub(super) fn open(spec: &SourceSpec, source: usize, config: ReadConfig) -> Result<Demo> {
         let (kind, lines, seed) = parse(&spec.uri)?;
         check_column(spec)?;
@@ -89,7 +94,7 @@ impl Demo {
 }
 
 impl Rows {
-    /// Batches of a unit.
+    /// The batches of a unit.
     fn batches(self, unit: usize) -> impl Iterator<Item = Result<Batch>> {
         let rows = self.lines.min(unit_start(unit) + UNIT_ROWS) - unit_start(unit);
         let mut writer = Writer::new();
@@ -97,6 +102,7 @@ impl Rows {
         starts.map(move |first| self.batch(&mut writer, unit, first, self.batch_rows.min(rows - first)))
     }
 
+    /// Generates `rows` rows of a unit from its row `first` on.
     fn batch(&self, writer: &mut Writer, unit: usize, first: u64, rows: u64) -> Result<Batch> {
         let from = unit_start(unit) + first;
         let mut bytes = Vec::with_capacity(place64(rows * self.kind.line_bytes() * 3 / 2));
@@ -122,6 +128,7 @@ impl Rows {
         Ok(Batch { source, unit, first_row: first, documents, columns, continued: false, open: false })
     }
 
+    /// A pass-through column beside these documents, whose first row is `from`.
     fn column(
         &self,
         field: &FieldRef,
@@ -155,10 +162,12 @@ impl Source for Demo {
     }
 }
 
+/// Index of a unit's first row.
 fn unit_start(unit: usize) -> u64 {
     amount(unit) * UNIT_ROWS
 }
 
+/// The error for a wrong URI.
 fn fault(uri: &str, problem: impl Into<String>) -> Error {
     let error = Fault::Demo { uri: uri.to_owned(), problem: problem.into() }.usage();
     error.with_help(
@@ -166,6 +175,7 @@ fn fault(uri: &str, problem: impl Into<String>) -> Error {
     )
 }
 
+/// The generator, the number of lines, and the seed that a URI asks for.
 fn parse(uri: &str) -> Result<(Kind, u64, u64)> {
     let rest = uri.strip_prefix("demo:").unwrap_or(uri);
     let (name, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -199,6 +209,7 @@ fn parse(uri: &str) -> Result<(Kind, u64, u64)> {
     }
 }
 
+/// Checks that the text's column is the generated line.
 fn check_column(spec: &SourceSpec) -> Result<()> {
     if spec.template.is_some() {
         return Err(fault(
@@ -215,6 +226,7 @@ fn check_column(spec: &SourceSpec) -> Result<()> {
     Err(Fault::NotText { file, column, found }.usage().with_help("the text is in \"line\""))
 }
 
+/// The field of a pass-through column.
 fn field(uri: &str, column: &str) -> Result<FieldRef> {
     let data_type = match column {
         "line" => DataType::Utf8View,
@@ -228,13 +240,13 @@ fn field(uri: &str, column: &str) -> Result<FieldRef> {
     Ok(Arc::new(Field::new(column, data_type, false)))
 }
 
-/// The book of a row: some thousand rows in a row are of one book.
+/// The book that a row belongs to. 4096 consecutive rows belong to one book.
 fn book(seed: u64, row: u64) -> i64 {
     let drawn = mix(mix(seed ^ 0xB00C) ^ (row >> 12)) % 60_000;
     i64::try_from(drawn).unwrap_or(0) + 1
 }
 
-/// Writes lines; reused from line to line.
+/// Writes lines. Its memory is reused from line to line.
 struct Writer {
     syllables: Syllables,
     line: Line,
@@ -245,6 +257,7 @@ impl Writer {
         Writer { syllables: Syllables::new(), line: Line::new() }
     }
 
+    /// The line of a row.
     fn line(&mut self, kind: Kind, seed: u64, row: u64) -> &[u8] {
         self.line.clear();
         match kind {
@@ -254,13 +267,13 @@ impl Writer {
         self.line.text()
     }
 
-    /// A line of 20 to 60 bytes.
+    /// Writes a line of 20 to 60 bytes.
     fn verse(&mut self, mut draws: Draws) {
         const SHORTEST: usize = 20;
-        // Lines have always begun with the second number, and stay what they are.
+        // The first number is not used, so that lines remain the same as in earlier versions.
         draws.next();
         let shape = draws.next();
-        // One byte is kept for the mark at the end.
+        // The limit reserves one byte for the punctuation mark at the end.
         let limit = 28 + place64(shape % 32);
         loop {
             let start = self.line.len();
@@ -279,7 +292,7 @@ impl Writer {
                 if start >= SHORTEST {
                     break;
                 }
-                // The line is too short to end here: one of the short words fits.
+                // The line is too short to end here, so a short word is added, which always fits.
                 self.line.push(b' ');
                 self.line.word(&self.syllables, rank % 64, 1, limit);
                 continue;
@@ -298,12 +311,13 @@ impl Writer {
         }
     }
 
+    /// Writes a line of consecutive numbers spelled as words.
     fn words(&mut self, distinct: u64, seed: u64, row: u64) {
         for word in row * WORDS_IN_LINE..(row + 1) * WORDS_IN_LINE {
             if self.line.len() > 0 {
                 self.line.push(b' ');
             }
-            // An odd factor permutes the numbers below a power of two, so distinct words stay distinct.
+            // Multiplying by an odd number permutes the numbers below a power of two, so words stay distinct.
             let number =
                 (word % distinct).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(mix(seed)) % WORDS;
             self.line.word(&self.syllables, number, 5, usize::from(u8::MAX / 2));
@@ -311,16 +325,16 @@ impl Writer {
     }
 }
 
-/// The rank of a word by Zipf's law as Mandelbrot shifted it: the chance of a rank above r is
-/// (1 + r / 20)^(-2/3), which makes the number of distinct words grow with the power 0.6 of all words.
+/// The rank of a word by the Zipf–Mandelbrot law: the probability of a rank above r is (1 + r / 20)^(-2/3). Then the
+/// number of distinct words grows with the power 0.6 of the number of words.
 fn rank(draw: u64) -> u64 {
     const SHIFT: f64 = 20.0;
-    // Never 0; 2^-40 bounds the rank near 2^64.
+    // The probability is never 0. Its minimum 2^-40 bounds the rank to about 2^64.
     let chance = (float(draw >> 24) + 1.0) / float(1 << 40);
     whole(SHIFT * (1.0 / (chance * chance.sqrt()) - 1.0))
 }
 
-/// The number and the count of syllables that spell a rank: frequent words are short.
+/// The number and the number of syllables that spell the word of a rank. Frequent words are short.
 fn spelling(rank: u64) -> (u64, usize) {
     let scattered = rank.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     match rank {

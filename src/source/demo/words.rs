@@ -1,21 +1,21 @@
-//! Made-up words: a number is spelled in syllables, so that different numbers are different words.
+//! Makes up words: each number is spelled in syllables, so that different numbers give different words.
 
-/// Onset and rhyme of every syllable. No rhyme ends in a letter that begins an onset, so a word can be
-/// taken apart into its syllables in one way only.
+/// The onsets and rhymes of syllables. No rhyme ends with a letter that begins an onset, so every word has only one
+/// division into syllables.
 const ONSETS: [&str; 16] = ["t", "s", "l", "m", "d", "b", "f", "h", "w", "p", "c", "g", "k", "v", "j", "z"];
 const RHYMES: [&str; 16] =
     ["e", "a", "o", "i", "en", "er", "u", "an", "in", "ou", "on", "ar", "or", "ai", "un", "é"];
 
-/// The most bytes of a syllable.
+/// Maximum bytes of a syllable.
 const SYLLABLE: usize = 3;
 
-/// The most syllables of a word.
+/// Maximum number of syllables of a word.
 const MOST_SYLLABLES: usize = 5;
 
-/// How many words can be spelled with [`MOST_SYLLABLES`].
+/// Number of words of [`MOST_SYLLABLES`] syllables.
 pub(super) const WORDS: u64 = 1 << (8 * MOST_SYLLABLES);
 
-/// Text of one line as it grows; longer than any line, so that a word can be copied without asking.
+/// The text of a line. The buffer is longer than any line, so a word can be copied without a check.
 pub(super) struct Line {
     bytes: [u8; 128],
     length: usize,
@@ -30,7 +30,7 @@ impl Line {
         self.length = 0;
     }
 
-    /// Takes back all from `length` on.
+    /// Removes everything from `length` on.
     pub(super) fn truncate(&mut self, length: usize) {
         self.length = self.length.min(length);
     }
@@ -43,19 +43,24 @@ impl Line {
         &self.bytes[..self.length]
     }
 
+    /// Appends a byte.
+    ///
+    /// # Panics
+    /// If the buffer is full.
     pub(super) fn push(&mut self, byte: u8) {
         self.bytes[self.length] = byte;
         self.length += 1;
     }
 
-    /// Makes the letter at `at`, which begins a word, a capital one.
+    /// Capitalizes the letter at `at`, which begins a word.
     pub(super) fn capital(&mut self, at: usize) {
         self.bytes[at] = self.bytes[at].to_ascii_uppercase();
     }
 
-    /// Appends a word, or does nothing and gives `false` if the line would then be longer than `limit`.
+    /// Appends a word of `count` syllables and returns `true`, or returns `false` and changes nothing if the line
+    /// would become longer than `limit`.
     ///
-    /// The limit leaves room for a whole syllable more in the line's bytes.
+    /// The buffer must have room for one more syllable beyond the limit.
     pub(super) fn word(
         &mut self,
         syllables: &Syllables,
@@ -82,7 +87,7 @@ impl Line {
     }
 }
 
-/// All 256 syllables: their bytes and how many there are.
+/// All 256 syllables: the bytes and the length of each.
 pub(super) struct Syllables([[u8; SYLLABLE + 1]; 256]);
 
 impl Syllables {

@@ -1,4 +1,4 @@
-//! Which of a Parquet file's columns are read, and as what.
+//! Selects the columns of a Parquet file that are read, and the types they are read as.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use super::super::row_text::Step;
 use super::super::views::Chosen;
 use crate::cast::{ADJUSTED_TO_UTC, ONLY_PARQUET, is_text, with_extension, with_metadata};
 
-/// The number of the leaf at the end of a path of fields.
+/// The index of the leaf column at the end of a path of fields. (Parquet stores a nested schema as leaf columns in
+/// depth-first order.)
 pub(super) fn leaf_of(fields: &Fields, path: &[usize]) -> usize {
     let Some((&at, below)) = path.split_first() else { return 0 };
     let before: usize = fields.iter().take(at).map(|field| leaves(field.data_type())).sum();
@@ -24,7 +25,7 @@ pub(super) fn leaf_of(fields: &Fields, path: &[usize]) -> usize {
     }
 }
 
-/// The numbers of the leaves at the end of a way.
+/// The indices of the leaf columns below the end of a path of steps.
 pub(super) fn leaves_of(fields: &Fields, steps: &[Step]) -> Range<usize> {
     let Some((Step::Field(at, _), mut steps)) = steps.split_first() else { return 0..0 };
     let before: usize = fields.iter().take(*at).map(|field| leaves(field.data_type())).sum();
@@ -46,7 +47,7 @@ pub(super) fn leaves_of(fields: &Fields, steps: &[Step]) -> Range<usize> {
     }
 }
 
-/// How many Parquet columns a field of this type takes.
+/// Number of leaf columns of a field with this type.
 fn leaves(data_type: &DataType) -> usize {
     match data_type {
         DataType::Struct(fields) => fields.iter().map(|field| leaves(field.data_type())).sum(),
@@ -60,7 +61,7 @@ fn leaves(data_type: &DataType) -> usize {
     }
 }
 
-/// The schema without dictionaries of decimals, which the reader does not know.
+/// The schema with plain decimals in place of dictionaries of decimals, which the reader does not support.
 pub(super) fn readable(schema: &Schema) -> Schema {
     let plain = |data_type: &DataType| match data_type {
         DataType::Dictionary(_, values) if values.is_decimal() => DataType::clone(values),
@@ -69,7 +70,8 @@ pub(super) fn readable(schema: &Schema) -> Schema {
     Schema::new(schema.fields().iter().map(|field| with_types(field, plain)).collect::<Fields>())
 }
 
-/// The schema, whose fields say as well what the file says of their values and Arrow's types do not.
+/// The schema, with annotations of the file that Arrow types do not express (UUID, JSON, UTC, others) as field
+/// metadata.
 pub(super) fn annotated(schema: &Schema, parquet: &SchemaDescriptor) -> Schema {
     let mut leaf = 0;
     let roots = parquet.root_schema().get_fields();
@@ -86,7 +88,7 @@ pub(super) fn annotated(schema: &Schema, parquet: &SchemaDescriptor) -> Schema {
     Schema::new(schema.fields().iter().enumerate().map(field).collect::<Fields>())
 }
 
-/// The field with what the leaves that are left, from the one of this number on, say of their values.
+/// The field with the annotations of its leaf columns. `leaf` is the index of the next leaf column.
 fn annotated_field(field: &FieldRef, parquet: &SchemaDescriptor, leaf: &mut usize) -> FieldRef {
     let mut inner = |field| annotated_field(field, parquet, leaf);
     let data_type = match field.data_type() {
@@ -125,7 +127,7 @@ fn annotated_field(field: &FieldRef, parquet: &SchemaDescriptor, leaf: &mut usiz
     Arc::new(Field::clone(field).with_data_type(data_type))
 }
 
-/// The name of an annotation whose values are read, but which no output says.
+/// The name of an annotation that no output format has, although its values can be read.
 fn only_parquet(said: Option<&LogicalType>) -> Option<&'static str> {
     match said? {
         LogicalType::Enum => Some("ENUM"),
@@ -137,7 +139,7 @@ fn only_parquet(said: Option<&LogicalType>) -> Option<&'static str> {
     }
 }
 
-/// The type with views instead of plain texts. A dictionary shares its values as it is.
+/// The type with views instead of plain strings. Dictionaries are kept, because they share values anyway.
 fn shared(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Dictionary(..) => data_type.clone(),
@@ -145,6 +147,7 @@ fn shared(data_type: &DataType) -> DataType {
     }
 }
 
+/// The type of views of the same values, also for the values of a dictionary.
 fn view_type(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
@@ -154,7 +157,7 @@ fn view_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// The field with other types, also in what it holds.
+/// The field with all leaf types converted by `of`.
 fn with_types(field: &FieldRef, of: fn(&DataType) -> DataType) -> FieldRef {
     let inner = |field| with_types(field, of);
     let data_type = match field.data_type() {
@@ -168,12 +171,12 @@ fn with_types(field: &FieldRef, of: fn(&DataType) -> DataType) -> FieldRef {
     Arc::new(Field::clone(field).with_data_type(data_type))
 }
 
-/// Asks for the text, and for what passes through, as views: they copy nothing, so that a dictionary's one long value in a
-/// million rows takes no memory, and do not overflow at 2 GiB as plain strings do. Text is bytes, which need not be UTF-8,
-/// whatever the file says of it.
+/// Requests views for the text and the pass-through columns. Views copy nothing, so one long value of a dictionary
+/// that a million rows share takes memory once; and they do not overflow at 2 GiB like plain strings. Text is read as
+/// bytes, which need not be UTF-8, even if the file declares strings.
 ///
-/// Where the file's schema cannot be asked for in this way strings have to be UTF-8, and if they cannot be views are made
-/// views of afterwards.
+/// If the file's schema does not allow this request, strings must be UTF-8; and if views are not possible either, the
+/// columns are converted to views afterwards.
 pub(super) fn as_views(
     metadata: ArrowReaderMetadata,
     schema: &Schema,
@@ -193,7 +196,7 @@ pub(super) fn as_views(
     };
     let (as_bytes, as_it_is) = (asked(|_| DataType::BinaryView), asked(view_type));
     let file = metadata.metadata().file_metadata();
-    // Of nulls without a type nothing is read.
+    // A column of untyped nulls has no values to read.
     let keeps_type = chosen.passes_text() || chosen.is_untyped(schema.fields());
     let described = if keeps_type { None } else { with_bytes_at(file, leaf) };
     let fits = |file: &FileMetaData| {
@@ -204,14 +207,14 @@ pub(super) fn as_views(
         return ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), as_it_is).unwrap_or(metadata);
     };
     let file = Arc::clone(metadata.metadata());
-    // An index may be large, so that it is not there twice.
+    // A footer may be large, so it must not exist twice in memory.
     drop(metadata);
     let groups = Arc::unwrap_or_clone(file).into_builder().take_row_groups();
     let file = Arc::new(ParquetMetaData::new(described, groups));
     ArrowReaderMetadata::try_new(file, as_bytes).expect("its schema fits")
 }
 
-/// What a file says of itself but that a leaf holds strings instead of bytes: so they are not checked to be UTF-8.
+/// The file's metadata with a string column declared as bytes, so that its values are not checked for UTF-8.
 fn with_bytes_at(file: &FileMetaData, leaf: usize) -> Option<FileMetaData> {
     let root = untyped(&file.schema_descr().root_schema_ptr(), leaf)?;
     Some(FileMetaData::new(
@@ -224,8 +227,8 @@ fn with_bytes_at(file: &FileMetaData, leaf: usize) -> Option<FileMetaData> {
     ))
 }
 
-/// A type in which a leaf is bytes of which nothing is said; `None` if it is something else, or what it is part of needs it
-/// to be what it is.
+/// The type with one leaf column declared as plain bytes; `None` if the column is no byte array, or if a type that
+/// contains it, such as a map, does not allow the change.
 fn untyped(from: &TypePtr, leaf: usize) -> Option<TypePtr> {
     let info = from.get_basic_info();
     let id = info.has_id().then(|| info.id());
@@ -248,7 +251,7 @@ fn untyped(from: &TypePtr, leaf: usize) -> Option<TypePtr> {
                 .with_id(id);
             match info.has_repetition() {
                 true => group.with_repetition(info.repetition()).build(),
-                // The root has none.
+                // The root type has no repetition.
                 false => group.build(),
             }
         }
@@ -263,7 +266,7 @@ fn untyped(from: &TypePtr, leaf: usize) -> Option<TypePtr> {
     built.ok().map(Arc::new)
 }
 
-/// How many leaves a type has.
+/// Number of leaf columns of a type.
 fn primitives(of: &TypePtr) -> usize {
     match &**of {
         Type::GroupType { fields, .. } => fields.iter().map(primitives).sum(),
@@ -277,7 +280,7 @@ mod tests {
 
     use super::*;
 
-    /// The types as which a file of this schema is read, whose text is at a path.
+    /// The types that a file with this schema is read as, if its text is at the path `text`.
     fn read_as(message: &str, text: Vec<usize>, pass: Vec<usize>) -> Vec<DataType> {
         let root = Arc::new(parse_message_type(message).expect("a schema"));
         let file = FileMetaData::new(1, 0, None, None, Arc::new(SchemaDescriptor::new(root)), None);
@@ -289,6 +292,7 @@ mod tests {
         read.schema().fields().iter().map(|field| field.data_type().clone()).collect()
     }
 
+    /// Only the text becomes bytes, and only if it is a string that is not passed through.
     #[test]
     fn strings_are_read_as_bytes_and_nothing_else_is() {
         use DataType::{BinaryView, Decimal128, Null, Utf8, Utf8View};
@@ -304,6 +308,7 @@ mod tests {
         assert_eq!(read("required binary text (ENUM); required binary json (JSON);", 1, &[])[1], BinaryView);
     }
 
+    /// The text may be nested, beside other fields and lists.
     #[test]
     fn strings_in_groups_are_read_as_bytes() {
         let lists = "required group l (LIST) { repeated group list { optional binary element (STRING); } }";

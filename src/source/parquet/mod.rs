@@ -1,4 +1,4 @@
-//! Parquet: a unit a row group, only the columns that are needed, in batches limited by bytes.
+//! Reads Parquet files: each row group is a unit, only the needed columns are read, and batches are limited by bytes.
 
 mod columns;
 
@@ -31,42 +31,44 @@ use crate::digest;
 use crate::error::{Error, Result};
 use crate::units::{amount, declared_sum, place64};
 
-/// The bytes at a Parquet file's begin and end.
+/// The magic bytes at the beginning and end of a Parquet file.
 const MAGIC: &[u8; 4] = b"PAR1";
 
-/// How much of the end of a file that lies elsewhere is fetched at first: most indexes fit in it.
+/// Bytes at the end of a remote file that are fetched first (64 KiB). Most footers fit.
 const TAIL_BYTES: u64 = 64 << 10;
 
+/// The advice for encrypted data.
 const DECRYPT: &str = "decrypt it first, by a program that has its keys, or name other columns";
 
-/// How much is looked through for the end of another file in front of one.
+/// Bytes that are searched for the end of another file in front of this one.
 const JOINT_BYTES: u64 = 64 << 10;
 
-/// How much of the beginning of a file is looked at to tell what it is.
+/// Bytes at the beginning of a file that are examined to recognize its format.
 const HEAD_BYTES: u64 = 1 << 10;
 
-/// What a value takes as a view, or a number at most.
+/// Bytes of a value in memory as a view, and the maximum for a number.
 const VIEW_BYTES: u64 = 16;
 
-/// So many rows are read at once where a text is written as its difference from the one before: it may be long in few
-/// bytes, and has its own here.
+/// Maximum number of rows that are read at once if a column uses delta encoding of strings (DELTA_BYTE_ARRAY). Such a
+/// string may be long although its difference from the previous one takes few bytes, and each has its own memory.
 const ROWS_BY_DIFFERENCES: usize = 256;
 
-/// A Parquet file whose footer has been read and whose columns have been found.
+/// A Parquet file with its footer read and its columns located. Clones share the footer.
 #[derive(Clone, Debug)]
 pub(super) struct Footer {
     metadata: ArrowReaderMetadata,
     chosen: Chosen,
-    /// The fields that pass through and are there, with the types that the file gives them.
+    /// The schema of the pass-through columns that the file has, with the types in the file.
     pub(super) passed: SchemaRef,
     /// The names of all columns.
     pub(super) all: Vec<String>,
+    /// The leaf columns to read.
     mask: ProjectionMask,
-    /// The column chunk that holds the text, where there is only one.
+    /// The index of the text's leaf column, if the text is a single column.
     leaf: Option<usize>,
 }
 
-/// Rows and bytes of text of a row group.
+/// Number of rows, and bytes of text if known, of a row group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
     pub(super) rows: u64,
@@ -76,7 +78,7 @@ pub(super) struct Group {
 impl Footer {
     /// Reads the footer and finds the columns.
     ///
-    /// # Errors
+    /// The file is not a complete Parquet file, or lacks a column, or a needed column is encrypted.
     /// The file is no whole Parquet file, or lacks a column.
     pub(super) fn read(file: &Listed, spec: &SourceSpec) -> Result<Footer> {
         let name = &file.name;
@@ -120,12 +122,16 @@ impl Footer {
         Ok(Footer { metadata, chosen, passed, all, mask, leaf })
     }
 
-    /// The row groups, in order.
+    /// The sizes of the row groups, in order.
+    ///
+    /// # Errors
+    /// The footer has negative sizes.
     pub(super) fn groups(&self, name: &str) -> Result<Vec<Group>> {
         let groups = self.metadata.metadata().row_groups().iter().enumerate();
         groups.map(|(at, group)| self.group(group).ok_or_else(|| contradiction(name, at))).collect()
     }
 
+    /// The sizes of a row group; `None` if the footer contradicts itself.
     fn group(&self, group: &RowGroupMetaData) -> Option<Group> {
         let rows = u64::try_from(group.num_rows()).ok()?;
         let Some(leaf) = self.leaf else { return Some(Group { rows, text_bytes: None }) };
@@ -133,10 +139,11 @@ impl Footer {
         Some(Group { rows, text_bytes: text_bytes(column, rows)? })
     }
 
-    /// How many rows of a group are read at once: so many that what is read takes about as many bytes as are wanted.
+    /// Number of rows of a row group to read at once, so that they take about `batch_bytes` in memory.
     fn batch_rows(&self, group: &RowGroupMetaData, rows: u64, batch_bytes: u64) -> usize {
         let declared = |size| u64::try_from(size).unwrap_or(0);
-        // Nulls take no room in a file, but here the places of values; and a row may be a list of as many as one likes.
+        // Nulls take no space in the file but take memory here; and a single row may be a list of any number of
+        // values.
         let places = |column: &ColumnChunkMetaData| declared(column.num_values()).saturating_mul(VIEW_BYTES);
         let bytes =
             |column: &ColumnChunkMetaData| Some(declared(column.uncompressed_size()).max(places(column)));
@@ -149,14 +156,15 @@ impl Footer {
         rows_in_batch(batch_bytes, bytes, rows).min(most)
     }
 
+    /// Metadata of the leaf columns that are read.
     fn columns_read<'g>(&self, group: &'g RowGroupMetaData) -> impl Iterator<Item = &'g ColumnChunkMetaData> {
         let read = group.columns().iter().enumerate().filter(|(leaf, _)| self.mask.leaf_included(*leaf));
         read.map(|(_, column)| column)
     }
 }
 
-/// The bytes of a column's text, where they are known: what its writer said, or else its pages without the length that
-/// stands before each value. `None` if the index contradicts itself.
+/// Bytes of text in a column, if known: the number that the writer declared, or otherwise the size of the pages
+/// without the 4-byte length before each value. The outer `None` means that the footer contradicts itself.
 fn text_bytes(column: &ColumnChunkMetaData, rows: u64) -> Option<Option<u64>> {
     let said = column.unencoded_byte_array_data_bytes();
     let bytes = u64::try_from(said.unwrap_or(column.uncompressed_size())).ok()?;
@@ -166,8 +174,8 @@ fn text_bytes(column: &ColumnChunkMetaData, rows: u64) -> Option<Option<u64>> {
     })
 }
 
-/// Whether values stand in a column's pages as they are. Where dictionaries or differences are used, as many texts as
-/// one likes may take no room; writers that give up on a dictionary say that plain pages follow.
+/// Whether the column's pages store all values in full. With dictionaries or differences, any amount of text may take
+/// no space. A writer that abandons a dictionary declares that plain pages follow.
 fn has_plain_pages(column: &ColumnChunkMetaData) -> bool {
     let is_short = |encoding| {
         use Encoding::{DELTA_BYTE_ARRAY, DELTA_LENGTH_BYTE_ARRAY, PLAIN_DICTIONARY, RLE_DICTIONARY};
@@ -183,10 +191,10 @@ fn contradiction(name: &str, group: usize) -> Error {
     Fault::damaged(name, format!("row group {group}"), "its index has negative sizes")
 }
 
-/// Reads one row group.
+/// Returns an iterator over the documents of one row group.
 ///
 /// # Errors
-/// It cannot be read, or a page has more than `most` bytes.
+/// The row group cannot be read, or a page has more than `most` bytes.
 pub(super) fn read(
     footer: &Footer,
     file: &Listed,
@@ -235,28 +243,32 @@ pub(super) fn read(
     })
 }
 
-/// Where the chosen columns stand once the others are left out.
+/// The chosen columns, located among those that are read.
 fn projected(footer: &Footer) -> Chosen {
     let mut chosen = footer.chosen.among_roots();
-    // A struct that is read for one of its fields alone has only that one; the same on each level.
+    // A struct of which only one field is read has only that field. The same holds on each level.
     if !chosen.passes_text() {
         chosen.text.iter_mut().skip(1).for_each(|at| *at = 0);
     }
     chosen
 }
 
-/// The batches of one row group.
+/// Iterator over the documents of one row group.
 pub(super) struct RowGroup {
     reader: Option<ParquetRecordBatchReader>,
     code: SystemCode,
     chosen: Chosen,
-    /// As the batches have them, once they are cut.
+    /// The schema of the pass-through columns in batches.
     passed: SchemaRef,
+    /// The row group, as messages name it.
     place: String,
+    /// Number of rows that the footer declares.
     rows: u64,
+    /// Number of rows that have been decoded.
     row: u64,
-    /// Rows whose texts are being put together.
+    /// A record batch whose texts are being composed.
     composing: Option<Composing>,
+    /// Decoded batches that have not been given out yet.
     ready: VecDeque<Batch>,
     reading: Reading,
 }
@@ -298,7 +310,7 @@ impl RowGroup {
         Ok(Some(self.reading.batch(first_row, documents, columns)))
     }
 
-    /// Gives the pass-through columns the types that the file says they have.
+    /// Converts the pass-through columns to the types that the file declares.
     fn typed(&self, mut batch: Batch) -> Result<Batch> {
         let cast = |columns: RecordBatch| {
             let fields = self.passed.fields().iter();
@@ -335,7 +347,7 @@ impl Iterator for RowGroup {
     }
 }
 
-/// Size and SHA-256 of a file's footer.
+/// Identifies a file by its size and the SHA-256 of its footer.
 pub(super) fn identity(file: &Listed) -> Result<Identity> {
     let input = with_index(file)?;
     let io = |cause| Error::io("read", &file.path, cause);
@@ -344,11 +356,11 @@ pub(super) fn identity(file: &Listed) -> Result<Identity> {
     Ok(Identity::Footer { bytes: input.bytes, sha256 })
 }
 
-/// Opens a file that begins and ends as a Parquet file does; of one that lies elsewhere with its index.
+/// Opens a file and checks that it begins and ends like a Parquet file. Of a remote file, fetches the footer.
 fn with_index(file: &Listed) -> Result<Input> {
     let mut input = Input::open(file)?;
     input.fetch(input.bytes.saturating_sub(TAIL_BYTES), TAIL_BYTES)?;
-    // Of one that lies elsewhere the tail is all that was fetched.
+    // Of a large remote file, only the tail has been fetched.
     if file.remote.is_none() || input.bytes <= TAIL_BYTES {
         check_begin(&input, file)?;
     }
@@ -362,7 +374,7 @@ fn with_index(file: &Listed) -> Result<Input> {
     Ok(input)
 }
 
-/// Where the index begins, by the length that stands behind it.
+/// The offset of the footer, from the length that follows it.
 fn index_start(input: &Input, file: &Listed) -> Result<u64> {
     let tail = input.piece(input.bytes - 8, 4).map_err(|cause| Error::io("read", &file.path, cause))?;
     let length = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
@@ -370,8 +382,8 @@ fn index_start(input: &Input, file: &Listed) -> Result<u64> {
     start.ok_or_else(|| Fault::damaged(&file.name, "its index", "it is longer than the file"))
 }
 
-/// Refuses a file that others were laid in front of: its index counts bytes from its own beginning, so that their rows would
-/// be taken for its own, or left out.
+/// Rejects a file that has other files in front of it. Its footer counts bytes from the file's own beginning, so rows
+/// of the files in front would be read as its own, or would be lost.
 fn check_alone(input: &Input, file: &Listed, metadata: &ParquetMetaData) -> Result<()> {
     let end = |start: Option<i64>, length: Option<i32>| {
         u64::try_from(start?).ok()?.checked_add(u64::try_from(length.unwrap_or(0)).ok()?)
@@ -389,7 +401,8 @@ fn check_alone(input: &Input, file: &Listed, metadata: &ParquetMetaData) -> Resu
         ]
     });
     let Some(end) = ends.flatten().max() else { return Ok(()) };
-    // As far in front of the index as its own file is long, if nothing else is in that.
+    // If no other data precedes the footer, the file's own data ends at the footer. Otherwise the difference is the
+    // length of the data in front.
     let Some(begin) = index_start(input, file)?.checked_sub(end).filter(|begin| *begin > 0) else {
         return Ok(());
     };
@@ -404,6 +417,7 @@ fn check_alone(input: &Input, file: &Listed, metadata: &ParquetMetaData) -> Resu
     Ok(())
 }
 
+/// Checks the first bytes of a file. The error names the format if they belong to another one.
 fn check_begin(input: &Input, file: &Listed) -> Result<()> {
     let io = |cause| Error::io("read", &file.path, cause);
     let head = input.piece(0, place64(input.bytes.min(HEAD_BYTES))).map_err(io)?;
@@ -435,6 +449,7 @@ mod tests {
 
     use super::*;
 
+    /// Text sizes are unknown if a dictionary or differences may shorten them and no writer's figure exists.
     #[test]
     fn text_that_dictionaries_may_shorten_is_not_known() {
         use Encoding::{DELTA_BYTE_ARRAY, PLAIN, RLE, RLE_DICTIONARY};
