@@ -1,10 +1,10 @@
 //! Exclusive use of a folder where file locks may not work, or not between machines.
 //!
-//! The holder is whoever made the file `owner-N` with the greatest N, which is made exclusively: of several processes that
-//! follow the same holder one succeeds. Numbers only grow, since the file of the last holder stays, so a process that was
-//! delayed between looking and making cannot become a second holder. The holder rewrites its file every few seconds. A
-//! holder whose process cannot be seen is followed once its file has not changed for a minute, by the clock of whoever
-//! waits.
+//! The holder is the process that created the file `owner-N` with the greatest N. The file is created exclusively, so
+//! of several processes that want to follow the same holder one succeeds. Numbers only grow, since the last holder's
+//! file stays; so a process that is delayed between reading and creating cannot become a second holder. The holder
+//! rewrites its file every few seconds. A holder whose process cannot be observed is replaced once its file has not
+//! changed for a minute by the clock of the waiting process.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -20,37 +20,37 @@ use super::without_links;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 
-/// What the names of the files begin with, before the number.
+/// The prefix of the files' names, before the number.
 const PREFIX: &str = "owner-";
 
-/// How long a file is at most; each has this length, padded with spaces, so that rewriting it needs no more room.
+/// Length of each file in bytes (1 KiB), padded with spaces, so that rewriting a file needs no more disk space.
 const BYTES: usize = 1 << 10;
 
-/// How often a holder gives a sign of life, and after how long without one it is taken for dead.
+/// How often a holder gives a sign of life, and the time without one after which it counts as dead.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pulse {
     pub(crate) every: Duration,
     pub(crate) dead_after: Duration,
 }
 
-/// Long enough for network folders to show a change to all machines.
+/// 10 s and 60 s, long enough for network file systems to show a change to all machines.
 impl Default for Pulse {
     fn default() -> Pulse {
         Pulse { every: Duration::from_secs(10), dead_after: Duration::from_secs(60) }
     }
 }
 
-/// What a file says.
+/// The content of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     owner: Owner,
-    /// How often the holder gave a sign of life.
+    /// Number of signs of life that the holder has given.
     pulses: u64,
     /// Whether the holder has ended.
     released: bool,
 }
 
-/// A folder that this process alone uses, until this value is dropped.
+/// Exclusive use of a folder by this process until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
     folder: PathBuf,
@@ -60,16 +60,16 @@ pub(crate) struct Claim {
     pulse: Option<JoinHandle<()>>,
 }
 
-/// How whoever holds a folder is found.
+/// What is known about the holder of a folder.
 enum Holder {
-    /// Nobody holds it: the last one, if there was one, has ended.
+    /// No process holds it: the last holder, if any, has ended.
     Nobody,
     Running(Owner),
-    /// It has not given a sign of life yet, and may be dead.
+    /// The holder cannot be observed and has not given a sign of life yet, so it may be dead.
     Unseen(Owner),
 }
 
-/// What to do about a holder that runs.
+/// What to do if the holder is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfHeld {
     Refuse,
@@ -77,11 +77,14 @@ pub(crate) enum IfHeld {
 }
 
 impl Claim {
-    /// Takes a folder, which must be there. `locked` says that the caller has a lock there that no other process under
-    /// this kernel can have at the same time.
+    /// Takes a folder, which must exist. `locked` says that the caller holds a file lock there, which no other
+    /// process under this kernel can hold at the same time.
+    ///
+    /// Waits for a running holder if `if_held` says so, and for a sign of life of one that cannot be observed.
     ///
     /// # Errors
-    /// Another process holds it and `if_held` says to refuse; the folder cannot be written; the observer says stop.
+    /// Another process holds the folder and `if_held` says to refuse, the folder cannot be written, or the observer
+    /// asks to stop.
     pub(crate) fn take(
         folder: &Path,
         locked: bool,
@@ -127,7 +130,8 @@ impl Claim {
             let mut pulses = 0;
             while stopped.recv_timeout(pulse.every) == Err(RecvTimeoutError::Timeout) {
                 pulses += 1;
-                // Whoever follows sees that there was no sign, and the holder that it was followed.
+                // A failed write is visible to both sides: a follower sees no sign of life, and this holder sees that
+                // it was replaced.
                 let _ = rewrite(&own, number, pulses, false);
             }
             let _ = rewrite(&own, number, pulses + 1, true);
@@ -137,10 +141,10 @@ impl Claim {
         Ok(Claim { folder: folder.to_owned(), number, proven, stop: Some(stop), pulse: Some(thread) })
     }
 
-    /// Who holds a folder, if somebody certainly does.
+    /// Refuses a folder that another process certainly holds.
     ///
     /// # Errors
-    /// The folder cannot be read.
+    /// A running process holds the folder, or it cannot be read.
     pub(crate) fn check(folder: &Path, locked: bool) -> Result<()> {
         let Some(number) = last(folder)? else { return Ok(()) };
         match holder(folder, number, locked)? {
@@ -149,20 +153,20 @@ impl Claim {
         }
     }
 
-    /// A number that no earlier and no later holder has.
+    /// Returns a number that no earlier and no later holder has.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Whether the holder before has certainly ended. If not, it may wake up and write on.
+    /// Returns whether the previous holder has certainly ended. If not, it may wake up and continue to write.
     pub(crate) fn follows_ended(&self) -> bool {
         self.proven
     }
 
-    /// Finds whether another process has taken the folder, because this one gave no sign of life.
+    /// Checks that no other process has taken the folder because this one gave no sign of life.
     ///
     /// # Errors
-    /// One has, or the folder cannot be read.
+    /// Another process has taken it, or the folder cannot be read.
     pub(crate) fn check_held(&self) -> Result<()> {
         match last(&self.folder)? {
             Some(number) if number == self.number => Ok(()),
@@ -176,14 +180,14 @@ impl Drop for Claim {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.pulse.take() {
-            // It cannot panic in a way that matters here.
+            // A panic of the thread has no consequences here.
             let _ = thread.join();
         }
     }
 }
 
-/// Watches a holder whose process cannot be seen. Gives whether it showed that it lives; if not within the time, it does
-/// not.
+/// Watches a holder that cannot be observed directly, for at most `pulse.dead_after`. Returns whether its file
+/// changed in that time to anything but a release, or was followed by another.
 fn shows_life(
     folder: &Path,
     number: u64,
@@ -212,27 +216,29 @@ fn shows_life(
     Ok(false)
 }
 
-/// The number of the last holder.
+/// Returns the number of the last holder.
 fn last(folder: &Path) -> Result<Option<u64>> {
     Ok(numbers(folder)?.into_iter().max())
 }
 
+/// Returns the numbers of all holders with a file.
 fn numbers(folder: &Path) -> Result<Vec<u64>> {
     let cannot = |cause| Error::io("read", folder, cause);
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(cannot)? {
         let name = entry.map_err(cannot)?.file_name();
         let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
-        // Beyond it there is no next one; nobody gets there.
+        // After `u64::MAX` there would be no next number. No folder gets there.
         found
             .extend(number.and_then(|number| number.parse::<u64>().ok()).filter(|&number| number < u64::MAX));
     }
     Ok(found)
 }
 
+/// Reads the file of a holder and returns what is known about it.
 fn holder(folder: &Path, number: u64, locked: bool) -> Result<Holder> {
     let unknown = || Owner::unseen("an unknown machine", 0);
-    // It is empty for a moment after it was made.
+    // The file is empty for a moment after it is created.
     let record = parsed(&content(folder, number)?);
     let Some(record) = record else { return Ok(Holder::Unseen(unknown())) };
     if record.released || (locked && record.owner.same_kernel()) {
@@ -245,7 +251,7 @@ fn holder(folder: &Path, number: u64, locked: bool) -> Result<Holder> {
     })
 }
 
-/// What the file of a holder has in it; nothing where it is not there any more.
+/// Returns the content of a holder's file; empty if the file does not exist any more.
 fn content(folder: &Path, number: u64) -> Result<Vec<u8>> {
     let path = path(folder, number);
     let mut text = Vec::new();
@@ -260,7 +266,7 @@ fn parsed(content: &[u8]) -> Option<Record> {
     serde_json::from_slice(content).ok()
 }
 
-/// Makes the file of a holder; gives whether this process is it.
+/// Creates the file of a holder. Returns whether this process is now the holder.
 fn create(folder: &Path, number: u64) -> Result<bool> {
     let path = path(folder, number);
     let file = match without_links(OpenOptions::new().write(true).create_new(true)).open(&path) {
@@ -271,7 +277,7 @@ fn create(folder: &Path, number: u64) -> Result<bool> {
         let _ = fs::remove_file(&path);
         return Err(Error::io("write", path, cause));
     }
-    // Others may have come and gone, and have removed the file that this one follows.
+    // Other holders may have come and gone, and may have removed the file that this one follows.
     if last(folder)? == Some(number) {
         return Ok(true);
     }
@@ -279,11 +285,13 @@ fn create(folder: &Path, number: u64) -> Result<bool> {
     Ok(false)
 }
 
+/// Overwrites the file of this holder in place.
 fn rewrite(folder: &Path, number: u64, pulses: u64, released: bool) -> io::Result<()> {
     let file = without_links(OpenOptions::new().write(true)).open(path(folder, number))?;
     write(file, pulses, released)
 }
 
+/// Writes a record, padded to [`BYTES`].
 fn write(mut file: File, pulses: u64, released: bool) -> io::Result<()> {
     let record = Record { owner: Owner::this().clone(), pulses, released };
     let mut text = serde_json::to_string(&record).expect("plain fields with text keys");
@@ -292,7 +300,7 @@ fn write(mut file: File, pulses: u64, released: bool) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// What earlier holders left. If it stays it does no harm.
+/// Removes the files of earlier holders. One that stays is harmless.
 fn remove_below(folder: &Path, number: u64) {
     for before in numbers(folder).unwrap_or_default().into_iter().filter(|&before| before < number) {
         let _ = fs::remove_file(path(folder, before));
@@ -303,7 +311,7 @@ fn path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{PREFIX}{number}"))
 }
 
-/// What is held is the folder that has this one for its state.
+/// Returns the folder to name in messages: the one whose state folder this is.
 fn shown(folder: &Path) -> &Path {
     super::folder_of(folder)
 }
@@ -345,13 +353,14 @@ mod tests {
         Claim::take(folder, false, IfHeld::Refuse, QUICK, &Silent)
     }
 
-    /// Writes what a process of another machine leaves that is gone, or not heard of.
+    /// Writes the file of a process on another machine that has ended or cannot be reached.
     fn left_by_another(folder: &Path, number: u64) {
         let owner = Owner::unseen("far", 7);
         let record = Record { owner, pulses: 3, released: false };
         fs::write(path(folder, number), serde_json::to_vec(&record).expect("plain")).expect("a file");
     }
 
+    /// A second process is refused until the first holder ends, and then gets a higher number.
     #[test]
     fn a_folder_has_one_holder_and_the_next_one_has_another_number() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -367,6 +376,7 @@ mod tests {
         assert_eq!(numbers(folder.path()).expect("a folder"), [second.number()]);
     }
 
+    /// Of many threads that take a folder at the same time, one at a time holds it.
     #[test]
     fn of_many_that_come_at_once_one_holds() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -390,6 +400,7 @@ mod tests {
         assert_eq!(last(folder.path()).expect("a folder"), Some(84));
     }
 
+    /// A holder that cannot be observed is replaced after the time without a sign of life.
     #[test]
     fn one_that_cannot_be_seen_is_followed_after_some_time_without_a_sign_of_life() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -402,6 +413,7 @@ mod tests {
         assert!(!take(folder.path()).expect("it is dead").follows_ended());
     }
 
+    /// A holder that cannot be observed but changes its file is respected.
     #[test]
     fn one_that_cannot_be_seen_but_lives_is_heeded() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -416,6 +428,7 @@ mod tests {
         });
     }
 
+    /// A holder notices that it was replaced and does not touch its successor's file.
     #[test]
     fn a_holder_learns_that_it_was_followed_and_leaves_the_other_alone() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -428,6 +441,7 @@ mod tests {
         assert_eq!(content(folder.path(), 2).expect("a file"), before);
     }
 
+    /// A link in place of a holder's file is refused, and its target keeps its content.
     #[cfg(unix)]
     #[test]
     fn a_link_is_not_followed() {

@@ -1,7 +1,7 @@
-//! Files that appear whole, and folders that one process at a time writes to.
+//! Files that appear complete or not at all, and folders that one process at a time writes to.
 //!
-//! Takes paths and what is to be written there; gives files under their final names, complete or not there. Knows nothing of
-//! what is in them.
+//! Input: paths and the bytes to write there. Output: files under their final names, which are complete whenever they
+//! exist. Content is opaque here.
 
 mod claim;
 mod owner;
@@ -21,23 +21,39 @@ pub(crate) use claim::{Claim, IfHeld, Pulse};
 use owner::Owner;
 pub(crate) use together::Together;
 
-/// What the names of unfinished files begin with.
+/// The prefix of the names of unfinished files.
 pub(crate) const TEMPORARY_PREFIX: &str = ".tmp-";
 
-/// How many random letters and digits they end with, behind a `-` and the tag of the process that writes.
+/// Number of random letters and digits at the end of the name of an unfinished file. They follow a `-` and the tag of
+/// the process that writes it.
 const RANDOM_CHARS: usize = 6;
 
-/// A file of a process that cannot be seen, of another machine or container, is left alone for so long after it was last
-/// written to: a week.
+/// Time since the last write (a week) after which an unfinished file is removed if its process cannot be observed,
+/// because it belongs to another machine or container.
 const UNSEEN: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// So much of the final name stands between the two: there is a limit to names.
+/// Most characters of the final name (32) in the name of an unfinished file, since file systems limit the length of
+/// names.
 const NAME_CHARS: usize = 32;
 
-/// A file that is being written and has no final name yet.
+/// A file that is being written and does not have its final name yet.
 ///
-/// It lies in the folder of its final path under a name made of `.tmp-`, the final name and some random
-/// letters, and is removed when dropped before [`commit`](Pending::commit).
+/// It is in the folder of its final path. Its temporary name consists of `.tmp-`, the beginning of the final name,
+/// and letters for the process and at random. It is removed when dropped before [`commit`](Pending::commit).
+///
+/// ```
+/// use std::io::Write;
+/// use tokenmill::files::Pending;
+///
+/// let folder = tempfile::tempdir().expect("a folder");
+/// let path = folder.path().join("ids.bin");
+/// let mut pending = Pending::create(&path)?;
+/// pending.write_all(b"content").expect("room on the disk");
+/// assert!(!path.exists());
+/// pending.commit()?;
+/// assert_eq!(std::fs::read(&path).expect("the file"), b"content");
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Pending {
     file: NamedTempFile,
@@ -45,25 +61,26 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Creates the temporary file in the folder of `path`, which must exist; of the file that a link leads to, if `path`
-    /// is one.
+    /// Creates the temporary file in the folder of `path`, which must exist. If `path` is a symbolic link, this is
+    /// the folder of the link's target, and the target will be replaced.
     ///
     /// # Errors
-    /// The file cannot be created, or a device or pipe stands there, which is not to be replaced.
+    /// The file cannot be created, or `path` is a device or a pipe, which must not be replaced.
     pub fn create(path: impl Into<PathBuf>) -> Result<Pending> {
         Pending::at(destination(path.into())?)
     }
 
-    /// The same, but for a link that is at `path`, which will itself be replaced: within a folder of results nothing that
-    /// lies elsewhere is written to.
+    /// Does the same as [`create`](Pending::create), but a link at `path` will itself be replaced. In a folder of
+    /// results, nothing outside the folder may be written through a link.
     ///
     /// # Errors
-    /// As of [`create`](Pending::create).
+    /// Those of [`create`](Pending::create).
     pub(crate) fn create_within(path: impl Into<PathBuf>) -> Result<Pending> {
         let path = path.into();
         Pending::at(if path.is_symlink() { path } else { destination(path)? })
     }
 
+    /// Creates the temporary file for exactly this path, without following links.
     fn at(path: PathBuf) -> Result<Pending> {
         let mut builder = tempfile::Builder::new();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -77,22 +94,22 @@ impl Pending {
         }
     }
 
-    /// The file as it stands.
+    /// Returns the unfinished file.
     pub fn file_mut(&mut self) -> &mut File {
         self.file.as_file_mut()
     }
 
-    /// The path that the file will have.
+    /// Returns the path that the file will have.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Syncs the file, renames it to its final path, and syncs the folder. A file that was there
-    /// before is replaced in one step.
+    /// Syncs the file, renames it to its final path, and syncs the folder. An existing file at that path is replaced
+    /// atomically.
     ///
     /// # Errors
-    /// Any of the three fails. Unless it was the last, nothing is left behind then, and the file that was there before
-    /// stays.
+    /// One of the three steps fails. If it is one of the first two, the temporary file is removed and an existing
+    /// file stays.
     pub fn commit(self) -> Result<()> {
         let Pending { file, path } = self;
         file.as_file().sync_all().map_err(|cause| Error::io("write", &path, cause))?;
@@ -111,16 +128,15 @@ impl Write for Pending {
     }
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file completely or not at all.
 ///
-/// `write` fills a file with a temporary name in the folder of `path`; that is synced, renamed to
-/// `path`, and the folder is synced; then what `write` gave is given. A file that was there before is replaced
-/// in one step, where a link leads to it too; a link that leads nowhere is itself replaced. If `write` fails nothing
-/// is left behind; after a crash at most a file whose name begins with `.tmp-` is, which the next call for the same path
-/// removes.
+/// `write` fills a file with a temporary name in the folder of `path`. The file is then synced and renamed to `path`,
+/// the folder is synced, and the result of `write` is returned. An existing file is replaced atomically, also if
+/// `path` is a link to it. A link without a target is itself replaced. If `write` fails, no file is left behind. A
+/// crash leaves at most a file whose name begins with `.tmp-`, which the next call for the same path removes.
 ///
 /// # Errors
-/// Those of `write`, and any failure to create, sync or rename, with `path`.
+/// Those of `write`, and any failure to create, sync or rename the file; the message names `path`.
 pub fn publish<T>(path: &Path, write: impl FnOnce(&mut File) -> Result<T>) -> Result<T> {
     remove_stale(path);
     let mut pending = Pending::create(path)?;
@@ -129,19 +145,27 @@ pub fn publish<T>(path: &Path, write: impl FnOnce(&mut File) -> Result<T>) -> Re
     Ok(written)
 }
 
-/// The same of a file whose content is there.
+/// Does the same as [`publish`] with content in memory.
+///
+/// ```
+/// let folder = tempfile::tempdir().expect("a folder");
+/// let path = folder.path().join("notes.txt");
+/// tokenmill::files::publish_bytes(&path, b"content")?;
+/// assert_eq!(std::fs::read(&path).expect("the file"), b"content");
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 ///
 /// # Errors
-/// It cannot be created, written, synced or renamed, with `path`.
+/// The file cannot be created, written, synced or renamed; the message names `path`.
 pub fn publish_bytes(path: &Path, content: &[u8]) -> Result<()> {
     publish(path, |file| file.write_all(content).map_err(|cause| Error::io("write", path, cause)))
 }
 
-/// Writes a file within a folder of results, whole or not at all, as [`publish`] does. A link that is at `path` is itself
-/// replaced.
+/// Writes a file in a folder of results completely or not at all, as [`publish`] does, but replaces a link at `path`
+/// itself.
 ///
 /// # Errors
-/// As of [`publish`].
+/// Those of [`publish`].
 pub(crate) fn publish_within<T>(path: &Path, write: impl FnOnce(&mut File) -> Result<T>) -> Result<T> {
     let mut pending = Pending::create_within(path)?;
     let written = write(pending.file_mut())?;
@@ -149,15 +173,15 @@ pub(crate) fn publish_within<T>(path: &Path, write: impl FnOnce(&mut File) -> Re
     Ok(written)
 }
 
-/// The same of a file whose content is there.
+/// Does the same as [`publish_within`] with content in memory.
 ///
 /// # Errors
-/// As of [`publish`].
+/// Those of [`publish`].
 pub(crate) fn publish_bytes_within(path: &Path, content: &[u8]) -> Result<()> {
     publish_within(path, |file| file.write_all(content).map_err(|cause| Error::io("write", path, cause)))
 }
 
-/// Opens no link, where the system can tell.
+/// Makes `open` fail on symbolic links, where the system supports that.
 #[cfg(unix)]
 pub(crate) fn without_links(options: &mut OpenOptions) -> &mut OpenOptions {
     use std::os::unix::fs::OpenOptionsExt;
@@ -165,27 +189,28 @@ pub(crate) fn without_links(options: &mut OpenOptions) -> &mut OpenOptions {
     options.custom_flags(i32::try_from(flag).unwrap_or_default())
 }
 
-/// Opens no link, where the system can tell.
+/// Returns the options unchanged, since this system has no option to refuse symbolic links.
 #[cfg(not(unix))]
 pub(crate) fn without_links(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
-/// Makes a file in the place of what may be at `path`, and opens it. What was there, or where a link led to, stays as it is
-/// for whoever has it open.
+/// Creates and opens a new file at `path`. An existing file or link there is removed first; the file itself, or the
+/// link's target, keeps its content for processes that have it open.
 ///
 /// # Errors
-/// It cannot be removed or made.
+/// The existing file cannot be removed, or the new one cannot be created.
 pub(crate) fn create_anew(path: &Path) -> Result<File> {
     remove(path)?;
     let created = without_links(OpenOptions::new().read(true).write(true).create_new(true)).open(path);
     created.map_err(|cause| Error::io("create", path, cause))
 }
 
-/// Finds a link where a folder or file of results is to be. Whoever can put links there could have any file replaced.
+/// Refuses a symbolic link at the path of a folder or file of results. Otherwise, whoever can create links there
+/// could have any file replaced.
 ///
 /// # Errors
-/// There is one ([`ErrorKind::Usage`]).
+/// The path is a link ([`ErrorKind::Usage`]).
 pub(crate) fn refuse_link(path: &Path) -> Result<()> {
     if path.is_symlink() {
         let fault = IsLink { path: path.to_path_buf() };
@@ -201,8 +226,8 @@ struct IsLink {
     path: PathBuf,
 }
 
-/// Removes the unfinished files of `path` that processes left which do not run any more. Those of a process that runs, or
-/// that cannot be seen from here and has written within a week, stay; so does what cannot be removed.
+/// Removes unfinished files of `path` that ended processes left. Files of running processes stay, and so do files
+/// that cannot be removed. Files of processes that cannot be observed stay until a week after the last write.
 pub(crate) fn remove_stale(path: &Path) {
     let Ok(path) = destination(path.to_path_buf()) else { return };
     let name: String =
@@ -216,7 +241,8 @@ pub(crate) fn remove_stale(path: &Path) {
     }
 }
 
-/// Whether the process that wrote an unfinished file has ended.
+/// Returns whether an unfinished file is left over: its process has ended, or cannot be observed and has not written
+/// for a week.
 fn is_stale(name: &str, path: &Path) -> bool {
     let random = name.rsplit_once('-').map_or("", |(_, random)| random);
     let running = random.get(..Owner::TAG_CHARS).and_then(Owner::tagged_is_running);
@@ -228,18 +254,18 @@ fn is_stale(name: &str, path: &Path) -> bool {
     }
 }
 
-/// The final name, or the beginning of a long one, of the unfinished file that has this name; `None` for what this program
-/// does not name so.
+/// Returns the final name of the unfinished file with this name, or the beginning of a long one. `None` if this
+/// program gives no such names.
 pub(crate) fn unfinished(name: &str) -> Option<&str> {
     let (written, random) = name.strip_prefix(TEMPORARY_PREFIX)?.rsplit_once('-')?;
-    // Earlier versions put no tag before them.
+    // Earlier versions put no process tag before the random characters.
     let lengths = [RANDOM_CHARS, Owner::TAG_CHARS + RANDOM_CHARS];
     let is_random =
         lengths.contains(&random.len()) && random.bytes().all(|byte| byte.is_ascii_alphanumeric());
     is_random.then_some(written)
 }
 
-/// Removes a file, if it is there.
+/// Removes a file if it exists.
 ///
 /// # Errors
 /// It cannot be removed.
@@ -250,7 +276,10 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// Where a file of this path is to be written.
+/// Returns the path to write for `path`: the target if it is a link.
+///
+/// # Errors
+/// The path is a device or a pipe, or a link's target cannot be determined.
 fn destination(path: PathBuf) -> Result<PathBuf> {
     match std::fs::metadata(&path) {
         Ok(there) if !there.is_file() && !there.is_dir() => {
@@ -261,13 +290,13 @@ fn destination(path: PathBuf) -> Result<PathBuf> {
     }
 }
 
-/// Checks that a file can be made at `path` or, if it is a link, where it leads to, and that what stands there, if
-/// anything does, may be replaced: it is empty, or of the kind that will be written there. A mistyped path shall cost
-/// neither a corpus nor the time to read one.
+/// Checks, before long work begins, that a file can be created at `path`, or at its target if it is a link. An
+/// existing file may be replaced if it is empty or `is_of_kind` accepts it; `kind` names that kind in the error. A
+/// mistyped path must not destroy other data, nor cost the time to read a corpus.
 ///
 /// # Errors
-/// It is something else ([`ErrorKind::Usage`]); it is a folder, a device or a pipe; its folder is not there, or cannot be
-/// written.
+/// The file exists and is of another kind ([`ErrorKind::Usage`]). The path is a folder, a device or a pipe. Its
+/// folder does not exist or is not writable.
 pub fn check_replaced(path: &Path, kind: &'static str, is_of_kind: impl FnOnce(&Path) -> bool) -> Result<()> {
     match std::fs::metadata(path) {
         Ok(there) if there.is_file() && there.len() > 0 && !is_of_kind(path) => {
@@ -290,13 +319,13 @@ struct NotReplaced {
     kind: &'static str,
 }
 
-/// Checks that files can be made in a folder, or the folder itself where it is missing, before long work for them begins.
-/// Leaves nothing behind.
+/// Checks, before long work begins, that files can be created in a folder, or that the folder can be created if it is
+/// missing. Leaves no file behind.
 ///
 /// # Errors
-/// They cannot.
+/// They cannot be created.
 pub(crate) fn check_writable(folder: &Path) -> Result<()> {
-    // Without the slash behind it a link is seen as one.
+    // With a trailing slash, a link would not be recognized as one.
     let whole: PathBuf = folder.components().collect();
     let mut missing = whole.ancestors().take_while(|ancestor| !ancestor.exists());
     if let Some(link) = missing.find(|ancestor| ancestor.is_symlink()) {
@@ -307,44 +336,44 @@ pub(crate) fn check_writable(folder: &Path) -> Result<()> {
     tempfile::tempfile_in(there).map(drop).map_err(|cause| Error::io(action, folder, of_the_system(cause)))
 }
 
-/// Bytes that are free for this user on the disk of a folder, which may be yet to be made. `None` where the system does not
-/// say it.
+/// Returns the free space for this user, in bytes, on the disk of a folder, which need not exist yet. `None` if the
+/// system does not report it.
 #[cfg(unix)]
 pub(crate) fn free_space(folder: &Path) -> Option<u64> {
     let there = folder.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("."));
     let disk = rustix::fs::statvfs(there).ok()?;
-    // Some network folders say nothing.
+    // Some network file systems report zeros.
     (disk.f_blocks > 0).then(|| disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
-/// Bytes that are free on the disk of a folder: not known here.
+/// Returns `None`: the free space is not known on this system.
 #[cfg(not(unix))]
 pub(crate) fn free_space(_folder: &Path) -> Option<u64> {
     None
 }
 
-/// What the system said. With words of its own `tempfile` tells of a temporary file, whose name nobody knows.
+/// Returns the system's error without the message of `tempfile`, which names a temporary file that users do not know.
 fn of_the_system(cause: io::Error) -> io::Error {
     if cause.raw_os_error().is_some() { cause } else { cause.kind().into() }
 }
 
-/// A folder that this process has for itself as long as this lives.
+/// Exclusive use of a folder by this process until this value is dropped.
 #[derive(Debug)]
 pub(crate) enum FolderLock {
-    /// By a lock of the system.
+    /// By a file lock of the system.
     #[expect(dead_code, reason = "held for its lock")]
     File(File),
-    /// By a file that tells others.
+    /// By a file that announces the holder to other processes.
     #[expect(dead_code, reason = "held until it is dropped")]
     Claim(Claim),
 }
 
-/// Takes a folder, which is made if it is not there, for this process alone, as long as the lock that is given lives:
-/// what several processes write there at the same time does not mix. Waits for others, and says so. Where folders cannot be
-/// locked, files in the folder `state` within it tell who writes.
+/// Takes a folder for this process alone until the returned lock is dropped, so that files of several processes do
+/// not mix. The folder is created if it does not exist. If another process holds it, this reports so to `observer`
+/// and waits. Where folders cannot be locked, files in the subfolder `state` announce the holder.
 ///
 /// # Errors
-/// The folder cannot be made or written; the observer says stop.
+/// The folder cannot be created or written, or the observer asks to stop.
 pub(crate) fn lock_folder(folder: &Path, state: &str, observer: &dyn Observer) -> Result<FolderLock> {
     std::fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))?;
     if let Ok(file) = File::open(folder) {
@@ -359,11 +388,12 @@ pub(crate) fn lock_folder(folder: &Path, state: &str, observer: &dyn Observer) -
     Claim::take(&state, false, IfHeld::Wait, Pulse::default(), observer).map(FolderLock::Claim)
 }
 
-/// Locks an open file or folder. Whoever has the lock is waited for, which `waiting` tells of. Gives whether it is
-/// locked: some network folders know no locks.
+/// Locks an open file or folder. While another process holds the lock, this waits and reports the message `waiting`
+/// to `observer` once. Returns `false` if the file system does not support locks, as some network file systems do
+/// not.
 ///
 /// # Errors
-/// The observer says stop.
+/// The observer asks to stop.
 pub(crate) fn wait_for_lock(
     file: &File,
     waiting: impl FnOnce() -> String,
@@ -384,7 +414,7 @@ pub(crate) fn wait_for_lock(
     }
 }
 
-/// Temporary files are private by default; a published file gets what the process's umask leaves.
+/// Gives a published file the permissions that the process's umask leaves; temporary files are private by default.
 #[cfg(unix)]
 fn readable_by_others(builder: &mut tempfile::Builder<'_, '_>) {
     use std::os::unix::fs::PermissionsExt;
@@ -394,13 +424,13 @@ fn readable_by_others(builder: &mut tempfile::Builder<'_, '_>) {
 #[cfg(not(unix))]
 fn readable_by_others(_builder: &mut tempfile::Builder<'_, '_>) {}
 
-/// The folder that a path's file lies in; `.` for a bare file name.
+/// Returns the folder that contains a path; `.` for a bare file name.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Waits until the names in a folder are on disk, without which a rename does not last. Where folders
-/// cannot be opened there is no such step.
+/// Waits until the names in a folder are on disk. Without this a rename may not survive a crash. On systems where
+/// folders cannot be opened it does nothing.
 ///
 /// # Errors
 /// The folder cannot be synced.
@@ -409,7 +439,7 @@ pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|cause| Error::io("write", folder, cause))
 }
 
-/// There is no such step here.
+/// Does nothing, since folders cannot be synced on this system.
 ///
 /// # Errors
 /// None.
@@ -431,6 +461,7 @@ mod tests {
         fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").file_name()).collect()
     }
 
+    /// An existing file keeps its content until the new one is complete.
     #[test]
     fn replaces_a_file_in_one_step() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -445,6 +476,7 @@ mod tests {
         assert_eq!(names(folder.path()), ["out.txt"]);
     }
 
+    /// If the writer fails, neither the file nor a temporary one is left.
     #[test]
     fn leaves_nothing_where_writing_fails() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -457,6 +489,7 @@ mod tests {
         assert!(names(folder.path()).is_empty());
     }
 
+    /// Names of unfinished files are recognized, and other names are not.
     #[test]
     fn unfinished_files_are_known_by_their_names() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -471,6 +504,7 @@ mod tests {
         }
     }
 
+    /// Only unfinished files of ended processes, for this path, are removed.
     #[cfg(target_os = "linux")]
     #[test]
     fn stale_files_are_those_of_processes_that_ended() {
@@ -506,6 +540,7 @@ mod tests {
         drop(pending);
     }
 
+    /// Within a folder of results, a link is replaced and its target keeps its content.
     #[cfg(unix)]
     #[test]
     fn within_results_a_link_is_replaced_and_not_followed() {
@@ -523,6 +558,7 @@ mod tests {
         assert!(!link.is_symlink() && fs::read(&victim).expect("a file") == b"precious");
     }
 
+    /// The error names the path and not the temporary file.
     #[test]
     fn names_the_path_it_cannot_create() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -531,6 +567,7 @@ mod tests {
         assert!(error.to_string().contains("out.txt"), "{error}");
     }
 
+    /// A folder that cannot be created is an error, and checking creates nothing.
     #[test]
     fn a_folder_that_cannot_be_made_is_noticed_and_one_that_can_is_not_made() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -543,6 +580,7 @@ mod tests {
         assert!(error.contains("new/one"), "{error}");
     }
 
+    /// A folder is locked until the lock is dropped.
     #[cfg(unix)]
     #[test]
     fn a_folder_is_locked_until_the_lock_is_dropped() {
@@ -555,6 +593,7 @@ mod tests {
         assert!(other.try_lock().is_ok());
     }
 
+    /// A published file has the permissions of any other new file.
     #[cfg(unix)]
     #[test]
     fn others_may_read_what_is_published() {

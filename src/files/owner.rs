@@ -1,4 +1,4 @@
-//! Which process writes a file, and whether it still runs.
+//! Identifies the process that writes a file, and whether it is still running.
 
 use std::sync::LazyLock;
 
@@ -6,21 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::sha256;
 
-/// How many characters name a machine in a file name, and a process.
+/// Number of characters in a file name that identify a machine (6) and a process (7).
 const MACHINE_CHARS: usize = 6;
 const PROCESS_CHARS: usize = 7;
 
-/// A process, as it is named to processes of this and of other machines.
+/// A process, identified across machines and containers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Owner {
-    /// The name of the machine.
+    /// The machine's host name.
     pub(crate) host: String,
-    /// The kernel's boot id and the process's PID namespace; empty where the system has none.
+    /// The kernel's boot id and the process's PID namespace; empty if the system has none.
     boot: String,
     namespace: String,
-    /// The number of the process.
+    /// The process id.
     pub(crate) process: u32,
-    /// When the process started, in ticks since the boot; 0 where the system does not tell.
+    /// The start time of the process in clock ticks since boot; 0 if unknown. It distinguishes processes that reuse
+    /// an id.
     started: u64,
 }
 
@@ -35,12 +36,12 @@ static THIS: LazyLock<Owner> = LazyLock::new(|| Owner {
 });
 
 impl Owner {
-    /// This process.
+    /// Returns this process.
     pub(crate) fn this() -> &'static Owner {
         &THIS
     }
 
-    /// A process of which nothing can be seen from here.
+    /// Returns a process that cannot be observed from here.
     pub(crate) fn unseen(host: &str, process: u32) -> Owner {
         Owner {
             host: host.to_owned(),
@@ -51,12 +52,13 @@ impl Owner {
         }
     }
 
-    /// Whether the process ran under this kernel, whose locks all its processes share.
+    /// Returns whether the process ran under this kernel. All processes under one kernel share its file locks.
     pub(crate) fn same_kernel(&self) -> bool {
         !self.boot.is_empty() && self.boot == THIS.boot
     }
 
-    /// Whether the process still runs; `None` if that cannot be seen from here: it is of another machine or container.
+    /// Returns whether the process is still running. `None` if it cannot be observed, because it belongs to another
+    /// machine or container.
     pub(crate) fn is_running(&self) -> Option<bool> {
         let visible = match THIS.boot.is_empty() {
             true => self.boot.is_empty() && self.host == THIS.host,
@@ -69,13 +71,14 @@ impl Owner {
         Some(runs(self.process)? && (started == 0 || self.started == 0 || started == self.started))
     }
 
-    /// Letters and digits that name the process in file names.
+    /// Returns [`TAG_CHARS`](Owner::TAG_CHARS) letters and digits that identify the process in file names.
     pub(crate) fn tag(&self) -> String {
         let process = format!("{:0>width$}", base36(u64::from(self.process)), width = PROCESS_CHARS);
         format!("{}{process}", self.machine())
     }
 
-    /// Whether the process still runs that a [tag](Owner::tag) names; `None` if that cannot be seen from here.
+    /// Returns whether the process that a [tag](Owner::tag) identifies is still running; `None` if it cannot be
+    /// observed.
     pub(crate) fn tagged_is_running(tag: &str) -> Option<bool> {
         let (machine, process) = tag.split_at_checked(MACHINE_CHARS)?;
         if machine != THIS.machine() {
@@ -84,9 +87,10 @@ impl Owner {
         runs(u32::from_str_radix(process, 36).ok()?)
     }
 
-    /// How many characters a [tag](Owner::tag) has.
+    /// Number of characters in a [tag](Owner::tag).
     pub(crate) const TAG_CHARS: usize = MACHINE_CHARS + PROCESS_CHARS;
 
+    /// Returns the part of the tag that identifies the machine and the container.
     fn machine(&self) -> String {
         let machine = sha256(format!("{}\n{}\n{}", self.boot, self.namespace, self.host));
         machine[..MACHINE_CHARS].to_owned()
@@ -104,14 +108,15 @@ fn base36(mut number: u64) -> String {
     }
 }
 
+/// Returns the first line of a file; empty if it cannot be read.
 fn first_line(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default().lines().next().unwrap_or_default().to_owned()
 }
 
-/// When a process started, as Linux tells it.
+/// Returns the start time of a process from Linux's `/proc`, in clock ticks since boot; 0 if unknown.
 fn start_of(process: u32) -> u64 {
     let stat = first_line(&format!("/proc/{process}/stat"));
-    // The name of the program stands in brackets, and may have any characters in it.
+    // The program's name is in parentheses and may contain any character, even a parenthesis.
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     after_name.split_whitespace().nth(19).and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
 }
@@ -126,11 +131,11 @@ fn host() -> String {
     String::new()
 }
 
-/// Whether there is a process of this number.
+/// Returns whether a process with this id exists.
 #[cfg(unix)]
 fn runs(process: u32) -> Option<bool> {
     let process = rustix::process::Pid::from_raw(i32::try_from(process).ok()?)?;
-    // Of a process of another user the system says that it may not be signalled.
+    // Signalling a process of another user is not permitted, but the error shows that the process exists.
     Some(!matches!(rustix::process::test_kill_process(process), Err(rustix::io::Errno::SRCH)))
 }
 
@@ -143,6 +148,7 @@ fn runs(_process: u32) -> Option<bool> {
 mod tests {
     use super::*;
 
+    /// Running processes are distinguished from ended ones.
     #[cfg(unix)]
     #[test]
     fn processes_that_run_are_told_from_those_that_ended() {
@@ -157,6 +163,7 @@ mod tests {
         assert_eq!(Owner::tagged_is_running(&ended.tag()), Some(false));
     }
 
+    /// A process that reuses the id of an ended one is not mistaken for it.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_number_that_another_process_has_now_is_no_sign_of_life() {
@@ -166,6 +173,7 @@ mod tests {
         assert_eq!(before.is_running(), Some(false));
     }
 
+    /// Processes of other machines and containers cannot be observed.
     #[test]
     fn of_other_machines_and_containers_nothing_is_seen() {
         let this = Owner::this();

@@ -1,4 +1,4 @@
-//! Files that mean something together: all of them, or none by which the others are found.
+//! Groups of files that belong together. Readers find either a complete group or none.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use super::{Pending, folder_of, remove, remove_stale, sync_folder};
 use crate::error::{Error, Result};
 
-/// Files that are written and have no final names yet.
+/// Files that are written and do not have their final names yet.
 ///
-/// A group has a first file, by which readers find it, and others that they read with it. Where a group takes another
-/// one's place its old first file is removed before, and its new one comes last: whenever the process ends, a first file
-/// that is there has its own others beside it.
+/// A group has a first file, by which readers find it, and other files that they read with it. Before a group
+/// replaces another one, the old first file is removed; the new first file gets its name last. So whenever the
+/// process ends, an existing first file has its own other files beside it.
 #[derive(Debug, Default)]
 pub(crate) struct Together {
     replaced: Vec<PathBuf>,
@@ -20,6 +20,7 @@ pub(crate) struct Together {
     firsts: Vec<Pending>,
 }
 
+/// One step of naming the files.
 enum Step {
     Remove(PathBuf),
     Name(Pending),
@@ -27,7 +28,7 @@ enum Step {
 }
 
 impl Together {
-    /// Adds a file that comes before all groups.
+    /// Adds a file that gets its name before all groups.
     ///
     /// # Errors
     /// It cannot be written.
@@ -36,7 +37,7 @@ impl Together {
         Ok(())
     }
 
-    /// Adds a group, its first file first.
+    /// Adds a group, with its first file first. Unchanged groups keep their first file at every moment.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -56,7 +57,7 @@ impl Together {
         Ok(())
     }
 
-    /// Gives all files their names.
+    /// Gives all files their final names.
     ///
     /// # Errors
     /// A file cannot be removed or renamed.
@@ -64,6 +65,7 @@ impl Together {
         self.steps().into_iter().try_for_each(Step::take)
     }
 
+    /// Returns the steps in their order: old first files are removed, other files are named, first files are named.
     fn steps(self) -> VecDeque<Step> {
         let folder = self.replaced.first().map(|path| Step::Sync(folder_of(path).to_owned()));
         let removed = self.replaced.into_iter().map(Step::Remove).chain(folder);
@@ -81,6 +83,7 @@ impl Step {
     }
 }
 
+/// Writes and syncs a file without its final name.
 fn written(path: &Path, bytes: &[u8]) -> Result<Pending> {
     remove_stale(path);
     let mut pending = Pending::create_within(path)?;
@@ -97,7 +100,7 @@ mod tests {
         ["first", "second"].map(|file| (folder.join(format!("{name}.{file}")), version.into())).into()
     }
 
-    /// However many steps are taken before the process ends.
+    /// Checks this after every number of steps after which the process could end.
     #[test]
     fn a_first_file_has_its_own_others_at_every_moment() {
         let mut seen = Vec::new();
@@ -124,6 +127,7 @@ mod tests {
         assert!(seen.contains(&"old".to_owned()) && seen.contains(&"new".to_owned()));
     }
 
+    /// A group that is replaced by an equal one exists at every moment.
     #[test]
     fn what_is_the_same_is_there_at_every_moment() {
         let folder = tempfile::tempdir().expect("a folder");
