@@ -1,7 +1,8 @@
-//! Arrow arrays with the same values in another type: text as views, and columns in the types that files have.
+//! Converts Arrow arrays to other types with the same values: text to views, and columns to the types that files
+//! have.
 //!
-//! Of what the crate `arrow-cast` can do this is what happens here. Values stay the same, but for the time of day of dates in
-//! milliseconds. That crate takes a ninth of the time in which all else is built.
+//! This is the small part of the crate `arrow-cast` that is needed here; building that crate takes a ninth of the
+//! time of the whole build. Values never change, except that dates in milliseconds lose their time of day.
 
 mod annotation;
 mod supertype;
@@ -33,9 +34,10 @@ use arrow_select::take::take;
 
 use crate::units::amount;
 
+/// Milliseconds in a day.
 const DAY_MILLISECONDS: i64 = 24 * 60 * 60 * 1_000;
 
-/// Whether an array of this type holds text. One without a type holds nothing but nulls.
+/// Whether an array of this type holds text. The null type counts, because all its values are null.
 pub(crate) fn is_text(data_type: &DataType) -> bool {
     match data_type {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
@@ -45,11 +47,11 @@ pub(crate) fn is_text(data_type: &DataType) -> bool {
     }
 }
 
-/// An array of text as views; those of a dictionary's values share their bytes, and so do all but arrays of over
-/// 4 GiB.
+/// The text of an array as views. The views share the array's bytes, also those of a dictionary's values; only arrays
+/// of more than 4 GiB are copied.
 ///
 /// # Errors
-/// It holds no text.
+/// The array holds no text.
 pub(crate) fn views(array: &dyn Array) -> Result<BinaryViewArray, ArrowError> {
     Ok(match array.data_type() {
         DataType::Null => BinaryViewArray::new_null(array.len()),
@@ -61,7 +63,7 @@ pub(crate) fn views(array: &dyn Array) -> Result<BinaryViewArray, ArrowError> {
         DataType::BinaryView => array.as_binary_view().clone(),
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
-            // Of nulls without a type there may be any number.
+            // An untyped array may declare any number of nulls without taking memory.
             if dictionary.values().data_type().is_null() {
                 return Ok(BinaryViewArray::new_null(array.len()));
             }
@@ -72,11 +74,13 @@ pub(crate) fn views(array: &dyn Array) -> Result<BinaryViewArray, ArrowError> {
     })
 }
 
-/// The values of a dictionary or of views as plain ones, times and dates in the units that Parquet has, and so on for
-/// what lists and structs hold.
+/// Converts an array: dictionaries and views to plain values, times and dates to the units that Parquet has, numbers
+/// to wider ones; and likewise the items of lists and fields of structs.
+///
+/// Returns the same array if it already has the type. The result has memory of its own otherwise.
 ///
 /// # Errors
-/// The type is another one, or values do not fit into it.
+/// No such conversion exists, or a value that is not null does not fit the type.
 pub(crate) fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     use DataType::{
         Binary, BinaryView, Date32, Date64, Decimal128, Decimal256, Dictionary, Duration, FixedSizeList,
@@ -143,7 +147,7 @@ pub(crate) fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowErr
     })
 }
 
-/// The same numbers in a type that holds them all; `None` where the types are others.
+/// Converts numbers to a type that holds them all exactly; `None` if the types are not such a pair.
 fn wider(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     macro_rules! widened {
         ($($from:ident => $($into:ident),+;)+) => {
@@ -166,12 +170,12 @@ fn wider(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     None
 }
 
-/// The same bytes as another type whose values look the same.
+/// The same bytes as an array of another type with the same layout.
 fn retyped(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     Ok(make_array(array.to_data().into_builder().data_type(to.clone()).build()?))
 }
 
-/// Times in another unit, which is as fine or finer.
+/// Converts times to a unit that is equally fine or finer.
 fn in_unit(array: &ArrayRef, from: TimeUnit, unit: TimeUnit, to: &DataType) -> Result<ArrayRef, ArrowError> {
     let per_second = |unit| match unit {
         TimeUnit::Second => 1_i64,
@@ -209,7 +213,7 @@ fn in_unit(array: &ArrayRef, from: TimeUnit, unit: TimeUnit, to: &DataType) -> R
     }
 }
 
-/// The same values with offsets of 64 bits.
+/// The same values with 64-bit offsets.
 fn large<F, T>(array: &GenericByteArray<F>) -> GenericByteArray<T>
 where
     F: ByteArrayType<Offset = i32>,
@@ -222,10 +226,15 @@ where
     values.finish()
 }
 
+/// The error that a value does not fit a type.
 fn outside(value: impl std::fmt::Display, to: &DataType) -> ArrowError {
     ArrowError::CastError(format!("{value} does not fit into {to}"))
 }
 
+/// Copies views to plain values with offsets.
+///
+/// # Errors
+/// The values have more bytes in total than the offsets can count.
 fn plain<T, V>(views: &GenericByteViewArray<V>) -> Result<GenericByteArray<T>, ArrowError>
 where
     T: ByteArrayType,
@@ -240,8 +249,8 @@ where
     Ok(values.finish())
 }
 
-/// Fields are those of the same names, and null where there are none; of the same number of fields without equal names
-/// those in the same places.
+/// Converts a struct. Fields are matched by name, and missing ones are null. If the numbers of fields are equal and
+/// some name has no match, all fields are matched by position.
 fn struct_of(array: &StructArray, fields: &Fields) -> Result<StructArray, ArrowError> {
     let by_name = |field: &FieldRef| array.column_by_name(field.name());
     let by_place = array.num_columns() == fields.len() && fields.iter().any(|field| by_name(field).is_none());
@@ -256,6 +265,7 @@ fn struct_of(array: &StructArray, fields: &Fields) -> Result<StructArray, ArrowE
     StructArray::try_new_with_length(fields.clone(), columns, array.nulls().cloned(), array.len())
 }
 
+/// Converts the items of a list of fixed-size lists.
 fn fixed_list_of(
     list: &FixedSizeListArray,
     item: &FieldRef,
@@ -267,7 +277,7 @@ fn fixed_list_of(
     FixedSizeListArray::try_new_with_length(Arc::clone(item), length, items, nulls, list.len())
 }
 
-/// The values that no null of what holds them hides. What lies under one may be anything, and need not fit.
+/// Converts the values that no null of a parent hides. Hidden values may be anything and need not fit the type.
 fn cast_shown(array: &ArrayRef, shown: Option<&NullBuffer>, to: &DataType) -> Result<ArrayRef, ArrowError> {
     match shown.filter(|shown| shown.null_count() > 0 && array.data_type() != to) {
         None => cast(array, to),
@@ -275,6 +285,7 @@ fn cast_shown(array: &ArrayRef, shown: Option<&NullBuffer>, to: &DataType) -> Re
     }
 }
 
+/// Converts the items of lists.
 fn list_of<O: OffsetSizeTrait>(
     list: &GenericListArray<O>,
     item: &FieldRef,
@@ -284,6 +295,7 @@ fn list_of<O: OffsetSizeTrait>(
     GenericListArray::try_new(Arc::clone(item), offsets, items, list.nulls().cloned())
 }
 
+/// Converts the keys and values of maps.
 fn map_of(map: &MapArray, entries: &FieldRef, sorted: bool) -> Result<MapArray, ArrowError> {
     let given: ArrayRef = Arc::new(map.entries().clone());
     let (offsets, given) = used(map.offsets(), &given, map.nulls())?;
@@ -291,7 +303,7 @@ fn map_of(map: &MapArray, entries: &FieldRef, sorted: bool) -> Result<MapArray, 
     MapArray::try_new(Arc::clone(entries), offsets, cast, map.nulls().cloned(), sorted)
 }
 
-/// What a slice of lists holds of the items of all of them, without those that lie under null lists.
+/// The items that a slice of lists uses, without those of null lists, and the offsets into them.
 fn used<O: OffsetSizeTrait>(
     offsets: &OffsetBuffer<O>,
     items: &ArrayRef,
@@ -332,13 +344,13 @@ mod tests {
         Arc::new(array)
     }
 
-    /// Dictionaries of the words with one value for each row, of which some are null.
+    /// A dictionary of the words with a key for each row, of which some are null.
     fn dictionary(values: &ArrayRef) -> ArrayRef {
         let keys = Int8Array::from(vec![Some(0), None, Some(2), Some(3), Some(4), Some(0)]);
         array(DictionaryArray::<Int8Type>::new(keys, Arc::clone(values)))
     }
 
-    /// Pairs of arrays in types that are not written, and what they are written as.
+    /// Pairs of an array in a type that is not written, and the array that it is written as.
     fn flat() -> Vec<(ArrayRef, ArrayRef)> {
         let strings = || array(StringArray::from_iter(WORDS));
         let large = || array(LargeStringArray::from_iter(WORDS));
@@ -361,7 +373,7 @@ mod tests {
             [Some(61), None, Some(0), Some(86_399), None, Some(61)]
                 .map(|at: Option<i32>| at.map(|at| at * factor))
         };
-        // The last moment of the day before the first one is in that day.
+        // The last millisecond before a day belongs to the previous day.
         let dates = [Some(86_400_000), None, Some(-1), Some(-86_400_000), None, Some(86_400_000)].to_vec();
         let days = [Some(1), None, Some(-1), Some(-1), None, Some(1)].to_vec();
         let times = [
@@ -404,7 +416,8 @@ mod tests {
         ))
     }
 
-    /// What can hold items, each as a column of three or six rows, with the third item under a null.
+    /// Arrays of every nested type with these items, as columns of three or six rows. The third item is hidden by a
+    /// null.
     fn holders(items: &ArrayRef) -> Vec<ArrayRef> {
         let item = || field("item", items);
         let lengths = [1, 0, 2, 0, 2, 1];
@@ -433,6 +446,7 @@ mod tests {
         ]
     }
 
+    /// Every type of text gives views of the same words, also for slices.
     #[test]
     fn texts_of_all_types_become_views_of_the_same_bytes() {
         let plain = flat().into_iter().flat_map(|(given, written)| [given, written]);
@@ -452,6 +466,7 @@ mod tests {
     }
 
     #[test]
+    /// Conversion gives equal values at three levels of nesting, and for slices.
     fn columns_are_the_same_in_the_types_that_are_written() {
         let mut pairs = flat();
         for level in 0..3 {
@@ -470,6 +485,7 @@ mod tests {
     }
 
     #[test]
+    /// Values that overflow are errors unless they are null, or hidden by a null of a parent.
     fn what_does_not_fit_is_an_error_unless_it_is_null() {
         let milliseconds = DataType::Timestamp(TimeUnit::Millisecond, None);
         let clock = DataType::Time32(TimeUnit::Millisecond);

@@ -1,5 +1,6 @@
-//! Looks over what a Parquet file declares before its decoder believes it: the decoder makes room for as many bytes,
-//! values and columns, and goes down as many levels, as the file says to have.
+//! Checks what a Parquet file declares before its decoder trusts it. The decoder allocates memory for the declared
+//! numbers of bytes, values and columns, and recurses to the declared depth, so a small hostile file could exhaust
+//! memory or overflow the stack.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
@@ -12,16 +13,16 @@ use parquet::file::reader::ChunkReader;
 
 use crate::units::place64;
 
-/// Levels of groups in a schema: the decoder takes some of the stack for each.
+/// Maximum nesting levels of groups in a schema. The decoder takes stack space for each level.
 const MOST_LEVELS: usize = 100;
 
-/// Levels of the structures of Thrift, which Parquet has five of.
+/// Maximum nesting levels of Thrift structures. Parquet's metadata has five.
 const MOST_STRUCTURES: usize = 32;
 
-/// Checks the schema in a file's index, and says whether something in the file is encrypted.
+/// Checks the schema in a file's footer, and returns whether anything in the file is encrypted.
 ///
 /// # Errors
-/// The index cannot be read, or its schema has other groups than it says, or too many levels.
+/// The footer cannot be read, or its schema declares a wrong number of groups or has too many levels.
 pub(crate) fn check_index(file: &impl ChunkReader) -> Result<bool> {
     let Some(index) = index(file)? else { return Ok(false) };
     let mut index = Thrift { from: &index[..], taken: 0 };
@@ -38,10 +39,10 @@ pub(crate) fn check_index(file: &impl ChunkReader) -> Result<bool> {
     Ok(is_encrypted)
 }
 
-/// The columns of a file that are encrypted in any row group, by their places among the leaves of its schema.
+/// The columns of a file that are encrypted in any row group, as indices of the schema's leaf columns.
 ///
 /// # Errors
-/// The index cannot be read.
+/// The footer cannot be read.
 pub(crate) fn encrypted_columns(file: &impl ChunkReader) -> Result<BTreeSet<u64>> {
     let mut encrypted = BTreeSet::new();
     let Some(index) = index(file)? else { return Ok(encrypted) };
@@ -61,7 +62,7 @@ pub(crate) fn encrypted_columns(file: &impl ChunkReader) -> Result<BTreeSet<u64>
     Ok(encrypted)
 }
 
-/// Adds those of a row group: they say how their key is found.
+/// Adds the encrypted columns of a row group: those that declare how to find their key.
 fn encrypted_of_group(index: &mut Thrift<&[u8]>, encrypted: &mut BTreeSet<u64>) -> Result<()> {
     let (columns, _) = index.list()?;
     for column in 0..columns {
@@ -75,23 +76,23 @@ fn encrypted_of_group(index: &mut Thrift<&[u8]>, encrypted: &mut BTreeSet<u64>) 
     Ok(())
 }
 
-/// A file's index; `None` where there is none that can be read.
+/// A file's footer; `None` if the file has none that can be read.
 fn index(file: &impl ChunkReader) -> Result<Option<Bytes>> {
     let Some(behind) = file.len().checked_sub(8) else { return Ok(None) };
     let tail = file.get_bytes(behind, 8)?;
     let length = u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]);
     let Some(start) = behind.checked_sub(u64::from(length)) else { return Ok(None) };
-    // What is no index of a Parquet file, or an encrypted one, is refused by the decoder.
+    // The decoder rejects files that do not end with the magic bytes, and encrypted footers.
     if tail[4..] != b"PAR1"[..] {
         return Ok(None);
     }
     file.get_bytes(start, place64(u64::from(length))).map(Some)
 }
 
-/// Checks that groups have no more columns than there are, and stand in each other at few levels.
+/// Checks that no group declares more columns than the schema has, and that groups are not nested too deeply.
 fn check_schema(index: &mut Thrift<&[u8]>) -> Result<()> {
     let (count, kind) = index.list()?;
-    // Of each group that is not at its end, how many columns or groups follow in it.
+    // For each open group, the number of columns or groups that still follow in it.
     let mut open: Vec<u64> = Vec::new();
     for _ in 0..count {
         if kind != STRUCT {
@@ -120,12 +121,14 @@ fn check_schema(index: &mut Thrift<&[u8]>) -> Result<()> {
     Ok(())
 }
 
-/// Checks the sizes that the pages of a column declare; `fits` tells whether there is memory for so many bytes.
+/// Checks the sizes that the pages of a column declare. `fits` returns an error if memory for that number of bytes is
+/// not available.
 ///
-/// What is no head of a page ends the check: the decoder says where that is, and first gives the rows before it.
+/// The check ends at anything that is no page header: the decoder reports its position, after giving the rows before
+/// it.
 ///
 /// # Errors
-/// The file cannot be read, or a page says to have more than it can.
+/// The file cannot be read, or a page declares a larger size than it can have, or `fits` fails.
 pub(crate) fn check_pages(
     file: &impl ChunkReader,
     column: &ColumnChunkMetaData,
@@ -148,7 +151,7 @@ pub(crate) fn check_pages(
     Ok(())
 }
 
-/// What the head of a page says that the decoder makes room for.
+/// The fields of a page header by which the decoder allocates memory.
 #[derive(Default)]
 struct Page {
     uncompressed: i64,
@@ -157,6 +160,7 @@ struct Page {
 }
 
 impl Page {
+    /// Reads a page header.
     fn read(head: &mut Thrift<impl Read>) -> Result<Page> {
         let mut page = Page::default();
         head.fields(0, &mut |head, id, kind| match (id, kind) {
@@ -166,20 +170,21 @@ impl Page {
                 (1, I32) => head.number().map(|number| page.dictionary_values = number),
                 _ => head.skip(kind, 1),
             }),
-            // Whatever types these say to have, the decoder reads them as it knows them.
+            // The decoder reads these fields with the types that it expects, whatever types the header declares.
             (2 | 3 | 7, _) => Err(wrong("the head of a page has fields of other types")),
             _ => head.skip(kind, 0),
         })?;
         Ok(page)
     }
 
-    /// The bytes that the decoder makes room for: pages that are not compressed are taken as they stand.
+    /// Bytes that the decoder allocates. Uncompressed pages are used with their size in the file.
     fn bytes(&self, codec: Compression) -> i64 {
         if codec == Compression::UNCOMPRESSED { self.compressed } else { self.uncompressed }
     }
 
+    /// Checks that the page can have the sizes that it declares.
     fn check(&self, codec: Compression) -> Result<()> {
-        // The most that a byte can stand for. The decoders of the others fill no room in advance.
+        // The maximum ratio of decompression. Decoders of other codecs do not allocate the declared size in advance.
         let ratio = match codec {
             Compression::SNAPPY => 32,
             Compression::LZ4 | Compression::LZ4_RAW => 256,
@@ -192,7 +197,7 @@ impl Page {
         if bytes > most || !has_room() {
             return Err(wrong(format!("a page of {} bytes cannot have {bytes}", self.compressed)));
         }
-        // No value takes less than a byte.
+        // Every value takes at least one byte.
         if self.dictionary_values > bytes {
             return Err(wrong(format!(
                 "a dictionary of {bytes} bytes cannot have {} values",
@@ -203,7 +208,7 @@ impl Page {
     }
 }
 
-// Types of Thrift's compact protocol.
+// Field types of Thrift's compact protocol.
 const TRUE: u8 = 1;
 const FALSE: u8 = 2;
 const I8: u8 = 3;
@@ -217,16 +222,17 @@ const MAP: u8 = 11;
 const STRUCT: u8 = 12;
 const UUID: u8 = 13;
 
-/// Reads Thrift's compact protocol, and counts the bytes that it takes.
+/// Reads Thrift's compact protocol and counts the bytes that it consumes.
 struct Thrift<R> {
     from: R,
     taken: u64,
 }
 
-/// Takes the value of a field by its number and type.
+/// Callback for a field, given its id and type. It must consume the field's value.
 type Each<'e, R> = dyn FnMut(&mut Thrift<R>, i64, u8) -> Result<()> + 'e;
 
 impl<R: Read> Thrift<R> {
+    /// The next byte.
     fn byte(&mut self) -> Result<u8> {
         let mut byte = [0];
         self.from.read_exact(&mut byte).map_err(|cause| match cause.kind() {
@@ -237,6 +243,7 @@ impl<R: Read> Thrift<R> {
         Ok(byte[0])
     }
 
+    /// A variable-length integer of up to 64 bits.
     fn varint(&mut self) -> Result<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
@@ -249,7 +256,7 @@ impl<R: Read> Thrift<R> {
         Err(wrong("a number is longer than 64 bits"))
     }
 
-    /// A number of 32 bits: as the decoder does, it takes no more of a longer one.
+    /// A 32-bit integer in zigzag encoding. Like the decoder, it truncates longer ones.
     fn number(&mut self) -> Result<i64> {
         let number = self.varint()?;
         let number = (number >> 1).cast_signed() ^ -(number & 1).cast_signed();
@@ -257,20 +264,21 @@ impl<R: Read> Thrift<R> {
         Ok(i64::from(i32::from_le_bytes([a, b, c, d])))
     }
 
+    /// Skips this number of bytes.
     fn pass(&mut self, bytes: u64) -> Result<()> {
         let passed = io::copy(&mut self.from.by_ref().take(bytes), &mut io::sink())?;
         self.taken += passed;
         if passed == bytes { Ok(()) } else { Err(malformed("it is cut off")) }
     }
 
-    /// How many items a list has, and their type.
+    /// The header of a list: the number of items and their type.
     fn list(&mut self) -> Result<(u64, u8)> {
         let head = self.byte()?;
         let count = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
         Ok((count, head & 15))
     }
 
-    /// Goes through the fields of a structure at a level: `each` takes the value of the field that it is called for.
+    /// Reads the fields of a structure at a nesting level. `each` must consume the value of its field.
     fn fields(&mut self, level: usize, each: &mut Each<'_, R>) -> Result<()> {
         if level > MOST_STRUCTURES {
             return Err(wrong("structures stand in each other at too many levels"));
@@ -286,7 +294,7 @@ impl<R: Read> Thrift<R> {
         }
     }
 
-    /// Passes the value of a field.
+    /// Skips the value of a field.
     fn skip(&mut self, kind: u8, level: usize) -> Result<()> {
         match kind {
             TRUE | FALSE => Ok(()),
@@ -316,7 +324,8 @@ impl<R: Read> Thrift<R> {
         }
     }
 
-    /// Passes an item of a list. The decoder does not know that a truth has a byte there; Parquet has no such lists.
+    /// Skips an item of a list. Lists of booleans are rejected: the decoder mistakes the size of their items, and
+    /// Parquet has none.
     fn skip_item(&mut self, kind: u8, level: usize) -> Result<()> {
         match kind {
             TRUE | FALSE => Err(wrong("there is a list of truths")),
@@ -326,16 +335,18 @@ impl<R: Read> Thrift<R> {
     }
 }
 
-/// What the decoder has an error for.
+/// An error that the decoder would report as well.
 fn malformed(problem: &str) -> ParquetError {
     ParquetError::EOF(problem.to_owned())
 }
 
-/// Of a list that ends too soon the decoder passes as many items as it says to have, billions of them.
+/// An error that the decoder would not report: for a list that ends too early, it would skip as many items as
+/// declared, which may be billions.
 fn of_list(cause: ParquetError) -> ParquetError {
     wrong(format!("a list does not have all of its items: {cause}"))
 }
 
+/// An error of the check.
 fn wrong(problem: impl Into<String>) -> ParquetError {
     ParquetError::General(problem.into())
 }

@@ -1,4 +1,5 @@
-//! What fields say of their values beside the type: Arrow's extension types, and what Parquet has no Arrow type for.
+//! Annotations of fields: what their metadata says about the values in addition to the type. These are Arrow's
+//! extension types, and Parquet annotations that have no Arrow type.
 
 use std::collections::HashMap;
 
@@ -7,38 +8,40 @@ use arrow_schema::extension::{
 };
 use arrow_schema::{DataType, Field, FieldRef};
 
-/// The metadata key that says of a time of day that it is in UTC; the Parquet writer looks for it.
+/// The metadata key of a time of day that is in UTC. The Parquet writer looks for it.
 pub(crate) const ADJUSTED_TO_UTC: &str = "adjusted_to_utc";
 
-/// The metadata key for the name of a Parquet annotation that no output keeps.
+/// The metadata key for the name of a Parquet annotation that no output format keeps.
 pub(crate) const ONLY_PARQUET: &str = "parquet_annotation";
 
+/// The metadata keys that are annotations. Other metadata is not compared.
 const KEYS: [&str; 4] = [EXTENSION_TYPE_NAME_KEY, EXTENSION_TYPE_METADATA_KEY, ADJUSTED_TO_UTC, ONLY_PARQUET];
 
-/// A field with an extension type that has no parameters.
+/// The field with an extension type that has no parameters.
 pub(crate) fn with_extension(field: Field, name: &str) -> Field {
     let said = [(EXTENSION_TYPE_NAME_KEY, name), (EXTENSION_TYPE_METADATA_KEY, "")];
     with_metadata(field, said.map(|(key, value)| (key.to_owned(), value.to_owned())))
 }
 
-/// A field with more metadata.
+/// The field with additional metadata.
 pub(crate) fn with_metadata(field: Field, added: impl IntoIterator<Item = (String, String)>) -> Field {
     let mut metadata = field.metadata().clone();
     metadata.extend(added);
     field.with_metadata(metadata)
 }
 
+/// The annotations of a field.
 fn annotations(field: &Field) -> impl Iterator<Item = (&'static str, &str)> {
     KEYS.into_iter().filter_map(|key| Some((key, field.metadata().get(key)?.as_str())))
 }
 
-/// What two fields both say of their values. One of nulls without a type says nothing against the other.
+/// The annotations that two fields agree on. A field of the null type agrees with any other.
 pub(super) fn common_annotations(one: &Field, other: &Field) -> HashMap<String, String> {
     if one.data_type().is_null() != other.data_type().is_null() {
         let typed = if one.data_type().is_null() { other } else { one };
         return annotations(typed).map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
     }
-    // An extension's name and its parameters are kept or dropped together.
+    // The name of an extension type and its parameters are kept or dropped together.
     let same_extension = one.extension_type_name() == other.extension_type_name()
         && (parameters(one) == parameters(other) || one.extension_type_name() == Some(Json::NAME));
     let is_kept = |key: &str, value: &str| match key {
@@ -51,11 +54,12 @@ pub(super) fn common_annotations(one: &Field, other: &Field) -> HashMap<String, 
         .collect()
 }
 
+/// The parameters of a field's extension type.
 fn parameters(field: &Field) -> &str {
     field.extension_type_metadata().unwrap_or("")
 }
 
-/// What of a field's annotations holds for its values written as another type.
+/// The annotations of a field that still hold if its values are written as another type.
 pub(crate) fn kept_annotations(field: &Field, written: &DataType) -> HashMap<String, String> {
     let mut kept = HashMap::new();
     if matches!(written, DataType::Time32(_) | DataType::Time64(_)) {
@@ -73,7 +77,8 @@ pub(crate) fn kept_annotations(field: &Field, written: &DataType) -> HashMap<Str
         Json::NAME => plain.has_valid_extension_type::<Json>(),
         Bool8::NAME => plain.has_valid_extension_type::<Bool8>(),
         Opaque::NAME => true,
-        // What others demand of the values is not known: they stay as they are, or are no longer called so.
+        // The requirements of other extension types are unknown, so their names are kept only if the type is
+        // unchanged.
         _ => written.equals_datatype(field.data_type()),
     };
     if is_valid {
@@ -82,7 +87,7 @@ pub(crate) fn kept_annotations(field: &Field, written: &DataType) -> HashMap<Str
     kept
 }
 
-/// The annotations of one field, and of what it holds, that another of the same values lacks, in words.
+/// The names of annotations that `from`, or a field in it, has and `to` lacks.
 pub(crate) fn lost_annotations(from: &Field, to: &Field) -> Vec<String> {
     let mut lost = Vec::new();
     let name = from.extension_type_name().filter(|name| to.extension_type_name() != Some(*name));
@@ -105,7 +110,7 @@ pub(crate) fn lost_annotations(from: &Field, to: &Field) -> Vec<String> {
     lost
 }
 
-/// The fields that values of a type hold.
+/// The fields directly inside a type.
 fn fields_of(data_type: &DataType) -> Vec<&FieldRef> {
     match data_type {
         DataType::Struct(fields) => fields.iter().collect(),

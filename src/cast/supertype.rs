@@ -1,5 +1,5 @@
-//! The type that columns of several files have in common, where they differ only in how files are written or in how wide
-//! numbers are: every value has an equal one in it.
+//! Finds the common type of columns in several files that differ only in their encoding or in the width of numbers.
+//! Every value has an equal one in the common type.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 
 use super::annotation::common_annotations;
 
-/// Zones that are UTC under another name, in lower case.
+/// Names of time zones that are UTC, in lower case.
 const UTC: [&str; 10] =
     ["utc", "z", "zulu", "uct", "universal", "gmt", "etc/utc", "etc/gmt", "etc/universal", "etc/zulu"];
 
-/// A field whose type holds the values of both, under the name of the first, and which says of them what both say; `None`
-/// if there is no such type.
+/// A field whose type holds the values of both fields exactly, with the name of the first and the annotations that
+/// both have; `None` if no such type exists.
 pub(crate) fn common_field(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
     if one == other {
         return Some(Arc::clone(one));
@@ -22,6 +22,7 @@ pub(crate) fn common_field(one: &FieldRef, other: &FieldRef) -> Option<FieldRef>
     Some(Arc::new(field.with_metadata(common_annotations(one, other))))
 }
 
+/// The type that holds the values of both types exactly.
 fn common_type(one: &DataType, other: &DataType) -> Option<DataType> {
     use DataType::{
         Binary, BinaryView, Date32, Date64, Decimal128, Decimal256, Dictionary, Duration, FixedSizeList,
@@ -75,11 +76,11 @@ fn common_type(one: &DataType, other: &DataType) -> Option<DataType> {
     })
 }
 
-/// The number type that holds the values of both exactly.
+/// The type of numbers that holds the values of both types exactly.
 fn common_number(one: &DataType, other: &DataType) -> Option<DataType> {
     use DataType::{Float16, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
 
-    // The bits of a number's magnitude, and whether there are negative ones.
+    // The number of bits of the magnitude, and whether the type is signed.
     let bits = |number: &DataType| match number {
         Int8 => Some((7, true)),
         Int16 => Some((15, true)),
@@ -121,7 +122,8 @@ fn common_number(one: &DataType, other: &DataType) -> Option<DataType> {
     }
 }
 
-/// The fields of both, in the order of the first with what the second alone has behind.
+/// The fields of both structs: those of the first in their order, then those of the second alone. `None` if a name
+/// occurs twice in one struct.
 fn common_fields(one: &Fields, other: &Fields) -> Option<Fields> {
     let is_unique = |fields: &Fields| {
         fields
@@ -141,7 +143,7 @@ fn common_fields(one: &Fields, other: &Fields) -> Option<Fields> {
     joined.chain(further.map(|field| Some(nullable(field)))).collect()
 }
 
-/// The entries of both maps, whose two fields have no names of their own.
+/// The entry type of two maps. Its two fields are matched by position, because their names have no meaning.
 fn common_entries(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
     let (DataType::Struct(fields), DataType::Struct(others)) = (one.data_type(), other.data_type()) else {
         return None;
@@ -151,17 +153,18 @@ fn common_entries(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
     Some(Arc::new(Field::clone(one).with_data_type(DataType::Struct(fields))))
 }
 
+/// The finer of two units.
 fn finer(one: TimeUnit, other: TimeUnit) -> TimeUnit {
     one.max(other)
 }
 
-/// Whether two names are one zone: UTC has many, and the same hours and minutes from it are written in several ways.
+/// Whether two names denote the same time zone. UTC has many names, and an offset can be written in several ways.
 fn same_zone(one: &str, other: &str) -> bool {
     one == other
         || matches!((minutes_from_utc(one), minutes_from_utc(other)), (Some(one), Some(other)) if one == other)
 }
 
-/// How far a zone is from UTC, where its name says that.
+/// The offset of a time zone from UTC in minutes, if its name gives it.
 fn minutes_from_utc(zone: &str) -> Option<i32> {
     let lower = zone.to_ascii_lowercase();
     if UTC.contains(&lower.as_str()) {
