@@ -1,4 +1,4 @@
-//! `bench`: how fast documents held in memory are encoded.
+//! `bench`: measures how fast documents in memory are encoded.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use super::session::{Done, Session, print};
 use super::shown::counted;
 use super::surroundings::{open_context, processor_time, tokenizer};
 
-/// What was measured.
+/// The results of a measurement. Times are in seconds.
 #[derive(Debug, Serialize)]
 struct Measured {
     documents: u64,
@@ -35,11 +35,13 @@ struct Measured {
     ids_sha256: String,
 }
 
+/// Runs `bench`.
 pub(super) fn bench(args: &BenchArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let plan = session.plan(flags::bench(args))?;
     let progress = session.progress();
     let path = tokenizer(&args.tokenizer.tokenizer, &progress)?;
-    // By one thread: so the text lies in memory in its order, whatever the number of those that encode it.
+    // One thread reads, so that the order of the text in memory does not depend on the number of threads that encode
+    // it.
     let reading = Plan { threads: 1, ..plan.clone() };
     let input = Inputs::open(&reading, &open_context(&reading, &progress))?;
     let measured = with_threads(plan.threads, || measure(args, &path, &input, plan.threads, &progress))?;
@@ -51,6 +53,7 @@ pub(super) fn bench(args: &BenchArgs, session: &Session<'_>) -> Result<Done, Fai
     Ok(session.done(input.skipped(&progress)))
 }
 
+/// Reads the documents into memory, loads the tokenizer, and measures the encoding.
 fn measure(
     args: &BenchArgs,
     path: &Path,
@@ -73,7 +76,8 @@ fn measure(
     let load_s = start.elapsed().as_secs_f64();
 
     let count = documents.iter().map(documents_with_text).sum();
-    // Texts are given back as they are encoded. But once the last is, nothing is left to encode meanwhile.
+    // Encoding frees each text when it is done. The last batch is kept until after the measurement, since no other
+    // encoding would run while it is freed.
     let last = documents.last().cloned();
     let (start, used) = (Instant::now(), processor_time());
     let encoded = encode(documents, &encoder, input, observer)?;
@@ -94,13 +98,13 @@ fn measure(
     })
 }
 
-/// How many documents end in a batch, null rows not counted.
+/// Returns the number of documents that end in a batch, without null rows.
 fn documents_with_text(batch: &Batch) -> u64 {
     let nulls = batch.iter().filter(Option::is_none).count();
     amount(batch.len() - nulls) - u64::from(batch.open)
 }
 
-/// Says when to stop. Nobody is told how far the work is, which would be measured too.
+/// Passes on the wish to stop, but no progress, which would be measured, too.
 struct Quiet<'a>(&'a dyn Observer);
 
 impl Observer for Quiet<'_> {
@@ -109,7 +113,7 @@ impl Observer for Quiet<'_> {
     }
 }
 
-/// Encodes and keeps the ids.
+/// Encodes the documents and keeps the ids in memory.
 fn encode(
     documents: Vec<Batch>,
     encoder: &Encoder,
@@ -126,11 +130,12 @@ fn encode(
     Ok(encoded)
 }
 
+/// Returns the processor time since `before`, in seconds.
 fn time_since(before: Duration) -> Option<f64> {
     Some(processor_time()?.saturating_sub(before).as_secs_f64())
 }
 
-/// SHA-256 of all ids as 32-bit little-endian numbers, in hex.
+/// Returns the SHA-256 of all ids as 32-bit little-endian numbers, in hexadecimal.
 fn digest(encoded: &[TokenBatch]) -> String {
     let mut digest = Sha256::new();
     let mut bytes = Vec::new();
@@ -143,6 +148,7 @@ fn digest(encoded: &[TokenBatch]) -> String {
 }
 
 impl Measured {
+    /// Writes the results for people.
     fn write(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
         writeln!(
             out,

@@ -1,4 +1,4 @@
-//! `compare`: several tokenizers on the same text.
+//! `compare`: compares several tokenizers on the same text.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -15,6 +15,7 @@ use super::session::{Done, Session, print};
 use super::shown::{counted, on_one_line, visible};
 use super::surroundings::open_context;
 
+/// Runs `compare`.
 pub(super) fn compare(args: &CompareArgs, session: &Session<'_>) -> Result<Done, Failure> {
     page::check(args.html.as_deref())?;
     let plan = session.plan(flags::compare(args))?;
@@ -36,6 +37,7 @@ pub(super) fn compare(args: &CompareArgs, session: &Session<'_>) -> Result<Done,
     Ok(session.done(compared.skipped))
 }
 
+/// Writes the comparison for people.
 fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let Comparison { tokenizers, text, sources, scripts, words } = comparison;
     let width = tokenizers.iter().map(|tokenizer| tokenizer.path.chars().count()).max().unwrap_or(0).max(9);
@@ -87,7 +89,7 @@ fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes a token of each tokenizer, a line for each part of the text.
+/// Writes the bytes per token of each tokenizer, one line for each part of the text.
 fn write_parts(
     title: &str,
     parts: &[ComparedText],

@@ -1,4 +1,4 @@
-//! `convert`: a tokenizer in another format.
+//! `convert`: writes a tokenizer in another format.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use super::failure::Failure;
 use super::session::{Done, Session};
 use super::surroundings::tokenizer;
 
+/// Runs `convert`.
 pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let progress = session.progress();
     let source = tokenizer(&args.tokenizer.tokenizer, &progress)?;
@@ -26,7 +27,7 @@ pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done,
     let given = given_options(&args.transformers)?;
     let options = match args.to {
         Format::Hf => completed(given, named_beside(&source, &vocabulary, &progress)?),
-        // No other has a place for it.
+        // No other format has a place for these settings.
         _ => {
             tell_left_out(&source, &vocabulary, &progress);
             if !given.config_keys().is_empty() {
@@ -56,7 +57,10 @@ pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done,
     Ok(Done::Whole)
 }
 
-/// The special tokens that are asked for, in the order in which new ones get their ids: none empty, none twice.
+/// Returns the special tokens that are asked for, in the order in which new ones get their ids.
+///
+/// # Errors
+/// One is empty, or is named twice by `--add-special-token`.
 fn asked_tokens(args: &ConvertArgs) -> Result<Vec<String>, Error> {
     let usage = |flag: &'static str, problem| Error::new(ErrorKind::Usage, WrongToken { flag, problem });
     let mut asked: Vec<String> = Vec::new();
@@ -80,7 +84,7 @@ fn asked_tokens(args: &ConvertArgs) -> Result<Vec<String>, Error> {
     Ok(asked)
 }
 
-/// What flags tell `transformers`.
+/// Returns the settings for `transformers` that flags give.
 fn given_options(flags: &TransformersFlags) -> Result<WriteOptions, Error> {
     let TransformersFlags { bos, eos, pad, unk, mask, model_max_length, chat_template } = flags.clone();
     let chat_template = chat_template.map(|path| read_chat_template(Path::new(&path))).transpose()?;
@@ -89,13 +93,13 @@ fn given_options(flags: &TransformersFlags) -> Result<WriteOptions, Error> {
     Ok(WriteOptions { bos, eos, transformers, ..WriteOptions::default() })
 }
 
-/// What is given, and of what is found beside the tokenizer the rest.
+/// Returns the given settings, completed by those that were found beside the tokenizer.
 fn completed(given: WriteOptions, found: WriteOptions) -> WriteOptions {
     let transformers = TransformersConfig { kept: found.transformers.kept, ..given.transformers };
     WriteOptions { bos: given.bos.or(found.bos), eos: given.eos.or(found.eos), transformers, ..given }
 }
 
-/// Tells which ids the special tokens have that were asked for, and gives those that are new.
+/// Reports the ids of the special tokens that were asked for, and returns the new ones.
 fn tell_tokens(
     before: &Vocabulary,
     vocabulary: &Vocabulary,
@@ -121,7 +125,7 @@ fn tell_tokens(
     new
 }
 
-/// Finds a chat template that `transformers` would read in place of the one that is written.
+/// Refuses a folder with a chat template that `transformers` would read instead of the one to be written.
 fn check_template(folder: &Path, options: &WriteOptions) -> Result<(), Error> {
     match other_chat_template(folder, options)? {
         Some(path) => Err(Error::new(ErrorKind::Usage, OtherTemplate { path })
@@ -130,7 +134,7 @@ fn check_template(folder: &Path, options: &WriteOptions) -> Result<(), Error> {
     }
 }
 
-/// Finds another tokenizer of this format that would be replaced.
+/// Refuses to replace a different tokenizer in the same format.
 fn check_replaced(
     vocabulary: &Vocabulary,
     format: Format,
@@ -145,7 +149,7 @@ fn check_replaced(
     let Some((name, _)) = files.iter().find(|file| is_other(file)) else { return Ok(()) };
     let options = LoadOptions { format: Some(format), ..LoadOptions::default() };
     match load(folder, &options, &Silent) {
-        // It may have been written by another version of this program.
+        // Another version of this program may have written the same tokenizer with other bytes.
         Ok(found) if found.fingerprint() == vocabulary.fingerprint() => Ok(()),
         _ => {
             let fault = OtherTokenizer { path: folder.join(name) };

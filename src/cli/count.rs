@@ -1,4 +1,4 @@
-//! `count`, `merge-counts`: how often each distinct piece occurs.
+//! `count`, `merge-counts`: how often each distinct pre-token occurs.
 
 use std::path::{Path, PathBuf};
 
@@ -15,6 +15,7 @@ use super::session::{Done, Session};
 use super::shown::counted;
 use super::surroundings::open_context;
 
+/// Runs `count`.
 pub(super) fn count(args: &CountArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let plan = session.plan(flags::count(args))?;
     let tally =
@@ -36,6 +37,7 @@ pub(super) fn count(args: &CountArgs, session: &Session<'_>) -> Result<Done, Fai
     Ok(session.done(tally.skipped))
 }
 
+/// Runs `merge-counts`.
 pub(super) fn merge(args: &MergeCountsArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let paths = args.files.iter().map(PathBuf::from);
     let files: Vec<(PathBuf, Weight)> = match args.weight.len() {

@@ -1,4 +1,4 @@
-//! `decode`: text back from token ids, printed or compared with the original.
+//! `decode`: turns token ids back into text, which is printed or compared with the original.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -22,6 +22,7 @@ use super::session::{Done, Session, printing, results};
 use super::shown::counted;
 use super::surroundings::{open_context, tokenizer};
 
+/// Runs `decode`.
 pub(super) fn decode(args: &DecodeArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let progress = session.progress();
     let vocabulary =
@@ -46,7 +47,7 @@ pub(super) fn decode(args: &DecodeArgs, session: &Session<'_>) -> Result<Done, F
     }
 }
 
-/// A document as an object: its text, or its bytes if these are no text.
+/// Returns a document as a JSON object: its text, or its bytes if they are not UTF-8.
 fn json_line(text: Option<&[u8]>) -> Vec<u8> {
     let object = match text.map(std::str::from_utf8) {
         Some(Err(_)) => json!({ "bytes": text }),
@@ -55,6 +56,7 @@ fn json_line(text: Option<&[u8]>) -> Vec<u8> {
     object.to_string().into_bytes()
 }
 
+/// Compares the rows with the documents of `input`, for `--verify`.
 fn verify(
     rows: &Rows<'_>,
     args: &DecodeArgs,
@@ -90,7 +92,7 @@ fn verify(
     Ok(session.done(input.skipped(progress)))
 }
 
-/// Finds an output folder of several splits, whose rows would be mixed up.
+/// Refuses an output folder with several splits, since their rows would be mixed.
 fn has_one_split(file: &str) -> Result<()> {
     let folder = Path::new(file);
     let manifest = if folder.is_dir() { Manifest::read(folder)? } else { None };
@@ -111,8 +113,8 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Encodes as the rows were, if the vocabulary does not keep texts as they are: then what it makes of them
-    /// is to be compared with.
+    /// Returns an encoder with the settings of the rows, if decoding does not restore texts exactly. The rows are
+    /// then compared with the encoded and decoded documents.
     fn encoder(&self) -> Result<Option<Encoder>> {
         let (keeps_text, lacks_bytes) =
             (self.vocabulary.keeps_text(), !self.vocabulary.missing_bytes().is_empty());
@@ -135,8 +137,10 @@ impl Rows<'_> {
         .map(Some)
     }
 
-    /// Fails where rows are packed: which documents they were cannot be told from them. Says whether null documents can be
-    /// told from empty ones in all files.
+    /// Returns whether all files distinguish null documents from empty ones.
+    ///
+    /// # Errors
+    /// Rows are packed, so that they do not show where documents begin and end.
     fn are_documents(&self) -> Result<bool> {
         let mut tells_nulls = true;
         for file in self.files {
@@ -151,8 +155,8 @@ impl Rows<'_> {
         Ok(tells_nulls)
     }
 
-    /// Hands the text of each row to `take`; `None` is a null row. The tokens that the files declare to
-    /// stand around documents are left out.
+    /// Calls `take` with the text of each row; `None` is a null row. Tokens that the files declare to be around
+    /// documents are left out.
     fn each(&self, observer: &dyn Observer, take: &mut dyn FnMut(Option<&[u8]>) -> Result<()>) -> Result<()> {
         let mut text = Vec::new();
         for file in self.files {
@@ -178,9 +182,10 @@ impl Rows<'_> {
         Ok(())
     }
 
+    /// Refuses a file that declares another tokenizer.
     fn same_tokenizer(&self, file: &str, declaration: Option<&Declaration>) -> Result<()> {
         match declaration {
-            // Empty where the file does not tell.
+            // The fingerprint is empty if the file declares none.
             Some(Declaration { tokenizer, .. })
                 if !tokenizer.is_empty() && *tokenizer != self.fingerprint =>
             {
@@ -199,8 +204,8 @@ impl Rows<'_> {
     }
 }
 
-/// The ids of a row without those that encoding put around the document; all of a packed row, in which they stand
-/// between documents.
+/// Returns the ids of a row without the BOS and EOS tokens that encoding added. Packed rows are returned whole, since
+/// these tokens are between documents there.
 fn document<'a>(mut ids: &'a [TokenId], declaration: Option<&Declaration>) -> &'a [TokenId] {
     let Some(declaration) = declaration.filter(|declaration| declaration.pack.is_none()) else { return ids };
     if let (Some(bos), Some((first, rest))) = (&declaration.bos, ids.split_first())
@@ -216,15 +221,15 @@ fn document<'a>(mut ids: &'a [TokenId], declaration: Option<&Declaration>) -> &'
     ids
 }
 
-/// The documents that were encoded, one after the other.
+/// The documents that were encoded, one after another.
 struct Original<'a> {
     input: &'a Inputs<'a>,
     documents: Documents<'static>,
     batch: Option<Batch>,
     row: usize,
-    /// Whether the rows tell null documents from empty ones.
+    /// Whether the rows distinguish null documents from empty ones.
     tells_nulls: bool,
-    /// What makes of a document what its tokens decode to, if that is something else.
+    /// Encodes and decodes documents before they are compared, if decoding does not restore them exactly.
     remaking: Option<(Worker<'a>, &'a Vocabulary)>,
 }
 
@@ -237,7 +242,7 @@ impl<'a> Original<'a> {
         Original { input, documents: input.documents(), batch: None, row: 0, tells_nulls, remaking }
     }
 
-    /// Goes to the next document, and says whether there is one.
+    /// Advances to the next document. Returns `false` after the last.
     fn advance(&mut self) -> Result<bool> {
         self.row += 1;
         while self.batch.as_ref().is_none_or(|batch| self.row >= batch.len()) {
@@ -249,7 +254,8 @@ impl<'a> Original<'a> {
         Ok(true)
     }
 
-    /// Compares the next document with the text of a row.
+    /// Compares the next document with the text of a row. The error names the row, the document's place and the first
+    /// byte that differs.
     fn compare(&mut self, row: u64, text: Option<&[u8]>) -> Result<()> {
         if !self.advance()? {
             return Err(mismatch(Fault::MoreRows { row }));
@@ -276,7 +282,7 @@ impl<'a> Original<'a> {
         Err(mismatch(Fault::Differs { row, place, at }))
     }
 
-    /// Checks that no document is left after so many rows.
+    /// Checks that no document is left after `rows` rows.
     fn end(&mut self, rows: u64) -> Result<()> {
         if !self.advance()? {
             return Ok(());
@@ -286,13 +292,14 @@ impl<'a> Original<'a> {
     }
 }
 
-/// Why the ids of a row stand for no text.
+/// Returns the error for a row with ids that cannot be decoded.
 fn not_decoded(file: &str, row: u64, cause: Error) -> Error {
     let fault = Fault::NotDecoded { file: file.to_owned(), row, cause: Box::new(cause) };
     Error::new(ErrorKind::Failed, fault)
         .with_help("name the tokenizer that encoded it; `run` keeps it in the folder `tokenizer`")
 }
 
+/// Returns the error for texts that differ.
 fn mismatch(fault: Fault) -> Error {
     let error = Error::new(ErrorKind::Mismatch, fault);
     error.with_help("name the same input, and the same flags for documents and sampling, as for encoding")

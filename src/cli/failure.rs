@@ -1,4 +1,4 @@
-//! What the program says, and with which code it ends, when something goes wrong.
+//! Messages and exit codes for commands that fail.
 
 use std::fmt::{self, Write as _};
 use std::io;
@@ -16,9 +16,9 @@ use super::surroundings::Style;
 /// Why a command ends before its work is done.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// What a stage says.
+    /// An error of a stage.
     Error(Error),
-    /// All that is wrong with the recipe or the flags.
+    /// All mistakes in the recipe or the flags.
     Mistakes(Mistakes),
 }
 
@@ -34,13 +34,14 @@ impl From<Mistakes> for Failure {
     }
 }
 
-/// The code of a command that did its work but left inputs out.
+/// Exit code (3) of a command that did its work but skipped inputs.
 pub(super) const SKIPPED: u8 = 3;
 
-/// The code of a command that the limit of memory, or the memory there is, does not suffice for.
+/// Exit code (8) of a command that needs more memory than its limit permits or the machine has.
 pub(super) const WITHOUT_MEMORY: u8 = 8;
 
 impl Failure {
+    /// Returns the kind of error, which decides the exit code.
     pub(super) fn kind(&self) -> ErrorKind {
         match self {
             Failure::Error(error) => error.kind(),
@@ -48,7 +49,7 @@ impl Failure {
         }
     }
 
-    /// The exit code. The one of an interruption is that of the signal, which the caller knows.
+    /// Returns the exit code. For an interruption, the caller replaces it by the code of the signal.
     pub(super) fn code(&self) -> u8 {
         match self.kind() {
             ErrorKind::Usage => 2,
@@ -61,14 +62,15 @@ impl Failure {
         }
     }
 
-    /// Whether it is only that nobody reads the output any more.
+    /// Returns whether the failure is only that the reader of the output has closed the pipe.
     pub(super) fn is_closed_pipe(&self) -> bool {
         let Failure::Error(error) = self else { return false };
         let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<io::Error>());
         cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// What to tell the user, ending in a line break: drawn for a terminal, or plain lines.
+    /// Returns the message for the user, ending in a line break: drawn for a terminal, or plain lines. Control
+    /// characters are escaped and secrets are hidden.
     pub(super) fn shown(&self, style: Style) -> String {
         let mut text = String::new();
         let written = match self {
@@ -93,6 +95,7 @@ impl Failure {
     }
 }
 
+/// Writes an error with its causes on one line, and its help on the next.
 fn plain(error: &Error, text: &mut String) -> fmt::Result {
     write!(text, "error: {}", told(&error.to_string()))?;
     let mut cause = std::error::Error::source(error);
@@ -104,6 +107,7 @@ fn plain(error: &Error, text: &mut String) -> fmt::Result {
     help(error.help(), text)
 }
 
+/// Writes a mistake with its place on one line, and its help on the next.
 fn plain_mistake(mistakes: &Mistakes, mistake: &Mistake, text: &mut String) -> fmt::Result {
     text.push_str("error: ");
     if let Some(place) = mistakes.place(mistake) {
@@ -113,10 +117,12 @@ fn plain_mistake(mistakes: &Mistakes, mistake: &Mistake, text: &mut String) -> f
     help(mistake.help.as_deref(), text)
 }
 
+/// Writes the line of a help, if there is one.
 fn help(help: Option<&str>, text: &mut String) -> fmt::Result {
     help.map_or(Ok(()), |help| writeln!(text, "  help: {}", told(help)))
 }
 
+/// Draws a failure for a terminal, 100 columns wide.
 fn draw(pretty: &Pretty, style: Style, text: &mut String) -> fmt::Result {
     let theme = if style.coloured { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
     GraphicalReportHandler::new_themed(theme)
@@ -125,10 +131,10 @@ fn draw(pretty: &Pretty, style: Style, text: &mut String) -> fmt::Result {
         .render_report(text, pretty)
 }
 
-/// A recipe's name and text as they are shown.
+/// A recipe's name and text, with control characters replaced and secrets hidden.
 type Recipe = NamedSource<Arc<String>>;
 
-/// A failure as miette draws it.
+/// A failure in the form that miette draws.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 struct Pretty {
@@ -162,7 +168,7 @@ impl Pretty {
     }
 }
 
-/// What led to a failure, tamed as its message is.
+/// The cause of a failure, with control characters escaped and secrets hidden.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 struct Cause {
@@ -206,6 +212,7 @@ mod tests {
     #[error("\x1b[31mfault")]
     struct Fault(#[source] io::Error);
 
+    /// Messages send nothing but lines to the terminal, drawn or plain.
     #[test]
     fn what_is_drawn_sends_nothing_to_the_terminal_but_lines() {
         for drawn in [true, false] {
@@ -219,7 +226,7 @@ mod tests {
         }
     }
 
-    /// A line of a recipe is shown with those beside it.
+    /// Secrets are hidden also in the neighbouring lines of a recipe, which are drawn with a mistake.
     #[test]
     fn what_is_drawn_of_a_recipe_keeps_its_secrets() {
         let text = "[source]\nuri = \"https://me:hidden@host/a.txt?key=hidden\"\nnonsense = 1\n";

@@ -1,4 +1,4 @@
-//! Turns flags into the same [`Recipe`] that a file gives.
+//! Turns flags into a [`Recipe`], as if it had been read from a file.
 
 use tokenmill::run::Recipe;
 use tokenmill::run::recipe::{
@@ -15,6 +15,7 @@ use super::args::{
     SampleFlags, SourceFlags, TrainArgs, TrainFlags, TransformersFlags, VerifyMergesArgs,
 };
 
+/// Returns the recipe of `train`.
 pub(super) fn train(args: &TrainArgs) -> Recipe {
     let mut recipe = reading(Command::Train, &args.input.inputs, &args.source);
     let counts = |file: &CountsArgument| CountsKeys { path: file.path.clone(), weight: file.weight };
@@ -27,6 +28,7 @@ pub(super) fn train(args: &TrainArgs) -> Recipe {
     recipe
 }
 
+/// Returns the recipe of `count`.
 pub(super) fn count(args: &CountArgs) -> Recipe {
     let mut recipe = reading(Command::Count, &args.input.inputs, &args.source);
     recipe.sample = sample(&args.sample);
@@ -34,6 +36,7 @@ pub(super) fn count(args: &CountArgs) -> Recipe {
     recipe
 }
 
+/// Returns the recipe of `encode`.
 pub(super) fn encode(args: &EncodeArgs) -> Recipe {
     let mut recipe = reading(Command::Encode, &args.input.inputs, &args.source);
     recipe.sample = sample(&args.sample);
@@ -48,7 +51,7 @@ pub(super) fn encode(args: &EncodeArgs) -> Recipe {
     recipe
 }
 
-/// The data that merges are replayed on.
+/// Returns the recipe for the data on which `verify-merges` replays merges.
 pub(super) fn verify_merges(args: &VerifyMergesArgs) -> Recipe {
     let mut recipe = reading(Command::Verify, &args.on, &args.source);
     recipe.sample = sample(&args.sample);
@@ -62,33 +65,38 @@ pub(super) fn verify_merges(args: &VerifyMergesArgs) -> Recipe {
     recipe
 }
 
+/// Returns the recipe for the data that `bench` encodes.
 pub(super) fn bench(args: &BenchArgs) -> Recipe {
     let mut recipe = reading(Command::Read, &args.input.inputs, &args.source);
     recipe.sample = sample(&args.sample);
     recipe
 }
 
+/// Returns the recipe for the data on which `compare` runs tokenizers.
 pub(super) fn compare(args: &CompareArgs) -> Recipe {
     let mut recipe = reading(Command::Read, &args.on, &args.source);
     recipe.sample = sample(&args.sample);
     recipe
 }
 
-/// The documents that `decode` compares with.
+/// Returns the recipe for the documents that `decode --verify` compares with.
 pub(super) fn original(args: &DecodeArgs, input: &str) -> Recipe {
     let mut recipe = reading(Command::Read, &[input.to_owned()], &args.source);
     recipe.sample = sample(&args.sample);
     recipe
 }
 
+/// Marks a value as given by a flag.
 fn field<T: Clone>(flag: &Option<T>) -> Field<T> {
     flag.clone().map(Given::flag)
 }
 
+/// Marks each value as given by a flag.
 fn list<T: Clone>(flags: &[T]) -> Vec<Given<T>> {
     flags.iter().cloned().map(Given::flag).collect()
 }
 
+/// Returns a recipe that reads these inputs.
 fn reading(command: Command, inputs: &[String], flags: &SourceFlags) -> Recipe {
     let mut recipe = Recipe::empty(Origin::Flags(command));
     if !flags.weight.is_empty() && flags.weight.len() != inputs.len() {
@@ -118,7 +126,7 @@ fn reading(command: Command, inputs: &[String], flags: &SourceFlags) -> Recipe {
     recipe
 }
 
-/// That there are not as many weights as inputs.
+/// Returns the message that the number of weights is not the number of inputs.
 pub(super) fn weights_given(given: usize, inputs: usize, input: &str) -> String {
     let (times, inputs) = (counted(amount(given), "time"), counted(amount(inputs), input));
     format!("`--weight` is given {times} for {inputs}")

@@ -1,5 +1,5 @@
-//! SIGINT and SIGTERM: the first asks the run to stop, the second ends the program at once. Standard
-//! input that heeds them.
+//! SIGINT and SIGTERM: the first signal asks the run to stop, the second ends the program at once. Also standard
+//! input that reacts to them.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -10,44 +10,45 @@ use signal_hook::flag;
 
 use super::failure::WITHOUT_MEMORY;
 
-/// Remembers the signal that asked the program to stop.
+/// Records the signal that asked the program to stop.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Interrupt {
-    /// The exit code of the signal that came last; 0 before any.
+    /// The exit code of the last signal; 0 before any.
     code: Arc<AtomicUsize>,
 }
 
 impl Interrupt {
-    /// Begins to listen.
+    /// Installs the signal handlers.
     pub(super) fn listen() -> io::Result<Interrupt> {
         let interrupt = Interrupt::default();
         let asked = Arc::new(AtomicBool::new(false));
         for (signal, code) in [(SIGINT, 130_u8), (SIGTERM, 143)] {
-            // In this order: what ends the program looks at a flag that the first signal sets after it.
+            // Order matters: the conditional shutdown reads a flag that the first signal sets only afterwards.
             flag::register_conditional_shutdown(signal, code.into(), Arc::clone(&asked))?;
             flag::register(signal, Arc::clone(&asked))?;
             flag::register_usize(signal, Arc::clone(&interrupt.code), code.into())?;
         }
-        // Where an allocation fails the library of Rust says so and aborts: it can only be given another exit code.
+        // If an allocation fails, Rust's library prints a message and aborts. Only the exit code can be changed.
         flag::register_conditional_shutdown(SIGABRT, WITHOUT_MEMORY.into(), Arc::new(AtomicBool::new(true)))?;
-        // Listening is enough: writing past the limit of a file's size then fails instead of killing.
+        // A handler that does nothing is enough: writing past the limit of a file's size then fails instead of
+        // killing the program.
         flag::register(SIGXFSZ, Arc::default())?;
         Ok(interrupt)
     }
 
-    /// Whether the program was asked to stop.
+    /// Returns whether the program was asked to stop.
     pub(super) fn is_asked(&self) -> bool {
         self.code.load(Ordering::Relaxed) != 0
     }
 
-    /// The exit code of the signal; that of SIGINT where there was none.
+    /// Returns the exit code of the signal; that of SIGINT if there was none.
     pub(super) fn code(&self) -> u8 {
         u8::try_from(self.code.load(Ordering::Relaxed)).ok().filter(|&code| code != 0).unwrap_or(130)
     }
 }
 
-/// Standard input, for as long as the program was not asked to stop: a terminal or a pipe that nothing
-/// comes from does not hold the program.
+/// Standard input that fails once the program was asked to stop, so that a terminal or a pipe that delivers nothing
+/// does not block the program.
 #[derive(Debug)]
 pub(super) struct Input {
     interrupt: Interrupt,
@@ -73,7 +74,7 @@ impl Read for Input {
     }
 }
 
-/// Whether there is something to read, or its end, after a short while.
+/// Waits up to 200 ms and returns whether standard input has data or has ended.
 #[cfg(unix)]
 fn has_input(stdin: &io::Stdin) -> io::Result<bool> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};

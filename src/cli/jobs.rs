@@ -1,4 +1,4 @@
-//! `run`, `train`, `encode`: what makes an output folder, told by a recipe or by flags.
+//! `run`, `train`, `encode`: the commands that write an output folder, given a recipe or flags.
 
 use serde_json::{Value, json};
 use tokenmill::report::{EncodingFacts, Ratios, RecipeFacts, RunReport};
@@ -14,6 +14,7 @@ use super::session::{Done, Session, command_line, read_text};
 use super::shown::counted;
 use super::surroundings::{open_context, tokenizer};
 
+/// Runs `run`.
 pub(super) fn run(args: &RunArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let text = read_text(&args.recipe, &session.interrupt())?;
     let plan = session.plan(recipe::read(&args.recipe, &text)?)?;
@@ -27,6 +28,7 @@ pub(super) fn run(args: &RunArgs, session: &Session<'_>) -> Result<Done, Failure
     tell(&outcome, &plan, session)
 }
 
+/// Runs `train`.
 pub(super) fn train(args: &TrainArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let mut recipe = flags::train(args);
     if !recipe.counts.is_empty() {
@@ -42,6 +44,7 @@ pub(super) fn train(args: &TrainArgs, session: &Session<'_>) -> Result<Done, Fai
     tell(&outcome, &plan, session)
 }
 
+/// Runs `encode`.
 pub(super) fn encode(args: &EncodeArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let plan = session.plan(flags::encode(args))?;
     let options = JobOptions { recipe: recipe_of_flags(&plan), force: args.force };
@@ -49,11 +52,12 @@ pub(super) fn encode(args: &EncodeArgs, session: &Session<'_>) -> Result<Done, F
     tell(&outcome, &plan, session)
 }
 
-/// A report of a command shows the command in the recipe's place.
+/// Returns the command line for the report, which shows it in place of a recipe.
 fn recipe_of_flags(plan: &Plan) -> RecipeFacts {
     RecipeFacts { name: String::new(), text: command_line(), sha256: plan.recipe_hash.clone() }
 }
 
+/// Prints the outcome of a job, as JSON or as messages.
 fn tell(outcome: &Outcome, plan: &Plan, session: &Session<'_>) -> Result<Done, Failure> {
     if session.json() {
         session.print_json(&as_json(outcome, plan))?;
@@ -68,7 +72,7 @@ fn tell(outcome: &Outcome, plan: &Plan, session: &Session<'_>) -> Result<Done, F
     Ok(session.done(outcome.skipped))
 }
 
-/// What a job that was done before came to.
+/// Describes the result of a job that was done before.
 fn held(outcome: &Outcome, plan: &Plan) -> String {
     let vocabulary = outcome.before.as_ref().and_then(|report| report.vocabulary.as_ref());
     match (&outcome.manifest, vocabulary) {
@@ -80,6 +84,7 @@ fn held(outcome: &Outcome, plan: &Plan) -> String {
     }
 }
 
+/// Prints the facts about training and encoding as messages.
 fn tell_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
     if let (Some(training), Some(vocabulary)) = (&report.training, &report.vocabulary) {
         let given = training.merges_taken_over;
@@ -117,7 +122,7 @@ fn tell_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
     session.say(&format!("wrote {}", plan.output.display()));
 }
 
-/// The line of an encoding. Its ratio is the one of its own figures.
+/// Describes an encoding in one line. The ratio is computed from this line's own numbers.
 fn encoded(encoding: &EncodingFacts) -> String {
     let nulls = match encoding.null_documents {
         0 => String::new(),
@@ -140,6 +145,7 @@ fn smaller(plan: &Plan) -> &[SmallerPlan] {
     plan.train.as_ref().map(|train| train.smaller.as_slice()).unwrap_or_default()
 }
 
+/// Returns the outcome as the object that `--json` prints.
 fn as_json(outcome: &Outcome, plan: &Plan) -> Value {
     let report = outcome.report.as_ref().or(outcome.before.as_ref());
     let training = report.and_then(|report| report.training.as_ref());

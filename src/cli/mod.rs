@@ -1,6 +1,6 @@
-//! The command line: flags in, results on standard output, all else on standard error.
+//! The command line: reads flags, prints results on standard output and messages on standard error.
 //!
-//! Nothing else prints, reads the environment, or decides how the program ends.
+//! No other module prints, reads the environment, or decides how the program ends.
 
 mod args;
 mod flags;
@@ -36,17 +36,17 @@ use session::{Done, Session};
 use shown::tame;
 use surroundings::Style;
 
-/// Runs the program and gives the code with which it ends.
+/// Runs the program and returns its exit code.
 pub(crate) fn main() -> ExitCode {
     allocator::keep_freed();
     surroundings::allow_more_files();
-    // So that `--seed -1` is a wrong seed and not an unknown flag.
+    // `--seed -1` should be reported as a wrong seed, not as an unknown flag.
     let command = Cli::command().mut_subcommands(|command| command.allow_negative_numbers(true));
     let parsed = command.try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
         Err(refusal) => {
-            // Where nobody reads it, the code still tells.
+            // If nobody reads the message, the exit code still shows the failure.
             let _ = refusal.print();
             return ExitCode::from(u8::try_from(refusal.exit_code()).unwrap_or(2));
         }
@@ -71,6 +71,7 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
+/// Runs a command.
 fn run(command: &Command, session: &Session<'_>) -> Result<Done, Failure> {
     match command {
         Command::Run(args) => jobs::run(args, session),
@@ -93,7 +94,7 @@ fn run(command: &Command, session: &Session<'_>) -> Result<Done, Failure> {
     }
 }
 
-/// A decoder's panic that becomes an error is told as that alone.
+/// Silences the message of a decoder's panic that is caught and becomes an error; the error is reported alone.
 fn quiet_caught_panics() {
     let told = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -103,16 +104,18 @@ fn quiet_caught_panics() {
     }));
 }
 
+/// Prints a failure and returns its exit code.
 fn failed(failure: &Failure) -> ExitCode {
     say(&failure.shown(Style::of_messages()));
     ExitCode::from(failure.code())
 }
 
+/// Prints a message. An error is ignored, since standard error is the only place to report it.
 fn say(message: &str) {
     let _ = stderr().write_all(message.as_bytes());
 }
 
-/// What to say after an interruption.
+/// Returns the message after an interruption: how to continue.
 fn interrupted(command: &Command) -> String {
     let goes_on = matches!(command, Command::Run(_) | Command::Encode(_));
     let to = if goes_on { "go on from what is finished" } else { "begin anew" };

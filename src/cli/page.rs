@@ -1,4 +1,4 @@
-//! Pages that commands write where `--html` says.
+//! HTML pages that commands write for `--html`.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,20 +6,22 @@ use std::path::Path;
 
 use tokenmill::{Result, files};
 
+/// The first bytes of a page, in any case.
 const BEGINNING: &[u8] = b"<!doctype html";
 
-/// Checks, before any work is done, that a page would replace nothing but a page.
+/// Checks, before any work is done, that writing a page would replace nothing but a page.
 pub(super) fn check(path: Option<&str>) -> Result<()> {
     path.map_or(Ok(()), |path| files::check_replaced(Path::new(path), "page", is_page))
 }
 
+/// Returns whether a file begins like a page.
 fn is_page(path: &Path) -> bool {
     let mut beginning = [0; BEGINNING.len()];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut beginning));
     read.is_ok() && beginning.eq_ignore_ascii_case(BEGINNING)
 }
 
-/// Writes a page, whole or not at all.
+/// Writes a page completely or not at all.
 pub(super) fn write(path: &str, page: &str) -> Result<()> {
     files::publish_bytes(Path::new(path), page.as_bytes())
 }

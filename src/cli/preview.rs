@@ -1,4 +1,4 @@
-//! `plan`: what `run` would do.
+//! `plan`: shows what `run` would do.
 
 use std::io::{self, Write};
 
@@ -16,6 +16,7 @@ use super::session::{Done, Session, print, read_text};
 use super::shown::{counted, on_one_line, told};
 use super::surroundings::open_context;
 
+/// Runs `plan`.
 pub(super) fn preview(args: &PlanArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let plan = session.plan(recipe::read(&args.recipe, &read_text(&args.recipe, &session.interrupt())?)?)?;
     let preview = tokenmill::run::preview(&plan, &open_context(&plan, &session.progress()))?;
@@ -27,6 +28,7 @@ pub(super) fn preview(args: &PlanArgs, session: &Session<'_>) -> Result<Done, Fa
     Ok(Done::Whole)
 }
 
+/// Returns the preview as the object that `--json` prints.
 fn as_json(plan: &Plan, preview: &Preview) -> Value {
     let source = |source: &SourcePreview| json!({ "uri": source.uri, "units": source.units, "rows": source.rows, "text_bytes": source.text_bytes, "elsewhere_bytes": source.elsewhere });
     let (held, changed) = match preview.held {
@@ -52,6 +54,7 @@ fn as_json(plan: &Plan, preview: &Preview) -> Value {
     })
 }
 
+/// Writes the preview for people.
 fn write(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
     for (source, limits) in preview.sources.iter().zip(&plan.limits) {
         let rows = source.rows.map_or_else(|| "rows not known yet".to_owned(), |rows| counted(rows, "row"));
@@ -95,7 +98,7 @@ fn write(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Result<()> 
     }
 }
 
-/// Which documents are taken, unless all are.
+/// Describes which documents are taken; `None` if all are.
 fn shown_sample(sample: &SampleConfig) -> Option<String> {
     let SampleConfig { every, shuffle_buffer, skip, take, max_bytes, .. } = *sample;
     let parts = [
@@ -109,6 +112,7 @@ fn shown_sample(sample: &SampleConfig) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
+/// Writes the line of training and those of smaller vocabularies.
 fn write_training(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
     let Some(train) = &plan.train else { return Ok(()) };
     let unknown = match train.split {
@@ -140,6 +144,7 @@ fn write_training(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Re
     })
 }
 
+/// Writes the line of encoding.
 fn write_encoding(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Result<()> {
     let Some(encode) = &plan.encode else { return Ok(()) };
     let tokenizer = encode

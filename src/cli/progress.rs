@@ -1,4 +1,4 @@
-//! Tells how far a run is: bars on a terminal, a line now and then elsewhere.
+//! Reports how far a run is: bars on a terminal, a line every ten seconds elsewhere.
 
 use std::io::{Write, stderr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,16 +16,17 @@ use super::interrupt::{Input, Interrupt};
 use super::shown::{counted, told};
 use super::surroundings::{Style, memory_held};
 
-/// How often a bar moves.
+/// Time between two updates of a bar (100 ms).
 const BAR_PERIOD: Duration = Duration::from_millis(100);
 
-/// How often a line is written where there is no terminal.
+/// Time between two lines (10 s) if standard error is not a terminal.
 const LINE_PERIOD: Duration = Duration::from_secs(10);
 
-/// Kinds of stages that can run at the same time: those of [`Stage`], and one for all later ones.
+/// Number of kinds of stages that can run at the same time: those of [`Stage`], and one for all that may be added
+/// later.
 const KINDS: usize = 7;
 
-/// Hears what a run does. Threads that work only add to numbers; one thread of its own tells.
+/// The observer of a run. Working threads only add to counters; one separate thread prints.
 #[derive(Debug)]
 pub(super) struct Progress {
     shared: Option<Arc<Shared>>,
@@ -56,7 +57,7 @@ struct Running {
 }
 
 impl Progress {
-    /// Begins to tell, unless it should be quiet.
+    /// Starts to report, unless `quiet`.
     pub(super) fn start(quiet: bool, style: Style, interrupt: Interrupt) -> Progress {
         if quiet {
             return Progress { shared: None, teller: None, interrupt };
@@ -72,16 +73,16 @@ impl Progress {
             let shared = Arc::clone(&shared);
             move || shared.tell()
         });
-        // Where the system gives no thread for it, less is told.
+        // If the system gives no thread, only notes and finished stages are printed.
         Progress { shared: Some(shared), teller: teller.ok(), interrupt }
     }
 
-    /// Standard input, until the run should stop.
+    /// Returns standard input that ends with an error once the run should stop.
     pub(super) fn input(&self) -> Input {
         Input::new(self.interrupt.clone())
     }
 
-    /// Tells what those hear of who have no observer.
+    /// Returns a function that prints a message, for code that has no observer.
     pub(super) fn note(&self) -> Note {
         let shared = self.shared.clone();
         Arc::new(move |message| {
@@ -91,7 +92,7 @@ impl Progress {
         })
     }
 
-    /// Says whether the program was asked to stop.
+    /// Returns a function that says whether the program was asked to stop.
     pub(super) fn stop(&self) -> Stop {
         let interrupt = self.interrupt.clone();
         Arc::new(move || interrupt.is_asked())
@@ -99,13 +100,13 @@ impl Progress {
 }
 
 impl Drop for Progress {
-    /// Takes the bars away, so that what comes after them stands alone.
+    /// Removes the bars, so that later output is not mixed with them.
     fn drop(&mut self) {
         if let Some(shared) = &self.shared {
             shared.lock().is_over = true;
             shared.over.notify_all();
         }
-        // A teller that panicked has said so, and there is nothing to wait for.
+        // A thread that panicked has printed its own message.
         let _ = self.teller.take().map(JoinHandle::join);
     }
 }
@@ -145,6 +146,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Resets the counter of a stage and adds its bar.
     fn started(&self, stage: Stage, total: Option<u64>) {
         let mut state = self.lock();
         state.running.retain(|running| running.stage != stage);
@@ -157,6 +159,7 @@ impl Shared {
         state.running.push(Running { stage, total, since: Instant::now(), bar });
     }
 
+    /// Removes a stage and prints its summary.
     fn finished(&self, stage: Stage) {
         let ended = {
             let mut state = self.lock();
@@ -169,7 +172,7 @@ impl Shared {
         }
     }
 
-    /// Writes a line above the bars. Where standard error is gone nobody can be told.
+    /// Prints a line above the bars. An error is ignored, since standard error is the only place to report it.
     fn line(&self, line: &str) {
         let write = || {
             let _ = writeln!(stderr(), "{line}");
@@ -180,6 +183,7 @@ impl Shared {
         }
     }
 
+    /// Updates the bars, or prints a line for each running stage, until the run is over.
     fn tell(&self) {
         let period = if self.bars.is_some() { BAR_PERIOD } else { LINE_PERIOD };
         let mut state = self.lock();
@@ -204,7 +208,7 @@ impl Shared {
 }
 
 impl Running {
-    /// How far the stage is: done of total, rate, memory, time left.
+    /// Describes how far the stage is: amount done and total, rate, memory, time left.
     fn state(&self, done: u64) -> String {
         let seconds = self.since.elapsed().as_secs_f64();
         let mut said = shown(self.stage, done);
@@ -227,6 +231,7 @@ impl Running {
         said
     }
 
+    /// Describes a finished stage: amount, time, rate, and the peak of memory.
     fn summary(&self, done: u64) -> String {
         let seconds = self.since.elapsed().as_secs_f64();
         let (stage, amount) = (self.stage.name(), shown(self.stage, done));
@@ -235,6 +240,7 @@ impl Running {
     }
 }
 
+/// Returns the index of a stage's counter.
 fn kind(stage: Stage) -> usize {
     match stage {
         Stage::Download => 0,
@@ -255,6 +261,7 @@ fn bar_style(total: Option<u64>) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("a template that is right").progress_chars("━━ ")
 }
 
+/// Formats an amount in the unit of the stage: merges or bytes.
 fn shown(stage: Stage, amount: u64) -> String {
     match stage {
         Stage::Train | Stage::Replay => counted(amount, "merge"),
@@ -274,7 +281,7 @@ fn memory(held: Option<ByteCount>) -> String {
     held.map_or_else(String::new, |held| format!(", memory {held}"))
 }
 
-/// Seconds as people read them.
+/// Formats seconds with a unit and two or three significant digits.
 pub(super) fn duration(seconds: f64) -> String {
     match seconds {
         s if s < 0.0995 => format!("{:.0} ms", s * 1e3),

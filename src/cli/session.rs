@@ -1,4 +1,4 @@
-//! What all commands share: how loud to be, how results look, which threads work.
+//! What all commands share: messages, the form of results, threads and memory.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, StdoutLock, Write, stdout};
@@ -21,19 +21,19 @@ use super::progress::Progress;
 use super::shown::{Tamed, on_one_line, tame_json};
 use super::surroundings::{Style, surroundings};
 
-/// How long nothing may come of a text before it is asked whether to stop.
+/// Time to wait for text (200 ms) before checking whether the program was asked to stop.
 const WHILE: Duration = Duration::from_millis(200);
 
-/// How a command that worked ended.
+/// The outcome of a command that did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Done {
-    /// All was done.
+    /// All of the input was used.
     Whole,
-    /// Inputs were left out.
+    /// Some inputs were skipped.
     Skipped,
 }
 
-/// What all commands share.
+/// The global flags and the interrupt, which all commands share.
 #[derive(Debug)]
 pub(super) struct Session<'a> {
     global: &'a Global,
@@ -45,32 +45,32 @@ impl<'a> Session<'a> {
         Session { global, interrupt }
     }
 
-    /// Whether results are wanted as JSON.
+    /// Returns whether results should be printed as JSON.
     pub(super) fn json(&self) -> bool {
         self.global.json
     }
 
-    /// Tells whether the program was asked to stop.
+    /// Returns the flag that says whether the program was asked to stop.
     pub(super) fn interrupt(&self) -> Interrupt {
         self.interrupt.clone()
     }
 
-    /// Begins to tell how far the work is.
+    /// Starts to report progress on standard error.
     pub(super) fn progress(&self) -> Progress {
         Progress::start(self.global.quiet, Style::of_messages(), self.interrupt.clone())
     }
 
-    /// The limit of memory where no recipe says one.
+    /// Returns the memory limit: that of the flag, or else that of the environment.
     pub(super) fn memory(&self) -> ByteCount {
         self.global.memory.unwrap_or_else(|| surroundings().memory)
     }
 
-    /// How many threads work where no recipe says it.
+    /// Returns the number of threads: that of the flag, or else the number of usable processors.
     pub(super) fn threads(&self) -> usize {
         self.global.threads.map_or_else(|| surroundings().threads, place64)
     }
 
-    /// Checks a recipe, with the flags that stand above it.
+    /// Checks a recipe and returns its plan. Global flags override the recipe.
     pub(super) fn plan(&self, mut recipe: Recipe) -> Result<Plan, Failure> {
         if let Some(threads) = self.global.threads {
             recipe.run.threads = Some(Given::flag(threads));
@@ -90,7 +90,7 @@ impl<'a> Session<'a> {
         Ok(plan)
     }
 
-    /// How a command ends that left so many rows or files out.
+    /// Returns the outcome of a command that skipped this number of rows or files, and reports the number.
     pub(super) fn done(&self, skipped: u64) -> Done {
         if skipped == 0 {
             return Done::Whole;
@@ -100,22 +100,22 @@ impl<'a> Session<'a> {
         Done::Skipped
     }
 
-    /// Tells something that is no result.
+    /// Prints a message that is not a result, unless quiet.
     pub(super) fn say(&self, line: &str) {
         if !self.global.quiet {
-            // Where standard error is gone nobody can be told.
+            // An error is ignored, since standard error is the only place to report it.
             let _ = writeln!(io::stderr(), "{}", on_one_line(line));
         }
     }
 
-    /// Writes a result as one line of JSON.
+    /// Prints a result as one line of JSON.
     pub(super) fn print_json(&self, result: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string(result).expect("plain fields with text keys");
         print_as_is(|out| writeln!(out, "{}", tame_json(&text)))
     }
 
-    /// Passes on how a comparison ended. That two things differ is a result too: as JSON it is told under the same
-    /// `verdict` as that they do not.
+    /// Returns the result of a comparison unchanged. A difference is a result, too: with `--json` it is printed under
+    /// the same key `verdict` as agreement.
     pub(super) fn or_told<T>(&self, compared: Result<T>, verdict: &str) -> Result<T> {
         match &compared {
             Err(error) if self.json() && error.kind() == ErrorKind::Mismatch => {
@@ -127,47 +127,47 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Standard output, for results.
+/// Returns buffered standard output, for results.
 pub(super) fn results() -> BufWriter<StdoutLock<'static>> {
     BufWriter::new(stdout().lock())
 }
 
-/// Writes a result for people to standard output.
+/// Prints a result for people, with control characters escaped.
 pub(super) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     print_as_is(|out| write(&mut Tamed(out)))
 }
 
-/// Writes a result to standard output, and nothing else than it.
+/// Prints a result byte for byte.
 pub(super) fn print_as_is(
     write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> io::Result<()>,
 ) -> Result<()> {
     let mut out = results();
     match write(&mut out).and_then(|()| out.flush()) {
-        // What reads it has enough. How the command ended is still told by its code.
+        // The reader has enough. The exit code still shows how the command ended.
         Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(printing),
     }
 }
 
-/// The error of standard output.
+/// Returns the error for a failed write to standard output.
 pub(super) fn printing(cause: io::Error) -> Error {
     Error::io("write", "standard output", cause)
 }
 
-/// Bytes of a file that people write: a recipe with ten thousand sources has two million.
+/// Largest size of a file that people write, in bytes (16 MiB). A recipe with ten thousand sources has two million.
 const MOST_TEXT_BYTES: u64 = 16 << 20;
 
-/// Reads a file of text that people write.
+/// Reads a text file that people write.
 ///
-/// It may be a pipe, as shells make them of `<(command)`: what it waits for is no reason not to hear a signal, so that a
-/// thread reads which nobody waits for.
+/// It may be a pipe, as shells create for `<(command)`. A separate thread reads it, so that a pipe that delivers
+/// nothing does not keep the program from reacting to a signal. That thread is not joined.
 pub(super) fn read_text(path: &str, interrupt: &Interrupt) -> Result<String> {
     let (send, read) = channel();
     let of = path.to_owned();
     thread::spawn(move || {
         let mut bytes = Vec::new();
         let taken = File::open(&of).and_then(|file| file.take(MOST_TEXT_BYTES + 1).read_to_end(&mut bytes));
-        // Nobody listens any more where the program ends.
+        // Nobody receives if the program is about to end.
         let _ = send.send(taken.map(|_| bytes));
     });
     let taken = loop {
@@ -202,12 +202,14 @@ struct NotText {
     cause: io::Error,
 }
 
-/// The command as a shell takes it, with [addresses as they are shown](shown_uri): logs and reports are read by others.
+/// Returns the command line in shell syntax, with secrets hidden in [addresses](shown_uri), because other people read
+/// logs and reports.
 pub(super) fn command_line() -> String {
     let shown = |word: &str| quoted(&without_secrets(&shown_uri(word)));
     std::env::args_os().map(|word| shown(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
 }
 
+/// Quotes a word for a shell if necessary.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

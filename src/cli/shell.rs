@@ -1,4 +1,4 @@
-//! Completion scripts, the schema of recipes and the manual page.
+//! `completions`, `schema`, `man`: completion scripts, the schema of recipes and the manual page.
 
 use std::io::Write;
 
@@ -10,6 +10,7 @@ use super::args::Cli;
 use super::failure::Failure;
 use super::session::{Done, print_as_is, printing};
 
+/// Runs `completions`.
 pub(super) fn completions(shell: Shell) -> Result<Done, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "tokenmill", &mut script);
@@ -17,13 +18,13 @@ pub(super) fn completions(shell: Shell) -> Result<Done, Failure> {
     Ok(Done::Whole)
 }
 
-/// What an editor checks and completes recipes by.
+/// Prints the JSON schema with which an editor checks and completes recipes.
 pub(super) fn schema() -> Result<Done, Failure> {
     print_as_is(|out| out.write_all(include_bytes!("../../docs/recipe.schema.json")))?;
     Ok(Done::Whole)
 }
 
-/// The page of the program, followed by those of its commands.
+/// Prints the manual page of the program, followed by those of its commands.
 pub(super) fn man() -> Result<Done, Failure> {
     let mut program = Cli::command();
     program.build();
@@ -31,7 +32,7 @@ pub(super) fn man() -> Result<Done, Failure> {
         program.get_subcommands().filter(|command| command.get_name() != "help").cloned().collect();
     let mut page = Vec::new();
     Man::new(program.clone()).render(&mut page).map_err(printing)?;
-    // What follows the help of the program is its exit codes.
+    // clap_mangen calls the text after the program's help `EXTRA`; it is the list of exit codes.
     let page = String::from_utf8_lossy(&page).replace(".SH EXTRA\nExit codes:\n", ".SH \"EXIT STATUS\"\n");
     print_as_is(|out| {
         out.write_all(page.as_bytes())?;

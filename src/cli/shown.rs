@@ -1,4 +1,4 @@
-//! Tokens and amounts as people read them on a terminal.
+//! Formats tokens, names and messages for a terminal.
 
 use std::io::{self, Write};
 
@@ -6,15 +6,16 @@ use tokenmill::report::{beginning, is_invisible, push_escaped};
 use tokenmill::source::without_secrets;
 pub(super) use tokenmill::units::counted;
 
-/// A token's bytes with everything escaped that would not be seen: control characters, marks that turn the
-/// writing direction, and bytes that are not UTF-8, as `\xE2`.
+/// Returns a token's bytes as text, with everything escaped that would not be visible: control characters, characters
+/// that change the writing direction, and bytes that are not UTF-8, as `\xE2`.
 pub(super) fn visible(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());
     push_escaped(&mut shown, bytes, push_visible);
     shown
 }
 
-/// A token as [`visible`] shows it; of a long one, which can be as long as a document, the beginning and how long it is.
+/// Returns a token like [`visible`]. Of a long one, which can have the length of a document, it returns the beginning
+/// and the length.
 pub(super) fn shortened(bytes: &[u8]) -> String {
     let shown = beginning(bytes);
     match shown.len() < bytes.len() {
@@ -23,8 +24,8 @@ pub(super) fn shortened(bytes: &[u8]) -> String {
     }
 }
 
-/// A message with those characters escaped that a terminal would act upon, and that names of files, or of what a server
-/// lists, bring into it: control characters and those that turn the writing direction. Lines stay.
+/// Escapes the characters of a message that a terminal would act on: control characters and those that change the
+/// writing direction. They come from file names or servers. Line breaks stay.
 pub(super) fn tame(message: &str) -> String {
     let is_wild = |c: char| c.is_control() && c != '\n' || turns_direction(c);
     if !message.contains(is_wild) {
@@ -34,17 +35,19 @@ pub(super) fn tame(message: &str) -> String {
     message.chars().map(shown).collect()
 }
 
-/// The same of a name, in which a line break would begin a line that looks like one of the program's own.
+/// Does the same for a name, and escapes line breaks. A line break in a name could otherwise start a line that looks
+/// like one of the program's own messages.
 pub(super) fn on_one_line(name: &str) -> String {
     tame(name).replace('\n', r"\n")
 }
 
-/// What may be told of a message that quotes names, addresses and what servers say: on one line, and without secrets.
+/// Returns a message that quotes names, addresses or servers on one line and without secrets.
 pub(super) fn told(message: &str) -> String {
     on_one_line(&without_secrets(message))
 }
 
-/// JSON in which the characters that [`tame`] escapes are escaped as JSON does it: they stand in strings alone.
+/// Escapes the same characters as [`tame`] in JSON syntax. They occur only within strings, so the meaning stays the
+/// same.
 pub(super) fn tame_json(json: &str) -> String {
     let shown = |c: char| match c {
         '\n' => "\n".to_owned(),
@@ -54,11 +57,12 @@ pub(super) fn tame_json(json: &str) -> String {
     json.chars().map(shown).collect()
 }
 
+/// Returns whether a character changes the writing direction or separates lines.
 fn turns_direction(c: char) -> bool {
     matches!(c, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
-/// What is written for people to read on a terminal, [tamed](tame).
+/// A writer that escapes like [`tame`], for text that people read on a terminal.
 #[derive(Debug)]
 pub(super) struct Tamed<W>(pub(super) W);
 
@@ -73,7 +77,8 @@ impl<W: Write> Write for Tamed<W> {
     }
 }
 
-/// A text whose places are pointed at, with control characters replaced by others that take as many bytes. Lines stay.
+/// Replaces control characters by visible ones with the same number of bytes, so that positions in the text stay
+/// valid. Line breaks and tabs stay.
 pub(super) fn tame_source(text: &str) -> String {
     let tamed = |c: char| match c {
         '\n' | '\t' => c,
@@ -85,6 +90,7 @@ pub(super) fn tame_source(text: &str) -> String {
     text.chars().map(tamed).collect()
 }
 
+/// Appends a character, escaped if it would not be visible.
 fn push_visible(shown: &mut String, c: char) {
     match c {
         '\\' => shown.push_str(r"\\"),
@@ -100,6 +106,7 @@ mod tests {
 
     use super::{Tamed, on_one_line, shortened, tame, tame_json, tame_source, visible};
 
+    /// Messages contain nothing but lines for the terminal.
     #[test]
     fn messages_send_nothing_to_the_terminal_but_lines() {
         assert_eq!(tame("a.txt is not there\n  help: é"), "a.txt is not there\n  help: é");
@@ -111,6 +118,7 @@ mod tests {
         assert_eq!(written.0, "\\u{7} \\u{1b}]0;é\n".as_bytes());
     }
 
+    /// Escaped JSON has the same meaning and nothing that a terminal acts on.
     #[test]
     fn json_keeps_its_meaning_and_sends_nothing_to_the_terminal() {
         let text = "a\x1b\x7f\u{9b}\u{202E}\n\"é";
@@ -119,12 +127,14 @@ mod tests {
         assert_eq!(serde_json::from_str::<String>(&json).expect("JSON"), text);
     }
 
+    /// A source has the same length after control characters are replaced.
     #[test]
     fn places_of_a_tamed_source_stay() {
         let (source, tamed) = ("a = \"\x1b[31m\u{9b}\"\r\nb", "a = \"?[31m¿\" \nb");
         assert_eq!((tame_source(source).as_str(), tamed.len()), (tamed, source.len()));
     }
 
+    /// Long tokens are cut between characters.
     #[test]
     fn long_tokens_are_shortened_between_characters() {
         assert_eq!(shortened("é".repeat(60).as_bytes()), "é".repeat(60));
@@ -135,6 +145,7 @@ mod tests {
         assert_eq!(shortened(&[0x80; 200]), r"\x80".repeat(120) + "… (200 bytes)");
     }
 
+    /// Invisible characters and invalid bytes are escaped.
     #[test]
     fn what_cannot_be_seen_is_escaped() {
         for (bytes, shown) in [

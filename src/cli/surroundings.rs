@@ -1,5 +1,4 @@
-//! What the program finds around it: terminal, variables, processors, memory. Nothing else reads the
-//! environment.
+//! The program's environment: terminal, variables, processors, memory. No other module reads it.
 
 use std::env;
 use std::fs;
@@ -15,7 +14,7 @@ use tokenmill::units::ByteCount;
 
 use super::progress::Progress;
 
-/// How messages look.
+/// The appearance of messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     /// Whether messages are drawn for people at a terminal.
@@ -25,45 +24,46 @@ pub(super) struct Style {
 }
 
 impl Style {
-    /// For what goes to standard error.
+    /// Returns the style of messages on standard error.
     pub(super) fn of_messages() -> Style {
         Style { drawn: stderr().is_terminal(), coloured: colours_wanted() && stderr().is_terminal() }
     }
 }
 
-/// Whether results on standard output are read on a terminal, and whether in colours.
+/// Returns the style of results on standard output.
 pub(super) fn results_style() -> Style {
     Style { drawn: stdout().is_terminal(), coloured: colours_wanted() && stdout().is_terminal() }
 }
 
-/// `NO_COLOR`, unless empty, turns colours off, and so does a terminal that has none.
+/// Returns whether colours are wanted. `NO_COLOR`, unless empty, turns them off, and so does `TERM=dumb`.
 fn colours_wanted() -> bool {
     let set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
     !set("NO_COLOR") && env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
 }
 
-/// What a recipe cannot say by itself.
+/// Returns the facts about the environment that a recipe depends on.
 pub(super) fn surroundings() -> Surroundings<'static> {
     Surroundings { variable: &|name| env::var(name).ok(), threads: processors(), memory: memory_limit() }
 }
 
-/// The processors that the program may use: of the machine, its affinity and its cgroup the least; and no more than may
-/// have files open.
+/// Returns the number of processors that the program may use: the least of the machine's, its affinity's and its
+/// cgroup's, and no more than the limit on open files permits.
 fn processors() -> usize {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     open_files().map_or(processors, |limit| processors.min(threads_with_files(limit)))
 }
 
-/// How many threads may each read a file where a process may have this many files open.
+/// Returns how many threads can each read a file if a process may have `limit` files open; at least 1.
 fn threads_with_files(limit: u64) -> usize {
-    /// Standard streams, signals, the lock, the journals and the file that is written, with some to spare.
+    /// Open files of the program itself (32): standard streams, signals, the lock, the journals and the file that is
+    /// written, with some to spare.
     const PROGRAM: u64 = 32;
-    /// A file that is read, and each of its columns.
+    /// Open files per thread (4): the file that it reads, and its columns.
     const A_THREAD: u64 = 4;
     usize::try_from(limit.saturating_sub(PROGRAM) / A_THREAD).unwrap_or(usize::MAX).max(1)
 }
 
-/// How many files this process may have open, where there is a limit.
+/// Returns how many files this process may have open, if there is a limit.
 fn open_files() -> Option<u64> {
     #[cfg(unix)]
     {
@@ -73,27 +73,29 @@ fn open_files() -> Option<u64> {
     None
 }
 
-/// Raises the limit of open files to what the system allows: shells often set a lower one for programs of old.
+/// Raises the limit on open files to the maximum that the system permits. Shells often set a low one for
+/// compatibility with old programs.
 pub(super) fn allow_more_files() {
     #[cfg(unix)]
     {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-        // Where it is refused the lower one holds.
+        // If the system refuses, the lower limit stays.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
 }
 
-/// Memory where nothing tells how much there is.
+/// Memory limit in bytes (4 GB) if the system does not report its memory.
 const UNKNOWN_MEMORY: ByteCount = ByteCount(4_000_000_000);
 
-/// The memory of the machine or of the cgroup, whichever is less.
+/// Returns the memory of the machine or the limit of the cgroup, whichever is less.
 fn memory_limit() -> ByteCount {
     let machine = kilobytes(Path::new("/proc/meminfo"), "MemTotal:");
     [machine, cgroup_limit()].into_iter().flatten().min().map_or(UNKNOWN_MEMORY, ByteCount)
 }
 
-/// The least limit from the program's own cgroup up to the root; of version 1 that of the root.
+/// Returns the least memory limit from the program's own cgroup up to the root. For cgroups of version 1, this is the
+/// root's limit.
 fn cgroup_limit() -> Option<u64> {
     let number = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let root = Path::new("/sys/fs/cgroup");
@@ -104,19 +106,19 @@ fn cgroup_limit() -> Option<u64> {
     unified.chain([legacy]).flatten().min()
 }
 
-/// A line of a file of `/proc` that gives an amount in kilobytes.
+/// Returns an amount in bytes from the line of a `/proc` file that gives it in kilobytes.
 fn kilobytes(file: &Path, key: &str) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(key))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The memory that the program holds now, where the system tells.
+/// Returns the memory that the program holds now, if the system reports it.
 pub(super) fn memory_held() -> Option<ByteCount> {
     kilobytes(Path::new("/proc/self/status"), "VmRSS:").map(ByteCount)
 }
 
-/// The processor time of all threads so far, where the system tells.
+/// Returns the processor time of all threads so far, if the system reports it.
 pub(super) fn processor_time() -> Option<Duration> {
     #[cfg(unix)]
     {
@@ -127,10 +129,10 @@ pub(super) fn processor_time() -> Option<Duration> {
     None
 }
 
-/// What opening sources takes from outside: standard input, and how to reach the hub and object stores.
+/// Returns the resources to open sources with: standard input, and the settings of the hub and object stores.
 pub(super) fn open_context<'a>(plan: &Plan, progress: &'a Progress) -> OpenContext<'a> {
     let context = OpenContext::new(progress);
-    // What is left is for the text that is read and what is made of it.
+    // Half of the memory is for reading; the rest is for text that has been read and for results.
     let config = ReadConfig { window_bytes: plan.memory.0 / 2, readers: plan.threads, ..context.config };
     OpenContext {
         config,
@@ -142,7 +144,7 @@ pub(super) fn open_context<'a>(plan: &Plan, progress: &'a Progress) -> OpenConte
     }
 }
 
-/// Object stores as their own tools find them.
+/// Returns the settings of object stores, from the same variables that their own tools use.
 fn stores() -> StoreSettings {
     let known = |name: &str| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| name.starts_with(prefix));
     let text =
@@ -150,12 +152,13 @@ fn stores() -> StoreSettings {
     StoreSettings { variables: text.filter(|(name, value)| known(name) && !value.is_empty()).collect() }
 }
 
-/// Where the tokenizer lies that is named by its path, or as one of the hub or one that is known.
+/// Returns the path of a tokenizer that is named by its path, by its name on the hub, or by a published name. One on
+/// the hub is downloaded.
 pub(super) fn tokenizer(name: impl AsRef<Path>, progress: &Progress) -> Result<PathBuf> {
     tokenizer_path(name, &HubSettings { noted: progress.note(), ..hub() }, progress)
 }
 
-/// The hub as Python's `huggingface_hub` finds it.
+/// Returns the settings of the hub, found like Python's `huggingface_hub` does.
 fn hub() -> HubSettings {
     HubSettings::from_variables(&|name| env::var(name).ok(), env::home_dir().as_deref())
 }
@@ -164,6 +167,7 @@ fn hub() -> HubSettings {
 mod tests {
     use super::*;
 
+    /// A low limit on open files gives few threads, but at least one.
     #[test]
     fn few_open_files_are_for_few_threads() {
         let threads = [0, 10, 36, 40, 256, 1 << 40].map(threads_with_files);

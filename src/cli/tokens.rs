@@ -1,4 +1,4 @@
-//! `tokens`: the pieces of a text.
+//! `tokens`: shows the tokens of a text.
 
 use std::io::{Read, Write};
 
@@ -19,13 +19,14 @@ use super::session::{Done, Session, print, print_as_is};
 use super::shown::{counted, visible};
 use super::surroundings::{results_style, tokenizer};
 
-/// The colours behind tokens, in turn.
+/// The background colours of tokens, in turn.
 const COLOURS: [AnsiColor; 5] =
     [AnsiColor::Blue, AnsiColor::Green, AnsiColor::Yellow, AnsiColor::Magenta, AnsiColor::Cyan];
 
-/// What stands between tokens where there are no colours.
+/// The text between tokens if there are no colours.
 const SEPARATOR: &str = "|";
 
+/// Runs `tokens`.
 pub(super) fn tokens(args: &TokensArgs, session: &Session<'_>) -> Result<Done, Failure> {
     page::check(args.html.as_deref())?;
     let progress = session.progress();
@@ -56,6 +57,7 @@ pub(super) fn tokens(args: &TokensArgs, session: &Session<'_>) -> Result<Done, F
     Ok(Done::Whole)
 }
 
+/// Returns the text of the argument, or of standard input if it is `-` or missing.
 fn text(given: Option<&str>, interrupt: Interrupt) -> Result<Vec<u8>> {
     match given {
         Some(text) if text != "-" => Ok(text.as_bytes().to_vec()),
@@ -69,6 +71,7 @@ fn text(given: Option<&str>, interrupt: Interrupt) -> Result<Vec<u8>> {
     }
 }
 
+/// Returns a token as a JSON object: its text, or its bytes if they are not UTF-8.
 fn as_json(vocabulary: &Vocabulary, id: TokenId) -> Value {
     let bytes = vocabulary.bytes(id).unwrap_or_default();
     match std::str::from_utf8(bytes) {
@@ -77,7 +80,7 @@ fn as_json(vocabulary: &Vocabulary, id: TokenId) -> Value {
     }
 }
 
-/// Writes the pieces one after the other; a line break in the text ends the line after its token.
+/// Prints the tokens one after another. A token that ends with a line break also ends the printed line.
 fn print_pieces(vocabulary: &Vocabulary, ids: &[TokenId]) -> Result<()> {
     let coloured = results_style().coloured;
     print_as_is(|out| {
@@ -100,6 +103,7 @@ fn print_pieces(vocabulary: &Vocabulary, ids: &[TokenId]) -> Result<()> {
     })
 }
 
+/// Returns the style of a token: special tokens are red, others alternate.
 fn style(number: usize, special: bool) -> Style {
     let background = if special { AnsiColor::Red } else { COLOURS[number % COLOURS.len()] };
     Style::new().fg_color(Some(Color::Ansi(AnsiColor::Black))).bg_color(Some(Color::Ansi(background)))

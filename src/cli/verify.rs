@@ -1,4 +1,4 @@
-//! `verify`: an output folder against its manifest; `verify-merges`: a list of merges against data.
+//! `verify`: checks an output folder against its manifest; `verify-merges`: replays a list of merges on data.
 
 use std::fmt;
 use std::path::Path;
@@ -20,6 +20,7 @@ use super::session::{Done, Session};
 use super::shown::{counted, shortened};
 use super::surroundings::{open_context, tokenizer};
 
+/// Runs `verify`.
 pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let folder = Path::new(&args.dir);
     let verify = |progress: &Progress| with_threads(session.threads(), || verify_output(folder, progress));
@@ -56,6 +57,7 @@ pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, F
     Ok(Done::Whole)
 }
 
+/// Runs `verify-merges`.
 pub(super) fn verify_merges(args: &VerifyMergesArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let progress = session.progress();
     let path = tokenizer(&args.tokenizer.tokenizer, &progress)?;
@@ -70,7 +72,7 @@ pub(super) fn verify_merges(args: &VerifyMergesArgs, session: &Session<'_>) -> R
     let checked = heed_training(&mut recipe, &args.tokenizer.tokenizer, &path, &vocabulary, checked)?;
     let mut plan = session.plan(recipe)?;
     if let Some(train) = &mut plan.train {
-        // Nothing is written there but, meanwhile, what does not fit the memory.
+        // Nothing is written to this folder except temporary data that does not fit into memory.
         train.output = std::env::temp_dir();
     }
     let found = verify_list(&plan, &vocabulary, checked, &open_context(&plan, &session.progress()))?;
@@ -104,7 +106,7 @@ pub(super) fn verify_merges(args: &VerifyMergesArgs, session: &Session<'_>) -> R
     Ok(session.done(found.skipped))
 }
 
-/// That the merges that were checked are the best.
+/// Returns the message that the merges which were checked are the best.
 fn verified(found: &Verification) -> String {
     let Verification { merges, checked, .. } = found;
     let best = "the best pairs of their steps";
@@ -128,25 +130,26 @@ fn verified(found: &Verification) -> String {
     }
 }
 
-/// A pair as people read it.
+/// Formats a pair of tokens.
 fn shown_pair(vocabulary: &Vocabulary, ids: &[TokenId], (left, right): (u32, u32)) -> String {
     let [left, right] =
         [left, right].map(|token| shortened(vocabulary.bytes(ids[place(token)]).unwrap_or_default()));
     format!("'{left}' + '{right}'")
 }
 
-/// Why a merge is not the one of its step.
+/// The rule that a merge breaks.
 #[derive(Clone, Debug)]
 enum Reason {
-    /// Its token is longer than any may be.
+    /// The new token is longer than this number of bytes.
     TooLong(usize),
-    /// Its pair occurs less often than any that is merged.
+    /// The pair occurs less often than this.
     TooRare(u64),
     /// Another pair has a greater score.
     Score(Score),
 }
 
 impl Reason {
+    /// Returns the first rule that the deviation breaks: length, frequency, or score.
     fn of(deviation: &Deviation, vocabulary: &Vocabulary, ids: &[TokenId], config: &TrainConfig) -> Reason {
         let length = |token: u32| vocabulary.bytes(ids[place(token)]).map_or(0, <[u8]>::len);
         let bytes = length(deviation.chosen.0) + length(deviation.chosen.1);
@@ -157,6 +160,7 @@ impl Reason {
         }
     }
 
+    /// Returns the name of the rule for `--json`.
     fn name(&self) -> &'static str {
         match self {
             Reason::TooLong(_) => "max_token_bytes",

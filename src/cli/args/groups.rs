@@ -32,14 +32,14 @@ pub(in crate::cli) struct TokenizerArgument {
 }
 
 impl TokenizerFlags {
-    /// How to read the tokenizer's files.
+    /// Returns the options for reading the tokenizer's files.
     pub(in crate::cli) fn options(&self) -> LoadOptions {
         self.split.options()
     }
 }
 
 impl TokenizerArgument {
-    /// How to read the tokenizer's files.
+    /// Returns the options for reading the tokenizer's files.
     pub(in crate::cli) fn options(&self) -> LoadOptions {
         self.split.options()
     }
@@ -60,7 +60,7 @@ pub(in crate::cli) struct TokenizerSplit {
 }
 
 impl TokenizerSplit {
-    /// How to read a tokenizer's files.
+    /// Returns the options for reading a tokenizer's files.
     pub(in crate::cli) fn options(&self) -> LoadOptions {
         let regex = self.split_regex.as_deref().map(SplitPattern::from_regex);
         let special_tokens = self.special_token.clone();
@@ -76,8 +76,8 @@ pub(in crate::cli) struct InputFlags {
     pub(in crate::cli) inputs: Vec<String>,
 }
 
-/// What concerns the text that counts stand for. Each by its name and not by its group, so that a refusal names those
-/// that were given.
+/// Flags about the text behind the counts, which conflict with `--from-counts`. They are listed one by one instead of
+/// by group, so that an error names the flag that was given.
 const NOT_OF_COUNTS: [&str; 16] = [
     "inputs",
     "column",
@@ -123,7 +123,7 @@ pub(in crate::cli) struct CountsArgument {
 impl FromStr for CountsArgument {
     type Err = <Weight as FromStr>::Err;
 
-    /// What stands behind the last `=` is the weight if it looks like a number.
+    /// Reads `PATH` or `PATH=WEIGHT`. The part after the last `=` is the weight if it looks like a number.
     fn from_str(text: &str) -> Result<CountsArgument, Self::Err> {
         let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         let (path, weight) = match text.rsplit_once('=') {
@@ -335,12 +335,14 @@ pub(in crate::cli) struct EncodeFlags {
     pub(in crate::cli) one_file: bool,
 }
 
+/// Returns a parser for one of a fixed set of names, which the help lists.
 pub(super) fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
     PossibleValuesParser::new(names::<T>())
         .map(|name| named(&name).expect("only the names themselves get here"))
 }
 
-/// A path for what is written: files that get their names once they are whole, as no pipe can take them.
+/// Checks a path to write to. `-` is refused, because output files are renamed when complete, which is impossible
+/// with a pipe.
 pub(super) fn writable(path: &str) -> Result<String, &'static str> {
     match path {
         "" => Err("it is empty; write a path"),

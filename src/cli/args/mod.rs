@@ -15,7 +15,8 @@ use tokenmill::vocab;
 
 use groups::{choice, writable};
 
-/// The codes with which the program ends. Lines that begin with spaces stay lines in the manual page too.
+/// The list of exit codes, shown after the help. In the manual page, too, lines that begin with spaces stay separate
+/// lines.
 const EXIT_CODES: &str = "\
 Exit codes:
   0         done
@@ -168,7 +169,7 @@ pub(in crate::cli) struct MergeCountsArgs {
     pub(in crate::cli) weight: Vec<Weight>,
 }
 
-// A weight is refused where nothing is counted.
+// `--weight` is hidden here, because a weight only affects counting and is refused.
 #[derive(Args, Debug)]
 #[command(mut_arg("weight", |flag| flag.hide(true)))]
 pub(in crate::cli) struct EncodeArgs {
@@ -193,7 +194,8 @@ pub(in crate::cli) struct EncodeArgs {
     pub(in crate::cli) force: bool,
 }
 
-// What is read, and how, concerns the input of `--verify` alone: without it those flags would do nothing.
+// The flags about reading apply only to the input of `--verify`. They require it, since they would have no effect
+// without.
 #[derive(Args, Debug)]
 #[command(
     mut_group("SourceFlags", |flags| flags.requires("verify")),

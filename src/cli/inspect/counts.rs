@@ -1,4 +1,4 @@
-//! What a counts file says of itself.
+//! What a counts file says about its counts.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,6 +10,7 @@ use super::super::failure::Failure;
 use super::super::session::{Done, Session, print};
 use super::super::shown::visible;
 
+/// Shows the counts file at `path`.
 pub(super) fn inspect(path: &Path, session: &Session<'_>) -> Result<Done, Failure> {
     let info = read_counts_info(path)?;
     if session.json() {
@@ -20,6 +21,7 @@ pub(super) fn inspect(path: &Path, session: &Session<'_>) -> Result<Done, Failur
     Ok(Done::Whole)
 }
 
+/// Writes the facts for people.
 fn write(info: &CountsInfo, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "counts        of pieces, written by tokenmill {}", visible(info.tool_version.as_bytes()))?;
     writeln!(out, "split         {}", visible(info.pattern.to_string().as_bytes()))?;

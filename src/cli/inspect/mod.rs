@@ -1,4 +1,4 @@
-//! `inspect`: what a tokenizer, an output folder or a counts file holds, in one screen.
+//! `inspect`: shows what a tokenizer, an output folder or a counts file holds, on one screen.
 
 mod counts;
 mod output;
@@ -15,6 +15,8 @@ use super::failure::Failure;
 use super::session::{Done, Session};
 use super::surroundings::tokenizer as tokenizer_at;
 
+/// Runs `inspect`. A folder with a manifest is an output, a Parquet file is a counts file, and anything else must be
+/// a tokenizer.
 pub(super) fn inspect(args: &InspectArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let path = Path::new(&args.path);
     let manifest = if path.is_dir() { Manifest::read(path)? } else { None };

@@ -1,3 +1,5 @@
+//! What an output folder of `run` or `encode` holds.
+
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -12,12 +14,12 @@ use crate::cli::failure::Failure;
 use crate::cli::session::{Done, Session, print};
 use crate::cli::shown::{counted, on_one_line, visible};
 
-/// So many inputs and files are listed.
+/// Most inputs, and most files, that are listed (10).
 const LISTED: usize = 10;
 
-/// Tells what an output is, by its manifest and what the files say of their tokens.
+/// Shows an output folder by its manifest and the declarations in its files.
 pub(super) fn inspect(folder: &Path, manifest: Manifest, session: &Session<'_>) -> Result<Done, Failure> {
-    // An output without files says nothing of its tokens.
+    // An output without files declares nothing about tokens.
     let reader = (!manifest.files.is_empty()).then(|| TokenReader::open(folder)).transpose()?;
     let declaration = reader.and_then(|reader| reader.declaration().cloned());
     let trained = if manifest.files.is_empty() { trained(folder, session)? } else { None };
@@ -34,17 +36,18 @@ struct Output<'a> {
     folder: &'a Path,
     manifest: Manifest,
     declaration: Option<Declaration>,
-    /// The tokenizer, if that is all there is.
+    /// The tokenizer, if the folder holds nothing else.
     trained: Option<Vocabulary>,
 }
 
-/// The tokenizer that a folder has.
+/// Loads the tokenizer in a folder, if it has one.
 fn trained(folder: &Path, session: &Session<'_>) -> Result<Option<Vocabulary>> {
     let folder = folder.join(TOKENIZER_FOLDER);
     folder.is_dir().then(|| load(&folder, &LoadOptions::default(), &session.progress())).transpose()
 }
 
 impl Output<'_> {
+    /// Returns the facts as the object that `--json` prints.
     fn as_json(&self) -> Value {
         let manifest = &self.manifest;
         json!({
@@ -58,6 +61,7 @@ impl Output<'_> {
         })
     }
 
+    /// Writes the facts for people.
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let Manifest { tool_version, inputs, .. } = &self.manifest;
         writeln!(out, "output        complete, written by tokenmill {}", visible(tool_version.as_bytes()))?;
@@ -100,7 +104,7 @@ impl Output<'_> {
         )
     }
 
-    /// The tokenizer, and where it is if the folder has it.
+    /// Writes the tokenizer's fingerprint, and its folder if it is in the output.
     fn write_tokenizer(&self, out: &mut dyn Write) -> io::Result<()> {
         let own = self.folder.join(TOKENIZER_FOLDER);
         write!(out, "tokenizer     {}", visible(self.manifest.tokenizer.as_bytes()))?;
@@ -111,6 +115,7 @@ impl Output<'_> {
         }
     }
 
+    /// Writes the declarations in the files: special tokens, BOS, EOS and packing.
     fn write_declared(&self, out: &mut dyn Write) -> io::Result<()> {
         let Some(Declaration { special, bos, eos, pack, .. }) = &self.declaration else { return Ok(()) };
         writeln!(out, "special       {}", visible(special.as_bytes()))?;
@@ -126,6 +131,7 @@ impl Output<'_> {
     }
 }
 
+/// Describes an input and the range of it that was used.
 fn shown_input(input: &Input) -> String {
     let name = visible(input.name.as_bytes());
     let range = match input.range {
@@ -137,6 +143,7 @@ fn shown_input(input: &Input) -> String {
     format!("{name}  {range}")
 }
 
+/// Writes the first [`LISTED`] lines and the number of the others.
 fn listed(out: &mut dyn Write, lines: impl ExactSizeIterator<Item = String>) -> io::Result<()> {
     let hidden = lines.len().saturating_sub(LISTED);
     for line in lines.take(LISTED) {

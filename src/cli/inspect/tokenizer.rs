@@ -1,3 +1,5 @@
+//! What a tokenizer holds.
+
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -15,9 +17,10 @@ use crate::cli::progress::Progress;
 use crate::cli::session::{Done, Session, print};
 use crate::cli::shown::{counted, on_one_line, shortened, visible};
 
-/// So many merges are shown where nothing else is asked for.
+/// Number of merges that are shown by default (20).
 const SHOWN: usize = 20;
 
+/// Shows the tokenizer at `path`.
 pub(super) fn inspect(
     path: &Path,
     args: &InspectArgs,
@@ -26,7 +29,7 @@ pub(super) fn inspect(
 ) -> Result<Done, Failure> {
     let vocabulary = Arc::new(load(path, &args.split.options(), progress)?);
     let (checks, counts) = (check(&vocabulary), counts(path, &vocabulary)?);
-    // A vocabulary that cannot be encoded with can still be looked at.
+    // A vocabulary that no encoder accepts can still be inspected.
     let encoder = Encoder::new(Arc::clone(&vocabulary), EncodeConfig::default());
     let method = encoder.map_or_else(|_| Method::of(&checks), |encoder| encoder.prepared().method());
     let facts = Facts { vocabulary, checks, method, counts };
@@ -38,15 +41,15 @@ pub(super) fn inspect(
     Ok(Done::Whole)
 }
 
-/// A pattern to be copied: as it stands, but for what a terminal would act upon, and in quotes where its ends would not
-/// be seen.
+/// Returns a pattern in a form to copy: unchanged except for characters that a terminal would act on, and in quotes
+/// if white space at its ends would not be visible.
 fn copied(pattern: &str) -> String {
     let shown = on_one_line(pattern);
     let ends = [pattern.chars().next(), pattern.chars().next_back()];
     if ends.into_iter().flatten().any(char::is_whitespace) { format!("'{shown}'") } else { shown }
 }
 
-/// How often each merge's pair occurred in training, if that is recorded beside the tokenizer.
+/// Returns how often the pair of each merge occurred in training, if a record beside the tokenizer says so.
 fn counts(path: &Path, vocabulary: &Vocabulary) -> Result<Option<Vec<u64>>> {
     let folder = if path.is_dir() {
         path.to_path_buf()
@@ -57,6 +60,7 @@ fn counts(path: &Path, vocabulary: &Vocabulary) -> Result<Option<Vec<u64>>> {
     Ok(record.filter(|record| record.vocabulary == vocabulary.fingerprint()).map(|record| record.counts))
 }
 
+/// Facts about a tokenizer.
 struct Facts {
     vocabulary: Arc<Vocabulary>,
     checks: Checks,
@@ -65,6 +69,7 @@ struct Facts {
 }
 
 impl Facts {
+    /// Returns the facts, with the first `most` merges, as the object that `--json` prints.
     fn as_json(&self, most: usize) -> Value {
         let vocabulary = &self.vocabulary;
         let specials: Vec<Value> =
@@ -108,11 +113,12 @@ impl Facts {
         self.counts.as_ref()?.get(merge).copied()
     }
 
+    /// Returns the length of the longest ordinary token, in bytes.
     fn longest(&self) -> usize {
         self.vocabulary.ordinary().map(|(_, bytes)| bytes.len()).max().unwrap_or(0)
     }
 
-    /// How many ordinary tokens have how many bytes, the longer ones by powers of two.
+    /// Returns the number of ordinary tokens of each length in bytes, grouped by powers of two from 3 on.
     fn lengths(&self) -> String {
         let mut counts = BTreeMap::new();
         for (_, bytes) in self.vocabulary.ordinary() {
@@ -125,6 +131,7 @@ impl Facts {
         counts.iter().map(shown).collect::<Vec<String>>().join(", ")
     }
 
+    /// Writes the facts, with the first `merges` merges, for people.
     fn write(&self, out: &mut dyn Write, merges: usize) -> io::Result<()> {
         let vocabulary = &self.vocabulary;
         writeln!(out, "tokens        {}", vocabulary.tokens().count())?;
@@ -140,7 +147,7 @@ impl Facts {
         self.write_merges(out, merges)
     }
 
-    /// What happens to text beside splitting, if anything.
+    /// Writes the changes to text other than splitting, if any.
     fn write_rules(&self, out: &mut dyn Write) -> io::Result<()> {
         let TextRules { normalizers, prefix_space } = self.vocabulary.rules();
         for normalizer in normalizers {
@@ -168,6 +175,7 @@ impl Facts {
         Ok(())
     }
 
+    /// Writes the special tokens, then the other added tokens, with their flags.
     fn write_added(&self, out: &mut dyn Write) -> io::Result<()> {
         for (special, title) in [(true, "special tokens"), (false, "added tokens")] {
             let tokens = || self.vocabulary.added().iter().filter(move |added| added.special == special);
@@ -190,10 +198,12 @@ impl Facts {
         Ok(())
     }
 
+    /// Formats a token.
     fn shown(&self, id: TokenId) -> String {
         shortened(self.vocabulary.bytes(id).unwrap_or_default())
     }
 
+    /// Writes the results of the checks.
     fn write_checks(&self, out: &mut dyn Write) -> io::Result<()> {
         let checks = &self.checks;
         let said = |good: bool| if good { "yes" } else { "no" };
@@ -209,6 +219,7 @@ impl Facts {
         writeln!(out, "  pieces are encoded by                   {}", self.method)
     }
 
+    /// Writes the first `most` merges and the number of the others.
     fn write_merges(&self, out: &mut dyn Write, most: usize) -> io::Result<()> {
         let merges = self.vocabulary.merges();
         for (number, merge) in merges.iter().enumerate().take(most) {
