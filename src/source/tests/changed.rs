@@ -1,4 +1,4 @@
-//! Files that are changed after they were listed, before they are read or in the midst of it.
+//! Tests of files that change after they were listed, before or while they are read.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -10,6 +10,7 @@ use arrow_ipc::writer::{FileWriter, StreamWriter};
 use super::columnar::parquet_file;
 use super::*;
 
+/// Rows of the tables in these tests.
 const ROWS: usize = 400;
 
 fn table() -> RecordBatch {
@@ -17,7 +18,7 @@ fn table() -> RecordBatch {
     RecordBatch::try_from_iter([("text", rows)]).expect("one column")
 }
 
-/// Parquet of row groups of 100 rows; of the first of them only, if it is cut at the border.
+/// Writes Parquet with row groups of 100 rows. `rows` = 100 gives a file with only the first row group.
 fn parquet(folder: &Path, name: &str, rows: usize) -> PathBuf {
     let properties = WriterProperties::builder().set_max_row_group_row_count(Some(100)).build();
     parquet_file(folder.join(name), &table().slice(0, rows), properties)
@@ -50,19 +51,19 @@ fn written_as(folder: &Path, name: &str) -> PathBuf {
 const CHANGES: [&str; 8] =
     ["emptied", "appended to", "cut", "replaced", "renamed over", "removed", "a pipe", "led elsewhere"];
 
-/// Changes the file that a link leads to, or the link.
+/// Changes the file that a link leads to, or the link itself.
 fn change(how: &str, file: &Path, link: &Path) {
     let whole = fs::read(file).expect("a file");
     let other = file.with_file_name("other");
     match how {
         "emptied" => fs::write(file, b"").expect("a file"),
         "appended to" => fs::write(file, [&whole[..], b"\n"].concat()).expect("a file"),
-        // Between row groups Parquet has no end.
+        // A Parquet file can only be shortened to a complete file at a row group.
         "cut" if file.extension().is_some_and(|extension| extension == "parquet") => {
             parquet(file.parent().expect("a folder"), "a.parquet", 100);
         }
         "cut" => fs::write(file, &whole[..whole.len() / 2]).expect("a file"),
-        // Of the same length: only the time tells.
+        // The content has the same length, so only the modification time differs.
         "replaced" => fs::write(file, &whole).expect("a file"),
         "renamed over" => {
             fs::write(&other, &whole).expect("a file");
@@ -82,13 +83,13 @@ fn change(how: &str, file: &Path, link: &Path) {
     }
 }
 
-/// So that a change in the same moment has another time.
+/// Sets an old modification time, so that a change within the resolution of the clock gives another one.
 fn old(file: &Path) {
     let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     fs::File::options().append(true).open(file).and_then(|file| file.set_modified(long_ago)).expect("a file");
 }
 
-/// Reads all units, and changes the file before that, or once the first batch is there.
+/// Reads all units. The file is changed before that if `at_first` is set, or after the first batch.
 fn read_changed(source: &dyn Source, at_first: bool, change: impl Fn()) -> Result<()> {
     let mut changed = false;
     let mut once = || {
@@ -108,6 +109,7 @@ fn read_changed(source: &dyn Source, at_first: bool, change: impl Fn()) -> Resul
     Ok(())
 }
 
+/// Every kind of change gives the error that the input changed, in every format.
 #[test]
 fn a_file_that_changes_after_it_was_listed_ends_the_run() {
     let names =
@@ -137,6 +139,7 @@ fn a_file_that_changes_after_it_was_listed_ends_the_run() {
     }
 }
 
+/// Files that do not change are read without an error.
 #[test]
 fn files_that_stay_are_read_to_their_end() {
     let folder = folder();

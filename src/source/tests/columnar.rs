@@ -50,7 +50,7 @@ fn kinds() -> Vec<(&'static str, ArrayRef)> {
     ]
 }
 
-/// All kinds as columns, one of them nested twice, with numbers and lists between.
+/// A table with a column for each of these types, one nested twice, and numbers and lists between them.
 fn table() -> RecordBatch {
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(10..16));
     let lists = ListArray::from_iter_primitive::<arrow_array::types::Int64Type, _, _>(
@@ -96,6 +96,7 @@ fn properties(encoding: Option<Encoding>, compression: Compression) -> WriterPro
     }
 }
 
+/// Text is equal for every type, encoding and codec, and each row group is a unit.
 #[test]
 fn parquet_gives_the_same_text_from_every_type_encoding_and_codec() {
     let folder = folder();
@@ -123,6 +124,7 @@ fn parquet_gives_the_same_text_from_every_type_encoding_and_codec() {
     }
 }
 
+/// Text need not be UTF-8 in a column of bytes.
 #[test]
 fn text_that_is_no_utf8_is_legal_in_a_binary_column() {
     let folder = folder();
@@ -133,7 +135,8 @@ fn text_that_is_no_utf8_is_legal_in_a_binary_column() {
     assert_eq!(read(&spec(&path), SMALL).unwrap(), super::texts(texts));
 }
 
-/// As in plain text, of which nothing says that it is UTF-8 either.
+/// Text need not be UTF-8 in a column of strings either, although that violates the format: plain text need not be
+/// either.
 #[test]
 fn text_that_is_no_utf8_is_legal_in_a_column_of_strings_too() {
     let folder = folder();
@@ -161,6 +164,7 @@ fn text_that_is_no_utf8_is_legal_in_a_column_of_strings_too() {
     }
 }
 
+/// Both Arrow formats give the text of every type.
 #[test]
 fn arrow_files_and_streams_give_the_same() {
     let folder = folder();
@@ -182,6 +186,7 @@ fn arrow_files_and_streams_give_the_same() {
     }
 }
 
+/// Arrow text need not be UTF-8, even if the column declares strings.
 #[test]
 fn text_that_is_no_utf8_is_legal_in_strings_of_arrow() {
     let folder = folder();
@@ -216,6 +221,7 @@ fn text_that_is_no_utf8_is_legal_in_strings_of_arrow() {
     }
 }
 
+/// Pass-through columns keep their types and follow their rows.
 #[test]
 fn parquet_passes_columns_through() {
     let folder = folder();
@@ -227,7 +233,7 @@ fn parquet_passes_columns_through() {
     ));
 }
 
-/// Columns follow their rows with their types, also when one of them is the text's own.
+/// Checks that columns follow their rows with their types, also if one of them is the column of the text.
 fn passes_columns(path: &Path) {
     let table = table();
     for (column, passed) in [("string", vec!["id", "string"]), ("a.b.c", vec!["dictionary", "a", "lists"])] {
@@ -247,6 +253,7 @@ fn passes_columns(path: &Path) {
     }
 }
 
+/// Requests that do not match the columns are errors, not bad input.
 #[test]
 fn a_missing_or_wrong_column_is_a_wrong_request() {
     let folder = folder();
@@ -259,7 +266,7 @@ fn a_missing_or_wrong_column_is_a_wrong_request() {
         ("string", vec!["nope".to_owned()], "\"nope\""),
     ];
     for (column, columns, says) in cases {
-        // What is asked for is wrong for every file, so leaving bad input out does not help.
+        // The request is wrong for every file, so skipping bad input must not hide it.
         let on_bad_input = OnBadInput::Skip;
         let spec = SourceSpec { column: Some(column.to_owned()), columns, on_bad_input, ..spec(&path) };
         let (kind, message) = failure(opened(&spec, SMALL));
@@ -276,6 +283,7 @@ fn a_missing_or_wrong_column_is_a_wrong_request() {
     assert!(message.contains("u.parquet") && message.contains("Int64"), "{message}");
 }
 
+/// A value that a dictionary or a view shares stays shared, so that batches stay within their limit.
 #[test]
 fn a_long_value_that_many_rows_share_is_not_copied_for_all_of_them_at_once() {
     const ROWS: usize = 2_000;
@@ -328,7 +336,7 @@ fn a_long_value_that_many_rows_share_is_not_copied_for_all_of_them_at_once() {
     }
 }
 
-/// The texts in a column of lists of one each, or of structs of one field.
+/// The texts in a column of lists with one item each, or of structs with one field.
 fn innermost(column: &ArrayRef) -> BinaryViewArray {
     match column.data_type() {
         DataType::List(_) => {
@@ -340,6 +348,7 @@ fn innermost(column: &ArrayRef) -> BinaryViewArray {
     }
 }
 
+/// Values that take little space in a file, by delta encoding or as nulls, are limited by the memory they take.
 #[test]
 fn what_takes_little_room_in_a_file_is_read_a_few_rows_at_a_time() {
     const ROWS: usize = 1_000;
@@ -369,6 +378,7 @@ fn what_takes_little_room_in_a_file_is_read_a_few_rows_at_a_time() {
     }
 }
 
+/// The reader does not support dictionaries of decimals, so they are read as plain decimals.
 #[test]
 fn decimals_that_a_dictionary_has_pass_through_as_decimals() {
     let folder = folder();
@@ -399,6 +409,7 @@ fn decimals_that_a_dictionary_has_pass_through_as_decimals() {
     assert_eq!(batches[0].columns.as_ref().unwrap().columns(), expected.columns());
 }
 
+/// Batches stay within their limit; a row larger than that is a batch by itself.
 #[test]
 fn batches_are_limited_by_bytes_and_a_large_row_is_legal() {
     let folder = folder();
@@ -414,6 +425,7 @@ fn batches_are_limited_by_bytes_and_a_large_row_is_legal() {
     assert_eq!(batches.iter().map(Batch::len).sum::<usize>(), 1_000);
 }
 
+/// The identity changes with the footer, and all row groups share it.
 #[test]
 fn a_parquet_file_is_identified_by_its_footer() {
     let folder = folder();

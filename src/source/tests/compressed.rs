@@ -1,4 +1,4 @@
-//! What stands in compressed files, and in the place of files.
+//! Tests of compressed text, and of files whose content is not what their name says.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn lz4(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().expect("memory to write to")
 }
 
-/// Made by `xz -0`: `eins\nzwei\n`.
+/// The lines `eins` and `zwei`, compressed by `xz -0`.
 const XZ_TWO_LINES: &[u8] = b"\xfd\x37\x7a\x58\x5a\x00\x00\x04\xe6\xd6\xb4\x46\x02\x00\x21\x01\x0c\x00\x00\x00\x8f\x98\x41\x9c\x01\x00\x09\x65\x69\x6e\x73\x0a\x7a\x77\x65\x69\x0a\x00\x00\x00\xa4\x35\x96\x3e\x7b\xf6\xc8\xbe\x00\x01\x22\x0a\x15\x1a\xe1\x67\x1f\xb6\xf3\x7d\x01\x00\x00\x00\x00\x04\x59\x5a";
 
 fn xz(bytes: &[u8]) -> Vec<u8> {
@@ -30,11 +30,11 @@ fn xz(bytes: &[u8]) -> Vec<u8> {
     writer.finish().expect("memory to write to")
 }
 
-/// The endings of names, and what compresses so.
+/// Extensions, and the functions that compress accordingly.
 const KINDS: [(&str, Compressor); 5] =
     [("gz", gzip), ("zst", zstd), ("bz2", bzip2), ("xz", xz), ("lz4", lz4)];
 
-/// What holds no data, of zstd and of LZ4.
+/// A skippable frame of zstd and LZ4 with this content.
 fn skippable(bytes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(bytes.len()).expect("short").to_le_bytes();
     [&[0x5a, 0x2a, 0x4d, 0x18], &length[..], bytes].concat()
@@ -44,7 +44,7 @@ fn lines(path: &Path) -> SourceSpec {
     SourceSpec { documents: DocumentRule::Line, ..spec(path) }
 }
 
-/// Opens standard input that has these bytes.
+/// Reads standard input that consists of these bytes.
 fn piped(spec: &SourceSpec, bytes: &[u8]) -> Result<Texts> {
     let context = OpenContext::new(&Silent);
     *context.stdin.lock().unwrap() = Some(Box::new(std::io::Cursor::new(bytes.to_vec())));
@@ -52,6 +52,7 @@ fn piped(spec: &SourceSpec, bytes: &[u8]) -> Result<Texts> {
     documents(source.read(0)?)
 }
 
+/// Text is the same after compression in every format, also with several members or frames.
 #[test]
 fn every_compression_reads_as_what_it_holds() {
     let folder = folder();
@@ -82,12 +83,13 @@ fn every_compression_reads_as_what_it_holds() {
     assert_eq!(read(&lines(&path), SMALL).unwrap(), texts(["eins", "zwei"]));
 }
 
+/// A truncated file is an error wherever it ends, except between two frames.
 #[test]
 fn cut_compressed_text_is_an_error_at_every_length() {
     let folder = folder();
     let text: String = (0..400).map(|line| format!("line {}\n", line * 7_919 % 10_007)).collect();
     for (ending, compress) in KINDS {
-        // The second part ends a frame that begins behind a whole one.
+        // In the second case, the truncated frame follows a complete one.
         for whole in [compress(text.as_bytes()), [compress(b"eins\n"), compress(text.as_bytes())].concat()] {
             let ends = [0, compress(b"eins\n").len(), whole.len()];
             let near = whole.len() - 40..whole.len();
@@ -99,6 +101,7 @@ fn cut_compressed_text_is_an_error_at_every_length() {
     }
 }
 
+/// Skippable frames before, between and after frames with data have no effect.
 #[test]
 fn frames_without_data_are_passed_over() {
     let folder = folder();
@@ -125,7 +128,7 @@ fn frames_without_data_are_passed_over() {
     }
 }
 
-/// Also from pipes, and whatever the format that is asked for.
+/// The content is recognized after decompression too, from files and pipes, in every format.
 #[test]
 fn what_is_no_text_is_told_inside_of_compression() {
     let utf_16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
@@ -167,7 +170,7 @@ fn what_is_no_text_is_told_inside_of_compression() {
             }
         }
     }
-    // Outside of it as well.
+    // It is recognized without compression as well.
     for (bytes, what) in cases.iter().filter(|(_, what)| !what.starts_with("compressed")) {
         let path = written(folder.path(), "a.txt", bytes);
         let (_, message) = failure(opened(&spec(&path), SMALL));
@@ -176,6 +179,7 @@ fn what_is_no_text_is_told_inside_of_compression() {
     }
 }
 
+/// Text is not mistaken for another format that it resembles.
 #[test]
 fn text_that_is_like_something_else_is_text() {
     let folder = folder();
@@ -200,6 +204,7 @@ fn text_that_is_like_something_else_is_text() {
     }
 }
 
+/// Pointers of Git LFS and git-annex are reported with the way to fetch the data.
 #[test]
 fn pointers_to_files_that_were_not_fetched_are_told() {
     let folder = folder();
@@ -247,7 +252,8 @@ fn pointers_to_files_that_were_not_fetched_are_told() {
     }
 }
 
-/// A frame says how large its window is: what does not fit is refused before it is made room for.
+/// A frame declares the size of its window. If that exceeds the limit, the frame is rejected before memory is
+/// allocated.
 #[test]
 fn long_windows_are_read_within_a_limit() {
     let folder = folder();
@@ -274,21 +280,22 @@ fn long_windows_are_read_within_a_limit() {
         for part in ["a.txt.zst", "a window of", "the limit is", "--memory", "zstd -dc --long=31"] {
             assert!(message.contains(part), "{message}");
         }
-        // That is no bad input.
+        // This is an error of memory, not bad input, so it is not skipped.
         let skipping = SourceSpec { on_bad_input: OnBadInput::Skip, ..lines(&path) };
         assert_eq!(failure(read(&skipping, gigabytes(limit))).0, ErrorKind::Memory);
-        // Behind a frame with a small one.
+        // The frame is recognized after one with a small window too.
         let path = written(folder.path(), "b.txt.zst", [zstd(b"null\n"), bytes].concat());
         let (kind, message) = failure(read(&lines(&path), gigabytes(limit)));
         assert!(kind == ErrorKind::Memory && message.contains("b.txt.zst"), "{message}");
     }
-    // What two files share is half for each.
+    // Two files that are read at once have half of the limit each.
     written(folder.path(), "a.txt.zst", compressed(31));
     written(folder.path(), "b.txt.zst", zstd(b"null\n"));
     assert_eq!(failure(read(&lines(folder.path()), gigabytes(2))).0, ErrorKind::Memory);
     assert_eq!(read(&lines(folder.path()), gigabytes(4)).unwrap(), texts(["eins", "zwei", "null"]));
 }
 
+/// Concatenated Arrow streams with equal schemas are read as one; concatenated Arrow files are rejected.
 #[test]
 fn streams_of_arrow_data_laid_end_to_end_are_read_whole() {
     use arrow_array::{ArrayRef, DictionaryArray, RecordBatch, StringArray};
@@ -319,7 +326,7 @@ fn streams_of_arrow_data_laid_end_to_end_are_read_whole() {
         ..SourceSpec::default()
     };
     let both = [stream(&one), stream(&two)].concat();
-    // The mark at the end of a stream may be missing.
+    // The marker at the end of a stream may be missing.
     let without_mark = [&stream(&one)[..stream(&one).len() - 8], &stream(&two)].concat();
     for bytes in [both.clone(), without_mark, [both.clone(), vec![0; 64]].concat()] {
         let path = written(folder.path(), "a.arrows", &bytes);
@@ -338,7 +345,8 @@ fn streams_of_arrow_data_laid_end_to_end_are_read_whole() {
         let error = read(&spec(&path), ReadConfig::default()).unwrap_err();
         assert!(format!("{error:?}").contains(says), "{error:?}");
     }
-    // Of files the last footer would be read alone, and its places be taken for those of the first.
+    // The footer of the last file counts from that file's beginning, so positions in it would be taken from the first
+    // file.
     for (a, b) in [(&one, &two), (&one, &one), (&two, &table(&["some", "longer", "texts", "than", "before"]))]
     {
         let path = written(folder.path(), "a.arrow", [file(a), file(b)].concat());

@@ -23,6 +23,7 @@ fn parquet_bytes(compression: Compression) -> Vec<u8> {
     fs::read(parquet_file(folder.path().join("t.parquet"), &table(), properties)).expect("just written")
 }
 
+/// A truncated Parquet file is an error that names the file, wherever it ends.
 #[test]
 fn a_cut_file_is_an_error_at_every_length() {
     let bytes = parquet_bytes(Compression::SNAPPY);
@@ -36,7 +37,8 @@ fn a_cut_file_is_an_error_at_every_length() {
     }
 }
 
-/// A stream that is cut between two messages has an end like any other.
+/// Truncated Arrow data is an error wherever it ends, except for a stream that ends between two messages, because the
+/// marker at the end is optional.
 #[test]
 fn cut_arrow_data_is_an_error_at_every_length_but_between_messages() {
     use arrow_ipc::writer::{FileWriter, StreamWriter};
@@ -70,6 +72,7 @@ fn cut_arrow_data_is_an_error_at_every_length_but_between_messages() {
     }
 }
 
+/// Arrow data in big-endian byte order is rejected with the reason.
 #[test]
 fn arrow_data_in_the_other_byte_order_is_told() {
     use arrow_ipc::convert::IpcSchemaEncoder;
@@ -108,6 +111,7 @@ fn arrow_data_in_the_other_byte_order_is_told() {
     }
 }
 
+/// Feather V1 is rejected with the way to convert it.
 #[test]
 fn feather_of_the_first_version_is_told() {
     let folder = folder();
@@ -121,6 +125,7 @@ fn feather_of_the_first_version_is_told() {
     }
 }
 
+/// Text with the name of a Parquet file is recognized as text; other data is not.
 #[test]
 fn a_text_named_parquet_is_told_to_look_like_text() {
     let folder = folder();
@@ -133,7 +138,7 @@ fn a_text_named_parquet_is_told_to_look_like_text() {
 }
 
 proptest! {
-    /// Nothing is asked of the text here: some flipped bits are in it, and then it is other text.
+    /// Flipped bits never cause a panic. The text is not compared: some flips hit it, and then it is different text.
     #[test]
     fn flipped_bytes_never_panic(
         at in any::<prop::sample::Index>(),
@@ -156,6 +161,7 @@ proptest! {
         prop_assert!(skipping.is_ok() || skipping.is_err_and(|error| error.kind() == ErrorKind::Usage));
     }
 
+    /// Flipped bits in Arrow data never cause a panic.
     #[test]
     fn flipped_arrow_bytes_never_panic(at in any::<prop::sample::Index>(), flip in 1_u8..) {
         let mut writer = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &table().schema()).unwrap();
@@ -169,7 +175,8 @@ proptest! {
     }
 }
 
-/// Tables without text that take next to no room in a file, each with its column for text and one to pass through.
+/// Tables without text that take almost no space in a file, each with the name of its text column. A second column
+/// can be passed through.
 fn many_nulls() -> [(RecordBatch, &'static str); 3] {
     use arrow_array::types::Int8Type;
     use arrow_array::{DictionaryArray, Int8Array, NullArray, StructArray};
@@ -196,8 +203,8 @@ fn as_file_and_stream(table: &RecordBatch) -> [Vec<u8>; 2] {
     [file.into_inner().unwrap(), stream.into_inner().unwrap()]
 }
 
-/// Room could not be had for what a part of a record batch says to have decompressed, nor for as many documents as
-/// nulls without a type may be.
+/// Sizes that Arrow data declares are not trusted: memory for the declared decompressed sizes, or for as many
+/// documents as untyped nulls can declare, could not be allocated.
 #[test]
 fn sizes_that_arrow_data_declares_are_not_believed() {
     use arrow_ipc::CompressionType;
@@ -245,6 +252,7 @@ fn sizes_that_arrow_data_declares_are_not_believed() {
     }
 }
 
+/// Reads all units and counts the rows, without checks of the batches.
 fn read_loosely(spec: &SourceSpec) -> Result<usize> {
     let source = opened(spec, ReadConfig::default())?;
     let mut rows = 0;
@@ -256,10 +264,11 @@ fn read_loosely(spec: &SourceSpec) -> Result<usize> {
     Ok(rows)
 }
 
+/// Damaged files and row groups are skipped, counted with all their rows, and listed in order.
 #[test]
 fn bad_files_and_row_groups_are_left_out_and_listed() {
     let mut bytes = parquet_bytes(Compression::UNCOMPRESSED);
-    // The second row group's pages become noise; the first one's are before, the third one's after.
+    // Overwrites pages of the second row group. The first precedes and the third follows them.
     let (from, to) = (bytes.len() / 3 + 200, bytes.len() / 3 + 600);
     bytes[from..to].fill(0xEE);
     let folder = folder();
@@ -272,7 +281,7 @@ fn bad_files_and_row_groups_are_left_out_and_listed() {
         let source = open(&spec, 0, &context).unwrap();
         let rows: usize = in_order(vec![source], 2).map(|batch| batch.unwrap().len()).sum();
         assert!((500..600).contains(&rows), "{rows} rows");
-        // A file, and the rows of the group that were not given out before it was found to be damaged.
+        // One file, plus the rows of the row group that were not given out before the damage was found.
         assert_eq!(context.incidents.count(), 1 + 600 - crate::units::amount(rows));
         assert!(context.incidents.first().is_some_and(|first| first.contains("b.parquet")));
         let listed = context.incidents.listed();
@@ -292,7 +301,8 @@ fn bad_files_and_row_groups_are_left_out_and_listed() {
     assert!(message.contains("row group 1"), "{message}");
 }
 
-/// A file says where each record batch stands, a stream does not.
+/// A file's footer lists the positions of record batches, so reading continues after a damaged one. A stream does
+/// not.
 #[test]
 fn of_an_arrow_file_a_damaged_record_batch_alone_is_left_out() {
     use arrow_ipc::writer::{FileWriter, StreamWriter};
@@ -308,7 +318,7 @@ fn of_an_arrow_file_a_damaged_record_batch_alone_is_left_out() {
         [(file.into_inner().unwrap(), 200, 100), (stream.into_inner().unwrap(), 100, 1)]
     {
         let at = bytes.windows(8).position(|word| word == b"row 100 ").expect("a row of the second batch");
-        // Where its texts end.
+        // Overwrites the offsets of its texts.
         bytes[at - 400..at].fill(0xFF);
         let path = written(folder.path(), "a.arrow", &bytes);
         let context = OpenContext::new(&Silent);
@@ -322,6 +332,7 @@ fn of_an_arrow_file_a_damaged_record_batch_alone_is_left_out() {
     }
 }
 
+/// Text before the damage in a compressed file is read; the rest is skipped and counted once.
 #[test]
 fn damaged_compression_keeps_what_came_before() {
     let text: String = (0..20_000).map(|line| format!("line {}\n", line * 7_919 % 10_007)).collect();
@@ -348,6 +359,7 @@ fn damaged_compression_keeps_what_came_before() {
     }
 }
 
+/// Rows that are skipped while reading ahead count only when the consumer takes what follows them.
 #[test]
 fn what_is_read_ahead_and_not_taken_is_not_left_out() {
     let folder = folder();
@@ -366,7 +378,7 @@ fn what_is_read_ahead_and_not_taken_is_not_left_out() {
         assert!(documents.next().is_none());
         assert_eq!(context.incidents.count(), 100);
         drop(documents);
-        // A reading that is not over counts nothing for one that was begun after it.
+        // An unfinished reading does not count if another one was started after it.
         let mut earlier = source.read(1).unwrap();
         let later = in_order(vec![source], 1).count();
         assert!(earlier.next().is_none());
@@ -374,7 +386,8 @@ fn what_is_read_ahead_and_not_taken_is_not_left_out() {
     }
 }
 
-/// A file by pyarrow 26 with the columns id, text and body, of which the text is encrypted and the footer is not.
+/// Reads a file that pyarrow 26 wrote, with the columns id, text and body. The column text is encrypted, the footer
+/// is not.
 #[test]
 fn encrypted_columns_are_told_and_others_are_read() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/encrypted_column.parquet");
@@ -389,7 +402,8 @@ fn encrypted_columns_are_told_and_others_are_read() {
     assert!(failure(opened(&passing, ReadConfig::default())).1.contains("column \"text\""));
 }
 
-/// The index of the last would be read alone, with its places taken for those of the first.
+/// The footer of the last file counts from that file's beginning, so positions in it would be taken from the first
+/// file.
 #[test]
 fn parquet_files_laid_end_to_end_are_refused() {
     let folder = folder();

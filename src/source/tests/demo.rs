@@ -13,6 +13,7 @@ fn lines(uri: &str, config: ReadConfig) -> Texts {
     read(&demo(uri), config).unwrap()
 }
 
+/// The generated text has the lengths, the punctuation and the growth of vocabulary of natural text.
 #[test]
 fn verse_looks_like_verse() {
     let lines = lines("demo:verse?lines=20_000&seed=1", ReadConfig::default());
@@ -23,7 +24,7 @@ fn verse_looks_like_verse() {
     assert!(lines.iter().all(|line| line.starts_with(|c: char| c.is_ascii_uppercase())));
     assert!(lines.iter().any(|line| line.contains('é')));
     assert!(lines.iter().any(|line| line.ends_with(';')));
-    // Twice the text has 2^0.6 = 1.5 times the words.
+    // Twice the text has 2^0.6 ≈ 1.5 times the distinct words.
     let words = |lines: &[String]| {
         let words = lines.iter().flat_map(|line| line.split(|c: char| !c.is_alphabetic()));
         crate::units::amount(words.map(str::to_lowercase).collect::<HashSet<_>>().len())
@@ -32,6 +33,7 @@ fn verse_looks_like_verse() {
     assert!((1.35..1.65).contains(&growth), "{growth}");
 }
 
+/// Rows do not depend on batches and units, and differ between seeds.
 #[test]
 fn rows_depend_on_number_and_seed_alone() {
     let few = lines("demo:verse?lines=300000&seed=5", ReadConfig::default());
@@ -42,6 +44,7 @@ fn rows_depend_on_number_and_seed_alone() {
     assert_eq!(opened(&demo("demo:verse?lines=300000"), SMALL).unwrap().units().len(), 2);
 }
 
+/// Pass-through columns belong to their lines.
 #[test]
 fn columns_follow_the_lines() {
     let columns = vec!["gutenberg_id".to_owned(), "line".to_owned()];
@@ -63,6 +66,7 @@ fn columns_follow_the_lines() {
     assert!(failure(opened(&wrong, SMALL)).1.contains("line, gutenberg_id"));
 }
 
+/// `demo:words` gives exactly the requested number of distinct words.
 #[test]
 fn words_are_as_many_as_asked_for() {
     let words = |uri| {
@@ -74,6 +78,7 @@ fn words_are_as_many_as_asked_for() {
     assert_eq!(words("demo:words?distinct=100&lines=1000"), 100);
 }
 
+/// The estimate of a unit's text is close to its actual size.
 #[test]
 fn the_estimate_of_a_unit_is_about_its_text() {
     for uri in ["demo:verse?lines=20_000", "demo:words?distinct=60_000"] {

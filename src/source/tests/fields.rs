@@ -4,7 +4,7 @@ use super::*;
 
 type Rows = Vec<(Option<String>, Option<String>)>;
 
-/// The texts and one column beside them, of what can be read.
+/// The texts, and the one pass-through column beside them.
 fn rows(spec: &SourceSpec, config: ReadConfig) -> Result<Rows> {
     let mut rows = Vec::new();
     for batch in batches(&*opened(spec, config)?)? {
@@ -20,6 +20,7 @@ fn with_meta(path: &Path) -> SourceSpec {
     SourceSpec { columns: vec!["meta".to_owned()], on_bad_input: OnBadInput::Skip, ..spec(path) }
 }
 
+/// Strings pass through as they are, other values as their JSON.
 #[test]
 fn fields_of_jsonl_pass_through_as_text() {
     let cases = [
@@ -55,6 +56,7 @@ fn fields_of_jsonl_pass_through_as_text() {
     assert_eq!(schema.field(0).data_type(), &arrow_schema::DataType::Utf8View);
 }
 
+/// A line with an invalid field adds neither a text nor a value.
 #[test]
 fn a_line_whose_field_is_no_text_leaves_nothing_behind() {
     let folder = folder();
@@ -78,6 +80,7 @@ fn a_line_whose_field_is_no_text_leaves_nothing_behind() {
     }
 }
 
+/// A pass-through field that no line has is a wrong request, like a missing text field.
 #[test]
 fn a_field_to_pass_that_none_of_the_first_lines_has_is_a_wrong_request() {
     let folder = folder();
@@ -85,7 +88,7 @@ fn a_field_to_pass_that_none_of_the_first_lines_has_is_a_wrong_request() {
     let (kind, message) = failure(rows(&with_meta(&path), ReadConfig::default()));
     assert_eq!(kind, ErrorKind::Usage);
     assert!(message.contains("no field \"meta\"") && message.contains("are text, id"), "{message}");
-    // The first lines are all of a block, those that cannot be read left out.
+    // All lines of the first block are searched, except for those that cannot be read.
     written(folder.path(), "rows.jsonl", "{\"text\": \"a\"}\n[]\n{\"text\": \"b\", \"meta\": 1}\n");
     assert_eq!(rows(&with_meta(&path), ReadConfig::default()).unwrap().len(), 2);
     let path = written(folder.path(), "plain.txt", "a");
@@ -94,7 +97,7 @@ fn a_field_to_pass_that_none_of_the_first_lines_has_is_a_wrong_request() {
     assert!(message.contains("only Parquet, Arrow, JSON, CSV and TSV"), "{message}");
 }
 
-/// As Python's `json` reads such lines.
+/// `NaN` and infinities are read as Python's `json` reads them.
 #[test]
 fn numbers_that_are_not_finite_are_read_beside_the_text() {
     let folder = folder();
@@ -130,7 +133,8 @@ fn numbers_that_are_not_finite_are_read_beside_the_text() {
     }
 }
 
-/// As Python's `json.loads(line).encode("utf-16", "surrogatepass").decode("utf-16", "replace")` reads such texts.
+/// Invalid characters are replaced like Python's `json.loads(line).encode("utf-16", "surrogatepass").decode("utf-16",
+/// "replace")` does.
 #[test]
 fn what_is_no_character_in_json_is_replaced_if_that_is_said() {
     let folder = folder();
@@ -159,7 +163,7 @@ fn what_is_no_character_in_json_is_replaced_if_that_is_said() {
     let told = context.incidents.replaced();
     assert!(told.len() == 1 && told[0].contains("U+FFFD") && told[0].contains("rows.jsonl"), "{told:?}");
     assert_eq!(context.incidents.count(), 0);
-    // What cannot be replaced still ends the run, and without the policy the message names it.
+    // Other errors still end the run, and without the policy the message names it.
     for (line, policy, says) in [
         ("{\"text\":5}", OnBadInput::Replace, "expected a string or null"),
         ("{\"text\":\"\\ud800\"}", OnBadInput::Fail, "--on-bad-input replace"),

@@ -21,6 +21,7 @@ mod passed;
 mod row_text;
 mod text;
 
+/// Batches and units of 16 bytes, so that texts span several of them.
 const SMALL: ReadConfig = portions(16, 16);
 
 const fn portions(batch_bytes: u64, range_bytes: u64) -> ReadConfig {
@@ -35,7 +36,7 @@ fn opened(spec: &SourceSpec, config: ReadConfig) -> Result<Arc<dyn Source>> {
     open(spec, 0, &OpenContext { config, ..OpenContext::new(&Silent) })
 }
 
-/// Reads unit by unit, and checks on the way that batches say what they hold.
+/// Reads all units and checks that each batch states correctly what it holds.
 fn batches(source: &dyn Source) -> Result<Vec<Batch>> {
     let mut all = Vec::new();
     for unit in 0..source.units().len() {
@@ -58,6 +59,7 @@ fn batches(source: &dyn Source) -> Result<Vec<Batch>> {
 
 type Texts = Vec<Option<Vec<u8>>>;
 
+/// All documents of some batches, with the parts of split documents joined.
 fn documents(batches: impl IntoIterator<Item = Result<Batch>>) -> Result<Texts> {
     let mut texts: Texts = Vec::new();
     for batch in batches {

@@ -7,7 +7,7 @@ use super::*;
 
 type Read = fn(usize) -> Documents<'static>;
 
-/// A source whose units do as they are told.
+/// A source whose units give what a function says.
 struct Scripted {
     units: Vec<Unit>,
     read: Read,
@@ -37,6 +37,7 @@ fn batch(unit: usize, row: u64, documents: &[&str]) -> Batch {
     Batch { source: 0, unit, first_row: row, documents, columns: None, continued: false, open: false }
 }
 
+/// The order does not depend on the number of threads or on the speed of units.
 #[test]
 fn units_of_any_pace_come_in_order() {
     let source = || {
@@ -58,6 +59,7 @@ fn units_of_any_pace_come_in_order() {
     assert!(in_order(vec![scripted(0, |_| unreachable!())], 3).next().is_none());
 }
 
+/// An error or panic appears after the batches that precede it, and ends the stream.
 #[test]
 fn errors_and_panics_stand_at_their_place() {
     let failing: [(usize, Read); 3] = [
@@ -91,6 +93,7 @@ fn errors_and_panics_stand_at_their_place() {
     }
 }
 
+/// Reading threads end soon after the stream is dropped.
 #[test]
 fn dropping_the_stream_ends_its_threads() {
     let source = scripted(1_000, |unit| Box::new((0..).map(move |row| Ok(batch(unit, row, &["some text"])))));
@@ -104,7 +107,7 @@ fn dropping_the_stream_ends_its_threads() {
     }
 }
 
-/// Of a text of 1 MiB or, beside a little text, of a column that passes through.
+/// Reading ahead is limited by bytes, of text (batches of 1 MiB) and of pass-through columns alike.
 #[test]
 fn little_is_read_ahead_of_a_slow_consumer() {
     static READ: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
@@ -117,8 +120,8 @@ fn little_is_read_ahead_of_a_slow_consumer() {
         let columns = RecordBatch::try_from_iter([("note", column)]).expect("a column");
         Batch { columns: Some(columns), ..batch(unit, row, &["x"]) }
     }
-    /// Only the first unit is there before a batch was taken: if its reader were slower than the others, the
-    /// consumer would have to wait, and more would be read ahead.
+    /// All units but the first wait until a batch was taken. If the first unit's reader were slower than the others,
+    /// the consumer would have to wait, and more would be read ahead.
     fn documents(kind: usize, unit: usize, batch: fn(usize, u64) -> Batch) -> Documents<'static> {
         while unit > 0 && !TAKEN[kind].load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(1));
@@ -139,12 +142,13 @@ fn little_is_read_ahead_of_a_slow_consumer() {
     }
 }
 
+/// If the consumer has to wait, the limit grows, so that the other unit is read further ahead.
 #[test]
 fn more_is_read_ahead_where_the_consumer_has_to_wait() {
     const ENOUGH: usize = 12;
     static AHEAD: AtomicUsize = AtomicUsize::new(0);
     let source = scripted(2, |unit| match unit {
-        // Slow, and over when so much of the other was read ahead.
+        // Gives batches slowly, and ends once enough of the other unit was read ahead.
         0 => Box::new((0..10_000).map_while(|row| {
             std::thread::sleep(Duration::from_millis(1));
             (AHEAD.load(Ordering::Relaxed) < ENOUGH).then(|| Ok(batch(0, row, &["a"])))
@@ -159,6 +163,7 @@ fn more_is_read_ahead_where_the_consumer_has_to_wait() {
     assert!(of_the_first < 10_000, "{} batches of 1 MiB", AHEAD.load(Ordering::Relaxed));
 }
 
+/// Split documents are joined, whatever their lengths, and rows are numbered consecutively.
 #[test]
 fn parts_become_whole_documents() {
     let text = "ein langer Absatz ohne Ende, schön lang";

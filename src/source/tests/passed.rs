@@ -45,8 +45,8 @@ fn maps(names: [&str; 3]) -> ArrayRef {
     array(maps.finish())
 }
 
-/// Columns of one row each, which differ only in how they are written or in how wide numbers are, and both in the type that
-/// they have in common.
+/// Pairs of columns of one row each that differ only in their encoding or in the width of numbers, and both rows in
+/// the common type.
 #[allow(clippy::too_many_lines)]
 fn alike() -> Vec<(&'static str, [ArrayRef; 2], ArrayRef)> {
     let text = || array(StringArray::from(vec!["x"]));
@@ -228,7 +228,7 @@ fn with_columns(uri: &Path, columns: &[&str]) -> SourceSpec {
     SourceSpec { columns: columns.iter().map(|&name| name.to_owned()).collect(), ..spec(uri) }
 }
 
-/// A source's columns, and what was told of them.
+/// The pass-through columns of a source, and the sentences about columns that files lack.
 fn passed(spec: &SourceSpec) -> Result<(RecordBatch, Vec<String>)> {
     let context = OpenContext::new(&Silent);
     let source = open(spec, 0, &context)?;
@@ -241,6 +241,7 @@ fn passed(spec: &SourceSpec) -> Result<(RecordBatch, Vec<String>)> {
     Ok((all, context.incidents.lacking()))
 }
 
+/// Such columns are combined in their common type, in both formats.
 #[test]
 fn columns_that_differ_in_what_is_not_kept_or_in_width_are_one() {
     for write in [in_parquet, in_arrow] {
@@ -255,6 +256,7 @@ fn columns_that_differ_in_what_is_not_kept_or_in_width_are_one() {
     }
 }
 
+/// Columns without a common type are an error that names both types.
 #[test]
 fn columns_of_other_values_are_told_with_both_types() {
     let text = || array(StringArray::from(vec!["x"]));
@@ -279,6 +281,7 @@ fn columns_of_other_values_are_told_with_both_types() {
     }
 }
 
+/// A column that only some files have is null in the others, which is reported.
 #[test]
 fn a_column_that_some_files_lack_is_null_there_and_told() {
     let text = |text: &str| array(StringArray::from(vec![text]));
@@ -304,6 +307,7 @@ fn a_column_that_some_files_lack_is_null_there_and_told() {
     assert!(message.contains("\"d\""), "{message}");
 }
 
+/// A field that only some files have is null in the others, which is reported; one that none has is an error.
 #[test]
 fn a_field_that_some_files_lack_is_null_there_and_told() {
     let folder = folder();
@@ -318,6 +322,7 @@ fn a_field_that_some_files_lack_is_null_there_and_told() {
     assert!(message.contains("no field \"d\""), "{message}");
 }
 
+/// Folder names such as `lang=fr` give values for files that lack the column, or fill its nulls.
 #[test]
 fn folders_named_for_a_column_give_its_values() {
     let column = array(StringArray::from(vec!["own"]));
@@ -352,13 +357,14 @@ fn folders_named_for_a_column_give_its_values() {
     for folder in [parquet, jsonl, text] {
         let (found, told) = passed(&with_columns(folder.path(), &["c"])).unwrap();
         let found = crate::cast::views(found.column(0)).unwrap();
-        // In byte order of the paths.
+        // The files are in byte order of their paths.
         let expected: [Option<&[u8]>; 3] = [None, Some(b"fr"), Some(b"own")];
         assert!(found.iter().eq(expected), "{found:?}");
         assert!(told.is_empty(), "{told:?}");
     }
 }
 
+/// A name that two columns have is ambiguous.
 #[test]
 fn a_name_of_two_columns_is_refused() {
     let text = |text: &str| array(StringArray::from(vec![text]));

@@ -1,10 +1,10 @@
-//! JSON however it is laid out, and tables: what goes for JSON Lines goes for them.
+//! Tests of JSON in any layout and of tables, which behave like JSON Lines.
 
 use arrow_array::cast::AsArray;
 
 use super::*;
 
-/// Texts, and what is in the column `id` beside them.
+/// The texts, and the values of the pass-through column `id`.
 type Rows = Vec<(Option<String>, Option<String>)>;
 
 fn rows(spec: &SourceSpec, config: ReadConfig) -> Result<Rows> {
@@ -28,6 +28,7 @@ fn row(text: &str, id: &str) -> (Option<String>, Option<String>) {
 
 const WHOLE: ReadConfig = portions(4 << 20, 64 << 20);
 
+/// Arrays, sequences of objects and JSON Lines give the same rows, with any sizes of blocks and units.
 #[test]
 fn json_is_read_however_it_is_laid_out() {
     let cases = [
@@ -55,7 +56,7 @@ fn json_is_read_however_it_is_laid_out() {
         let path = written(folder.path(), "a.json", nothing);
         assert_eq!(read(&spec(&path), SMALL).unwrap(), Texts::new(), "{nothing:?}");
     }
-    // JSON Lines of any name are cut into units; what is laid out otherwise is one.
+    // JSON Lines are divided into units whatever the file's name; other layouts are a single unit.
     let lines = "{\"text\": \"a\"}\n".repeat(50);
     let path = written(folder.path(), "a.json", &lines);
     assert!(opened(&spec(&path), SMALL).unwrap().units().len() > 20);
@@ -64,6 +65,7 @@ fn json_is_read_however_it_is_laid_out() {
     assert_eq!((source.units().len(), batches(&*source).unwrap().len() > 20), (1, true));
 }
 
+/// Records that cannot be read are numbered in messages, and can be skipped.
 #[test]
 fn records_of_json_that_cannot_be_read_are_named_and_left_out() {
     let cases = [
@@ -105,6 +107,7 @@ fn records_of_json_that_cannot_be_read_are_named_and_left_out() {
     }
 }
 
+/// Fields are matched by the names in the header, with quotes, delimiters and line breaks in them.
 #[test]
 fn tables_are_read_by_the_names_of_their_header() {
     let plain: Rows = vec![row("a", "1"), row("b", "2")];
@@ -137,20 +140,21 @@ fn tables_are_read_by_the_names_of_their_header() {
     let path = written(folder.path(), "a.csv", "id;text\n1;a\n");
     let (kind, message) = failure(read(&spec(&path), WHOLE));
     assert!(kind == ErrorKind::Usage && message.contains("id;text"), "{message}");
-    // Long fields are no matter, whatever stands in them.
+    // Fields may be longer than a block and contain anything.
     let long = "x\"\\\u{1}é\n".repeat(20_000);
     let path =
         written(folder.path(), "a.csv", format!("id,text\n1,\"{}\"\n2,b\n", long.replace('"', "\"\"")));
     assert_eq!(rows(&with_id(&path), WHOLE).unwrap(), [row(&long, "1"), row("b", "2")]);
 }
 
+/// Records with wrong quotes or a wrong number of fields are numbered in messages, and can be skipped.
 #[test]
 fn records_of_tables_that_cannot_be_read_are_named_and_left_out() {
     let cases = [
         ("id,text\n1,a\n2\n3,c\n", 2, "record 2: it has 1 fields, and the header has 2"),
         ("id,text\n1,a\n2,b,c\n3,c\n", 2, "record 2: it has 3 fields, and the header has 2"),
         ("id,text\n1,a\n2,\"b\" c\n3,c\n", 2, "record 2: something follows the quote that closes a field"),
-        // A quote that opens by mistake takes what follows with it, up to the next one.
+        // A quote that opens a field by mistake includes everything up to the next quote.
         ("id,text\n1,\"a\n2,say \"hi\" now\n3,c\n", 1, "record 1: something follows the quote"),
         ("id,text\n1,a\n2,\"b\n3,c\n", 1, "record 2: a quote that opens a field is not closed"),
         ("id,text\n1,a\n2,\"b", 1, "record 2: a quote that opens a field is not closed"),
@@ -186,7 +190,7 @@ fn records_of_tables_that_cannot_be_read_are_named_and_left_out() {
     assert!(read(&spec(&path), WHOLE).is_err());
 }
 
-/// Of a folder, tables and JSON are read if nothing else is there: notes beside data have such names too.
+/// Tables and JSON in a folder are read only if it has no other data, because notes beside data have such names too.
 #[test]
 fn tables_and_json_count_in_folders_where_they_are_alone() {
     let folder = folder();
@@ -202,6 +206,7 @@ fn tables_and_json_count_in_folders_where_they_are_alone() {
     assert!(failure(opened(&spec(folder.path()), SMALL)).1.contains("several formats"));
 }
 
+/// Records are read from a pipe like from a file.
 #[test]
 fn records_come_from_pipes_too() {
     let cases = [

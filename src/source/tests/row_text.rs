@@ -9,7 +9,7 @@ use arrow_schema::{Field, FieldRef};
 use super::columnar::parquet_file;
 use super::*;
 
-/// The same rows as in [`table`].
+/// The rows of [`table`] as JSON Lines.
 const LINES: &str = r#"{"title":"T1","text":"one","tags":["a","b"],"messages":[{"role":"user","content":"hi"},{"role":"bot","content":"yo"}],"meta":{"lang":"fr","notes":["x",null,""]},"deep":[["p","q"],[],["r"]],"pair":["c","d"]}
 {"title":null,"text":"two","tags":[],"messages":null,"meta":null,"deep":null,"pair":null}
 {"title":"T3","text":null,"tags":null,"messages":[{"role":"user","content":null},{"content":"end"}],"meta":{"lang":null,"notes":null}}
@@ -49,7 +49,7 @@ fn table() -> RecordBatch {
         &[true; 4],
     );
     let notes = list(&[3, 0, 0, 0], &texts_of(&[Some("x"), None, Some("")]), &[true, true, false, true]);
-    // What lies under a null is none.
+    // Values that a null hides must not appear.
     let meta = structs(
         &[("notes", notes), ("lang", texts_of(&[Some("fr"), Some("hidden"), None, Some("hidden")]))],
         &[true, false, true, false],
@@ -74,7 +74,7 @@ fn table() -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true))).unwrap()
 }
 
-/// The rows in every format that has columns.
+/// Files with the same rows in every format that has columns.
 fn files(folder: &Path, table: &RecordBatch, lines: &str) -> Vec<std::path::PathBuf> {
     let mut file = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &table.schema()).unwrap();
     let mut stream = arrow_ipc::writer::StreamWriter::try_new(Vec::new(), &table.schema()).unwrap();
@@ -88,6 +88,7 @@ fn files(folder: &Path, table: &RecordBatch, lines: &str) -> Vec<std::path::Path
     ]
 }
 
+/// Nested columns, lists and templates give the same text in every format.
 #[test]
 fn the_text_of_a_row_is_the_same_in_every_format() {
     type Rows = [Option<&'static str>; 4];
@@ -133,6 +134,7 @@ fn the_text_of_a_row_is_the_same_in_every_format() {
     }
 }
 
+/// Nested pass-through fields are read beside any kind of text.
 #[test]
 fn fields_of_structs_pass_through_beside_any_text() {
     let folder = folder();
@@ -161,6 +163,7 @@ fn fields_of_structs_pass_through_beside_any_text() {
     }
 }
 
+/// A name with a dot takes precedence over a nested path, in every format.
 #[test]
 fn a_dotted_name_means_the_same_for_text_and_columns_in_every_format() {
     let nested = structs(&[("b", texts_of(&[Some("nested"), Some("nested")]))], &[true; 2]);
@@ -188,6 +191,7 @@ fn a_dotted_name_means_the_same_for_text_and_columns_in_every_format() {
     }
 }
 
+/// A request for a column that is not text is answered with the name that would work.
 #[test]
 fn what_is_no_text_says_how_it_is_one() {
     let folder = folder();
@@ -213,7 +217,8 @@ fn what_is_no_text_says_how_it_is_one() {
     }
 }
 
-/// Texts that share their bytes in a file are put together a few rows at a time.
+/// Composed texts occupy memory of their own, so they are composed a few rows at a time even if the file shares their
+/// parts.
 #[test]
 fn long_texts_are_put_together_within_a_batch() {
     const ROWS: usize = 500;

@@ -1,11 +1,11 @@
-//! Errors of the system, which are not the input's fault.
+//! Tests of errors of the system, which are not bad input.
 
 use std::io::{self, Cursor, Read};
 use std::sync::Mutex;
 
 use super::*;
 
-/// Gives what it has, and then an error of the system.
+/// Gives its bytes and then an error of the system with this code.
 struct Failing(Cursor<Vec<u8>>, i32);
 
 impl Read for Failing {
@@ -17,7 +17,8 @@ impl Read for Failing {
     }
 }
 
-/// Reads a stream that ends in an error of this code, all of it or half; bad input is left out.
+/// Reads a stream that ends with an error of this code. Bad input is skipped. Returns the texts and the number of
+/// skipped rows.
 fn read_failing(format: Format, bytes: &[u8], code: i32) -> (Result<Texts>, u64) {
     let failing = Box::new(Failing(Cursor::new(bytes.to_vec()), code));
     let context = OpenContext { stdin: Mutex::new(Some(failing)), ..OpenContext::new(&Silent) };
@@ -34,6 +35,7 @@ fn read_failing(format: Format, bytes: &[u8], code: i32) -> (Result<Texts>, u64)
     (texts, context.incidents.count())
 }
 
+/// An error of the system ends the run even if bad input is skipped.
 #[test]
 fn what_the_system_fails_at_is_not_left_out() {
     use arrow_array::{ArrayRef, RecordBatch, StringArray};
@@ -57,7 +59,7 @@ fn what_the_system_fails_at_is_not_left_out() {
         (Format::Jsonl, gzip(&jsonl)),
         (Format::Jsonl, zstd(&jsonl)),
     ];
-    // EIO, ENFILE, EMFILE; ENOMEM.
+    // EIO, ENFILE and EMFILE are errors of the system; ENOMEM is one of memory.
     for (code, kind) in
         [(5, ErrorKind::System), (23, ErrorKind::System), (24, ErrorKind::System), (12, ErrorKind::Memory)]
     {
@@ -71,7 +73,7 @@ fn what_the_system_fails_at_is_not_left_out() {
     }
 }
 
-/// What is read as a whole is refused before memory is taken for it, and is not left out.
+/// Data that is read as a whole and exceeds the limit is rejected before memory is allocated, and is not skipped.
 #[test]
 fn what_is_read_as_a_whole_keeps_within_the_limit() {
     use arrow_array::{ArrayRef, RecordBatch, StringArray};

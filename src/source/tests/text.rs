@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::costly::one_case_in;
 
-/// The rules as they are written down, read from the left without blocks or ranges.
+/// The rules as documented, applied from left to right without blocks and units.
 fn plainly(text: &[u8], rule: &DocumentRule) -> Vec<Vec<u8>> {
     let separator: &[u8] = match rule {
         DocumentRule::File => return vec![text.to_vec()],
@@ -23,6 +23,7 @@ fn plainly(text: &[u8], rule: &DocumentRule) -> Vec<Vec<u8>> {
     documents
 }
 
+/// Examples of every rule, with empty documents and unusual separators.
 #[test]
 fn documents_of_plain_text() {
     let separator = || DocumentRule::Separator("--".to_owned());
@@ -95,6 +96,7 @@ proptest! {
     }
 }
 
+/// A long text is divided into units; parts of a document end between characters.
 #[test]
 fn a_long_text_is_many_units_and_parts_end_between_characters() {
     let folder = folder();
@@ -111,6 +113,7 @@ fn a_long_text_is_many_units_and_parts_end_between_characters() {
     assert!(whole.iter().all(|batch| batch.iter().flatten().all(|part| std::str::from_utf8(part).is_ok())));
 }
 
+/// Text is the same after compression, also with several members and padding.
 #[test]
 fn compressed_text_reads_as_what_it_holds() {
     let (first, second) = ("eins\nzwei\n", "drei\n");
@@ -142,6 +145,7 @@ fn compressed_text_reads_as_what_it_holds() {
     }
 }
 
+/// Files and pipes that begin with magic bytes are rejected with the way to read them.
 #[test]
 fn what_is_no_text_is_told_by_its_beginning() {
     let zstd = zstd::encode_all(&b"eins"[..], 1).expect("memory to write to");
@@ -199,6 +203,7 @@ fn what_is_no_text_is_told_by_its_beginning() {
     }
 }
 
+/// An error names the line in the file, whatever units and blocks it was read in; lines before it are read.
 #[test]
 fn a_bad_line_is_named_by_its_number_in_the_file() {
     let cases = [
@@ -233,7 +238,7 @@ fn a_bad_line_is_named_by_its_number_in_the_file() {
     }
 }
 
-/// A unit does not read again what was read to number the lines of those before it.
+/// Numbering the lines of all units counts each line of the file only once.
 #[test]
 fn lines_are_counted_once_to_number_those_of_all_units() {
     let folder = folder();
@@ -249,7 +254,7 @@ fn lines_are_counted_once_to_number_those_of_all_units() {
         assert_eq!(source.read(unit).unwrap().count(), 0);
         source.taken(unit, source.left_out(unit));
         if let Range::Bytes(from, _) = source.units()[unit].range {
-            // What lies before is no longer lines, which the file's size and time do not tell.
+            // The bytes before are no longer lines. Size and modification time of the file do not show this.
             let before = "x".repeat(crate::units::place64(from));
             fs::write(&path, before.clone() + &bad(40)[before.len()..]).unwrap();
             fs::File::options().append(true).open(&path).unwrap().set_modified(listed_at).unwrap();
@@ -262,13 +267,14 @@ fn lines_are_counted_once_to_number_those_of_all_units() {
     }
 }
 
+/// A nested field is found, and precedence among fields of similar names is as documented.
 #[test]
 fn a_field_may_be_in_an_object() {
     let cases = [
         (r#"{"a": {"b": "x", "c": {}}}"#, Some("x")),
         (r#"{"a.b": "x", "a": {"c": "y"}, "a": null}"#, Some("x")),
         (r#"{"a": {"b": "x"}, "a": {"c": {"b": "y"}}}"#, Some("x")),
-        // The field of the whole name goes first, as a column does.
+        // A field with the whole name takes precedence, like a column.
         (r#"{"a.b": "x", "a": {"b": null}}"#, Some("x")),
         (r#"{"a": {"b": "x"}, "a.b": null}"#, None),
         (
@@ -293,6 +299,7 @@ fn a_field_may_be_in_an_object() {
     assert!(message.contains("a string or null") && message.contains("line 1"), "{message}");
 }
 
+/// A field that no line of the first block has is a wrong request.
 #[test]
 fn a_field_that_none_of_the_first_lines_has_is_a_wrong_request() {
     let folder = folder();
@@ -306,20 +313,21 @@ fn a_field_that_none_of_the_first_lines_has_is_a_wrong_request() {
             assert!(message.contains("rows.jsonl") && message.contains(says), "{message}");
         }
     }
-    // Lines that cannot be read hide neither that none has it nor that one has.
+    // Lines that cannot be read are not evidence for or against the field.
     for (last, rows) in [("{\"txt\": \"c\"}", None), ("{\"text\": \"c\"}", Some(3))] {
         let path = written(folder.path(), "rows.jsonl", format!("{lines}{{\n[]\n{last}\n"));
         let skipping = SourceSpec { on_bad_input: OnBadInput::Skip, ..spec(&path) };
         let read = read(&skipping, ReadConfig::default());
         assert_eq!(read.map(|rows| rows.len()).ok(), rows);
     }
-    // One line that has it, even if it is null there, is enough, and so is no line.
+    // One line that has the field suffices, even with null; so does a file without lines.
     for (lines, rows) in [(format!("{lines}{{\"text\": null}}\n"), 3), ("\n".to_owned(), 0)] {
         let path = written(folder.path(), "rows.jsonl", lines);
         assert_eq!(read(&spec(&path), ReadConfig::default()).unwrap(), vec![None; rows]);
     }
 }
 
+/// Standard input gives its documents once; a second reading is an error.
 #[test]
 fn standard_input_is_read_once() {
     let stdin = |bytes: &[u8]| {
@@ -354,6 +362,7 @@ fn standard_input_is_read_once() {
     assert_eq!(failure(open(&parquet, 0, &stdin(b""))).0, ErrorKind::Usage);
 }
 
+/// Folders, globs and hidden files follow the documented rules.
 #[test]
 fn folders_and_patterns_list_in_byte_order() {
     let folder = folder();
@@ -385,6 +394,7 @@ fn folders_and_patterns_list_in_byte_order() {
     }
 }
 
+/// Files are found and read even if their names are not UTF-8.
 #[cfg(target_os = "linux")]
 #[test]
 fn names_that_are_not_utf8_are_no_trouble() {
@@ -405,6 +415,7 @@ fn names_that_are_not_utf8_are_no_trouble() {
     }
 }
 
+/// A dangling link is an error, not a missing file.
 #[cfg(unix)]
 #[test]
 fn a_link_that_leads_nowhere_is_not_passed_over() {
@@ -418,6 +429,7 @@ fn a_link_that_leads_nowhere_is_not_passed_over() {
     }
 }
 
+/// Each wrong request is an error of the right kind that names the problem.
 #[test]
 fn wrong_requests_say_what_is_wrong() {
     let folder = folder();
@@ -458,6 +470,7 @@ fn wrong_requests_say_what_is_wrong() {
     }
 }
 
+/// Only large uncompressed local text counts as plain.
 #[test]
 fn large_plain_texts_are_known_as_such() {
     let folder = tempfile::tempdir().unwrap();
@@ -473,7 +486,7 @@ fn large_plain_texts_are_known_as_such() {
     assert!(!is_plain("large.jsonl", &large));
 }
 
-/// Short ones, empty ones, and such as fill a batch.
+/// Short texts, empty ones and ones that fill a batch come whole, in order and in bounded batches.
 #[test]
 fn texts_in_memory_come_whole_and_in_order() {
     let inputs = prop::collection::vec(prop_oneof![0..20usize, Just(3 << 20)], 0..12);
