@@ -40,14 +40,13 @@ impl Checks {
 /// Checks a vocabulary on the threads of the current Rayon pool. Takes a few tens of milliseconds for 100 000 tokens.
 ///
 /// ```
-/// use tokenmill::split::SplitPattern;
-/// use tokenmill::train::{Merge, Merges};
-/// use tokenmill::vocab::{SpecialTokensAt, Vocabulary, check};
-/// use tokenmill::Count;
+/// use tokenmill::observer::Silent;
+/// use tokenmill::run::{LearnConfig, learn};
+/// use tokenmill::source;
 ///
-/// let merges = Merges::new(vec![Merge { left: 97, right: 98, count: Count::ONE }]); // a + b
-/// let learned = Vocabulary::from_merges(&merges, &[], SpecialTokensAt::End, SplitPattern::None)?;
-/// assert!(check(&learned).shortcuts_hold());
+/// let texts = source::texts(["how much wood would a woodchuck chuck"]);
+/// let (vocabulary, _) = learn(texts, &LearnConfig::new(300, &["<|endoftext|>"]), &Silent)?;
+/// assert!(tokenmill::vocab::check(&vocabulary).shortcuts_hold());
 /// # Ok::<(), tokenmill::Error>(())
 /// ```
 pub fn check(vocabulary: &Vocabulary) -> Checks {

@@ -55,7 +55,7 @@ pub(super) fn load(path: &Path, options: &LoadOptions, observer: &dyn Observer) 
     added.extend(SpecialToken::numbered(&asked, next));
     let named: Set<String> = added.iter().map(|token| token.text.clone()).collect();
     added.extend(specials(&keyed).into_iter().filter(|token| !named.contains(&token.text)));
-    // The order of the two searches for added tokens matters only if both search for some.
+    // If only one of the two searches for added tokens has any, the flag `normalized` has no effect.
     if rules.normalizers.is_empty()
         && added.array_windows().all(|[one, next]| one.normalized == next.normalized)
     {

@@ -1,5 +1,5 @@
-//! Vocabularies whose tokens are strings in the byte alphabet: the common part of `tokenizer.json` and GPT-2's
-//! `vocab.json`. Each such string is called the token's key.
+//! Vocabularies whose tokens are strings in the byte alphabet (their keys): the common part of `tokenizer.json`
+//! and GPT-2's `vocab.json`.
 
 use std::fmt;
 

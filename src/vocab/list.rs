@@ -28,8 +28,8 @@ impl Vocabulary {
     /// Returns this vocabulary with further merges. `merges` must begin with this vocabulary's own merges as
     /// [`given_merges`](Vocabulary::given_merges) numbers them; for a plain list these are those of
     /// [`merge_list`](Vocabulary::merge_list). All existing tokens keep their ids, so that a model's embeddings stay
-    /// valid. New tokens get the ids after the highest, even if that is the id of a special token. The rules that
-    /// prepare and split text stay the same.
+    /// valid. New tokens get the ids after the highest, even if special tokens have ids between them and the others.
+    /// The rules that prepare and split text stay the same.
     ///
     /// # Errors
     /// `merges` begins differently, or a new token equals a special token.

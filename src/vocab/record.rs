@@ -26,7 +26,7 @@ pub struct TrainingRecord {
     pub vocabulary: String,
     /// The settings of the training, in the form that the run chose.
     pub settings: serde_json::Value,
-    /// How often the pair of each merge occurred when it was merged, by rank.
+    /// How often the pair of each merge occurred when it was merged, in order of rank.
     pub counts: Vec<u64>,
     /// The number of tokens in the corpus after selected numbers of merges.
     pub history: Vec<HistoryPoint>,

@@ -47,8 +47,8 @@ fn sidecar_path(path: &Path) -> PathBuf {
 /// Reads a rank file with its sidecar.
 ///
 /// # Errors
-/// A file cannot be read or is damaged; nothing says how text is split, or the options contradict the files; or a
-/// token has too many cuts.
+/// A file cannot be read or is damaged; nothing says how text is split, or the options contradict the files; or the
+/// ranks break an invariant of [`Vocabulary`] or need too many merges.
 pub(super) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
     let tokens = ranks(&read_text(path)?).map_err(|fault| fault.in_file(path))?;
     let (split, specials) = match sidecar(path)? {
@@ -113,8 +113,8 @@ const PUBLISHED: [Published; 4] = [
     },
 ];
 
-/// Returns the split and special tokens of a file without a sidecar: those of a published file with this name, or
-/// else the split that the options ask for and no special tokens.
+/// Returns the split and special tokens of a file without a sidecar: those of the published file with this name, or
+/// else the split from the options and no special tokens.
 fn named(path: &Path, options: &LoadOptions) -> Result<(SplitPattern, Vec<(String, TokenId)>), Fault> {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let published = PUBLISHED.iter().find(|file| file.name == stem || file.cached_as == stem);
@@ -218,7 +218,8 @@ const SHORT: usize = if cfg!(test) { 4 } else { 128 };
 /// Returns a merge for each token of several bytes, by ascending rank: the two tokens that are left of its bytes when
 /// only merges of lower rank are applied. `None` if for some token two are not left.
 ///
-/// These two are the only parts of the token for which no merge of lower rank interferes with the derivation of both.
+/// These two are the only way to cut the token such that no merge of lower rank crosses the cut while both parts are
+/// derived.
 fn last_steps(tokens: &Tokens, affixes: &Affixes, id_limit: usize) -> Option<Vec<RankedMerge>> {
     let ids = LazyLock::new(|| tokens.iter().map(|(id, token)| (&**token, *id)).collect::<Ids<'_>>());
     let byte_ids = byte_ids(tokens);
@@ -394,7 +395,8 @@ mod tests {
         })
     }
 
-    /// Tests all strings over two letters up to a length, plus one string that is made of no others.
+    /// Tokens with too many cuts are refused. They are all strings over two letters up to a length, plus one string
+    /// that no two tokens make, so that all cuts are needed.
     #[test]
     fn more_ways_to_cut_tokens_than_there_is_room_for_are_refused() {
         let longer = |tokens: &Vec<Vec<u8>>| {

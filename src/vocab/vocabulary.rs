@@ -41,20 +41,19 @@ pub struct RankedMerge {
 /// **Memory:** about 40 bytes per token, plus the token's own bytes.
 ///
 /// ```
-/// use tokenmill::split::SplitPattern;
-/// use tokenmill::train::{Merge, Merges};
-/// use tokenmill::vocab::{SpecialTokensAt, Vocabulary};
-/// use tokenmill::{Count, TokenId};
+/// use tokenmill::TokenId;
+/// # use tokenmill::{observer::Silent, run::{LearnConfig, learn}, source};
 ///
-/// let merges = Merges::new(vec![Merge { left: 97, right: 98, count: Count::ONE }]); // a + b
-/// let specials = ["<|end|>".to_owned()];
-/// let vocabulary = Vocabulary::from_merges(&merges, &specials, SpecialTokensAt::End, SplitPattern::None)?;
-/// assert_eq!(vocabulary.id_of(b"ab"), Some(TokenId::new(256)));
-/// assert_eq!(vocabulary.bytes(TokenId::new(257)), Some(&b"<|end|>"[..]));
+/// # let texts = source::texts(["how much wood would a woodchuck chuck"]);
+/// # let (vocabulary, _) = learn(texts, &LearnConfig::new(300, &["<|endoftext|>"]), &Silent)?;
+/// let chuck = vocabulary.id_of(b"chuck").expect("a learned token");
+/// let end = vocabulary.id_of(b"<|endoftext|>").expect("a special token");
+/// assert!(vocabulary.special(end).is_some() && vocabulary.special(chuck).is_none());
 ///
 /// let mut text = Vec::new();
-/// vocabulary.decode(&[TokenId::new(256), TokenId::new(99)], &mut text)?;
-/// assert_eq!(text, b"abc");
+/// vocabulary.decode(&[chuck, end], &mut text)?;
+/// assert_eq!(text, b"chuck<|endoftext|>");
+/// assert!(vocabulary.decode(&[TokenId::new(1_000_000)], &mut text).is_err());
 /// # Ok::<(), tokenmill::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -163,7 +163,7 @@ fn vocabulary(
 }
 
 fn added(listed: Vec<Added>, normalizes: bool) -> Vec<AddedToken> {
-    // The order of the two searches for added tokens matters only if both search for some.
+    // Without normalizers, and if only one of the two searches has tokens, the flag `normalized` has no effect.
     let one_search =
         !normalizes && listed.array_windows().all(|[one, next]| one.normalized == next.normalized);
     let token = |Added { id, content: text, single_word, lstrip, rstrip, normalized, special }| {
