@@ -130,6 +130,9 @@ fn training_tells_the_same_and_adds_the_tokens_that_it_names() {
     );
 }
 
+/// A name, the files beside a tokenizer, what is kept of them, and which notes are printed.
+type Kept<'a> = (&'a str, &'a [(&'a str, String)], Value, &'a [&'a str]);
+
 /// The expected values are those that `AutoTokenizer` of transformers 5.23 reads from the converted folder.
 #[test]
 fn what_a_tokenizer_tells_transformers_is_kept() {
@@ -140,7 +143,7 @@ fn what_a_tokenizer_tells_transformers_is_kept() {
         json!({ "content": content, "lstrip": false, "normalized": false, "rstrip": false,
                                    "single_word": false, "__type": "AddedToken" })
     };
-    let cases: [(&str, &[(&str, String)], Value, &[&str]); 12] = [
+    let cases: [Kept<'_>; 12] = [
         (
             "as version 5 saves it",
             &[(
