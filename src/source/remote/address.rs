@@ -1,13 +1,13 @@
-/// Scheme, host and port of an address: what a token may be sent to.
+/// Scheme, host and port of an address. The hub's token is sent only to addresses with the hub's origin.
 pub(super) fn origin(url: &str) -> &str {
     let host = url.find("://").map_or(0, |at| at + 3);
     let end = url[host..].find(['/', '?', '#']).map_or(url.len(), |at| host + at);
     &url[..end]
 }
 
-/// The address that `Location: to` means in an answer from `base`.
+/// Resolves the header `Location: to` of an answer from `base`.
 pub(super) fn join(base: &str, to: &str) -> String {
-    // A query may hold an address too.
+    // `to` is absolute only if its scheme precedes any path or query, because a query may contain an address too.
     if to.find("://").is_some_and(|scheme| !to[..scheme].contains(['/', '?', '#'])) {
         return to.to_owned();
     }
@@ -26,7 +26,7 @@ pub(super) fn join(base: &str, to: &str) -> String {
     format!("{}/{to}", &path[..folder])
 }
 
-/// A text as one segment of an address's path.
+/// Percent-encodes a text as a single segment of a URL's path.
 pub(super) fn segment(text: &str) -> String {
     use std::fmt::Write;
     let mut encoded = String::with_capacity(text.len());
@@ -34,14 +34,14 @@ pub(super) fn segment(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             encoded.push(char::from(byte));
         } else {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(encoded, "%{byte:02X}");
         }
     }
     encoded
 }
 
-/// A path whose slashes stay.
+/// Percent-encodes a path, except for its slashes.
 pub(super) fn path(text: &str) -> String {
     text.split('/').map(segment).collect::<Vec<_>>().join("/")
 }
@@ -50,6 +50,7 @@ pub(super) fn path(text: &str) -> String {
 mod tests {
     use super::*;
 
+    /// Absolute, scheme-relative and relative locations are resolved.
     #[test]
     fn locations_are_taken_from_where_they_stand() {
         let base = "https://hub.example:8080/a/b?c=/d";
@@ -67,6 +68,7 @@ mod tests {
         assert_eq!(join("http://hub", "x"), "http://hub/x");
     }
 
+    /// User names before the host are part of the origin, so that another host is never mistaken for the hub.
     #[test]
     fn an_origin_is_scheme_host_and_port() {
         for (url, expected) in [
@@ -79,6 +81,7 @@ mod tests {
         }
     }
 
+    /// A segment's slashes are encoded; a path's are not.
     #[test]
     fn paths_are_encoded() {
         assert_eq!(segment("refs/convert/parquet"), "refs%2Fconvert%2Fparquet");

@@ -10,20 +10,22 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::source::secrets::shown_uri;
 use serde::Deserialize;
 
-/// An answer of the API in bytes, and a tree in pages: more is not an answer but an attack.
+/// Maximum bytes of an answer of the API, and maximum number of pages of a file list. A larger answer is treated as
+/// malicious.
 const ANSWER_BYTES: usize = 64 << 20;
 const PAGES: usize = 10_000;
-/// All pages of a tree together: some 800 000 files.
+/// Maximum bytes of all pages of a file list together, which is about 800 000 files.
 const TREE_BYTES: usize = 256 << 20;
 
-/// The hub's answers about one repository.
+/// Queries the hub's API about one repository.
 pub(super) struct Api<'a> {
     http: &'a Http<'a>,
     wanted: &'a Wanted,
+    /// Address of the repository in the API.
     base: String,
 }
 
-/// A file as the hub lists it.
+/// A file in the hub's list.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) path: String,
@@ -31,15 +33,16 @@ pub(super) struct Entry {
     pub(super) digest: Digest,
 }
 
-/// The hash of a file's content, which is its entity tag too.
+/// The hash of a file's content. It is also the file's entity tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Digest {
-    /// SHA-256, of large files.
+    /// SHA-256, for large files (LFS).
     Sha256(String),
-    /// Git's hash of a blob: SHA-1 of `blob SIZE\0` and the content.
+    /// Git's blob hash, for other files: the SHA-1 of `blob SIZE\0` and the content.
     Git(String),
 }
 
+/// The hash in hex.
 impl Digest {
     pub(super) fn etag(&self) -> &str {
         match self {
@@ -48,11 +51,13 @@ impl Digest {
     }
 }
 
+/// The part of a revision's description that is needed.
 #[derive(Deserialize)]
 struct Info {
     sha: Option<String>,
 }
 
+/// An entry of the tree, as the hub sends it.
 #[derive(Deserialize)]
 struct Node {
     #[serde(rename = "type")]
@@ -65,6 +70,7 @@ struct Node {
     lfs: Option<Large>,
 }
 
+/// The size and SHA-256 of a large file.
 #[derive(Deserialize)]
 struct Large {
     oid: String,
@@ -77,7 +83,7 @@ impl<'a> Api<'a> {
         Api { http, wanted, base }
     }
 
-    /// The commit that a revision is now.
+    /// The commit that a revision currently denotes.
     pub(super) fn commit(&self, revision: &str) -> Result<String> {
         let url = format!("{}/revision/{}", self.base, segment(revision));
         let (_, body) = self.http.whole(&self.wanted.uri, &url, ANSWER_BYTES)?;
@@ -85,7 +91,10 @@ impl<'a> Api<'a> {
         info.sha.filter(|commit| is_commit(commit)).ok_or_else(|| self.unusable("commit"))
     }
 
-    /// The files that are wanted, in byte order of their paths.
+    /// The requested files of a commit, in byte order of their paths.
+    ///
+    /// # Errors
+    /// The list is invalid, leads out of the repository, or is larger than the limits.
     pub(super) fn files(&self, commit: &str) -> Result<Vec<Entry>> {
         let mut url = format!("{}/tree/{}?recursive=true", self.base, segment(commit));
         let (mut files, mut seen) = (Vec::new(), BTreeSet::from([url.clone()]));
@@ -103,7 +112,7 @@ impl<'a> Api<'a> {
                 Links::Last => return self.each_once(files),
                 Links::Unreadable => break,
             }
-            // A page of another host would have to be asked for without the token.
+            // A page on another host would have to be requested without the token.
             if origin(&url) != origin(&self.base) || !seen.insert(url.clone()) {
                 break;
             }
@@ -111,7 +120,8 @@ impl<'a> Api<'a> {
         Err(self.unusable("list of files"))
     }
 
-    /// The files in order. Where pages overlap a file is listed twice.
+    /// Sorts the files and removes duplicates, since overlapping pages list files twice. Entries for one path must be
+    /// equal.
     fn each_once(&self, mut files: Vec<Entry>) -> Result<Vec<Entry>> {
         files.sort_by(|a, b| a.path.cmp(&b.path));
         let differ = |pair: &[Entry]| pair[0].path == pair[1].path && pair[0] != pair[1];
@@ -122,7 +132,7 @@ impl<'a> Api<'a> {
         Ok(files)
     }
 
-    /// What is known of a node of the tree, if it is a file that is wanted.
+    /// The entry for a node of the tree, if it is a requested file.
     fn entry(&self, node: Node) -> Result<Option<Entry>> {
         if node.kind != "file" {
             return Ok(None);
@@ -146,11 +156,13 @@ impl<'a> Api<'a> {
         Ok(Some(Entry { path: node.path, bytes, digest }))
     }
 
+    /// The error that the list exceeds the limit.
     fn too_long(&self) -> Error {
         let error = self.unusable("list of files");
         error.with_help("the list has more than 256 MB: name a folder of the repository that has fewer files")
     }
 
+    /// The error that an answer of the hub is invalid.
     fn unusable(&self, what: &'static str) -> Error {
         let fault =
             HubFault::Answer { repository: self.wanted.repository(), address: shown_uri(&self.base), what };

@@ -12,8 +12,9 @@ use crate::source::Identity;
 use crate::source::shards::ShardSet;
 use crate::units::{amount, counted};
 
-/// A repository's folder in the standard cache: `blobs` by entity tag, `snapshots` that link to them by
-/// commit and path, and `refs` with the commit that each revision was when last asked.
+/// A repository's folder in the cache that `huggingface_hub` also uses. `blobs` contains files by entity tag,
+/// `snapshots` links to them by commit and path, and `refs` the commit that each revision denoted when the hub was
+/// last asked.
 pub(super) struct Cache {
     folder: PathBuf,
     kind: Kind,
@@ -30,48 +31,50 @@ impl Cache {
         &self.repository
     }
 
-    /// The file that programs lock, Python's too, while they download the file with an entity tag.
+    /// The file that other programs, including Python's, lock as well while they download the file with an entity
+    /// tag.
     pub(super) fn lock(&self, etag: &str) -> PathBuf {
         let (cache, name) = (folder_of(&self.folder), self.folder.file_name().unwrap_or_default());
         cache.join(".locks").join(name).join(format!("{etag}.lock"))
     }
 
-    /// The folder whose holder downloads the file with an entity tag, where locks do not work.
+    /// The folder that serves as a lock on file systems without locks: whoever claims it downloads the file.
     pub(super) fn claim(&self, etag: &str) -> PathBuf {
         self.lock(etag).with_extension("claim")
     }
 
-    /// Where a file of a commit is or will be. The path has been checked by [`inside`].
+    /// The path of a file of a commit, whether it exists or not. `path` must have passed [`inside`].
     pub(super) fn snapshot(&self, commit: &str, path: &str) -> PathBuf {
         self.folder.join("snapshots").join(commit).join(path)
     }
 
-    /// Whether the file is there, whole: a link whose blob is missing does not count.
+    /// Whether the file exists and is complete. A link to a missing blob does not count.
     pub(super) fn has(&self, commit: &str, path: &str) -> bool {
         self.snapshot(commit, path).is_file()
     }
 
-    /// Whether the file is there as the hub lists it: of that length, and linked to the blob of that entity tag.
+    /// Whether the file exists as the hub lists it: with that length, and linked to the blob of that entity tag.
     pub(super) fn holds(&self, commit: &str, entry: &Entry) -> bool {
         let snapshot = self.snapshot(commit, &entry.path);
-        // Where links cannot be made the snapshot is a copy.
+        // On systems without links the snapshot is a copy.
         let linked = fs::read_link(&snapshot).ok();
         let is_linked =
             linked.is_none_or(|blob| blob.file_name().is_some_and(|name| name == entry.digest.etag()));
         is_linked && is_whole(&snapshot, entry.bytes)
     }
 
-    /// Where a file with an entity tag is or will be.
+    /// The path of the blob with an entity tag, whether it exists or not.
     pub(super) fn blob(&self, etag: &str) -> PathBuf {
         self.folder.join("blobs").join(etag)
     }
 
+    /// Creates the folder of a file.
     pub(super) fn make_folder_of(&self, place: &Path) -> Result<()> {
         let folder = folder_of(place);
         fs::create_dir_all(folder).map_err(|cause| Error::io("create", folder, cause))
     }
 
-    /// Moves a verified file to its place among the blobs.
+    /// Moves a verified file to the blobs.
     pub(super) fn keep(&self, file: &Path, etag: &str) -> Result<()> {
         let blob = self.blob(etag);
         fs::rename(file, &blob).map_err(|cause| Error::io("write", &blob, cause))?;
@@ -87,7 +90,7 @@ impl Cache {
             .map_err(|cause| Error::io("write", &snapshot, cause))
     }
 
-    /// Notes which commit a revision is. Where that is noted already the cache need not be writable.
+    /// Records the commit of a revision. If it is recorded already, the cache need not be writable.
     pub(super) fn note(&self, revision: &str, commit: &str) -> Result<()> {
         if self.noted(revision).as_deref() == Some(commit) {
             return Ok(());
@@ -97,6 +100,7 @@ impl Cache {
         publish_bytes(&path, commit.as_bytes())
     }
 
+    /// The recorded commit of a revision. A commit denotes itself.
     fn noted(&self, revision: &str) -> Option<String> {
         if is_commit(revision) {
             return Some(revision.to_owned());
@@ -105,10 +109,10 @@ impl Cache {
         Some(commit.trim().to_owned()).filter(|commit| is_commit(commit))
     }
 
-    /// A file of the cache as a source reads it.
+    /// A file of the cache, as a source reads it.
     pub(super) fn fetched(&self, commit: &str, path: &str) -> Fetched {
         let snapshot = self.snapshot(commit, path);
-        // Where links cannot be made the snapshot is a copy, and the commit alone identifies it.
+        // On systems without links the snapshot is a copy, and only the commit identifies it.
         let blob = fs::read_link(&snapshot).ok();
         let etag = blob.and_then(|blob| Some(blob.file_name()?.to_string_lossy().into_owned()));
         let identity = Identity::Hub { commit: commit.to_owned(), etag: etag.unwrap_or_default() };
@@ -116,7 +120,7 @@ impl Cache {
         ((snapshot, name), identity)
     }
 
-    /// What the cache has of a URI's files, without asking the hub.
+    /// The files in the cache that a URI names, without asking the hub.
     pub(super) fn files(&self, wanted: &Wanted, noted: &dyn Fn(&str)) -> Result<Vec<Fetched>> {
         for revision in wanted.revisions() {
             let Some(commit) = self.noted(revision) else { continue };
@@ -126,8 +130,8 @@ impl Cache {
             paths.retain(|path| wanted.wants(path));
             wanted.keep_train(&mut paths, String::as_str, noted);
             paths.sort();
-            // Without a file rows would be missing, and nobody would know: one that somebody has removed, to which
-            // there is still a link, or one that was not downloaded.
+            // A missing file would silently remove rows from the dataset. It may be a blob that somebody removed, to
+            // which a link still exists, or a shard that was never downloaded.
             let sets: BTreeSet<ShardSet<'_>> =
                 paths.iter().filter_map(|path| ShardSet::of(path)).map(|(set, _)| set).collect();
             let numbered = sets.into_iter().flat_map(ShardSet::paths).filter(|path| wanted.wants(path));
@@ -147,7 +151,7 @@ impl Cache {
         Err(self.lacks(wanted.uri.clone()))
     }
 
-    /// The file that stands for a tokenizer, of those that the cache has, without asking the hub.
+    /// The main file of a tokenizer in the cache, without asking the hub.
     pub(super) fn tokenizer(&self, wanted: &Wanted, noted: &dyn Fn(&str)) -> Result<PathBuf> {
         for revision in wanted.revisions() {
             let Some(commit) = self.noted(revision) else { continue };
@@ -166,16 +170,17 @@ impl Cache {
         Err(with_elsewhere(self.lacks(wanted.uri.clone()), wanted))
     }
 
+    /// The error that the cache lacks a file.
     fn lacks(&self, uri: String) -> Error {
         let fault = HubFault::NotCached { uri, cache: self.folder.clone() };
         fault.with(ErrorKind::Network).with_help("run once with the network, without HF_HUB_OFFLINE")
     }
 }
 
-/// The files of a folder as paths with slashes; none where there is no folder.
+/// Adds the files below a folder as paths with slashes; none if the folder does not exist.
 ///
 /// # Errors
-/// It cannot be read. Files that are not found would be missing in the dataset, and nobody would know.
+/// A folder cannot be read. Leaving its files out would silently remove rows from the dataset.
 fn below(folder: &Path, prefix: &str, found: &mut Vec<String>) -> Result<()> {
     let io = |cause| Error::io("read", folder, cause);
     let entries = match fs::read_dir(folder) {
@@ -195,15 +200,15 @@ fn below(folder: &Path, prefix: &str, found: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// Where another process may be reading, there is a link at every moment: one that leads elsewhere, or nowhere, is
-/// replaced in one step.
+/// Creates or replaces a link. Another process may be reading, so the link exists at every moment: a wrong one is
+/// replaced atomically.
 #[cfg(unix)]
 fn link(relative: &Path, blob: &Path, snapshot: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::symlink;
     if fs::read_link(snapshot).is_ok_and(|there| there == relative) {
         return Ok(());
     }
-    // Not beside its final name: what lies there is taken for files of the dataset.
+    // The temporary link is not created beside its final name, because files there count as part of the dataset.
     let link = tempfile::Builder::new()
         .prefix(TEMPORARY_PREFIX)
         .make_in(folder_of(blob), |path| symlink(relative, path))?;
@@ -220,12 +225,12 @@ pub(super) fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Whether a file has so many bytes.
+/// Whether a file has this number of bytes.
 pub(super) fn is_whole(path: &Path, bytes: u64) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == bytes)
 }
 
-/// Whether a path that a server gave stays in the folder that it is joined to.
+/// Whether a path from a server stays inside the folder that it is joined to.
 pub(super) fn inside(path: &str) -> bool {
     let leads_out = |letter| letter == '\0' || cfg!(windows) && matches!(letter, '\\' | ':');
     let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(leads_out);
@@ -236,6 +241,7 @@ pub(super) fn inside(path: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// A shard's name gives the names of the whole set.
     #[test]
     fn a_file_may_say_how_many_there_are() {
         let all = |path| ShardSet::of(path).map(|(set, _)| set.paths().collect::<Vec<_>>());
@@ -256,6 +262,7 @@ mod tests {
         }
     }
 
+    /// A reader sees the link at every moment while it is replaced.
     #[test]
     fn a_link_is_there_at_every_moment() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -18,19 +18,20 @@ use crate::source::open::Stop;
 use crate::source::ranges::Ranged;
 use crate::units::declared_sum;
 
-/// The commit that a URI names, and those of its files that are wanted.
+/// The commit that a URI names, and its requested files.
 struct Found {
     revision: String,
     commit: String,
     files: Vec<Entry>,
 }
 
+/// Asks the hub for the commit and the files. Without revision and path, the converted branch is tried second.
 fn find(wanted: &Wanted, http: &Http<'_>, settings: &HubSettings) -> Result<Found> {
     let api = Api::new(http, wanted, &settings.endpoint);
     for revision in wanted.revisions() {
         let commit = match api.commit(revision) {
             Ok(commit) => commit,
-            // A dataset that has nothing to convert has no converted branch.
+            // A dataset that cannot be converted has no such branch.
             Err(error) if revision == CONVERTED && error.kind() == ErrorKind::Failed => break,
             Err(error) => return Err(error),
         };
@@ -46,7 +47,7 @@ fn find(wanted: &Wanted, http: &Http<'_>, settings: &HubSettings) -> Result<Foun
     ))
 }
 
-/// Downloads the files that the cache lacks.
+/// Downloads the files that the cache lacks, and returns all of them.
 pub(super) fn fetch(
     wanted: &Wanted,
     cache: &Cache,
@@ -62,8 +63,8 @@ pub(super) fn fetch(
     Ok(files.iter().map(|file| cache.fetched(&commit, &file.path)).collect())
 }
 
-/// Downloads those of a tokenizer's files that the cache lacks, all of one commit; gives the path of the one that stands
-/// for it.
+/// Downloads the files of a tokenizer that the cache lacks, all of the same commit, and returns the path of its main
+/// file.
 pub(super) fn fetch_tokenizer(
     wanted: &Wanted,
     cache: &Cache,
@@ -75,7 +76,7 @@ pub(super) fn fetch_tokenizer(
     let Found { revision, commit, files } = find(wanted, &http, settings)?;
     let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
     let chosen = choose(&paths, wanted.path.as_deref()).map_err(|unchosen| unchosen.error(wanted))?;
-    // The one that stands for it comes last: where it is in the cache, so are the others.
+    // The main file comes last: if it is in the cache, so are the others.
     let needed: Vec<&Entry> = chosen
         .beside
         .iter()
@@ -88,7 +89,7 @@ pub(super) fn fetch_tokenizer(
     Ok(cache.snapshot(&commit, chosen.main))
 }
 
-/// Downloads those of some files of a commit that the cache lacks.
+/// Downloads those of the given files of a commit that the cache lacks.
 fn bring(
     files: &[&Entry],
     commit: &str,
@@ -110,7 +111,7 @@ fn bring(
     Ok(())
 }
 
-/// Takes the files that the cache lacks for ones to be read by ranges.
+/// Returns the files; those that the cache lacks are opened for reading by ranges.
 pub(super) fn stream(
     wanted: &Wanted,
     cache: &Cache,

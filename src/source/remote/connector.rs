@@ -11,11 +11,11 @@ use tokio::sync::oneshot;
 use ureq::Agent;
 use ureq::http::Request;
 
-/// An answer to what is no range is a listing, a key, or an error.
+/// Maximum bytes of an answer to a request without a range, which is a list, a key or an error.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// Lets the library for object stores ask by the same client as all else. Each request runs on a thread of its
-/// own, so that whoever waits for it can stop.
+/// Lets the library for object stores use the same HTTP client as the rest of the program. Each request runs on its
+/// own thread, so that waiting for it can be interrupted.
 #[derive(Clone, Debug)]
 pub(super) struct Connector(pub(super) Agent);
 
@@ -37,6 +37,7 @@ impl HttpService for Connector {
     }
 }
 
+/// Runs a request and reads its answer up to the limit.
 fn ask(agent: &Agent, request: HttpRequest) -> Result<HttpResponse, HttpError> {
     let most = range_bytes(&request).unwrap_or(MOST_BYTES);
     let (parts, body) = request.into_parts();
@@ -56,16 +57,16 @@ fn ask(agent: &Agent, request: HttpRequest) -> Result<HttpResponse, HttpError> {
     Ok(HttpResponse::from_parts(parts, Bytes::from(bytes).into()))
 }
 
-/// How many bytes are asked for, if it is a range.
+/// Maximum bytes of the answer if the request is for a range.
 fn range_bytes(request: &HttpRequest) -> Option<u64> {
     let range = request.headers().get("range")?.to_str().ok()?.strip_prefix("bytes=")?;
     let (first, last) = range.split_once('-')?;
     let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
-    // An error may be longer than the range.
+    // The answer may be an error message that is longer than the range.
     Some(last.checked_sub(first)?.saturating_add(1).max(1 << 20))
 }
 
-/// What may pass is tried again by the library.
+/// The library repeats requests that fail with an error of these kinds.
 fn broken(cause: ureq::Error) -> HttpError {
     let kind = match cause {
         ureq::Error::Timeout(_) => HttpErrorKind::Timeout,

@@ -16,10 +16,10 @@ use crate::files::{self, Claim, IfHeld, Pulse};
 use crate::observer::{Observer, Stage};
 use crate::units::amount;
 
-/// Brings a file of a commit into the cache.
+/// Downloads a file of a commit into the cache.
 ///
-/// Its bytes gather in `blobs/ETAG.incomplete`, where an interrupted download goes on, also one of
-/// Python's `huggingface_hub`. Only a file of the size and hash that the hub lists gets its name.
+/// The bytes are collected in `blobs/ETAG.incomplete`, where interrupted downloads continue, also those of Python's
+/// `huggingface_hub`. The file gets its final name only if it has the size and the hash that the hub lists.
 pub(super) fn download(
     http: &Http<'_>,
     cache: &Cache,
@@ -41,7 +41,7 @@ pub(super) fn download(
     let mut from_before = reached > 0;
     loop {
         let outcome = landing.go_on(&mut partial, &mut told);
-        // A file that is begun anew each time gets no further.
+        // A download that restarts from the beginning each time makes no progress.
         let now = partial.bytes()?;
         let progressed = now > reached;
         reached = reached.max(now);
@@ -50,7 +50,8 @@ pub(super) fn download(
         }
         match partial.problem(&entry.digest)? {
             None => break,
-            // What lay here before may have been of something else.
+            // The bytes that were found here may belong to a different file, so it is downloaded once from the
+            // beginning.
             Some(_) if std::mem::take(&mut from_before) => {
                 partial.empty()?;
                 reached = 0;
@@ -65,23 +66,25 @@ pub(super) fn download(
     cache.link(etag, commit, &entry.path)
 }
 
+/// The error that a file did not arrive complete.
 fn broken(what: &str, problem: String) -> Error {
     let error = HubFault::Broken { what: what.to_owned(), problem }.with(ErrorKind::Network);
     error.with_help("run the same command again; files that are whole are kept")
 }
 
-/// The way of one file from the hub.
+/// The download of one file.
 struct Landing<'a> {
     http: &'a Http<'a>,
     url: &'a str,
     entry: &'a Entry,
     observer: &'a dyn Observer,
-    /// The file as messages name it.
+    /// The file's name in messages.
     what: &'a str,
 }
 
 impl Landing<'_> {
-    /// Asks for what is missing and writes what comes, until the file has its length.
+    /// Requests the missing bytes and writes them until the file is complete. `told` counts the bytes already
+    /// reported.
     fn go_on(&self, partial: &mut Partial, told: &mut u64) -> Result<(), Trouble> {
         let mut have = partial.bytes().map_err(Trouble::Final)?;
         if have > self.entry.bytes {
@@ -114,8 +117,8 @@ impl Landing<'_> {
         Ok(())
     }
 
-    /// Whether the answer is of the listed file, and goes on where the partial file ends: one that starts
-    /// over empties it.
+    /// Checks that an answer is of the listed file and continues where the partial file ends. If the answer starts
+    /// from the beginning, empties the partial file.
     fn check(&self, answer: &Answer<'_>, have: u64, partial: &mut Partial) -> Result<(), Trouble> {
         let head = &answer.head;
         let expected = self.entry.digest.etag();
@@ -139,7 +142,7 @@ impl Landing<'_> {
         }
     }
 
-    /// Bytes that come again are not counted again.
+    /// Reports progress. Bytes that are downloaded again are not counted again.
     fn tell(&self, have: u64, told: &mut u64) {
         if have > *told {
             self.observer.advanced(Stage::Download, have - *told);
@@ -148,23 +151,23 @@ impl Landing<'_> {
     }
 }
 
-/// A file that has not all its bytes yet. Another download of it waits, as long as the lock is held.
+/// A file that is not complete. Other downloads of it wait as long as the lock is held.
 struct Partial {
     file: File,
     path: PathBuf,
     lock: Held,
 }
 
-/// What keeps other downloads of a file away.
+/// Keeps other downloads of the file waiting.
 enum Held {
-    /// A lock of the system.
+    /// A file lock of the system.
     Lock(#[expect(dead_code, reason = "held for its lock")] File),
-    /// Where there are none, a folder that one process has for itself.
+    /// A folder that one process claims, where file locks do not work.
     Claim(Claim),
 }
 
 impl Partial {
-    /// Opens what there is, or begins. `None` if the whole file is there, maybe since a moment ago.
+    /// Opens the partial file, or creates it. `None` if the complete file exists, perhaps since a moment ago.
     fn open(cache: &Cache, entry: &Entry, observer: &dyn Observer) -> Result<Option<Partial>> {
         let etag = entry.digest.etag();
         let (blob, lock) = (cache.blob(etag), cache.lock(etag));
@@ -184,14 +187,15 @@ impl Partial {
             if !files::wait_for_lock(&locked, another, observer)? {
                 return Partial::claim(cache, entry, path, open, observer);
             }
-            // Whoever had the lock may have removed its file, and have brought the other one to its place.
+            // The previous holder of the lock may have removed the lock file, or completed the download.
             if same_file(&locked, &lock) && !is_whole(&blob, entry.bytes) {
                 return Ok(Some(Partial { file: open(&path)?, path, lock: Held::Lock(locked) }));
             }
         }
     }
 
-    /// The same where files cannot be locked. A download that may wake up again does not write to the same file.
+    /// The same on file systems without locks. A stalled download may resume writing to its file, so this one starts
+    /// a new file unless the previous download is known to have ended.
     fn claim(
         cache: &Cache,
         entry: &Entry,
@@ -212,7 +216,7 @@ impl Partial {
         Ok(Some(Partial { file: open(&path)?, path, lock: Held::Claim(claim) }))
     }
 
-    /// Finds whether another download has taken the file over, because this one gave no sign of life.
+    /// Fails if another download has taken over, because this one gave no sign of life.
     fn check_held(&self) -> Result<()> {
         match &self.lock {
             Held::Lock(_) => Ok(()),
@@ -220,24 +224,28 @@ impl Partial {
         }
     }
 
+    /// Current size in bytes.
     fn bytes(&self) -> Result<u64> {
         Ok(self.file.metadata().map_err(|cause| Error::io("read", &self.path, cause))?.len())
     }
 
+    /// Appends bytes.
     fn append(&mut self, block: &[u8]) -> Result<()> {
         self.file.write_all(block).map_err(|cause| Error::io("write", &self.path, cause))
     }
 
+    /// Removes all bytes.
     fn empty(&mut self) -> Result<()> {
         self.file.set_len(0).map_err(|cause| Error::io("write", &self.path, cause))
     }
 
+    /// Deletes the file.
     fn remove(&self) -> Result<()> {
         self.check_held()?;
         fs::remove_file(&self.path).map_err(|cause| Error::io("remove", &self.path, cause))
     }
 
-    /// How the content differs from what the hub lists.
+    /// How the content differs from the hash that the hub lists; `None` if it does not.
     fn problem(&mut self, expected: &Digest) -> Result<Option<String>> {
         let bytes = self.bytes()?;
         let io = |cause| Error::io("read", &self.path, cause);
@@ -249,7 +257,7 @@ impl Partial {
         Ok((found != expected.etag()).then(|| format!("its {name} is {found}, not {}", expected.etag())))
     }
 
-    /// Gives the file its name.
+    /// Gives the file its final name.
     fn land(self, cache: &Cache, etag: &str) -> Result<()> {
         self.file.sync_all().map_err(|cause| Error::io("write", &self.path, cause))?;
         self.check_held()?;
@@ -257,12 +265,14 @@ impl Partial {
     }
 }
 
+/// Git's hash of a blob.
 fn git_hash(from: impl Read, bytes: u64) -> std::io::Result<String> {
     let mut hash = Sha1::new();
     hash.update(format!("blob {bytes}\0"));
     digest::hash_of(hash, from)
 }
 
+/// Whether a path still names the open file.
 #[cfg(unix)]
 fn same_file(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -285,7 +295,7 @@ mod tests {
     use super::*;
     use crate::parallel::lock;
 
-    /// Hears that somebody waits.
+    /// Records that somebody waits.
     #[derive(Default)]
     struct Hearing(Mutex<Vec<String>>);
 
@@ -295,6 +305,7 @@ mod tests {
         }
     }
 
+    /// The second download starts when the first has ended, and then finds the complete file.
     #[test]
     fn where_nothing_can_be_locked_a_second_download_waits_for_the_first() {
         let folder = tempfile::tempdir().expect("a folder");

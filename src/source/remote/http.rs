@@ -13,20 +13,21 @@ use crate::VERSION;
 use crate::error::{Error, ErrorKind, Result};
 use crate::units::{amount, counted};
 
-/// Answers lead on to other addresses at most this often.
+/// Maximum number of redirects that are followed.
 const REDIRECTS: usize = 10;
+/// Maximum bytes of a block of an answer, and the number of blocks that may wait to be taken.
 const BLOCK_BYTES: usize = 1 << 17;
 const BLOCKS_AHEAD: usize = 16;
-/// How soon a request to stop is heard while nothing arrives.
+/// Time between two checks for a request to stop while nothing arrives.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Waits of this length and longer are told.
+/// Minimum length of a wait that is reported to the user.
 const TOLD: Duration = Duration::from_secs(1);
 
-/// Asks the hub, and the hosts that it points to.
+/// Sends requests to the hub or a server, and to the hosts that it redirects to.
 ///
-/// Redirects are followed here and not by the library, so that the token goes to the hub alone and the
-/// hub's own headers are seen. Each request runs on a thread of its own: whoever waits for it can stop.
+/// Redirects are followed here and not by the library, so that the token is sent only to the hub and the hub's own
+/// headers are seen. Each request runs on its own thread, so that waiting for it can be interrupted.
 pub(super) struct Http<'a> {
     agent: Agent,
     server: Server,
@@ -34,7 +35,7 @@ pub(super) struct Http<'a> {
     stop: &'a dyn Fn() -> bool,
 }
 
-/// Which bytes of a file are asked for: up to one, or all from a place on.
+/// The bytes of a file to request: from `from` up to `to`, exclusive, or to the end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Span {
     pub(super) from: u64,
@@ -42,6 +43,7 @@ pub(super) struct Span {
 }
 
 impl Span {
+    /// Value of the `Range` header; `None` for the whole file.
     fn header(self) -> Option<String> {
         match self {
             Span { from: 0, to: None } => None,
@@ -51,16 +53,16 @@ impl Span {
     }
 }
 
-/// The head of an answer whose body is still to come.
+/// The status and headers of an answer, before its body.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
-    /// The entity tag that the hub itself gives the file, wherever its bytes lie.
+    /// The entity tag that the hub itself reports, whichever host sends the file.
     pub(super) etag: Option<String>,
 }
 
-/// An answer as it arrives.
+/// An answer whose body is arriving.
 pub(super) struct Answer<'a> {
     pub(super) head: Head,
     blocks: Receiver<Result<Vec<u8>, Trouble>>,
@@ -68,17 +70,17 @@ pub(super) struct Answer<'a> {
     pace: Pace,
 }
 
-/// How fast an answer arrives.
+/// Measures the speed at which an answer arrives.
 struct Pace {
-    /// After this long a wait the pace counts.
+    /// The speed is checked after this time of waiting.
     patience: Duration,
     waited: Duration,
     received: u64,
 }
 
 impl Pace {
-    /// Refuses a server that sends less than a byte in a millisecond, so that its answer may never end; to ask again
-    /// would not help.
+    /// Fails if the server sends less than 1 byte per millisecond on average, since its answer might never end.
+    /// Repeating the request would not help.
     fn check(&self) -> Result<(), Trouble> {
         if self.waited <= self.patience || u128::from(self.received) >= self.waited.as_millis() {
             return Ok(());
@@ -95,7 +97,7 @@ impl Pace {
     }
 }
 
-/// Connections to servers, kept open from request to request.
+/// A client that keeps connections open between requests.
 pub(super) fn agent(patience: &Patience) -> Agent {
     let silence = Some(patience.silence);
     let config = Agent::config_builder()
@@ -110,7 +112,7 @@ pub(super) fn agent(patience: &Patience) -> Agent {
 }
 
 impl<'a> Http<'a> {
-    /// `stop` says whether to give up as soon as possible.
+    /// `stop` returns whether to give up as soon as possible.
     pub(super) fn new(
         agent: Agent,
         server: Server,
@@ -120,7 +122,7 @@ impl<'a> Http<'a> {
         Http { agent, server, settings, stop }
     }
 
-    /// Asks once for what is at an address.
+    /// Sends a single request, without repetitions.
     pub(super) fn get(&self, url: &str, span: Span) -> Result<Answer<'a>, Trouble> {
         refusal::check_token(self.settings.token.as_deref())?;
         let request = Request {
@@ -142,7 +144,8 @@ impl<'a> Http<'a> {
         Ok(Answer { head, blocks, stop: self.stop, pace })
     }
 
-    /// A whole body of at most `limit` bytes, asked for until it comes, with the headers before it.
+    /// Requests a complete body of at most `limit` bytes, repeating the request on failure, and returns it with its
+    /// headers.
     pub(super) fn whole(&self, what: &str, url: &str, limit: usize) -> Result<(HeaderMap, Vec<u8>)> {
         let mut tries = self.tries(what);
         loop {
@@ -153,6 +156,7 @@ impl<'a> Http<'a> {
         }
     }
 
+    /// The same with a single request.
     fn whole_once(&self, url: &str, limit: usize) -> Result<(HeaderMap, Vec<u8>), Trouble> {
         let mut answer = self.get(url, Span::default())?;
         let mut body = Vec::new();
@@ -173,6 +177,7 @@ impl<'a> Http<'a> {
         Ok((answer.head.headers, body))
     }
 
+    /// Counts failures of an operation that messages call `what`.
     pub(super) fn tries<'w>(&self, what: &'w str) -> Tries<'w>
     where
         'a: 'w,
@@ -182,7 +187,7 @@ impl<'a> Http<'a> {
 }
 
 impl Answer<'_> {
-    /// The next bytes of the body; `None` at its end.
+    /// The next block of the body; `None` at its end.
     pub(super) fn next(&mut self) -> Result<Option<Vec<u8>>, Trouble> {
         let begun = Instant::now();
         let block = receive(&self.blocks, self.stop)?.transpose()?;
@@ -195,7 +200,7 @@ impl Answer<'_> {
     }
 }
 
-/// Waits for a message, or for a request to stop. `None` if there will be no further one.
+/// Waits for a message or a request to stop; `None` if no further message can come.
 fn receive<T>(from: &Receiver<T>, stop: &dyn Fn() -> bool) -> Result<Option<T>, Trouble> {
     loop {
         checkpoint(stop).map_err(Trouble::Final)?;
@@ -207,11 +212,12 @@ fn receive<T>(from: &Receiver<T>, stop: &dyn Fn() -> bool) -> Result<Option<T>, 
     }
 }
 
+/// Fails if the operation is to stop.
 fn checkpoint(stop: &dyn Fn() -> bool) -> Result<()> {
     if stop() { Err(Error::interrupted()) } else { Ok(()) }
 }
 
-/// A request with all that its thread needs.
+/// A request, with everything that its thread needs.
 struct Request {
     agent: Agent,
     server: Server,
@@ -222,6 +228,7 @@ struct Request {
 }
 
 impl Request {
+    /// Sends the answer's head and then its body to the waiting thread.
     fn run(&self, head: &Sender<Result<Head, Trouble>>, blocks: &Sender<Result<Vec<u8>, Trouble>>) {
         match self.follow() {
             Err(trouble) => drop(head.send(Err(trouble))),
@@ -233,7 +240,7 @@ impl Request {
         }
     }
 
-    /// Goes where the answers point until one has a body to give.
+    /// Follows redirects until an answer has a body.
     fn follow(&self) -> Result<(Head, Response<ureq::Body>), Trouble> {
         let mut url = self.url.clone();
         let mut etag = None;
@@ -264,7 +271,7 @@ impl Request {
     }
 }
 
-/// Hands a body on, block by block, until it ends, breaks, or nobody wants it any more.
+/// Forwards a body block by block, until it ends or fails, or the receiver is gone.
 fn forward(response: Response<ureq::Body>, blocks: &Sender<Result<Vec<u8>, Trouble>>) {
     let mut reader = response.into_body().into_with_config().limit(u64::MAX).reader();
     loop {
@@ -284,13 +291,13 @@ fn forward(response: Response<ureq::Body>, blocks: &Sender<Result<Vec<u8>, Troub
     }
 }
 
-/// What `Content-Range: bytes FIRST-LAST/TOTAL` says.
+/// The first offset and the total size from `Content-Range: bytes FIRST-LAST/TOTAL`.
 pub(super) fn first_and_total(headers: &HeaderMap) -> Option<(u64, u64)> {
     let (span, total) = text(headers, "content-range")?.strip_prefix("bytes ")?.split_once('/')?;
     Some((span.split('-').next()?.parse().ok()?, total.parse().ok()?))
 }
 
-/// Whether an answer says that there is nothing to be had ranges of: the file is empty.
+/// Whether an answer shows that the file is empty, so that it has no ranges.
 pub(super) fn is_empty(head: &Head) -> bool {
     match head.status {
         StatusCode::RANGE_NOT_SATISFIABLE => text(&head.headers, "content-range") == Some("bytes */0"),
@@ -299,18 +306,19 @@ pub(super) fn is_empty(head: &Head) -> bool {
     }
 }
 
-/// A header's text.
+/// The value of a header.
 pub(super) fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// The entity tag without quotes and weakness; of a large file the one of its content, not of the pointer.
+/// The entity tag without quotes and weakness prefix. For a large file, this is the tag of its content and not of the
+/// pointer to it.
 fn entity_tag(headers: &HeaderMap) -> Option<String> {
     let tag = text(headers, "x-linked-etag").or_else(|| text(headers, "etag"))?;
     Some(tag.trim_start_matches("W/").trim_matches('"').to_owned())
 }
 
-/// How often something has failed in a row, and whether to try again.
+/// Counts successive failures of an operation, and decides whether to repeat it.
 pub(super) struct Tries<'a> {
     settings: &'a HubSettings,
     stop: &'a dyn Fn() -> bool,
@@ -319,8 +327,8 @@ pub(super) struct Tries<'a> {
 }
 
 impl Tries<'_> {
-    /// Whether a try has done it; if not, waits before the next, or gives up. After a byte of progress a failure
-    /// is the first again.
+    /// Returns whether an attempt has succeeded. If not, waits before the next one, or gives up with an error.
+    /// `progressed` resets the count: failures with progress between them are not successive.
     pub(super) fn is_done(&mut self, progressed: bool, outcome: Result<(), Trouble>) -> Result<bool> {
         if progressed {
             self.failed = 0;
@@ -328,7 +336,7 @@ impl Tries<'_> {
         outcome.map_or_else(|trouble| self.failed(trouble).map(|()| false), |()| Ok(true))
     }
 
-    /// Waits before the next try, or gives up.
+    /// Waits before the next attempt, or gives up with an error.
     pub(super) fn failed(&mut self, trouble: Trouble) -> Result<()> {
         self.failed += 1;
         let (problem, asked) = match trouble {

@@ -1,18 +1,19 @@
-//! What `Link` headers say (RFC 8288).
+//! Parses `Link` headers (RFC 8288).
 
 use ureq::http::HeaderMap;
 
-/// Whether a listing goes on.
+/// Whether a list has another page.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Links {
-    /// At this address.
+    /// The list continues at this address.
     Next(String),
+    /// The list is complete.
     Last,
-    /// Nobody knows: what can be had may not be all.
+    /// The headers cannot be read, so the list may be incomplete.
     Unreadable,
 }
 
-/// The page after this one: `Link: <address>; rel="next"`, among other links and in any of several headers.
+/// The next page from `Link: <address>; rel="next"`, among other links and in any of several headers.
 pub(super) fn next_page(headers: &HeaderMap) -> Links {
     for header in headers.get_all("link") {
         let Ok(mut rest) = header.to_str() else { return Links::Unreadable };
@@ -27,15 +28,16 @@ pub(super) fn next_page(headers: &HeaderMap) -> Links {
     Links::Last
 }
 
+/// One link of a header.
 struct Link<'a> {
     address: &'a str,
-    /// What is between the address and the next link: `; name=value` or `; name="value"`, again and again.
+    /// The parameters `; name=value` or `; name="value"` that follow the address.
     parameters: Vec<(&'a str, &'a str)>,
 }
 
 impl Link<'_> {
     fn is_next(&self) -> bool {
-        // Of several relations the first counts.
+        // If the relation is given repeatedly, the first one counts.
         let relation = self.parameters.iter().find(|(name, _)| name.eq_ignore_ascii_case("rel"));
         relation.is_some_and(|(_, kinds)| {
             kinds.split_ascii_whitespace().any(|kind| kind.eq_ignore_ascii_case("next"))
@@ -43,7 +45,7 @@ impl Link<'_> {
     }
 }
 
-/// The first link of a header, and what follows it.
+/// The first link of a header, and the text after it.
 fn link(header: &str) -> Option<(Link<'_>, &str)> {
     let (address, mut rest) =
         header.trim_start_matches([' ', '\t', ',']).strip_prefix('<')?.split_once('>')?;
@@ -54,7 +56,7 @@ fn link(header: &str) -> Option<(Link<'_>, &str)> {
         rest = &parameter[end..];
         let Some(value) = rest.strip_prefix('=').map(str::trim_start) else { continue };
         let (value, after) = match value.strip_prefix('"') {
-            // No relation has a quote in it.
+            // Relations contain no quotes, so escapes need not be handled.
             Some(quoted) => quoted.split_once('"')?,
             None => value.split_at(value.find([';', ',']).unwrap_or(value.len())),
         };
@@ -77,6 +79,7 @@ mod tests {
         next_page(&headers)
     }
 
+    /// All notations that the standard allows.
     #[test]
     fn the_next_page_is_named_in_many_ways() {
         for links in [
@@ -94,6 +97,7 @@ mod tests {
         assert_eq!(next(&["</p?a=1,2;b>; rel=next"]), Links::Next("/p?a=1,2;b".to_owned()));
     }
 
+    /// A list without a link to a next page is complete.
     #[test]
     fn a_listing_ends_where_no_link_leads_on() {
         for links in
@@ -103,6 +107,7 @@ mod tests {
         }
     }
 
+    /// Headers that cannot be parsed might have contained a link, so the list may be incomplete.
     #[test]
     fn what_is_no_link_may_have_been_one() {
         for links in ["next", "</p; rel=next", "</p>; rel=\"next", "</p> rel=next"] {

@@ -1,5 +1,5 @@
-//! Files that lie elsewhere: datasets of the Hugging Face hub, downloaded once into the cache that Python's
-//! `huggingface_hub` uses too, or read by ranges; and files of any web server or object store, read by ranges.
+//! Remote files: datasets of the Hugging Face hub, downloaded once into the cache that Python's `huggingface_hub`
+//! also uses, or read by ranges; and files of web servers and object stores, read by ranges.
 
 #[cfg(feature = "hub")]
 mod address;
@@ -53,12 +53,13 @@ use crate::units::ByteCount;
 pub use named::{KNOWN_TOKENIZERS, tokenizer_address, tokenizer_path};
 pub use settings::{HubSettings, Patience, StoreSettings};
 
-/// A file of a dataset: where it is or would be in the cache, its name, and what identifies it.
+/// A file of a dataset: its path in the cache, whether it exists or not; its name; and its identity.
 pub(super) type Fetched = ((PathBuf, String), Identity);
 
-/// The same, and how to read it if it is not in the cache.
+/// The same, with access by ranges if the file is not in the cache.
 pub(super) type Streamed = (Fetched, Option<Arc<dyn Ranged>>);
 
+/// The ways in which a request for remote files can fail.
 #[derive(Debug, thiserror::Error)]
 enum HubFault {
     #[error("{uri} does not name a dataset")]
@@ -109,11 +110,12 @@ enum HubFault {
 }
 
 impl HubFault {
+    /// The error of this kind.
     fn with(self, kind: ErrorKind) -> Error {
         Error::new(kind, self)
     }
 
-    /// A file that is read by ranges is no longer the one that was listed.
+    /// The error that a file that is read by ranges is no longer the one that was listed.
     #[cfg(feature = "hub")]
     fn changed(what: &str) -> Error {
         let problem = "it has changed since it was listed".to_owned();
@@ -122,11 +124,11 @@ impl HubFault {
     }
 }
 
-/// Downloads the files that a URI stands for, unless the cache has them, and says where they are. Files of `any_name` are
-/// wanted where their format is given.
+/// Downloads the files that a URI names, unless the cache has them, and returns their paths. `any_name` says that the
+/// format is given, so that files of any name are requested.
 ///
 /// # Errors
-/// The URI names no dataset or no files; the hub cannot be reached, refuses, or sends something wrong.
+/// The URI names no dataset or no files; or the hub cannot be reached, refuses, or sends invalid data.
 #[cfg(feature = "hub")]
 pub(super) fn fetch(
     uri: &str,
@@ -143,10 +145,10 @@ pub(super) fn fetch(
     }
 }
 
-/// The same without downloading: what the cache lacks is to be read by ranges.
+/// Like [`fetch`], without downloading: files that the cache lacks are to be read by ranges.
 ///
 /// # Errors
-/// As of [`fetch`].
+/// Those of [`fetch`].
 #[cfg(feature = "hub")]
 pub(super) fn stream(
     uri: &str,
@@ -166,10 +168,10 @@ pub(super) fn stream(
     client::stream(&wanted, &cache, settings, stop)
 }
 
-/// Looks at a file of any server, to be read by ranges.
+/// Requests the size and version of a file on a web server, which is to be read by ranges.
 ///
 /// # Errors
-/// The server cannot be reached, refuses, or gives no ranges.
+/// The server cannot be reached, refuses, or does not support ranges.
 #[cfg(feature = "hub")]
 pub(super) fn look(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Streamed> {
     if settings.offline {
@@ -179,7 +181,7 @@ pub(super) fn look(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Str
     web::look(uri, settings, stop)
 }
 
-/// Looks at files of an object store, to be read by ranges.
+/// Lists files of an object store, which are to be read by ranges.
 ///
 /// # Errors
 /// The store cannot be reached, refuses, or has no such files.
@@ -194,7 +196,7 @@ pub(super) fn list(
     store::list(uri, any_name, settings, patience, stop)
 }
 
-/// Refuses: the client is not part of this build.
+/// Fails, because this build lacks the client.
 #[cfg(not(feature = "remote"))]
 pub(super) fn list(
     uri: &str,
@@ -206,13 +208,13 @@ pub(super) fn list(
     Err(without(uri, "object stores", "build with `--features remote`, or copy the files and name them"))
 }
 
-/// Refuses: the client is not part of this build.
+/// Fails, because this build lacks the client.
 #[cfg(not(feature = "hub"))]
 pub(super) fn look(uri: &str, _settings: &HubSettings, _stop: &Stop) -> Result<Streamed> {
     Err(without(uri, "the hub", WITH_HUB))
 }
 
-/// Refuses: the hub's client is not part of this build.
+/// Fails, because this build lacks the hub's client.
 #[cfg(not(feature = "hub"))]
 pub(super) fn stream(
     uri: &str,
@@ -224,7 +226,7 @@ pub(super) fn stream(
     Err(without(uri, "the hub", WITH_HUB))
 }
 
-/// Refuses: the hub's client is not part of this build.
+/// Fails, because this build lacks the hub's client.
 #[cfg(not(feature = "hub"))]
 pub(super) fn fetch(
     uri: &str,
@@ -239,7 +241,7 @@ pub(super) fn fetch(
 #[cfg(not(feature = "hub"))]
 const WITH_HUB: &str = "build with the feature `hub`, or download the files and name them";
 
-/// The error where a client is not part of this build.
+/// The error that this build lacks a client.
 #[cfg(not(all(feature = "hub", feature = "remote")))]
 fn without(uri: &str, what: &'static str, help: &'static str) -> Error {
     let fault = HubFault::Without { uri: super::secrets::shown_uri(uri), what };

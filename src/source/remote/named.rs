@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observer::Observer;
 use crate::source::secrets::shown_uri;
 
-/// Names of tokenizers that stand for an address.
+/// Known names of tokenizers and their addresses.
 const NAMED: [(&str, &str); 5] = [
     ("gpt2", GPT2),
     ("r50k_base", "https://openaipublic.blob.core.windows.net/encodings/r50k_base.tiktoken"),
@@ -22,23 +22,26 @@ const NAMED: [(&str, &str); 5] = [
     ("o200k_base", "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"),
 ];
 
-/// The tokenizers that are known by a name: GPT-2's of the Hugging Face hub, and the encodings of `tiktoken` that are one file.
+/// Names of tokenizers that [`tokenizer_path`] knows: GPT-2 on the Hugging Face hub, and the encodings of `tiktoken`
+/// that consist of one file.
 pub const KNOWN_TOKENIZERS: [&str; 5] = ["gpt2", "r50k_base", "p50k_base", "cl100k_base", "o200k_base"];
 
 const GPT2: &str = "hf://openai-community/gpt2";
 
-/// The name of the same repository of before it had a namespace, under which older caches have it.
+/// The address of the same repository before it had a namespace. Older caches have it under this name.
 #[cfg(feature = "hub")]
 const GPT2_OF_OLD: &str = "hf://gpt2";
 
-/// The address of a tokenizer that is known by its name.
+/// The address of a tokenizer with a known name, or `None`.
 pub fn tokenizer_address(name: &str) -> Option<&'static str> {
     NAMED.iter().find(|(known, _)| *known == name).map(|(_, address)| *address)
 }
 
-/// Where a tokenizer lies on this machine, for [`vocab::load`](crate::vocab::load): the path itself of a file or folder; what
-/// `hf://NAMESPACE/NAME[@REVISION][/PATH]` of the Hugging Face hub, or one of the [known names](KNOWN_TOKENIZERS) stands for, is
-/// downloaded into the cache, unless it is there. A file or folder that is called as a known name goes first.
+/// The local path of a tokenizer, for [`vocab::load`](crate::vocab::load). `name` is one of:
+///
+/// - the path of a file or folder, which is returned as it is and takes precedence over a known name;
+/// - `hf://NAMESPACE/NAME[@REVISION][/PATH]`, which is downloaded into the hub's cache unless it is there;
+/// - one of the [known names](KNOWN_TOKENIZERS), which is downloaded likewise.
 ///
 /// ```no_run
 /// use tokenmill::Tokenizer;
@@ -51,11 +54,11 @@ pub fn tokenizer_address(name: &str) -> Option<&'static str> {
 /// ```
 ///
 /// # Errors
-/// Nothing is there, and the name is not known; the hub or the server cannot be reached, refuses, sends something wrong, or has
-/// no tokenizer there; the cache cannot be written.
+/// No such file exists, and the name is not known; the hub or the server cannot be reached, refuses, sends invalid
+/// data, or has no tokenizer at that address; or the cache cannot be written.
 pub fn tokenizer_path(name: impl AsRef<Path>, hub: &HubSettings, observer: &dyn Observer) -> Result<PathBuf> {
     let path = name.as_ref();
-    // A path that is no text is no name either.
+    // A path that is not UTF-8 is not a known name.
     let Some(text) = path.to_str() else { return Ok(path.to_owned()) };
     let address = tokenizer_address(text);
     if let Some(address) = Some(text).filter(|text| text.contains("://")) {
@@ -66,12 +69,12 @@ pub fn tokenizer_path(name: impl AsRef<Path>, hub: &HubSettings, observer: &dyn 
         (Err(cause), None) if cause.kind() == IoErrorKind::NotFound => {
             Err(Error::io("read", path, cause).with_help(unknown(text)))
         }
-        // What else is wrong is told by whoever reads it.
+        // Whoever reads the file reports other errors.
         _ => Ok(path.to_owned()),
     }
 }
 
-/// What to do where there is no such file, and no such name.
+/// The advice if neither a file nor a known name matches.
 fn unknown(text: &str) -> String {
     let hub = match text.split('/').collect::<Vec<_>>()[..] {
         [namespace, name] if !namespace.is_empty() && !namespace.starts_with('.') && !name.is_empty() => {
@@ -82,6 +85,7 @@ fn unknown(text: &str) -> String {
     format!("check the path; {hub}, and the names that are known are {}", KNOWN_TOKENIZERS.join(", "))
 }
 
+/// Downloads a tokenizer, unless the cache has it.
 #[cfg(feature = "hub")]
 fn fetch(address: &str, hub: &HubSettings, observer: &dyn Observer) -> Result<PathBuf> {
     if let Some(ranks) = PUBLISHED.iter().find(|ranks| ranks.address == address) {
@@ -91,7 +95,7 @@ fn fetch(address: &str, hub: &HubSettings, observer: &dyn Observer) -> Result<Pa
         return Err(no_address(address));
     }
     if address == GPT2 {
-        // It does not change: what is cached need not be asked for.
+        // GPT-2's tokenizer does not change, so the hub need not be asked about a cached one.
         let silent = |_: &str| ();
         let cached = [GPT2, GPT2_OF_OLD].into_iter().find_map(|uri| {
             let wanted = uri::Wanted::parse_tokenizer(uri).ok()?;
@@ -111,7 +115,7 @@ fn fetch(address: &str, hub: &HubSettings, observer: &dyn Observer) -> Result<Pa
     }
 }
 
-/// Refuses: the hub's client is not part of this build.
+/// Fails, because this build lacks the hub's client.
 #[cfg(not(feature = "hub"))]
 fn fetch(address: &str, _hub: &HubSettings, _observer: &dyn Observer) -> Result<PathBuf> {
     if address.starts_with("hf://") {
@@ -122,7 +126,7 @@ fn fetch(address: &str, _hub: &HubSettings, _observer: &dyn Observer) -> Result<
     Err(super::without(address, "the hub", super::WITH_HUB))
 }
 
-/// The error of an address that is not of the hub.
+/// The error that an address is not one of the hub, with the correct address if it can be derived.
 fn no_address(address: &str) -> Error {
     let error = HubFault::TokenizerAddress { address: shown_uri(address) }.with(ErrorKind::Usage);
     let of_hub = address.strip_prefix("https://huggingface.co/").map(|rest| rest.trim_end_matches('/'));
@@ -134,7 +138,7 @@ fn no_address(address: &str) -> Error {
     }
 }
 
-/// The path of a page or file on the hub's site as a URI.
+/// Converts the path of a page or file on the hub's website to a URI.
 fn as_uri(page: &str) -> String {
     let page = page.split(['?', '#']).next().unwrap_or(page);
     for view in ["/blob/", "/resolve/", "/tree/", "/raw/"] {
@@ -150,6 +154,7 @@ mod tests {
     use super::*;
     use crate::observer::Silent;
 
+    /// The lists of names and addresses agree.
     #[test]
     fn names_are_those_of_the_addresses() {
         assert_eq!(NAMED.map(|(name, _)| name), KNOWN_TOKENIZERS);
@@ -160,6 +165,7 @@ mod tests {
         );
     }
 
+    /// Each wrong address is answered with the form that would be right.
     #[test]
     fn addresses_that_are_none_of_a_tokenizer_are_refused() {
         for (address, help) in [
@@ -184,6 +190,7 @@ mod tests {
         }
     }
 
+    /// A local file or folder takes precedence over a known name.
     #[test]
     fn paths_go_before_names() {
         let folder = tempfile::tempdir().expect("a folder");

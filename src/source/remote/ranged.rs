@@ -13,22 +13,22 @@ use crate::source::open::Stop;
 use crate::source::ranges::Ranged;
 use crate::units::amount;
 
-/// A file that is read by ranges and never stored. Of a file of the hub each range is asked for at the hub, which
-/// signs an address anew.
+/// A file that is read by ranges and never stored. For a file of the hub, each range is requested from the hub, which
+/// returns a newly signed address.
 pub(super) struct RemoteFile {
     pub(super) agent: Agent,
     pub(super) settings: HubSettings,
     pub(super) stop: Stop,
     pub(super) url: String,
-    /// The file as messages name it.
+    /// The file's name in messages.
     pub(super) what: String,
     pub(super) bytes: u64,
-    /// What it was when it was listed.
+    /// Its version when it was listed.
     pub(super) version: Version,
     pub(super) server: Server,
 }
 
-/// By what a server tells one content of a file from another, as far as it says.
+/// The information by which a server distinguishes versions of a file, as far as it sends any.
 #[derive(Clone, Default)]
 pub(super) struct Version {
     etag: Option<String>,
@@ -36,22 +36,23 @@ pub(super) struct Version {
 }
 
 impl Version {
+    /// The version that the headers of an answer show.
     pub(super) fn of(head: &Head) -> Version {
         let last_modified = text(&head.headers, "last-modified").map(str::to_owned);
         Version { etag: head.etag.clone(), last_modified }
     }
 
-    /// With this entity tag.
+    /// The version with this entity tag.
     pub(super) fn tagged(etag: String) -> Version {
         Version { etag: Some(etag), ..Version::default() }
     }
 
-    /// The entity tag, or else the time of the last change; empty if neither is known.
+    /// The entity tag, or otherwise the time of the last change; empty if neither is known.
     pub(super) fn name(&self) -> &str {
         self.etag.as_deref().or(self.last_modified.as_deref()).unwrap_or_default()
     }
 
-    /// Whether the content is certainly another. An answer may lack what another one had.
+    /// Whether the contents certainly differ. Answers of a server need not all have the same headers.
     fn differs(&self, other: &Version) -> bool {
         match (&self.etag, &other.etag, &self.last_modified, &other.last_modified) {
             (Some(one), Some(other), ..) | (_, _, Some(one), Some(other)) => one != other,
@@ -88,7 +89,7 @@ impl Ranged for RemoteFile {
 }
 
 impl RemoteFile {
-    /// Asks for what is missing of a range and takes what comes.
+    /// Requests the missing bytes of a range and appends those that arrive.
     fn go_on(&self, http: &Http<'_>, start: u64, length: usize, got: &mut Vec<u8>) -> Result<(), Trouble> {
         let from = start + amount(got.len());
         let mut answer = http.get(&self.url, Span { from, to: Some(start + amount(length)) })?;
@@ -115,6 +116,7 @@ impl RemoteFile {
 mod tests {
     use super::*;
 
+    /// Versions differ only if both have the same kind of information.
     #[test]
     fn contents_differ_where_both_answers_say_so_in_one_way() {
         let version = |etag: Option<&str>, last_modified: Option<&str>| Version {

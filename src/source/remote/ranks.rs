@@ -1,4 +1,4 @@
-//! The rank files that OpenAI publishes, kept where Python's `tiktoken` keeps them.
+//! Downloads the rank files that OpenAI publishes, and keeps them in the cache of Python's `tiktoken`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,15 +13,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::{folder_of, publish_bytes};
 use crate::observer::Observer;
 
-/// The largest has 3.6 MB.
+/// Maximum bytes of a file. The largest has 3.6 MB.
 const MOST_BYTES: usize = 16 << 20;
 
 /// A file that OpenAI publishes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ranks {
-    /// Where.
+    /// The address of the file.
     pub(super) address: &'static str,
-    /// SHA-256 of its bytes, in hex, as `tiktoken` checks it.
+    /// The SHA-256 of its content in hex, which `tiktoken` checks too.
     pub(super) sha256: &'static str,
 }
 
@@ -46,17 +46,17 @@ pub(super) const PUBLISHED: [Ranks; 4] = [
 ];
 
 impl Ranks {
-    /// The encoding's name.
+    /// The name of the encoding.
     fn name(&self) -> &'static str {
         self.address.rsplit(['/', '.']).nth(1).unwrap_or_default()
     }
 
-    /// Where `tiktoken` keeps the file: under the hash of the address, from which other server it may have come.
+    /// The path in `tiktoken`'s cache: the SHA-1 of the published address, even if another server sent the file.
     fn place(&self, cache: &Path) -> PathBuf {
         cache.join(hex(&Sha1::digest(self.address)))
     }
 
-    /// What the cache has, if that is the file.
+    /// Whether the cache has the right file.
     fn cached(&self, place: &Path) -> Result<Cached> {
         use std::io::ErrorKind::NotFound;
         match fs::read(place) {
@@ -67,7 +67,7 @@ impl Ranks {
         }
     }
 
-    /// Where else the file is to be had.
+    /// The advice how to get the file otherwise.
     fn elsewhere(&self) -> String {
         let name = self.name();
         format!(
@@ -77,7 +77,7 @@ impl Ranks {
         )
     }
 
-    /// Downloads the file, unless the cache has it, and says where it is. Whatever is there is believed only if its hash is right.
+    /// Downloads the file unless the cache has it, and returns its path. A file counts only if its hash is right.
     pub(super) fn fetch(&self, settings: &HubSettings, observer: &dyn Observer) -> Result<PathBuf> {
         let place = self.place(&settings.ranks_cache);
         let cached = self.cached(&place)?;
@@ -101,6 +101,7 @@ impl Ranks {
         Ok(place)
     }
 
+    /// Downloads the file and checks its hash.
     fn download(&self, settings: &HubSettings, observer: &dyn Observer) -> Result<Vec<u8>> {
         let endpoint = settings.ranks_endpoint.clone();
         let path = self.address.splitn(4, '/').nth(3).unwrap_or_default();
@@ -122,10 +123,12 @@ impl Ranks {
     }
 }
 
-/// What the cache has under the name of a file.
+/// What the cache has at the path of a file.
 enum Cached {
+    /// The right file.
     Right,
-    /// Something else.
+    /// A different file.
     Other,
+    /// No file.
     Nothing,
 }

@@ -8,33 +8,34 @@ use super::http::text;
 use crate::error::{Error, ErrorKind};
 use crate::source::secrets::without_secrets;
 
-/// What kind of server is asked.
+/// The kind of server that a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Server {
-    /// The hub, which says in headers of its own what is wrong.
+    /// The hub, which describes errors in headers of its own.
     Hub,
-    /// Any other.
+    /// Any other server.
     Web,
 }
 
-/// Why a request brought nothing.
+/// The reason that a request has failed.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// It may go better the next time, after the wait if the server named one.
+    /// The request may succeed later, after `wait` if the server has named a time.
     Passing { problem: String, wait: Option<Duration> },
-    /// The server does not want to, and will not the next time.
+    /// The server refuses, and repeating the request would not help.
     Refused { kind: ErrorKind, problem: String, help: &'static str },
-    /// Something on this side.
+    /// An error on this side.
     Final(Error),
 }
 
 impl Trouble {
+    /// A temporary failure for which the server has named no time.
     pub(super) fn passing(problem: impl Into<String>) -> Trouble {
         Trouble::Passing { problem: problem.into(), wait: None }
     }
 }
 
-/// Refuses what no header can hold.
+/// Fails if a token contains characters that a header cannot contain.
 pub(super) fn check_token(token: Option<&str>) -> Result<(), Trouble> {
     let is_token = token.is_none_or(|token| token.bytes().all(|byte| byte.is_ascii_graphic()));
     is_token.then_some(()).ok_or_else(|| Trouble::Refused {
@@ -44,7 +45,7 @@ pub(super) fn check_token(token: Option<&str>) -> Result<(), Trouble> {
     })
 }
 
-/// What the library could not do. All of it may pass but what no answer can mend.
+/// Classifies an error of the HTTP library. Errors are temporary unless no answer could change them.
 pub(super) fn broken(cause: ureq::Error) -> Trouble {
     let said = without_secrets(&cause.to_string());
     match cause {
@@ -62,8 +63,8 @@ pub(super) fn broken(cause: ureq::Error) -> Trouble {
     }
 }
 
-/// What a status that is not a success means. The hub says more in `X-Error-Code`; another host refuses
-/// where the signature of an address has run out, and a new address comes with the next try.
+/// Classifies a status that is not a success. The hub gives details in `X-Error-Code`. If another host refuses, the
+/// signature of its address may have expired, and the next attempt gets a new address.
 pub(super) fn of(status: StatusCode, headers: &HeaderMap, server: Server, is_asked: bool) -> Trouble {
     let said = text(headers, "x-error-message").map(plain).unwrap_or_default();
     let who = match (is_asked, server) {
@@ -103,8 +104,8 @@ pub(super) fn of(status: StatusCode, headers: &HeaderMap, server: Server, is_ask
     Trouble::Refused { kind, problem, help }
 }
 
-/// How long the server wants to be left alone: seconds or a date in `Retry-After`; or `t=` in `RateLimit`, where what is
-/// allowed is used up (`r=0`).
+/// The time that the server asks to wait: seconds or a date in `Retry-After`; or `t=` in `RateLimit` if the quota is
+/// used up (`r=0`).
 fn wait(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     let after = text(headers, "retry-after").map(str::trim);
     let seconds = after.and_then(|after| after.parse().ok()).map(Duration::from_secs);
@@ -122,17 +123,18 @@ fn wait(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     seconds.or_else(date).or_else(limit)
 }
 
-/// A server's words on one line of bounded length, without the secrets that it repeats.
+/// A server's message in one line of at most 200 characters, without secrets that it repeats.
 fn plain(said: &str) -> String {
     let line: String = said.chars().filter(|letter| !letter.is_control()).take(2_000).collect();
     without_secrets(&line).chars().take(200).collect()
 }
 
+/// The error that `what` cannot be fetched.
 pub(super) fn error(kind: ErrorKind, what: &str, problem: String) -> Error {
     HubFault::Refused { what: what.to_owned(), problem }.with(kind)
 }
 
-/// The error after the last try.
+/// The error after the last attempt.
 pub(super) fn given_up(what: &str, problem: String, asked: Option<Duration>) -> Error {
     let help = match asked {
         Some(wait) => {
@@ -152,6 +154,7 @@ pub(super) fn given_up(what: &str, problem: String, asked: Option<Duration>) -> 
 mod tests {
     use super::*;
 
+    /// All headers that name a time to wait are understood.
     #[test]
     fn servers_say_in_several_ways_how_long_to_wait() {
         let wait = |status: u16, name: &'static str, value: &str| {

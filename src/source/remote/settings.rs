@@ -5,41 +5,41 @@ use std::{fmt, fs};
 
 use crate::source::open::Note;
 
-/// How to reach the hub, and where its files are kept.
+/// How to reach the Hugging Face hub, and the location of its cache.
 #[derive(Clone)]
 pub struct HubSettings {
-    /// The hub's address.
+    /// Address of the hub.
     pub endpoint: String,
-    /// The user's token; it is sent to the endpoint only.
+    /// The user's token. It is sent only to `endpoint`.
     pub token: Option<String>,
-    /// The folder of the cache, with a folder for each repository. By default it is in the working directory: see
-    /// [`from_variables`](HubSettings::from_variables).
+    /// Folder of the cache, with a folder for each repository. The default is relative to the working directory;
+    /// [`from_variables`](HubSettings::from_variables) finds the user's cache.
     pub cache: PathBuf,
-    /// Use what is in the cache alone.
+    /// Whether to use only the cache and never the network.
     pub offline: bool,
-    /// From where OpenAI's rank files come, such as `cl100k_base.tiktoken`.
+    /// Address of the server with OpenAI's rank files, such as `cl100k_base.tiktoken`.
     pub ranks_endpoint: String,
-    /// The folder in which they are kept: the one of Python's `tiktoken`.
+    /// Folder in which these files are stored, which is that of Python's `tiktoken`.
     pub ranks_cache: PathBuf,
-    /// When to try again, and when to give up.
+    /// When to repeat failed requests, and when to give up.
     pub patience: Patience,
-    /// Hears of each wait of a second or more before a server is asked again, and why.
+    /// Callback that reports each wait of at least one second before a request is repeated, with the reason.
     pub noted: Note,
 }
 
-/// How long to bear with a server or a connection that fails.
+/// The limits for repeating requests to a server or on a connection that fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// Failures in a row, without a byte of progress between them, after which to give up.
+    /// Number of successive failures, without a byte of progress between them, after which to give up.
     pub attempts: u32,
-    /// The wait after the first failure; it doubles with each further one.
+    /// Wait after the first failure. It doubles with each further failure.
     pub first_wait: Duration,
-    /// The longest wait. A server that asks for a longer one is an error that says so.
+    /// Maximum wait. It is an error if a server asks for a longer one.
     pub longest_wait: Duration,
-    /// A connection on which nothing happens for so long is broken.
+    /// Time without any activity after which a connection counts as broken.
     pub silence: Duration,
-    /// A description or a list of files has to come whole within this time, and after it a file at 1 kB/s at least: a
-    /// server that sends a byte now and then does not hold the program.
+    /// Time within which a description or a list of files must arrive completely. After this time, a file must arrive
+    /// with at least 1 kB/s on average. This stops a server that sends a byte now and then from blocking the program.
     pub whole: Duration,
 }
 
@@ -56,10 +56,14 @@ impl Default for Patience {
 }
 
 impl HubSettings {
-    /// The hub as Python's `huggingface_hub` finds it, by `HF_ENDPOINT`, `HF_TOKEN` or the token file, `HF_HOME`,
-    /// `HF_HUB_CACHE`, `HF_HUB_OFFLINE`, `HF_HUB_DOWNLOAD_TIMEOUT`, and `XDG_CACHE_HOME`; and OpenAI's rank files as `tiktoken`
-    /// does, by `TIKTOKEN_CACHE_DIR`, `DATA_GYM_CACHE_DIR` and `TMPDIR`, or from another server by
-    /// `TOKENMILL_RANKS_ENDPOINT`. `variable` gives the value of one, and `user` is the user's home folder; no variable is looked up otherwise. Empty ones count as not set.
+    /// Settings from the environment variables that other tools use. The hub is found as by Python's
+    /// `huggingface_hub`: `HF_ENDPOINT`, `HF_TOKEN` or the token file (`HF_TOKEN_PATH`), `HF_HOME`, `HF_HUB_CACHE`,
+    /// `HF_HUB_OFFLINE`, `HF_HUB_DOWNLOAD_TIMEOUT` and `XDG_CACHE_HOME`. OpenAI's rank files are found as by
+    /// `tiktoken`: `TIKTOKEN_CACHE_DIR`, `DATA_GYM_CACHE_DIR` and `TMPDIR`; `TOKENMILL_RANKS_ENDPOINT` names another
+    /// server for them.
+    ///
+    /// `variable` returns the value of a variable, and `user` is the user's home folder; the function looks up
+    /// nothing else in the environment. Empty values count as not set.
     ///
     /// ```no_run
     /// use std::env;
@@ -107,12 +111,13 @@ impl HubSettings {
     }
 }
 
-/// Where `tiktoken` keeps files within the folder for temporary ones.
+/// Folder in which `tiktoken` stores files, inside the folder for temporary files.
 const RANKS_FOLDER: &str = "data-gym-cache";
 
-/// In seconds. Who wants to wait for ever waits as long as this.
+/// Maximum timeout, in seconds. It bounds a value that means to wait forever.
 const A_DAY: u64 = 24 * 60 * 60;
 
+/// Whether a variable's value means true, as in `huggingface_hub`.
 fn is_true(value: &str) -> bool {
     matches!(value.to_ascii_uppercase().as_str(), "1" | "ON" | "YES" | "TRUE")
 }
@@ -155,12 +160,12 @@ impl fmt::Debug for HubSettings {
 /// How to reach object stores.
 #[derive(Clone, Default)]
 pub struct StoreSettings {
-    /// The variables that the stores' own tools read: names such as `AWS_ACCESS_KEY_ID`, and values.
+    /// Environment variables that the stores' own tools read: names such as `AWS_ACCESS_KEY_ID`, and their values.
     pub variables: Vec<(String, String)>,
 }
 
 impl fmt::Debug for StoreSettings {
-    /// Without the values, of which some are secrets.
+    /// Shows only the names, because some values are secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.variables.iter().map(|(name, _)| name)).finish()
     }
@@ -170,6 +175,7 @@ impl fmt::Debug for StoreSettings {
 mod tests {
     use super::*;
 
+    /// The precedence among variables is that of `huggingface_hub` and `tiktoken`.
     #[test]
     fn the_hub_is_where_the_variables_say() {
         let hub = |set: &[(&str, &str)]| {

@@ -28,14 +28,14 @@ use crate::source::ranges::Ranged;
 use crate::source::secrets::without_secrets;
 use crate::units::amount;
 
-/// How soon a request to stop is heard.
+/// Time between two checks for a request to stop.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What `s3://bucket/path`, `gs://…` or `az://container/path` asks for.
+/// The parts of `s3://bucket/path`, `gs://…` or `az://container/path`.
 struct Wanted<'a> {
     scheme: &'a str,
     bucket: &'a str,
-    /// An object, a folder or a pattern; empty for all of the bucket.
+    /// An object, a folder or a glob; empty for the whole bucket.
     path: &'a str,
 }
 
@@ -46,11 +46,12 @@ impl Wanted<'_> {
         (!bucket.is_empty()).then(|| Wanted { scheme, bucket, path: path.trim_end_matches('/') })
     }
 
+    /// The URI of an object.
     fn name(&self, object: &Path) -> String {
         format!("{}://{}/{object}", self.scheme, self.bucket)
     }
 
-    /// The folder that holds all that is wanted.
+    /// The deepest folder that contains all requested objects.
     fn folder(&self) -> &str {
         let is_pattern = |part: &str| part.contains(['*', '?', '[']);
         match self.path.split('/').position(is_pattern) {
@@ -62,7 +63,7 @@ impl Wanted<'_> {
         }
     }
 
-    /// The store, as the variables of its own tools describe it.
+    /// The store that the environment variables of its own tools describe.
     fn store(
         &self,
         settings: &StoreSettings,
@@ -78,7 +79,7 @@ impl Wanted<'_> {
             max_retries: usize::try_from(patience.attempts.saturating_sub(1)).unwrap_or(usize::MAX),
             ..RetryConfig::default()
         };
-        // The three builders have these functions in common, but no trait.
+        // The three builders have these functions in common, but no trait for them.
         macro_rules! built {
             ($builder:ty) => {{
                 let mut builder = <$builder>::new();
@@ -99,7 +100,7 @@ impl Wanted<'_> {
     }
 }
 
-/// Lists the objects that a URI stands for, in byte order of their names.
+/// Lists the objects that a URI names, in byte order of their names.
 pub(super) fn list(
     uri: &str,
     any_name: bool,
@@ -139,6 +140,7 @@ pub(super) fn list(
     Ok(streamed.collect())
 }
 
+/// The requested objects: a single one with that name, or those in the folder that match.
 async fn find(
     wanted: &Wanted<'_>,
     any_name: bool,
@@ -172,7 +174,7 @@ struct StoredObject {
     location: Path,
     bytes: u64,
     last_modified: DateTime<Utc>,
-    /// With its quotes.
+    /// The entity tag with its quotes.
     etag: Option<String>,
 }
 
@@ -200,7 +202,7 @@ impl Ranged for StoredObject {
             let found = self.store.get_opts(&self.location, options).await?;
             Ok((found.meta.clone(), found.bytes().await?))
         })?;
-        // Not every store heeds the condition, or gives an entity tag.
+        // Not every store supports the condition or sends an entity tag, so the answer is checked as well.
         let second = |time: DateTime<Utc>| time.timestamp();
         let is_later = self.etag.is_none() && second(object.last_modified) != second(self.last_modified);
         let is_other = object.size != self.bytes || object.e_tag.map(quoted) != self.etag || is_later;
@@ -211,7 +213,7 @@ impl Ranged for StoredObject {
     }
 }
 
-/// An entity tag as conditions have it: Azure leaves the quotes out where it lists objects, and nowhere else.
+/// An entity tag with quotes, as conditions require. Azure omits the quotes in lists of objects, and only there.
 fn quoted(tag: String) -> String {
     if tag.ends_with('"') { tag } else { format!("\"{tag}\"") }
 }
@@ -231,12 +233,13 @@ fn wait<T>(stop: &Stop, what: &str, work: impl Future<Output = object_store::Res
             }
         }
     };
-    // The library panics where a store's entity tag cannot be asked for again.
+    // The library panics if the entity tag that a store sent cannot be sent back in a condition.
     catching(|| runtime.block_on(waiting)).unwrap_or_else(|problem| {
         Err(HubFault::Refused { what: what.to_owned(), problem }.with(ErrorKind::Network))
     })
 }
 
+/// The error for a failure that the library reports.
 fn refused(what: &str, cause: object_store::Error) -> Error {
     use object_store::Error::{NotFound, PermissionDenied, Precondition, Unauthenticated};
     let (kind, help) = match cause {

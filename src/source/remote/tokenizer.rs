@@ -1,4 +1,4 @@
-//! Which files of a repository are those of its tokenizer.
+//! Selects the files of a repository that belong to its tokenizer.
 
 use super::HubFault;
 use super::api::Entry;
@@ -6,15 +6,15 @@ use super::uri::{Kind, Wanted};
 use crate::error::{Error, ErrorKind, Result, excerpt};
 use crate::units::ByteCount;
 
-/// Files that stand for a tokenizer alone, the preferred first.
+/// Files that each are a complete tokenizer, in order of preference.
 const WHOLE: [&str; 2] = ["tokenizer.json", "tekken.json"];
 
-/// Files that only together are one, each pair's first standing for both.
+/// Pairs of files that only together are a tokenizer. The first of each pair is the main file.
 const PAIRS: [[&str; 2]; 2] = [["vocab.json", "merges.txt"], ["encoder.json", "vocab.bpe"]];
 
-/// What lies beside a tokenizer: its special tokens, the form of its chats, and how it was trained.
+/// Files that accompany a tokenizer: its special tokens, the chat template, and how it was trained.
 const BESIDE: [&str; 6] = [
-    // Without it `transformers` opens no tokenizer offline.
+    // Without this file, `transformers` cannot open the tokenizer offline.
     "config.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
@@ -23,31 +23,32 @@ const BESIDE: [&str; 6] = [
     "training.json",
 ];
 
-/// Bytes that a file of a tokenizer may have, as when it is read.
+/// Maximum bytes of a file of a tokenizer. The limit for reading is the same.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// How many files a message lists.
+/// Maximum number of files in a message.
 const LISTED: usize = 20;
 
 /// The files of a tokenizer in a repository.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Chosen<'a> {
-    /// The one that stands for it.
+    /// The main file, which is the one to open.
     pub(super) main: &'a str,
-    /// Those that belong to it, in the same folder.
+    /// The files that belong to it, in the same folder.
     pub(super) beside: Vec<&'a str>,
 }
 
-/// Why none was chosen.
+/// The reason that no tokenizer was selected.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unchosen {
-    /// There is none; these files are there, and maybe one in another folder.
+    /// The folder has none. `files` are those of the repository; `elsewhere` is another folder that has one, if any.
     Nothing { files: Vec<String>, elsewhere: Option<String> },
-    /// There are several, of which one has to be named.
+    /// The folder has several, and one must be named.
     Several(Vec<String>),
 }
 
-/// Chooses the files of a tokenizer among the sorted paths of a repository: those of the file or in the folder that is asked for.
+/// Selects the files of a tokenizer. `files` are the sorted paths of a repository, and `asked` is a file or folder in
+/// it.
 pub(super) fn choose<'a>(files: &[&'a str], asked: Option<&str>) -> Result<Chosen<'a>, Unchosen> {
     if let Some(&file) = files.iter().find(|file| Some(**file) == asked) {
         return Ok(with_beside(files, file));
@@ -64,7 +65,7 @@ pub(super) fn choose<'a>(files: &[&'a str], asked: Option<&str>) -> Result<Chose
     Err(Unchosen::Nothing { files: files.iter().map(|file| (*file).to_owned()).collect(), elsewhere })
 }
 
-/// The file in a folder, whose path ends with a slash, that stands for a tokenizer.
+/// The main file of a tokenizer in a folder. `folder` is empty or ends with a slash.
 fn stands_for_one<'a>(files: &[&'a str], folder: &str) -> Result<Option<&'a str>, Unchosen> {
     let inside = || files.iter().filter_map(|file| Some((*file, file.strip_prefix(folder)?)));
     let named = |name: &str| inside().find(|(_, found)| *found == name).map(|(file, _)| file);
@@ -86,11 +87,12 @@ fn stands_for_one<'a>(files: &[&'a str], folder: &str) -> Result<Option<&'a str>
     let pair = PAIRS.into_iter().find_map(|[one, other]| named(one).filter(|_| named(other).is_some()));
     match pair {
         Some(pair) => Ok(Some(pair)),
-        // Most are SentencePiece's; Llama 3's are ranks.
+        // Most files with this extension are SentencePiece models; those of Llama 3 are ranks.
         None => only(".model"),
     }
 }
 
+/// The main file with the files beside it that belong to it.
 fn with_beside<'a>(files: &[&'a str], main: &'a str) -> Chosen<'a> {
     let (folder, name) = main.split_at(main.rfind('/').map_or(0, |slash| slash + 1));
     let pair = PAIRS.into_iter().find(|pair| pair.contains(&name)).unwrap_or_default();
@@ -101,12 +103,12 @@ fn with_beside<'a>(files: &[&'a str], main: &'a str) -> Chosen<'a> {
     Chosen { main, beside: beside.collect() }
 }
 
-/// Whether a file says all of a tokenizer, whatever lies beside it.
+/// Whether a file is a complete tokenizer without other files.
 pub(super) fn is_complete_alone(file: &str) -> bool {
     WHOLE.iter().any(|whole| file.rsplit('/').next() == Some(whole))
 }
 
-/// Refuses files that would be refused when they are read, before they are downloaded.
+/// Rejects files before downloading them if they would be rejected when they are read.
 pub(super) fn check_sizes(wanted: &Wanted, files: &[&Entry]) -> Result<()> {
     let Some(file) = files.iter().find(|file| file.bytes > MOST_BYTES) else { return Ok(()) };
     let fault = HubFault::TooLong {
@@ -118,7 +120,7 @@ pub(super) fn check_sizes(wanted: &Wanted, files: &[&Entry]) -> Result<()> {
     Err(fault.with(ErrorKind::Failed).with_help("name the file of a tokenizer in the repository"))
 }
 
-/// How a tokenizer of the hub comes to this machine otherwise.
+/// The advice how to get a tokenizer of the hub otherwise.
 fn elsewhere(wanted: &Wanted) -> String {
     let repository = wanted.repository();
     let kind = match wanted.kind {
@@ -132,7 +134,7 @@ fn elsewhere(wanted: &Wanted) -> String {
     )
 }
 
-/// An error of the network, with how else the tokenizer is to be had.
+/// Adds this advice to an error of the network.
 pub(super) fn with_elsewhere(error: Error, wanted: &Wanted) -> Error {
     let Some(help) = error.help().filter(|_| error.kind() == ErrorKind::Network) else { return error };
     let help = format!("{help}; or {}", elsewhere(wanted));
@@ -140,6 +142,7 @@ pub(super) fn with_elsewhere(error: Error, wanted: &Wanted) -> Error {
 }
 
 impl Unchosen {
+    /// The error, with advice which path to give.
     pub(super) fn error(self, wanted: &Wanted) -> Error {
         let uri = wanted.uri.clone();
         let prefix = format!("hf://{}{}", wanted.kind.prefix(), wanted.repository());
@@ -171,7 +174,7 @@ impl Unchosen {
     }
 }
 
-/// The first of some paths.
+/// The first [`LISTED`] paths, and the number of further ones.
 fn listed(files: &[String]) -> String {
     let shown: Vec<String> = files.iter().take(LISTED).map(|file| plain(file)).collect();
     match files.len().saturating_sub(LISTED) {
@@ -180,7 +183,7 @@ fn listed(files: &[String]) -> String {
     }
 }
 
-/// A path as it is, or in quotes where it has more than letters in it or is long.
+/// A path, in quotes and escaped if it is long or has unusual characters.
 fn plain(file: &str) -> String {
     let is_plain = file.len() <= 100 && file.chars().all(|c| c.is_alphanumeric() || "-_./ ".contains(c));
     if is_plain { file.to_owned() } else { excerpt(file) }
@@ -190,6 +193,7 @@ fn plain(file: &str) -> String {
 mod tests {
     use super::*;
 
+    /// The order of preference, and the files that belong to each kind.
     #[test]
     fn files_of_a_tokenizer_are_chosen() {
         for (files, asked, main, beside) in [
@@ -228,6 +232,7 @@ mod tests {
         }
     }
 
+    /// Incomplete tokenizers do not count, and one in another folder is mentioned.
     #[test]
     fn what_is_no_tokenizer_is_not_chosen() {
         for (files, asked, elsewhere) in [
@@ -248,6 +253,7 @@ mod tests {
         assert_eq!(choose(&["a.tiktoken", "b.tiktoken"], None), several);
     }
 
+    /// A long list of files is shortened, and control characters are escaped.
     #[test]
     fn a_listing_is_short() {
         let files: Vec<String> = (0..25).map(|number| format!("{number}.bin")).collect();

@@ -6,7 +6,7 @@ use crate::error::{ErrorKind, Result};
 #[cfg(feature = "hub")]
 use crate::source::splits::{TRAIN, splits};
 
-/// What a repository of the hub holds.
+/// The kind of a repository on the hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Dataset,
@@ -14,7 +14,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// What stands before the name in addresses of the API, and in the name of its folder in the cache.
+    /// The kind's name in addresses of the API and in folder names of the cache.
     #[cfg(feature = "hub")]
     pub(super) fn plural(self) -> &'static str {
         match self {
@@ -23,7 +23,7 @@ impl Kind {
         }
     }
 
-    /// What stands before the name in addresses of files, and in `hf://…`.
+    /// The prefix of the name in addresses of files and in `hf://…`.
     #[cfg(feature = "hub")]
     pub(super) fn prefix(self) -> &'static str {
         match self {
@@ -33,27 +33,28 @@ impl Kind {
     }
 }
 
-/// What `hf://datasets/ns/name[@revision][/path or glob]`, or `hf://ns/name…` of a model, asks for.
+/// The parts of `hf://datasets/ns/name[@revision][/path or glob]`, or of `hf://ns/name…` for a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) uri: String,
     pub(super) kind: Kind,
-    /// Empty for models of old that have none.
+    /// The namespace; empty for old models without one.
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) revision: Option<String>,
     pub(super) path: Option<String>,
-    /// Whether files of any name are wanted, since their format is given.
+    /// Whether files of any name are requested, because their format is given.
     pub(super) any_name: bool,
-    /// Whether all files are listed, of which a tokenizer's are chosen.
+    /// Whether all files are listed, to select those of a tokenizer from them.
     pub(super) everything: bool,
 }
 
-/// The branch that holds a dataset converted to Parquet, and its short name in URIs.
+/// The branch in which the hub keeps a dataset converted to Parquet, and its short name in URIs.
 pub(super) const CONVERTED: &str = "refs/convert/parquet";
 const CONVERTED_SHORT: &str = "~parquet";
 
 impl Wanted {
+    /// Parses the URI of a dataset.
     pub(super) fn parse(uri: &str) -> Result<Wanted> {
         Wanted::read(uri, Kind::Dataset).ok_or_else(|| {
             let error = HubFault::Uri { uri: uri.to_owned() }.with(ErrorKind::Usage);
@@ -61,7 +62,7 @@ impl Wanted {
         })
     }
 
-    /// The repository of a tokenizer: of a model, or of a dataset that has one beside its data.
+    /// Parses the URI of a repository with a tokenizer: a model, or a dataset that has one beside its data.
     pub(super) fn parse_tokenizer(uri: &str) -> Result<Wanted> {
         let kind = if uri.starts_with("hf://datasets/") { Kind::Dataset } else { Kind::Model };
         let wanted = Wanted::read(uri, kind).ok_or_else(|| {
@@ -73,6 +74,7 @@ impl Wanted {
         Ok(Wanted { everything: true, ..wanted })
     }
 
+    /// Parses a URI of this kind; `None` if it is invalid or its path leaves the repository.
     fn read(uri: &str, kind: Kind) -> Option<Wanted> {
         let rest = match kind {
             Kind::Dataset => uri.strip_prefix("hf://datasets/")?,
@@ -94,7 +96,7 @@ impl Wanted {
         let path = parts.next();
         let (revision, path) = match (after, path) {
             (None, path) => (None, path),
-            // An `@` further on belongs to the path.
+            // An `@` after the name of the repository belongs to the path.
             (Some(_), Some(_)) => (None, rest.splitn(3, '/').nth(2)),
             (Some(after), None) => revision_and_path(after),
         };
@@ -127,15 +129,15 @@ impl Wanted {
         self.joined("/")
     }
 
-    /// Namespace and name with a separator between them, where there are both.
+    /// Namespace and name with a separator between them, or only the name if the namespace is empty.
     #[cfg(feature = "hub")]
     pub(super) fn joined(&self, separator: &str) -> String {
         let parts = [self.namespace.as_str(), &self.name].into_iter().filter(|part| !part.is_empty());
         parts.collect::<Vec<_>>().join(separator)
     }
 
-    /// The revisions to look at in turn: without a path or a revision, the converted branch is asked
-    /// where the dataset itself has no Parquet files.
+    /// The revisions to try in order. Without a path and a revision, the converted branch is used if the dataset
+    /// itself has no Parquet files.
     #[cfg(feature = "hub")]
     pub(super) fn revisions(&self) -> Vec<&str> {
         match (&self.revision, &self.path) {
@@ -146,8 +148,8 @@ impl Wanted {
         }
     }
 
-    /// Whether a file of the repository is asked for: it lies at the path, in the folder there, or
-    /// matches the pattern; without a path, it is a Parquet file.
+    /// Whether a file of the repository is requested: its path is the requested one, is inside the requested folder,
+    /// or matches the glob. Without a path, all Parquet files are requested.
     #[cfg(feature = "hub")]
     pub(super) fn wants(&self, file: &str) -> bool {
         if self.everything {
@@ -155,13 +157,13 @@ impl Wanted {
         }
         match &self.path {
             Some(path) => wants(path, file, self.any_name),
-            // What describes the dataset is not of it.
+            // Descriptions of the dataset are not part of it.
             None if self.any_name => !is_hidden(file) && file != "README.md" && !file.starts_with("LICENSE"),
             None => file.ends_with(".parquet") && !is_hidden(file),
         }
     }
 
-    /// Of a whole dataset that has several splits only those files that are for training, and says which others there are.
+    /// If a whole dataset with several splits is requested, keeps only the training split and reports the others.
     #[cfg(feature = "hub")]
     pub(super) fn keep_train<T>(&self, files: &mut Vec<T>, path: impl Fn(&T) -> &str, noted: &dyn Fn(&str)) {
         let found: BTreeSet<&str> = files.iter().filter_map(|file| splits(path(file)).last()).collect();
@@ -179,8 +181,8 @@ impl Wanted {
     }
 }
 
-/// Whether a path, which may be that of a folder or a pattern, asks for a file; the empty path for all that are known, or,
-/// where their format is given, for all.
+/// Whether a file is requested by a path, which may be that of a folder or a glob. The empty path requests all files
+/// of known formats, or all files if `any_name` is set.
 #[cfg(feature = "hub")]
 pub(super) fn wants(path: &str, file: &str, any_name: bool) -> bool {
     let known = |file: &str| any_name || crate::source::listing::is_known(std::path::Path::new(file));
@@ -206,7 +208,7 @@ fn is_hidden(file: &str) -> bool {
     file.split('/').any(crate::source::listing::is_aside)
 }
 
-/// Takes the revision off: a branch or commit is one part of the path, but `refs/…/…` is three.
+/// Splits off the revision: a branch or commit is one part of the path, but `refs/…/…` is three.
 fn revision_and_path(after: &str) -> (Option<String>, Option<&str>) {
     let length = if after.starts_with("refs/") { 3 } else { 1 };
     let end = after.match_indices('/').nth(length - 1).map_or(after.len(), |(slash, _)| slash);
@@ -214,6 +216,6 @@ fn revision_and_path(after: &str) -> (Option<String>, Option<&str>) {
         CONVERTED_SHORT => CONVERTED,
         revision => revision,
     };
-    // A slash in a branch's name is written %2F.
+    // A slash in the name of a branch is written as `%2F`.
     (Some(revision.replace("%2F", "/")), after.get(end + 1..))
 }

@@ -12,7 +12,7 @@ use crate::source::open::Stop;
 use crate::source::ranges::Ranged;
 use crate::source::secrets::shown_uri;
 
-/// Looks at a file of any server, which is then read by ranges and never stored.
+/// Requests the size and version of a file on a web server. The file is read by ranges and never stored.
 pub(super) fn look(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Streamed> {
     let settings = HubSettings { endpoint: origin(uri).to_owned(), token: None, ..settings.clone() };
     let agent = agent(&settings.patience);
@@ -39,11 +39,12 @@ pub(super) fn look(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Str
         settings,
         server: Server::Web,
     });
-    // What follows the path is no part of the name by which the format is known.
+    // The query is not part of the name from which the format is derived.
     let path = uri.split(['?', '#']).next().unwrap_or(uri);
     Ok((((PathBuf::from(path), what), identity), Some(remote)))
 }
 
+/// The error that a server does not support ranges.
 pub(super) fn without_ranges(what: &str) -> Error {
     let fault = HubFault::Refused { what: what.to_owned(), problem: "its host gives no ranges".to_owned() };
     fault

@@ -21,6 +21,7 @@ use crate::observer::Silent;
 use crate::parallel::lock;
 use crate::source::{Note, OpenContext, SourceSpec, look, open};
 
+/// All forms of URIs of datasets, and forms that are rejected.
 #[test]
 fn uris_are_taken_apart() {
     let cases = [
@@ -60,6 +61,7 @@ fn uris_are_taken_apart() {
     }
 }
 
+/// The files that a path, folder or glob requests.
 #[test]
 fn paths_choose_files() {
     let cases = [
@@ -77,7 +79,7 @@ fn paths_choose_files() {
         let wanted = Wanted::parse(&format!("hf://datasets/a/b{path}")).unwrap();
         assert_eq!(wanted.wants(file), expected, "{path} {file}");
     }
-    // Where the format is given.
+    // The same if the format is given.
     let cases = [
         ("", "data/a.json.gz", true),
         ("", "data/README.md", true),
@@ -95,6 +97,7 @@ fn paths_choose_files() {
     }
 }
 
+/// A request for a whole dataset gives its training split and reports the others, also offline.
 #[test]
 fn of_a_whole_dataset_with_splits_the_one_for_training_is_taken() {
     let folder = tempfile::tempdir().unwrap();
@@ -112,7 +115,7 @@ fn of_a_whole_dataset_with_splits_the_one_for_training_is_taken() {
         (URI, &settings, &names[1..3], 1),
         (URI, &offline, &names[1..3], 0),
         ("hf://datasets/ns/poems/data", &settings, &names[..], 0),
-        // Now all of them are in the cache.
+        // All files are in the cache now.
         (URI, &offline, &names[1..3], 1),
         ("hf://datasets/ns/poems/data/test-*", &settings, &names[..1], 0),
     ] {
@@ -128,9 +131,10 @@ fn of_a_whole_dataset_with_splits_the_one_for_training_is_taken() {
 }
 
 const URI: &str = "hf://datasets/ns/poems";
+/// Time without activity after which these tests give up a connection.
 const SILENCE: Duration = Duration::from_millis(300);
 
-/// A hub with these files of `main` (path, content, whether it is large), and how to reach it.
+/// A hub with these files in `main` (path, content, whether it is large), and the settings to reach it.
 fn hub(files: &[(&str, &str, bool)], cache: &Path) -> (FakeHub, HubSettings) {
     let hub = FakeHub::start("ns/poems");
     for (path, text, large) in files {
@@ -151,7 +155,7 @@ fn texts(files: &[Fetched]) -> Vec<String> {
     files.iter().map(|((path, _), _)| fs::read_to_string(path).unwrap()).collect()
 }
 
-/// The names in a folder of the cache.
+/// The names of the files in a folder of the cache.
 fn names(cache: &Path, folder: &str) -> Vec<String> {
     let entries = fs::read_dir(cache.join("datasets--ns--poems").join(folder)).into_iter().flatten();
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -159,10 +163,12 @@ fn names(cache: &Path, folder: &str) -> Vec<String> {
     names
 }
 
+/// The requests for one part of the hub.
 fn of(asked: &[Asked], part: Part) -> Vec<&Asked> {
     asked.iter().filter(|asked| asked.part == part).collect()
 }
 
+/// Downloads use the layout of the standard cache; they happen once, and the token is sent only to the hub.
 #[test]
 fn files_land_once_in_the_standard_cache() {
     let folder = tempfile::tempdir().unwrap();
@@ -215,6 +221,7 @@ fn files_land_once_in_the_standard_cache() {
     assert!(removed.kind() == ErrorKind::Network && removed.to_string().contains(COMMIT), "{removed}");
 }
 
+/// Offline, shards that were never downloaded are an error, not missing rows.
 #[test]
 fn what_was_not_downloaded_of_a_dataset_is_missed_offline() {
     let folder = tempfile::tempdir().unwrap();
@@ -238,6 +245,7 @@ fn what_was_not_downloaded_of_a_dataset_is_missed_offline() {
     assert_eq!(fetch(&all, false, &offline, &Silent).unwrap().len(), 3);
 }
 
+/// The converted branch is used only if the dataset itself has no Parquet files.
 #[test]
 fn a_dataset_without_parquet_is_read_from_its_converted_branch() {
     let folder = tempfile::tempdir().unwrap();
@@ -248,7 +256,7 @@ fn a_dataset_without_parquet_is_read_from_its_converted_branch() {
     assert_eq!(texts(&fetch(URI, false, &settings, &Silent).unwrap()), ["native"]);
 }
 
-/// What is to come of faults that do not last: the right bytes.
+/// Temporary faults do not prevent a correct download.
 #[test]
 fn what_fails_in_passing_is_tried_again() {
     let text = "0123456789".repeat(100);
@@ -261,7 +269,7 @@ fn what_fails_in_passing_is_tried_again() {
             &[(Part::Resolve, Fault::Status(429, "RateLimit: \"resolvers\";r=0;t=1\r\n"))],
         ),
         ("a cut body", &[(Part::Files, Fault::CutAfter(300))]),
-        // Failures with progress between them are not in a row.
+        // Failures with progress between them are not successive.
         (
             "a body cut often",
             &[
@@ -309,7 +317,8 @@ fn what_fails_in_passing_is_tried_again() {
     }
 }
 
-/// What is to come of faults that last: an error that says what to do, and nothing under a final name.
+/// Lasting faults give an error with advice, and no file under a final name. The same command succeeds after the
+/// faults.
 #[test]
 fn what_does_not_arrive_whole_does_not_land() {
     let loops: Vec<(Part, Fault)> = (0..40).map(|_| (Part::Resolve, Fault::Loop)).collect();
@@ -348,6 +357,7 @@ fn what_does_not_arrive_whole_does_not_land() {
     }
 }
 
+/// An interrupted download continues, and its content is verified.
 #[test]
 fn a_download_goes_on_where_it_was_cut() {
     let folder = tempfile::tempdir().unwrap();
@@ -363,7 +373,7 @@ fn a_download_goes_on_where_it_was_cut() {
         of(&asked, Part::Files).iter().map(|asked| (asked.from, asked.sent)).collect();
     assert_eq!(sent, [(700_000, 300_000)]);
 
-    // What lay there was of something else: it is fetched from the beginning, once.
+    // The bytes belong to a different file, so the download starts again, once.
     fs::remove_dir_all(folder.path().join("datasets--ns--poems/snapshots")).unwrap();
     fs::remove_file(blobs.join(sha256(text.as_bytes()))).unwrap();
     fs::write(&partial, "x".repeat(400_000)).unwrap();
@@ -372,13 +382,14 @@ fn a_download_goes_on_where_it_was_cut() {
     let from: Vec<usize> = of(&asked, Part::Files).iter().map(|asked| asked.from).collect();
     assert_eq!(from, [400_000, 0]);
 
-    // All bytes were there, and only the name was missing.
+    // All bytes were downloaded already, and only the final name is missing.
     fs::remove_dir_all(folder.path().join("datasets--ns--poems/snapshots")).unwrap();
     fs::rename(blobs.join(sha256(text.as_bytes())), &partial).unwrap();
     assert_eq!(texts(&fetch(URI, false, &settings, &Silent).unwrap()), [text.as_str()]);
     assert!(of(&hub.asked(), Part::Files).is_empty());
 }
 
+/// A request to stop is noticed while the server sends nothing.
 #[test]
 fn a_request_to_stop_is_heard_while_nothing_comes() {
     struct Stop(Instant);
@@ -397,7 +408,7 @@ fn a_request_to_stop_is_heard_while_nothing_comes() {
     assert!(begun.elapsed() < Duration::from_secs(5));
 }
 
-/// What lies in the cache is looked at again where the hub can be asked what it should be.
+/// Files in the cache are checked against the hub's list, and damaged ones are downloaded again.
 #[test]
 fn files_of_the_cache_are_those_that_the_hub_lists() {
     let folder = tempfile::tempdir().unwrap();
@@ -421,7 +432,7 @@ fn files_of_the_cache_are_those_that_the_hub_lists() {
         assert_eq!(texts(&fetched), ["right", "other"]);
     }
     hub.asked();
-    // Nothing is written where nothing is missing.
+    // If nothing is missing, nothing is written.
     let note = root.join("refs/main");
     let written = fs::metadata(&note).unwrap().modified().unwrap();
     fetch(URI, false, &settings, &Silent).unwrap();
@@ -429,6 +440,7 @@ fn files_of_the_cache_are_those_that_the_hub_lists() {
     assert!(of(&hub.asked(), Part::Resolve).is_empty());
 }
 
+/// A download waits for the lock file that Python's library also locks.
 #[test]
 fn a_download_waits_for_the_lock_that_other_programs_take() {
     let folder = tempfile::tempdir().unwrap();
@@ -446,6 +458,7 @@ fn a_download_waits_for_the_lock_that_other_programs_take() {
     });
 }
 
+/// Overlapping pages may list a file twice, but only with equal entries.
 #[test]
 fn a_file_that_is_listed_twice_is_read_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -468,7 +481,7 @@ fn a_file_that_is_listed_twice_is_read_once() {
     assert!(error.to_string().contains("no usable list of files"), "{error}");
 }
 
-/// Pages that lead on in a circle are asked for once, and sizes that they add up are no sum.
+/// A list of pages that leads in a circle is rejected, and so are sizes with an overflowing sum.
 #[test]
 fn a_list_of_files_that_does_not_end_is_no_list() {
     let folder = tempfile::tempdir().unwrap();
@@ -495,6 +508,7 @@ fn a_list_of_files_that_does_not_end_is_no_list() {
     assert_eq!(fetch(uri, false, &settings, &Silent).unwrap_err().kind(), ErrorKind::Failed);
 }
 
+/// Each refusal is an error of the right kind, with advice.
 #[test]
 fn refusals_say_what_to_do() {
     let cases = [
@@ -517,7 +531,7 @@ fn refusals_say_what_to_do() {
     let none = fetch("hf://datasets/ns/poems@nope", false, &settings, &Silent).unwrap_err();
     assert_eq!((none.kind(), none.help()), (ErrorKind::Failed, Some("check the revision after the @")));
     assert!(fetch(URI, false, &settings, &Silent).unwrap_err().to_string().contains("no files"));
-    // Others than those that are wanted may be called as they like.
+    // Files that are not requested may have any names.
     hub.put(COMMIT, "images/12:30.png", "", false);
     hub.put(COMMIT, "12:30.parquet", "right", false);
     assert_eq!(texts(&fetch(URI, false, &settings, &Silent).unwrap()), ["right"]);
@@ -533,7 +547,7 @@ fn refusals_say_what_to_do() {
     }
 }
 
-/// A server that begins every answer, and then sends a byte now and then for as long as somebody listens.
+/// A server that starts every answer and then sends a byte now and then, as long as the client listens.
 fn dripping() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -553,6 +567,7 @@ fn dripping() -> String {
     address
 }
 
+/// Such a server is given up, for complete bodies and for downloads.
 #[test]
 fn a_server_that_sends_a_byte_now_and_then_is_given_up() {
     let patience = Patience { whole: Duration::from_millis(300), ..Patience::default() };

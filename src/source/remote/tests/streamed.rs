@@ -1,4 +1,4 @@
-//! What is read where it lies.
+//! Tests of files that are read by ranges.
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
@@ -11,7 +11,7 @@ use crate::source::incidents::BadInput;
 use crate::source::ranges::Ranged;
 use crate::source::{DocumentRule, Incidents, ReadConfig, Source, listing};
 
-/// A Parquet file of three row groups with long texts, and a column beside them that is as long.
+/// A Parquet file with three row groups, a column of long texts, and an equally long second column.
 fn two_columns() -> (Vec<u8>, Vec<String>, usize) {
     let texts: Vec<String> =
         (0..300).map(|row| format!("{row} {}", "0123456789abcdef".repeat(300))).collect();
@@ -28,7 +28,7 @@ fn two_columns() -> (Vec<u8>, Vec<String>, usize) {
     (bytes, texts, needed)
 }
 
-/// Opens a source that is not to be downloaded, and reads it.
+/// Opens and reads a source with `stream` set.
 fn read(
     uri: &str,
     documents: DocumentRule,
@@ -51,6 +51,7 @@ fn streamed(settings: &HubSettings) -> crate::Result<Vec<String>> {
     Ok(texts)
 }
 
+/// Only the needed ranges are transferred, nothing is stored, and the token is sent only to the hub.
 #[test]
 fn a_stream_reads_the_ranges_it_needs_and_keeps_nothing() {
     let (bytes, texts, needed) = two_columns();
@@ -80,6 +81,7 @@ fn a_stream_reads_the_ranges_it_needs_and_keeps_nothing() {
     }
 }
 
+/// Streamed files are single units, whether the cache has them or not.
 #[test]
 fn units_of_a_stream_do_not_depend_on_what_the_cache_has() {
     let folder = tempfile::tempdir().unwrap();
@@ -102,6 +104,7 @@ fn units_of_a_stream_do_not_depend_on_what_the_cache_has() {
     assert_eq!(looked_at(), cut, "a look at what the cache has");
 }
 
+/// Changed files, missing support of ranges, and error pages are detected.
 #[test]
 fn a_stream_notices_what_is_not_the_listed_file() {
     let (bytes, _, _) = two_columns();
@@ -125,6 +128,7 @@ fn a_stream_notices_what_is_not_the_listed_file() {
     }
 }
 
+/// Files of a web server without the hub's API are read in every format.
 #[test]
 fn files_of_a_web_server_are_read_where_they_lie() {
     let folder = tempfile::tempdir().unwrap();
@@ -136,7 +140,7 @@ fn files_of_a_web_server_are_read_where_they_lie() {
     hub.put(COMMIT, "a.parquet", parquet, false);
     hub.put(COMMIT, "c.txt", text.as_bytes(), false);
     hub.put(COMMIT, "d.txt.zst", zstd::encode_all(text.as_bytes(), 1).unwrap(), false);
-    // What answers there needs no API: it is a server as any other.
+    // Only the files are requested here, not the API, so this hub acts as an ordinary web server.
     let uri = |name: &str| format!("{}/resolve-cache/{COMMIT}/{name}", hub.endpoint);
     hub.fail(Part::Resolve, Fault::Status(503, ""));
     let (found, identity) = read(&uri("a.parquet?x=1"), DocumentRule::File, &settings).unwrap();
@@ -163,7 +167,7 @@ fn files_of_a_web_server_are_read_where_they_lie() {
     }
 }
 
-/// A file that lies elsewhere.
+/// A remote file in memory.
 #[derive(Debug)]
 struct Elsewhere(Vec<u8>);
 
@@ -178,6 +182,7 @@ impl Ranged for Elsewhere {
     }
 }
 
+/// Without an entity tag or a time, a file is identified by its content.
 #[test]
 fn a_file_of_which_the_server_tells_nothing_is_known_by_its_content() {
     let parquet = |text: &str| {

@@ -1,4 +1,4 @@
-//! Tokenizers of the hub and of OpenAI, by their names.
+//! Tests of tokenizers that are downloaded by their names from the hub and from OpenAI.
 
 use super::super::ranks::Ranks;
 use super::*;
@@ -9,6 +9,7 @@ fn snapshot(cache: &Path, repository: &str) -> std::path::PathBuf {
     cache.join(repository).join("snapshots").join(COMMIT)
 }
 
+/// The files of a tokenizer are downloaded together, once; other files of the repository are not.
 #[test]
 fn a_tokenizer_comes_with_what_lies_beside_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -61,7 +62,7 @@ fn a_tokenizer_comes_with_what_lies_beside_it() {
         assert_eq!(tokenizer_path(name, &offline, &Silent).unwrap(), path, "{name}");
     }
     assert!(hub.asked().is_empty(), "offline asks nobody");
-    // What the hub has besides comes when it is asked for.
+    // Other files of the repository are downloaded when they are requested.
     let pair = tokenizer_path("hf://ns/poems/vocab.json", &settings, &Silent).unwrap();
     assert_eq!(pair, cached.join("vocab.json"));
     assert!(cached.join("merges.txt").is_file());
@@ -69,6 +70,7 @@ fn a_tokenizer_comes_with_what_lies_beside_it() {
     assert_eq!(of_dataset, snapshot(folder.path(), "datasets--ns--poems").join("tokenizer.json"));
 }
 
+/// Offline, a tokenizer that is not in the cache is an error, with advice how to get it otherwise.
 #[test]
 fn a_tokenizer_that_is_not_cached_is_missed_offline() {
     let folder = tempfile::tempdir().unwrap();
@@ -97,11 +99,12 @@ fn a_tokenizer_that_is_not_cached_is_missed_offline() {
     assert!(said.contains("vocab.json of hf://ns/poems is taken; whether the hub has more files"), "{said}");
     missed("hf://ns/poems@v2");
     missed("hf://ns/poems/tokenizer.json");
-    // A link to what somebody removed is no file.
+    // A dangling link does not count as a file.
     fs::remove_file(fs::canonicalize(path).unwrap()).unwrap();
     missed(TOKENIZER);
 }
 
+/// If a repository has no tokenizer, the error lists its files and mentions a folder that has one.
 #[test]
 fn what_a_repository_lacks_is_told_with_what_it_has() {
     for (files, name, kind, says, help) in [
@@ -156,6 +159,7 @@ fn what_a_repository_lacks_is_told_with_what_it_has() {
     }
 }
 
+/// A refusal of the hub is an error with advice.
 #[test]
 fn a_hub_that_refuses_a_tokenizer_says_what_to_do() {
     for (fault, kind, says) in [
@@ -174,7 +178,7 @@ fn a_hub_that_refuses_a_tokenizer_says_what_to_do() {
         assert_eq!(error.kind(), kind, "{fault:?}: {error}");
         assert!(error.help().unwrap_or_default().contains(says), "{fault:?}: {:?}", error.help());
     }
-    // Where it cannot be reached, it is also to be had otherwise.
+    // If the hub cannot be reached, the advice includes another way to get the tokenizer.
     let folder = tempfile::tempdir().unwrap();
     let (_hub, settings) = hub(&[], folder.path());
     let nowhere = HubSettings { endpoint: "http://127.0.0.1:9".to_owned(), ..settings };
@@ -183,6 +187,7 @@ fn a_hub_that_refuses_a_tokenizer_says_what_to_do() {
     assert!(error.kind() == ErrorKind::Network && help.contains("hf download ns/poems"), "{error} {help}");
 }
 
+/// An interrupted download continues, and its content is verified.
 #[test]
 fn a_cut_download_of_a_tokenizer_goes_on_and_is_verified() {
     let folder = tempfile::tempdir().unwrap();
@@ -200,6 +205,7 @@ fn a_cut_download_of_a_tokenizer_goes_on_and_is_verified() {
     assert!(!snapshot(folder.path(), "models--ns--poems").exists(), "what is wrong gets no name");
 }
 
+/// The name `gpt2` works offline, also with caches from before the repository had a namespace.
 #[test]
 fn gpt_2_is_known_by_its_name() {
     let folder = tempfile::tempdir().unwrap();
@@ -215,7 +221,7 @@ fn gpt_2_is_known_by_its_name() {
     hub.asked();
     assert_eq!(tokenizer_path("gpt2", &settings, &Silent).unwrap(), path);
     assert!(hub.asked().is_empty(), "it does not change");
-    // As programs of before it had a namespace cached it.
+    // The name under which older programs cached it.
     let of_old = snapshot(folder.path(), "models--gpt2").join("tokenizer.json");
     fs::rename(folder.path().join("models--openai-community--gpt2"), folder.path().join("models--gpt2"))
         .unwrap();
@@ -224,15 +230,16 @@ fn gpt_2_is_known_by_its_name() {
     assert_eq!(tokenizer_path("hf://gpt2", &offline, &Silent).unwrap(), of_old);
 }
 
-/// A file that OpenAI might publish.
+/// A file as OpenAI might publish it.
 const MADE_UP: Ranks = Ranks {
     address: "https://openaipublic.blob.core.windows.net/encodings/made_up.tiktoken",
     sha256: "48168fa99cb7e014e77dbf4af79fc5b2a50caac8e820883ea7326f88bc713ac9",
 };
 
-/// The SHA-1 of its address, as `tiktoken` has it.
+/// The SHA-1 of its address, which is its name in `tiktoken`'s cache.
 const MADE_UP_PLACE: &str = "4e2b067be011ef276af91dc65755fb4c9d668ad1";
 
+/// Rank files are stored like in `tiktoken`, and their hashes are verified.
 #[test]
 fn ranks_of_openai_are_kept_where_tiktoken_keeps_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -277,6 +284,7 @@ fn ranks_of_openai_are_kept_where_tiktoken_keeps_them() {
     assert_eq!(fs::read(&place).unwrap(), b"made up");
 }
 
+/// Offline, a missing rank file is an error that names the encoding.
 #[test]
 fn ranks_that_nobody_has_are_told_by_name() {
     let folder = tempfile::tempdir().unwrap();
