@@ -1,3 +1,5 @@
+//! Tokens that are found in a text before it is split, and the other changes that a text undergoes before the split.
+
 use serde::Serialize;
 
 use super::fault::{Fault, Foreign};
@@ -117,6 +119,16 @@ impl Vocabulary {
     /// Returns this vocabulary with additional special tokens. New ones get the ids after the highest, in their
     /// order, as `add_special_tokens` of Hugging Face's tokenizers assigns them. Existing tokens keep their ids. An
     /// existing added token becomes special, and so does an ordinary token that no merge makes or uses.
+    ///
+    /// ```
+    /// # use tokenmill::{observer::Silent, run::{LearnConfig, learn}, source};
+    /// # let texts = source::texts(["how much wood would a woodchuck chuck"]);
+    /// # let (vocabulary, _) = learn(texts, &LearnConfig::new(300, &["<|endoftext|>"]), &Silent)?;
+    /// let longer = vocabulary.with_special_tokens(&["<|pad|>".to_owned()])?;
+    /// let pad = longer.id_of(b"<|pad|>").expect("just added");
+    /// assert_eq!(pad.index(), vocabulary.id_limit());
+    /// # Ok::<(), tokenmill::Error>(())
+    /// ```
     ///
     /// # Errors
     /// A text is empty, or is that of an ordinary token that takes part in merges.

@@ -1,3 +1,5 @@
+//! Finds all ways to cut tokens into two other tokens, for files that list tokens without merges.
+
 use std::cmp::Ordering;
 use std::iter::successors;
 
@@ -60,6 +62,7 @@ fn chain(longest: &[u32], token: usize) -> impl Iterator<Item = usize> {
     successors(next(&token), next)
 }
 
+/// The side of a token at which another token is looked for: prefixes or suffixes.
 #[derive(Clone, Copy, Debug)]
 enum Side {
     Start,

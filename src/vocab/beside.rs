@@ -66,6 +66,7 @@ struct Written {
     lstrip: bool,
     #[serde(default)]
     rstrip: bool,
+    /// `None` if the file does not say: `true` unless the token is special.
     normalized: Option<bool>,
     #[serde(default)]
     special: bool,

@@ -1,3 +1,6 @@
+//! Checks which properties of trained vocabularies hold for any vocabulary, to decide which fast ways to encode are
+//! exact.
+
 use rayon::iter::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use rustc_hash::FxHashMap;
 use serde::Serialize;

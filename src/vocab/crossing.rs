@@ -1,3 +1,6 @@
+//! Decides whether the merges make a token of its own bytes, by looking only at the border between its two parts
+//! instead of merging its bytes.
+
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::RankedMerge;
@@ -12,7 +15,7 @@ pub(super) struct Making {
     ranks: FxHashMap<(u32, u32), u32>,
 }
 
-/// A token's merge.
+/// The merge that makes a token: its two parts and its rank.
 #[derive(Clone, Copy)]
 struct Made {
     left: u32,
@@ -35,7 +38,7 @@ impl Making {
         Making { made: vec![None; id_limit], ranks }
     }
 
-    /// Adds a merge. Its parts may be added later.
+    /// Adds a merge.
     pub(super) fn add(&mut self, merge: &RankedMerge) {
         let (left, right) = (merge.left.get(), merge.right.get());
         self.made[merge.result.index()] = Some(Made { left, right, rank: merge.rank });

@@ -1,3 +1,6 @@
+//! Errors of vocabularies and of the files that hold them. A [`Fault`] becomes an [`Error`] together with the path of
+//! its file, a kind that decides the exit code, and a remedy.
+
 use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -1,3 +1,5 @@
+//! A hash of everything in a vocabulary that affects ids.
+
 use sha2::{Digest, Sha256};
 
 use super::{AddedToken, Normalizer, TextRules, UnknownToken, Vocabulary};

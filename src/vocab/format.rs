@@ -1,3 +1,6 @@
+//! Reads and writes tokenizers in any supported format. This module finds the files of a folder, decides their format
+//! and checks the result; each format has a module of its own.
+
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -296,6 +299,19 @@ fn checked(vocabulary: Vocabulary, path: &Path, observer: &dyn Observer) -> Resu
 pub(super) type Rendered = [Vec<u8>; 2];
 
 /// Returns the names and contents of the files that hold a vocabulary. Equal arguments give equal bytes.
+///
+/// ```
+/// # use tokenmill::{observer::Silent, run::{LearnConfig, learn}, source};
+/// # let texts = source::texts(["how much wood would a woodchuck chuck"]);
+/// # let (vocabulary, _) = learn(texts, &LearnConfig::new(300, &["<|endoftext|>"]), &Silent)?;
+/// use tokenmill::vocab::{Format, WriteOptions, from_json, render};
+///
+/// let files = render(&vocabulary, Format::Hf, &WriteOptions::default())?;
+/// let (name, json) = &files[0];
+/// assert_eq!(name, "tokenizer.json");
+/// assert_eq!(from_json(json, &Silent)?.fingerprint(), vocabulary.fingerprint());
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 ///
 /// # Errors
 /// The format cannot express something that the vocabulary needs, or a file would be longer than [`load`] reads.

@@ -1,3 +1,5 @@
+//! The merges of an existing vocabulary in the form that training and checking need.
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::list::{listed, not_a_list};
@@ -20,18 +22,22 @@ use crate::units::{Count, TokenId, low32};
 /// several merges make has the number of the first.
 #[derive(Clone, Debug)]
 pub struct GivenMerges {
+    /// All merges, the given ones first.
     merges: Merges,
+    /// Number of given merges.
     given: usize,
     /// The vocabulary's token for each number.
     ids: Vec<TokenId>,
     /// The index in the vocabulary's merges of each merge.
     ranks: Vec<usize>,
+    /// How to encode text by the given merges; `None` if they are a plain list.
     encoding: Option<Encoding>,
 }
 
 /// How to encode text by merges that are no plain list.
 #[derive(Clone, Debug, Default)]
 struct Encoding {
+    /// The merge of each pair of token numbers.
     pairs: FxHashMap<(u32, u32), Joined>,
     /// The pre-tokens that become one token whatever the merges make of them, with the token's number. `None` for a
     /// token that no merge makes, which takes part in no merge and so has no number.

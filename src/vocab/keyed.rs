@@ -50,7 +50,9 @@ impl Serialize for Entries {
 
 /// A vocabulary's keys with their ids, and its merges as pairs of keys, by ascending rank.
 pub(super) struct Keyed {
+    /// The keys with their ids.
     pub(super) entries: Entries,
+    /// The merges as pairs of keys, by ascending rank.
     pub(super) merges: Vec<(String, String)>,
 }
 

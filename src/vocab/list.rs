@@ -1,3 +1,5 @@
+//! A vocabulary as the plain list of merges that training produces, and its extension by further merges.
+
 use rustc_hash::FxHashMap;
 
 use super::fault::Fault;

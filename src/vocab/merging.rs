@@ -1,3 +1,6 @@
+//! Byte-pair merging of a single sequence, as its definition says. It checks vocabularies, reads rank files, and encodes
+//! pre-tokens by given merges; encoding of texts has faster ways.
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
@@ -8,12 +11,16 @@ use std::ops::Range;
 /// between calls.
 #[derive(Default)]
 pub(super) struct Merging {
+    /// The symbol at each position; positions that were merged away keep an old one.
     symbols: Vec<u32>,
-    /// The index of each symbol's right neighbor; `usize::MAX` at the end. For a symbol that was merged away it is
-    /// the symbol's own index.
+    /// The position of each symbol's right neighbor, or [`END`]. For a symbol that was merged away it is the symbol's
+    /// own position.
     next: Vec<usize>,
+    /// The position of each symbol's left neighbor, or [`END`].
     previous: Vec<usize>,
+    /// The pairs that can merge, the next one first. Some are outdated: they are skipped when they come up.
     queue: BinaryHeap<Reverse<Candidate>>,
+    /// The result: the symbols that are left.
     left: Vec<u32>,
 }
 

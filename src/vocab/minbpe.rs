@@ -1,4 +1,8 @@
 //! minbpe's `.model` files, and the `.vocab` files that it writes for people.
+//!
+//! A `.model` has the lines: `minbpe v1`, the split pattern (empty for none), the number of special tokens, one `TEXT
+//! ID` for each of them, and one `LEFT RIGHT` for each merge. Bytes have the ids 0–255 and merge k makes token 256 +
+//! k.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -10,12 +14,17 @@ use crate::error::Result;
 use crate::split::SplitPattern;
 use crate::units::{TokenId, low32, place64};
 
+/// The first line of a `.model`.
 const VERSION: &str = "minbpe v1";
 
 /// Most bytes of all tokens together. A few lines can each double a token's length, so a short file could otherwise
 /// exhaust the memory.
 const MAX_TOKEN_BYTES: usize = place64(MAX_FILE_BYTES);
 
+/// Reads a `.model`. The `.vocab` is not needed.
+///
+/// # Errors
+/// The file cannot be read, is damaged, or contradicts the options.
 pub(super) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
     let text = read_text(path)?;
     let parts = read(&text, options).and_then(|parts| parts.build());

@@ -1,3 +1,5 @@
+//! The normalizers of `tokenizer.json`. [`Encoder`](crate::encode::Encoder) applies them.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};

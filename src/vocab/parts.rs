@@ -1,3 +1,5 @@
+//! Builds vocabularies from parts and checks their invariants.
+
 use rustc_hash::{FxBuildHasher, FxHashSet};
 use serde::{Deserialize, Serialize};
 

@@ -1,3 +1,5 @@
+//! The training record, which the program keeps beside a tokenizer that it learned.
+
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};

@@ -23,27 +23,37 @@ const MOST_SPECIALS: u32 = 1 << 16;
 /// The fields that concern text. Other fields configure images, sound and models.
 #[derive(Deserialize)]
 struct File {
+    /// The pattern, and the numbers of tokens.
     config: Config,
+    /// The tokens by ascending rank. The id of a token is its rank plus the number of special tokens.
     vocab: Vec<Token>,
+    /// The special tokens; `None` in files that do not list them, which use [`SPECIALS`].
     special_tokens: Option<Vec<Special>>,
 }
 
 #[derive(Deserialize)]
 struct Config {
+    /// The regular expression that splits text.
     pattern: String,
+    /// The number of tokens that are used, special ones included.
     default_vocab_size: u32,
+    /// The number of ids reserved for special tokens, from 0 on.
     default_num_special_tokens: u32,
 }
 
 #[derive(Deserialize)]
 struct Token {
+    /// The token's position in the list.
     rank: u32,
+    /// The token's bytes in base64.
     token_bytes: String,
 }
 
 #[derive(Deserialize)]
 struct Special {
+    /// The token's id, below the number of special tokens.
     rank: TokenId,
+    /// The token's text.
     token_str: String,
 }
 

@@ -28,8 +28,11 @@ use crate::units::TokenId;
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sidecar {
+    /// The encoding's name, which has no effect here.
     name: String,
+    /// The regular expression that splits text into pre-tokens.
     pat_str: String,
+    /// The texts of special tokens with their ids.
     special_tokens: Entries,
 }
 
@@ -73,10 +76,13 @@ pub(super) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
 
 /// A file that OpenAI publishes without a sidecar.
 struct Published {
+    /// The name without extension under which it is published.
     name: &'static str,
     /// Its name in the cache of `tiktoken`: the SHA-1 of its address.
     cached_as: &'static str,
+    /// The split that `tiktoken` uses for it.
     split: Named,
+    /// The special tokens that `tiktoken` adds to it, with their ids.
     specials: &'static [(&'static str, u32)],
 }
 

@@ -1,3 +1,5 @@
+//! The vocabulary type, which all formats are read into and written from.
+
 use std::borrow::Cow;
 
 use serde::Serialize;
@@ -65,14 +67,21 @@ pub struct Vocabulary {
     pub(super) byte_ids: [TokenId; 256],
     /// The bytes without a token, ascending.
     pub(super) missing_bytes: Vec<u8>,
+    /// The token that the tokenizer's own program gives for missing bytes; `None` if no byte is missing.
     pub(super) unknown: Option<UnknownToken>,
+    /// By ascending rank.
     pub(super) merges: Vec<RankedMerge>,
+    /// By ascending id.
     pub(super) added: Vec<AddedToken>,
     /// The ids of the added tokens that take no part in merging, ascending.
     pub(super) apart: Vec<TokenId>,
+    /// The pattern that splits text into pre-tokens.
     pub(super) split: SplitPattern,
+    /// The changes that a text undergoes before it is split.
     pub(super) rules: TextRules,
+    /// The tokens that the tokenizer's own program puts around a text.
     pub(super) around: Around,
+    /// Whether pre-tokens are looked up as whole tokens before merging.
     pub(super) ignore_merges: bool,
 }
 

@@ -9,18 +9,21 @@ use crate::units::TokenId;
 use crate::vocab::fault::Fault;
 use crate::vocab::{Around, Vocabulary};
 
+/// The content of a `TemplateProcessing`: the template for one text, and the ids of the special tokens that it names.
 #[derive(Deserialize)]
 struct Template {
     single: Vec<Piece>,
     special_tokens: std::collections::HashMap<String, Ids>,
 }
 
+/// An element of a template: a special token, or the text `A`.
 #[derive(Deserialize)]
 enum Piece {
     SpecialToken { id: String },
     Sequence { id: String },
 }
 
+/// The ids that a special token of a template stands for.
 #[derive(Deserialize)]
 struct Ids {
     ids: Vec<TokenId>,

@@ -1,3 +1,5 @@
+//! Reads and writes the settings of `transformers` beside a `tokenizer.json`.
+
 use std::path::Path;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};

@@ -1,3 +1,5 @@
+//! The `pre_tokenizer` and `decoder` of a `tokenizer.json`, read as a split pattern.
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -8,22 +10,30 @@ use crate::vocab::fault::Fault;
 
 /// How a file splits text.
 pub(super) struct Cut {
+    /// The steps in their order, one of them `ByteLevel`; empty if the file has no pre-tokenizer.
     steps: Vec<Step>,
     /// Whether a space is put before a text that does not begin with one.
     pub(super) prefix_space: bool,
 }
 
+/// One step of a pre-tokenizer.
 enum Step {
+    /// Converts text to the byte alphabet, and splits it by GPT-2's pattern if `splits` is set.
     ByteLevel { splits: bool, prefix_space: bool },
+    /// Splits by a pattern; see [`SplitStep`] for the fields.
     Split { pattern: Pattern, covers: bool, behavior: SplitBehavior, invert: bool },
 }
 
+/// The pattern of a `Split`.
 #[derive(Deserialize)]
 enum Pattern {
+    /// A regular expression in Oniguruma's dialect.
     Regex(String),
+    /// A literal string.
     String(String),
 }
 
+/// The fields of a `ByteLevel`. `trim_offsets` changes no ids.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ByteLevel {
@@ -35,6 +45,7 @@ struct ByteLevel {
     use_regex: Option<bool>,
 }
 
+/// The fields of a `Split`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Split {
@@ -45,6 +56,7 @@ struct Split {
     invert: bool,
 }
 
+/// The fields of a `Punctuation`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Punctuation {
@@ -53,6 +65,7 @@ struct Punctuation {
     behavior: Option<String>,
 }
 
+/// The fields of a `Digits`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Digits {

@@ -45,6 +45,7 @@ struct File {
     model: Model,
 }
 
+/// A token in `added_tokens`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Added {

@@ -1,3 +1,5 @@
+//! The `model` of a `tokenizer.json`: keys, merges, and features that are refused.
+
 use std::fmt;
 
 use serde::Deserialize;

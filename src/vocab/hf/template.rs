@@ -1,3 +1,5 @@
+//! Chat templates that `transformers` keeps in files of their own.
+
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,3 +1,5 @@
+//! Writes `tokenizer.json`, and finds what users of the file should know.
+
 use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::{Value, json};
