@@ -75,14 +75,18 @@ pub(super) fn from_bytes(
     group.columns().iter().enumerate().map(close).collect()
 }
 
-/// The same, where the pages stand in a file: the dictionary, which is made last, stands first there.
+/// The same, where the pages stand in a file: the dictionary, which is made after pages that use it, stands first there.
 pub(super) fn in_file(
     bytes: &[u8],
     columns: &Arc<SchemaDescriptor>,
 ) -> Result<Vec<ColumnCloseResult>, ParquetError> {
     let placed = |close: ColumnCloseResult| match close.metadata.dictionary_page_offset() {
         Some(dictionary) if dictionary > close.metadata.data_page_offset() => {
-            let length = usize::try_from(close.metadata.compressed_size() - dictionary).unwrap_or(0);
+            // Pages follow it where values were too many for it.
+            let pages = close.offset_index.iter().flat_map(|index| index.page_locations());
+            let behind = pages.map(|page| page.offset).filter(|&start| start > dictionary).min();
+            let end = behind.unwrap_or(close.metadata.compressed_size());
+            let length = usize::try_from(end - dictionary).unwrap_or(0);
             close.update_dictionary_location(length)
         }
         _ => Ok(close),
