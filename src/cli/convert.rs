@@ -37,7 +37,7 @@ pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done,
             WriteOptions::default()
         }
     };
-    check_replaced(&vocabulary, args.to, folder, &options)?;
+    check_replaced(&vocabulary, args.to, folder, &options, &progress)?;
     if args.to == Format::Hf {
         check_template(folder, &options)?;
     }
@@ -140,6 +140,7 @@ fn check_replaced(
     format: Format,
     folder: &Path,
     options: &WriteOptions,
+    observer: &dyn Observer,
 ) -> Result<(), Error> {
     let files = render(vocabulary, format, options)?;
     let is_other = |(name, bytes): &(String, Vec<u8>)| {
@@ -147,14 +148,30 @@ fn check_replaced(
         path.exists() && fs::read(path).ok().as_ref() != Some(bytes)
     };
     let Some((name, _)) = files.iter().find(|file| is_other(file)) else { return Ok(()) };
-    let options = LoadOptions { format: Some(format), ..LoadOptions::default() };
-    match load(folder, &options, &Silent) {
+    let load_options = LoadOptions { format: Some(format), ..LoadOptions::default() };
+    match load(folder, &load_options, &Silent) {
         // Another version of this program may have written the same tokenizer with other bytes.
-        Ok(found) if found.fingerprint() == vocabulary.fingerprint() => Ok(()),
+        Ok(found) if found.fingerprint() == vocabulary.fingerprint() => {
+            if format == Format::Hf {
+                tell_replaced(folder, &found, options, observer);
+            }
+            Ok(())
+        }
         _ => {
             let fault = OtherTokenizer { path: folder.join(name) };
             Err(Error::new(ErrorKind::Usage, fault).with_help("choose another folder, or move it away"))
         }
+    }
+}
+
+/// Tells what the folder told `transformers` of the same tokenizer, where it is to be something else.
+fn tell_replaced(folder: &Path, found: &Vocabulary, options: &WriteOptions, observer: &dyn Observer) {
+    let Ok(before) = named_beside(folder, found, &Silent) else { return };
+    let mut keys = before.config_keys();
+    keys.retain(|key| before.config_value(key) != options.config_value(key));
+    if !keys.is_empty() {
+        let (path, keys) = (folder.display(), keys.join(", "));
+        observer.noted(&format!("{path}: what tokenizer_config.json said there of {keys} is replaced"));
     }
 }
 

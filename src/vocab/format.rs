@@ -165,6 +165,11 @@ impl TransformersConfig {
 }
 
 impl WriteOptions {
+    /// Returns the value that a key of `tokenizer_config.json` gets.
+    pub fn config_value(&self, key: &str) -> Option<Value> {
+        hf::config(self).get(key).cloned()
+    }
+
     /// Returns the keys of `tokenizer_config.json` that these options set, sorted.
     pub fn config_keys(&self) -> Vec<&str> {
         let TransformersConfig { pad, unk, mask, model_max_length, chat_template, kept } = &self.transformers;

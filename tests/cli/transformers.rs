@@ -436,4 +436,7 @@ fn another_template_in_the_folder_is_not_taken_for_that_which_is_written() {
     write(&folder, "target/chat_template.jinja", "{{ bos_token }}\n{{ messages[0].content }}");
     does(&folder, &["convert", "target", "--to", "hf", "-o", "target", "--model-max-length", "9"]);
     assert_eq!(config(&folder, "target")["model_max_length"], 9);
+    // Settings that the conversion does not keep are named.
+    let said = does(&folder, &["convert", "made", "--to", "hf", "-o", "target", "--eos", "<|end|>"]);
+    assert!(said.contains("of chat_template, model_max_length is replaced"), "{said}");
 }

@@ -64,7 +64,7 @@ const ELSEWHERE: [&str; 22] = [
 ];
 
 /// The content of [`CONFIG`].
-pub(super) struct Config(Map<String, Value>);
+pub(in crate::vocab) struct Config(Map<String, Value>);
 
 impl Serialize for Config {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -79,6 +79,13 @@ impl Serialize for Config {
     }
 }
 
+impl Config {
+    /// Returns the value of a key.
+    pub(in crate::vocab) fn get(&self, key: &str) -> Option<&Value> {
+        self.0.get(key)
+    }
+}
+
 /// Returns a whole number above 64 bits, such as `int(1e30)`, which stands for an unlimited length. Written as
 /// `1e30`, it would be read back as a float.
 fn large_whole(value: &Value) -> Option<u128> {
@@ -87,7 +94,7 @@ fn large_whole(value: &Value) -> Option<u128> {
 }
 
 /// Returns the content of `tokenizer_config.json`.
-pub(super) fn config(options: &WriteOptions) -> Config {
+pub(in crate::vocab) fn config(options: &WriteOptions) -> Config {
     let TransformersConfig { pad, unk, mask, model_max_length, chat_template, kept } = &options.transformers;
     let token = |token: &Option<String>| token.as_ref().map(|token| json!(token));
     let mut entries = Map::new();

@@ -12,7 +12,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
-pub(super) use self::config::CONFIG;
+pub(super) use self::config::{CONFIG, config};
 pub use self::config::{named_beside, tell_left_out};
 pub(super) use self::model::two_keys;
 use self::model::{Model, Pair};
