@@ -46,7 +46,7 @@ pub(super) fn surroundings() -> Surroundings<'static> {
     Surroundings { variable: &|name| env::var(name).ok(), threads: processors(), memory: memory_limit() }
 }
 
-/// Returns the number of processors that the program may use: the least of the machine's, its affinity's and its
+/// Returns the number of processors that the program may use: the least of the machine's, its CPU affinity's and its
 /// cgroup's, and no more than the limit on open files permits.
 fn processors() -> usize {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

@@ -13,10 +13,10 @@ use std::ops::Range;
 pub(super) struct Merging {
     /// The symbol at each position; positions that were merged away keep an old one.
     symbols: Vec<u32>,
-    /// The position of each symbol's right neighbor, or [`END`]. For a symbol that was merged away it is the symbol's
+    /// The position of each symbol's right neighbour, or [`END`]. For a symbol that was merged away it is the symbol's
     /// own position.
     next: Vec<usize>,
-    /// The position of each symbol's left neighbor, or [`END`].
+    /// The position of each symbol's left neighbour, or [`END`].
     previous: Vec<usize>,
     /// The pairs that can merge, the next one first. Some are outdated: they are skipped when they come up.
     queue: BinaryHeap<Reverse<Candidate>>,
@@ -34,7 +34,7 @@ struct Candidate {
     result: u32,
 }
 
-/// Marks the absence of a neighbor.
+/// Marks the absence of a neighbour.
 const END: usize = usize::MAX;
 
 impl Merging {

@@ -1,8 +1,8 @@
 //! minbpe's `.model` files, and the `.vocab` files that it writes for people.
 //!
-//! A `.model` has the lines: `minbpe v1`, the split pattern (empty for none), the number of special tokens, one `TEXT
-//! ID` for each of them, and one `LEFT RIGHT` for each merge. Bytes have the ids 0–255 and merge k makes token 256 +
-//! k.
+//! A `.model` has these lines: `minbpe v1`; the split pattern (empty for none); the number of special tokens; a line
+//! `TEXT ID` for each of them; and a line `LEFT RIGHT` for each merge, with the ids of its parts. Bytes have the ids
+//! 0–255, and merge k makes token 256 + k.
 
 use std::fmt::Write;
 use std::path::Path;

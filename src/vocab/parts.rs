@@ -21,9 +21,9 @@ const MAX_HOLES: usize = 1 << 20;
 /// use tokenmill::TokenId;
 /// use tokenmill::vocab::{RankedMerge, Vocabulary, VocabularyParts};
 ///
-/// let tokens = ["a", "b", "ab"].iter().zip(0..).map(|(text, id)| (TokenId::new(id), Box::from(text.as_bytes())));
+/// let token = |(id, text): (u32, &str)| (TokenId::new(id), Box::<[u8]>::from(text.as_bytes()));
 /// let vocabulary = Vocabulary::new(VocabularyParts {
-///     tokens: tokens.collect(),
+///     tokens: (0..).zip(["a", "b", "ab"]).map(token).collect(),
 ///     merges: vec![RankedMerge { left: TokenId::new(0), right: TokenId::new(1), result: TokenId::new(2), rank: 7 }],
 ///     ..VocabularyParts::default()
 /// })?;
