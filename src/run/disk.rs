@@ -107,8 +107,8 @@ fn measured(
     Ok(own.zip(other).map(|(own, other)| own / 2 + other / 2))
 }
 
-fn documents(parts: &[Batch]) -> Documents<'static> {
-    Box::new(parts.to_vec().into_iter().map(Ok))
+fn documents(parts: &[Batch]) -> Documents<'_> {
+    Box::new(parts.iter().cloned().map(Ok))
 }
 
 fn learned(train: &TrainPlan, parts: &[Batch], observer: &dyn Observer) -> Result<Arc<Vocabulary>> {
