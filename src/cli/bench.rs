@@ -22,20 +22,30 @@ use super::surroundings::{open_context, processor_time, tokenizer};
 /// The results of a measurement. Times are in seconds.
 #[derive(Debug, Serialize)]
 struct Measured {
+    /// Number of documents, null rows not counted.
     documents: u64,
     text_bytes: u64,
     tokens: u64,
     threads: usize,
+    /// Time to read the documents into memory.
     read_s: f64,
+    /// Time to load the tokenizer and to prepare the encoder.
     load_s: f64,
+    /// Wall-clock time of encoding.
     encode_s: f64,
+    /// Processor time of encoding, of all threads together, if the system reports it.
     encode_cpu_s: Option<f64>,
+    /// Megabytes (10^6 bytes) of text per second of wall-clock time.
     mb_per_s: f64,
+    /// Highest memory use of the process so far, if the system reports it.
     peak_memory_bytes: Option<ByteCount>,
+    /// Hash of all ids in order; see [`digest`].
     ids_sha256: String,
 }
 
-/// Runs `bench`.
+/// Runs `bench`: reads the inputs into memory, encodes them, and prints times, the speed, and a hash of all ids.
+///
+/// The hash shows whether two programs, versions or machines give the same ids.
 pub(super) fn bench(args: &BenchArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let plan = session.plan(flags::bench(args))?;
     let progress = session.progress();

@@ -15,7 +15,8 @@ use super::session::{Done, Session, print};
 use super::shown::{counted, on_one_line, visible};
 use super::surroundings::open_context;
 
-/// Runs `compare`.
+/// Runs `compare`: encodes the same text with each tokenizer and prints tokens, ratios, vocabulary use, and the words
+/// that are split most differently. `--html` also writes a page.
 pub(super) fn compare(args: &CompareArgs, session: &Session<'_>) -> Result<Done, Failure> {
     page::check(args.html.as_deref())?;
     let plan = session.plan(flags::compare(args))?;

@@ -16,7 +16,10 @@ use super::failure::Failure;
 use super::session::{Done, Session};
 use super::surroundings::tokenizer;
 
-/// Runs `convert`.
+/// Runs `convert`: writes the tokenizer in another format, possibly with additional special tokens, and prints the
+/// paths of the files.
+///
+/// Nothing is written if the folder holds a different tokenizer in that format.
 pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let progress = session.progress();
     let source = tokenizer(&args.tokenizer.tokenizer, &progress)?;
@@ -164,7 +167,8 @@ fn check_replaced(
     }
 }
 
-/// Tells what the folder told `transformers` of the same tokenizer, where it is to be something else.
+/// Reports the settings for `transformers` that the folder has for the same tokenizer and that are replaced by other
+/// values.
 fn tell_replaced(folder: &Path, found: &Vocabulary, options: &WriteOptions, observer: &dyn Observer) {
     let Ok(before) = named_beside(folder, found, &Silent) else { return };
     let mut keys = before.config_keys();

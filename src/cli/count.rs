@@ -15,7 +15,7 @@ use super::session::{Done, Session};
 use super::shown::counted;
 use super::surroundings::open_context;
 
-/// Runs `count`.
+/// Runs `count`: counts the distinct pre-tokens of the inputs into a counts file, and prints the totals.
 pub(super) fn count(args: &CountArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let plan = session.plan(flags::count(args))?;
     let tally =
@@ -37,7 +37,10 @@ pub(super) fn count(args: &CountArgs, session: &Session<'_>) -> Result<Done, Fai
     Ok(session.done(tally.skipped))
 }
 
-/// Runs `merge-counts`.
+/// Runs `merge-counts`: sums counts files into one, each multiplied by its weight, and prints the totals.
+///
+/// # Errors
+/// Weights are given, but not one for each file; or those of [`merge_counts`].
 pub(super) fn merge(args: &MergeCountsArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let paths = args.files.iter().map(PathBuf::from);
     let files: Vec<(PathBuf, Weight)> = match args.weight.len() {

@@ -22,7 +22,8 @@ use super::session::{Done, Session, printing, results};
 use super::shown::counted;
 use super::surroundings::{open_context, tokenizer};
 
-/// Runs `decode`.
+/// Runs `decode`: prints the text of each row on a line, or as a JSON object with `--json`. With `--verify`, compares
+/// the rows with the original documents instead.
 pub(super) fn decode(args: &DecodeArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let progress = session.progress();
     let vocabulary =
@@ -106,9 +107,12 @@ fn has_one_split(file: &str) -> Result<()> {
 
 /// The rows of files of token ids.
 struct Rows<'a> {
+    /// Files of token ids, or output folders, in order.
     files: &'a [String],
+    /// The split to read from output folders that hold several.
     split: Option<&'a str>,
     vocabulary: Arc<Vocabulary>,
+    /// The vocabulary's fingerprint, to compare with those that files declare.
     fingerprint: String,
 }
 
@@ -225,7 +229,9 @@ fn document<'a>(mut ids: &'a [TokenId], declaration: Option<&Declaration>) -> &'
 struct Original<'a> {
     input: &'a Inputs<'a>,
     documents: Documents<'static>,
+    /// The batch that holds the current document.
     batch: Option<Batch>,
+    /// The row of the current document in the batch.
     row: usize,
     /// Whether the rows distinguish null documents from empty ones.
     tells_nulls: bool,

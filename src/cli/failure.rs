@@ -138,15 +138,20 @@ type Recipe = NamedSource<Arc<String>>;
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 struct Pretty {
+    /// The first line.
     message: String,
     #[source]
     cause: Option<Cause>,
+    /// What the user can do.
     help: Option<String>,
+    /// The recipe to quote, if the mistake has a place in it.
     recipe: Option<Recipe>,
+    /// The place to underline in the recipe.
     label: Option<LabeledSpan>,
 }
 
 impl Pretty {
+    /// Describes a stage's error with its causes.
     fn of(error: &Error) -> Pretty {
         Pretty {
             message: told(&error.to_string()),
@@ -157,6 +162,7 @@ impl Pretty {
         }
     }
 
+    /// Describes a mistake at its place in the recipe.
     fn at(mistake: &Mistake, recipe: Option<&Recipe>) -> Pretty {
         Pretty {
             message: tame(&mistake.message),

@@ -132,6 +132,7 @@ pub(super) fn weights_given(given: usize, inputs: usize, input: &str) -> String 
     format!("`--weight` is given {times} for {inputs}")
 }
 
+/// Returns the keys of `[sample]`.
 fn sample(flags: &SampleFlags) -> SampleKeys {
     SampleKeys {
         every: field(&flags.every),
@@ -143,6 +144,7 @@ fn sample(flags: &SampleFlags) -> SampleKeys {
     }
 }
 
+/// Returns the keys of `[train]` that decide how text is divided into pre-tokens.
 fn pieces(flags: &PieceFlags) -> TrainKeys {
     let regex = flags.split_regex.as_deref().map(SplitPattern::from_regex);
     TrainKeys {
@@ -153,6 +155,7 @@ fn pieces(flags: &PieceFlags) -> TrainKeys {
     }
 }
 
+/// Returns all keys of `[train]` except those for `transformers`.
 fn trained(flags: &TrainFlags, pieces: TrainKeys) -> TrainKeys {
     TrainKeys {
         vocab_size: field(&flags.vocab_size.as_ref().map(|sizes| list(sizes))),
@@ -168,6 +171,7 @@ fn trained(flags: &TrainFlags, pieces: TrainKeys) -> TrainKeys {
     }
 }
 
+/// Adds the keys of `[train]` that go into `tokenizer_config.json`.
 fn for_transformers(flags: &TransformersFlags, keys: TrainKeys) -> TrainKeys {
     TrainKeys {
         bos: field(&flags.bos.clone().map(Some)),
@@ -181,6 +185,7 @@ fn for_transformers(flags: &TransformersFlags, keys: TrainKeys) -> TrainKeys {
     }
 }
 
+/// Returns the keys of `[encode]`.
 fn encoded(flags: &EncodeFlags, tokenizer: &str, options: LoadOptions) -> EncodeKeys {
     EncodeKeys {
         tokenizer: Some(Given::flag(tokenizer.to_owned())),

@@ -14,7 +14,7 @@ use super::session::{Done, Session, command_line, read_text};
 use super::shown::counted;
 use super::surroundings::{open_context, tokenizer};
 
-/// Runs `run`.
+/// Runs `run`: does everything that a recipe says and is not done yet. The recipe is read from a file or a pipe.
 pub(super) fn run(args: &RunArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let text = read_text(&args.recipe, &session.interrupt())?;
     let plan = session.plan(recipe::read(&args.recipe, &text)?)?;
@@ -28,7 +28,8 @@ pub(super) fn run(args: &RunArgs, session: &Session<'_>) -> Result<Done, Failure
     tell(&outcome, &plan, session)
 }
 
-/// Runs `train`.
+/// Runs `train`: learns a tokenizer from the inputs or from counts files, and writes it. With `--extend`, the merges
+/// of an existing tokenizer come first.
 pub(super) fn train(args: &TrainArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let mut recipe = flags::train(args);
     if !recipe.counts.is_empty() {
@@ -44,7 +45,7 @@ pub(super) fn train(args: &TrainArgs, session: &Session<'_>) -> Result<Done, Fai
     tell(&outcome, &plan, session)
 }
 
-/// Runs `encode`.
+/// Runs `encode`: encodes the inputs into an output folder. An interrupted job is resumed.
 pub(super) fn encode(args: &EncodeArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let plan = session.plan(flags::encode(args))?;
     let options = JobOptions { recipe: recipe_of_flags(&plan), force: args.force };
@@ -141,6 +142,7 @@ fn encoded(encoding: &EncodingFacts) -> String {
     )
 }
 
+/// Returns the smaller vocabularies that the plan asks for besides the largest.
 fn smaller(plan: &Plan) -> &[SmallerPlan] {
     plan.train.as_ref().map(|train| train.smaller.as_slice()).unwrap_or_default()
 }

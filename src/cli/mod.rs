@@ -37,6 +37,9 @@ use shown::tame;
 use surroundings::Style;
 
 /// Runs the program and returns its exit code.
+///
+/// The code is 0 if all was done, 3 if inputs were skipped, that of the signal after an interruption, and otherwise
+/// the [code](Failure::code) of the failure. A closed output pipe is no failure.
 pub(crate) fn main() -> ExitCode {
     allocator::keep_freed();
     surroundings::allow_more_files();

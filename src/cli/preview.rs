@@ -16,7 +16,8 @@ use super::session::{Done, Session, print, read_text};
 use super::shown::{counted, on_one_line, told};
 use super::surroundings::open_context;
 
-/// Runs `plan`.
+/// Runs `plan`: checks a recipe and prints its sources, steps, limits, memory and disk needs, and what the output
+/// folder holds. Nothing is written.
 pub(super) fn preview(args: &PlanArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let plan = session.plan(recipe::read(&args.recipe, &read_text(&args.recipe, &session.interrupt())?)?)?;
     let preview = tokenmill::run::preview(&plan, &open_context(&plan, &session.progress()))?;

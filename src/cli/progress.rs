@@ -29,21 +29,28 @@ const KINDS: usize = 7;
 /// The observer of a run. Working threads only add to counters; one separate thread prints.
 #[derive(Debug)]
 pub(super) struct Progress {
+    /// `None` if nothing should be reported.
     shared: Option<Arc<Shared>>,
+    /// The thread that prints.
     teller: Option<JoinHandle<()>>,
     interrupt: Interrupt,
 }
 
 #[derive(Debug)]
 struct Shared {
+    /// `None` if standard error is not a terminal.
     bars: Option<MultiProgress>,
+    /// The amount done by the running stage of each [kind].
     done: [AtomicU64; KINDS],
+    /// Locked only when a stage starts or ends, and by the printing thread.
     state: Mutex<State>,
+    /// Wakes the printing thread at the end.
     over: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
+    /// The running stages, in the order in which they started.
     running: Vec<Running>,
     is_over: bool,
 }
@@ -51,6 +58,7 @@ struct State {
 #[derive(Debug)]
 struct Running {
     stage: Stage,
+    /// The amount of the whole stage, if known, in its unit.
     total: Option<u64>,
     since: Instant,
     bar: ProgressBar,
@@ -253,6 +261,7 @@ fn kind(stage: Stage) -> usize {
     }
 }
 
+/// Returns a bar if the total is known, and a spinner otherwise.
 fn bar_style(total: Option<u64>) -> ProgressStyle {
     let template = match total {
         Some(_) => "{prefix:>8} {bar:24} {msg}",
@@ -269,6 +278,7 @@ fn shown(stage: Stage, amount: u64) -> String {
     }
 }
 
+/// Formats the speed of a stage: merges or megabytes per second.
 fn rate(stage: Stage, done: u64, seconds: f64) -> String {
     let per_second = float(done) / seconds.max(1e-6);
     match stage {
@@ -277,6 +287,7 @@ fn rate(stage: Stage, done: u64, seconds: f64) -> String {
     }
 }
 
+/// Formats the use of memory; empty if it is unknown.
 fn memory(held: Option<ByteCount>) -> String {
     held.map_or_else(String::new, |held| format!(", memory {held}"))
 }

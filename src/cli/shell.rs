@@ -10,7 +10,7 @@ use super::args::Cli;
 use super::failure::Failure;
 use super::session::{Done, print_as_is, printing};
 
-/// Runs `completions`.
+/// Prints the completion script for a shell.
 pub(super) fn completions(shell: Shell) -> Result<Done, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "tokenmill", &mut script);

@@ -26,7 +26,8 @@ const COLOURS: [AnsiColor; 5] =
 /// The text between tokens if there are no colours.
 const SEPARATOR: &str = "|";
 
-/// Runs `tokens`.
+/// Runs `tokens`: prints the tokens of a text one after another, as JSON, or as ids only. `--html` writes a page
+/// instead.
 pub(super) fn tokens(args: &TokensArgs, session: &Session<'_>) -> Result<Done, Failure> {
     page::check(args.html.as_deref())?;
     let progress = session.progress();

@@ -20,7 +20,10 @@ use super::session::{Done, Session};
 use super::shown::{counted, shortened};
 use super::surroundings::{open_context, tokenizer};
 
-/// Runs `verify`.
+/// Runs `verify`: reads an output folder completely and compares it with its manifest.
+///
+/// # Errors
+/// The folder has no manifest, or a file differs from it ([`ErrorKind::Mismatch`]).
 pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let folder = Path::new(&args.dir);
     let verify = |progress: &Progress| with_threads(session.threads(), || verify_output(folder, progress));
@@ -57,7 +60,11 @@ pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, F
     Ok(Done::Whole)
 }
 
-/// Runs `verify-merges`.
+/// Runs `verify-merges`: applies the merges of a tokenizer to data one by one and checks that each was the best of
+/// its step.
+///
+/// # Errors
+/// A merge was not the best ([`ErrorKind::Mismatch`]); the error names the first one and the better pair.
 pub(super) fn verify_merges(args: &VerifyMergesArgs, session: &Session<'_>) -> Result<Done, Failure> {
     let progress = session.progress();
     let path = tokenizer(&args.tokenizer.tokenizer, &progress)?;
@@ -173,9 +180,13 @@ impl Reason {
 /// The first merge of a list that was not the best.
 #[derive(Debug)]
 struct NotBest {
+    /// The merge, and the pair that was better.
     deviation: Deviation,
+    /// Number of merges in the list.
     merges: usize,
+    /// The pair that the list merges, formatted.
     chosen: String,
+    /// The best pair, formatted, with its count; `None` if no pair was left to merge.
     better: Option<(String, u64)>,
     reason: Reason,
 }
