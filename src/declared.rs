@@ -1,6 +1,10 @@
 //! Checks what a Parquet file declares before its decoder trusts it. The decoder allocates memory for the declared
 //! numbers of bytes, values and columns, and recurses to the declared depth, so a small hostile file could exhaust
 //! memory or overflow the stack.
+//!
+//! The footer and the page headers are structures in Thrift's compact protocol. This module has a small reader of
+//! that protocol, which looks only at the fields that matter and skips all others. Where the decoder itself detects a
+//! problem, the check ends without an error, so that rows before the problem can still be read.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};

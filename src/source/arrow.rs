@@ -1,3 +1,9 @@
+//! Reads Arrow IPC data: a file is one unit, and its record batches are decoded one at a time.
+//!
+//! Files of Arrow's file format are read by the footer, which lists the positions of record batches: a damaged one
+//! can be skipped. The stream format, from files and pipes, is read from front to back, and an error ends it.
+//! [`super::ipc`] reads the messages; this module turns record batches into batches of documents.
+
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek};
@@ -32,6 +38,7 @@ pub(super) enum Input {
 }
 
 impl Input {
+    /// Data of the stream format.
     pub(super) fn stream(from: Box<dyn Read + Send>) -> Input {
         Input::Stream(BufReader::new(from))
     }
@@ -56,6 +63,7 @@ enum Reader {
 }
 
 impl Reader {
+    /// Reads the schema.
     fn new(input: Input, most: u64) -> Result<Reader, ArrowError> {
         Ok(match input {
             Input::File(file) => Reader::File(InFile::open(file, most)?),
@@ -63,6 +71,7 @@ impl Reader {
         })
     }
 
+    /// The schema of the whole data, before [`begin`](Reader::begin) selects columns.
     fn schema(&self) -> SchemaRef {
         match self {
             Reader::File(reader) => reader.schema(),
@@ -81,6 +90,7 @@ impl Reader {
         }
     }
 
+    /// Reads the next record batch, with the selected columns only; `None` at the end.
     fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         match self {
             Reader::File(reader) => reader.next(),

@@ -1,3 +1,5 @@
+//! The unit of data that sources give: a batch of documents, with the columns that are passed through beside them.
+
 use arrow_array::{Array, BinaryViewArray, RecordBatch};
 
 use crate::lengths::row_bytes;
@@ -14,6 +16,16 @@ const ROWS_AT_ONCE: usize = 1 << 10;
 /// document is never split.
 ///
 /// **Memory:** about the requested batch size, or one row if a row is larger.
+///
+/// ```
+/// use tokenmill::source;
+///
+/// let batch = source::texts(["one", "two", "three"]).next().expect("a batch")?;
+/// assert_eq!(batch.len(), 3);
+/// assert_eq!(batch.text_bytes(), 11);
+/// assert_eq!(batch.slice(1, 2).iter().next(), Some(Some(&b"two"[..])));
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// Index of the source among the sources of the run, from 0.

@@ -1,4 +1,9 @@
 //! Recognizes data that is not text by its first bytes (magic bytes).
+//!
+//! Any file may be read as text, whatever its name, so a file of another kind would become one large nonsensical
+//! document. This module detects compressed data, Parquet and Arrow data, pictures, archives, text in UTF-16 or
+//! UTF-32, and pointers of Git LFS and git-annex, and gives an error that says what to do with each. Text that merely
+//! resembles a format must stay text: patterns are as long as the formats allow.
 
 use std::io::{self, Cursor, Read};
 use std::ptr;
@@ -28,12 +33,19 @@ pub(super) struct Beginning {
 
 /// Advice for data from a pipe in a format that is read from its end.
 const TO_A_FILE: &str = "write it to a file first";
+/// Advice for compressed data that this program cannot decompress, or that lies inside of compressed data.
 const UNPACK: &str = "unpack it first";
+/// Advice for Parquet data under another name.
 const AS_PARQUET: [&str; 3] = ["give it a name that ends in .parquet, or say its format", TO_A_FILE, UNPACK];
+/// Advice for Arrow data under another name.
 const AS_ARROW: [&str; 3] = ["give it a name that ends in .arrow, or say its format", TO_A_FILE, UNPACK];
+/// Advice for archives.
 const UNPACKED: [&str; 3] = [UNPACK; 3];
+/// Advice for data that contains no text in any form that this program reads.
 const LEAVE_OUT: [&str; 3] = ["take its text out of it first, or leave it out"; 3];
+/// Advice for text in another encoding.
 const AS_UTF_8: [&str; 3] = ["make it UTF-8 first, with `iconv -t UTF-8` for instance"; 3];
+/// Advice for web archives.
 const EXTRACT: [&str; 3] =
     ["take the texts out of its records first, as `warcio` or `resiliparse` do in Python"; 3];
 
@@ -252,6 +264,7 @@ impl Beginning {
         Fault::IsOther { file: file.to_owned(), format, what: self.what }.failed().with_help(remedy)
     }
 
+    /// The error that a file is not text, with advice. `how` says if the content was decompressed.
     fn error(&self, file: &str, how: &'static str, remedy: &'static str) -> Error {
         let fault = Fault::IsNoText { file: file.to_owned(), how, what: self.what };
         fault.failed().with_help(remedy)

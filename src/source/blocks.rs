@@ -1,3 +1,10 @@
+//! Memory blocks for text that are reused: a batch of plain text is a view into the block that the file was read
+//! into.
+//!
+//! The reader takes a block, fills it, and gives it away as an Arrow buffer. When the last batch that refers to the
+//! buffer is dropped, perhaps by another thread, the block returns to the reader's pool. So reading a file of any
+//! size needs about as many blocks as batches exist at the same time, and text is never copied.
+
 use std::io::{self, Read};
 use std::mem;
 use std::sync::{Arc, Mutex, Weak};

@@ -1,3 +1,8 @@
+//! Opens the content of a file, of one of its ranges, or of a pipe, as text that is already decompressed.
+//!
+//! A file's compression follows from its name, and its first bytes must agree with the name. A pipe's compression
+//! follows from its first bytes alone.
+
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;

@@ -1,4 +1,9 @@
 //! Finds where documents of plain text end, and where a file can be cut into ranges of whole documents.
+//!
+//! Cutting must not change the documents: reading a file range by range gives the same documents as reading it from
+//! the beginning. A line may begin after any `\n`. A paragraph may begin only after a run of newlines that has been
+//! seen from its start, because pairs are counted from there. A separator that can overlap itself gives no safe
+//! position at all.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -26,6 +31,7 @@ pub(super) struct Cut {
 }
 
 impl Cutter {
+    /// Prepares a rule for searching.
     pub(super) fn new(rule: &DocumentRule) -> Cutter {
         match rule {
             DocumentRule::File => Cutter::Never,

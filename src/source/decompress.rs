@@ -1,4 +1,9 @@
 //! Decompresses text: all members, frames or streams of a file, one after the other.
+//!
+//! Decompression libraries often stop after the first member or frame, or ignore a missing end. Files of the web
+//! often consist of many members, and a truncated file must be an error, so this module adds both where the library
+//! lacks it. It also limits the memory of decompression windows, which a file declares and may choose as large as 2
+//! GiB or more.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::mem;
@@ -80,6 +85,7 @@ pub(super) fn decompressed<R: Read + Send + 'static>(
     })
 }
 
+/// Buffers compressed data for decoders that read in small steps.
 fn buffered<R: Read>(raw: R) -> BufReader<R> {
     BufReader::with_capacity(BUFFER_BYTES, raw)
 }
@@ -195,6 +201,7 @@ impl<R: Read> Read for Watched<R> {
     }
 }
 
+/// The error that the data ends within a frame.
 fn cut_off() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "it is cut off")
 }
@@ -232,6 +239,7 @@ impl<R: BufRead> Read for Frames<R> {
 
 /// Skips skippable frames.
 fn pass_skippable(from: &mut impl BufRead) -> io::Result<()> {
+    /// Bytes of a skippable frame's header.
     const HEAD: usize = 8;
     loop {
         // The first byte suffices: a frame with data begins with another one.

@@ -1,3 +1,9 @@
+//! The errors of sources, and the conversion of errors and panics of decoders into them.
+//!
+//! An error's kind decides what happens: only [`ErrorKind::Failed`] is bad input, which may be skipped. A wrong
+//! request, a lack of memory, and a failure of the system or network end the run even then, because reading again may
+//! succeed.
+
 use std::io;
 
 use super::Format;

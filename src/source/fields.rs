@@ -1,3 +1,5 @@
+//! Passes fields of JSON objects through as columns of text.
+
 use std::io::Read;
 use std::sync::{Arc, Mutex};
 
@@ -35,6 +37,7 @@ pub(super) struct Beside {
 }
 
 impl Beside {
+    /// What is known about the requested fields of a file.
     pub(super) fn of(file: &Listed, spec: &SourceSpec, elsewhere: &Option<Arc<Elsewhere>>) -> Beside {
         let by_path = spec.columns.iter().map(|column| value_in_path(&file.name, column).is_some()).collect();
         Beside { by_path, elsewhere: elsewhere.clone() }
@@ -55,10 +58,13 @@ pub(super) struct Elsewhere {
 }
 
 impl Elsewhere {
+    /// Nothing is searched before the first question.
     pub(super) fn of(files: &[Listed]) -> Elsewhere {
         Elsewhere { files: files.to_vec(), known: Mutex::default() }
     }
 
+    /// Whether any file has the field. Searches all files at the first question about a field and remembers the
+    /// answer.
     fn have(&self, field: &str) -> bool {
         let mut known = lock(&self.known);
         if let Some(&found) = known.get(field) {

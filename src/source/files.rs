@@ -1,3 +1,16 @@
+//! Sources that consist of files of one format, and sources that are read from a pipe.
+//!
+//! [`Files::open`] opens all files once, to list their units:
+//!
+//! | format | units | known before reading |
+//! | --- | --- | --- |
+//! | Parquet | row groups | rows, and bytes of text if the writer declared them |
+//! | Arrow | files | the schema |
+//! | JSON Lines and plain text | ranges of about [`ReadConfig::range_bytes`] | bytes of plain text |
+//! | JSON in other layouts, CSV, TSV, and all compressed or remote text | files | the size of remote plain text |
+//!
+//! All files must have columns of compatible types: see [`super::passed`].
+
 use std::collections::VecDeque;
 use std::fs;
 use std::io::Read;
@@ -301,6 +314,9 @@ fn first_footers((file, opened): (usize, Result<Opened>)) -> Result<Opened> {
 }
 
 /// Opens a file: reads its footer or schema, checks its first bytes, and divides it into units.
+///
+/// # Errors
+/// The file cannot be read, is of another kind than its name says, or lacks a requested column.
 fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig, window: u64) -> Result<Opened> {
     let Listed { path, name, format, compression, remote } = file;
     let unit = |range, rows, text_bytes| Unit { name: name.clone(), range, rows, text_bytes };

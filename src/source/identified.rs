@@ -1,3 +1,7 @@
+//! Files with identities that are known without reading them: the hub and most servers send entity tags.
+//!
+//! Everything but the identity is delegated to [`Files`].
+
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;

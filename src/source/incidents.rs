@@ -1,3 +1,9 @@
+//! Records the rows and files that a run skips because they cannot be read.
+//!
+//! Several threads read units at the same time, read ahead of what is consumed, and may read a unit again after an
+//! interruption. The record must not depend on any of that. So each reading of a unit counts its own skipped rows, a
+//! new reading replaces the previous one, and only rows before the consumer's position count.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -46,6 +52,29 @@ pub struct LeftOut {
 ///
 /// **Memory:** unless bad input ends the run, a few words for each unit that is read; a message for each unit with
 /// skipped rows; and at most [`LISTED_INCIDENTS`] messages.
+///
+/// ```
+/// use std::io::Cursor;
+/// use std::sync::Mutex;
+/// use tokenmill::observer::Silent;
+/// use tokenmill::source::{self, Format, OnBadInput, OpenContext, SourceSpec};
+///
+/// let lines = Cursor::new("{\"text\": \"a\"}\nnot JSON\n");
+/// let context = OpenContext { stdin: Mutex::new(Some(Box::new(lines))), ..OpenContext::new(&Silent) };
+/// let spec = SourceSpec {
+///     uri: "-".to_owned(),
+///     format: Some(Format::Jsonl),
+///     on_bad_input: OnBadInput::Skip,
+///     ..SourceSpec::default()
+/// };
+/// let source = source::open(&spec, 0, &context)?;
+/// let mut documents = 0;
+/// for batch in source::in_order(vec![source], 1) {
+///     documents += batch?.len();
+/// }
+/// assert_eq!((documents, context.incidents.count()), (1, 1));
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Incidents {
     found: Mutex<Found>,
@@ -54,6 +83,7 @@ pub struct Incidents {
 /// A source and one of its units; `None` means files that were skipped when the source was opened.
 type Key = (usize, Option<usize>);
 
+/// The state of all readings.
 #[derive(Debug, Default)]
 struct Found {
     units: BTreeMap<Key, Reading>,

@@ -247,6 +247,7 @@ impl<R: BufRead> InStream<R> {
     }
 }
 
+/// The problem if other data follows a complete stream.
 const NO_STREAM: &str = "what follows the end of a stream is no stream";
 
 /// What comes next in the data.
@@ -323,6 +324,7 @@ fn check_sizes(message: &Message<'_>, body: &[u8], most: u64) -> Result<(), Arro
     Ok(())
 }
 
+/// The error that the data violates the format.
 fn wrong(problem: impl ToString) -> ArrowError {
     ArrowError::IpcError(problem.to_string())
 }

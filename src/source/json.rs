@@ -1,5 +1,9 @@
 //! Converts JSON that has no object per line (arrays, and sequences of objects in any layout) to JSON Lines, so that
 //! one reader handles both.
+//!
+//! The converter does not parse values. It tracks strings and the depth of brackets only, which takes constant memory
+//! however long a value is, and leaves checking to the reader of the lines. An invalid value therefore becomes an
+//! invalid line. At an outermost position, the brackets and commas of an array become line breaks.
 
 use std::io::{self, Read};
 
@@ -12,6 +16,7 @@ const BLOCK_BYTES: usize = 64 << 10;
 /// Bytes of a file by which JSON Lines are recognized.
 pub(super) const FIRST_BYTES: u64 = 64 << 10;
 
+/// A mark that some programs write before the text. It is not JSON.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Whether text that begins with these bytes is JSON Lines: its first line is an object.
@@ -47,6 +52,7 @@ pub(super) struct Values<R> {
 }
 
 impl<R: Read> Values<R> {
+    /// Converts the text that `from` gives.
     pub(super) fn new(from: R) -> Values<R> {
         Values {
             from,

@@ -1,3 +1,8 @@
+//! Reads JSON Lines, and all formats that are converted to it (see [`super::records`]).
+//!
+//! Only the requested fields of an object are stored: a deserializer walks through the line, appends the text
+//! directly to the batch, and ignores other values, but checks that the whole line is valid JSON.
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read};
@@ -50,6 +55,7 @@ pub(super) enum Start {
 pub(super) struct Unreadable(Mutex<BTreeMap<u64, String>>);
 
 impl Unreadable {
+    /// Records why a record is unreadable.
     pub(super) fn add(&self, record: u64, problem: String) {
         lock(&self.0).insert(record, problem);
     }
@@ -452,6 +458,9 @@ fn problem(error: &serde_json::Error) -> String {
 /// Deserializes an object and appends the text of one of its fields to `into`. The field may be in a nested object
 /// (`a.b`), or be all items of a list (`a[]`), joined by `join`. Returns whether the field has text, or `None` if the
 /// object has no such field.
+///
+/// For the column `a.b`, these fields are found in order of precedence: the field named `a.b`, then the field `b` of
+/// the object in the field `a`. For `a[].b`, the field named so, then the fields `b` of the items of the list in `a`.
 struct FieldOf<'a> {
     column: &'a str,
     join: &'a str,

@@ -40,6 +40,7 @@ pub(super) struct Listed {
 }
 
 impl Listed {
+    /// A local file. `format` takes precedence over the format that the name shows.
     fn new(path: PathBuf, name: String, format: Option<Format>) -> Listed {
         let (by_name, compression) = by_extension(&path);
         // A file whose name shows no format is text: a Markdown page, a log, a program.
@@ -204,6 +205,7 @@ impl Others {
 
     /// A sentence about the extensions, most frequent first.
     fn endings_told(&self, folder: &str) -> Option<String> {
+        /// Maximum number of extensions in a sentence.
         const SHOWN: usize = 5;
         let mut endings: Vec<_> = self.endings.iter().collect();
         endings.sort_by_key(|(_, count)| Reverse(**count));
@@ -228,6 +230,7 @@ struct Saved {
     files: Vec<SavedFile>,
 }
 
+/// The name of a saved file.
 #[derive(Deserialize)]
 struct SavedFile {
     filename: String,
@@ -236,6 +239,7 @@ struct SavedFile {
 /// The files of the dataset that `save_to_disk` has saved in this folder, if any. It does not delete the files of a
 /// dataset that was saved there before.
 fn saved(folder: &Path) -> Option<BTreeSet<String>> {
+    /// Maximum bytes that are read of the file, in case it is of another program.
     const MOST_BYTES: u64 = 64 << 20;
     let mut text = Vec::new();
     fs::File::open(folder.join(STATE)).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
@@ -321,6 +325,7 @@ fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
 /// Adds the files below a folder that match the remaining parts of a pattern. A name that is not UTF-8 is compared in
 /// its lossy form.
 fn expand(below: &Path, parts: &[glob::Pattern], files: &mut Vec<PathBuf>) -> Result<()> {
+    /// As in a shell: a `*` matches neither a slash nor a leading dot.
     const OPTIONS: glob::MatchOptions = glob::MatchOptions {
         case_sensitive: true,
         require_literal_separator: true,

@@ -21,6 +21,9 @@ const NUMBERS: [(&[u8], &[u8]); 3] =
 
 /// Replaces numbers that JSON lacks and, if `replace` is set, invalid characters in text; `None` if the line has none
 /// of these. The result may still be invalid JSON for other reasons.
+///
+/// The replaced numbers only make the line parseable: where a value is passed through as JSON, the caller takes its
+/// text from [`Mended::before`] at the same position. This is why replacements must have equal lengths.
 pub(super) fn mended(line: &[u8], replace: bool) -> Option<Mended<'_>> {
     let before = match String::from_utf8_lossy(line) {
         Cow::Owned(text) if replace => Cow::Owned(text.into_bytes()),

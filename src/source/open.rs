@@ -1,3 +1,5 @@
+//! Opens sources by their URIs, and defines the settings for reading.
+
 use std::borrow::Cow;
 use std::fmt;
 use std::io::Read;
@@ -121,6 +123,18 @@ impl<'a> OpenContext<'a> {
 /// # Errors
 /// The source does not exist or has no files; a file is damaged or cannot be read, unless bad input is to be skipped;
 /// a column is missing or holds no text; or the request is invalid in another way.
+///
+/// # Examples
+/// ```
+/// use tokenmill::observer::Silent;
+/// use tokenmill::source::{self, Identity, OpenContext, Source, SourceSpec};
+///
+/// let spec = SourceSpec { uri: "demo:verse?lines=5".to_owned(), ..SourceSpec::default() };
+/// let source = source::open(&spec, 0, &OpenContext::new(&Silent))?;
+/// assert_eq!(source.units()[0].rows, Some(5));
+/// assert_eq!(source.identity(0)?, Identity::Generated);
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 pub fn open(spec: &SourceSpec, source: usize, context: &OpenContext<'_>) -> Result<Arc<dyn Source>> {
     open_by(spec, source, context, !spec.stream)
 }
@@ -134,6 +148,7 @@ pub fn look(spec: &SourceSpec, source: usize, context: &OpenContext<'_>) -> Resu
     open_by(spec, source, context, false)
 }
 
+/// Dispatches on the URI's scheme. `download` says whether files of the hub are downloaded.
 fn open_by(
     spec: &SourceSpec,
     source: usize,

@@ -1,5 +1,11 @@
 //! Merges all units of all sources into one ordered stream, which is read ahead by several threads or read directly
 //! by the consumers.
+//!
+//! Each reading thread takes the next unit and decodes it to its end, so several units are in progress at once. Their
+//! batches wait until the consumer reaches them. Two limits keep that bounded: the number of units ahead of the
+//! current one, and the bytes that wait. The current unit has a limit of its own, so that later units can never block
+//! it: without that, readers that are full of later batches and a consumer that waits for the current unit would
+//! deadlock. Both limits start low and grow only if the consumer has to wait while a reader is blocked.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -53,6 +59,20 @@ pub fn in_order(sources: Vec<Arc<dyn Source>>, threads: usize) -> Documents<'sta
 
 /// Like [`in_order`], but starts at the unit `from`, a pair of source index and unit index. Earlier units are not
 /// read.
+///
+/// ```
+/// use tokenmill::observer::Silent;
+/// use tokenmill::source::{self, OpenContext, SourceSpec};
+///
+/// let open = |seed: u64, number: usize| {
+///     let spec = SourceSpec { uri: format!("demo:verse?lines=10&seed={seed}"), ..SourceSpec::default() };
+///     source::open(&spec, number, &OpenContext::new(&Silent))
+/// };
+/// let sources = vec![open(1, 0)?, open(2, 1)?];
+/// let batch = source::in_order_from(sources, (1, 0), 1).next().expect("a batch")?;
+/// assert_eq!((batch.source, batch.unit, batch.first_row), (1, 0, 0));
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 pub fn in_order_from(
     sources: Vec<Arc<dyn Source>>,
     from: (usize, usize),
@@ -103,6 +123,7 @@ struct Shared {
     arrived: Condvar,
 }
 
+/// The part of the state that changes, behind a lock.
 #[derive(Default)]
 struct State {
     /// Position of the unit that the consumer takes from.
@@ -121,6 +142,7 @@ struct State {
     stopped: bool,
 }
 
+/// A unit that has been started, and its batches that wait for the consumer.
 #[derive(Default)]
 struct Waiting {
     /// The batches that wait, each with the number of rows of the unit that had been skipped by then.
@@ -131,11 +153,13 @@ struct Waiting {
     ended: Option<u64>,
 }
 
+/// Bytes that count against the limits. An error counts as nothing, so that it is never held back.
 fn bytes_of(batch: &Result<Batch>) -> u64 {
     batch.as_ref().map_or(0, Batch::bytes)
 }
 
 impl Shared {
+    /// Locks the state.
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }

@@ -70,6 +70,7 @@ pub(super) struct Together<'a> {
 }
 
 impl<'a> Together<'a> {
+    /// Combines the columns with these names.
     pub(super) fn new(names: &'a [String]) -> Together<'a> {
         Together { names, found: names.iter().map(|_| None).collect(), first: None, alike: true }
     }
@@ -127,6 +128,7 @@ pub(crate) fn without_annotation(column: &str, lost: &str) -> String {
     format!("column {column:?} is written without {lost}, which only some of the files say of it")
 }
 
+/// The error that a column has incompatible types in two files.
 fn other_type(file: &str, before: &Field, here: &Field) -> Error {
     let (file, column) = (file.to_owned(), before.name().clone());
     let (found, expected) = (here.data_type().to_string(), before.data_type().to_string());

@@ -1,3 +1,5 @@
+//! Reads named pipes without blocking the program: opening a pipe waits for a writer, and reading waits for data.
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -29,6 +31,7 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
+    /// A pipe that is not opened yet. `stop` is asked while nothing arrives.
     pub(super) fn new(path: PathBuf, stop: Stop) -> Pipe {
         Pipe { path, blocks: None, block: io::Cursor::default(), stop }
     }

@@ -1,3 +1,5 @@
+//! Reads plain text: cuts blocks of it into documents by a [`DocumentRule`], without copying the text.
+
 use std::io::Read;
 
 use arrow_array::BinaryViewArray;
@@ -43,6 +45,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
+    /// Cuts the text that `from` gives by a rule.
     pub(super) fn new(from: Box<dyn Read + Send>, rule: &DocumentRule, reading: Reading) -> Pieces {
         let cutter = Cutter::new(rule);
         let block_bytes = place64(reading.batch_bytes.min(MOST_BLOCK)).max(cutter.least_block());

@@ -38,6 +38,7 @@ pub(super) struct InOrder {
 }
 
 impl InOrder {
+    /// Starts at the beginning of the file.
     pub(super) fn new(file: Arc<dyn Ranged>) -> InOrder {
         InOrder { file, next: 0, block: Bytes::new() }
     }
@@ -96,6 +97,7 @@ impl Read for Heeded {
     }
 }
 
+/// Access to the bytes of a file.
 enum From {
     File(File),
     /// The fetched ranges, each with its offset. Only these can be read.
@@ -177,6 +179,7 @@ fn part(fetched: &[(u64, Bytes)], start: u64, length: usize) -> Option<Bytes> {
     })
 }
 
+/// The error that a read goes past the end of the file, or of what was fetched.
 fn past_the_end(start: u64, length: usize) -> io::Error {
     let problem = format!("{length} bytes at {start} lie past the end of the file, or of its columns");
     io::Error::new(io::ErrorKind::UnexpectedEof, problem)

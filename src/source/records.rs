@@ -1,4 +1,8 @@
 //! Converts text formats with records to lines of JSON.
+//!
+//! JSON in any layout, CSV and TSV thereby share the reader of JSON Lines, with its rules for columns, templates, bad
+//! input and memory. Only numbering differs: messages count records instead of lines if a record need not be one
+//! line.
 
 use std::io::Read;
 use std::sync::Arc;

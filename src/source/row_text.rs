@@ -203,6 +203,7 @@ pub(super) enum FoundPart {
 }
 
 impl Composed {
+    /// Columns that were located in a file; `join` is the separator between items of lists.
     pub(super) fn new(text: Vec<FoundPart>, join: String, pass: Vec<(String, Vec<Step>)>) -> Composed {
         Composed { text, join, pass }
     }

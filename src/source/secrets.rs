@@ -1,3 +1,10 @@
+//! Hides secrets in everything that the program shows or writes: messages, reports, manifests and the recipes in
+//! them.
+//!
+//! Addresses may contain passwords, signatures and tokens, and servers repeat them in error messages. Hiding too much
+//! costs a reader a moment, but a published secret cannot be taken back, so the rules prefer to hide: all values of a
+//! web query are hidden, and typing errors in an address do not stop it from being recognized.
+
 use std::ops::Range;
 use std::sync::LazyLock;
 

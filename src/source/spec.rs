@@ -1,3 +1,5 @@
+//! Describes a source: its location, its format, and the columns to read.
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -8,6 +10,15 @@ use crate::error::{Error, ErrorKind};
 use crate::units::ByteCount;
 
 /// The format of a source's files.
+///
+/// ```
+/// use tokenmill::source::Format;
+///
+/// let format: Format = "jsonl".parse()?;
+/// assert_eq!(format, Format::Jsonl);
+/// assert_eq!(Format::Csv.to_string(), "csv");
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -83,6 +94,25 @@ impl FromStr for Format {
 /// The rule that divides plain text into documents.
 ///
 /// `Line`, `Paragraph` and `Separator` skip empty documents, and the separating bytes belong to no document.
+///
+/// ```
+/// use std::io::Cursor;
+/// use std::sync::Mutex;
+/// use tokenmill::observer::Silent;
+/// use tokenmill::source::{self, DocumentRule, OpenContext, SourceSpec};
+///
+/// let text = Cursor::new("one\n\ntwo\nlines\n");
+/// let context = OpenContext { stdin: Mutex::new(Some(Box::new(text))), ..OpenContext::new(&Silent) };
+/// let documents = DocumentRule::Paragraph;
+/// let spec = SourceSpec { uri: "-".to_owned(), documents, ..SourceSpec::default() };
+/// let source = source::open(&spec, 0, &context)?;
+/// let mut found = Vec::new();
+/// for batch in source::whole_documents(source::in_order(vec![source], 0)) {
+///     found.extend(batch?.iter().flatten().map(<[u8]>::to_vec));
+/// }
+/// assert_eq!(found, [b"one".to_vec(), b"two\nlines\n".to_vec()]);
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]

@@ -19,6 +19,7 @@ const FIELD_BYTES: usize = 8 << 10;
 /// Maximum bytes of a header. A file with a longer first record is hardly a table.
 const LONGEST_HEADER: usize = 1 << 20;
 
+/// A mark that some programs write before the header.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// A reader that gives the records of a table as JSON objects, one per line, with the names of the header as keys.
@@ -103,6 +104,7 @@ impl Raw {
 }
 
 impl<R: Read> Table<R> {
+    /// Converts the text that `from` gives. Records with errors are reported to `unreadable`.
     pub(super) fn new(from: R, format: Format, unreadable: Arc<Unreadable>) -> Table<R> {
         let delimiter = if format == Format::Tsv { b'\t' } else { b',' };
         Table {

@@ -1,3 +1,5 @@
+//! Documents from texts that a program holds in memory, without a source.
+
 use arrow_array::Array;
 use arrow_array::builder::{ArrayBuilder, BinaryViewBuilder};
 

@@ -1,3 +1,9 @@
+//! Locates the requested columns in a file's schema, and takes the text out of record batches as views.
+//!
+//! Text is always given as binary views, which share memory with the data of the file. Parquet and Arrow readers use
+//! this module in the same way: [`Chosen::find`] on the file's schema, [`Chosen::roots`] to read only what is needed,
+//! and [`Chosen::text_of`] for each record batch.
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -137,6 +143,7 @@ impl Chosen {
     }
 }
 
+/// The error that a record batch lacks a column that the schema has.
 fn missing_column() -> ArrowError {
     ArrowError::SchemaError("a column of the file's schema is missing from its data".to_owned())
 }
@@ -204,6 +211,7 @@ pub(super) fn split(whole: Batch, batch_bytes: u64) -> VecDeque<Batch> {
 
 /// The number of rows for a batch of about `batch_bytes`, if `rows` rows have `bytes` bytes in total.
 pub(super) fn rows_in_batch(batch_bytes: u64, bytes: u64, rows: u64) -> usize {
+    /// Maximum number of rows in a batch, even if they are empty.
     const MOST: u64 = 1 << 16;
     let row_bytes = (bytes / rows.max(1)).max(1);
     place64((batch_bytes / row_bytes).clamp(1, MOST))

@@ -1,3 +1,8 @@
+//! Detects local files that change between listing and reading, or while they are read.
+//!
+//! Units are lists of byte ranges and row groups, which would be wrong for a changed file. So a file is checked
+//! before each unit, after its last document, and when an error occurs: an error in a changed file is not bad input.
+
 use std::fs;
 use std::io;
 use std::io::ErrorKind::{NotADirectory, NotFound};
@@ -67,6 +72,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
+    /// Gives `documents`, then checks the file.
     pub(super) fn new(documents: Documents<'static>, watch: Arc<Watch>) -> Watched {
         Watched { documents, watch: Some(watch) }
     }

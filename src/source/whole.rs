@@ -1,3 +1,5 @@
+//! Joins documents that were split over several batches.
+
 use arrow_array::builder::make_view;
 use arrow_array::{BinaryViewArray, RecordBatch};
 use arrow_buffer::Buffer;

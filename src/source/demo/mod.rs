@@ -68,6 +68,15 @@ impl Demo {
     ///
     /// # Errors
     /// The URI names no generator or has an invalid parameter, or a column is unknown.
+    ///
+    /// The URI is `demo:NAME?KEY=VALUE&…` with these names and keys; numbers may contain underscores:
+    ///
+    /// | name | keys and defaults | text |
+    /// | --- | --- | --- |
+    /// | `verse` | `lines=100000`, `seed=1` | lines of 20 to 60 bytes with Zipf-distributed words |
+    /// | `words` | `distinct=100000`, `lines` (as many as use each word once), `seed=1` | lines of 6 distinct words |
+    ///
+    /// The columns are `line`, which is the text, and `gutenberg_id`, the number of a book.
     pub(super) fn open(spec: &SourceSpec, source: usize, config: ReadConfig) -> Result<Demo> {
         let (kind, lines, seed) = parse(&spec.uri)?;
         check_column(spec)?;
@@ -269,6 +278,7 @@ impl Writer {
 
     /// Writes a line of 20 to 60 bytes.
     fn verse(&mut self, mut draws: Draws) {
+        /// Minimum bytes of a line, before its last word may be dropped.
         const SHORTEST: usize = 20;
         // The first number is not used, so that lines remain the same as in earlier versions.
         draws.next();
@@ -328,6 +338,7 @@ impl Writer {
 /// The rank of a word by the Zipf–Mandelbrot law: the probability of a rank above r is (1 + r / 20)^(-2/3). Then the
 /// number of distinct words grows with the power 0.6 of the number of words.
 fn rank(draw: u64) -> u64 {
+    /// Mandelbrot's shift: the most frequent words are less dominant than by Zipf's law alone.
     const SHIFT: f64 = 20.0;
     // The probability is never 0. Its minimum 2^-40 bounds the rank to about 2^64.
     let chance = (float(draw >> 24) + 1.0) / float(1 << 40);

@@ -22,10 +22,12 @@ pub(super) struct Line {
 }
 
 impl Line {
+    /// An empty line.
     pub(super) fn new() -> Line {
         Line { bytes: [0; 128], length: 0 }
     }
 
+    /// Removes everything, keeping the memory.
     pub(super) fn clear(&mut self) {
         self.length = 0;
     }
@@ -35,10 +37,12 @@ impl Line {
         self.length = self.length.min(length);
     }
 
+    /// Number of bytes so far.
     pub(super) fn len(&self) -> usize {
         self.length
     }
 
+    /// The bytes so far, which are UTF-8.
     pub(super) fn text(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
@@ -91,6 +95,7 @@ impl Line {
 pub(super) struct Syllables([[u8; SYLLABLE + 1]; 256]);
 
 impl Syllables {
+    /// Spells all combinations of an onset and a rhyme.
     pub(super) fn new() -> Syllables {
         let mut all = [[0; SYLLABLE + 1]; 256];
         let pairs = RHYMES.iter().flat_map(|rhyme| ONSETS.iter().map(move |onset| (onset, rhyme)));

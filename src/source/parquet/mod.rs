@@ -1,4 +1,9 @@
 //! Reads Parquet files: each row group is a unit, only the needed columns are read, and batches are limited by bytes.
+//!
+//! A file may declare any sizes, so everything that the decoder allocates by is checked first (see
+//! [`crate::declared`]). Small files can also expand to any amount of text, through dictionaries, deltas and nulls.
+//! Therefore text is read as views, which share repeated values, and the number of rows that are decoded at once
+//! follows from what they take in memory.
 
 mod columns;
 
@@ -187,6 +192,7 @@ fn has_plain_pages(column: &ColumnChunkMetaData) -> bool {
     }
 }
 
+/// The error that the footer declares negative sizes.
 fn contradiction(name: &str, group: usize) -> Error {
     Fault::damaged(name, format!("row group {group}"), "its index has negative sizes")
 }

@@ -1,3 +1,5 @@
+//! Resolves and encodes URLs.
+
 /// Scheme, host and port of an address. The hub's token is sent only to addresses with the hub's origin.
 pub(super) fn origin(url: &str) -> &str {
     let host = url.find("://").map_or(0, |at| at + 3);

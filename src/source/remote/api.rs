@@ -1,3 +1,8 @@
+//! Queries the hub's API: the commit of a revision, and the files of a commit.
+//!
+//! Answers are not trusted. Sizes and numbers of pages are limited, paths must stay inside the repository, and hashes
+//! must have their form. An answer that violates this is an error and never a shorter list of files.
+
 use std::collections::BTreeSet;
 
 use super::HubFault;
@@ -13,6 +18,7 @@ use serde::Deserialize;
 /// Maximum bytes of an answer of the API, and maximum number of pages of a file list. A larger answer is treated as
 /// malicious.
 const ANSWER_BYTES: usize = 64 << 20;
+/// Maximum number of pages of a list.
 const PAGES: usize = 10_000;
 /// Maximum bytes of all pages of a file list together, which is about 800 000 files.
 const TREE_BYTES: usize = 256 << 20;
@@ -44,6 +50,7 @@ pub(super) enum Digest {
 
 /// The hash in hex.
 impl Digest {
+    /// The hash in hex, which is the entity tag.
     pub(super) fn etag(&self) -> &str {
         match self {
             Digest::Sha256(hex) | Digest::Git(hex) => hex,
@@ -78,6 +85,7 @@ struct Large {
 }
 
 impl<'a> Api<'a> {
+    /// The API for the repository that `wanted` names, at this hub.
     pub(super) fn new(http: &'a Http<'a>, wanted: &'a Wanted, endpoint: &str) -> Api<'a> {
         let base = format!("{endpoint}/api/{}/{}", wanted.kind.plural(), path(&wanted.repository()));
         Api { http, wanted, base }

@@ -1,3 +1,12 @@
+//! The cache of the hub's files, in the layout of Python's `huggingface_hub`, so that both share downloads:
+//!
+//! ```text
+//! CACHE/datasets--NAMESPACE--NAME/blobs/ETAG                    content
+//! CACHE/datasets--NAMESPACE--NAME/snapshots/COMMIT/PATH         link to a blob
+//! CACHE/datasets--NAMESPACE--NAME/refs/REVISION                 commit
+//! CACHE/.locks/datasets--NAMESPACE--NAME/ETAG.lock              held while a blob is downloaded
+//! ```
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,11 +31,13 @@ pub(super) struct Cache {
 }
 
 impl Cache {
+    /// The cache of the repository that a URI names.
     pub(super) fn of(wanted: &Wanted, settings: &HubSettings) -> Cache {
         let folder = settings.cache.join(format!("{}--{}", wanted.kind.plural(), wanted.joined("--")));
         Cache { folder, kind: wanted.kind, repository: wanted.repository() }
     }
 
+    /// The name of the repository.
     pub(super) fn repository(&self) -> &str {
         &self.repository
     }

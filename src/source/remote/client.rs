@@ -1,3 +1,5 @@
+//! The hub's client: finds the files that a URI requests, and downloads them or opens them for reading by ranges.
+
 use std::path::PathBuf;
 use std::sync::Arc;
 

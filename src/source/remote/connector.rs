@@ -1,3 +1,5 @@
+//! The HTTP client of the library for object stores, implemented with the client of the rest of the program.
+
 use std::io::Read;
 use std::thread;
 

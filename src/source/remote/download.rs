@@ -1,3 +1,9 @@
+//! Downloads files of the hub into the cache, continuing interrupted downloads and verifying the content.
+//!
+//! A file gets its final name only after its hash was verified, in one atomic step. Before that, one process at a
+//! time appends to a partial file, under a lock that Python's library also uses. On file systems without locks,
+//! processes claim a folder instead.
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};

@@ -1,3 +1,9 @@
+//! HTTP requests to the hub and to web servers, with redirects, repetitions, and time limits.
+//!
+//! A request runs on its own thread and sends blocks of the answer through a bounded channel. The caller waits with a
+//! short timeout, so that it notices a request to stop. Failures are repeated with growing waits, as [`Patience`]
+//! says; progress resets the count.
+
 use std::io::Read;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,8 +21,9 @@ use crate::units::{amount, counted};
 
 /// Maximum number of redirects that are followed.
 const REDIRECTS: usize = 10;
-/// Maximum bytes of a block of an answer, and the number of blocks that may wait to be taken.
+/// Maximum bytes of a block of an answer.
 const BLOCK_BYTES: usize = 1 << 17;
+/// Number of blocks that may wait to be taken.
 const BLOCKS_AHEAD: usize = 16;
 /// Time between two checks for a request to stop while nothing arrives.
 const TICK: Duration = Duration::from_millis(100);

@@ -36,6 +36,7 @@ struct Link<'a> {
 }
 
 impl Link<'_> {
+    /// Whether the link leads to the next page.
     fn is_next(&self) -> bool {
         // If the relation is given repeatedly, the first one counts.
         let relation = self.parameters.iter().find(|(name, _)| name.eq_ignore_ascii_case("rel"));

@@ -238,6 +238,7 @@ pub(super) fn fetch(
     Err(without(uri, "the hub", WITH_HUB))
 }
 
+/// The advice if this build lacks the hub's client.
 #[cfg(not(feature = "hub"))]
 const WITH_HUB: &str = "build with the feature `hub`, or download the files and name them";
 

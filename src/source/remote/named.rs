@@ -1,3 +1,5 @@
+//! Tokenizers by name: finds a tokenizer locally, on the hub, or among the files that OpenAI publishes.
+
 use std::fs;
 use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
@@ -26,6 +28,7 @@ const NAMED: [(&str, &str); 5] = [
 /// that consist of one file.
 pub const KNOWN_TOKENIZERS: [&str; 5] = ["gpt2", "r50k_base", "p50k_base", "cl100k_base", "o200k_base"];
 
+/// The address of GPT-2's tokenizer.
 const GPT2: &str = "hf://openai-community/gpt2";
 
 /// The address of the same repository before it had a namespace. Older caches have it under this name.
@@ -33,6 +36,13 @@ const GPT2: &str = "hf://openai-community/gpt2";
 const GPT2_OF_OLD: &str = "hf://gpt2";
 
 /// The address of a tokenizer with a known name, or `None`.
+///
+/// ```
+/// use tokenmill::source::tokenizer_address;
+///
+/// assert_eq!(tokenizer_address("gpt2"), Some("hf://openai-community/gpt2"));
+/// assert_eq!(tokenizer_address("unknown"), None);
+/// ```
 pub fn tokenizer_address(name: &str) -> Option<&'static str> {
     NAMED.iter().find(|(known, _)| *known == name).map(|(_, address)| *address)
 }

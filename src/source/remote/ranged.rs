@@ -1,3 +1,5 @@
+//! Reads files of the hub and of web servers by ranges, and detects files that change meanwhile.
+
 use std::fmt;
 
 use bytes::Bytes;

@@ -1,3 +1,5 @@
+//! Classifies failed requests: whether to repeat them, which kind of error they are, and what the user can do.
+
 use std::time::{Duration, SystemTime};
 
 use chrono::DateTime;

@@ -1,3 +1,5 @@
+//! Settings for the hub and for object stores. The library reads no environment variables itself.
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Reads objects of S3, Google Cloud Storage and Azure by ranges.
+
 use std::fmt;
 use std::future::Future;
 use std::path::PathBuf;
@@ -40,6 +42,7 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
+    /// Splits a URI into its parts; `None` if it names no bucket.
     fn parse(uri: &str) -> Option<Wanted<'_>> {
         let (scheme, rest) = uri.split_once("://")?;
         let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));

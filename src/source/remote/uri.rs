@@ -1,3 +1,5 @@
+//! Parses URIs of the hub, and decides which files of a repository they request.
+
 #[cfg(feature = "hub")]
 use std::collections::BTreeSet;
 
@@ -49,8 +51,9 @@ pub(super) struct Wanted {
     pub(super) everything: bool,
 }
 
-/// The branch in which the hub keeps a dataset converted to Parquet, and its short name in URIs.
+/// The branch in which the hub keeps a dataset converted to Parquet.
 pub(super) const CONVERTED: &str = "refs/convert/parquet";
+/// The short name of [`CONVERTED`] in URIs.
 const CONVERTED_SHORT: &str = "~parquet";
 
 impl Wanted {
@@ -203,6 +206,7 @@ pub(super) fn wants(path: &str, file: &str, any_name: bool) -> bool {
     glob::Pattern::new(path).is_ok_and(|pattern| pattern.matches_with(file, options))
 }
 
+/// Whether a file, or a folder on its path, is hidden or lies beside the data.
 #[cfg(feature = "hub")]
 fn is_hidden(file: &str) -> bool {
     file.split('/').any(crate::source::listing::is_aside)

@@ -1,3 +1,5 @@
+//! Opens files of web servers for reading by ranges.
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
