@@ -77,7 +77,8 @@ pub(crate) fn views(array: &dyn Array) -> Result<BinaryViewArray, ArrowError> {
 /// Converts an array: dictionaries and views to plain values, times and dates to the units that Parquet has, numbers
 /// to wider ones; and likewise the items of lists and fields of structs.
 ///
-/// Returns the same array if it already has the type. The result has memory of its own otherwise.
+/// Returns the same array if it already has the type. Otherwise, values that need no conversion still share their
+/// memory with it.
 ///
 /// # Errors
 /// No such conversion exists, or a value that is not null does not fit the type.
@@ -147,7 +148,7 @@ pub(crate) fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowErr
     })
 }
 
-/// Converts numbers to a type that holds them all exactly; `None` if the types are not such a pair.
+/// Converts numbers to a type that holds them all exactly; `None` for other pairs of types.
 fn wider(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     macro_rules! widened {
         ($($from:ident => $($into:ident),+;)+) => {
@@ -344,7 +345,7 @@ mod tests {
         Arc::new(array)
     }
 
-    /// A dictionary of the words with a key for each row, of which some are null.
+    /// A dictionary of the words with a key for each row. Some keys and some values are null.
     fn dictionary(values: &ArrayRef) -> ArrayRef {
         let keys = Int8Array::from(vec![Some(0), None, Some(2), Some(3), Some(4), Some(0)]);
         array(DictionaryArray::<Int8Type>::new(keys, Arc::clone(values)))

@@ -11,8 +11,8 @@ use super::annotation::common_annotations;
 const UTC: [&str; 10] =
     ["utc", "z", "zulu", "uct", "universal", "gmt", "etc/utc", "etc/gmt", "etc/universal", "etc/zulu"];
 
-/// A field whose type holds the values of both fields exactly, with the name of the first and the annotations that
-/// both have; `None` if no such type exists.
+/// A field with a type that holds the values of both fields exactly, with the name of the first and the annotations
+/// that both have; `None` if no such type exists.
 pub(crate) fn common_field(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
     if one == other {
         return Some(Arc::clone(one));

@@ -31,7 +31,7 @@ const MAGIC: &[u8; 6] = b"ARROW1";
 /// the record batch, so a file of a few bytes can declare any number of them; each document occupies memory.
 const NULLS_AT_ONCE: usize = 1 << 16;
 
-/// Arrow data whose schema has not been read yet.
+/// Arrow data before its schema is read.
 pub(super) enum Input {
     File(File),
     Stream(BufReader<Box<dyn Read + Send>>),
@@ -175,7 +175,7 @@ pub(super) struct RecordBatches {
     at_once: usize,
     /// A record batch that has not been given out completely, and the first row that is left.
     begun: Option<(RecordBatch, usize)>,
-    /// A record batch whose texts are being composed.
+    /// The record batch from which texts are being composed.
     composing: Option<Composing>,
     /// Index of the current record batch, for messages.
     number: u64,

@@ -5,8 +5,8 @@ use arrow_array::{Array, BinaryViewArray, RecordBatch};
 use crate::lengths::row_bytes;
 use crate::units::amount;
 
-/// Rows whose pass-through bytes are summed at once. The sum needs memory for every item of a list, so this bounds
-/// it.
+/// Number of rows for which pass-through bytes are summed at once. The sum needs memory for every item of a list, so
+/// this bounds it.
 const ROWS_AT_ONCE: usize = 1 << 10;
 
 /// Consecutive documents of one unit, read together.
@@ -104,5 +104,5 @@ impl Batch {
     }
 }
 
-/// Batches in document order. Each is read when the iterator is advanced. After an error the iterator ends.
+/// Batches in document order. Each is read when the iterator is advanced. Nothing useful follows an error.
 pub type Documents<'a> = Box<dyn Iterator<Item = crate::error::Result<Batch>> + Send + 'a>;

@@ -135,7 +135,7 @@ static ANNEX_POINTER: Beginning = other(
 static ORC: Beginning = other(b"", "an ORC file", LEAVE_OUT);
 static UTF_16: Beginning = other(b"", "UTF-16, not UTF-8", AS_UTF_8);
 static UTF_32: Beginning = other(b"", "UTF-32, not UTF-8", AS_UTF_8);
-/// Zstd or LZ4 frames without data that are too long to see what follows them.
+/// Zstd or LZ4 frames without data that are longer than the bytes read ahead.
 static SKIPPABLE: Beginning = Beginning {
     compression: Some(Compression::Zstd),
     ..other(b"", "compressed with zstd", ["give it a name that ends in .zst", "", UNPACK])
@@ -149,8 +149,8 @@ const fn other(bytes: &'static [u8], what: &'static str, remedies: [&'static str
 /// Bytes that suffice to recognize every kind.
 const LONGEST: u64 = 1024;
 
-/// A reader whose first bytes were read ahead. It gives them again, then the error that stopped reading ahead if any,
-/// then the rest.
+/// A reader that has read its first bytes ahead. It gives them again, then the error that stopped reading ahead if
+/// any, then the rest.
 pub(super) struct Begun<R> {
     first: Cursor<Vec<u8>>,
     failed: Option<io::Error>,

@@ -58,7 +58,7 @@ pub(super) fn text_of_pipe(
     unpacked(raw, compression, window, name)
 }
 
-/// Decompresses data whose first bytes agree with `compression`.
+/// Decompresses data. Its first bytes must agree with `compression`.
 ///
 /// # Errors
 /// The decompressed data is not text.

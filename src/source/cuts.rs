@@ -136,8 +136,8 @@ fn next_start(file: &mut File, rule: &DocumentRule, from: u64) -> io::Result<Opt
 /// The state of a search for the first safe position, for each rule.
 enum Search {
     Line,
-    /// The length so far of a run of newlines whose beginning has been seen; `None` until another byte has been seen.
-    /// In a run that is entered in the middle, it is unknown which newlines form pairs.
+    /// The length so far of a run of newlines that has been seen from its beginning; `None` until another byte has
+    /// been seen. In a run that is entered in the middle, it is unknown which newlines form pairs.
     Paragraph {
         run: Option<u64>,
     },
@@ -149,8 +149,8 @@ enum Search {
 }
 
 impl Search {
-    /// The first offset in the file at which a document begins, if it can be concluded from `block`, whose offset is
-    /// `place`.
+    /// The first offset in the file at which a document begins, if it can be concluded from `block`, which is at
+    /// offset `place`.
     fn feed(&mut self, place: u64, block: &[u8]) -> Option<u64> {
         match self {
             Search::Line => memchr(b'\n', block).map(|at| place + amount(at) + 1),

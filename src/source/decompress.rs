@@ -1,6 +1,6 @@
 //! Decompresses text: all members, frames or streams of a file, one after the other.
 //!
-//! Decompression libraries often stop after the first member or frame, or ignore a missing end. Files of the web
+//! Decompression libraries often stop after the first member or frame, or ignore a missing end. Files on the web
 //! often consist of many members, and a truncated file must be an error, so this module adds both where the library
 //! lacks it. It also limits the memory of decompression windows, which a file declares and may choose as large as 2
 //! GiB or more.

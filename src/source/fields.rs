@@ -27,7 +27,7 @@ pub(super) struct Fields {
     met: Vec<bool>,
 }
 
-/// What is known about the fields of a file before it is read.
+/// Information about the fields of a file before it is read.
 #[derive(Default)]
 pub(super) struct Beside {
     /// For each column, whether the file's path gives its value, so that no field is needed.
@@ -37,7 +37,7 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// What is known about the requested fields of a file.
+    /// The information about the requested fields of a file.
     pub(super) fn of(file: &Listed, spec: &SourceSpec, elsewhere: &Option<Arc<Elsewhere>>) -> Beside {
         let by_path = spec.columns.iter().map(|column| value_in_path(&file.name, column).is_some()).collect();
         Beside { by_path, elsewhere: elsewhere.clone() }
@@ -58,7 +58,7 @@ pub(super) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Nothing is searched before the first question.
+    /// Prepares the search. No file is read yet.
     pub(super) fn of(files: &[Listed]) -> Elsewhere {
         Elsewhere { files: files.to_vec(), known: Mutex::default() }
     }
@@ -109,7 +109,7 @@ impl Fields {
         Fields { met, ..fields }
     }
 
-    /// The same columns without rows, with the record of which fields have been seen.
+    /// The same columns without rows, with the record of fields that have been seen.
     pub(super) fn emptied(&self) -> Fields {
         Fields { met: self.met.clone(), ..Fields::new(&self.schema) }
     }
@@ -135,7 +135,7 @@ impl Fields {
     /// Adds a row. If the object was repaired, `mended` is the repaired and the original text.
     ///
     /// # Errors
-    /// A string among the values is invalid, such as a lone surrogate; then no row is added.
+    /// A string among the values is invalid, for example a lone surrogate. Then no row is added.
     pub(super) fn add(
         &mut self,
         values: &Values<'_>,

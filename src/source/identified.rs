@@ -15,7 +15,7 @@ use crate::digest;
 use crate::error::{Error, Result};
 use crate::units::declared_sum;
 
-/// A source whose files have identities that are known without reading them, such as files of a hub.
+/// A source of files that have known identities, like files of a hub.
 pub(super) struct Identified {
     pub(super) files: Files,
     /// The identity of each file.

@@ -1,6 +1,6 @@
 //! Records the rows and files that a run skips because they cannot be read.
 //!
-//! Several threads read units at the same time, read ahead of what is consumed, and may read a unit again after an
+//! Several threads read units at the same time, read ahead of the consumer, and may read a unit again after an
 //! interruption. The record must not depend on any of that. So each reading of a unit counts its own skipped rows, a
 //! new reading replaces the previous one, and only rows before the consumer's position count.
 
@@ -47,8 +47,8 @@ pub struct LeftOut {
 }
 
 /// The rows and files that a run skipped. All sources of a run share one object. Reading a unit again replaces what
-/// its previous reading found, so nothing is counted twice. What was read ahead and not [taken](super::Source::taken)
-/// does not count.
+/// its previous reading found, so nothing is counted twice. Rows that were read ahead and not
+/// [taken](super::Source::taken) do not count.
 ///
 /// **Memory:** unless bad input ends the run, a few words for each unit that is read; a message for each unit with
 /// skipped rows; and at most [`LISTED_INCIDENTS`] messages.
@@ -117,7 +117,7 @@ struct Reading {
 }
 
 impl Incidents {
-    /// The number of rows that were skipped, plus the number of files of which nothing could be read.
+    /// The number of rows that were skipped, plus the number of files that could not be read at all.
     pub fn count(&self) -> u64 {
         self.found().units.values().map(|reading| reading.taken).fold(0, u64::saturating_add)
     }
@@ -179,8 +179,8 @@ impl Incidents {
         self.found().files.insert((source, sentence));
     }
 
-    /// Sentences about anything odd in the lists of files, such as files of unknown formats. Each is returned by only
-    /// one call.
+    /// Sentences about anything odd in the lists of files, for example files of unknown formats. Each is returned by
+    /// only one call.
     pub fn of_files(&self) -> Vec<String> {
         let mut found = self.found();
         let Found { files, files_told, .. } = &mut *found;
@@ -192,7 +192,7 @@ impl Incidents {
         self.found().files.iter().map(|(_, told)| told.clone()).collect()
     }
 
-    /// A sentence for each source in whose text invalid characters were replaced, naming the first such file. Each is
+    /// A sentence for each source with replaced invalid characters, naming the first file that had any. Each is
     /// returned by only one call.
     pub fn replaced(&self) -> Vec<String> {
         let replaced = std::mem::take(&mut self.found().replaced);
@@ -310,8 +310,7 @@ impl BadInput {
 }
 
 impl BadRows {
-    /// The same for a file whose state when it was listed is known, so that a changed file is not taken for bad
-    /// input.
+    /// The same for a file with a recorded state, so that a changed file is not taken for bad input.
     pub(super) fn of_file(self, watch: &Arc<Watch>) -> BadRows {
         BadRows { watch: Some(Arc::clone(watch)), ..self }
     }

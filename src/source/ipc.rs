@@ -250,7 +250,7 @@ impl<R: BufRead> InStream<R> {
 /// The problem if other data follows a complete stream.
 const NO_STREAM: &str = "what follows the end of a stream is no stream";
 
-/// What comes next in the data.
+/// The next part of the data.
 enum Next {
     /// A message: its header and its body.
     Message(Vec<u8>, Buffer),

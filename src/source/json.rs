@@ -39,7 +39,7 @@ pub(super) struct Values<R> {
     begun: bool,
     /// Number of brackets and braces that are open in the current value.
     depth: u64,
-    /// Whether an outermost array is open, whose elements are the values.
+    /// Whether an outermost array is open. Its elements are the values.
     in_array: bool,
     /// Whether a value has begun.
     in_value: bool,

@@ -43,7 +43,7 @@ impl Listed {
     /// A local file. `format` takes precedence over the format that the name shows.
     fn new(path: PathBuf, name: String, format: Option<Format>) -> Listed {
         let (by_name, compression) = by_extension(&path);
-        // A file whose name shows no format is text: a Markdown page, a log, a program.
+        // A file with a name that shows no format is text: a Markdown page, a log, a program.
         let format = format.or(by_name).unwrap_or(Format::Text);
         Listed { path, name, format, compression, remote: None }
     }
@@ -122,8 +122,8 @@ pub(super) fn list(uri: &str, format: Option<Format>, notes: &mut Vec<String>) -
     Ok(listed)
 }
 
-/// Creates the list from files that are already found, such as a hub's: each with its path and displayed name, and
-/// with access to its bytes if it is remote.
+/// Creates the list from files that are already found, for example in a hub's cache: each with its path and displayed
+/// name, and with access to its bytes if it is remote.
 pub(super) fn named(
     uri: &str,
     files: Vec<(PathBuf, String)>,
@@ -179,7 +179,7 @@ fn folder(root: &Path, format: Option<Format>, notes: &mut Vec<String>) -> Resul
 /// Counts of the files of a folder that are left out.
 #[derive(Debug, Default)]
 struct Others {
-    /// The files whose names do not show that they hold documents, counted by extension.
+    /// The files with names that do not show that they hold documents, counted by extension.
     endings: BTreeMap<String, u64>,
     /// The files of a dataset that was previously saved in the same folder.
     earlier: u64,
@@ -292,12 +292,12 @@ fn walk(
     Ok(())
 }
 
-/// Whether a file or folder with this name lies beside the data but is not part of it.
+/// Whether a file or folder with this name is stored with the data but is not part of it.
 pub(super) fn is_aside(name: &str) -> bool {
     name.starts_with(['.', '_'])
 }
 
-/// Whether `datasets` has cached the result of a computation, such as `map`, in this file beside its dataset.
+/// Whether `datasets` has cached the result of a computation like `map` in this file, next to its dataset.
 fn is_computed(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.starts_with("cache-")
@@ -366,8 +366,8 @@ fn expand(below: &Path, parts: &[glob::Pattern], files: &mut Vec<PathBuf>) -> Re
     Ok(())
 }
 
-/// Whether a path may be a file. A path that cannot be examined, such as a dangling link, counts: opening it reports
-/// the problem, whereas skipping it would hide it.
+/// Whether a path may be a file. A path that cannot be examined, for example a dangling link, counts: opening it
+/// reports the problem, whereas skipping it would hide it.
 fn may_be_file(path: &Path) -> bool {
     fs::metadata(path).map_or(true, |found| found.is_file())
 }

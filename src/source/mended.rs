@@ -69,7 +69,7 @@ pub(super) fn mended(line: &[u8], replace: bool) -> Option<Mended<'_>> {
     (has_numbers || is_replaced).then_some(Mended { line: mended, before, has_numbers, is_replaced })
 }
 
-/// The UTF-16 code unit of the `\uXXXX` escape at the beginning of `text`, if one is there.
+/// The UTF-16 code unit of the `\uXXXX` escape at the beginning of `text`, if any.
 fn unit_of(text: &[u8]) -> Option<u16> {
     let digits = text.strip_prefix(b"\\u")?.get(..4)?;
     let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
@@ -91,7 +91,7 @@ mod tests {
         Some(String::from_utf8(mended.line).unwrap())
     }
 
-    /// Only whole numbers outside of strings are replaced.
+    /// Only complete tokens outside of strings are replaced.
     #[test]
     fn numbers_that_json_lacks_become_others_of_their_length() {
         let some = |text: &str| Some(text.to_owned());

@@ -82,8 +82,9 @@ use crate::error::Result;
 use arrow_schema::SchemaRef;
 use serde::{Deserialize, Serialize};
 
-/// Identifies the content of a unit, so that a change of the input is noticed: two readings of a unit with equal
-/// identities give the same documents. Manifests and caches of counts store it.
+/// Identifies the content of a unit, so that a change of the input is noticed. Manifests and caches of counts store
+/// it. Equal identities mean equal content, except for [`Stream`](Identity::Stream), which says nothing about the
+/// content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Identity {
@@ -109,7 +110,7 @@ pub enum Identity {
         sha256: String,
     },
     /// A file of a web server or an object store: its size, and its entity tag or otherwise the time of its last
-    /// change, as the server reports them. A file whose server reports neither is identified by
+    /// change, as the server reports them. If the server reports neither, the file is identified by
     /// [`Footer`](Identity::Footer) or [`Content`](Identity::Content), like a local one.
     Web {
         /// Size of the file.
@@ -119,7 +120,7 @@ pub enum Identity {
     },
     /// A generated source, which its URI describes completely.
     Generated,
-    /// Standard input, which cannot be read again.
+    /// Standard input or a named pipe, which cannot be read again.
     Stream,
 }
 
@@ -193,7 +194,7 @@ pub trait Source: Send + Sync {
         None
     }
 
-    /// The format of the files; `None` for sources without files, such as generated ones.
+    /// The format of the files; `None` for sources without files, like generated ones.
     fn format(&self) -> Option<Format> {
         None
     }
@@ -220,13 +221,13 @@ pub trait Source: Send + Sync {
     /// The unit cannot be read.
     fn identity(&self, unit: usize) -> Result<Identity>;
 
-    /// The name of a local file whose size or modification time differs from those at opening, if any. Callers that
-    /// do not compare identities check this after reading everything.
+    /// The name of a local file that has another size or modification time than at opening, if any. Callers that do
+    /// not compare identities check this after reading everything.
     fn changed(&self) -> Option<&str> {
         None
     }
 
-    /// The first of the units that share their identity with this one, such as the row groups of one file, so that
+    /// The first of the units that share their identity with this one, like the row groups of one file, so that
     /// [`identity`](Source::identity) needs to be called only once for all of them.
     fn identified_with(&self, unit: usize) -> usize {
         unit

@@ -66,7 +66,7 @@ impl ReadConfig {
 /// Callback that returns whether to stop. Code that waits for a network or a pipe while documents are read calls it.
 pub type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Callback for messages to the user, such as why a read waits. Any thread may call it.
+/// Callback for messages to the user, for example why a read waits. Any thread may call it.
 pub type Note = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The environment of [`open`]: everything besides the description of the source that comes from outside the library.
@@ -228,7 +228,7 @@ fn local_path(uri: &str, path: &str) -> Result<String> {
     })
 }
 
-/// Opens files whose identities are known without reading them.
+/// Opens files that have known identities.
 fn open_identified(
     spec: &SourceSpec,
     found: Vec<remote::Streamed>,

@@ -20,8 +20,8 @@ use crate::panics::catching;
 use crate::parallel::{as_many_as_there_are, lock, wait};
 use crate::units::amount;
 
-/// Bytes per thread that may wait for the consumer at first (1 MiB). More would only evict from the cache what comes
-/// next, and touch fresh memory.
+/// Bytes per thread that may wait for the consumer at first (1 MiB). More would only evict the next batches from the
+/// cache, and touch fresh memory.
 const WAITING_BYTES: u64 = 1 << 20;
 
 /// Factor by which the waiting bytes may grow (to 16 MiB per thread) if the readers turn out to be slower than the
@@ -130,7 +130,7 @@ struct State {
     first: usize,
     /// Position of the next unit to start reading.
     next: usize,
-    /// The units from `first` up to `next`, and what has been read of them.
+    /// The units from `first` up to `next`, with the batches that have been read of them.
     units: VecDeque<Waiting>,
     /// Bytes in `units`: text and pass-through columns.
     bytes: u64,

@@ -29,7 +29,7 @@ pub(crate) fn value_in_path(path: &str, column: &str) -> Option<Option<String>> 
     Some(Some(value).filter(|value| value != NULL_IN_PATHS))
 }
 
-/// Decodes percent-escapes such as `%20`. Returns the text unchanged if the result is not UTF-8.
+/// Decodes percent-escapes like `%20`. Returns the text unchanged if the result is not UTF-8.
 fn unescaped(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -193,7 +193,7 @@ fn conform(
     RecordBatch::try_new_with_options(schema, columns, &RecordBatchOptions::new().with_row_count(Some(rows)))
 }
 
-/// A column of texts whose nulls are replaced by `text`.
+/// A column of texts in which `text` replaces nulls.
 fn or_else(column: &dyn Array, text: &str) -> ArrayRef {
     // The replacement is stored once, however many rows have it.
     let mut texts = StringViewBuilder::new().with_deduplicate_strings();

@@ -120,7 +120,8 @@ impl Input {
         open().map_err(|cause| Error::io("read", &file.path, cause))
     }
 
-    /// Fetches the part of a range that lies in the file, if the file is remote. Only fetched ranges can be read.
+    /// Fetches a range, or the part of it before the end of the file, if the file is remote. Only fetched ranges can
+    /// be read.
     pub(super) fn fetch(&mut self, start: u64, bytes: u64) -> Result<()> {
         let From::Elsewhere(file, fetched) = &mut self.from else { return Ok(()) };
         let bytes = bytes.min(self.bytes.saturating_sub(start));
@@ -179,7 +180,7 @@ fn part(fetched: &[(u64, Bytes)], start: u64, length: usize) -> Option<Bytes> {
     })
 }
 
-/// The error that a read goes past the end of the file, or of what was fetched.
+/// The error that a read goes past the end of the file, or of the fetched ranges.
 fn past_the_end(start: u64, length: usize) -> io::Error {
     let problem = format!("{length} bytes at {start} lie past the end of the file, or of its columns");
     io::Error::new(io::ErrorKind::UnexpectedEof, problem)

@@ -1,6 +1,6 @@
 //! Converts text formats with records to lines of JSON.
 //!
-//! JSON in any layout, CSV and TSV thereby share the reader of JSON Lines, with its rules for columns, templates, bad
+//! So JSON in any layout, CSV and TSV share the reader of JSON Lines, with its rules for columns, templates, bad
 //! input and memory. Only numbering differs: messages count records instead of lines if a record need not be one
 //! line.
 

@@ -65,7 +65,7 @@ impl RowText {
     }
 }
 
-/// The parts of a template, such as `{title}: {text}`. Doubled braces are literal ones.
+/// The parts of a template like `{title}: {text}`. Doubled braces are literal ones.
 ///
 /// # Errors
 /// A description of the mistake in the template.

@@ -50,9 +50,9 @@ pub fn shown_uri(uri: &str) -> String {
     replaced(uri, with_credentials(uri, secrets), |_| "…".to_owned())
 }
 
-/// Hides the secrets of all web addresses in a text, such as a command line or a recipe, like [`shown_uri`]. An
-/// address ends at white space or a quote. Text that begins with a variable, such as `${BASE}/a?key=value`, may be an
-/// address, so the values of its query are hidden too.
+/// Hides the secrets of all web addresses in a text (a command line, a recipe), like [`shown_uri`]. An address ends
+/// at white space or a quote. Text that begins with a variable (`${BASE}/a?key=value`) may be an address, so the
+/// values of its query are hidden too.
 ///
 /// ```
 /// use tokenmill::source::without_secrets;
@@ -249,7 +249,7 @@ mod tests {
         }
     }
 
-    /// A variable may stand for the beginning of an address.
+    /// A variable may be the beginning of an address.
     #[test]
     fn what_a_variable_may_make_an_address_is_shown_without_its_query() {
         for (text, shown) in [

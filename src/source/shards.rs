@@ -41,8 +41,8 @@ impl<'a> ShardSet<'a> {
     }
 }
 
-/// Sentences about what is odd in a list of paths: a set with missing shards, and two sets with one name, which
-/// mostly are the results of two runs.
+/// Sentences about oddities in a list of paths: a set with missing shards, and two sets with one name, which usually
+/// are the results of two runs.
 pub(super) fn told<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut sets: BTreeMap<ShardSet<'a>, BTreeSet<u32>> = BTreeMap::new();
     for (set, number) in paths.filter_map(ShardSet::of) {

@@ -139,9 +139,9 @@ pub struct SourceSpec {
     /// which are joined to one text. A column with exactly that name takes precedence. `None` means `text`, or `line`
     /// for the generator. Plain text has no columns and ignores this.
     pub column: Option<String>,
-    /// A template that composes the text from several columns, such as `{title}: {a.b}`. Each name in braces means
-    /// the same as in `column`, and doubled braces are literal ones. If all its columns are null or missing, the
-    /// document is null; otherwise null or missing columns are empty.
+    /// A template that composes the text from several columns: `{title}: {a.b}`. Each name in braces means the same
+    /// as in `column`, and doubled braces are literal ones. If all its columns are null or missing, the document is
+    /// null; otherwise null or missing columns are empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
     /// The separator between joined items of a list; `None` is a line break.

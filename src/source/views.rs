@@ -1,8 +1,8 @@
 //! Locates the requested columns in a file's schema, and takes the text out of record batches as views.
 //!
 //! Text is always given as binary views, which share memory with the data of the file. Parquet and Arrow readers use
-//! this module in the same way: [`Chosen::find`] on the file's schema, [`Chosen::roots`] to read only what is needed,
-//! and [`Chosen::text_of`] for each record batch.
+//! this module in the same way: [`Chosen::find`] on the file's schema, [`Chosen::roots`] to read only the needed
+//! fields, and [`Chosen::text_of`] for each record batch.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

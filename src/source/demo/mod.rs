@@ -64,19 +64,18 @@ struct Rows {
 }
 
 impl Demo {
-    /// Opens a generator and divides its rows into units.
-    ///
-    /// # Errors
-    /// The URI names no generator or has an invalid parameter, or a column is unknown.
-    ///
-    /// The URI is `demo:NAME?KEY=VALUE&…` with these names and keys; numbers may contain underscores:
+    /// Opens a generator and divides its rows into units. The URI is `demo:NAME?KEY=VALUE&…`; numbers may contain
+    /// underscores.
     ///
     /// | name | keys and defaults | text |
     /// | --- | --- | --- |
     /// | `verse` | `lines=100000`, `seed=1` | lines of 20 to 60 bytes with Zipf-distributed words |
-    /// | `words` | `distinct=100000`, `lines` (as many as use each word once), `seed=1` | lines of 6 distinct words |
+    /// | `words` | `distinct=100000`, `lines` (enough to use each word once), `seed=1` | lines of 6 words |
     ///
     /// The columns are `line`, which is the text, and `gutenberg_id`, the number of a book.
+    ///
+    /// # Errors
+    /// The URI names no generator or has an invalid parameter, or a column is unknown.
     pub(super) fn open(spec: &SourceSpec, source: usize, config: ReadConfig) -> Result<Demo> {
         let (kind, lines, seed) = parse(&spec.uri)?;
         check_column(spec)?;
@@ -137,7 +136,7 @@ impl Rows {
         Ok(Batch { source, unit, first_row: first, documents, columns, continued: false, open: false })
     }
 
-    /// A pass-through column beside these documents, whose first row is `from`.
+    /// A pass-through column beside these documents, which begin at row `from`.
     fn column(
         &self,
         field: &FieldRef,
@@ -278,7 +277,7 @@ impl Writer {
 
     /// Writes a line of 20 to 60 bytes.
     fn verse(&mut self, mut draws: Draws) {
-        /// Minimum bytes of a line, before its last word may be dropped.
+        /// Minimum bytes of a line. A shorter line gets another word.
         const SHORTEST: usize = 20;
         // The first number is not used, so that lines remain the same as in earlier versions.
         draws.next();

@@ -228,7 +228,7 @@ fn with_bytes_at(file: &FileMetaData, leaf: usize) -> Option<FileMetaData> {
 }
 
 /// The type with one leaf column declared as plain bytes; `None` if the column is no byte array, or if a type that
-/// contains it, such as a map, does not allow the change.
+/// contains it, for example a map, does not allow the change.
 fn untyped(from: &TypePtr, leaf: usize) -> Option<TypePtr> {
     let info = from.get_basic_info();
     let id = info.has_id().then(|| info.id());

@@ -3,7 +3,7 @@
 //! A file may declare any sizes, so everything that the decoder allocates by is checked first (see
 //! [`crate::declared`]). Small files can also expand to any amount of text, through dictionaries, deltas and nulls.
 //! Therefore text is read as views, which share repeated values, and the number of rows that are decoded at once
-//! follows from what they take in memory.
+//! follows from their size in memory.
 
 mod columns;
 
@@ -54,8 +54,9 @@ const HEAD_BYTES: u64 = 1 << 10;
 /// Bytes of a value in memory as a view, and the maximum for a number.
 const VIEW_BYTES: u64 = 16;
 
-/// Maximum number of rows that are read at once if a column uses delta encoding of strings (DELTA_BYTE_ARRAY). Such a
-/// string may be long although its difference from the previous one takes few bytes, and each has its own memory.
+/// Maximum number of rows that are read at once if a column uses delta encoding of strings (DELTA_BYTE_ARRAY). Such
+/// strings may be long although the difference from the previous one takes few bytes, and each has its own memory
+/// here.
 const ROWS_BY_DIFFERENCES: usize = 256;
 
 /// A Parquet file with its footer read and its columns located. Clones share the footer.
@@ -83,8 +84,8 @@ pub(super) struct Group {
 impl Footer {
     /// Reads the footer and finds the columns.
     ///
+    /// # Errors
     /// The file is not a complete Parquet file, or lacks a column, or a needed column is encrypted.
-    /// The file is no whole Parquet file, or lacks a column.
     pub(super) fn read(file: &Listed, spec: &SourceSpec) -> Result<Footer> {
         let name = &file.name;
         let input = with_index(file)?;
@@ -252,7 +253,7 @@ pub(super) fn read(
 /// The chosen columns, located among those that are read.
 fn projected(footer: &Footer) -> Chosen {
     let mut chosen = footer.chosen.among_roots();
-    // A struct of which only one field is read has only that field. The same holds on each level.
+    // If only one field of a struct is read, the struct has only that field. The same holds on each level.
     if !chosen.passes_text() {
         chosen.text.iter_mut().skip(1).for_each(|at| *at = 0);
     }
@@ -272,7 +273,7 @@ pub(super) struct RowGroup {
     rows: u64,
     /// Number of rows that have been decoded.
     row: u64,
-    /// A record batch whose texts are being composed.
+    /// The record batch from which texts are being composed.
     composing: Option<Composing>,
     /// Decoded batches that have not been given out yet.
     ready: VecDeque<Batch>,

@@ -15,8 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::source::secrets::shown_uri;
 use serde::Deserialize;
 
-/// Maximum bytes of an answer of the API, and maximum number of pages of a file list. A larger answer is treated as
-/// malicious.
+/// Maximum bytes of an answer of the API. A larger answer is treated as malicious.
 const ANSWER_BYTES: usize = 64 << 20;
 /// Maximum number of pages of a list.
 const PAGES: usize = 10_000;
@@ -48,7 +47,6 @@ pub(super) enum Digest {
     Git(String),
 }
 
-/// The hash in hex.
 impl Digest {
     /// The hash in hex, which is the entity tag.
     pub(super) fn etag(&self) -> &str {

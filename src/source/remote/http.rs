@@ -69,7 +69,7 @@ pub(super) struct Head {
     pub(super) etag: Option<String>,
 }
 
-/// An answer whose body is arriving.
+/// An answer with a body that is arriving.
 pub(super) struct Answer<'a> {
     pub(super) head: Head,
     blocks: Receiver<Result<Vec<u8>, Trouble>>,

@@ -50,7 +50,7 @@ pub fn tokenizer_address(name: &str) -> Option<&'static str> {
 /// The local path of a tokenizer, for [`vocab::load`](crate::vocab::load). `name` is one of:
 ///
 /// - the path of a file or folder, which is returned as it is and takes precedence over a known name;
-/// - `hf://NAMESPACE/NAME[@REVISION][/PATH]`, which is downloaded into the hub's cache unless it is there;
+/// - `hf://NAMESPACE/NAME[@REVISION][/PATH]`, which is downloaded unless the hub's cache has it;
 /// - one of the [known names](KNOWN_TOKENIZERS), which is downloaded likewise.
 ///
 /// ```no_run

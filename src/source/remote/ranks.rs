@@ -67,7 +67,7 @@ impl Ranks {
         }
     }
 
-    /// The advice how to get the file otherwise.
+    /// Advice on how to get the file otherwise.
     fn elsewhere(&self) -> String {
         let name = self.name();
         format!(

@@ -19,7 +19,7 @@ pub struct HubSettings {
     pub cache: PathBuf,
     /// Whether to use only the cache and never the network.
     pub offline: bool,
-    /// Address of the server with OpenAI's rank files, such as `cl100k_base.tiktoken`.
+    /// Address of the server with OpenAI's rank files (`cl100k_base.tiktoken` and others).
     pub ranks_endpoint: String,
     /// Folder in which these files are stored, which is that of Python's `tiktoken`.
     pub ranks_cache: PathBuf,
@@ -162,7 +162,7 @@ impl fmt::Debug for HubSettings {
 /// How to reach object stores.
 #[derive(Clone, Default)]
 pub struct StoreSettings {
-    /// Environment variables that the stores' own tools read: names such as `AWS_ACCESS_KEY_ID`, and their values.
+    /// Environment variables that the stores' own tools read: names (`AWS_ACCESS_KEY_ID`) and values.
     pub variables: Vec<(String, String)>,
 }
 

@@ -120,7 +120,7 @@ pub(super) fn check_sizes(wanted: &Wanted, files: &[&Entry]) -> Result<()> {
     Err(fault.with(ErrorKind::Failed).with_help("name the file of a tokenizer in the repository"))
 }
 
-/// The advice how to get a tokenizer of the hub otherwise.
+/// Advice on how to get a tokenizer of the hub otherwise.
 fn elsewhere(wanted: &Wanted) -> String {
     let repository = wanted.repository();
     let kind = match wanted.kind {
@@ -142,7 +142,7 @@ pub(super) fn with_elsewhere(error: Error, wanted: &Wanted) -> Error {
 }
 
 impl Unchosen {
-    /// The error, with advice which path to give.
+    /// The error, with advice on which path to give.
     pub(super) fn error(self, wanted: &Wanted) -> Error {
         let uri = wanted.uri.clone();
         let prefix = format!("hf://{}{}", wanted.kind.prefix(), wanted.repository());

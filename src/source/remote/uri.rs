@@ -206,7 +206,7 @@ pub(super) fn wants(path: &str, file: &str, any_name: bool) -> bool {
     glob::Pattern::new(path).is_ok_and(|pattern| pattern.matches_with(file, options))
 }
 
-/// Whether a file, or a folder on its path, is hidden or lies beside the data.
+/// Whether a file, or a folder on its path, is hidden or not part of the data.
 #[cfg(feature = "hub")]
 fn is_hidden(file: &str) -> bool {
     file.split('/').any(crate::source::listing::is_aside)

@@ -1,4 +1,4 @@
-//! Tests of compressed text, and of files whose content is not what their name says.
+//! Tests of compressed text, and of files with content that disagrees with their name.
 
 use super::*;
 

@@ -359,7 +359,7 @@ fn damaged_compression_keeps_what_came_before() {
     }
 }
 
-/// Rows that are skipped while reading ahead count only when the consumer takes what follows them.
+/// Rows that are skipped while reading ahead count only when the consumer takes the next batch or reaches the end.
 #[test]
 fn what_is_read_ahead_and_not_taken_is_not_left_out() {
     let folder = folder();

@@ -36,7 +36,7 @@ fn opened(spec: &SourceSpec, config: ReadConfig) -> Result<Arc<dyn Source>> {
     open(spec, 0, &OpenContext { config, ..OpenContext::new(&Silent) })
 }
 
-/// Reads all units and checks that each batch states correctly what it holds.
+/// Reads all units and checks that each batch describes itself correctly.
 fn batches(source: &dyn Source) -> Result<Vec<Batch>> {
     let mut all = Vec::new();
     for unit in 0..source.units().len() {

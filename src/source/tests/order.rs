@@ -7,7 +7,7 @@ use super::*;
 
 type Read = fn(usize) -> Documents<'static>;
 
-/// A source whose units give what a function says.
+/// A source with units that a function generates.
 struct Scripted {
     units: Vec<Unit>,
     read: Read,

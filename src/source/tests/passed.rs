@@ -322,7 +322,7 @@ fn a_field_that_some_files_lack_is_null_there_and_told() {
     assert!(message.contains("no field \"d\""), "{message}");
 }
 
-/// Folder names such as `lang=fr` give values for files that lack the column, or fill its nulls.
+/// Folder names like `lang=fr` give values for files that lack the column, or fill its nulls.
 #[test]
 fn folders_named_for_a_column_give_its_values() {
     let column = array(StringArray::from(vec!["own"]));

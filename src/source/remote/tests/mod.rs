@@ -567,7 +567,7 @@ fn dripping() -> String {
     address
 }
 
-/// Such a server is given up, for complete bodies and for downloads.
+/// A server of this kind is given up, for complete bodies and for downloads.
 #[test]
 fn a_server_that_sends_a_byte_now_and_then_is_given_up() {
     let patience = Patience { whole: Duration::from_millis(300), ..Patience::default() };
