@@ -1,6 +1,9 @@
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field};
 use serde_json::{Value, json};
 
 use super::dataset::{config, contents, unit};
@@ -51,9 +54,24 @@ fn rows(from: usize, count: usize) -> TokenBatch {
     }
 }
 
+/// The job whose rows have their numbers in a column: too many distinct values for a dictionary.
+fn numbered_job() -> DatasetConfig {
+    let number = Arc::new(Field::new("number", DataType::Int64, true));
+    DatasetConfig { columns: vec![number], ..job() }
+}
+
+fn with_numbers(batch: TokenBatch) -> TokenBatch {
+    let first = i64::try_from(batch.first_row).expect("few rows");
+    let rows = i64::try_from(batch.len()).expect("few rows");
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(first..first + rows));
+    let columns = RecordBatch::try_from_iter_with_nullable([("number", numbers, true)]).expect("one column");
+    TokenBatch { columns: Some(columns), ..batch }
+}
+
 /// Writes what is missing, up to so many batches. Gives the manifest if it was all, and else leaves
 /// things as a killed process does.
 fn write_on(folder: &Path, job: DatasetConfig, most: usize) -> (Reused, Option<Manifest>) {
+    let numbered = !job.columns.is_empty();
     let folder = OutputFolder::open(folder).expect("the folder");
     let mut writer = with_threads(1, || DatasetWriter::create(&folder, job, &Silent)).expect("a writer");
     let reused = writer.reused().clone();
@@ -68,7 +86,8 @@ fn write_on(folder: &Path, job: DatasetConfig, most: usize) -> (Reused, Option<M
             }
             let count = BATCH.min(end - row);
             writer.remark(json!(row));
-            writer.write(rows(row, count)).expect("a batch");
+            let batch = rows(row, count);
+            writer.write(if numbered { with_numbers(batch) } else { batch }).expect("a batch");
             row += count;
             batches += 1;
         }
@@ -115,6 +134,22 @@ fn a_run_goes_on_where_it_was_killed() {
     // And once all is there nothing is asked for again.
     assert_eq!(write_on(folder.path(), job(), 0).0.files, 2);
     assert!(contents(folder.path()) == whole);
+}
+
+/// The pages of the resumed file are listed where they are: behind a dictionary that is not at the end of its column, too.
+#[test]
+fn columns_that_outgrow_their_dictionary_are_gone_on_with() {
+    let write = |most| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let manifest = write_on(folder.path(), numbered_job(), most).1;
+        (folder, manifest.is_some())
+    };
+    let (whole, _) = write(usize::MAX);
+    let (killed, finished) = write(14);
+    assert!(!finished);
+    let (reused, manifest) = write_on(killed.path(), numbered_job(), usize::MAX);
+    assert!(reused.row_groups > 0 && manifest.is_some());
+    assert!(contents(killed.path()) == contents(whole.path()));
 }
 
 #[test]
