@@ -177,6 +177,9 @@ fn retyped(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
 }
 
 /// Converts times to a unit that is equally fine or finer.
+///
+/// # Errors
+/// `unit` is coarser than `from`, or a value does not fit.
 fn in_unit(array: &ArrayRef, from: TimeUnit, unit: TimeUnit, to: &DataType) -> Result<ArrayRef, ArrowError> {
     let per_second = |unit| match unit {
         TimeUnit::Second => 1_i64,
@@ -252,6 +255,9 @@ where
 
 /// Converts a struct. Fields are matched by name, and missing ones are null. If the numbers of fields are equal and
 /// some name has no match, all fields are matched by position.
+///
+/// # Errors
+/// A field cannot be converted.
 fn struct_of(array: &StructArray, fields: &Fields) -> Result<StructArray, ArrowError> {
     let by_name = |field: &FieldRef| array.column_by_name(field.name());
     let by_place = array.num_columns() == fields.len() && fields.iter().any(|field| by_name(field).is_none());
@@ -305,6 +311,9 @@ fn map_of(map: &MapArray, entries: &FieldRef, sorted: bool) -> Result<MapArray, 
 }
 
 /// The items that a slice of lists uses, without those of null lists, and the offsets into them.
+///
+/// # Errors
+/// Arrow cannot copy items of this type.
 fn used<O: OffsetSizeTrait>(
     offsets: &OffsetBuffer<O>,
     items: &ArrayRef,

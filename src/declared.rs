@@ -81,6 +81,9 @@ fn encrypted_of_group(index: &mut Thrift<&[u8]>, encrypted: &mut BTreeSet<u64>) 
 }
 
 /// A file's footer; `None` if the file has none that can be read.
+///
+/// # Errors
+/// The file cannot be read.
 fn index(file: &impl ChunkReader) -> Result<Option<Bytes>> {
     let Some(behind) = file.len().checked_sub(8) else { return Ok(None) };
     let tail = file.get_bytes(behind, 8)?;
@@ -94,6 +97,9 @@ fn index(file: &impl ChunkReader) -> Result<Option<Bytes>> {
 }
 
 /// Checks that no group declares more columns than the schema has, and that groups are not nested too deeply.
+///
+/// # Errors
+/// A group declares more columns than the schema has, or groups are nested too deeply.
 fn check_schema(index: &mut Thrift<&[u8]>) -> Result<()> {
     let (count, kind) = index.list()?;
     // For each open group, the number of columns or groups that still follow in it.
@@ -158,13 +164,19 @@ pub(crate) fn check_pages(
 /// The fields of a page header by which the decoder allocates memory.
 #[derive(Default)]
 struct Page {
+    /// Size of the page after decompression.
     uncompressed: i64,
+    /// Size of the page in the file, without its header.
     compressed: i64,
+    /// Number of values in a dictionary page.
     dictionary_values: i64,
 }
 
 impl Page {
     /// Reads a page header.
+    ///
+    /// # Errors
+    /// The header cannot be read, ends early, or has fields of other types.
     fn read(head: &mut Thrift<impl Read>) -> Result<Page> {
         let mut page = Page::default();
         head.fields(0, &mut |head, id, kind| match (id, kind) {
@@ -187,6 +199,9 @@ impl Page {
     }
 
     /// Checks that the page can have the sizes that it declares.
+    ///
+    /// # Errors
+    /// The page is larger than its compression allows, is larger than the free memory, or has too many values.
     fn check(&self, codec: Compression) -> Result<()> {
         // The maximum ratio of decompression. Decoders of other codecs do not allocate the declared size in advance.
         let ratio = match codec {
@@ -229,6 +244,7 @@ const UUID: u8 = 13;
 /// Reads Thrift's compact protocol and counts the bytes that it consumes.
 struct Thrift<R> {
     from: R,
+    /// Number of bytes consumed so far, which gives the offset of the data after a structure.
     taken: u64,
 }
 
@@ -248,6 +264,9 @@ impl<R: Read> Thrift<R> {
     }
 
     /// A variable-length integer of up to 64 bits.
+    ///
+    /// # Errors
+    /// The integer has more than 64 bits, or the data ends.
     fn varint(&mut self) -> Result<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
@@ -269,6 +288,9 @@ impl<R: Read> Thrift<R> {
     }
 
     /// Skips this number of bytes.
+    ///
+    /// # Errors
+    /// The data ends first.
     fn pass(&mut self, bytes: u64) -> Result<()> {
         let passed = io::copy(&mut self.from.by_ref().take(bytes), &mut io::sink())?;
         self.taken += passed;
@@ -283,6 +305,9 @@ impl<R: Read> Thrift<R> {
     }
 
     /// Reads the fields of a structure at a nesting level. `each` must consume the value of its field.
+    ///
+    /// # Errors
+    /// Structures are nested too deeply, or the data ends.
     fn fields(&mut self, level: usize, each: &mut Each<'_, R>) -> Result<()> {
         if level > MOST_STRUCTURES {
             return Err(wrong("structures stand in each other at too many levels"));
@@ -330,6 +355,9 @@ impl<R: Read> Thrift<R> {
 
     /// Skips an item of a list. Lists of booleans are rejected: the decoder mistakes the size of their items, and
     /// Parquet has none.
+    ///
+    /// # Errors
+    /// The item is a boolean, or lists are nested too deeply.
     fn skip_item(&mut self, kind: u8, level: usize) -> Result<()> {
         match kind {
             TRUE | FALSE => Err(wrong("there is a list of truths")),

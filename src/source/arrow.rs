@@ -33,7 +33,9 @@ const NULLS_AT_ONCE: usize = 1 << 16;
 
 /// Arrow data before its schema is read.
 pub(super) enum Input {
+    /// Data in the file format, which allows random access.
     File(File),
+    /// Data in the stream format, from a file or a pipe.
     Stream(BufReader<Box<dyn Read + Send>>),
 }
 
@@ -45,6 +47,9 @@ impl Input {
 }
 
 /// Opens a file in either of Arrow's two formats, which the first bytes distinguish.
+///
+/// # Errors
+/// The file cannot be read.
 pub(super) fn open(path: &Path) -> Result<Input> {
     let open = || {
         let mut file = File::open(path)?;
@@ -64,6 +69,9 @@ enum Reader {
 
 impl Reader {
     /// Reads the schema.
+    ///
+    /// # Errors
+    /// The data has no valid schema.
     fn new(input: Input, most: u64) -> Result<Reader, ArrowError> {
         Ok(match input {
             Input::File(file) => Reader::File(InFile::open(file, most)?),
@@ -80,6 +88,9 @@ impl Reader {
     }
 
     /// Sets the columns to read, by index, and the schema to read them as.
+    ///
+    /// # Errors
+    /// A dictionary of a file cannot be read.
     fn begin(&mut self, columns: Vec<usize>, schema: SchemaRef) -> Result<(), ArrowError> {
         match self {
             Reader::File(reader) => reader.begin(columns, schema),
@@ -100,6 +111,9 @@ impl Reader {
 }
 
 /// Opens a reader and finds the columns that `spec` asks for.
+///
+/// # Errors
+/// The schema cannot be read, or a column is missing or holds no text.
 fn start(mut input: Input, spec: &SourceSpec, name: &str) -> Result<(Reader, Chosen)> {
     if let Input::Stream(stream) = &mut input {
         check_begin(stream, name)?;
@@ -110,6 +124,9 @@ fn start(mut input: Input, spec: &SourceSpec, name: &str) -> Result<(Reader, Cho
 }
 
 /// Checks that a stream does not begin with the magic bytes of another format.
+///
+/// # Errors
+/// The stream is empty, cannot be read, or is data of another kind.
 fn check_begin(stream: &mut impl BufRead, name: &str) -> Result<()> {
     let first = stream.fill_buf().map_err(|cause| Fault::damaged(name, "its schema", cause))?;
     match Beginning::of(first) {
@@ -133,6 +150,9 @@ pub(super) fn columns(input: Input, spec: &SourceSpec, name: &str) -> Result<Opt
 }
 
 /// Returns an iterator over the documents of all record batches.
+///
+/// # Errors
+/// The schema or the dictionaries cannot be read, or a column is missing.
 pub(super) fn read(input: Input, spec: &SourceSpec, reading: Reading) -> Result<RecordBatches> {
     let (mut reader, chosen) = start(input, spec, &reading.name)?;
     let schema = reader.schema();
@@ -169,7 +189,9 @@ fn bytes(text: &DataType) -> DataType {
 
 /// Iterator over the documents of an Arrow file or stream.
 pub(super) struct RecordBatches {
+    /// `None` once reading has ended.
     reader: Option<Reader>,
+    /// The columns to read, located among those that the reader gives.
     chosen: Chosen,
     /// Maximum number of rows of a record batch that become documents at once.
     at_once: usize,
@@ -189,6 +211,9 @@ pub(super) struct RecordBatches {
 impl RecordBatches {
     /// Decodes the next batch of documents; `None` at the end. In a stream, an error also loses the record batches
     /// that follow, as the position of the next one is unknown.
+    ///
+    /// # Errors
+    /// A record batch is damaged or exceeds the memory limit.
     fn decode(&mut self) -> Result<Option<Batch>> {
         let Some(reader) = self.reader.as_mut() else { return Ok(None) };
         let and_more = if matches!(reader, Reader::Stream(_)) { " and what follows it" } else { "" };
@@ -227,6 +252,9 @@ impl RecordBatches {
 
     /// Skips the record batch that failed and continues with the next one, if its position and the number of lost
     /// rows are known, which only the file format tells. Otherwise reading ends.
+    ///
+    /// # Errors
+    /// Bad input is not to be skipped, or the error is not bad input.
     fn leave_out(&mut self, error: Error) -> Result<()> {
         let rows = match &mut self.reader {
             Some(Reader::File(file)) => file.rows_of_last(),

@@ -152,8 +152,11 @@ const LONGEST: u64 = 1024;
 /// A reader that has read its first bytes ahead. It gives them again, then the error that stopped reading ahead if
 /// any, then the rest.
 pub(super) struct Begun<R> {
+    /// The bytes that were read ahead, from the next one to give.
     first: Cursor<Vec<u8>>,
+    /// The error that stopped reading ahead, until it is reported.
     failed: Option<io::Error>,
+    /// Everything after the bytes that were read ahead.
     rest: R,
 }
 

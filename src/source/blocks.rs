@@ -25,6 +25,7 @@ const GROWTH: usize = 4;
 pub(super) struct Blocks {
     /// Maximum size of a block in bytes.
     bytes: usize,
+    /// The blocks that were returned and are free.
     free: Arc<Free>,
 }
 
@@ -79,6 +80,9 @@ impl Block {
     }
 
     /// Reads until the block is full, and returns `true`; or until the data ends, and returns `false`.
+    ///
+    /// # Errors
+    /// The data cannot be read. Bytes before the error remain in the block.
     pub(super) fn fill(&mut self, from: &mut dyn Read) -> io::Result<bool> {
         while self.filled < self.bytes {
             if self.filled == self.memory.len() {

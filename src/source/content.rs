@@ -16,6 +16,9 @@ use super::ranges::InOrder;
 use crate::error::{Error, Result};
 
 /// The bytes of a range of a local file, as stored, not decompressed. Ranges other than of bytes give the whole file.
+///
+/// # Errors
+/// The file cannot be opened.
 pub(super) fn raw(path: &Path, range: Range) -> io::Result<io::Take<File>> {
     let mut file = File::open(path)?;
     let bytes = match range {
@@ -30,6 +33,9 @@ pub(super) fn raw(path: &Path, range: Range) -> io::Result<io::Take<File>> {
 
 /// The text of a range of a file, decompressed. The first bytes of a local file were checked when it was listed;
 /// those of a remote file are checked here. Windows of compressed text have at most `window` bytes.
+///
+/// # Errors
+/// The file cannot be read; or its content is not text, or not compressed as its name says.
 pub(super) fn text(file: &Listed, range: Range, window: u64) -> Result<Box<dyn Read + Send>> {
     let Listed { path, name, compression, remote, .. } = file;
     if let Some(remote) = remote {
@@ -45,6 +51,9 @@ pub(super) fn text(file: &Listed, range: Range, window: u64) -> Result<Box<dyn R
 }
 
 /// The text of data from a pipe, decompressed as its first bytes indicate.
+///
+/// # Errors
+/// The data is not text, or is compressed in an unsupported way.
 pub(super) fn text_of_pipe(
     pipe: impl Read + Send + 'static,
     window: u64,
@@ -81,6 +90,7 @@ pub(super) fn unpacked<R: Read + Send + 'static>(
 
 /// A reader that fails if the data ends before the expected length: then the file was truncated after it was listed.
 struct Exactly<R> {
+    /// Number of bytes that must still come.
     left: u64,
     from: R,
 }

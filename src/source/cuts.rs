@@ -18,15 +18,20 @@ use crate::units::amount;
 /// A [`DocumentRule`], prepared for searching.
 #[derive(Clone, Debug)]
 pub(super) enum Cutter {
+    /// The whole text is one document.
     Never,
+    /// A document ends at a line break, `\n` or `\r\n`.
     Line,
+    /// A document ends at this text.
     At(Box<Finder<'static>>),
 }
 
 /// The end of a document and the beginning of the next one, as offsets. The bytes between belong to neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
+    /// Offset at which the document ends, exclusive.
     pub(super) end: usize,
+    /// Offset at which the next document begins.
     pub(super) next: usize,
 }
 
@@ -82,6 +87,9 @@ impl Cutter {
 ///
 /// Every offset is one at which a reader from the left begins a document, so reading range by range gives the same
 /// documents. The function reads little more than one document at each offset.
+///
+/// # Errors
+/// The file cannot be read.
 pub(super) fn starts(path: &Path, bytes: u64, rule: &DocumentRule, range_bytes: u64) -> io::Result<Vec<u64>> {
     let mut starts = vec![0];
     if bytes <= range_bytes {
@@ -135,17 +143,13 @@ fn next_start(file: &mut File, rule: &DocumentRule, from: u64) -> io::Result<Opt
 
 /// The state of a search for the first safe position, for each rule.
 enum Search {
+    /// Any line break ends the search.
     Line,
     /// The length so far of a run of newlines that has been seen from its beginning; `None` until another byte has
     /// been seen. In a run that is entered in the middle, it is unknown which newlines form pairs.
-    Paragraph {
-        run: Option<u64>,
-    },
+    Paragraph { run: Option<u64> },
     /// The last bytes of the previous blocks, one byte fewer than the separator has.
-    Separator {
-        finder: Box<Finder<'static>>,
-        kept: Vec<u8>,
-    },
+    Separator { finder: Box<Finder<'static>>, kept: Vec<u8> },
 }
 
 impl Search {

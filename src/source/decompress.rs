@@ -117,7 +117,9 @@ fn window_of(first: &[u8]) -> Option<u64> {
 /// A decoder that reports a clear error if a later frame or block needs a larger window than the first.
 struct Windowed<D> {
     decoder: D,
+    /// Maximum bytes of a window, for the message.
     limit: u64,
+    /// Whether an error of the decoder means that a window is too large.
     is_too_large: fn(&io::Error) -> bool,
 }
 
@@ -136,8 +138,11 @@ impl<D: Read> Read for Windowed<D> {
 /// The text of a gzip file's members, one after the other. Zeros may follow a member, because tapes and file systems
 /// pad blocks with them.
 enum Members<R> {
+    /// Before a member, or at the end of the file.
     Before(R),
+    /// Within a member.
     Within(Box<GzDecoder<R>>),
+    /// After the end of the file, or after an error.
     Ended,
 }
 
@@ -181,8 +186,11 @@ fn pass_zeros(from: &mut impl BufRead) -> io::Result<()> {
 
 /// The text of an LZ4 file's frames, one after the other. Skippable frames are passed over.
 enum Frames<R: Read> {
+    /// Before a frame, or at the end of the file.
     Before(Watched<R>),
+    /// Within a frame.
     Within(Box<FrameDecoder<Watched<R>>>),
+    /// After the end of the file, or after an error.
     Ended,
 }
 
@@ -190,6 +198,7 @@ enum Frames<R: Read> {
 /// blocks as the end of the frame, so this distinguishes a truncated frame from a complete one.
 struct Watched<R> {
     from: R,
+    /// Whether a read met the end.
     met_end: bool,
 }
 

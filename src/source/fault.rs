@@ -147,6 +147,9 @@ pub(crate) fn changed(file: &str) -> Error {
 pub(super) struct Panicked(pub(super) String);
 
 /// Runs a decoder, and turns an error or panic into an error that names the file and place.
+///
+/// # Errors
+/// The decoder fails or panics; the error names the file and the place.
 pub(super) fn guarded<T, E>(
     file: &str,
     place: &str,

@@ -21,7 +21,9 @@ use crate::parallel::lock;
 /// text, and null where the field is null or missing. All columns are text because the type of numbers would
 /// otherwise depend on all lines of all files.
 pub(super) struct Fields {
+    /// The schema of the columns, all of text.
     schema: SchemaRef,
+    /// The values so far, one builder per column.
     columns: Vec<StringViewBuilder>,
     /// For each column, whether any object had the field.
     met: Vec<bool>,
@@ -52,6 +54,7 @@ impl Beside {
 /// The files of a source. If one of them lacks a field, the first lines of the others are searched for it: a field
 /// that no file has is probably misspelled.
 pub(super) struct Elsewhere {
+    /// The files of the source.
     files: Vec<Listed>,
     /// Results of searches by field.
     known: Mutex<Map<String, bool>>,
@@ -181,6 +184,9 @@ fn value_at<'a>(fields: &Map<String, &'a RawValue>, path: &str) -> Option<&'a Ra
 }
 
 /// The text of a value. Values are compared by address to find their original text in a repaired object.
+///
+/// # Errors
+/// The value is an invalid string.
 fn text(value: Option<&RawValue>, mended: Option<(&[u8], &[u8])>) -> serde_json::Result<Option<String>> {
     match value.map(RawValue::get) {
         None | Some("null") => Ok(None),

@@ -42,11 +42,15 @@ use crate::units::{amount, place64};
 /// What every reader needs to know about the unit that it reads.
 #[derive(Clone, Debug)]
 pub(super) struct Reading {
+    /// The number of the source.
     pub(super) source: usize,
+    /// The index of the unit in the source.
     pub(super) unit: usize,
     /// The file's name in messages.
     pub(super) name: String,
+    /// Approximate bytes of a batch.
     pub(super) batch_bytes: u64,
+    /// Receives bad input.
     pub(super) bad: BadRows,
 }
 
@@ -63,6 +67,9 @@ impl Reading {
     }
 
     /// Records bad input and continues, or returns the error if bad input is not to be skipped.
+    ///
+    /// # Errors
+    /// `error`, if bad input is not to be skipped or the error is not bad input.
     pub(super) fn bad(&self, error: Error) -> Result<()> {
         self.bad.met(error)
     }
@@ -82,12 +89,17 @@ const KEPT_FOOTERS: usize = 4;
 
 /// A source of files of one format.
 pub(super) struct Files {
+    /// The description of the source.
     spec: SourceSpec,
+    /// The sizes of batches and units.
     config: ReadConfig,
+    /// The files, in document order.
     pub(super) files: Vec<Listed>,
+    /// The units of all files, in document order.
     units: Vec<Unit>,
     /// The index of each unit's file.
     pub(super) owners: Vec<usize>,
+    /// The schema of the pass-through columns, if any.
     columns: Option<SchemaRef>,
     /// Cached footers with their file index, oldest first.
     footers: Mutex<VecDeque<(usize, Footer)>>,
@@ -97,13 +109,17 @@ pub(super) struct Files {
     lines: Vec<Arc<LinesBefore>>,
     /// Shared search for a field that one of the files lacks.
     elsewhere: Option<Arc<Elsewhere>>,
+    /// Receives bad input of all units.
     bad: BadInput,
 }
 
 /// The result of opening a file: its units, the types of its pass-through columns, and its Parquet footer.
 struct Opened {
+    /// The units, in document order.
     units: Vec<Unit>,
+    /// The pass-through columns that the file has, if any were requested.
     columns: Option<OfFile>,
+    /// The footer of a Parquet file.
     footer: Option<Footer>,
 }
 
@@ -116,6 +132,9 @@ impl Opened {
 
 impl Files {
     /// Opens all files, in parallel, and puts their units and columns together in the order of `files`.
+    ///
+    /// # Errors
+    /// A file cannot be opened and bad input is not to be skipped; or the files have incompatible columns.
     pub(super) fn open(
         spec: &SourceSpec,
         files: Vec<Listed>,
@@ -169,6 +188,9 @@ impl Files {
     }
 
     /// The footer of a Parquet file, from the cache or read again.
+    ///
+    /// # Errors
+    /// The footer cannot be read.
     fn footer(&self, file: usize) -> Result<Footer> {
         let kept = || lock(&self.footers);
         if let Some((_, footer)) = kept().iter().find(|(of, _)| *of == file) {
@@ -297,6 +319,9 @@ impl Source for Files {
 
 /// The documents of a unit. If it cannot be read and bad input is skipped, the unit is empty and all its rows, if
 /// their number is known, count as skipped.
+///
+/// # Errors
+/// The error, if bad input is not to be skipped.
 fn left_out(
     documents: Result<Documents<'static>>,
     bad: &BadRows,
@@ -386,6 +411,9 @@ fn open_file(file: &Listed, spec: &SourceSpec, config: ReadConfig, window: u64) 
 
 /// The pass-through columns of a file in a text format: fields of records, which are passed through as text. Plain
 /// text has no columns besides those that its path gives, and Arrow's are not known before the file is opened.
+///
+/// # Errors
+/// The format has no columns, and the path does not give them either.
 fn passed(spec: &SourceSpec, name: &str, format: Format) -> Result<Option<OfFile>> {
     let (names, all) = (&spec.columns, Vec::new());
     if names.is_empty() {
@@ -407,10 +435,12 @@ fn passed(spec: &SourceSpec, name: &str, format: Format) -> Result<Option<OfFile
 /// Standard input or a named pipe: a single unit that can be read once.
 pub(super) struct Stream {
     spec: SourceSpec,
+    /// The format, which follows from the request or a pipe's name.
     format: Format,
     columns: Option<SchemaRef>,
     config: ReadConfig,
     units: Vec<Unit>,
+    /// The data, until it is read.
     reader: Mutex<Option<Box<dyn Read + Send>>>,
     bad: BadInput,
 }

@@ -17,6 +17,7 @@ use crate::units::declared_sum;
 
 /// A source of files that have known identities, like files of a hub.
 pub(super) struct Identified {
+    /// The files, which do everything else.
     pub(super) files: Files,
     /// The identity of each file.
     pub(super) identities: Vec<Identity>,
@@ -76,6 +77,9 @@ impl Source for Identified {
 }
 
 /// Identifies a remote file by reading it.
+///
+/// # Errors
+/// The file cannot be read.
 fn by_content(file: &Listed, remote: &Arc<dyn Ranged>) -> Result<Identity> {
     if file.format == Format::Parquet {
         return parquet::identity(file);

@@ -86,6 +86,7 @@ type Key = (usize, Option<usize>);
 /// The state of all readings.
 #[derive(Debug, Default)]
 struct Found {
+    /// The latest reading of each unit, in document order.
     units: BTreeMap<Key, Reading>,
     /// Problems by unit and by the number of rows skipped before in that unit, so that they are in document order.
     listed: BTreeMap<(Key, u64), String>,
@@ -266,8 +267,11 @@ impl Found {
 /// The treatment of bad input by one source.
 #[derive(Clone, Debug)]
 pub(super) struct BadInput {
+    /// The treatment that the source asks for.
     pub(super) policy: OnBadInput,
+    /// The number of the source.
     pub(super) source: usize,
+    /// The record of the run.
     pub(super) incidents: Arc<Incidents>,
 }
 
@@ -275,7 +279,9 @@ pub(super) struct BadInput {
 #[derive(Clone, Debug)]
 pub(super) struct BadRows {
     of: BadInput,
+    /// The unit; `None` while the source is opened.
     unit: Option<usize>,
+    /// The number of the reading, so that a newer one replaces it; 0 if nothing is skipped.
     reading: u64,
     /// The file that is read, to check that it has not changed.
     watch: Option<Arc<Watch>>,
@@ -352,6 +358,9 @@ impl BadRows {
     /// Errors that are not bad input are returned in any case: a wrong request, because every other file would fail
     /// in the same way; a failure of the system, or a file that was changed meanwhile, because the next reading may
     /// find all rows.
+    ///
+    /// # Errors
+    /// `error`, if it is not bad input or bad input is not to be skipped.
     pub(super) fn met(&self, error: Error) -> Result<()> {
         self.lost(error, 1)
     }
@@ -374,7 +383,9 @@ impl BadRows {
 
 /// Rows that cannot be read, and the reason.
 struct Lost {
+    /// The reason.
     error: Error,
+    /// Number of rows, at least 1.
     rows: u64,
 }
 

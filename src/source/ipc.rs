@@ -35,10 +35,15 @@ const FEATHER_1: &[u8] = b"FEA1";
 /// Reads the record batches of a file, which its footer lists.
 pub(super) struct InFile {
     file: File,
+    /// The schema of the whole file.
     schema: SchemaRef,
+    /// The version of the metadata format.
     version: MetadataVersion,
+    /// Positions of the dictionaries.
     dictionaries: Vec<Block>,
+    /// The decoder, which holds the dictionaries.
     decoder: FileDecoder,
+    /// Positions of the record batches that have not been read.
     blocks: VecDeque<Block>,
     /// The record batch that was read last.
     last: Option<Block>,
@@ -75,6 +80,9 @@ impl InFile {
 
     /// Sets the columns to read, by ascending index, and the types to read them as, which must have the same layout
     /// in the file. Reads the dictionaries, which record batches depend on.
+    ///
+    /// # Errors
+    /// A dictionary is damaged or exceeds the memory limit.
     pub(super) fn begin(&mut self, columns: Vec<usize>, schema: SchemaRef) -> Result<(), ArrowError> {
         self.decoder = FileDecoder::new(schema, self.version).with_projection(columns);
         for block in &self.dictionaries {
@@ -84,6 +92,9 @@ impl InFile {
     }
 
     /// Reads the next record batch; `None` at the end.
+    ///
+    /// # Errors
+    /// The record batch is damaged or exceeds the memory limit.
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         self.last = self.blocks.pop_front();
         let Some(block) = &self.last else { return Ok(None) };
@@ -134,6 +145,9 @@ fn message_of(head: &[u8]) -> Option<&[u8]> {
 }
 
 /// The schema of data in this machine's byte order. Other data is rejected.
+///
+/// # Errors
+/// The data has the other byte order, or the schema is invalid.
 fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<SchemaRef, ArrowError> {
     if !schema.endianness().equals_to_target_endianness() {
         return Err(wrong("its bytes are in another order than this machine's"));
@@ -142,6 +156,9 @@ fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<SchemaRef, ArrowError> {
 }
 
 /// Reads a message of a file with its body.
+///
+/// # Errors
+/// The message is damaged, truncated, or larger than `most`.
 fn read_block(file: &mut File, block: &Block, most: u64) -> Result<Buffer, ArrowError> {
     let size = |declared| u64::try_from(declared).map_err(wrong);
     let (head, body) = (size(i64::from(block.metaDataLength()))?, size(block.bodyLength())?);
@@ -163,6 +180,7 @@ pub(super) struct InStream<R> {
     schema: SchemaRef,
     /// Indices of the columns that are read.
     columns: Vec<usize>,
+    /// The dictionaries so far, by their id.
     dictionaries: HashMap<i64, ArrayRef>,
     /// Maximum bytes of a message, as stored and as decompressed.
     most: u64,
@@ -197,6 +215,9 @@ impl<R: BufRead> InStream<R> {
     }
 
     /// Reads the next record batch; `None` at the end.
+    ///
+    /// # Errors
+    /// The next message is damaged, truncated, or too large; or other data follows a complete stream.
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         let mut ended = false;
         loop {
@@ -235,6 +256,9 @@ impl<R: BufRead> InStream<R> {
     }
 
     /// Starts the next stream, checking that its schema has the same columns.
+    ///
+    /// # Errors
+    /// The schema has other columns.
     fn begin_next(&mut self, schema: &SchemaRef) -> Result<(), ArrowError> {
         let columns = |schema: &SchemaRef| -> Vec<(String, DataType)> {
             schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect()
@@ -261,6 +285,9 @@ enum Next {
 }
 
 /// Reads the next message or end marker.
+///
+/// # Errors
+/// The message is damaged, truncated, or larger than `most`.
 fn read_message(from: &mut impl Read, most: u64) -> Result<Next, ArrowError> {
     let mut length = [0; 4];
     let (first, rest) = length.split_at_mut(1);
@@ -292,6 +319,9 @@ fn fill(from: &mut impl Read, room: &mut [u8]) -> Result<(), ArrowError> {
 }
 
 /// Reads exactly this number of bytes. The buffer grows as they arrive, in case the length is wrong.
+///
+/// # Errors
+/// The number exceeds `most`, or the data ends first.
 fn exactly(from: &mut impl Read, length: u64, most: u64) -> Result<Vec<u8>, ArrowError> {
     if length > most {
         return Err(too_much("a message", length, most).into());
@@ -305,6 +335,9 @@ fn exactly(from: &mut impl Read, length: u64, most: u64) -> Result<Vec<u8>, Arro
 
 /// Rejects a message with a buffer that declares a larger decompressed size than can be allocated. The decoder
 /// allocates the declared size and has no error for a failed allocation.
+///
+/// # Errors
+/// A buffer declares more than `most` bytes, or more than can be allocated.
 fn check_sizes(message: &Message<'_>, body: &[u8], most: u64) -> Result<(), ArrowError> {
     let batch = match message.header_type() {
         MessageHeader::DictionaryBatch => message.header_as_dictionary_batch().and_then(|batch| batch.data()),

@@ -32,6 +32,7 @@ pub(super) fn is_lines(first: &[u8]) -> bool {
 /// **Memory:** one block of 64 KiB, whatever the lengths of values.
 pub(super) struct Values<R> {
     from: R,
+    /// The block of input that is being converted.
     input: Vec<u8>,
     /// Offset in `input` of the next byte.
     at: usize,
@@ -69,6 +70,9 @@ impl<R: Read> Values<R> {
     }
 
     /// Reads the next block if none is left; returns `false` at the end.
+    ///
+    /// # Errors
+    /// The input cannot be read.
     fn fill(&mut self) -> io::Result<bool> {
         if self.at < self.input.len() {
             return Ok(true);

@@ -40,12 +40,10 @@ const LONGEST_LINE: usize = (1 << 31) - 1;
 
 /// The position of a unit in its file, which is needed to number lines in messages.
 pub(super) enum Start {
+    /// The beginning of the file, or of data that is read as a whole.
     Beginning,
-    At {
-        path: PathBuf,
-        byte: u64,
-        lines: Arc<LinesBefore>,
-    },
+    /// A byte offset of an uncompressed file.
+    At { path: PathBuf, byte: u64, lines: Arc<LinesBefore> },
     /// The lines were made of records of another format. It is known which records are unreadable, and why.
     Records(Arc<Unreadable>),
 }
@@ -78,6 +76,9 @@ impl Start {
     }
 
     /// Number of lines before the unit. Counts them if necessary, which reads the file.
+    ///
+    /// # Errors
+    /// The file cannot be read.
     fn lines_before(&self) -> io::Result<u64> {
         match self {
             Start::Beginning | Start::Records(_) => Ok(0),
@@ -119,17 +120,23 @@ impl LinesBefore {
 ///
 /// **Memory:** two blocks, or two lines if a line is longer than a block.
 pub(super) struct Rows {
+    /// The rest of the text; `None` once it has been read.
     from: Option<Box<dyn Read + Send>>,
     text: RowText,
     /// The schema of the pass-through fields.
     passed: SchemaRef,
+    /// Information about the fields of other files.
     beside: Beside,
+    /// The position of the unit in its file.
     start: Start,
+    /// Number of lines before the unit, once it has been counted.
     lines_before: Option<u64>,
+    /// The part of the text that is being read.
     block: Vec<u8>,
     /// The part of the block that has been given out, and the end of its last complete line.
     given: usize,
     whole: usize,
+    /// Bytes to read at once, if lines are not longer.
     block_bytes: usize,
     /// Maximum bytes of a line.
     longest: usize,
@@ -137,6 +144,7 @@ pub(super) struct Rows {
     line: u64,
     /// Number of documents that have been given out.
     row: u64,
+    /// Whether all documents have been given out, or an error was.
     ended: bool,
     reading: Reading,
 }
@@ -170,6 +178,9 @@ impl Rows {
 
     /// Reads until the block has at least one complete line, and returns the length of its complete lines. At the end
     /// of the text, the last line counts as complete.
+    ///
+    /// # Errors
+    /// The text cannot be read and bad input is not to be skipped, or a line is too long.
     fn fill(&mut self) -> Result<usize> {
         let mut wanted = self.block_bytes;
         loop {
@@ -235,6 +246,9 @@ impl Rows {
     }
 
     /// The documents up to the end of the block, or up to the next line that cannot be read.
+    ///
+    /// # Errors
+    /// A line cannot be read, or no line has a requested field.
     fn rows(&mut self) -> Result<Batch> {
         if self.given == self.whole {
             self.block.drain(..self.given);
@@ -315,12 +329,15 @@ impl Iterator for Rows {
 
 /// Texts stored end to end with views into them, and the pass-through fields beside them.
 struct Texts {
+    /// The texts, end to end.
     bytes: Vec<u8>,
+    /// Views of the texts, one per document; a null document has an empty view.
     views: Vec<u128>,
     /// Whether each document is present, not null.
     valid: Vec<bool>,
     /// For each field of the text, whether any line had it.
     met: Vec<bool>,
+    /// The pass-through fields.
     passed: Fields,
     /// Whether invalid characters are to be replaced, and whether any were.
     replace: bool,
@@ -356,6 +373,9 @@ impl Texts {
     }
 
     /// Appends the text of a line, repairing the line if that helps, or returns the problem with the line.
+    ///
+    /// # Errors
+    /// The problem, for a message. Nothing is appended then.
     fn add(&mut self, line: &[u8], text: &RowText) -> std::result::Result<(), String> {
         let Err(error) = self.add_json(line, text, None) else { return Ok(()) };
         let Some(mended) = mended(line, self.replace) else { return Err(problem(&error)) };
@@ -375,6 +395,9 @@ impl Texts {
 
     /// Appends the text of a line of valid JSON. `before` is the original line if it was repaired. After an error
     /// nothing is appended.
+    ///
+    /// # Errors
+    /// The line is not a JSON object, or a requested field has the wrong type.
     fn add_json(&mut self, line: &[u8], text: &RowText, before: Option<&[u8]>) -> serde_json::Result<()> {
         let at = self.bytes.len();
         let found = match text.only_column() {
@@ -462,8 +485,11 @@ fn problem(error: &serde_json::Error) -> String {
 /// For the column `a.b`, these fields are found in order of precedence: the field named `a.b`, then the field `b` of
 /// the object in the field `a`. For `a[].b`, the field named so, then the fields `b` of the items of the list in `a`.
 struct FieldOf<'a> {
+    /// The name or path of the field.
     column: &'a str,
+    /// The separator between items of a list.
     join: &'a str,
+    /// Receives the text.
     into: &'a mut Vec<u8>,
 }
 
@@ -526,11 +552,13 @@ enum Place<'a> {
     Inside(&'a str),
     /// The column is in the items of the list that the field holds, under this path.
     Items(&'a str),
+    /// The field is not part of the column.
     Elsewhere,
 }
 
 /// Compares a key with the name of a column without copying the key.
 struct Key<'a> {
+    /// The name or path of the column.
     of: &'a str,
 }
 
@@ -564,9 +592,13 @@ impl<'a> Visitor<'_> for Key<'a> {
 
 /// A list of texts, or of items that contain texts at the rest of a path.
 struct Items<'a> {
+    /// The path from an item to the text; empty if items are texts.
     rest: &'a str,
+    /// The column, for messages.
     column: &'a str,
+    /// The separator between texts.
     join: &'a str,
+    /// Receives the texts.
     into: &'a mut Vec<u8>,
 }
 

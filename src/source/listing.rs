@@ -30,10 +30,13 @@ pub(super) enum Compression {
 /// A file of a source.
 #[derive(Clone, Debug)]
 pub(super) struct Listed {
+    /// The path to open; for remote files, a path with the right extensions.
     pub(super) path: PathBuf,
     /// The name in messages and manifests.
     pub(super) name: String,
+    /// The format, as requested or as the name shows.
     pub(super) format: Format,
+    /// The compression that the name shows.
     pub(super) compression: Compression,
     /// Access to the bytes, if they are not at `path`.
     pub(super) remote: Option<Arc<dyn Ranged>>,
@@ -124,6 +127,9 @@ pub(super) fn list(uri: &str, format: Option<Format>, notes: &mut Vec<String>) -
 
 /// Creates the list from files that are already found, for example in a hub's cache: each with its path and displayed
 /// name, and with access to its bytes if it is remote.
+///
+/// # Errors
+/// The files have different formats.
 pub(super) fn named(
     uri: &str,
     files: Vec<(PathBuf, String)>,
@@ -139,6 +145,9 @@ pub(super) fn named(
 }
 
 /// Checks that all files have one format: otherwise a stray file beside the data would be read as data.
+///
+/// # Errors
+/// Two files have different formats; the error names both.
 fn one_format(uri: &str, listed: &[Listed]) -> Result<()> {
     let Some(first) = listed.first() else { return Ok(()) };
     match listed.iter().find(|other| other.format != first.format) {
@@ -156,6 +165,9 @@ fn one_format(uri: &str, listed: &[Listed]) -> Result<()> {
 }
 
 /// The files below a folder, in byte order.
+///
+/// # Errors
+/// A folder cannot be read, no file counts, or a saved dataset is incomplete.
 fn folder(root: &Path, format: Option<Format>, notes: &mut Vec<String>) -> Result<Vec<PathBuf>> {
     let (mut files, mut others) = (Vec::new(), Others::default());
     let any = |_: &Path| true;
@@ -254,6 +266,9 @@ const STATE: &str = "state.json";
 const NOTES: [&str; 4] = [STATE, "dataset_info.json", "dataset_dict.json", "dataset_infos.json"];
 
 /// Adds the files below a folder for which `counts` returns `true`, and counts the others.
+///
+/// # Errors
+/// A folder cannot be read, or a file of a saved dataset is missing.
 fn walk(
     folder: &Path,
     counts: fn(&Path) -> bool,
@@ -306,6 +321,9 @@ fn is_computed(path: &Path) -> bool {
 }
 
 /// The files that match a glob, in byte order, each once.
+///
+/// # Errors
+/// The glob is invalid, nothing matches, or a folder cannot be read.
 fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
     let wrong = |cause| Fault::Pattern { pattern: pattern.to_owned(), cause }.usage();
     // The pattern is checked as a whole first: a character class may contain a slash.

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 /// A repaired line. Each value keeps its position and length.
 pub(super) struct Mended<'a> {
+    /// The line that can be parsed.
     pub(super) line: Vec<u8>,
     /// The original line, with invalid characters replaced as in `line`.
     pub(super) before: Cow<'a, [u8]>,

@@ -219,6 +219,9 @@ fn open_by(
 }
 
 /// The local path of a `file:` URI: `file:///a%20b` and `file://localhost/a%20b` give `/a b`.
+///
+/// # Errors
+/// The path is not absolute or not UTF-8 after decoding.
 fn local_path(uri: &str, path: &str) -> Result<String> {
     let path = path.strip_prefix("localhost").unwrap_or(path);
     let decoded = percent_decode_str(path).decode_utf8().ok().filter(|path| path.starts_with('/'));

@@ -109,6 +109,7 @@ pub fn in_order_from(
 
 /// The state that the readers and the consumer share.
 struct Shared {
+    /// The sources, in order.
     sources: Vec<Arc<dyn Source>>,
     /// Source and unit of each position in the order.
     places: Vec<(usize, usize)>,
@@ -307,6 +308,7 @@ fn panicked(source: &dyn Source, unit: usize, said: String) -> Error {
 /// The stream without reading threads: a batch is read when it is taken.
 struct Unread {
     sources: Vec<Arc<dyn Source>>,
+    /// The units that have not been started.
     places: vec::IntoIter<(usize, usize)>,
     /// The rest of the current unit, and its source and unit.
     unit: Option<(Documents<'static>, (usize, usize))>,
@@ -314,6 +316,9 @@ struct Unread {
 
 impl Unread {
     /// Starts reading the next unit; returns `false` if none is left.
+    ///
+    /// # Errors
+    /// The unit cannot be opened, or opening it panics.
     fn open(&mut self) -> Result<bool> {
         let Some((source, unit)) = self.places.next() else { return Ok(false) };
         let documents = catching(|| self.sources[source].read(unit));

@@ -60,6 +60,7 @@ pub(super) struct OfFile {
 
 /// Combines the columns of files, which are added one by one.
 pub(super) struct Together<'a> {
+    /// The names of the requested columns.
     names: &'a [String],
     /// For each column, the common type of the files so far.
     found: Vec<Option<FieldRef>>,
@@ -169,6 +170,9 @@ fn is_conforming(batch: &Batch, schema: &Schema) -> bool {
 }
 
 /// Converts the columns of one batch.
+///
+/// # Errors
+/// A value does not fit the common type.
 fn conform(
     batch: &Batch,
     schema: &SchemaRef,

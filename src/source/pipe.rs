@@ -26,7 +26,9 @@ pub(super) struct Pipe {
     path: PathBuf,
     /// The blocks that the reading thread sends, if it has been started.
     blocks: Option<Receiver<io::Result<Vec<u8>>>>,
+    /// The block that is being given out.
     block: io::Cursor<Vec<u8>>,
+    /// Returns whether to stop waiting.
     stop: Stop,
 }
 
@@ -38,6 +40,9 @@ impl Pipe {
 }
 
 /// Starts the reading thread.
+///
+/// # Errors
+/// The thread cannot be started.
 fn begin(path: PathBuf) -> io::Result<Receiver<io::Result<Vec<u8>>>> {
     let (send, blocks) = sync_channel(BLOCKS_AHEAD);
     thread::Builder::new().spawn(move || {

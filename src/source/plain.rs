@@ -25,10 +25,13 @@ const MOST_BLOCK: u64 = 1 << 20;
 /// **Memory:** one or two blocks, whatever the lengths of documents. Blocks of batches that have been dropped are
 /// reused.
 pub(super) struct Pieces {
+    /// The rest of the text; `None` once it has been read.
     from: Option<Box<dyn Read + Send>>,
+    /// Finds the ends of documents.
     cutter: Cutter,
     /// Whether the whole text is one document, which exists even if it is empty.
     whole: bool,
+    /// The pool of blocks.
     blocks: Blocks,
     /// Text that has been read and not given out. It begins with a document or a part of one.
     block: Block,
@@ -40,6 +43,7 @@ pub(super) struct Pieces {
     continued: bool,
     /// Whether reading failed and the run continues without the rest.
     damaged: bool,
+    /// Whether all documents have been given out, or an error was.
     ended: bool,
     reading: Reading,
 }
@@ -67,6 +71,9 @@ impl Pieces {
     }
 
     /// Reads until the block is full or the text ends.
+    ///
+    /// # Errors
+    /// The text cannot be read, and bad input is not to be skipped.
     fn fill(&mut self) -> Result<()> {
         let Some(from) = self.from.as_mut() else { return Ok(()) };
         match self.block.fill(from) {

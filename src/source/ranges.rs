@@ -33,7 +33,9 @@ const SEQUENTIAL_BYTES: u64 = 8 << 20;
 /// Reads a remote file from beginning to end, one block at a time.
 pub(super) struct InOrder {
     file: Arc<dyn Ranged>,
+    /// Offset of the next block.
     next: u64,
+    /// The rest of the current block.
     block: Bytes,
 }
 
@@ -64,6 +66,7 @@ impl Read for InOrder {
 /// moves its position.
 pub(super) struct Input {
     from: From,
+    /// Size of the file in bytes.
     pub(super) bytes: u64,
     code: SystemCode,
 }
@@ -99,6 +102,7 @@ impl Read for Heeded {
 
 /// Access to the bytes of a file.
 enum From {
+    /// A local file.
     File(File),
     /// The fetched ranges, each with its offset. Only these can be read.
     Elsewhere(Arc<dyn Ranged>, Vec<(u64, Bytes)>),
@@ -106,6 +110,9 @@ enum From {
 
 impl Input {
     /// Opens a local or remote file. Of a remote file, nothing is fetched yet.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
     pub(super) fn open(file: &Listed) -> Result<Input> {
         if let Some(remote) = &file.remote {
             let bytes = remote.bytes();
@@ -122,6 +129,9 @@ impl Input {
 
     /// Fetches a range, or the part of it before the end of the file, if the file is remote. Only fetched ranges can
     /// be read.
+    ///
+    /// # Errors
+    /// The range cannot be fetched, or the file has changed since it was listed.
     pub(super) fn fetch(&mut self, start: u64, bytes: u64) -> Result<()> {
         let From::Elsewhere(file, fetched) = &mut self.from else { return Ok(()) };
         let bytes = bytes.min(self.bytes.saturating_sub(start));
@@ -139,6 +149,9 @@ impl Input {
     }
 
     /// The `length` bytes from the offset `start` on.
+    ///
+    /// # Errors
+    /// The range is not inside the file or what was fetched, or cannot be read.
     pub(super) fn piece(&self, start: u64, length: usize) -> io::Result<Bytes> {
         if start.checked_add(amount(length)).is_none_or(|end| end > self.bytes) {
             return Err(past_the_end(start, length));
@@ -156,6 +169,9 @@ impl Input {
     }
 
     /// A reader of everything from the offset `start` on.
+    ///
+    /// # Errors
+    /// The offset is not inside what was fetched, or the file cannot be read.
     pub(super) fn reader(&self, start: u64) -> io::Result<Box<dyn Read + Send>> {
         match &self.from {
             From::File(file) => {

@@ -21,6 +21,7 @@ pub(super) const DEFAULT_JOIN: &str = "\n";
 /// The composition of a row's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RowText {
+    /// The parts, in order.
     pub(super) parts: Vec<Part>,
     /// The separator between the items of a list.
     pub(super) join: String,
@@ -145,6 +146,9 @@ pub(super) fn find<'a>(
 }
 
 /// The same from a column's type on. The path is empty, or begins with `.` or `[]`.
+///
+/// # Errors
+/// A name on the path belongs to two fields.
 fn find_in<'a>(file: &str, data_type: &'a DataType, path: &str) -> Result<Option<(Vec<Step>, &'a DataType)>> {
     if path.is_empty() {
         return Ok(Some((Vec::new(), data_type)));
@@ -189,7 +193,9 @@ pub(super) fn only<'a>(file: &str, fields: &'a Fields, name: &str) -> Result<Opt
 /// The columns of a file that are not simply fields of its rows: composed texts, and pass-through fields of structs.
 #[derive(Clone, Debug)]
 pub(super) struct Composed {
+    /// The parts of the text, in order.
     pub(super) text: Vec<FoundPart>,
+    /// The separator between items of lists.
     join: String,
     /// The pass-through columns: the requested name and the steps to it.
     pub(super) pass: Vec<(String, Vec<Step>)>,
@@ -198,7 +204,9 @@ pub(super) struct Composed {
 /// A part of a row's text, with its column located in a file.
 #[derive(Clone, Debug)]
 pub(super) enum FoundPart {
+    /// Text that is the same in every row.
     Same(String),
+    /// The steps to a column, or to the items of a list.
     Column(Vec<Step>),
 }
 
@@ -236,6 +244,9 @@ impl Composed {
     }
 
     /// Prepares to compose the texts of a record batch, which may have fewer fields than the file.
+    ///
+    /// # Errors
+    /// The data does not match the file's schema.
     pub(super) fn begin(&self, rows: &RecordBatch) -> Result<Composing, ArrowError> {
         let part = |part: &FoundPart| {
             Ok::<_, ArrowError>(match part {
@@ -262,6 +273,9 @@ impl Composed {
 }
 
 /// The column after the steps up to the first list, null where a struct on the path is null; and the remaining steps.
+///
+/// # Errors
+/// A column of the file's schema is missing from its data.
 fn column_at<'s>(rows: &RecordBatch, steps: &'s [Step]) -> Result<(ArrayRef, &'s [Step]), ArrowError> {
     let missing =
         || ArrowError::SchemaError("a column of the file's schema is missing from its data".to_owned());
@@ -281,13 +295,18 @@ fn column_at<'s>(rows: &RecordBatch, steps: &'s [Step]) -> Result<(ArrayRef, &'s
 
 /// Provides a part of the text for each row.
 enum Node {
+    /// Text that is the same in every row.
     Same(String),
+    /// A column of texts.
     Text(BinaryViewArray),
     /// Offsets of each row's items, the validity of the lists, and the text of the items.
     Items(Vec<usize>, Option<NullBuffer>, Box<Node>),
 }
 
 /// Follows the steps from a column, which are empty or begin with a step to the items of a list.
+///
+/// # Errors
+/// The data does not match the steps.
 fn node(column: &ArrayRef, steps: &[Step]) -> Result<Node, ArrowError> {
     let Some((_, steps)) = steps.split_first() else { return Ok(Node::Text(views(column)?)) };
     let (ends, items): (Vec<usize>, &ArrayRef) = match column.data_type() {
@@ -361,7 +380,9 @@ pub(super) struct Composing {
     parts: Vec<Node>,
     join: String,
     passed: Option<RecordBatch>,
+    /// Number of rows of the record batch.
     rows: usize,
+    /// The next row.
     row: usize,
 }
 

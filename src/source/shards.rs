@@ -8,9 +8,11 @@ const MOST_DIGITS: usize = 6;
 /// The parts of a file name that all shards of a set share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ShardSet<'a> {
-    /// The text before the shard number, the text after the number of files, and that number as written.
+    /// The path up to the shard number.
     start: &'a str,
+    /// The text after the number of files, for example the extension.
     rest: &'a str,
+    /// The number of files as written, with leading zeros.
     files: &'a str,
 }
 

@@ -73,6 +73,7 @@ impl fmt::Display for Format {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} is not a format; the formats are parquet, arrow, jsonl, json, csv, tsv and text")]
 pub struct NotFormat {
+    /// The name that was given.
     name: String,
 }
 

@@ -29,11 +29,15 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// **Memory:** the header and two blocks, whatever the lengths of records.
 pub(super) struct Table<R> {
     from: R,
+    /// The parser of CSV, which also handles tabs.
     parser: Reader,
+    /// The block of input that is being converted.
     input: Vec<u8>,
     /// Offset in `input` of the next byte.
     at: usize,
+    /// Whether the input has ended.
     from_ended: bool,
+    /// The part of a field that the parser gave last.
     field: Vec<u8>,
     /// The JSON before each value of an object: a brace or comma, and the key. `None` before the header is read.
     names: Option<Vec<String>>,
@@ -41,10 +45,12 @@ pub(super) struct Table<R> {
     state: Record,
     /// Number of complete records.
     records: u64,
+    /// Receives the records with errors.
     unreadable: Arc<Unreadable>,
     /// JSON that has not been given out, from `given` on.
     out: Vec<u8>,
     given: usize,
+    /// Whether all records have been converted.
     ended: bool,
 }
 
@@ -62,6 +68,7 @@ struct Record {
 /// A field as written in the file, as far as it has been read. It shows whether the quotes are correct.
 #[derive(Default)]
 struct Raw {
+    /// The first byte, which shows whether the field is quoted.
     first: Option<u8>,
     /// The last bytes.
     last: [u8; 3],
@@ -69,6 +76,7 @@ struct Raw {
     bytes: u64,
     /// Number of bytes of the value that they mean, and the quotes among these.
     value_bytes: u64,
+    /// Number of quotes in the value. Each is doubled in the file.
     value_quotes: u64,
 }
 
@@ -144,6 +152,9 @@ impl<R: Read> Table<R> {
 
     /// Reads the next part of a field into `self.field`. Returns its length, whether the field ends, and whether the
     /// record ends; `None` at the end of the table.
+    ///
+    /// # Errors
+    /// The input cannot be read.
     fn part(&mut self) -> io::Result<Option<(usize, bool, bool)>> {
         loop {
             self.fill()?;
@@ -177,6 +188,9 @@ impl<R: Read> Table<R> {
     }
 
     /// Reads the names of the columns.
+    ///
+    /// # Errors
+    /// The header is too long, not UTF-8, or has wrong quotes; or the input cannot be read.
     fn header(&mut self) -> io::Result<Vec<String>> {
         let wrong =
             |problem: &str| io::Error::new(io::ErrorKind::InvalidData, format!("its header: {problem}"));
@@ -203,6 +217,9 @@ impl<R: Read> Table<R> {
     }
 
     /// Reads and converts the next part of a record.
+    ///
+    /// # Errors
+    /// The header is invalid, or the input cannot be read.
     fn advance(&mut self) -> io::Result<()> {
         let names = match self.names.take() {
             Some(names) => names,

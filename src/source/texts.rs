@@ -61,6 +61,9 @@ pub fn texts<'a, T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T, IntoIter: Se
 }
 
 /// Appends texts until the batch is full or none is left. `first_row` is the index of the first one, for the error.
+///
+/// # Errors
+/// A text has more than [`LONGEST_DOCUMENT`] bytes.
 fn fill<T: AsRef<[u8]>>(
     documents: &mut BinaryViewBuilder,
     texts: &mut impl Iterator<Item = T>,

@@ -117,6 +117,9 @@ impl Chosen {
     }
 
     /// The text of a record batch with these fields.
+    ///
+    /// # Errors
+    /// The record batch lacks a column that the schema has.
     pub(super) fn text_of(&self, batch: &RecordBatch) -> Result<BinaryViewArray, ArrowError> {
         let Some((&root, below)) = self.text.split_first() else {
             return Ok(BinaryViewArray::new_null(batch.num_rows()));
@@ -174,6 +177,9 @@ fn with_type_at(fields: &Fields, path: &[usize], of: fn(&DataType) -> DataType) 
 }
 
 /// Locates a part of the text in a file's schema.
+///
+/// # Errors
+/// The column is missing or holds no text.
 fn found_part(file: &str, fields: &Fields, part: &Part) -> Result<FoundPart> {
     let column = match part {
         Part::Same(text) => return Ok(FoundPart::Same(text.clone())),

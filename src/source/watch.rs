@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 /// its links. Remote files have entity tags for this.
 #[derive(Debug)]
 pub(super) struct Watch {
+    /// The path that was listed, which may be a link.
     path: PathBuf,
     /// The name in messages.
     pub(super) name: String,
@@ -29,7 +30,9 @@ pub(super) struct Watch {
 /// The state of a file that shows changes.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
+    /// Size in bytes.
     bytes: u64,
+    /// Modification time, if the file system has one.
     modified: Option<SystemTime>,
     /// The path with links resolved.
     target: PathBuf,
@@ -58,6 +61,9 @@ impl Watch {
 }
 
 /// The state of a regular file; `None` for anything else.
+///
+/// # Errors
+/// The path does not exist or cannot be examined.
 fn stamp(path: &Path) -> io::Result<Option<Stamp>> {
     let found = fs::metadata(path)?;
     let stamp = |target| Stamp { bytes: found.len(), modified: found.modified().ok(), target };

@@ -35,6 +35,7 @@ pub fn whole_documents_of<'a>(
 /// Iterator over complete documents.
 struct Whole<'a> {
     documents: Documents<'a>,
+    /// Returns the name of a source's unit, for errors.
     name: Box<dyn Fn(usize, usize) -> String + Send + 'a>,
     /// The split document that is being joined.
     begun: Option<Begun>,
@@ -42,6 +43,7 @@ struct Whole<'a> {
     next: Option<Batch>,
     /// Maximum bytes of a document.
     longest: u64,
+    /// Whether an error was given.
     failed: bool,
 }
 
@@ -50,7 +52,9 @@ struct Begun {
     source: usize,
     unit: usize,
     row: u64,
+    /// The bytes so far.
     bytes: Vec<u8>,
+    /// The pass-through columns of the document, which come with its first part.
     columns: Option<RecordBatch>,
 }
 
@@ -93,6 +97,9 @@ impl Whole<'_> {
     }
 
     /// Processes the next batch; returns complete documents if it has any.
+    ///
+    /// # Errors
+    /// A document is too long.
     fn take(&mut self, batch: Batch) -> Result<Option<Batch>> {
         let Some(mut begun) = self.begun.take() else {
             return self.after(batch);
@@ -115,6 +122,9 @@ impl Whole<'_> {
     }
 
     /// Processes a batch that does not begin in the middle of a document.
+    ///
+    /// # Errors
+    /// A document is too long.
     fn after(&mut self, batch: Batch) -> Result<Option<Batch>> {
         let Some(last) = batch.len().checked_sub(1) else { return Ok(None) };
         if !batch.open {

@@ -46,20 +46,28 @@ impl Kind {
 
 /// A generated source.
 pub(super) struct Demo {
+    /// What determines the rows.
     rows: Rows,
+    /// Ranges of [`UNIT_ROWS`] rows.
     units: Vec<Unit>,
 }
 
 /// Everything that determines the rows.
 #[derive(Clone)]
 struct Rows {
+    /// The URI, which messages show.
     uri: String,
+    /// The generator.
     kind: Kind,
+    /// Number of rows of the whole source.
     lines: u64,
+    /// The seed, which selects one of many texts.
     seed: u64,
     /// Rows per batch.
     batch_rows: u64,
+    /// The number of the source, for batches.
     source: usize,
+    /// The pass-through columns, if any.
     columns: Option<SchemaRef>,
 }
 
@@ -184,6 +192,9 @@ fn fault(uri: &str, problem: impl Into<String>) -> Error {
 }
 
 /// The generator, the number of lines, and the seed that a URI asks for.
+///
+/// # Errors
+/// The URI has an unknown name or parameter, a repeated one, or a value out of range.
 fn parse(uri: &str) -> Result<(Kind, u64, u64)> {
     let rest = uri.strip_prefix("demo:").unwrap_or(uri);
     let (name, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -218,6 +229,9 @@ fn parse(uri: &str) -> Result<(Kind, u64, u64)> {
 }
 
 /// Checks that the text's column is the generated line.
+///
+/// # Errors
+/// The column is unknown or holds no text, or a template is given.
 fn check_column(spec: &SourceSpec) -> Result<()> {
     if spec.template.is_some() {
         return Err(fault(
@@ -235,6 +249,9 @@ fn check_column(spec: &SourceSpec) -> Result<()> {
 }
 
 /// The field of a pass-through column.
+///
+/// # Errors
+/// The column is unknown.
 fn field(uri: &str, column: &str) -> Result<FieldRef> {
     let data_type = match column {
         "line" => DataType::Utf8View,

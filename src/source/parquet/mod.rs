@@ -62,7 +62,9 @@ const ROWS_BY_DIFFERENCES: usize = 256;
 /// A Parquet file with its footer read and its columns located. Clones share the footer.
 #[derive(Clone, Debug)]
 pub(super) struct Footer {
+    /// The metadata, with the types to read the columns as.
     metadata: ArrowReaderMetadata,
+    /// The requested columns, located in the schema.
     chosen: Chosen,
     /// The schema of the pass-through columns that the file has, with the types in the file.
     pub(super) passed: SchemaRef,
@@ -77,7 +79,9 @@ pub(super) struct Footer {
 /// Number of rows, and bytes of text if known, of a row group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
+    /// Number of rows.
     pub(super) rows: u64,
+    /// Bytes of text, exactly or approximately; `None` if they are unknown.
     pub(super) text_bytes: Option<u64>,
 }
 
@@ -262,8 +266,11 @@ fn projected(footer: &Footer) -> Chosen {
 
 /// Iterator over the documents of one row group.
 pub(super) struct RowGroup {
+    /// `None` once reading has ended.
     reader: Option<ParquetRecordBatchReader>,
+    /// The last error of the system while reading the file.
     code: SystemCode,
+    /// The requested columns, located among those that the reader gives.
     chosen: Chosen,
     /// The schema of the pass-through columns in batches.
     passed: SchemaRef,
@@ -282,6 +289,9 @@ pub(super) struct RowGroup {
 
 impl RowGroup {
     /// Decodes the next rows; `None` at the end of the row group.
+    ///
+    /// # Errors
+    /// The data is damaged, or has another number of rows than the footer declares.
     fn decode(&mut self) -> Result<Option<Batch>> {
         let Some(reader) = self.reader.as_mut() else { return Ok(None) };
         let place = format!("{}, row {} and what follows in it", self.place, self.row);
@@ -355,6 +365,9 @@ impl Iterator for RowGroup {
 }
 
 /// Identifies a file by its size and the SHA-256 of its footer.
+///
+/// # Errors
+/// The file is not a complete Parquet file, or cannot be read.
 pub(super) fn identity(file: &Listed) -> Result<Identity> {
     let input = with_index(file)?;
     let io = |cause| Error::io("read", &file.path, cause);
@@ -364,6 +377,9 @@ pub(super) fn identity(file: &Listed) -> Result<Identity> {
 }
 
 /// Opens a file and checks that it begins and ends like a Parquet file. Of a remote file, fetches the footer.
+///
+/// # Errors
+/// The file is not a complete Parquet file, or cannot be read.
 fn with_index(file: &Listed) -> Result<Input> {
     let mut input = Input::open(file)?;
     input.fetch(input.bytes.saturating_sub(TAIL_BYTES), TAIL_BYTES)?;
@@ -382,6 +398,9 @@ fn with_index(file: &Listed) -> Result<Input> {
 }
 
 /// The offset of the footer, from the length that follows it.
+///
+/// # Errors
+/// The length exceeds the file.
 fn index_start(input: &Input, file: &Listed) -> Result<u64> {
     let tail = input.piece(input.bytes - 8, 4).map_err(|cause| Error::io("read", &file.path, cause))?;
     let length = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
@@ -391,6 +410,9 @@ fn index_start(input: &Input, file: &Listed) -> Result<u64> {
 
 /// Rejects a file that has other files in front of it. Its footer counts bytes from the file's own beginning, so rows
 /// of the files in front would be read as its own, or would be lost.
+///
+/// # Errors
+/// The file is preceded by another one.
 fn check_alone(input: &Input, file: &Listed, metadata: &ParquetMetaData) -> Result<()> {
     let end = |start: Option<i64>, length: Option<i32>| {
         u64::try_from(start?).ok()?.checked_add(u64::try_from(length.unwrap_or(0)).ok()?)
@@ -425,6 +447,9 @@ fn check_alone(input: &Input, file: &Listed, metadata: &ParquetMetaData) -> Resu
 }
 
 /// Checks the first bytes of a file. The error names the format if they belong to another one.
+///
+/// # Errors
+/// The file is encrypted, or is not a Parquet file.
 fn check_begin(input: &Input, file: &Listed) -> Result<()> {
     let io = |cause| Error::io("read", &file.path, cause);
     let head = input.piece(0, place64(input.bytes.min(HEAD_BYTES))).map_err(io)?;

@@ -33,8 +33,11 @@ pub(super) struct Api<'a> {
 /// A file in the hub's list.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
+    /// The path inside the repository.
     pub(super) path: String,
+    /// Size in bytes.
     pub(super) bytes: u64,
+    /// The hash of the content.
     pub(super) digest: Digest,
 }
 
@@ -90,6 +93,9 @@ impl<'a> Api<'a> {
     }
 
     /// The commit that a revision currently denotes.
+    ///
+    /// # Errors
+    /// The revision does not exist, or the hub cannot be asked.
     pub(super) fn commit(&self, revision: &str) -> Result<String> {
         let url = format!("{}/revision/{}", self.base, segment(revision));
         let (_, body) = self.http.whole(&self.wanted.uri, &url, ANSWER_BYTES)?;
@@ -128,6 +134,9 @@ impl<'a> Api<'a> {
 
     /// Sorts the files and removes duplicates, since overlapping pages list files twice. Entries for one path must be
     /// equal.
+    ///
+    /// # Errors
+    /// Two entries for the same path differ.
     fn each_once(&self, mut files: Vec<Entry>) -> Result<Vec<Entry>> {
         files.sort_by(|a, b| a.path.cmp(&b.path));
         let differ = |pair: &[Entry]| pair[0].path == pair[1].path && pair[0] != pair[1];
@@ -139,6 +148,9 @@ impl<'a> Api<'a> {
     }
 
     /// The entry for a node of the tree, if it is a requested file.
+    ///
+    /// # Errors
+    /// The path leaves the repository, or the hash is invalid.
     fn entry(&self, node: Node) -> Result<Option<Entry>> {
         if node.kind != "file" {
             return Ok(None);

@@ -25,8 +25,11 @@ use crate::units::{amount, counted};
 /// `snapshots` links to them by commit and path, and `refs` the commit that each revision denoted when the hub was
 /// last asked.
 pub(super) struct Cache {
+    /// The folder of the repository.
     folder: PathBuf,
+    /// The kind of the repository.
     kind: Kind,
+    /// The name of the repository.
     repository: String,
 }
 
@@ -86,6 +89,9 @@ impl Cache {
     }
 
     /// Moves a verified file to the blobs.
+    ///
+    /// # Errors
+    /// The file cannot be renamed, or the rename cannot be made durable.
     pub(super) fn keep(&self, file: &Path, etag: &str) -> Result<()> {
         let blob = self.blob(etag);
         fs::rename(file, &blob).map_err(|cause| Error::io("write", &blob, cause))?;
@@ -93,6 +99,9 @@ impl Cache {
     }
 
     /// Links the snapshot of a commit to a blob.
+    ///
+    /// # Errors
+    /// The link cannot be created.
     pub(super) fn link(&self, etag: &str, commit: &str, path: &str) -> Result<()> {
         let snapshot = self.snapshot(commit, path);
         self.make_folder_of(&snapshot)?;
@@ -102,6 +111,9 @@ impl Cache {
     }
 
     /// Records the commit of a revision. If it is recorded already, the cache need not be writable.
+    ///
+    /// # Errors
+    /// The cache cannot be written.
     pub(super) fn note(&self, revision: &str, commit: &str) -> Result<()> {
         if self.noted(revision).as_deref() == Some(commit) {
             return Ok(());
@@ -132,6 +144,9 @@ impl Cache {
     }
 
     /// The files in the cache that a URI names, without asking the hub.
+    ///
+    /// # Errors
+    /// The cache lacks the revision, or a file that the request or a numbered set requires.
     pub(super) fn files(&self, wanted: &Wanted, noted: &dyn Fn(&str)) -> Result<Vec<Fetched>> {
         for revision in wanted.revisions() {
             let Some(commit) = self.noted(revision) else { continue };
@@ -163,6 +178,9 @@ impl Cache {
     }
 
     /// The main file of a tokenizer in the cache, without asking the hub.
+    ///
+    /// # Errors
+    /// The cache lacks the revision, or has no tokenizer there.
     pub(super) fn tokenizer(&self, wanted: &Wanted, noted: &dyn Fn(&str)) -> Result<PathBuf> {
         for revision in wanted.revisions() {
             let Some(commit) = self.noted(revision) else { continue };

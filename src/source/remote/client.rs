@@ -22,12 +22,18 @@ use crate::units::declared_sum;
 
 /// The commit that a URI names, and its requested files.
 struct Found {
+    /// The revision that was found.
     revision: String,
+    /// The commit that the revision denotes.
     commit: String,
+    /// The requested files of the commit.
     files: Vec<Entry>,
 }
 
 /// Asks the hub for the commit and the files. Without revision and path, the converted branch is tried second.
+///
+/// # Errors
+/// The hub has no such repository, revision or file; or it cannot be reached, or refuses.
 fn find(wanted: &Wanted, http: &Http<'_>, settings: &HubSettings) -> Result<Found> {
     let api = Api::new(http, wanted, &settings.endpoint);
     for revision in wanted.revisions() {
@@ -50,6 +56,9 @@ fn find(wanted: &Wanted, http: &Http<'_>, settings: &HubSettings) -> Result<Foun
 }
 
 /// Downloads the files that the cache lacks, and returns all of them.
+///
+/// # Errors
+/// The files cannot be listed or downloaded, or the cache cannot be written.
 pub(super) fn fetch(
     wanted: &Wanted,
     cache: &Cache,
@@ -67,6 +76,9 @@ pub(super) fn fetch(
 
 /// Downloads the files of a tokenizer that the cache lacks, all of the same commit, and returns the path of its main
 /// file.
+///
+/// # Errors
+/// The repository has no tokenizer at the path, or several; or the files cannot be downloaded.
 pub(super) fn fetch_tokenizer(
     wanted: &Wanted,
     cache: &Cache,
@@ -114,6 +126,9 @@ fn bring(
 }
 
 /// Returns the files; those that the cache lacks are opened for reading by ranges.
+///
+/// # Errors
+/// The files cannot be listed.
 pub(super) fn stream(
     wanted: &Wanted,
     cache: &Cache,

@@ -40,6 +40,9 @@ impl HttpService for Connector {
 }
 
 /// Runs a request and reads its answer up to the limit.
+///
+/// # Errors
+/// The server cannot be reached, or its answer breaks off or is too long.
 fn ask(agent: &Agent, request: HttpRequest) -> Result<HttpResponse, HttpError> {
     let most = range_bytes(&request).unwrap_or(MOST_BYTES);
     let (parts, body) = request.into_parts();

@@ -26,6 +26,9 @@ use crate::units::amount;
 ///
 /// The bytes are collected in `blobs/ETAG.incomplete`, where interrupted downloads continue, also those of Python's
 /// `huggingface_hub`. The file gets its final name only if it has the size and the hash that the hub lists.
+///
+/// # Errors
+/// The hub refuses or sends other content, attempts are exhausted, or the cache cannot be written.
 pub(super) fn download(
     http: &Http<'_>,
     cache: &Cache,
@@ -91,6 +94,9 @@ struct Landing<'a> {
 impl Landing<'_> {
     /// Requests the missing bytes and writes them until the file is complete. `told` counts the bytes already
     /// reported.
+    ///
+    /// # Errors
+    /// The connection fails or ends early, the hub has a different file, or the file cannot be written.
     fn go_on(&self, partial: &mut Partial, told: &mut u64) -> Result<(), Trouble> {
         let mut have = partial.bytes().map_err(Trouble::Final)?;
         if have > self.entry.bytes {
@@ -125,6 +131,9 @@ impl Landing<'_> {
 
     /// Checks that an answer is of the listed file and continues where the partial file ends. If the answer starts
     /// from the beginning, empties the partial file.
+    ///
+    /// # Errors
+    /// The answer is of a different file or range.
     fn check(&self, answer: &Answer<'_>, have: u64, partial: &mut Partial) -> Result<(), Trouble> {
         let head = &answer.head;
         let expected = self.entry.digest.etag();
@@ -159,8 +168,11 @@ impl Landing<'_> {
 
 /// A file that is not complete. Other downloads of it wait as long as the lock is held.
 struct Partial {
+    /// The file with the bytes so far, open for appending.
     file: File,
+    /// The path of the file.
     path: PathBuf,
+    /// Keeps other downloads waiting.
     lock: Held,
 }
 
@@ -174,6 +186,9 @@ enum Held {
 
 impl Partial {
     /// Opens the partial file, or creates it. `None` if the complete file exists, perhaps since a moment ago.
+    ///
+    /// # Errors
+    /// The lock or the file cannot be opened, or waiting is interrupted.
     fn open(cache: &Cache, entry: &Entry, observer: &dyn Observer) -> Result<Option<Partial>> {
         let etag = entry.digest.etag();
         let (blob, lock) = (cache.blob(etag), cache.lock(etag));
@@ -223,6 +238,9 @@ impl Partial {
     }
 
     /// Fails if another download has taken over, because this one gave no sign of life.
+    ///
+    /// # Errors
+    /// Another process has claimed the download.
     fn check_held(&self) -> Result<()> {
         match &self.lock {
             Held::Lock(_) => Ok(()),
@@ -264,6 +282,9 @@ impl Partial {
     }
 
     /// Gives the file its final name.
+    ///
+    /// # Errors
+    /// The file cannot be made durable or renamed, or another download has taken over.
     fn land(self, cache: &Cache, etag: &str) -> Result<()> {
         self.file.sync_all().map_err(|cause| Error::io("write", &self.path, cause))?;
         self.check_held()?;

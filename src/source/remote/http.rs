@@ -36,16 +36,22 @@ const TOLD: Duration = Duration::from_secs(1);
 /// Redirects are followed here and not by the library, so that the token is sent only to the hub and the hub's own
 /// headers are seen. Each request runs on its own thread, so that waiting for it can be interrupted.
 pub(super) struct Http<'a> {
+    /// The client, which keeps connections open.
     agent: Agent,
+    /// The kind of server, for messages.
     server: Server,
+    /// The hub's address and token, and the limits.
     settings: &'a HubSettings,
+    /// Returns whether to give up.
     stop: &'a dyn Fn() -> bool,
 }
 
 /// The bytes of a file to request: from `from` up to `to`, exclusive, or to the end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Span {
+    /// Offset of the first byte.
     pub(super) from: u64,
+    /// Offset after the last byte; `None` for the end of the file.
     pub(super) to: Option<u64>,
 }
 
@@ -63,7 +69,9 @@ impl Span {
 /// The status and headers of an answer, before its body.
 #[derive(Debug)]
 pub(super) struct Head {
+    /// The status of the last answer, after redirects.
     pub(super) status: StatusCode,
+    /// The headers of the last answer.
     pub(super) headers: HeaderMap,
     /// The entity tag that the hub itself reports, whichever host sends the file.
     pub(super) etag: Option<String>,
@@ -72,6 +80,7 @@ pub(super) struct Head {
 /// An answer with a body that is arriving.
 pub(super) struct Answer<'a> {
     pub(super) head: Head,
+    /// The blocks that the request's thread sends.
     blocks: Receiver<Result<Vec<u8>, Trouble>>,
     stop: &'a dyn Fn() -> bool,
     pace: Pace,
@@ -81,13 +90,18 @@ pub(super) struct Answer<'a> {
 struct Pace {
     /// The speed is checked after this time of waiting.
     patience: Duration,
+    /// Time spent waiting for blocks.
     waited: Duration,
+    /// Bytes received so far.
     received: u64,
 }
 
 impl Pace {
     /// Fails if the server sends less than 1 byte per millisecond on average, since its answer might never end.
     /// Repeating the request would not help.
+    ///
+    /// # Errors
+    /// The answer is too slow.
     fn check(&self) -> Result<(), Trouble> {
         if self.waited <= self.patience || u128::from(self.received) >= self.waited.as_millis() {
             return Ok(());
@@ -130,6 +144,9 @@ impl<'a> Http<'a> {
     }
 
     /// Sends a single request, without repetitions.
+    ///
+    /// # Errors
+    /// The server cannot be reached, does not answer in time, or refuses; or the caller is to stop.
     pub(super) fn get(&self, url: &str, span: Span) -> Result<Answer<'a>, Trouble> {
         refusal::check_token(self.settings.token.as_deref())?;
         let request = Request {
@@ -153,6 +170,9 @@ impl<'a> Http<'a> {
 
     /// Requests a complete body of at most `limit` bytes, repeating the request on failure, and returns it with its
     /// headers.
+    ///
+    /// # Errors
+    /// Attempts are exhausted, the server refuses, the answer takes too long, or the caller is to stop.
     pub(super) fn whole(&self, what: &str, url: &str, limit: usize) -> Result<(HeaderMap, Vec<u8>)> {
         let mut tries = self.tries(what);
         loop {
@@ -195,6 +215,9 @@ impl<'a> Http<'a> {
 
 impl Answer<'_> {
     /// The next block of the body; `None` at its end.
+    ///
+    /// # Errors
+    /// The connection fails or is too slow, or the caller is to stop.
     pub(super) fn next(&mut self) -> Result<Option<Vec<u8>>, Trouble> {
         let begun = Instant::now();
         let block = receive(&self.blocks, self.stop)?.transpose()?;
@@ -228,6 +251,7 @@ fn checkpoint(stop: &dyn Fn() -> bool) -> Result<()> {
 struct Request {
     agent: Agent,
     server: Server,
+    /// The hub's origin, which alone gets the token.
     hub: String,
     token: Option<String>,
     url: String,
@@ -248,6 +272,9 @@ impl Request {
     }
 
     /// Follows redirects until an answer has a body.
+    ///
+    /// # Errors
+    /// The server cannot be reached or refuses, or redirects too often.
     fn follow(&self) -> Result<(Head, Response<ureq::Body>), Trouble> {
         let mut url = self.url.clone();
         let mut etag = None;
@@ -330,12 +357,16 @@ pub(super) struct Tries<'a> {
     settings: &'a HubSettings,
     stop: &'a dyn Fn() -> bool,
     what: &'a str,
+    /// Number of successive failures.
     failed: u32,
 }
 
 impl Tries<'_> {
     /// Returns whether an attempt has succeeded. If not, waits before the next one, or gives up with an error.
     /// `progressed` resets the count: failures with progress between them are not successive.
+    ///
+    /// # Errors
+    /// Attempts are exhausted, repeating would not help, or the caller is to stop.
     pub(super) fn is_done(&mut self, progressed: bool, outcome: Result<(), Trouble>) -> Result<bool> {
         if progressed {
             self.failed = 0;
@@ -344,6 +375,9 @@ impl Tries<'_> {
     }
 
     /// Waits before the next attempt, or gives up with an error.
+    ///
+    /// # Errors
+    /// Attempts are exhausted, repeating would not help, the wait is too long, or the caller is to stop.
     pub(super) fn failed(&mut self, trouble: Trouble) -> Result<()> {
         self.failed += 1;
         let (problem, asked) = match trouble {

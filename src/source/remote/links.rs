@@ -30,6 +30,7 @@ pub(super) fn next_page(headers: &HeaderMap) -> Links {
 
 /// One link of a header.
 struct Link<'a> {
+    /// The address, which may be relative.
     address: &'a str,
     /// The parameters `; name=value` or `; name="value"` that follow the address.
     parameters: Vec<(&'a str, &'a str)>,

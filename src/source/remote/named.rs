@@ -96,6 +96,9 @@ fn unknown(text: &str) -> String {
 }
 
 /// Downloads a tokenizer, unless the cache has it.
+///
+/// # Errors
+/// The address is not one of a tokenizer, or the file cannot be downloaded.
 #[cfg(feature = "hub")]
 fn fetch(address: &str, hub: &HubSettings, observer: &dyn Observer) -> Result<PathBuf> {
     if let Some(ranks) = PUBLISHED.iter().find(|ranks| ranks.address == address) {

@@ -21,9 +21,11 @@ pub(super) struct RemoteFile {
     pub(super) agent: Agent,
     pub(super) settings: HubSettings,
     pub(super) stop: Stop,
+    /// The address of the file, without signatures.
     pub(super) url: String,
     /// The file's name in messages.
     pub(super) what: String,
+    /// Size in bytes.
     pub(super) bytes: u64,
     /// Its version when it was listed.
     pub(super) version: Version,
@@ -33,7 +35,9 @@ pub(super) struct RemoteFile {
 /// The information by which a server distinguishes versions of a file, as far as it sends any.
 #[derive(Clone, Default)]
 pub(super) struct Version {
+    /// The entity tag.
     etag: Option<String>,
+    /// The header `Last-Modified`.
     last_modified: Option<String>,
 }
 
@@ -92,6 +96,9 @@ impl Ranged for RemoteFile {
 
 impl RemoteFile {
     /// Requests the missing bytes of a range and appends those that arrive.
+    ///
+    /// # Errors
+    /// The file has changed, the server does not support ranges, or the connection fails.
     fn go_on(&self, http: &Http<'_>, start: u64, length: usize, got: &mut Vec<u8>) -> Result<(), Trouble> {
         let from = start + amount(got.len());
         let mut answer = http.get(&self.url, Span { from, to: Some(start + amount(length)) })?;

@@ -57,6 +57,9 @@ impl Ranks {
     }
 
     /// Whether the cache has the right file.
+    ///
+    /// # Errors
+    /// The file exists and cannot be read.
     fn cached(&self, place: &Path) -> Result<Cached> {
         use std::io::ErrorKind::NotFound;
         match fs::read(place) {
@@ -78,6 +81,9 @@ impl Ranks {
     }
 
     /// Downloads the file unless the cache has it, and returns its path. A file counts only if its hash is right.
+    ///
+    /// # Errors
+    /// The file cannot be downloaded or has a wrong hash, or the cache cannot be written.
     pub(super) fn fetch(&self, settings: &HubSettings, observer: &dyn Observer) -> Result<PathBuf> {
         let place = self.place(&settings.ranks_cache);
         let cached = self.cached(&place)?;

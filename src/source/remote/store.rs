@@ -35,7 +35,9 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// The parts of `s3://bucket/path`, `gs://…` or `az://container/path`.
 struct Wanted<'a> {
+    /// `s3`, `gs` or `az`.
     scheme: &'a str,
+    /// The bucket or container.
     bucket: &'a str,
     /// An object, a folder or a glob; empty for the whole bucket.
     path: &'a str,
@@ -67,6 +69,9 @@ impl Wanted<'_> {
     }
 
     /// The store that the environment variables of its own tools describe.
+    ///
+    /// # Errors
+    /// The variables are incomplete or contradictory.
     fn store(
         &self,
         settings: &StoreSettings,
@@ -104,6 +109,9 @@ impl Wanted<'_> {
 }
 
 /// Lists the objects that a URI names, in byte order of their names.
+///
+/// # Errors
+/// The URI names no bucket or no objects; or the store cannot be reached, or refuses.
 pub(super) fn list(
     uri: &str,
     any_name: bool,
@@ -173,9 +181,13 @@ async fn find(
 struct StoredObject {
     store: Arc<dyn ObjectStore>,
     stop: Stop,
+    /// The URI of the object.
     name: String,
+    /// The object's key.
     location: Path,
+    /// Size in bytes.
     bytes: u64,
+    /// The time of the last change, which identifies the content if the store sends no entity tag.
     last_modified: DateTime<Utc>,
     /// The entity tag with its quotes.
     etag: Option<String>,
@@ -222,6 +234,9 @@ fn quoted(tag: String) -> String {
 }
 
 /// Waits for a store, or for a request to stop.
+///
+/// # Errors
+/// The store refuses or cannot be reached, or the caller is to stop.
 fn wait<T>(stop: &Stop, what: &str, work: impl Future<Output = object_store::Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(|cause| Error::io("read", what, cause))?;

@@ -49,6 +49,9 @@ pub(super) enum Unchosen {
 
 /// Selects the files of a tokenizer. `files` are the sorted paths of a repository, and `asked` is a file or folder in
 /// it.
+///
+/// # Errors
+/// The reason that no tokenizer was selected.
 pub(super) fn choose<'a>(files: &[&'a str], asked: Option<&str>) -> Result<Chosen<'a>, Unchosen> {
     if let Some(&file) = files.iter().find(|file| Some(**file) == asked) {
         return Ok(with_beside(files, file));
@@ -66,6 +69,9 @@ pub(super) fn choose<'a>(files: &[&'a str], asked: Option<&str>) -> Result<Chose
 }
 
 /// The main file of a tokenizer in a folder. `folder` is empty or ends with a slash.
+///
+/// # Errors
+/// The folder has several files that could each be the main file.
 fn stands_for_one<'a>(files: &[&'a str], folder: &str) -> Result<Option<&'a str>, Unchosen> {
     let inside = || files.iter().filter_map(|file| Some((*file, file.strip_prefix(folder)?)));
     let named = |name: &str| inside().find(|(_, found)| *found == name).map(|(file, _)| file);
@@ -109,6 +115,9 @@ pub(super) fn is_complete_alone(file: &str) -> bool {
 }
 
 /// Rejects files before downloading them if they would be rejected when they are read.
+///
+/// # Errors
+/// A file exceeds the limit.
 pub(super) fn check_sizes(wanted: &Wanted, files: &[&Entry]) -> Result<()> {
     let Some(file) = files.iter().find(|file| file.bytes > MOST_BYTES) else { return Ok(()) };
     let fault = HubFault::TooLong {

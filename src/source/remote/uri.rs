@@ -11,7 +11,9 @@ use crate::source::splits::{TRAIN, splits};
 /// The kind of a repository on the hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
+    /// A dataset.
     Dataset,
+    /// A model, which includes its tokenizer.
     Model,
 }
 
@@ -38,12 +40,17 @@ impl Kind {
 /// The parts of `hf://datasets/ns/name[@revision][/path or glob]`, or of `hf://ns/name…` for a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
+    /// The URI as given.
     pub(super) uri: String,
+    /// The kind of the repository.
     pub(super) kind: Kind,
     /// The namespace; empty for old models without one.
     pub(super) namespace: String,
+    /// The name of the repository.
     pub(super) name: String,
+    /// A branch, tag or commit; `None` means the default.
     pub(super) revision: Option<String>,
+    /// A file, folder or glob in the repository; `None` means the whole repository.
     pub(super) path: Option<String>,
     /// Whether files of any name are requested, because their format is given.
     pub(super) any_name: bool,
@@ -58,6 +65,9 @@ const CONVERTED_SHORT: &str = "~parquet";
 
 impl Wanted {
     /// Parses the URI of a dataset.
+    ///
+    /// # Errors
+    /// The URI is not one of a dataset.
     pub(super) fn parse(uri: &str) -> Result<Wanted> {
         Wanted::read(uri, Kind::Dataset).ok_or_else(|| {
             let error = HubFault::Uri { uri: uri.to_owned() }.with(ErrorKind::Usage);
@@ -66,6 +76,9 @@ impl Wanted {
     }
 
     /// Parses the URI of a repository with a tokenizer: a model, or a dataset that has one beside its data.
+    ///
+    /// # Errors
+    /// The URI is not one of a repository.
     pub(super) fn parse_tokenizer(uri: &str) -> Result<Wanted> {
         let kind = if uri.starts_with("hf://datasets/") { Kind::Dataset } else { Kind::Model };
         let wanted = Wanted::read(uri, kind).ok_or_else(|| {

@@ -15,6 +15,9 @@ use crate::source::ranges::Ranged;
 use crate::source::secrets::shown_uri;
 
 /// Requests the size and version of a file on a web server. The file is read by ranges and never stored.
+///
+/// # Errors
+/// The server cannot be reached, refuses, or does not support ranges.
 pub(super) fn look(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Streamed> {
     let settings = HubSettings { endpoint: origin(uri).to_owned(), token: None, ..settings.clone() };
     let agent = agent(&settings.patience);
