@@ -1,5 +1,21 @@
 //! Finds the common type of columns in several files that differ only in their encoding or in the width of numbers.
 //! Every value has an equal one in the common type.
+//!
+//! | types | common type |
+//! | --- | --- |
+//! | null and any other | the other |
+//! | a dictionary and another | that of the dictionary's values and the other |
+//! | strings, or binary data | the plain type, or the large one if either is large |
+//! | timestamps in the same time zone, durations, times | the one with the finer unit |
+//! | dates | days (`Date32`) |
+//! | decimals of the same width and scale | the larger precision |
+//! | lists | the list type, large if either is; fixed-size lists of the same length stay fixed |
+//! | maps | keys and values by position; sorted if both are |
+//! | structs | all fields of both, by name; fields that one lacks are nullable |
+//! | numbers | the smallest type that represents all values of both exactly, if any |
+//!
+//! All other pairs have no common type. In particular, `Int64` has none with `UInt64` or `Float64`, which do not hold
+//! all its values.
 
 use std::sync::Arc;
 

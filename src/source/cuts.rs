@@ -4,6 +4,9 @@
 //! the beginning. A line may begin after any `\n`. A paragraph may begin only after a run of newlines that has been
 //! seen from its start, because pairs are counted from there. A separator that can overlap itself gives no safe
 //! position at all.
+//!
+//! Searches work on blocks, so that a document of any length takes constant memory: a search that finds no end says
+//! how many bytes at the end of the block may belong to one ([`Cutter::pending`]).
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};

@@ -4,6 +4,14 @@
 //! often consist of many members, and a truncated file must be an error, so this module adds both where the library
 //! lacks it. It also limits the memory of decompression windows, which a file declares and may choose as large as 2
 //! GiB or more.
+//!
+//! | compression | members of a file | added here |
+//! | --- | --- | --- |
+//! | gzip | any number | members after the first, and zeros between and after them |
+//! | zstd | any number of frames | the check of the first frame's window before memory is allocated |
+//! | bzip2 | any number of streams | nothing |
+//! | xz | any number of streams | a clear error if the window is too large |
+//! | LZ4 | any number of frames | several frames, skippable frames, and an error for a truncated frame |
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::mem;

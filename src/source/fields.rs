@@ -1,4 +1,8 @@
 //! Passes fields of JSON objects through as columns of text.
+//!
+//! JSON has no schema, so types of columns could only be guessed from some lines and contradicted by later ones.
+//! Therefore every field becomes a column of strings. Files without a requested field get nulls, but a field that no
+//! file has in its first lines is reported as an error, because it is probably misspelled.
 
 use std::io::Read;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,15 @@
 //! Lists the files of a path, folder or glob, in byte order of their paths.
+//!
+//! A file's format follows from its name, after removing the extension of a compression (`.gz`, `.zst`, `.zstd`,
+//! `.bz2`, `.xz`, `.lz4`):
+//!
+//! | format | extensions |
+//! | --- | --- |
+//! | Parquet | `.parquet` |
+//! | Arrow | `.arrow`, `.arrows`, `.feather`, `.ipc` |
+//! | JSON Lines | `.jsonl`, `.ndjson`, `.jsonlines` |
+//! | JSON, CSV, TSV | `.json`, `.csv`, `.tsv` |
+//! | text | `.txt`, `.text`, and any other name |
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! Reads documents: takes URIs, gives batches of documents in a fixed order and in bounded memory.
 //!
-//! [`open`] lists a source once, as [`Unit`]s. Any thread can then read each unit independently, in any order;
+//! [`open()`] lists a source once, as [`Unit`]s. Any thread can then read each unit independently, in any order;
 //! [`in_order`] reads the units of several sources with several threads and gives their documents in a fixed order.
 //! This module does not know what the documents are read for.
 //!

@@ -1,5 +1,12 @@
 //! Combines the pass-through columns of a source's files: common types, columns that paths give, and nulls for
 //! missing columns.
+//!
+//! A source's files may be written by different programs or at different times. Their columns are combined like this:
+//!
+//! - Types that differ only in encoding or width are converted to the [common type](crate::cast::common_field).
+//! - A column that only some files have is null in the others, which is reported once.
+//! - Folder names in the Hive scheme (`lang=fr/part.parquet`) give values for all rows of the files below.
+//! - Types without a common type, and columns that no file has, are errors.
 
 use std::sync::Arc;
 

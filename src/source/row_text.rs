@@ -1,4 +1,14 @@
 //! Defines the text of a row: a column, all items of a list, or several of these in a template. All formats use this.
+//!
+//! | path | text |
+//! | --- | --- |
+//! | `a` | the column `a` |
+//! | `a.b` | the column named `a.b`, or otherwise the field `b` of the struct `a` |
+//! | `a[]` | all items of the list `a`, joined by a separator |
+//! | `a[].b` | the field `b` of all items of the list `a`, joined |
+//! | `a[][]` | all items of all lists in the list `a`, joined |
+//!
+//! Null items are left out together with their separator. A row is null if none of its columns has a text.
 
 use std::sync::Arc;
 

@@ -4,6 +4,13 @@
 //! Addresses may contain passwords, signatures and tokens, and servers repeat them in error messages. Hiding too much
 //! costs a reader a moment, but a published secret cannot be taken back, so the rules prefer to hide: all values of a
 //! web query are hidden, and typing errors in an address do not stop it from being recognized.
+//!
+//! The rules, in addition to those for the parts of web addresses:
+//!
+//! - values of parameters with telling names, such as `token=…`, `password=…` or `X-Amz-Signature=…`;
+//! - the words after `Bearer` and `Basic`;
+//! - tokens with the prefixes of Hugging Face (`hf_`), GitHub (`ghp_` and others) and AWS (`AKIA`, `ASIA`);
+//! - a name and password before the `@` of a host.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -64,6 +71,12 @@ pub fn without_secrets(text: &str) -> String {
 }
 
 /// Like [`without_secrets`], but replaces each byte of a secret by `*`, so that all other bytes keep their offsets.
+///
+/// ```
+/// use tokenmill::source::with_secrets_covered;
+///
+/// assert_eq!(with_secrets_covered("https://host/a?k=abc#x"), "https://host/a?k=***#*");
+/// ```
 pub fn with_secrets_covered(text: &str) -> String {
     replaced(text, all_secrets(text), |secret| "*".repeat(secret.len()))
 }

@@ -130,6 +130,19 @@ pub enum DocumentRule {
 }
 
 /// What to read, and how. The default reads the column `text` and fails on bad input.
+///
+/// ```
+/// use tokenmill::source::{OnBadInput, SourceSpec};
+///
+/// let spec = SourceSpec {
+///     uri: "data/*.parquet".to_owned(),
+///     template: Some("{title}\n{body}".to_owned()),
+///     columns: vec!["id".to_owned()],
+///     on_bad_input: OnBadInput::Skip,
+///     ..SourceSpec::default()
+/// };
+/// assert_eq!(spec.column, None);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SourceSpec {

@@ -1,4 +1,8 @@
 //! Converts CSV and TSV to JSON Lines, so that one reader handles both.
+//!
+//! The parser of the crate `csv_core` accepts wrong quotes silently, for example text after a closing quote, and then
+//! gives values that nobody meant. This module detects them by counting: a correctly quoted field has, in the file,
+//! exactly the bytes of its value, one more for each quote in the value, and two for the enclosing quotes.
 
 use std::io::{self, Read};
 use std::mem;

@@ -1,4 +1,6 @@
 //! Documents from texts that a program holds in memory, without a source.
+//!
+//! This is how a program counts, trains on, or encodes its own strings with the same functions as files.
 
 use arrow_array::Array;
 use arrow_array::builder::{ArrayBuilder, BinaryViewBuilder};

@@ -1,5 +1,13 @@
 //! Remote files: datasets of the Hugging Face hub, downloaded once into the cache that Python's `huggingface_hub`
 //! also uses, or read by ranges; and files of web servers and object stores, read by ranges.
+//!
+//! | URI | cargo feature | access |
+//! | --- | --- | --- |
+//! | `hf://…` | `hub` | downloaded into the cache, or by ranges with [`SourceSpec::stream`](super::SourceSpec::stream) |
+//! | `https://…`, `http://…` | `hub` | by ranges |
+//! | `s3://…`, `gs://…`, `az://…` | `remote` | by ranges |
+//!
+//! A build without a feature has functions in its place that fail with an error which names the feature.
 
 #[cfg(feature = "hub")]
 mod address;

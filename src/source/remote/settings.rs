@@ -8,6 +8,8 @@ use std::{fmt, fs};
 use crate::source::open::Note;
 
 /// How to reach the Hugging Face hub, and the location of its cache.
+///
+/// The `Debug` form does not show the token.
 #[derive(Clone)]
 pub struct HubSettings {
     /// Address of the hub.
@@ -30,6 +32,10 @@ pub struct HubSettings {
 }
 
 /// The limits for repeating requests to a server or on a connection that fails.
+///
+/// The wait after the n-th successive failure is `first_wait` · 2^(n − 1), at most `longest_wait`, or the time that
+/// the server asks for if that is longer. With the defaults (6 attempts, 1 second, 300 seconds), a request that
+/// always fails is given up after waits of 1, 2, 4, 8 and 16 seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patience {
     /// Number of successive failures, without a byte of progress between them, after which to give up.
