@@ -54,7 +54,9 @@ fn sidecar_path(path: &Path) -> PathBuf {
 /// ranks break an invariant of [`Vocabulary`] or need too many merges.
 pub(super) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
     let tokens = ranks(&read_text(path)?).map_err(|fault| fault.in_file(path))?;
-    let (split, specials) = match sidecar(path)? {
+    let sidecar = sidecar(path)?;
+    let is_alone = sidecar.is_none();
+    let (split, specials) = match sidecar {
         Some(Sidecar { pat_str, special_tokens, .. }) => {
             let split = options.same_split(SplitPattern::from_regex(&pat_str));
             (split.map_err(|fault| fault.in_file(path))?, special_tokens.0)
@@ -63,7 +65,7 @@ pub(super) fn load(path: &Path, options: &LoadOptions) -> Result<Vocabulary> {
     };
     let mut added: Vec<AddedToken> =
         specials.into_iter().map(|(text, id)| AddedToken::special(id, text)).collect();
-    if !sidecar_path(path).exists() {
+    if is_alone {
         let ids = tokens.iter().map(|(id, _)| *id).chain(added.iter().map(|token| token.id));
         let next = ids.max().map_or(0, |highest| highest.get().saturating_add(1));
         let is_new = |named: &&SpecialToken| !added.iter().any(|token| token.text == named.text);
