@@ -151,7 +151,7 @@ impl Input {
     /// The `length` bytes from the offset `start` on.
     ///
     /// # Errors
-    /// The range is not inside the file or what was fetched, or cannot be read.
+    /// The range is not inside the file or the fetched ranges, or cannot be read.
     pub(super) fn piece(&self, start: u64, length: usize) -> io::Result<Bytes> {
         if start.checked_add(amount(length)).is_none_or(|end| end > self.bytes) {
             return Err(past_the_end(start, length));
@@ -171,7 +171,7 @@ impl Input {
     /// A reader of everything from the offset `start` on.
     ///
     /// # Errors
-    /// The offset is not inside what was fetched, or the file cannot be read.
+    /// The offset is not inside the fetched ranges, or the file cannot be read.
     pub(super) fn reader(&self, start: u64) -> io::Result<Box<dyn Read + Send>> {
         match &self.from {
             From::File(file) => {

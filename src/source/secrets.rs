@@ -7,7 +7,7 @@
 //!
 //! The rules, in addition to those for the parts of web addresses:
 //!
-//! - values of parameters with telling names, such as `token=…`, `password=…` or `X-Amz-Signature=…`;
+//! - values of parameters with telling names (`token=…`, `password=…`, `X-Amz-Signature=…` and others);
 //! - the words after `Bearer` and `Basic`;
 //! - tokens with the prefixes of Hugging Face (`hf_`), GitHub (`ghp_` and others) and AWS (`AKIA`, `ASIA`);
 //! - a name and password before the `@` of a host.

@@ -1,7 +1,7 @@
 //! Recognizes numbered shards of a dataset: `train-00001-of-00007.parquet`.
 //!
 //! Missing shards are a common result of an interrupted copy, and would silently leave out a part of a dataset. The
-//! names tell how many shards a set has, so gaps can be reported.
+//! names contain the number of shards, so gaps can be reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 

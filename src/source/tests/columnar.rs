@@ -1,3 +1,5 @@
+//! Tests of Parquet and Arrow data: types of text, pass-through columns, and batches within their limit.
+
 use std::fs::File;
 use std::path::PathBuf;
 
@@ -19,6 +21,7 @@ use arrow_schema::{DataType, Field};
 
 use super::*;
 
+/// Texts that views store inline and ones that they do not, an empty text, and a null.
 const WORDS: [Option<&str>; 6] = [
     Some("one"),
     None,
@@ -28,10 +31,12 @@ const WORDS: [Option<&str>; 6] = [
     Some("\u{e9}nd"),
 ];
 
+/// The same texts as bytes.
 fn bytes() -> impl Iterator<Item = Option<&'static [u8]>> {
     WORDS.into_iter().map(|word| word.map(str::as_bytes))
 }
 
+/// The documents that every type must give.
 fn expected() -> Texts {
     bytes().map(|word| word.map(<[u8]>::to_vec)).collect()
 }
@@ -75,6 +80,7 @@ fn table() -> RecordBatch {
         .expect("columns of one length")
 }
 
+/// Writes a table as a Parquet file and returns its path.
 pub(super) fn parquet_file(path: PathBuf, table: &RecordBatch, properties: WriterProperties) -> PathBuf {
     let file = File::create(&path).expect("a file to write to");
     let mut writer = ArrowWriter::try_new(file, table.schema(), Some(properties)).expect("a known schema");
@@ -83,6 +89,7 @@ pub(super) fn parquet_file(path: PathBuf, table: &RecordBatch, properties: Write
     path
 }
 
+/// Settings for row groups of four rows. Without an encoding, dictionaries are used.
 fn properties(encoding: Option<Encoding>, compression: Compression) -> WriterProperties {
     let builder =
         WriterProperties::builder().set_max_row_group_row_count(Some(4)).set_compression(compression);

@@ -1,3 +1,6 @@
+//! Tests of damaged, truncated and hostile Parquet and Arrow data: it gives errors, is skipped if requested, and
+//! never causes a panic or an allocation of the size that it declares.
+
 use ::parquet::basic::Compression;
 use ::parquet::file::properties::WriterProperties;
 use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
@@ -12,6 +15,7 @@ fn table() -> RecordBatch {
     RecordBatch::try_from_iter([("text", array)]).expect("one column")
 }
 
+/// A Parquet file with three row groups of several pages each.
 fn parquet_bytes(compression: Compression) -> Vec<u8> {
     let folder = folder();
     let properties = WriterProperties::builder()
@@ -193,6 +197,7 @@ fn many_nulls() -> [(RecordBatch, &'static str); 3] {
     [(table(nulls(1 << 33)), "text"), (table(Arc::new(nested)), "text.in"), (table(Arc::new(shared)), "text")]
 }
 
+/// The table in both Arrow formats.
 fn as_file_and_stream(table: &RecordBatch) -> [Vec<u8>; 2] {
     use arrow_ipc::writer::{FileWriter, StreamWriter};
 

@@ -1,3 +1,5 @@
+//! Tests of the generators.
+
 use std::collections::HashSet;
 
 use arrow_array::cast::AsArray;

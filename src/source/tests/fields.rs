@@ -1,3 +1,5 @@
+//! Tests of fields of JSON that are passed through as columns.
+
 use arrow_array::cast::AsArray;
 
 use super::*;

@@ -32,6 +32,7 @@ fn spec(uri: &Path) -> SourceSpec {
     SourceSpec { uri: uri.display().to_string(), ..SourceSpec::default() }
 }
 
+/// Opens a source with these sizes.
 fn opened(spec: &SourceSpec, config: ReadConfig) -> Result<Arc<dyn Source>> {
     open(spec, 0, &OpenContext { config, ..OpenContext::new(&Silent) })
 }
@@ -76,6 +77,7 @@ fn documents(batches: impl IntoIterator<Item = Result<Batch>>) -> Result<Texts> 
     Ok(texts)
 }
 
+/// All documents of a source.
 fn read(spec: &SourceSpec, config: ReadConfig) -> Result<Texts> {
     documents(batches(&*opened(spec, config)?)?.into_iter().map(Ok))
 }
@@ -84,6 +86,7 @@ fn texts<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> Texts {
     texts.into_iter().map(|text| Some(text.as_ref().to_vec())).collect()
 }
 
+/// Writes a file, creating its folder, and returns its path.
 fn written(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> std::path::PathBuf {
     let path = folder.join(name);
     fs::create_dir_all(path.parent().expect("a folder")).expect("a folder to write to");
@@ -101,6 +104,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().expect("memory to write to")
 }
 
+/// The kind of an error, and its message with the advice.
 fn failure<T>(outcome: Result<T>) -> (ErrorKind, String) {
     let error = outcome.err().expect("an error");
     (error.kind(), format!("{error} ({})", error.help().unwrap_or_default()))

@@ -1,3 +1,5 @@
+//! Tests of the order of documents that several threads read, and of the limits for reading ahead.
+
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 

@@ -1,3 +1,5 @@
+//! Tests of pass-through columns that differ between the files of a source.
+
 use ::parquet::file::properties::WriterProperties;
 use arrow_array::builder::{FixedSizeListBuilder, Int64Builder, MapBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
@@ -208,6 +210,7 @@ fn table(text: &str, column: &ArrayRef) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true))).unwrap()
 }
 
+/// Writes one Parquet file per column.
 fn in_parquet(folder: &Path, columns: &[ArrayRef]) {
     for (column, name) in columns.iter().zip(["a", "b", "c"]) {
         let path = folder.join(name).with_extension("parquet");
@@ -215,6 +218,7 @@ fn in_parquet(folder: &Path, columns: &[ArrayRef]) {
     }
 }
 
+/// Writes one Arrow file per column.
 fn in_arrow(folder: &Path, columns: &[ArrayRef]) {
     for (column, name) in columns.iter().zip(["a", "b", "c"]) {
         let table = table(name, column);

@@ -1,3 +1,5 @@
+//! Tests of nested columns, lists and templates as text.
+
 use ::parquet::file::properties::WriterProperties;
 use arrow_array::{
     Array, ArrayRef, FixedSizeListArray, LargeListArray, LargeStringArray, ListArray, RecordBatch,

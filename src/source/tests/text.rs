@@ -1,3 +1,5 @@
+//! Tests of plain text and JSON Lines, of recognizing other data, and of listing files.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -55,6 +57,7 @@ fn documents_of_plain_text() {
     }
 }
 
+/// Any rule, including separators that overlap themselves or contain line breaks.
 fn any_rule() -> impl Strategy<Value = DocumentRule> {
     prop_oneof![
         Just(DocumentRule::File),

@@ -1,3 +1,5 @@
+//! Tests of downloads from a hub that runs on this machine and can be told to fail.
+
 #[path = "../../../../tests/support/hub.rs"]
 mod fake;
 mod streamed;
