@@ -1,4 +1,4 @@
-//! The tokenizer that a training goes on from: what it does to text, what its merges make of it, and how it was learned.
+//! The tokenizer that a training extends: how it prepares text, how its merges encode text, and how it was trained.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,23 +17,27 @@ use crate::train::{Learned, Merge, Merges, TokenSequences, extend_merges, extend
 use crate::units::{Count, amount};
 use crate::vocab::{GivenMerges, Vocabulary};
 
-/// What a training goes on from.
+/// The tokenizer that a training extends.
 pub(super) struct Base {
     pub(super) vocabulary: Vocabulary,
     pub(super) given: GivenMerges,
-    /// The stages in which it was learned itself, as far as they are recorded; see [`stages`].
+    /// The stages in which it was trained, as far as they are recorded; see [`stages`].
     stages: Vec<Value>,
 }
 
-/// The key of a record's settings that has the stages of a training which went on from others. Each tells how many merges
-/// came before it, and by which rules its own were learned.
+/// The key in a record's settings for the stages of a training that extended another. Each stage holds the number of
+/// merges before it, and the rules by which its own merges were learned.
 pub(super) const STAGES: &str = "stages";
 
-/// How many merges came before a stage.
+/// The key in a stage for the number of merges before it.
 pub(super) const MERGES_BEFORE: &str = "merges_before";
 
 impl Base {
-    /// The tokenizer that a plan goes on from, if it does.
+    /// Loads the tokenizer that a plan extends; `None` if it extends none.
+    ///
+    /// # Errors
+    /// The tokenizer or its record cannot be read, its files do not say how text is split, or the special tokens of
+    /// the plan cannot be added to it.
     pub(super) fn load(train: &TrainPlan, observer: &dyn Observer) -> Result<Option<Base>> {
         let Some(path) = train.extend_at.as_ref().or(train.extend.as_ref()) else { return Ok(None) };
         let before = to_extend(path, Some(&train.split), observer)?;
@@ -43,7 +47,11 @@ impl Base {
         Ok(Some(Base { vocabulary, given, stages }))
     }
 
-    /// Learns on from its merges.
+    /// Learns further merges after those of the tokenizer, from pre-tokens with their counts.
+    ///
+    /// # Errors
+    /// - Errors of learning, for example if the observer asks to stop.
+    /// - The text has more bytes than 64 bits can count.
     pub(super) fn learn(
         &self,
         pieces: PieceCounts,
@@ -60,7 +68,7 @@ impl Base {
         extend_sequences(sequences, &merges, &train.config, observer)
     }
 
-    /// The stages of what was learned on from it by the rules of a plan.
+    /// The stages of the tokenizer, followed by the stage that a plan describes.
     pub(super) fn stages(&self, train: &TrainPlan) -> Vec<Value> {
         let mut stages = self.stages.clone();
         stages.push(json!({
@@ -75,7 +83,8 @@ impl Base {
     }
 }
 
-/// The stages in which a tokenizer was learned: those that its record tells, or else one.
+/// The stages in which a tokenizer was trained. A tokenizer without a record, or with a record without stages, has
+/// one stage with all merges.
 ///
 /// # Errors
 /// The record is damaged.
@@ -93,10 +102,10 @@ pub(super) fn stages(path: &Path, vocabulary: &Vocabulary) -> Result<Vec<Value>>
     Ok(vec![only])
 }
 
-/// What a tokenizer does to a text before it is split, beyond finding special tokens as those that are trained here do.
+/// How a tokenizer prepares text before it is split, if it does more than find special tokens the way training does.
 ///
 /// # Errors
-/// Its added tokens are more than can be searched for.
+/// The tokenizer has more added tokens than can be searched for.
 pub(super) fn preparation(vocabulary: &Vocabulary) -> Result<Option<Arc<dyn Prepare>>> {
     if !vocabulary.prepares_text() {
         return Ok(None);
@@ -105,7 +114,7 @@ pub(super) fn preparation(vocabulary: &Vocabulary) -> Result<Option<Arc<dyn Prep
     Ok(preparation.map(|preparation| -> Arc<dyn Prepare> { Arc::new(AsEncoded(preparation)) }))
 }
 
-/// Text prepared as encoding does it.
+/// Prepares text for counting as encoding does.
 struct AsEncoded(Preparation);
 
 impl std::fmt::Debug for AsEncoded {
@@ -123,7 +132,7 @@ impl Prepare for AsEncoded {
     }
 }
 
-/// Pieces cut at the bytes that a tokenizer has no token for, which no merge takes.
+/// Cuts pre-tokens at the bytes for which a tokenizer has no token: no merge contains them.
 pub(super) fn of_known_bytes(pieces: PieceCounts, vocabulary: &Vocabulary) -> PieceCounts {
     let missing = vocabulary.missing_bytes();
     if missing.is_empty() {
@@ -138,11 +147,14 @@ pub(super) fn of_known_bytes(pieces: PieceCounts, vocabulary: &Vocabulary) -> Pi
     known
 }
 
-/// Pieces as given merges encode them, and how often each of these was carried out; `None` if they can be carried out one
-/// after the other.
+/// Encodes pre-tokens by given merges. Returns the sequences, and how often each given merge was applied. `None` if
+/// the merges form a plain list, which can be applied merge by merge instead.
+///
+/// The work is divided among the threads of the current pool.
 ///
 /// # Errors
-/// The observer wants to stop; there are more tokens than 64 bits can count.
+/// - The observer asks to stop.
+/// - The text has more bytes than 64 bits can count.
 pub(super) fn encoded(
     pieces: &PieceCounts,
     given: &GivenMerges,
@@ -205,8 +217,8 @@ mod tests {
     use crate::units::{TokenId, place};
     use crate::vocab::{RankedMerge, VocabularyParts};
 
-    /// The bytes, and tokens of these letters that are ranked as they come: by all the ways to put each together, with
-    /// ranks of their own or not.
+    /// A vocabulary of the bytes and these texts as tokens, in order. Every way to join two tokens into one is a
+    /// merge. Each merge has its own rank, or all merges that make one token share a rank.
     fn vocabulary(texts: &[String], one_rank: bool, ignore_merges: bool) -> Vocabulary {
         let mut tokens: Vec<Box<[u8]>> = (0..=255).map(|byte| Box::from([byte])).collect();
         for text in texts {
@@ -232,7 +244,7 @@ mod tests {
             .expect("tokens of parts that are there")
     }
 
-    /// A piece after all merges, one after the other.
+    /// A pre-token after all merges, applied one after another.
     fn carried_out(given: &GivenMerges, piece: &[u8]) -> Vec<TokenId> {
         let mut tokens: Vec<u32> = piece.iter().map(|&byte| u32::from(byte)).collect();
         for (merge, token) in given.merges().iter().zip(256..) {
@@ -265,7 +277,7 @@ mod tests {
                 }
                 return Ok(());
             };
-            // Parts are shorter than what is made of them, and some are made by no merge.
+            // Tokens are longer than their parts, and some tokens are made by no merge.
             let mut made: HashSet<TokenId> = (0..=255).map(TokenId::new).collect();
             for _ in 0..6 {
                 for merge in vocabulary.merges() {
@@ -294,7 +306,7 @@ mod tests {
             let tokens = amount(sequences.tokens.len()) * 3 + alone;
             let whole = if ignore_merges { u64::MAX } else { counts.iter().sum::<u64>() };
             prop_assert!(whole == u64::MAX || sequences.bytes - tokens == whole, "each merge takes a token away");
-            // New merges are put behind, and what was there encodes as it did.
+            // New merges get the last ranks, and text without them is encoded as before.
             let more = given.merges().iter().copied();
             let more = Merges::new(more.chain([Merge { left: 100, right: 101, count: Count::ONE }]).collect());
             let grown = vocabulary.extended(&more).expect("its own come first");

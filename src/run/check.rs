@@ -1,3 +1,5 @@
+//! Checks a request before anything is written: whether its results would overwrite or mix with files of others.
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +14,12 @@ use crate::report::{HTML_NAME, JSON_NAME};
 use crate::sink::{self, Manifest, TOKENIZER_FOLDER};
 use crate::vocab::{self, TrainingRecord, Vocabulary, WriteOptions};
 
-/// Finds what can be wrong with a request, once its inputs are open and before anything is written.
+/// Checks what can be known once the inputs are open and before anything is written.
 ///
 /// # Errors
-/// What is wrong.
+/// - The run must read its input twice, and the input can be read only once.
+/// - The input contains data files that an earlier job left in the output folder.
+/// - A column cannot be written, or the tokenizer lacks a special token that the plan names.
 pub(super) fn check(plan: &Plan, inputs: &Inputs<'_>, given: Option<&Vocabulary>) -> Result<()> {
     if plan.train.is_some() && plan.encode.is_some() && inputs.read_once() {
         return Err(Error::new(ErrorKind::Usage, Fault::ReadTwice).with_help("save it to a file first"));
@@ -26,10 +30,12 @@ pub(super) fn check(plan: &Plan, inputs: &Inputs<'_>, given: Option<&Vocabulary>
     given.map_or(Ok(()), |vocabulary| added_tokens(encode, vocabulary).map(|_| ()))
 }
 
-/// Finds what is wrong with the place of a job's results, which is known before its inputs are open.
+/// Checks the output folder of a job, before its inputs are open.
 ///
 /// # Errors
-/// They would lie in a folder that is input, replace the report of a training, or a tokenizer of others.
+/// - The path is a file.
+/// - The folder lies in a folder that is input.
+/// - The results would replace the report of a training, or a tokenizer that no training has left.
 pub(super) fn check_place(plan: &Plan) -> Result<()> {
     let folder = &plan.output;
     check_folder(folder)?;
@@ -47,11 +53,12 @@ pub(super) fn check_place(plan: &Plan) -> Result<()> {
     }
 }
 
-/// Finds a file that a training would replace, and none has left: one has a record beside its tokenizer, and beside its
-/// report in `reported`, if it makes one. Of what a job has begun all is its own.
+/// Checks that a training would replace no file that is not its own. A folder with a training record holds the files
+/// of a training, which may be replaced. If the job has already begun in this folder (`begun`), all files there are
+/// its own. `reported` is the folder for the report, if the training writes one.
 ///
 /// # Errors
-/// There is one, or a record cannot be read.
+/// There is such a file, or a record cannot be read.
 pub(super) fn check_replaced(train: &TrainPlan, begun: bool, reported: Option<&Path>) -> Result<()> {
     if begun {
         return Ok(());
@@ -72,10 +79,10 @@ pub(super) fn check_replaced(train: &TrainPlan, begun: bool, reported: Option<&P
     Ok(())
 }
 
-/// Finds a file where results go to a folder.
+/// Checks that the path for the output folder is not a file.
 ///
 /// # Errors
-/// There is one.
+/// It is a file.
 pub(super) fn check_folder(output: &Path) -> Result<()> {
     if output.exists() && !output.is_dir() {
         let fault = Fault::NoFolder { path: output.to_owned() };
@@ -84,11 +91,11 @@ pub(super) fn check_folder(output: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Finds a source that is a folder in which results go, to a folder or a file: the same job again would find them among
-/// its input.
+/// Checks that no source is a folder that contains the output folder or file. Running the job again would otherwise
+/// read its own results as input.
 ///
 /// # Errors
-/// There is one.
+/// A source contains the output.
 pub(super) fn check_outside(plan: &Plan, output: &Path) -> Result<()> {
     let resolved = resolved(output);
     let holds =
@@ -104,26 +111,30 @@ pub(super) fn check_outside(plan: &Plan, output: &Path) -> Result<()> {
     }
 }
 
-/// A path that need not be there, with all links on the way to it followed.
+/// An absolute path with symbolic links resolved. The path need not exist: only its existing ancestors are resolved.
 fn resolved(path: &Path) -> PathBuf {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let there = |above: &Path| Some(fs::canonicalize(above).ok()?.join(whole.strip_prefix(above).ok()?));
     whole.ancestors().find_map(there).unwrap_or_else(|| whole.clone())
 }
 
-/// Whether a folder holds what a job came to.
+/// Whether a folder holds the completed result of a job.
 pub(super) fn is_result(folder: &Path) -> bool {
     matches!(Manifest::read(folder), Ok(Some(_)))
 }
 
-/// The folder that holds what a job came to, if this is one or the one of its tokenizer, or of a smaller one.
+/// The folder with the completed result of a job, if `folder` is that folder, the folder of its tokenizer, or one of
+/// its smaller tokenizers.
 pub(super) fn result_of(folder: &Path) -> Option<PathBuf> {
     let tokenizer = |folder: &&Path| folder.file_name().is_some_and(|name| name == TOKENIZER_FOLDER);
     let above = folder.ancestors().take(2).find(tokenizer).and_then(Path::parent);
     [Some(folder), above].into_iter().flatten().find(|folder| is_result(folder)).map(Path::to_owned)
 }
 
-/// Finds input that is one of the data files that an earlier job left where results go: it would be removed.
+/// Checks that no input file is a data file that an earlier job left in the output folder: the run would remove it.
+///
+/// # Errors
+/// An input file is one, or the output folder cannot be read.
 fn check_apart(output: &Path, inputs: &Inputs<'_>) -> Result<()> {
     let results = sink::data_files(output)?;
     let results: BTreeSet<PathBuf> = results.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();

@@ -1,3 +1,5 @@
+//! Encodes the same documents with several tokenizers and compares the results, by source, script and word.
+
 use std::path::{Path, PathBuf};
 
 use super::encode::shown;
@@ -16,30 +18,33 @@ use crate::source::{Batch, OpenContext, shown_uri, tokenizer_path};
 use crate::units::amount;
 use crate::vocab::LoadOptions;
 
-/// So many words are listed, and so many tokens.
+/// Number of words and tokens to list.
 const SHOWN: usize = 20;
-/// The first so many different words are counted.
+/// Number of distinct words to count: the first that are found. Further ones are ignored, which bounds memory.
 const WORDS: usize = 100_000;
-/// Longer words, such as addresses, are not.
+/// Bytes of the longest word to count. Longer ones are mostly addresses.
 const WORD_BYTES: usize = 64;
 
-/// What comparing came to.
+/// The result of comparing tokenizers.
 #[derive(Clone, Debug)]
 pub struct Compared {
     /// The comparison.
     pub comparison: Comparison,
-    /// How many rows or files were left out.
+    /// Number of rows or files that were skipped.
     pub skipped: u64,
 }
 
-/// Encodes a plan's documents with several tokenizers, named by paths or as [`tokenizer_path`] says, and compares what comes of it. `options` say what the files of some
-/// leave open, and `missing_bytes` what becomes of bytes without a token.
+/// Encodes a plan's documents with several tokenizers and compares the results. Each tokenizer is named by a path, or
+/// as [`tokenizer_path`] describes. `options` give settings that the files of some tokenizers lack, and
+/// `missing_bytes` says how bytes without a token are encoded.
 ///
-/// **Memory:** the tokenizers, two batches a thread, as a rule some 10 MB for words, and up to 10 more a thread where there
-/// are many words.
+/// **Memory:** the tokenizers, and two batches per thread. Words take about 10 MB, and up to 10 MB more per thread if
+/// there are many distinct ones.
 ///
 /// # Errors
-/// A tokenizer or a document cannot be read, or the observer wants to stop.
+/// - A tokenizer or a document cannot be read or encoded.
+/// - A file changed while it was read.
+/// - The observer asks to stop.
 pub fn compare(
     plan: &Plan,
     tokenizers: &[PathBuf],
@@ -73,6 +78,7 @@ pub fn compare(
     })
 }
 
+/// A tokenizer with the path by which the user named it.
 struct Known {
     path: PathBuf,
     encoder: Encoder,
@@ -92,12 +98,12 @@ impl Known {
     }
 }
 
-/// What was seen of a batch.
+/// The figures of one batch.
 struct Part {
     source: usize,
-    /// By main script.
+    /// Figures by main script, in the order of [`scripts::names`].
     scripts: Vec<ComparedText>,
-    /// Which tokens occur, by tokenizer and id.
+    /// Whether a token occurs, by tokenizer and id.
     used: Vec<Vec<bool>>,
     words: Map<Box<[u8]>, u64>,
 }
@@ -152,7 +158,7 @@ impl Part {
     }
 }
 
-/// Counts a word that is there, or for which there is room.
+/// Counts a word that is in the table, or that the table has room for.
 fn count_word(words: &mut Map<Box<[u8]>, u64>, word: &[u8], count: u64) {
     if let Some(sum) = words.get_mut(word) {
         *sum += count;
@@ -161,7 +167,7 @@ fn count_word(words: &mut Map<Box<[u8]>, u64>, word: &[u8], count: u64) {
     }
 }
 
-/// What was seen of all batches.
+/// The figures of all batches.
 struct Tally {
     sources: Vec<ComparedText>,
     scripts: Vec<ComparedText>,
@@ -190,7 +196,7 @@ impl Tally {
         for (used, seen) in self.used.iter_mut().zip(&part.used) {
             used.iter_mut().zip(seen).for_each(|(used, seen)| *used |= seen);
         }
-        // In one order, so that the words that find room do not depend on that of the table.
+        // Sorted, so that the words that fit do not depend on the order of the hash table.
         let mut words: Vec<_> = part.words.into_iter().collect();
         words.sort_unstable_by(|one, other| (other.1, &one.0).cmp(&(one.1, &other.0)));
         words.into_iter().for_each(|(word, count)| count_word(&mut self.words, &word, count));
@@ -228,7 +234,8 @@ impl Known {
     }
 }
 
-/// The words whose tokens differ most in number between two tokenizers, all occurrences taken together.
+/// The words for which the numbers of tokens differ most between two tokenizers, multiplied by how often the word
+/// occurs. Each is encoded after a space. At most [`SHOWN`], largest difference first.
 fn different(words: Map<Box<[u8]>, u64>, known: &[Known]) -> Result<Vec<ComparedWord>> {
     let mut workers: Vec<Worker<'_>> = known.iter().map(|known| known.encoder.worker()).collect();
     let mut found = Vec::new();

@@ -1,3 +1,5 @@
+//! Trains from counts files instead of text, and sums counts files.
+
 use std::path::{Path, PathBuf};
 
 use super::fault::Fault;
@@ -18,13 +20,17 @@ use crate::split::SplitPattern;
 use crate::train::TieBreak;
 use crate::units::{ByteCount, amount};
 
-/// Sums counts files into one, whole or not at all. The counts of each are multiplied by its weight: by the smallest
-/// whole numbers in the ratio of the weights. `memory` is for what has to be held, which is nothing where all files
-/// are in order of bytes.
+/// Sums counts files into one, which is written completely or not at all. The counts of each file are multiplied by
+/// its weight: the smallest whole numbers in the ratio of the weights.
+///
+/// **Memory:** nothing is held if all files are in byte order of their pre-tokens. Otherwise the sum, and a file that
+/// is added to it, are held within `memory`.
 ///
 /// # Errors
-/// A file cannot be read or was counted otherwise than the first, a count passes 2⁶⁴, memory does not suffice, or the
-/// sum cannot be written.
+/// - A file cannot be read, or was counted with other settings than the first.
+/// - A count exceeds 2⁶⁴ − 1.
+/// - Memory does not suffice.
+/// - The sum cannot be written, or `out` is one of the files, or exists and is not a counts file.
 pub fn merge_counts(
     files: &[(PathBuf, Weight)],
     out: &Path,
@@ -35,12 +41,12 @@ pub fn merge_counts(
     check_not_among(files.iter().map(|(path, _)| path.as_path()), out)?;
     let (paths, weights): (Vec<PathBuf>, Vec<Weight>) = files.iter().cloned().unzip();
     let files = weighted(&paths, &scale_weights(&weights));
-    // For the sum, and for a file that is added to it.
+    // Half for the sum, half for the file that is added to it.
     let limit = ByteCount(memory.0 / 2);
     files::publish(out, |file| write_sum(&files, file, out, limit, observer))
 }
 
-/// A sum in the place of what it was made of would be another one the next time.
+/// Checks that the sum would not replace one of its own inputs: the next run would give another sum.
 fn check_not_among<'a>(mut files: impl Iterator<Item = &'a Path>, out: &Path) -> Result<()> {
     let Ok(place) = out.canonicalize() else { return Ok(()) };
     match files.find(|path| path.canonicalize().is_ok_and(|path| path == place)) {
@@ -52,11 +58,11 @@ fn check_not_among<'a>(mut files: impl Iterator<Item = &'a Path>, out: &Path) ->
     }
 }
 
-/// Completes a recipe that trains from counts files by what these say: pattern, boundary and special
-/// tokens. What the recipe says otherwise is added to its mistakes.
+/// Completes a recipe that trains from counts files with the settings recorded in them: pattern, boundary and special
+/// tokens. If the recipe contradicts them, mistakes are added to it.
 ///
 /// # Errors
-/// A file cannot be read, or was counted otherwise than the first.
+/// A file cannot be read, or was counted with other settings than the first.
 pub fn heed_counts(recipe: &mut Recipe) -> Result<()> {
     let paths: Vec<PathBuf> = recipe.counts.iter().map(|file| PathBuf::from(&file.path)).collect();
     let infos = paths.iter().map(|path| read_counts_info(path)).collect::<Result<Vec<_>>>()?;
@@ -94,10 +100,10 @@ fn weighted(paths: &[PathBuf], weights: &[u64]) -> Vec<WeightedFile> {
     paths.iter().zip(weights).map(file).collect()
 }
 
-/// Reads the counts that a plan trains from, with what can be told of the text they were counted in.
+/// Reads the counts that a plan trains from, with the facts about their text that can be derived from them.
 ///
 /// # Errors
-/// A file cannot be read, or does not fit the plan.
+/// A file cannot be read, does not match the plan, or does not fit the memory.
 pub(super) fn read(plan: &Plan, train: &TrainPlan, observer: &dyn Observer) -> Result<Counted> {
     observer.started(Stage::Count, None);
     let limit = match plan.counts[..] {
@@ -116,12 +122,13 @@ pub(super) fn read(plan: &Plan, train: &TrainPlan, observer: &dyn Observer) -> R
     Ok(Counted { pieces, facts })
 }
 
-/// What counts tell of the text; nothing of its documents. Weights do count here.
+/// Facts about the text that can be derived from counts. Nothing is known of its documents. Unlike facts from text,
+/// these include the weights.
 fn facts(pieces: &PieceCounts) -> CorpusFacts {
     let mut facts = CorpusFacts::default();
     let mut seen = [false; 256];
     for (piece, count) in pieces.iter() {
-        // More than 64 bits of text is an error where the counts are used.
+        // Text of more than 2⁶⁴ − 1 bytes is an error later, where the counts are used.
         let times = |amount: u64| amount.saturating_mul(count.get());
         facts.text_bytes = facts.text_bytes.saturating_add(times(amount(piece.len())));
         facts.characters = facts.characters.saturating_add(times(characters(piece)));

@@ -1,4 +1,4 @@
-//! How much room an output takes on its disk, before it is written.
+//! Estimates the disk space of an output before it is written.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,27 +18,27 @@ use crate::source::{Batch, Documents, Range, Unit};
 use crate::units::{ByteCount, amount, declared_sum};
 use crate::vocab::Vocabulary;
 
-/// Bytes of text per token, about, in the languages that give the fewest: for text that is not looked at.
+/// Bytes of text per token in the languages with the shortest tokens, about. Used for text that is not read.
 const BYTES_PER_TOKEN: u64 = 3;
 
-/// Bits that a token takes in Parquet, likewise.
+/// Bits per token in a Parquet file, for the same text.
 const BITS_PER_TOKEN: u64 = 13;
 
-/// Room on a disk for the data files of a job.
+/// Disk space for the data files of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskNeed {
-    /// What they take.
+    /// Bytes of the data files.
     pub bytes: ByteCount,
-    /// Whether that was measured on parts of the text, spread over all of it. Otherwise it is what text takes at most in
-    /// most languages.
+    /// Whether the figure was measured on excerpts spread over all of the text. Otherwise it is the most that text
+    /// takes in most languages.
     pub measured: bool,
 }
 
-/// Says about how much room the data files of a job take. Parts of the text are read and encoded, some megabytes, with the
-/// tokenizer that was given, or with one that is learned from them. `None` if too little is known of the input.
+/// Estimates the disk space of a job's data files. For that, some megabytes of the text are read and encoded, with
+/// the given tokenizer or with one that is trained on them. `None` if too little is known of the input.
 ///
 /// # Errors
-/// The observer says stop.
+/// The observer asks to stop. Other errors are ignored: encoding reports them.
 pub(super) fn disk_need(
     plan: &Plan,
     encode: &EncodePlan,
@@ -50,7 +50,7 @@ pub(super) fn disk_need(
     let measured = measured(plan, encode, inputs, given, text_bytes, observer);
     match measured {
         Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
-        // What is wrong with the input is told when it is encoded.
+        // Encoding reports what is wrong with the input.
         Ok(Some(bytes)) => Ok(Some(DiskNeed { bytes: ByteCount(bytes), measured: true })),
         _ => {
             let ids = match (given, &plan.train) {
@@ -63,12 +63,15 @@ pub(super) fn disk_need(
     }
 }
 
-/// About the room that the ids of so much text take, which are below `ids`, in languages that have many.
+/// About the bytes that the ids of this number of bytes of text take, in languages with many tokens. All ids are
+/// below `ids`.
 fn by_rule(text_bytes: u64, ids: usize, format: OutputFormat) -> ByteCount {
     let bits = format.id_bytes(amount(ids)).map_or(BITS_PER_TOKEN, |bytes| 8 * bytes);
     ByteCount((text_bytes / BYTES_PER_TOKEN).saturating_mul(bits) / 8)
 }
 
+/// The disk space measured on an [`Excerpt`], scaled to all of the text; `None` if the excerpt is empty, the size of
+/// the text is unknown, or no tokenizer can be trained on it.
 fn measured(
     plan: &Plan,
     encode: &EncodePlan,
@@ -78,7 +81,7 @@ fn measured(
     observer: &dyn Observer,
 ) -> Result<Option<u64>> {
     let Excerpt { parts, text_bytes: found, is_all } = Excerpt::read(inputs, observer)?;
-    // What text is said to have may be more than was found in all of it.
+    // Sources may declare more text than was found when all of it was read.
     let everything = match (text_bytes, found) {
         (Some(said), Some(found)) if is_all => Some(said.min(found)),
         (said, found) => said.or(found),
@@ -100,8 +103,8 @@ fn measured(
     if is_all || parts.len() < 2 {
         return Ok(own);
     }
-    // A tokenizer knows the text that it was learned from too well, and one that was learned from half of the parts knows the
-    // others too little.
+    // A tokenizer encodes the text that it was trained on too well, and one that was trained on half of the parts
+    // encodes the others too badly. So take the mean.
     let half = |odd: usize| parts.iter().skip(odd).step_by(2).cloned().collect::<Vec<_>>();
     let other = bytes(&learned(train, &half(0), observer)?, &half(1))?;
     Ok(own.zip(other).map(|(own, other)| own / 2 + other / 2))
@@ -123,7 +126,7 @@ fn learned(train: &TrainPlan, parts: &[Batch], observer: &dyn Observer) -> Resul
     learn(documents(parts), &config, &Silent).map(|(vocabulary, _)| Arc::new(vocabulary))
 }
 
-/// Bytes of the files with the ids of some documents.
+/// Bytes of the files that hold the ids of some documents. They are written to memory.
 fn written_bytes(
     plan: &Plan,
     encode: &EncodePlan,
@@ -144,11 +147,13 @@ fn written_bytes(
     Ok(writer.finish()?.1.bytes)
 }
 
-/// Compares the room that a job's data files take with what is free in its output folder, before anything is written. Says
-/// so where they take more.
+/// Compares the disk space that a job's data files need with the free space at its output folder, before anything is
+/// written. `held` bytes of existing files will be replaced, so they count as free. The observer is told if space is
+/// short.
 ///
 /// # Errors
-/// Half of what they take is more ([`ErrorKind::DiskFull`]): no estimate is so wrong. The observer says stop.
+/// - Half of a measured need exceeds the free space ([`ErrorKind::DiskFull`]): no estimate is that wrong.
+/// - The observer asks to stop.
 pub(super) fn check_free(
     plan: &Plan,
     encode: &EncodePlan,
@@ -165,7 +170,7 @@ pub(super) fn check_free(
         return Ok(());
     }
     let Some(mut need) = disk_need(plan, encode, inputs, given, text_bytes, observer)? else { return Ok(()) };
-    // How much a sample takes of the text is not known.
+    // The estimate is for all of the text, and the share of a sample is not known.
     need.measured &= everything;
     let folder = || plan.output.clone();
     match compare(need, room) {
@@ -188,17 +193,18 @@ pub(super) fn check_free(
     }
 }
 
-/// What the data files take in no case more than, by rules that need no reading. Columns that pass through may be of any
-/// size, and are taken for as large as so many texts.
+/// An upper bound in bytes for the data files, from figures that need no reading; `None` if too little is known.
+/// Columns that pass through may be of any size: they are assumed to be as large as ten texts (`COLUMNS`).
 fn at_most(encode: &EncodePlan, inputs: &Inputs<'_>, text_bytes: Option<u64>) -> Option<u64> {
-    /// A byte of text is a token at most, and one is in 4 bytes.
+    /// Bytes written per byte of text: a byte of text gives at most one token, and an id has 4 bytes.
     const BYTES_PER_BYTE: u64 = 4;
+    /// Columns that pass through take at most as much as this number of texts.
     const COLUMNS: u64 = 10;
-    /// For footers, and rows whose number is not known.
+    /// Bytes for footers, and for rows whose number is not known.
     const REST: u64 = 64 << 20;
-    /// For lengths, indexes and tokens around documents.
+    /// Bytes per row for lengths, indexes, and BOS and EOS tokens.
     const BYTES_PER_ROW: u64 = 40;
-    /// Whole files may be compressed.
+    /// Bytes of text per byte of a whole file, which may be compressed.
     const UNPACKED: u64 = 20;
     let bytes = if encode.columns.is_empty() { BYTES_PER_BYTE } else { BYTES_PER_BYTE * COLUMNS };
     let units = inputs.units();
@@ -212,10 +218,10 @@ fn at_most(encode: &EncodePlan, inputs: &Inputs<'_>, text_bytes: Option<u64>) ->
     Some(text.saturating_mul(bytes).saturating_add(rows).saturating_add(REST))
 }
 
-/// Says so where the files of a tokenizer may take more room than is free in its folder. How much counting takes there,
-/// where it does not fit the memory, is not known before.
+/// Tells the observer if the files of a tokenizer may need more space than is free at its folder. The space that
+/// counting needs there, if the counts exceed the memory, cannot be known in advance.
 pub(super) fn tell_free(train: &TrainPlan, observer: &dyn Observer) {
-    /// In all formats, with the record of the training.
+    /// Bytes per token in all formats and the training record.
     const BYTES_PER_TOKEN: u64 = 64;
     let need = amount(train.vocab_size()).saturating_mul(BYTES_PER_TOKEN);
     if let Some(free) = free_space(&train.output).filter(|free| *free < need) {
@@ -227,12 +233,13 @@ pub(super) fn tell_free(train: &TrainPlan, observer: &dyn Observer) {
     }
 }
 
+/// How a need compares with the free space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Room {
     Enough,
-    /// Less than the estimate.
+    /// The need exceeds the free space.
     Doubtful,
-    /// Less than half of it, which was measured.
+    /// Half of the need, which was measured, exceeds the free space.
     TooLittle,
 }
 

@@ -1,3 +1,5 @@
+//! Encodes the documents of a plan into the data files of an output folder.
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,17 +20,21 @@ use crate::sink::{
 use crate::units::{ByteCount, TokenId, amount, counted};
 use crate::vocab::Vocabulary;
 
-/// What encoding gives: data files are published, the manifest is still to be written.
+/// The result of encoding: the data files are written, and the manifest is yet to be written.
 pub(super) struct Encoded {
     pub(super) manifest: Manifest,
     pub(super) contents: Contents,
-    /// Bytes of text that an earlier run has encoded.
+    /// Bytes of text that an earlier run encoded.
     pub(super) reused: u64,
     pub(super) samples: Vec<SampleDocument>,
 }
 
-/// Encodes the documents that the plan names and writes them to the folder's data files, but for those
-/// that an earlier run of the same job has written.
+/// Encodes the documents that the plan selects and writes the folder's data files. Files and row groups that an
+/// earlier run of the same job wrote are kept.
+///
+/// # Errors
+/// - Errors from reading, encoding and writing.
+/// - The input changed since it was first identified.
 pub(super) fn encode(
     plan: &Plan,
     encode: &EncodePlan,
@@ -83,7 +89,10 @@ pub(super) fn encode(
     Ok(Encoded { manifest, contents, reused, samples: findings.finish() })
 }
 
-/// Finds what keeps the split from lying beside the others of the output, before anything is removed.
+/// Checks that the new split can be stored in one output with the splits that are there, before anything is removed.
+///
+/// # Errors
+/// It cannot.
 pub(super) fn check_splits(
     plan: &Plan,
     encode: &EncodePlan,
@@ -96,16 +105,21 @@ pub(super) fn check_splits(
     dataset_config(plan, encode, &encoder, inputs, state.fingerprint())?.check_splits(folder)
 }
 
+/// The encoder for a plan, with the special tokens that the plan puts around documents.
+///
+/// # Errors
+/// The vocabulary lacks one of them, or cannot be used for encoding.
 pub(super) fn encoder(encode: &EncodePlan, vocabulary: &Arc<Vocabulary>) -> Result<Encoder> {
     let tokens = added_tokens(encode, vocabulary)?;
     Encoder::new(Arc::clone(vocabulary), tokens.config(encode))
 }
 
-/// Whether all documents are encoded, in the order of the sources.
+/// Whether all documents are encoded, in the order of the sources. Otherwise a sample is.
 pub(super) fn takes_all(encode: &EncodePlan, inputs: &Inputs<'_>) -> bool {
     encode.documents == Documents::All || inputs.sample_is_everything()
 }
 
+/// How the data files of a job are written. `job` is its fingerprint, which the manifest records.
 pub(super) fn dataset_config(
     plan: &Plan,
     encode: &EncodePlan,
@@ -129,7 +143,7 @@ pub(super) fn dataset_config(
     })
 }
 
-/// Says what may be the cause if there are no tokens, since that is hardly what was wanted.
+/// Names the probable cause if no tokens were written, which is hardly intended.
 fn tell_why_nothing(contents: &Contents, everything: bool, observer: &dyn Observer) {
     if contents.documents == 0 && !everything {
         observer.noted(&format!("the sample has no documents: {TAKE_MORE}"));
@@ -140,7 +154,7 @@ fn tell_why_nothing(contents: &Contents, everything: bool, observer: &dyn Observ
     }
 }
 
-/// Says what a reader of bare ids would miss.
+/// Tells the observer about properties of a `.bin` file that its readers may not expect.
 fn tell_bare(encode: &EncodePlan, ids: u64, contents: &Contents, observer: &dyn Observer) {
     if encode.format != OutputFormat::Bin {
         return;
@@ -161,6 +175,7 @@ fn tell_bare(encode: &EncodePlan, ids: u64, contents: &Contents, observer: &dyn 
     }
 }
 
+/// Tells the observer how much of an earlier run is kept.
 fn tell_reused(reused: &Reused, observer: &dyn Observer) {
     let &Reused { files, row_groups, text_bytes, .. } = reused;
     if text_bytes > 0 {
@@ -178,7 +193,7 @@ fn tell_reused(reused: &Reused, observer: &dyn Observer) {
     }
 }
 
-/// Encoding under way.
+/// The state of encoding.
 struct Work<'a> {
     inputs: &'a Inputs<'a>,
     /// Whether all documents are encoded, in the order of the sources.
@@ -191,6 +206,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
+    /// Encodes one span of the documents that is missing in the output.
     fn encode(&mut self, span: Span) -> Result<()> {
         let Work { inputs, everything, vocabulary, encoder, observer, .. } = *self;
         let Span { from, documents, .. } = self.writer.begin(span)?;
@@ -200,7 +216,7 @@ impl Work<'_> {
             false => inputs.sampled(ReadBy::Readers),
         };
         let documents = stretch(inputs.whole(all), from.row, documents);
-        // Of a sample no row is known to be of a file.
+        // The file of a sampled row is not known.
         let name = |source, unit| match everything {
             true => inputs.unit_name(source, unit),
             false => inputs.sample_name(source),
@@ -225,7 +241,8 @@ impl Work<'_> {
     }
 }
 
-/// The files are fixed beforehand where every unit's text is known and all of it is encoded.
+/// The data files to write. Their borders are fixed in advance if all documents are encoded and the text of every
+/// unit has a known size. Otherwise a new file begins when one is full.
 fn file_plan(encode: &EncodePlan, inputs: &Inputs<'_>, everything: bool) -> Result<FilePlan> {
     if everything && inputs.text_bytes().is_some() {
         FilePlan::of_units(&inputs.units(), &encode.split_name, encode.file_text_bytes.0)
@@ -236,7 +253,7 @@ fn file_plan(encode: &EncodePlan, inputs: &Inputs<'_>, everything: bool) -> Resu
     .map(|plan| if encode.one_file { plan.in_one_file() } else { plan })
 }
 
-/// The tokens put around every document.
+/// The special tokens that are put around every document.
 pub(super) struct AddedTokens {
     pub(super) bos: Option<DeclaredToken>,
     pub(super) eos: Option<DeclaredToken>,
@@ -250,10 +267,10 @@ impl AddedTokens {
     }
 }
 
-/// Looks up the tokens that a plan names.
+/// Finds the BOS and EOS tokens that a plan names.
 ///
 /// # Errors
-/// The vocabulary has no such special token.
+/// The vocabulary has no special token of that text.
 pub(super) fn added_tokens(encode: &EncodePlan, vocabulary: &Vocabulary) -> Result<AddedTokens> {
     let find = |name: &Option<String>| -> Result<Option<DeclaredToken>> {
         let Some(text) = name else { return Ok(None) };
@@ -273,7 +290,7 @@ pub(super) fn added_tokens(encode: &EncodePlan, vocabulary: &Vocabulary) -> Resu
     Ok(AddedTokens { bos: find(&encode.bos)?, eos: find(&encode.eos)? })
 }
 
-/// A token as people read it.
+/// A token in readable form.
 pub fn shown(vocabulary: &Vocabulary, id: TokenId) -> ShownToken {
     match vocabulary.special(id) {
         Some(special) => ShownToken::special(id, &special.text),

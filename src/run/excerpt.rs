@@ -1,3 +1,5 @@
+//! Reads excerpts spread over a text, by which the whole text can be judged.
+
 use arrow_array::BinaryViewArray;
 
 use super::inputs::Inputs;
@@ -6,31 +8,32 @@ use crate::observer::Observer;
 use crate::source::{Batch, Range, Unit};
 use crate::units::{amount, declared_sum, place64};
 
-/// Parts of the text that an excerpt has at most.
+/// Number of parts in an excerpt, at most.
 const PARTS: usize = 32;
 
-/// Bytes of a part, about.
+/// Bytes of one part, about.
 const PART_BYTES: u64 = 256 << 10;
 
-/// Bytes of text that are read at most for an excerpt.
+/// Bytes of text that are read for an excerpt, at most.
 const READ_BYTES: u64 = 256 << 20;
 
-/// Parts of a text, spread over all of it, by which the whole can be judged.
+/// Parts that are spread over all of a text.
 #[derive(Debug, Default)]
 pub(super) struct Excerpt {
-    /// In the order of the text. What is a part of a document counts as one.
+    /// The parts in the order of the text. A part of a document counts as one document.
     pub(super) parts: Vec<Batch>,
-    /// Bytes of all the text, as far as they are known by now.
+    /// Bytes of all the text, if that is known by now.
     pub(super) text_bytes: Option<u64>,
     /// Whether the parts are all of the text.
     pub(super) is_all: bool,
 }
 
 impl Excerpt {
-    /// Reads parts of the text: of some units, as far as so much text goes. Nothing of what lies on other machines.
+    /// Reads parts of the text, from some of the units, at most [`READ_BYTES`] together. Nothing is read if any
+    /// source is on another machine or can be read only once.
     ///
     /// # Errors
-    /// A unit cannot be read; the observer says stop.
+    /// A unit cannot be read, or the observer asks to stop.
     pub(super) fn read(inputs: &Inputs<'_>, observer: &dyn Observer) -> Result<Excerpt> {
         let sources = inputs.units();
         let all: Vec<(usize, usize, &Unit)> = sources
@@ -62,16 +65,18 @@ impl Excerpt {
     }
 }
 
-/// Numbers below `count`, as many as there are parts at most, with equal distances.
+/// Up to [`PARTS`] evenly spaced numbers below `count`.
 fn evenly(count: usize) -> impl Iterator<Item = usize> {
     let chosen = count.min(PARTS);
     (0..chosen).map(move |at| at * count / chosen)
 }
 
-/// A unit by source and number, and the places in its text from which on parts are kept; without one, parts of all of it.
+/// A unit, by source and number, and the offsets in its text at which parts are kept. Without offsets, parts of all
+/// of it are kept.
 type Chosen<'a> = ((usize, usize, &'a Unit), Vec<u64>);
 
-/// The places of parts with equal distances in the text, by what the units are said to have.
+/// Evenly spaced parts of the text, by the sizes that the units declare. If the whole text fits an excerpt, all units
+/// are taken completely.
 fn by_text<'a>(all: &[(usize, usize, &'a Unit)], total: u64) -> Vec<Chosen<'a>> {
     if total <= amount(PARTS) * PART_BYTES {
         return all.iter().map(|unit| (*unit, Vec::new())).collect();
@@ -93,7 +98,8 @@ fn by_text<'a>(all: &[(usize, usize, &'a Unit)], total: u64) -> Vec<Chosen<'a>> 
     chosen
 }
 
-/// Bytes of text in all units, where those in some are known: exactly if these are all, else by the sizes of the files.
+/// Bytes of text in all units, when it is known for those that were read: exactly if these are all units, otherwise
+/// scaled by the sizes of the files. `None` if it is not known for one of them.
 fn total_of(all: &[(usize, usize, &Unit)], read: &[(&Unit, Option<u64>)]) -> Option<u64> {
     let text = read.iter().try_fold(0_u64, |sum, (_, text)| sum.checked_add((*text)?))?;
     if read.len() == all.len() {
@@ -104,7 +110,7 @@ fn total_of(all: &[(usize, usize, &Unit)], read: &[(&Unit, Option<u64>)]) -> Opt
     scaled(text, seen, whole)
 }
 
-/// Bytes of a unit in its file, which lies on this machine; `None` where that is not known.
+/// Bytes that a unit takes in its local file; `None` if that is not known.
 pub(super) fn file_bytes(unit: &Unit) -> Option<u64> {
     match unit.range {
         Range::Whole => std::fs::metadata(&unit.name).ok().map(|file| file.len()),
@@ -113,20 +119,20 @@ pub(super) fn file_bytes(unit: &Unit) -> Option<u64> {
     }
 }
 
-/// `amount` of a part that is `part` in size, for the `whole`.
+/// Scales `amount`, measured on a part of size `part`, to the size of the `whole`; `None` if it exceeds 64 bits.
 pub(super) fn scaled(amount: u64, part: u64, whole: u64) -> Option<u64> {
     u64::try_from(u128::from(amount) * u128::from(whole) / u128::from(part.max(1))).ok()
 }
 
-/// The parts that are kept while text is read.
+/// Keeps parts of the text while it is read.
 struct Parts {
-    /// Each with its number in the text.
+    /// Parts, each with a number that gives the order: its offset in the text, or its index.
     kept: Vec<(u64, Batch)>,
-    /// A part begins at each multiple of so many bytes.
+    /// Distance between the beginnings of parts, in bytes: a part begins at each multiple.
     step: u64,
-    /// Bytes that were read.
+    /// Bytes read so far.
     at: u64,
-    /// Whether nothing of what was read was left out.
+    /// Whether everything that was read was kept.
     is_all: bool,
 }
 
@@ -135,8 +141,9 @@ impl Parts {
         Parts { kept: Vec::new(), step: PART_BYTES, at: 0, is_all: true }
     }
 
-    /// Reads a unit up to its end, or to so many bytes; or to the last of some places in it, at each of which a part begins.
-    /// Gives the bytes of its text if its end was seen.
+    /// Reads a unit, and keeps a part at each of `places`, or without places all that fits. Stops at the end of the
+    /// unit, at the last place, or without places after `most` bytes. Returns the bytes of its text if the end was
+    /// reached.
     fn read_unit(
         &mut self,
         inputs: &Inputs<'_>,
@@ -172,12 +179,13 @@ impl Parts {
         self.kept.push((number, cut(batch, from, from + PART_BYTES)));
     }
 
-    /// Keeps what of a batch begins a part. Where there are too many parts, every other one goes.
+    /// Keeps the parts of a batch. If there are too many parts, the distance is doubled and every other part is
+    /// dropped.
     fn offer(&mut self, batch: &Batch) {
         let (begin, end) = (self.at, self.at + batch.text_bytes());
         let mut next = begin.next_multiple_of(self.step);
         if self.step == PART_BYTES {
-            // Nothing is left out yet.
+            // Nothing has been dropped yet.
             self.kept.push((begin, cut(batch, 0, u64::MAX)));
             next = end;
         }
@@ -209,8 +217,8 @@ impl Parts {
     }
 }
 
-/// The documents of a batch that begin in a range of its text, or else a piece of the one that has all of the range. None
-/// is longer than the range.
+/// The documents of a batch that begin in a byte range of its text. If none begins in it, the bytes in the range of
+/// the document that spans it. No document is longer than the range.
 fn cut(batch: &Batch, from: u64, to: u64) -> Batch {
     let most = to - from;
     let mut begin = 0;
@@ -236,7 +244,7 @@ fn cut(batch: &Batch, from: u64, to: u64) -> Batch {
     Batch { documents: BinaryViewArray::from_iter([text]), ..found }
 }
 
-/// Bytes of a text from a place on, `most` of them, moved forward to where characters begin.
+/// At most `most` bytes of a text from an offset. Both ends are moved forward to the beginning of a character.
 fn piece(text: &[u8], from: u64, most: u64) -> &[u8] {
     let begins = |at: u64| {
         let mut at = place64(at.min(amount(text.len())));

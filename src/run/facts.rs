@@ -1,3 +1,5 @@
+//! Collects the figures of a run into a report.
+
 use std::iter::repeat;
 
 use serde::Serialize;
@@ -21,10 +23,10 @@ use crate::units::{amount, float, ratio};
 use crate::vocab::Vocabulary;
 use crate::{FORMAT_VERSION, VERSION};
 
-/// So many merges and tokens are shown in a report.
+/// Number of merges and tokens that a report shows.
 const SHOWN: usize = 40;
 
-/// What a run did, so far as it went.
+/// The results of a run, as far as it has come.
 pub(super) struct Deeds<'a> {
     pub(super) plan: &'a Plan,
     pub(super) recipe: &'a RecipeFacts,
@@ -36,7 +38,10 @@ pub(super) struct Deeds<'a> {
 }
 
 impl Deeds<'_> {
-    /// Everything as the report tells it.
+    /// Builds the report.
+    ///
+    /// # Errors
+    /// The vocabulary lacks a special token that the plan names.
     pub(super) fn report(self) -> Result<RunReport> {
         Ok(RunReport {
             format_version: FORMAT_VERSION,
@@ -122,6 +127,7 @@ impl Deeds<'_> {
         }
     }
 
+    /// The sources that were trained on. The share of each is its weighted bytes of text divided by those of all.
     fn learned_sources(&self, trained: &Trained) -> Vec<LearnedSource> {
         let known = &trained.corpus.sources;
         if known.is_empty() {
@@ -180,7 +186,7 @@ impl Deeds<'_> {
             .map(|Incident { source, unit, problem }| {
                 let uri = || shown_uri(&self.plan.sources[source].uri);
                 let place = unit.map_or_else(uri, |unit| self.inputs.unit_name(source, unit));
-                // What was wrong mostly begins with the place.
+                // Most messages begin with the place, which the report shows separately.
                 let reason =
                     problem.strip_prefix(&place).map(|rest| rest.trim_start_matches([':', ',', ' ']));
                 SkippedInput { reason: reason.unwrap_or(&problem).to_owned(), place }
@@ -200,7 +206,7 @@ fn packing_facts(packing: &Packing, contents: &Contents) -> PackingFacts {
     }
 }
 
-/// The word that stands for a choice in recipes.
+/// The name of a choice in recipes.
 pub(super) fn word(choice: &impl Serialize) -> String {
     match serde_json::to_value(choice) {
         Ok(serde_json::Value::String(word)) => word,

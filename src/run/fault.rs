@@ -1,9 +1,11 @@
+//! The errors that arise between stages. Errors within a stage belong to the stage.
+
 use std::path::PathBuf;
 
 use crate::units::ByteCount;
 use crate::vocab::Format;
 
-/// What can go wrong in the order of things.
+/// An error of a run as a whole, such as a folder that holds other results or a limit that is exceeded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
     #[error("{}: the token ids take about {need}, and {free} are free", folder.display())]
@@ -63,7 +65,7 @@ pub(super) enum Fault {
     AmongResults { name: String, folder: PathBuf },
 }
 
-/// An estimate, which never reads like the limit that it is above.
+/// An estimate in words. It never prints as the same number as the limit that it exceeds.
 fn about(need: ByteCount, limit: ByteCount) -> String {
     let word = if need.to_string() == limit.to_string() { "a little more than" } else { "about" };
     format!("{word} {need}")

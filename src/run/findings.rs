@@ -1,3 +1,5 @@
+//! Collects what a report shows of single documents, and restores what an earlier run of the same job collected.
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -6,24 +8,24 @@ use crate::report::{SampleDocument, ShownToken};
 use crate::source::{Incidents, LeftOut};
 use crate::units::{TokenId, amount};
 
-/// So many documents are shown in the report,
+/// Number of documents that the report shows.
 const SAMPLES: usize = 6;
 
-/// each with so many tokens from its start and, if it has more, a few from its end.
+/// Tokens that are shown of each document: these from its start, and
 const SAMPLE_TOKENS: usize = 60;
 const SAMPLE_END_TOKENS: usize = 4;
 
-/// What the report tells of documents beside their numbers, also of those that an earlier run encoded.
+/// What the report shows of documents besides figures, including documents that an earlier run encoded.
 pub(super) struct Findings<'a> {
-    /// Where units are encoded in their order: what could not be read of them.
+    /// The rows that were skipped, if units are encoded in order; `None` for a sample.
     incidents: Option<&'a Incidents>,
-    /// The unit whose documents come, by source and number.
+    /// The unit of the next documents, by source and number.
     unit: (usize, usize),
     samples: Vec<Sample>,
     left_out: Vec<Lacking>,
 }
 
-/// What has to be known of documents that are not encoded again.
+/// What must be kept of documents that will not be encoded again. The journal of the output stores it.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Remark {
@@ -39,7 +41,7 @@ struct Sample {
     shown: SampleDocument,
 }
 
-/// What could not be read of a unit.
+/// The rows of a unit that could not be read.
 #[derive(Clone, Serialize, Deserialize)]
 struct Lacking {
     source: usize,
@@ -49,27 +51,27 @@ struct Lacking {
 }
 
 impl<'a> Findings<'a> {
-    /// Takes up what an earlier run remarked.
+    /// Starts from the remarks of an earlier run.
     pub(super) fn new(incidents: Option<&'a Incidents>, remarks: &[Value]) -> Findings<'a> {
         let (mut samples, mut left_out) = (Vec::new(), Vec::new());
         for remark in remarks {
             match Remark::deserialize(remark) {
                 Ok(Remark::Sample(sample)) => samples.push(sample),
                 Ok(Remark::LeftOut(unit)) => left_out.push(unit),
-                // Remarks are read as this version of the program wrote them.
+                // A remark that cannot be parsed is ignored: only this version of the program wrote remarks.
                 Err(_) => {}
             }
         }
         Findings { incidents, unit: (0, 0), samples, left_out }
     }
 
-    /// The documents that come are of this unit, or of later ones.
+    /// Announces that the next documents are of this unit or later ones.
     pub(super) fn go_to(&mut self, source: usize, unit: usize) {
         self.unit = (source, unit);
     }
 
-    /// Looks at a batch and gives what is to be remarked before it is written. `units` says how many
-    /// units a source has, `name` what one is called, and `show` makes a token readable.
+    /// Looks at a batch and returns the remarks to store before it is written. `units` gives the number of units of a
+    /// source, `name` the name of a unit, and `show` a token in readable form.
     pub(super) fn hear(
         &mut self,
         batch: &TokenBatch,
@@ -93,7 +95,7 @@ impl<'a> Findings<'a> {
         remarks.iter().map(|remark| serde_json::to_value(remark).expect("plain data")).collect()
     }
 
-    /// Keeps the first documents that have tokens, as the report shows them, and gives the new ones.
+    /// Keeps the first documents that have tokens, in the form that the report shows, and returns the new ones.
     fn show(
         &mut self,
         batch: &TokenBatch,
@@ -126,7 +128,8 @@ impl<'a> Findings<'a> {
         &self.samples[before..]
     }
 
-    /// The documents to be shown. What an earlier run had to leave out is among the incidents then.
+    /// The documents to show, in the order of the input. Also adds the rows that an earlier run skipped to the
+    /// incidents.
     pub(super) fn finish(mut self) -> Vec<SampleDocument> {
         if let Some(incidents) = self.incidents {
             for Lacking { source, unit, rows } in &self.left_out {

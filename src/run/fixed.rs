@@ -1,23 +1,25 @@
+//! Settings of a training that a file determines, such as a counts file or a tokenizer to extend.
+
 use super::facts::word;
 use super::recipe::{Field, Given, Mistake, Recipe, TrainKeys};
 use crate::count::Boundary;
 use crate::split::SplitPattern;
 use crate::vocab::SpecialTokensAt;
 
-/// What a file fixes of a training, so that flags may repeat it but not contradict it.
+/// The settings that a file determines. A recipe may repeat them but not contradict them.
 pub(super) struct Fixed<'a> {
-    /// The file.
+    /// The name of the file, for messages.
     pub(super) by: &'a str,
     pub(super) split: &'a SplitPattern,
-    /// The boundary, if the file says it.
+    /// The boundary, if the file contains it.
     pub(super) boundary: Option<Boundary>,
     pub(super) specials: &'a [String],
-    /// Where these are, if the file says it.
+    /// The position of the special tokens, if the file contains it.
     pub(super) specials_at: Option<SpecialTokensAt>,
 }
 
 impl Fixed<'_> {
-    /// Completes the recipe; what it says otherwise is added to its mistakes.
+    /// Completes the recipe, and adds a mistake to it for each setting that contradicts the file.
     pub(super) fn heed(&self, recipe: &mut Recipe) {
         let keys = recipe.train.get_or_insert_default();
         let mut wrong: Vec<(&'static str, String)> = Vec::new();
@@ -44,7 +46,8 @@ impl Fixed<'_> {
         }
     }
 
-    /// Takes the file's special tokens where none are given; else they must be the same, in any order.
+    /// Takes the file's special tokens if the recipe names none. Returns whether the recipe agrees: it must name the
+    /// same ones, in any order.
     fn heed_specials(&self, keys: &mut TrainKeys) -> bool {
         if keys.special_tokens.is_empty() {
             keys.special_tokens = self.specials.iter().cloned().map(Given::flag).collect();
@@ -58,7 +61,7 @@ impl Fixed<'_> {
     }
 }
 
-/// Gives a key the value that is fixed, and tells whether it had another.
+/// Sets a key to the value of the file. Returns whether it had another value.
 fn differs<T: Clone + PartialEq>(field: &mut Field<T>, fixed: &T) -> bool {
     field.replace(Given::flag(fixed.clone())).is_some_and(|given| given.value != *fixed)
 }

@@ -1,10 +1,12 @@
+//! Warns about settings that have no effect on the input or output at hand.
+
 use super::plan::{Plan, TrainPlan};
 use crate::observer::Observer;
 use crate::source::{DocumentRule, Format, Source, SourceSpec};
 use crate::vocab::{self, TransformersConfig};
 
-/// Tells which settings change nothing, since what is read has no place for them. One is told of if it changes nothing
-/// wherever it stands: among flags it stands for all inputs.
+/// Tells the observer which settings have no effect. A setting is reported only if it has no effect on any source for
+/// which it is set: a flag is set for all inputs, and may concern only some of them.
 pub(super) fn tell_idle<'a>(
     plan: &Plan,
     sources: impl Iterator<Item = &'a dyn Source>,
@@ -47,7 +49,8 @@ pub(super) fn tell_idle<'a>(
     }
 }
 
-/// Tells what is said for `transformers` and goes into no file.
+/// Tells the observer which settings for `transformers` are lost because the tokenizer is not written in the format
+/// `hf`.
 fn tell_unnamed(train: &TrainPlan, observer: &dyn Observer) {
     let TransformersConfig { pad, unk, mask, model_max_length, chat_template, kept: _ } = &train.transformers;
     let said = [

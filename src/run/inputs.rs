@@ -1,3 +1,5 @@
+//! The opened sources of a plan: their units, their documents, and what identifies their content.
+
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -26,24 +28,49 @@ use crate::source::{
 };
 use crate::units::{ByteCount, amount, declared_sum};
 
-/// What helps where a sample of an input has nothing in it.
+/// The help for a sample without documents.
 pub(super) const TAKE_MORE: &str =
     "take more of the input: a document that does not fit `max_bytes` is not cut";
 
-/// The sources of a plan, listed and ready to be read as often as is needed.
+/// The sources of a plan, listed and open. Their documents can be read any number of times, except from standard
+/// input or a pipe.
+///
+/// ```
+/// use tokenmill::observer::Silent;
+/// use tokenmill::run::recipe::{self, Given};
+/// use tokenmill::run::{Inputs, Surroundings, plan};
+/// use tokenmill::source::OpenContext;
+/// use tokenmill::units::ByteCount;
+///
+/// let text = r#"
+///     source = { uri = "demo:verse?lines=500", column = "line" }
+///     sample = { take = 20 }
+///     train = { vocab_size = 400 }
+/// "#;
+/// let mut recipe = recipe::read("verse.toml", text)?;
+/// recipe.output.dir = Some(Given::flag("out".to_owned()));
+/// let surroundings = Surroundings { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
+/// let inputs = Inputs::open(&plan(&recipe, &surroundings)?, &OpenContext::new(&Silent))?;
+/// let mut documents = 0;
+/// for batch in inputs.documents() {
+///     documents += batch?.len();
+/// }
+/// assert_eq!(documents, 20);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Inputs<'a> {
     observer: &'a dyn Observer,
     sources: Vec<Arc<dyn Source>>,
-    /// Where each source is.
+    /// The address of each source.
     uris: Vec<String>,
-    /// What is taken of each source, and then of all.
+    /// The part that is taken of each source. `sample` then selects from all of them together.
     limits: Vec<SampleConfig>,
     sample: SampleConfig,
     threads: usize,
-    /// What documents that are held may take.
+    /// Bytes of memory for documents that are held.
     memory: ByteCount,
     incidents: Arc<Incidents>,
-    /// What identified the units, by source, when that was first asked: hashing text takes its time.
+    /// What identified the units, by source, when it was first asked for. It is kept because hashing text takes time.
     identities: OnceLock<Vec<Vec<Identity>>>,
 }
 
@@ -53,17 +80,20 @@ impl fmt::Debug for Inputs<'_> {
     }
 }
 
-/// Which threads read documents.
+/// Which threads read the documents.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReadBy {
-    /// Some that do nothing else, ahead of those that take them.
+    /// Threads that do nothing else, and read ahead of the consumers.
     Readers,
-    /// Those that take them in turn, where the sources are plain.
+    /// The consumers, in turn, if all sources are plain: hardly more work to read than to copy.
     Takers,
 }
 
 impl<'a> Inputs<'a> {
-    /// Lists the sources of a plan; those that are encoded with the columns to be passed through.
+    /// Lists the sources of a plan. If the plan encodes, their pass-through columns are read too.
+    ///
+    /// The observer is told about files that are read twice, settings without effect, and datasets whose splits are
+    /// all read.
     ///
     /// # Errors
     /// A source cannot be opened.
@@ -71,7 +101,7 @@ impl<'a> Inputs<'a> {
         Inputs::open_by(plan, context, |spec, number| source::open(spec, number, context))
     }
 
-    /// The same for a look, for which nothing is downloaded.
+    /// Opens the sources for a preview, which downloads nothing.
     pub(super) fn look(plan: &Plan, context: &OpenContext<'a>) -> Result<Inputs<'a>> {
         Inputs::open_by(plan, context, |spec, number| source::look(spec, number, context))
     }
@@ -109,17 +139,17 @@ impl<'a> Inputs<'a> {
         Ok(inputs)
     }
 
-    /// The documents of the sample, in order, each whole.
+    /// The complete documents of the sample, in order.
     pub fn documents(&self) -> Documents<'static> {
         self.whole(self.sampled(ReadBy::Readers))
     }
 
-    /// What messages call the place of a document of the sample.
+    /// The place of a document of the sample, for messages. `row` is its index in the batch.
     pub fn place(&self, batch: &Batch, row: usize) -> String {
         format!("{}: row {}", self.name(batch.source, batch.unit), batch.first_row + amount(row))
     }
 
-    /// Puts the place of the document before an error that tells source, unit and row by their numbers.
+    /// Completes an error that names source, unit and row by number with the name of the unit.
     pub(super) fn with_place(&self, error: Error) -> Error {
         match error.get_ref().downcast_ref::<TooLongForMemory>() {
             Some(&TooLongForMemory { source_number, unit, row, .. }) => {
@@ -130,13 +160,13 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// What messages call a unit whose documents are in the sample, or the sample, of which no row is known to be of a
-    /// file.
+    /// The name of a unit, for messages. If a sample is taken, the name of the sample: the file of a sampled row is
+    /// not known.
     pub fn name(&self, source: usize, unit: usize) -> String {
         if self.sample_is_everything() { self.unit_name(source, unit) } else { self.sample_name(source) }
     }
 
-    /// The documents of the sample, in order.
+    /// The documents of the sample, in order. Long ones may be divided among batches.
     pub(super) fn sampled(&self, read_by: ReadBy) -> Documents<'static> {
         let threads = self.readers(&self.sources, read_by);
         if self.limits.iter().all(SampleConfig::is_everything) {
@@ -153,93 +183,99 @@ impl<'a> Inputs<'a> {
         sample(Box::new(limited), &self.sample)
     }
 
-    /// What is taken of one source, in order, read by those that take it where the source is plain.
+    /// The documents that are taken of one source, in order. The consumers read them if the source is plain.
     pub(super) fn limited(&self, source: usize) -> Documents<'static> {
         let threads = self.readers(&self.sources[source..=source], ReadBy::Takers);
         up_to(Arc::clone(&self.sources[source]), &self.limits[source], threads, self.memory)
     }
 
-    /// Documents of the sources, made whole.
+    /// Joins the parts of documents that are divided among batches.
     pub(super) fn whole(&self, documents: Documents<'static>) -> Documents<'static> {
         let sources = self.sources.clone();
         whole(documents, Arc::new(move |source, unit| unit_name(&sources, source, unit)), self.memory)
     }
 
-    /// What of the memory documents that are held may take.
+    /// Bytes of memory for documents that are held.
     pub(super) fn memory(&self) -> ByteCount {
         self.memory
     }
 
-    /// How many threads read these sources ahead. A single one that takes documents does not read them too.
+    /// Number of threads that read these sources ahead; 0 if the consumers read them. A single consumer does not
+    /// read, since nothing would run in parallel.
     fn readers(&self, sources: &[Arc<dyn Source>], read_by: ReadBy) -> usize {
         let by_takers = read_by == ReadBy::Takers && self.threads > 1;
         if by_takers && sources.iter().all(|source| source.is_plain()) { 0 } else { self.threads }
     }
 
-    /// All documents from those of a source's unit on, in order.
+    /// All documents from the beginning of a unit on, in order.
     pub(super) fn all_from(&self, source: usize, unit: usize) -> Documents<'static> {
         source::in_order_from(self.sources.clone(), (source, unit), self.threads)
     }
 
-    /// The documents of one unit, or parts of them, read by those that take them.
+    /// The documents of one unit, or parts of them. The caller's thread reads them.
+    ///
+    /// # Errors
+    /// The unit cannot be read.
     pub(super) fn read_unit(&self, source: usize, unit: usize) -> Result<Documents<'static>> {
         self.sources[source].read(unit)
     }
 
-    /// Whether the sample is everything, in the order of the sources.
+    /// Whether the sample is all of the input, in the order of the sources.
     pub(super) fn sample_is_everything(&self) -> bool {
         self.limits.iter().chain([&self.sample]).all(SampleConfig::is_everything)
     }
 
-    /// Bytes of text in all documents, where that is known, exactly or closely, before reading.
+    /// Bytes of text in all documents; `None` if that is not known, exactly or closely, before reading.
     pub(super) fn text_bytes(&self) -> Option<u64> {
         declared_sum(self.sources.iter().flat_map(|source| source.units()).map(|unit| unit.text_bytes))
     }
 
-    /// The same of the sample.
+    /// Bytes of text in the sample; `None` if that is not known before reading, or if not everything is taken.
     pub(super) fn sampled_bytes(&self) -> Option<u64> {
         self.text_bytes().filter(|_| self.sample_is_everything())
     }
 
-    /// Bytes of text that are taken of one source, where that is known, exactly or closely, before reading.
+    /// Bytes of text that are taken of one source; `None` if that is not known, exactly or closely, before reading.
     pub(super) fn bytes_of(&self, source: usize) -> Option<u64> {
         let all = declared_sum(self.sources[source].units().iter().map(|unit| unit.text_bytes));
         all.filter(|_| self.limits[source].is_everything())
     }
 
-    /// The units by source.
+    /// The units of each source.
     pub(super) fn units(&self) -> Vec<Vec<Unit>> {
         self.sources.iter().map(|source| source.units().to_vec()).collect()
     }
 
-    /// Bytes of each source that are neither on this machine nor generated.
+    /// Bytes of each source that are on other machines. Generated text has none.
     pub(super) fn bytes_elsewhere(&self) -> Vec<u64> {
         self.sources.iter().map(|source| source.bytes_elsewhere()).collect()
     }
 
-    /// How many units a source has.
+    /// The number of units of a source.
     pub(super) fn units_of(&self, source: usize) -> usize {
         self.sources.get(source).map_or(0, |source| source.units().len())
     }
 
-    /// A unit's name, for messages.
+    /// The name of a unit, for messages.
     pub(super) fn unit_name(&self, source: usize, unit: usize) -> String {
         unit_name(&self.sources, source, unit)
     }
 
-    /// What messages call a sample, whose rows are counted over all sources, where a row of it comes from this one.
+    /// The name of the sample, for messages about a row that comes from this source. The rows of a sample are counted
+    /// over all sources.
     pub(super) fn sample_name(&self, source: usize) -> String {
         self.uris
             .get(source)
             .map_or_else(|| "the sample".to_owned(), |uri| format!("the sample ({})", shown_uri(uri)))
     }
 
-    /// What identifies the content of each unit, by source and unit, after it was read. For most, content is hashed,
-    /// which is done here, on the threads of the current pool.
+    /// Identifies the content of each unit again, by source and unit, after it was read. Most content is hashed, on
+    /// the threads of the current pool.
     ///
     /// # Errors
-    /// A unit, of which rows came or not, cannot be read, or is not what it was when that was first asked; a file is not
-    /// what it was when it was listed.
+    /// - A unit cannot be read, even if none of its rows were taken.
+    /// - The content of a unit differs from the first time it was identified, or a file from when it was listed.
+    /// - The observer asks to stop.
     pub(super) fn identities_now(&self) -> Result<Vec<Vec<Identity>>> {
         self.check_stamps()?;
         let found = self.of_all_units(|source, unit| self.identity(source, unit));
@@ -251,7 +287,7 @@ impl<'a> Inputs<'a> {
         Ok(found)
     }
 
-    /// Looks whether all units are what they were when that was first asked.
+    /// Checks that all units have the content that they had when they were first identified.
     ///
     /// # Errors
     /// Those of [`identities_now`](Inputs::identities_now).
@@ -259,7 +295,8 @@ impl<'a> Inputs<'a> {
         self.identities_now().map(drop)
     }
 
-    /// The same by sizes and times alone, for what nobody compares with later.
+    /// Checks that files have the size and time of change that they had when they were opened. This is enough if no
+    /// later run compares the input.
     ///
     /// # Errors
     /// A file is not what it was when it was opened.
@@ -268,8 +305,8 @@ impl<'a> Inputs<'a> {
         found.map_or(Ok(()), |name| Err(source::changed(name)))
     }
 
-    /// What identifies each unit, by source, found out on the threads of the current pool, once for those that are
-    /// identified together. Of these an error is the first one's; the others have nothing then.
+    /// Identifies each unit, by source, on the threads of the current pool. Units that are identified together are
+    /// identified once. If that fails, the first of them has the error and the others have `None`.
     fn of_all_units(
         &self,
         find: impl Fn(usize, usize) -> Result<Identity> + Sync,
@@ -302,7 +339,11 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// What is read, in order: the units, but as one those of a file that is identified as a whole.
+    /// The inputs for the manifest, in order: the units, with the units of a file that is identified as a whole
+    /// joined into one.
+    ///
+    /// # Errors
+    /// A unit cannot be read.
     pub(super) fn listed(&self) -> Result<Vec<Input>> {
         let mut inputs: Vec<Input> = Vec::new();
         for (source, identities) in self.sources.iter().zip(self.identities()?) {
@@ -318,7 +359,10 @@ impl<'a> Inputs<'a> {
         Ok(inputs)
     }
 
-    /// The ranges of a source's units, and what identifies their content.
+    /// The range and identity of each unit of a source.
+    ///
+    /// # Errors
+    /// A unit cannot be read.
     pub(super) fn identified(&self, source: usize) -> Result<Vec<(Range, Identity)>> {
         let identities = self.identities()?[source].iter().cloned();
         Ok(self.sources[source].units().iter().map(|unit| unit.range).zip(identities).collect())
@@ -330,23 +374,26 @@ impl<'a> Inputs<'a> {
             let found =
                 found.into_iter().map(|units| units.into_iter().flatten().collect::<Result<Vec<_>>>());
             let found = found.collect::<Result<Vec<_>>>()?;
-            // Of two threads that ask at once either may win: they found the same.
+            // Two threads may identify units at once. Either result may be kept: they are equal.
             let _ = self.identities.set(found);
         }
         Ok(self.identities.get().map_or(&[], Vec::as_slice))
     }
 
-    /// The whole input as one unit, which a shuffled or limited sample is.
+    /// The whole input as one unit, as which a shuffled or limited sample is treated.
     pub(super) fn as_one_unit(&self) -> Unit {
         Unit { name: "sample".to_owned(), range: Range::Whole, rows: None, text_bytes: None }
     }
 
-    /// What identifies that unit.
+    /// The identity of that unit.
     pub(super) fn as_one_identity(&self, state: &State) -> Identity {
         Identity::Content { bytes: self.text_bytes().unwrap_or(0), sha256: state.inputs.clone() }
     }
 
-    /// Fingerprint of what all units hold, in hex.
+    /// A fingerprint of the content of all units, in hex.
+    ///
+    /// # Errors
+    /// A unit cannot be read.
     pub(super) fn fingerprint(&self) -> Result<String> {
         let mut digest = Sha256::new();
         for ((source, uri), identities) in self.sources.iter().zip(&self.uris).zip(self.identities()?) {
@@ -354,7 +401,7 @@ impl<'a> Inputs<'a> {
             let columns = source.columns();
             for (unit, identity) in source.units().iter().zip(identities) {
                 digest.update(serde_json::to_vec(&(unit.range, identity)).expect("plain data"));
-                // What paths say of columns is part of the content.
+                // Values that paths give to columns are part of the content.
                 for column in columns.iter().flat_map(|columns| columns.fields()) {
                     if let Some(value) = value_in_path(&unit.name, column.name()) {
                         digest.update(serde_json::to_vec(&(column.name(), value)).expect("plain data"));
@@ -368,17 +415,17 @@ impl<'a> Inputs<'a> {
         Ok(hex(&digest.finalize()))
     }
 
-    /// Whether a source can be read once only.
+    /// Whether one of the sources can be read only once.
     pub(super) fn read_once(&self) -> bool {
         self.sources.iter().any(|source| source.is_stream())
     }
 
-    /// The pass-through columns, of types that have the values of all sources.
+    /// The pass-through columns, with types that hold the values of all sources.
     ///
     /// # Errors
-    /// Two sources have types of which there is none.
+    /// Two sources have types without a common type.
     pub(super) fn columns(&self) -> Result<Vec<FieldRef>> {
-        // Of a source whose files were all left out nothing is known.
+        // A source has no schema if all its files were skipped.
         let sources = self.sources.iter().zip(&self.uris);
         let mut schemas = sources.filter_map(|(source, uri)| Some((source.columns()?, uri)));
         let Some((first, first_uri)) = schemas.next() else { return Ok(Vec::new()) };
@@ -402,14 +449,16 @@ impl<'a> Inputs<'a> {
         Ok(columns)
     }
 
-    /// Tells what is odd about which files there are, of columns that files lack, and of text in which something was replaced, once each.
+    /// Tells the observer about oddities in the set of files, about columns that files lack, and about text in which
+    /// bytes were replaced. Each is told once.
     fn tell_beside(&self, observer: &dyn Observer) {
         let incidents = &self.incidents;
         let told = incidents.of_files().into_iter().chain(incidents.lacking()).chain(incidents.replaced());
         told.for_each(|told| observer.noted(&told));
     }
 
-    /// How many rows or files had to be left out. Tells of those that are listed, or else of the first.
+    /// The number of rows or files that were skipped. Tells the observer about those that are listed, or else about
+    /// the first.
     pub fn skipped(&self, observer: &dyn Observer) -> u64 {
         self.tell_beside(observer);
         let listed = self.incidents.listed();
@@ -420,18 +469,18 @@ impl<'a> Inputs<'a> {
         self.incidents.count()
     }
 
-    /// Says what was left out first, if anything was.
+    /// A sentence about the first row or file that was skipped, if any was.
     pub(super) fn first_left_out(&self) -> Option<String> {
         self.incidents.first().map(|first| format!("the first that was left out: {first}"))
     }
 
-    /// What had to be left out.
+    /// The rows and files that were skipped.
     pub(super) fn incidents(&self) -> &Incidents {
         &self.incidents
     }
 }
 
-/// Tells of a file that two sources have, which is then read twice.
+/// Tells the observer about files that two sources contain, which are read twice.
 fn tell_twice(plan: &Plan, sources: &[Arc<dyn Source>], observer: &dyn Observer) {
     let mut owners: HashMap<PathBuf, usize> = HashMap::new();
     let mut told = BTreeSet::new();
@@ -452,7 +501,7 @@ fn tell_twice(plan: &Plan, sources: &[Arc<dyn Source>], observer: &dyn Observer)
     }
 }
 
-/// A source's documents up to its limit, in order.
+/// The documents of a source up to its limit, in order. They are complete if there is a limit.
 fn up_to(
     source: Arc<dyn Source>,
     limit: &SampleConfig,
@@ -467,13 +516,13 @@ fn up_to(
     sample(whole(documents, Arc::new(name), memory), limit)
 }
 
-/// Documents, made whole within so much memory.
+/// Joins the parts of documents. A document that is too long for this amount of memory is an error.
 fn whole(documents: Documents<'static>, name: UnitName, memory: ByteCount) -> Documents<'static> {
     let held = held(documents, Arc::clone(&name), memory);
     source::whole_documents_of(held, move |source, unit| name(source, unit))
 }
 
-/// A unit's name, for messages.
+/// The name of a unit, for messages.
 fn unit_name(sources: &[Arc<dyn Source>], source: usize, unit: usize) -> String {
     let unit = sources.get(source).and_then(|source| source.units().get(unit));
     unit.map_or_else(|| "the sample".to_owned(), |unit| unit.name.clone())
@@ -487,7 +536,7 @@ mod tests {
     use crate::observer::Silent;
     use crate::source::SourceSpec;
 
-    /// A file of many parts that counts how often its identity is asked for.
+    /// A file of many units that counts how often its identity is asked for.
     struct Parts(Vec<Unit>, AtomicUsize);
 
     impl Source for Parts {

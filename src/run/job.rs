@@ -1,3 +1,5 @@
+//! Runs whole jobs: trains, encodes, writes the report and the manifest, and resumes what an earlier run began.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,35 +26,44 @@ use crate::units::{amount, counted};
 use crate::vocab::{self, Format, LoadOptions, TrainingRecord, Vocabulary, WriteOptions};
 use crate::{FORMAT_VERSION, VERSION};
 
-/// How a job is to be done, beside its plan.
+/// Options of a job besides its plan.
 #[derive(Clone, Debug, Default)]
 pub struct JobOptions {
-    /// The recipe as the report shows it.
+    /// Facts about the recipe, which the report shows.
     pub recipe: RecipeFacts,
-    /// Replace the result of another job.
+    /// Whether to replace the result of another job.
     pub force: bool,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The report that was written; `None` if all was done already.
+    /// The report that was written; `None` if the job had already been done.
     pub report: Option<RunReport>,
-    /// The report of the run that did it, if all was done already.
+    /// The report of the earlier run, if the job had already been done.
     pub before: Option<RunReport>,
-    /// What the output folder holds; `None` for a run that writes a tokenizer alone.
+    /// The contents of the output folder; `None` for a run that writes only a tokenizer.
     pub manifest: Option<Manifest>,
-    /// How many rows or files were left out.
+    /// Number of rows or files that were skipped.
     pub skipped: u64,
 }
 
-/// Does all that a plan says: learns a tokenizer, encodes, reports; or finds that it is done already.
+/// Carries out a plan: trains a tokenizer, encodes, and writes a report. The [module](super) has an example.
 ///
-/// The manifest is written last: while it is not there, the output is not complete. Running again does
-/// nothing if the folder holds the result of the same job and every file is as the manifest says.
+/// The manifest is written last. An output folder without a manifest is incomplete. If the folder holds the result of
+/// the same job, and every file is as the manifest lists it, nothing is done and [`Outcome::before`] holds the
+/// earlier report. If an earlier run of the same job was interrupted, its finished parts are kept. The results do not
+/// depend on that, nor on the number of threads.
+///
+/// The job runs on its own pool of `plan.threads` threads.
+///
+/// **Memory:** about `plan.memory`.
 ///
 /// # Errors
-/// What the stages give. The folder holds the result of another job and `force` is not set.
+/// - The output folder holds the result of another job and `force` is not set, or files of others
+///   ([`ErrorKind::Usage`]).
+/// - Errors of the stages: the input cannot be read or changed during the run, memory or disk space does not suffice,
+///   the observer asks to stop.
 pub fn job(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) -> Result<Outcome> {
     super::with_threads(plan.threads, || {
         let job = Job::open(plan, options, context)?;
@@ -66,10 +77,12 @@ pub fn job(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) -> Resu
     })
 }
 
-/// Learns a tokenizer and writes it into the plan's folder for it, with a report.
+/// Trains a tokenizer and writes it into the plan's folder for it, with a report. Unlike [`job`](job()), it writes no
+/// manifest and always trains.
 ///
 /// # Errors
-/// What the stages give.
+/// - The folder holds the result of a job, or files that no training has left ([`ErrorKind::Usage`]).
+/// - Errors of the stages, as for [`job`](job()).
 ///
 /// # Panics
 /// On a plan that trains nothing.
@@ -93,7 +106,8 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
         let is_new = !settings.output.exists();
         let trained = train(plan, settings, &inputs, None, &mut costs, context.observer);
         if trained.is_err() && is_new {
-            // Made for what did not fit the memory. If it is not empty, others have written there.
+            // The folder was created for counts that did not fit the memory. If it is not empty, others have written
+            // there.
             let _ = fs::remove_dir(&settings.output);
         }
         let trained = trained?;
@@ -115,19 +129,23 @@ pub fn train_only(plan: &Plan, options: &JobOptions, context: &OpenContext<'_>) 
     })
 }
 
-/// A job whose inputs and output folder are open.
+/// A job with open inputs and an open output folder.
 struct Job<'a> {
     plan: &'a Plan,
     options: &'a JobOptions,
     observer: &'a dyn Observer,
     inputs: Inputs<'a>,
-    /// The tokenizer that the plan names, if it does.
+    /// The tokenizer that the plan names, if it names one.
     given: Option<Arc<Vocabulary>>,
     folder: OutputFolder,
     state: State,
 }
 
 impl<'a> Job<'a> {
+    /// Checks the plan against its inputs and its output folder, and locks the folder.
+    ///
+    /// # Errors
+    /// Something is wrong with one of them, or another run holds the folder.
     fn open(plan: &'a Plan, options: &'a JobOptions, context: &OpenContext<'a>) -> Result<Job<'a>> {
         let observer = context.observer;
         check_place(plan)?;
@@ -145,10 +163,10 @@ impl<'a> Job<'a> {
         Ok(Job { plan, options, observer, inputs, given, folder, state })
     }
 
-    /// The manifest and the report of the run that wrote it, if the folder holds this job's result, whole and undamaged.
+    /// The manifest and the report, if the folder holds the complete and undamaged result of this job.
     ///
     /// # Errors
-    /// It holds the result of another job, or what one has begun, and that is not to be replaced.
+    /// The folder holds the result of another job, or the beginning of one, and it may not be replaced.
     fn already_done(&self) -> Result<Option<(Manifest, RunReport)>> {
         let split = self.plan.split_name();
         let held = State::read(self.folder.path(), split);
@@ -182,10 +200,10 @@ impl<'a> Job<'a> {
         Ok(None)
     }
 
-    /// Says that the job is done again, for what is not as it was written.
+    /// Tells the observer that the job is done again because of damaged files.
     ///
     /// # Errors
-    /// It is another error.
+    /// The error is not about damage ([`ErrorKind::Mismatch`]): it is returned.
     fn again<T>(&self, damage: Error) -> Result<Option<T>> {
         if damage.kind() != ErrorKind::Mismatch {
             return Err(damage);
@@ -194,10 +212,10 @@ impl<'a> Job<'a> {
         Ok(None)
     }
 
-    /// Says that what another job left will be replaced, if that is wanted.
+    /// Tells the observer that the result of another job will be replaced.
     ///
     /// # Errors
-    /// It is not: the fault.
+    /// `force` is not set: returns `fault`.
     fn replace(&self, changed: &str, fault: Fault) -> Result<()> {
         let what = self.replaced()?;
         if self.options.force {
@@ -224,7 +242,8 @@ impl<'a> Job<'a> {
         }))
     }
 
-    /// Finds other splits of the output, which a tokenizer that is learned anew would leave without theirs.
+    /// Checks that the output has no other splits when a tokenizer is trained: it would replace the tokenizer with
+    /// which they were encoded.
     fn check_splits(&self) -> Result<()> {
         if let (Some(settings), Some(given)) = (&self.plan.encode, &self.given) {
             encode::check_splits(self.plan, settings, given, &self.inputs, &self.folder, &self.state)?;
@@ -240,7 +259,10 @@ impl<'a> Job<'a> {
         ))
     }
 
-    /// Looks for what the manifest does not list. Gives the report.
+    /// Checks the files that the manifest does not list: reports, card, and tokenizer. Returns the report.
+    ///
+    /// # Errors
+    /// A file is missing or damaged, or the tokenizer is another one.
     fn the_rest_is_there(&self, manifest: &Manifest) -> Result<RunReport> {
         let card = self.plan.encode.as_ref().map(|_| CARD);
         let names = report::names(self.folder.later_split()).into_iter().chain(card.map(str::to_owned));
@@ -264,11 +286,12 @@ impl<'a> Job<'a> {
         report::read_of(self.folder.path(), self.folder.later_split())
     }
 
+    /// Does the job: trains, encodes, and writes the report and last the manifest.
     fn run(&self) -> Result<Outcome> {
         self.check_splits()?;
         self.check_free()?;
-        // What another job wrote must not stand beside a tokenizer that it was not encoded with. Of the
-        // same job that cannot be, unless its input was a stream, which nothing identifies.
+        // Data that another job wrote must not remain beside a tokenizer with which it was not encoded. Data of the
+        // same job is kept, unless the input is a stream, which has no identity.
         if self.inputs.read_once()
             || State::read(self.folder.path(), self.plan.split_name()).as_ref() != Some(&self.state)
         {
@@ -318,7 +341,8 @@ impl<'a> Job<'a> {
         Ok(Outcome { skipped, report: Some(report), before: None, manifest: Some(manifest) })
     }
 
-    /// Learns a tokenizer, if the plan says so, and writes it.
+    /// Trains a tokenizer, if the plan says so, and writes it. A tokenizer that an earlier run of the job learned is
+    /// used again.
     fn learn(&self, costs: &mut Costs) -> Result<Option<Trained>> {
         let Some(settings) = &self.plan.train else { return Ok(None) };
         let key = self.state.fingerprint();
@@ -366,14 +390,15 @@ impl<'a> Job<'a> {
         Ok(Some(encoded))
     }
 
-    /// Removes what was written of input that changed meanwhile: once the input is again what it was, a run that goes on
-    /// from there would take it for that of the whole input.
+    /// Removes the output if the input changed during the run. Otherwise, once the input is back in its former state,
+    /// another run would resume from there and keep what was made from the changed input.
     fn forget_what_changed(&self, error: &Error) -> Result<()> {
         let changed = error.kind() == ErrorKind::InputChanged || self.inputs.check_stamps().is_err();
         if changed { self.folder.clear_data() } else { Ok(()) }
     }
 
-    /// Compares the room that the data files take with what is free. Those that are there take no more of it, or go.
+    /// Compares the disk space for the data files with the free space. Existing data files are kept or replaced, so
+    /// their space counts as free.
     fn check_free(&self) -> Result<()> {
         if let Some(train) = &self.plan.train {
             tell_free(train, self.observer);
@@ -385,7 +410,7 @@ impl<'a> Job<'a> {
         check_free(self.plan, settings, &self.inputs, self.given.as_ref(), held, self.observer)
     }
 
-    /// Tells with a full disk how much room the output wants, where that is known.
+    /// Adds the estimated size of the output to an error about a full disk, if it can be estimated.
     fn with_need(&self, error: Error, vocabulary: &Arc<Vocabulary>) -> Error {
         let Some(settings) = self.plan.encode.as_ref().filter(|_| error.kind() == ErrorKind::DiskFull) else {
             return error;
@@ -401,6 +426,7 @@ impl<'a> Job<'a> {
         }
     }
 
+    /// The manifest of an output that holds only a tokenizer.
     fn manifest_of_tokenizer(&self, vocabulary: &Vocabulary) -> Manifest {
         Manifest {
             format_version: FORMAT_VERSION,
@@ -418,13 +444,13 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Of a report, card or tokenizer that cannot be read nothing is lost: it is written again in a moment.
+/// Treats an unreadable report, card or tokenizer as damaged: nothing is lost, as it is quickly written again.
 fn as_damage(error: Error) -> Error {
     Error::new(ErrorKind::Mismatch, error)
 }
 
-/// What a tokenizer's files tell `transformers`. The tokens before and after documents are what the training says, or else
-/// those that they are encoded with.
+/// How a tokenizer is written: its BOS and EOS tokens for `transformers` are those of the training, or else those of
+/// the encoding.
 fn write_options(plan: &Plan) -> WriteOptions {
     let (train, encode) = (plan.train.as_ref(), plan.encode.as_ref());
     let bos = train.and_then(|train| train.bos.clone()).or_else(|| encode?.bos.clone());
@@ -433,8 +459,11 @@ fn write_options(plan: &Plan) -> WriteOptions {
     WriteOptions { bos, eos, transformers, ..WriteOptions::default() }
 }
 
-/// Looks for the files of a tokenizer in each of its formats, and for how it was learned. They must hold the tokenizer
-/// that the record is of.
+/// Checks the files of a tokenizer in each of its formats, and its training record. They must hold the tokenizer that
+/// the record describes.
+///
+/// # Errors
+/// A file is missing, cannot be read, or holds another tokenizer.
 fn tokenizer_is_there(folder: &Path, formats: &[Format], options: &WriteOptions) -> Result<()> {
     let learned = TrainingRecord::read(folder)?;
     let learned = learned.ok_or_else(|| missing(TrainingRecord::path(folder)))?.vocabulary;
@@ -443,7 +472,7 @@ fn tokenizer_is_there(folder: &Path, formats: &[Format], options: &WriteOptions)
         let vocabulary = vocab::load(folder, &load, &Silent)?;
         let files = vocab::render(&vocabulary, format, options)?;
         files.iter().map(|(name, _)| folder.join(name)).try_for_each(is_there)?;
-        // Loading takes from these what the first lacks, which may be nothing.
+        // Loading fills in from the other files what the first lacks, so a missing one could pass unnoticed.
         let mut others = files.iter().skip(1);
         let same = others.all(|(name, bytes)| fs::read(folder.join(name)).is_ok_and(|found| found == *bytes));
         if vocabulary.fingerprint() != learned || !same {

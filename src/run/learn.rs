@@ -1,3 +1,5 @@
+//! Trains a tokenizer from documents in one call.
+
 use crate::count::{Boundary, CountConfig, count_pieces, gather_documents};
 use crate::error::Result;
 use crate::observer::{Observer, Stage};
@@ -6,27 +8,27 @@ use crate::split::{Named, SpecialFinder, SplitPattern, splitter};
 use crate::train::{Learned, Merges, TrainConfig, learn_merges};
 use crate::vocab::{SpecialTokensAt, Vocabulary};
 
-/// Tokens that every vocabulary has: one for each byte.
+/// Number of tokens for single bytes. Every vocabulary has all of them.
 const BYTE_TOKENS: usize = 256;
 
-/// What [`learn`] makes of texts.
+/// How [`learn`](learn()) trains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LearnConfig {
-    /// How texts are cut into pieces, by training and by the tokenizer.
+    /// How texts are split into pre-tokens, by training and by the tokenizer.
     pub split: SplitPattern,
-    /// Texts that are tokens of their own: cut out of what is learned from, and given ids.
+    /// The special tokens. They are cut out of the text that is learned from, and get ids of their own.
     pub specials: Vec<String>,
-    /// Where the ids of these are.
+    /// The position of the special tokens among the ids.
     pub specials_at: SpecialTokensAt,
-    /// What ends a text.
+    /// The extent of a text that is split on its own: a document, or all documents of a source.
     pub boundary: Boundary,
     /// How many merges to learn, and which.
     pub train: TrainConfig,
 }
 
 impl LearnConfig {
-    /// The defaults of the program, for a vocabulary of so many tokens: the 256 bytes, special tokens, and as many merges
-    /// as there is room for, none if there is no room.
+    /// The program's defaults for a vocabulary of this size: the 256 bytes, the special tokens, and merges for the
+    /// remaining tokens, which may be none.
     pub fn new(vocab_size: usize, specials: &[&str]) -> LearnConfig {
         LearnConfig {
             split: SplitPattern::Named(Named::Gpt4),
@@ -38,8 +40,9 @@ impl LearnConfig {
     }
 }
 
-/// Learns a tokenizer from documents: counts pieces, or gathers the documents where there is no split, learns merges, and
-/// makes a vocabulary of them. Whole jobs, with samples, mixtures and limits of memory, go through [`job`](super::job).
+/// Trains a tokenizer on documents: counts pre-tokens, or gathers whole documents if there is no split, learns
+/// merges, and builds a vocabulary. For whole jobs, with samples, mixtures and memory limits, use
+/// [`job`](super::job()).
 ///
 /// ```
 /// use tokenmill::observer::Silent;
@@ -63,8 +66,8 @@ impl LearnConfig {
 /// **Memory:** that of [`count_pieces`] or [`gather_documents`], then that of [`learn_merges`].
 ///
 /// # Errors
-/// What these three give and reading `documents` does; the special tokens or the split cannot be used, which is told before
-/// anything is read.
+/// - The special tokens or the split cannot be used. This is found before anything is read.
+/// - Errors from reading `documents`, and those of the three functions named above.
 pub fn learn(
     documents: Documents<'_>,
     config: &LearnConfig,

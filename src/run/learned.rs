@@ -1,3 +1,5 @@
+//! Stores the merges that a job learned in its output folder, so that an interrupted run does not train again.
+
 use std::fs;
 use std::path::Path;
 
@@ -15,7 +17,7 @@ use crate::train::{HistoryPoint, Learned, Merge, Merges};
 use crate::units::Count;
 use crate::vocab::Vocabulary;
 
-/// The file in the state folder that keeps what was learned, for a run that ends later and is begun again.
+/// Name of the file in the state folder that stores what was learned.
 const NAME: &str = "learned.journal";
 
 #[derive(Serialize, Deserialize)]
@@ -26,11 +28,14 @@ struct Record {
     corpus: CorpusFacts,
     distinct_pieces: u64,
     stages: Vec<StageCost>,
-    /// What had to be left out of the text, by source and unit.
+    /// Rows that were skipped while the text was read, by source and unit.
     left_out: Vec<(usize, usize, LeftOut)>,
 }
 
-/// Notes what a job learned, what that cost, and what was left out.
+/// Stores what a job learned, the cost of its stages, and the rows that were skipped.
+///
+/// # Errors
+/// The file cannot be written.
 pub(super) fn note(
     folder: &OutputFolder,
     key: &str,
@@ -52,7 +57,11 @@ pub(super) fn note(
     journal.sync()
 }
 
-/// What an earlier run of the job learned, if it got so far. What it left out counts as left out by this one.
+/// What an earlier run of the job learned, if it got that far; `key` must be the same. The rows that it skipped are
+/// added to `incidents`.
+///
+/// # Errors
+/// The file cannot be read, or the merges and settings make no vocabulary.
 pub(super) fn recall(
     folder: &OutputFolder,
     key: &str,
@@ -67,7 +76,7 @@ pub(super) fn recall(
     let trained = Trained {
         vocabulary: Vocabulary::from_merges(&merges, specials, at, settings.split.clone())?.into(),
         learned: Learned { merges, history: record.history },
-        // Only a command goes on from a tokenizer, and it is not gone on with itself.
+        // Only the command `train` extends a tokenizer, and it stores nothing here.
         base: None,
         corpus: record.corpus,
         distinct_pieces: record.distinct_pieces,
@@ -76,17 +85,20 @@ pub(super) fn recall(
     Ok(Some((trained, record.stages)))
 }
 
-/// Whether a folder without a manifest has what a job began: data, or what it learned.
+/// Whether a folder without a manifest holds the beginning of a job: data, or what it learned.
+///
+/// # Errors
+/// The folder cannot be read.
 pub(super) fn has_begun(folder: &Path, split: Option<&str>) -> Result<bool> {
     Ok(is_noted(&sink::state_of(folder, split)) || sink::holds_data(folder, split)?)
 }
 
-/// Whether a job has learned something, by the folder of its state.
+/// Whether a job has stored what it learned in this state folder.
 pub(super) fn is_noted(state: &Path) -> bool {
     fs::metadata(state.join(NAME)).is_ok_and(|file| file.len() > 0)
 }
 
-/// Removes it, where it was learned from something else.
+/// Removes what was learned, if it was learned from other input or settings.
 pub(super) fn forget(folder: &OutputFolder) -> Result<()> {
     files::remove(&folder.state().join(NAME))
 }

@@ -1,4 +1,5 @@
-//! Trainings that begin with a list of merges, and lists replayed on data.
+//! Extends tokenizers: completes a recipe from the tokenizer that training starts from, and replays a tokenizer's
+//! merges on data.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -22,12 +23,12 @@ use crate::train::{Deviation, Merge, Merges, verify_from, verify_memory_estimate
 use crate::units::{Count, TokenId, amount, low32, place64};
 use crate::vocab::{self, Format, LoadOptions, SpecialTokensAt, TrainingRecord, Vocabulary, WriteOptions};
 
-/// Completes a recipe that goes on from a tokenizer by what this says: pattern and special tokens, and
-/// where these stand; and, where nothing is said, by the tokens that begin and end documents and by how it was trained, if
-/// that is recorded beside it. What the recipe says otherwise than the tokenizer is added to its mistakes.
+/// Completes a recipe whose training extends a tokenizer. Pattern, special tokens and their position come from the
+/// tokenizer. Where the recipe is silent, the BOS and EOS tokens come from it too, and the rules of training from the
+/// record beside it, if there is one. If the recipe contradicts the tokenizer, mistakes are added to it.
 ///
 /// # Errors
-/// The tokenizer or the record cannot be read.
+/// The tokenizer or its record cannot be read.
 pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()> {
     let Some(path) = recipe.extend.clone() else { return Ok(()) };
     let split = recipe.train.as_ref().and_then(|keys| keys.split.as_ref()).map(|split| &split.value);
@@ -49,7 +50,7 @@ pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()
     let counted = !recipe.counts.is_empty();
     let keys = recipe.train.get_or_insert_default();
     let settings = heed_record(keys, &place, &before)?;
-    // Other formats have no place for these.
+    // Formats other than `hf` cannot hold these tokens.
     if keys.formats.as_ref().is_none_or(|formats| formats.value.iter().any(|one| one.value == Format::Hf)) {
         let named = vocab::named_beside(&place, &vocabulary, observer)?;
         for (field, token) in [(&mut keys.bos, named.bos), (&mut keys.eos, named.eos)] {
@@ -59,7 +60,7 @@ pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()
     } else {
         vocab::tell_left_out(&place, &vocabulary, observer);
     }
-    // Counts may have no order, and those that do are asked for it.
+    // The rule `first` of a record is not taken over for counts files, which may lack the order that it needs.
     if !counted || settings["tie_break"] != "first" {
         fill(&mut keys.tie_break, &settings["tie_break"]);
     }
@@ -95,8 +96,8 @@ pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()
     Ok(())
 }
 
-/// Tells what cannot be had together with a tokenizer that changes text before it is split: each document is prepared for
-/// itself, and counts were made without that.
+/// Adds mistakes for what cannot be combined with a tokenizer that changes text before it is split: it prepares each
+/// document on its own, and counts files hold pre-tokens of unprepared text.
 fn heed_preparation(recipe: &mut Recipe, path: &str, vocabulary: &Vocabulary) {
     if !vocabulary.prepares_text() {
         return;
@@ -116,11 +117,11 @@ fn heed_preparation(recipe: &mut Recipe, path: &str, vocabulary: &Vocabulary) {
     }
 }
 
-/// The tokenizer that training goes on from, and by which pattern text is cut, where its files do not say it. A pattern that
-/// they contradict is told among the mistakes of the recipe.
+/// Loads the tokenizer that a training extends. `split` is the pattern to use if its files do not name one. If the
+/// files name another pattern, [`heed`] adds a mistake to the recipe.
 ///
 /// # Errors
-/// It cannot be read, or nothing says how text is cut.
+/// The tokenizer cannot be read, or nothing says how text is split.
 pub(super) fn to_extend(
     path: &Path,
     split: Option<&SplitPattern>,
@@ -130,7 +131,10 @@ pub(super) fn to_extend(
     load_as_needed(path, &options, observer)
 }
 
-/// Reads a tokenizer that is named by its path, or as [`tokenizer_path`] says.
+/// Loads a tokenizer that is named by its path, or as [`tokenizer_path`] describes.
+///
+/// # Errors
+/// It cannot be found or read.
 pub(super) fn load_named(
     name: &Path,
     options: &LoadOptions,
@@ -140,7 +144,10 @@ pub(super) fn load_named(
     vocab::load(&path, options, context.observer)
 }
 
-/// Reads a tokenizer, by these options if its files leave open what they say.
+/// Loads a tokenizer. The options are used only if its files alone are not enough.
+///
+/// # Errors
+/// It cannot be read.
 pub(super) fn load_as_needed(
     path: &Path,
     options: &LoadOptions,
@@ -153,18 +160,20 @@ pub(super) fn load_as_needed(
     })
 }
 
-/// A vocabulary with one token more, as the first step of going on from it makes it; `None` if it cannot be one.
+/// A vocabulary with one more token, as the first step of extending it makes it; `None` if that is no valid
+/// vocabulary.
 fn grown(vocabulary: &Vocabulary) -> Result<Option<Vocabulary>> {
     let list = vocabulary.given_merges(vocabulary.merges().len())?;
     let merges = list.merges();
     let mut bytes = (0..=u8::MAX).filter(|&byte| vocabulary.byte_id(byte).is_some()).map(u32::from);
-    // No merge begins with it.
+    // No merge begins with this token, so the new pair is none of the old ones.
     let (Some(right), end) = (bytes.next(), bytes.next_back()) else { return Ok(None) };
     let left = if merges.is_empty() { end.unwrap_or(right) } else { low32(merges.len() + 255) };
     let more = merges.iter().copied().chain([Merge { left, right, count: Count::ZERO }]);
     Ok(vocabulary.extended(&Merges::new(more.collect())).ok())
 }
 
+/// Completes a recipe with pattern, special tokens and their position from a tokenizer.
 fn heed(recipe: &mut Recipe, path: &str, vocabulary: &Vocabulary) {
     let specials: Vec<String> = vocabulary.specials().map(|special| special.text.clone()).collect();
     let first = vocabulary.specials().next().map(|special| {
@@ -175,21 +184,23 @@ fn heed(recipe: &mut Recipe, path: &str, vocabulary: &Vocabulary) {
     Fixed { by: path, split, boundary: None, specials: &specials, specials_at }.heed(recipe);
 }
 
-/// Which merges of a tokenizer are checked.
+/// Selects the merges of a tokenizer to check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checked {
-    /// Those of the last stage of training, as it is recorded: all, unless the tokenizer was gone on from.
+    /// Those of the last recorded stage of training: all merges, unless the training extended another tokenizer.
     #[default]
     LastStage,
-    /// Those of one of the recorded stages, counted from 1.
+    /// Those of one recorded stage, counted from 1.
     Stage(usize),
-    /// Those behind so many, which are carried out as they stand.
+    /// Those after this number of merges, which are applied without a check.
     Behind(usize),
 }
 
-/// Completes a recipe whose data the merges of a tokenizer, which messages call `name`, are to be replayed on: by the tokenizer, and, where
-/// nothing is said, by the record of its training. Without a record every pair that occurs counts. Gives the merges that are
-/// to be checked; those before them are carried out as they stand.
+/// Completes a recipe for replaying the merges of a tokenizer on data. Pattern and special tokens come from the
+/// tokenizer, which messages call `name`. Where the recipe is silent, the rules of training come from the record of
+/// its training. Without a record, every pair that occurs may be merged (`min_frequency` 1).
+///
+/// Returns the range of the merges to check. Those before it are applied without a check.
 ///
 /// # Errors
 /// The record is damaged, or has no such stage.
@@ -226,8 +237,8 @@ pub fn heed_training(
     })
 }
 
-/// Takes from the record of a tokenizer's training, if there is one, what is not said of how pairs are counted and chosen
-/// from. Gives all its settings.
+/// Takes the rules that the recipe does not name, by which pairs are counted and chosen, from the training record of
+/// a tokenizer. Returns all settings of the record; null if there is no record.
 fn heed_record(keys: &mut TrainKeys, path: &Path, vocabulary: &Vocabulary) -> Result<Value> {
     let record = record_of(path, vocabulary)?;
     let settings = record.map_or(Value::Null, |record| record.settings);
@@ -236,52 +247,59 @@ fn heed_record(keys: &mut TrainKeys, path: &Path, vocabulary: &Vocabulary) -> Re
     Ok(settings)
 }
 
+/// Takes rules of choosing pairs that the recipe does not name from the settings of a stage.
 fn fill_rules(keys: &mut TrainKeys, settings: &Value) {
     fill(&mut keys.score, &settings["score"]);
     fill(&mut keys.max_token_bytes, &settings["max_token_bytes"]);
     fill(&mut keys.min_frequency, &settings["min_frequency"]);
 }
 
-/// The record of a tokenizer's training, if it lies beside it.
+/// The training record beside a tokenizer; `None` if there is none, or if it describes another tokenizer.
 ///
 /// # Errors
-/// It is damaged.
+/// The record is damaged.
 pub(super) fn record_of(path: &Path, vocabulary: &Vocabulary) -> Result<Option<TrainingRecord>> {
     let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
     let record = TrainingRecord::read(folder)?;
     Ok(record.filter(|record| record.vocabulary == vocabulary.fingerprint()))
 }
 
+/// Sets a key that the recipe does not name to a recorded setting, if that has the right type.
 fn fill<T: for<'de> Deserialize<'de>>(field: &mut Field<T>, setting: &Value) {
     if field.is_none() {
         *field = T::deserialize(setting).ok().map(Given::flag);
     }
 }
 
-/// What replaying merges came to.
+/// The result of replaying merges.
 #[derive(Clone, Debug)]
 pub struct Verification {
-    /// How many merges the list has.
+    /// Number of merges in the list.
     pub merges: usize,
-    /// Which of them were checked. Those before were carried out as they stand.
+    /// The merges that were checked. Those before them were applied without a check.
     pub checked: Range<usize>,
-    /// The first of these that was not the best, if one was not.
+    /// The first checked merge at which a better pair existed, if there is one.
     pub deviation: Option<Deviation>,
-    /// The token of each number that training gives.
+    /// Token ids by the numbers of training, in which byte b is b and merge k makes 256 + k.
     pub ids: Vec<TokenId>,
-    /// Bytes of text that they were replayed on.
+    /// Bytes of text that the merges were replayed on.
     pub text_bytes: u64,
-    /// How many rows or files were left out.
+    /// Number of rows or files that were skipped.
     pub skipped: u64,
 }
 
-/// Replays the merges of a tokenizer on a plan's documents, and checks some of them.
+/// Replays the merges of a tokenizer on a plan's documents, and checks those in a range: whether each merged the best
+/// pair at that time.
+///
+/// **Memory:** about [`verify_memory_estimate`], at most `plan.memory`.
 ///
 /// # Errors
-/// What reading and counting give; those that are checked are no plain list; there is no text, or too much.
+/// - Errors of reading and counting.
+/// - The merges to check were not learned one after another.
+/// - The input has no text ([`ErrorKind::Failed`]), or more than fits the memory ([`ErrorKind::Memory`]).
 ///
 /// # Panics
-/// On a plan that trains nothing.
+/// The plan has no training.
 pub fn verify_list(
     plan: &Plan,
     vocabulary: &Vocabulary,

@@ -1,3 +1,5 @@
+//! Counts the sources of a mixture one by one and stores the counts, so that other weights need no reading.
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -20,22 +22,22 @@ use crate::split::SplitPattern;
 use crate::units::amount;
 use crate::{FORMAT_VERSION, VERSION};
 
-/// Whether the counts of each source can be kept for themselves, so that another mixture of the same sources needs
-/// no reading. They can where text is split, no sample is drawn from all sources together, and each source can be
-/// read again.
+/// Whether the counts of each source can be stored separately, so that a mixture of the same sources with other
+/// weights needs no reading. This requires that text is split, that no sample is drawn from all sources together, and
+/// that each source can be read again.
 pub(super) fn is_kept(plan: &Plan, train: &TrainPlan, inputs: &Inputs<'_>) -> bool {
     let split = train.split != SplitPattern::None;
     plan.sources.len() > 1 && split && plan.sample.is_everything() && !inputs.read_once()
 }
 
-/// Counts the pieces of each source that was not counted by an earlier run into the same folder, and sums the
-/// counts by weight.
+/// Counts the pre-tokens of each source, unless an earlier run did so in the same folder, and sums the counts by
+/// weight.
 ///
-/// The facts are those of counting all at once, with one exception: if any of several special tokens was found, the
-/// distinct bytes are told as if all had been.
+/// The facts equal those of counting all sources at once, with one exception. If one of several special tokens was
+/// found, the distinct bytes include those of all special tokens.
 ///
 /// # Errors
-/// What reading and counting give; a file cannot be written or read.
+/// Errors of reading and counting; a file cannot be written or read.
 pub(super) fn count(
     plan: &Plan,
     train: &TrainPlan,
@@ -75,7 +77,7 @@ pub(super) fn count(
     Ok(Counted { pieces, facts })
 }
 
-/// Removes the counts of what is no part of the mixture any more.
+/// Removes stored counts of sources that no longer belong to the mixture.
 fn forget_others(folder: &Path, kept: &[WeightedFile]) -> Result<()> {
     let io = |cause| Error::io("read", folder, cause);
     for entry in std::fs::read_dir(folder).map_err(io)? {
@@ -87,14 +89,15 @@ fn forget_others(folder: &Path, kept: &[WeightedFile]) -> Result<()> {
     Ok(())
 }
 
-/// The counts of one source, and beside them, in a journal of one record, what is known of its text.
+/// The stored counts of one source, and a journal of one record with the facts about its text.
 struct Kept {
     counts: PathBuf,
     note: PathBuf,
-    /// Hash of all that the counts depend on.
+    /// Hash of everything that the counts depend on.
     key: String,
 }
 
+/// The record of the journal.
 #[derive(Serialize, Deserialize)]
 struct Note {
     /// SHA-256 of the counts file, in hex.
@@ -103,7 +106,8 @@ struct Note {
 }
 
 impl Kept {
-    /// Their name tells all that they depend on.
+    /// The files for the counts of a source. Their names contain a hash of everything that the counts depend on, so
+    /// that other settings use other files.
     fn new(
         plan: &Plan,
         train: &TrainPlan,
@@ -117,7 +121,7 @@ impl Kept {
             "version": VERSION,
             "format_version": FORMAT_VERSION,
             "units": units,
-            // Files that are different can have equal identities.
+            // Different files can have equal identities.
             "uri": spec.uri,
             "column": spec.column,
             "format": spec.format,
@@ -133,13 +137,14 @@ impl Kept {
         Ok(Kept { counts: file("parquet"), note: file("journal"), key })
     }
 
-    /// What is known of the text, if its counts are there and whole.
+    /// The facts about the text, if its counts were stored completely.
     fn recall(&self) -> Option<CorpusFacts> {
         let (_, notes) = Journal::open::<Note>(&self.note, &self.key).ok()?;
         let note = notes.into_iter().next()?;
         (file_sha256(&self.counts).ok()? == note.sha256).then_some(note.corpus)
     }
 
+    /// Counts a source and stores its counts, without weights.
     fn count(
         &self,
         plan: &Plan,
@@ -151,7 +156,7 @@ impl Kept {
         let left_out = inputs.incidents().count();
         observer.started(Stage::Count, inputs.bytes_of(number));
         let scratch = self.counts.parent().unwrap_or(Path::new("."));
-        // Weights are for the sum.
+        // The sum applies the weights.
         let config = CountConfig { weights: Vec::new(), ..count_config(plan, train, None)? };
         let counts = count_documents(inputs.limited(number), config, plan, train, scratch, observer);
         let counts = counts.map_err(|error| inputs.with_place(error))?;
@@ -170,7 +175,7 @@ impl Kept {
             written = counts.write(file, &self.counts, &info, observer)?;
             Ok(())
         })?;
-        // A run that finds the counts there has to hear of what was left out too: it reads again.
+        // If rows were skipped, no note is written: a later run must report them too, so it reads the source again.
         if inputs.incidents().count() == left_out {
             let sha256 = file_sha256(&self.counts).map_err(|cause| Error::io("read", &self.counts, cause))?;
             let note = Note { sha256, corpus: written.facts.clone() };

@@ -1,4 +1,8 @@
-//! Knows the order of the stages: from a recipe to a plan, from a plan to a tokenizer and token ids.
+//! Runs the stages in order: turns a recipe into a plan, and a plan into a tokenizer and token ids.
+//!
+//! A [`Recipe`] is what the user wrote. [`plan()`] checks it as a whole and gives a [`Plan`]. [`job()`] trains,
+//! encodes and writes a report, [`train_only`] trains, [`count_only`] counts, and [`preview()`] says what a job would
+//! do. A program that only wants a tokenizer from texts calls [`learn()`].
 //!
 //! ```
 //! use tokenmill::observer::Silent;
@@ -80,10 +84,11 @@ pub use verify::{Verified, verify_output};
 use crate::error::Result;
 use crate::parallel::no_threads;
 
-/// Runs `work` on a rayon pool of its own with this many threads.
+/// Runs `work` on its own rayon pool with this number of threads.
 ///
 /// # Errors
-/// The threads cannot be started, or what `work` gives.
+/// - The threads cannot be started.
+/// - Errors that `work` returns.
 pub fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     pool.map_err(no_threads)?.install(work)

@@ -1,3 +1,5 @@
+//! Says what a job would do, without doing it.
+
 use std::sync::Arc;
 
 use super::check::{check, check_place};
@@ -16,61 +18,66 @@ use crate::split::SplitPattern;
 use crate::units::{ByteCount, amount, declared_sum};
 use crate::vocab::Vocabulary;
 
-/// What a run would do.
+/// What a job would do.
 #[derive(Clone, Debug)]
 pub struct Preview {
-    /// What each source has.
+    /// The contents of each source.
     pub sources: Vec<SourcePreview>,
-    /// Bytes of text that will be learned from, or encoded if that is of the sample, at most, where that is known before
-    /// reading.
+    /// Bytes of text that will be trained on, or encoded if the sample is encoded: an upper bound. `None` if it is
+    /// not known before reading.
     pub text_bytes: Option<u64>,
-    /// About the most memory that training takes, where that follows from the text: without a split.
-    /// With one it grows with the distinct pieces, which only counting can tell.
+    /// Peak memory of training, estimated, if it depends only on the size of the text: without a split. With a split
+    /// it depends on the number of distinct pre-tokens, which only counting can find.
     pub training_memory: Option<ByteCount>,
-    /// The data files, where they are known before reading.
+    /// Names of the data files, if they are known before reading.
     pub files: Option<Vec<String>>,
-    /// About the room that the data files take, where enough is known of the text.
+    /// Disk space for the data files, estimated, if enough is known of the text.
     pub disk: Option<DiskNeed>,
-    /// What is free on the disk of the output folder, where the system says it.
+    /// Free space on the disk of the output folder, if the system reports it.
     pub disk_free: Option<ByteCount>,
-    /// What the output folder holds already.
+    /// What the output folder already holds.
     pub held: Held,
 }
 
-/// What can be known of a source before it is read.
+/// What is known of a source before it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourcePreview {
-    /// Its address.
+    /// The address of the source.
     pub uri: String,
-    /// In how many units it is read.
+    /// Number of units in which it is read.
     pub units: u64,
-    /// Rows, where all units tell.
+    /// Number of rows, if all units declare it.
     pub rows: Option<u64>,
-    /// Bytes of text, where all units tell, exactly or closely.
+    /// Bytes of text, if all units declare it, exactly or closely.
     pub text_bytes: Option<u64>,
-    /// Bytes of files that are neither on this machine, as in the cache of the hub, nor generated.
+    /// Bytes of files on other machines. Generated text and files in the cache of the hub have none.
     pub elsewhere: ByteCount,
 }
 
-/// What an output folder holds, seen from a plan.
+/// What an output folder holds, compared with a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// Nothing that is complete.
+    /// No complete or partial result.
     Nothing,
-    /// The result of this plan: `run` checks it and does nothing more.
+    /// The result of this plan. Running the job only checks it.
     Done,
-    /// The result of another job; the text says what differs.
+    /// The result of another job. The text names what differs.
     Other(&'static str),
-    /// A part of a result, with which `run` goes on; or of that of another job, if something differs.
+    /// A partial result. Running the job resumes from it, unless the text names a difference, in which case it
+    /// belongs to another job.
     Begun(Option<&'static str>),
 }
 
-/// Says what a run would do, without doing it. Reads the tokenizer, and names and footers, also of files on
-/// the hub, and parts of texts that lie here, to estimate the room that their ids take; the input as a whole only where the
-/// output folder holds a result or a part of one, and nothing less identifies the input.
+/// Says what [`job`](super::job()) would do with a plan, without writing anything.
+///
+/// Reads the tokenizer, the names and footers of files, also on the hub, and excerpts of local text to estimate the
+/// disk space. The whole input is read only if the output folder holds a result or part of one, and the input can
+/// only be identified by its content.
 ///
 /// # Errors
-/// A source cannot be opened, the tokenizer is missing or damaged, or the manifest is.
+/// - A source cannot be opened.
+/// - The tokenizer or the manifest is damaged, or the tokenizer is missing.
+/// - The output folder or the columns cannot be used, as [`job`](super::job()) would report.
 pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
     let named =
         plan.encode.as_ref().and_then(|encode| Some((encode.tokenizer.as_ref()?, &encode.tokenizer_options)));
@@ -131,12 +138,14 @@ fn source(uri: String, units: &[Unit], elsewhere: ByteCount) -> SourcePreview {
     }
 }
 
+/// The estimated peak memory of training without a split; `None` with one, or if the size of the text is not known.
 fn training_memory(plan: &Plan, text_bytes: Option<u64>, sources: &[SourcePreview]) -> Option<ByteCount> {
     let train = plan.train.as_ref().filter(|train| train.split == SplitPattern::None)?;
     let rows = declared_sum(sources.iter().map(|source| source.rows));
     Some(learning_memory(train, text_bytes?, rows.unwrap_or(1), rows != Some(1)))
 }
 
+/// Compares the output folder with a plan. The input is identified only if the folder holds something.
 fn held(plan: &Plan, inputs: &Inputs<'_>, tokenizer: Option<&Vocabulary>) -> Result<Held> {
     let manifest = Manifest::read(&plan.output)?.and_then(|all| all.of_split(plan.split_name()));
     if inputs.read_once() {

@@ -1,38 +1,48 @@
+//! Divides the memory limit, and refuses documents that do not fit their share.
+
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind};
 use crate::source::{Batch, Documents};
 use crate::units::{ByteCount, amount};
 
-/// What of the memory is for the documents that are held: what the program and the text that is read ahead do not take,
-/// but a quarter in any case.
+/// Memory for documents that are held: what remains after the program and the text that is read ahead, but at least a
+/// quarter of the limit.
 pub(super) fn memory_for_documents(limit: ByteCount, threads: usize) -> ByteCount {
+    /// Bytes that the program takes without any text.
     const PROGRAM: u64 = 24_000_000;
+    /// Bytes per thread of text that is read ahead.
     const READING: u64 = 16_000_000;
     let others = READING.saturating_mul(amount(threads)).saturating_add(PROGRAM);
     ByteCount(limit.0.saturating_sub(others).max(limit.0 / 4))
 }
 
-/// The most bytes of one document that is held whole within so much memory, with its token ids and what is written of
-/// them, while the next one is read and encoded.
+/// Bytes of the longest document that can be held whole within this memory. The memory also holds its token ids, what
+/// is written of them, and the next document, which is read and encoded meanwhile.
 fn longest_document(memory: ByteCount) -> u64 {
+    /// A document takes up to this number of times its size.
     const COPIES: u64 = 10;
+    /// Documents of this size (4 MiB) are accepted whatever the limit.
     const LEAST: u64 = 4 << 20;
     (memory.0 / COPIES).max(LEAST)
 }
 
-/// The most bytes that are read as a whole within so much memory: a line, a page or a message. Its text is copied out of
-/// it.
+/// Bytes of the largest line, page or message that is read within this memory. Its text is copied out of it.
 pub(super) fn longest_read(memory: ByteCount) -> ByteCount {
+    /// A read takes up to this number of times its size.
     const COPIES: u64 = 4;
+    /// Reads of this size (16 MiB) are accepted whatever the limit.
     const LEAST: u64 = 16 << 20;
     ByteCount((memory.0 / COPIES).max(LEAST))
 }
 
-/// Tells the name of a file by source and unit, for messages.
+/// The name of a file by source and unit, for messages.
 pub(super) type UnitName = Arc<dyn Fn(usize, usize) -> String + Send + Sync>;
 
-/// Passes documents on, or what is read of them so far, unless one is too long to be held whole.
+/// Passes on documents or parts of documents, unless a document is too long to be held whole.
+///
+/// # Errors
+/// A document has more bytes than the memory allows ([`ErrorKind::Memory`]).
 pub(super) fn held(documents: Documents<'static>, name: UnitName, memory: ByteCount) -> Documents<'static> {
     let most = longest_document(memory);
     let mut begun = Begun { row: 0, bytes: 0 };
@@ -59,14 +69,14 @@ struct TooLong {
     most: ByteCount,
 }
 
-/// The document that goes on in the next batch.
+/// The document that continues in the next batch: its row, and the bytes seen so far.
 struct Begun {
     row: u64,
     bytes: u64,
 }
 
 impl Begun {
-    /// Takes note of a batch; gives the row of a document that has more than so many bytes by now.
+    /// Adds a batch. Returns the row of the first document whose bytes so far exceed `most`.
     fn too_long(&mut self, batch: &Batch, most: u64) -> Option<u64> {
         let before = if batch.continued { self.bytes } else { 0 };
         let first = if batch.continued { self.row } else { batch.first_row };

@@ -1,9 +1,11 @@
+//! Determines the main script of a text.
+
 use std::sync::LazyLock;
 
 use crate::split::class_ranges;
 use crate::units::place;
 
-/// The scripts that texts are told apart by, and the classes of their letters.
+/// The scripts that are distinguished, and the character classes of their letters.
 const SCRIPTS: [(&str, &str); 14] = [
     ("Latin", r"\p{Latin}"),
     ("Cyrillic", r"\p{Cyrillic}"),
@@ -21,17 +23,18 @@ const SCRIPTS: [(&str, &str); 14] = [
     ("Armenian", r"\p{Armenian}"),
 ];
 
-/// Letters of no script of the list.
+/// The name for letters of scripts that are not listed.
 const OTHER: &str = "other scripts";
 const NO_LETTERS: &str = "no letters";
 
-/// The names of all results of [`main_script`], in the order of their numbers.
+/// The names of the results of [`main_script`], in order.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     SCRIPTS.iter().map(|(name, _)| *name).chain([OTHER, NO_LETTERS])
 }
 
-/// The number of the script that most of a text's letters are of; of equals the first in the list. Japanese is known by
-/// its kana, however much Han stands between them.
+/// The index in [`names`] of the script to which most letters of a text belong. Of equals, the first in the list
+/// wins. Japanese is recognized by its kana: if there are more than a quarter as many kana as Han characters, the Han
+/// characters count as kana.
 pub(super) fn main_script(text: &[u8]) -> usize {
     let mut letters = [0_u64; SCRIPTS.len() + 1];
     for chunk in text.utf8_chunks() {
@@ -47,8 +50,9 @@ pub(super) fn main_script(text: &[u8]) -> usize {
     if most == 0 { letters.len() } else { letters.iter().position(|&count| count == most).unwrap_or(0) }
 }
 
+/// The index of the script of a letter.
 fn script_of(letter: char) -> usize {
-    /// First and last code point, and the script; ascending.
+    /// First code point, last code point, and script, in ascending order.
     static RANGES: LazyLock<Vec<(usize, usize, usize)>> = LazyLock::new(|| {
         let of_script = |(script, (_, class)): (usize, &(&str, &str))| {
             class_ranges(class).into_iter().map(move |range| (*range.start(), *range.end(), script))

@@ -1,10 +1,12 @@
+//! Warns about sources that contain several splits of a dataset.
+
 use std::collections::BTreeSet;
 
 use crate::observer::Observer;
 use crate::source::{Source, SourceSpec, shown_uri, splits};
 
-/// Tells of a source whose files are the splits of a dataset, by their names: all are taken, also what is meant for tests.
-/// Of a pattern it is known which files are wanted.
+/// Tells the observer if the names of a source's files show that they are several splits of a dataset: all are read,
+/// even those for tests. Nothing is told of a pattern, since it says which files are wanted.
 pub(super) fn tell_splits(spec: &SourceSpec, source: &dyn Source, observer: &dyn Observer) {
     let uri = spec.uri.as_str();
     if uri.contains(['*', '?', '[']) {
@@ -24,7 +26,8 @@ pub(super) fn tell_splits(spec: &SourceSpec, source: &dyn Source, observer: &dyn
     }
 }
 
-/// The length of what the paths have in common up to a slash: the folder, or the repository, whose own name says nothing.
+/// The length of the common beginning of the paths, up to a slash. This is the folder or repository, whose own name
+/// does not matter.
 fn common_folder(names: &[&str]) -> usize {
     let Some((first, others)) = names.split_first() else { return 0 };
     let common =

@@ -1,3 +1,5 @@
+//! Identifies a job by all that its output depends on.
+
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -13,23 +15,27 @@ use crate::files;
 use crate::sink::{JOB, OutputFolder, state_of};
 use crate::vocab::Vocabulary;
 
-/// Bytes that are read of a file that should hold a state, which has some hundred.
+/// Bytes of a state file that are read (1 MiB). A state has a few hundred.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// All that an output depends on: two jobs with the same state write the same bytes.
+/// Everything that an output depends on: two jobs with the same state write the same bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
-    /// The program's version.
+    /// The version of the program.
     version: String,
-    /// Hash of the settings that decide what is written.
+    /// Hash of the settings that determine what is written.
     recipe: String,
-    /// Fingerprint of what the inputs hold.
+    /// Fingerprint of the content of the inputs.
     pub(super) inputs: String,
-    /// Fingerprint of the tokenizer that the job was given, if it was given one.
+    /// Fingerprint of the tokenizer that the job was given; `None` if it trains one.
     tokenizer: Option<String>,
 }
 
 impl State {
+    /// The state of a job.
+    ///
+    /// # Errors
+    /// The inputs cannot be identified.
     pub(super) fn of(plan: &Plan, inputs: &Inputs<'_>, given: Option<&Vocabulary>) -> Result<State> {
         Ok(State {
             version: VERSION.to_owned(),
@@ -39,13 +45,13 @@ impl State {
         })
     }
 
-    /// The job's fingerprint, which the manifest carries.
+    /// The fingerprint of the job in hex, which the manifest records.
     pub(super) fn fingerprint(&self) -> String {
         let canonical = serde_json::to_vec(self).expect("plain data");
         sha256(canonical)
     }
 
-    /// What differs from another job's state, as a sentence has it; `None` if nothing does.
+    /// What differs from the state of another job, as a phrase for messages; `None` if nothing differs.
     pub(super) fn difference(&self, other: &State) -> Option<&'static str> {
         if self.recipe != other.recipe {
             Some("the recipe")
@@ -58,7 +64,10 @@ impl State {
         }
     }
 
-    /// Notes in the folder whose result it is going to hold.
+    /// Stores the state in the folder that will hold the result.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub(super) fn write(&self, folder: &OutputFolder) -> Result<()> {
         let path = folder.state().join(JOB);
         let noted = Noted { state: self, split: folder.split() };
@@ -66,7 +75,7 @@ impl State {
         files::publish_bytes_within(&path, &text)
     }
 
-    /// What the folder was noted to hold, of a split if one is named; `None` where nothing legible says it.
+    /// The state that is stored in a folder, for a split if one is named; `None` if there is none that can be read.
     pub(super) fn read(folder: &Path, split: Option<&str>) -> Option<State> {
         let mut text = Vec::new();
         let file = File::open(state_of(folder, split).join(JOB)).ok()?;
@@ -75,7 +84,7 @@ impl State {
     }
 }
 
-/// A state as it is noted, with what it is the state of.
+/// The stored form of a state.
 #[derive(Serialize)]
 struct Noted<'a> {
     #[serde(flatten)]

@@ -1,7 +1,9 @@
+//! Selects a range of documents by number.
+
 use crate::source::Documents;
 use crate::units::{amount, place64};
 
-/// The documents after the first `skip`, `take` of them at most. Batches must hold whole documents.
+/// Skips `skip` documents and passes on at most `take` further ones. Batches must hold complete documents.
 pub(super) fn stretch(mut documents: Documents<'_>, mut skip: u64, take: Option<u64>) -> Documents<'_> {
     let mut left = take.unwrap_or(u64::MAX);
     Box::new(std::iter::from_fn(move || {

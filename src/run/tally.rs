@@ -1,3 +1,5 @@
+//! Counts the documents of a plan into a counts file.
+
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -11,31 +13,34 @@ use crate::error::Result;
 use crate::files;
 use crate::source::{OpenContext, shown_uri};
 
-/// What counting came to.
+/// The result of counting.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// Distinct pieces.
+    /// Number of distinct pre-tokens.
     pub pieces: u64,
-    /// Bytes of the distinct pieces.
+    /// Bytes of the distinct pre-tokens.
     pub piece_bytes: u64,
     /// Facts about the text.
     pub corpus: CorpusFacts,
-    /// How many sorted runs of pieces went to disk, because memory did not suffice.
+    /// Number of sorted runs of pre-tokens that were written to disk because memory did not suffice.
     pub spills: u64,
-    /// How many rows or files were left out.
+    /// Number of rows or files that were skipped.
     pub skipped: u64,
 }
 
-/// Counts the pieces of a plan's documents and writes them to a counts file, whole or not at all.
+/// Counts the pre-tokens of a plan's documents and writes them to a counts file, completely or not at all.
 ///
-/// Pieces that do not fit the plan's limit of memory go to unnamed files in the folder of `path` meanwhile.
-/// `ordered` keeps them in order of first appearance, which the tie rule `first` needs.
+/// **Memory:** at most `plan.memory`. Further pre-tokens are written to unnamed files in the folder of `path` until
+/// counting ends.
+///
+/// `ordered` keeps the order in which pre-tokens first appear. The tie rule `first` needs it.
 ///
 /// # Errors
-/// What reading and counting give; the file cannot be written.
+/// - Errors of reading and counting.
+/// - The file cannot be written, or `path` exists and is not a counts file.
 ///
 /// # Panics
-/// On a plan that trains nothing.
+/// The plan has no training.
 pub fn count_only(plan: &Plan, path: &Path, ordered: bool, context: &OpenContext<'_>) -> Result<Tally> {
     let settings = plan.train.as_ref().expect("a plan that trains");
     check_output(path)?;
@@ -66,7 +71,7 @@ pub fn count_only(plan: &Plan, path: &Path, ordered: bool, context: &OpenContext
     })
 }
 
-/// The sources and what identifies each of their units.
+/// Describes the sources and the identity of each of their units, for the counts file.
 fn described(plan: &Plan, inputs: &Inputs<'_>) -> Result<Value> {
     let (mut sources, found) = (Vec::new(), inputs.identities_now()?);
     for (number, ((units, spec), identities)) in
@@ -84,7 +89,7 @@ fn described(plan: &Plan, inputs: &Inputs<'_>) -> Result<Value> {
     Ok(json!({ "sources": sources, "sample": plan.sample }))
 }
 
-/// Checks that a counts file would replace nothing but a counts file.
+/// Checks that `path` does not exist or is a counts file.
 pub(super) fn check_output(path: &Path) -> Result<()> {
     files::check_replaced(path, "counts file", |path| read_counts_info(path).is_ok())
 }

@@ -1,3 +1,5 @@
+//! Trains the tokenizer of a plan and writes its files.
+
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -28,26 +30,31 @@ use crate::units::{ByteCount, Count, amount, counted};
 use crate::vocab::{self, Format, TrainingRecord, Vocabulary, WriteOptions};
 use crate::{FORMAT_VERSION, VERSION};
 
-/// What training gives, before it is written.
+/// The result of training, before it is written.
 pub(super) struct Trained {
     pub(super) vocabulary: Arc<Vocabulary>,
     pub(super) learned: Learned,
-    /// What training went on from, whose merges are the first.
+    /// The tokenizer that training extended, if any. Its merges come first.
     pub(super) base: Option<Base>,
     pub(super) corpus: CorpusFacts,
     pub(super) distinct_pieces: u64,
 }
 
 impl Trained {
-    /// How often the pair of each of the vocabulary's merges occurred when it was merged, by rank.
+    /// How often the pair of each merge occurred when it was merged, by rank in the vocabulary.
     pub(super) fn counts(&self) -> Vec<u64> {
         let counts: Vec<u64> = self.learned.merges.iter().map(|merge| merge.count.get()).collect();
         self.base.as_ref().map_or_else(|| counts.clone(), |base| base.given.by_rank(&counts))
     }
 }
 
-/// Reads and counts the sample, learns merges from the counts, and makes a vocabulary of them. The counts of the
-/// sources of a mixture may be kept in a folder.
+/// Reads and counts the sample, learns merges from the counts, and builds a vocabulary. If `kept` names a folder, the
+/// counts of the sources of a mixture are stored there.
+///
+/// # Errors
+/// - Errors of reading and counting; there is no text.
+/// - The text or the learned tokens do not fit the memory limit.
+/// - The observer asks to stop.
 pub(super) fn train(
     plan: &Plan,
     train: &TrainPlan,
@@ -100,7 +107,7 @@ pub(super) fn train(
     Ok(Trained { vocabulary, learned, base, corpus: facts, distinct_pieces })
 }
 
-/// The error of an input without text, or of a sample of it, whose fault says which.
+/// The error for an input or a sample without text. `fault` is given which of the two it is.
 pub(super) fn no_text(inputs: &Inputs<'_>, fault: impl FnOnce(&'static str) -> Fault) -> Error {
     let (whole, help) = if inputs.sample_is_everything() {
         ("input", "check that the input is the right one, and its column or field")
@@ -111,7 +118,7 @@ pub(super) fn no_text(inputs: &Inputs<'_>, fault: impl FnOnce(&'static str) -> F
     Error::new(ErrorKind::Failed, fault(whole)).with_help(help)
 }
 
-/// The vocabulary of merges, the first of which may be those of another.
+/// The vocabulary of these merges. If training extended a tokenizer, the first ones are its own.
 fn vocabulary(merges: &Merges, train: &TrainPlan, base: Option<&Base>) -> Result<Vocabulary> {
     match base {
         Some(base) => base.vocabulary.extended(merges),
@@ -119,7 +126,7 @@ fn vocabulary(merges: &Merges, train: &TrainPlan, base: Option<&Base>) -> Result
     }
 }
 
-/// Counts the distinct pieces of the sample, or gathers its documents where there is no split.
+/// Counts the distinct pre-tokens of the sample, or gathers its documents if there is no split.
 pub(super) fn count(
     plan: &Plan,
     train: &TrainPlan,
@@ -140,7 +147,7 @@ pub(super) fn count(
     Ok(counted)
 }
 
-/// Counts the distinct pieces of the sample; those that do not fit the plan's limit of memory go to
+/// Counts the distinct pre-tokens of the sample. Those that exceed the memory limit are written to the folder
 /// `scratch`.
 pub(super) fn count_within_limit(
     plan: &Plan,
@@ -159,13 +166,14 @@ pub(super) fn count_within_limit(
     Ok(counts)
 }
 
-/// The documents of the sample, each whole if it is prepared.
+/// The documents of the sample. They are joined from their parts if they must be prepared.
 fn prepared(inputs: &Inputs<'_>, by: ReadBy, prepare: &Option<Arc<dyn Prepare>>) -> Documents<'static> {
     let documents = inputs.sampled(by);
     if prepare.is_some() { inputs.whole(documents) } else { documents }
 }
 
-/// Counts the distinct pieces of some documents, likewise.
+/// Counts the distinct pre-tokens of these documents. Those that exceed the memory limit are written to the folder
+/// `scratch`.
 pub(super) fn count_documents(
     documents: Documents<'_>,
     config: CountConfig,
@@ -181,7 +189,7 @@ pub(super) fn count_documents(
     count::count_within_limit(documents, &*splitter, &config, observer)
 }
 
-/// How documents are counted. What is to be prepared is found by that, special tokens too.
+/// How documents are counted. If text is prepared, that also finds the special tokens.
 pub(super) fn count_config(
     plan: &Plan,
     train: &TrainPlan,
@@ -197,19 +205,19 @@ pub(super) fn count_config(
     })
 }
 
-/// What of the memory is for the tables of counting: what the program and the text that is read do not
-/// take, but a quarter in any case.
+/// Memory for the tables of counting: what remains after the program and the text that is read, but at least a
+/// quarter of the limit.
 pub(super) fn memory_of_tables(limit: ByteCount, threads: usize) -> ByteCount {
     memory_for_documents(limit, threads)
 }
 
-/// The same for a sum of counts: what is added is held beside it.
+/// Memory for a sum of counts: half of that for tables, since the counts that are added are held as well.
 pub(super) fn memory_of_sum(plan: &Plan) -> ByteCount {
     ByteCount(memory_of_tables(plan.memory, plan.threads).0 / 2)
 }
 
-/// Bytes of text that are certainly trained on, where that is known before reading: those of the longest
-/// document, if documents are not split. Others may be equal to each other.
+/// A lower bound in bytes for the text of the training, if it is known before reading. Without a split it is the
+/// longest single document, or the largest source if documents are joined; others may be equal to it and add nothing.
 fn least_text(plan: &Plan, train: &TrainPlan, inputs: &Inputs<'_>) -> Option<u64> {
     let everything = inputs.sample_is_everything() && plan.counts.is_empty() && train.specials.is_empty();
     let unsplit = train.split == SplitPattern::None;
@@ -231,12 +239,17 @@ fn least_text(plan: &Plan, train: &TrainPlan, inputs: &Inputs<'_>) -> Option<u64
     }
 }
 
+/// Checks that learning from these pre-tokens fits the memory limit.
+///
+/// # Errors
+/// It does not ([`ErrorKind::Memory`]).
 fn check_memory(pieces: &PieceCounts, train: &TrainPlan, limit: ByteCount) -> Result<()> {
     let weighted = pieces.iter().any(|(_, count)| count != Count::ONE);
     within_memory(learning_memory(train, amount(pieces.bytes()), amount(pieces.len()), weighted), limit)
 }
 
-/// About the most memory that learning from such sequences takes; `weighted` says whether some count more than once.
+/// Estimated peak memory of learning from sequences of this number and total size. `weighted` says whether some count
+/// more than once.
 pub(super) fn learning_memory(train: &TrainPlan, bytes: u64, sequences: u64, weighted: bool) -> ByteCount {
     match train.extend {
         Some(_) => extend_memory_estimate(&train.config, bytes, sequences),
@@ -244,12 +257,16 @@ pub(super) fn learning_memory(train: &TrainPlan, bytes: u64, sequences: u64, wei
     }
 }
 
-/// Tokens may each be longer than the one before by a byte, and then have far more bytes than the text: where pairs
-/// that occur once are merged in the order of the text, for one.
+/// Checks the total size of the learned tokens. It can be far larger than the text, since each token may be one byte
+/// longer than the one before: for example, if pairs that occur once are merged in the order of the text.
+///
+/// # Errors
+/// The tokens exceed what the file of a tokenizer may have ([`ErrorKind::Failed`]), or what the memory limit allows
+/// ([`ErrorKind::Memory`]).
 fn check_tokens(learned: &Learned, limit: ByteCount) -> Result<()> {
-    /// Bytes of memory for each of a token, while its files are made.
+    /// Bytes of memory per byte of the tokens while their files are made.
     const A_BYTE: u64 = 50;
-    /// What any tokenizer may have.
+    /// Bytes of tokens (4 MiB) that any tokenizer may have, whatever the limit.
     const USUAL: u64 = 4 << 20;
     let bytes = learned.merges.token_bytes();
     if bytes > vocab::MAX_FILE_BYTES {
@@ -266,7 +283,7 @@ fn check_tokens(learned: &Learned, limit: ByteCount) -> Result<()> {
     Err(Error::new(ErrorKind::Memory, fault).with_help(format!("{SHORTER_TOKENS}, or raise --memory")))
 }
 
-/// What helps where tokens are very long.
+/// The help for very long tokens.
 const SHORTER_TOKENS: &str = "set --max-token-bytes ([train] max_token_bytes), or learn fewer merges";
 
 fn within_memory(need: ByteCount, limit: ByteCount) -> Result<()> {
@@ -277,11 +294,15 @@ fn within_memory(need: ByteCount, limit: ByteCount) -> Result<()> {
         .with_help("raise --memory, or learn from a part of the corpus (`take`, `every`, `max_bytes`)"))
 }
 
-/// Which formats a folder has, among the settings of its record.
+/// The key in a record's settings for the formats in the folder.
 const FORMATS: &str = "formats";
 
-/// Writes the tokenizer, and the smaller ones of the same training, in each format that the plan
-/// names, and how they were learned. Says where they take another's place.
+/// Writes the tokenizer, the smaller ones of the same training, and their records, in each format that the plan
+/// names. Tells the observer which other tokenizers are replaced.
+///
+/// # Errors
+/// A format cannot hold one of the tokenizers, which is found before any existing file is changed; or a file cannot
+/// be written.
 pub(super) fn write_tokenizer(
     trained: &Trained,
     plan: &Plan,
@@ -317,7 +338,7 @@ pub(super) fn write_tokenizer(
         let (path, tokens) = (smaller.output.display(), trained.vocabulary.tokens().count());
         observer.noted(&format!("{path} has the whole vocabulary, of {tokens} tokens: no more were learned"));
     }
-    // Whether the formats hold all of them is seen before anything that is there is touched.
+    // Check that the formats can hold all sizes before any existing file is changed.
     each_size(trained, train, &record, |vocabulary, _, _| {
         train.formats.iter().try_for_each(|&format| vocab::render(vocabulary, format, options).map(drop))
     })?;
@@ -329,8 +350,8 @@ pub(super) fn write_tokenizer(
     })
 }
 
-/// Hands each vocabulary of a training to `take`, the smaller ones first, with its record and its folder. One is held at a
-/// time.
+/// Passes each vocabulary of a training to `take`, with its record and folder, the smaller ones first. One is in
+/// memory at a time.
 fn each_size(
     trained: &Trained,
     train: &TrainPlan,
@@ -345,8 +366,9 @@ fn each_size(
     take(&trained.vocabulary, record.clone(), &train.output)
 }
 
-/// Removes the tokenizer that an earlier job learned into a folder, and its smaller ones, known by their records, for an
-/// output that is encoded with another one. That one stays: it may have been given from there.
+/// Removes the tokenizer that an earlier job trained in a folder, and its smaller ones, when the output is encoded
+/// with another tokenizer. They are recognized by their records. The given tokenizer itself stays: it may be stored
+/// there.
 pub(super) fn remove_others(
     folder: &Path,
     given: &Vocabulary,
@@ -363,7 +385,8 @@ pub(super) fn remove_others(
     remove_tokenizer(folder, &record, options)
 }
 
-/// Removes the smaller tokenizers, known by their records, that an earlier training left, but those to be kept.
+/// Removes the smaller tokenizers that an earlier training left, except those for which `kept` returns true. They are
+/// recognized by their records.
 fn remove_smaller(
     of: &Path,
     kept: impl Fn(&Path, &TrainingRecord) -> bool,
@@ -394,7 +417,7 @@ fn remove_smaller(
     Ok(())
 }
 
-/// Removes a tokenizer and its record; their folder too, if nothing else lies in it.
+/// Removes a tokenizer and its record, and their folder if it is empty then.
 fn remove_tokenizer(folder: &Path, record: &TrainingRecord, options: &WriteOptions) -> Result<()> {
     formats_of(record).into_iter().try_for_each(|format| vocab::remove(format, folder, options))?;
     TrainingRecord::remove(folder)?;
@@ -407,7 +430,7 @@ fn remove_tokenizer(folder: &Path, record: &TrainingRecord, options: &WriteOptio
     }
 }
 
-/// The files that [`write_tokenizer`] gives, by their paths below an output folder.
+/// The files that [`write_tokenizer`] writes, as paths relative to the output folder.
 pub(super) fn tokenizer_files(train: &TrainPlan, output: &Path, options: &WriteOptions) -> Vec<String> {
     let folders = train.smaller.iter().map(|smaller| &smaller.output).chain([&train.output]);
     let files = folders.flat_map(|folder| {
@@ -421,12 +444,12 @@ pub(super) fn tokenizer_files(train: &TrainPlan, output: &Path, options: &WriteO
     below.collect()
 }
 
-/// The formats that a record says to lie beside it.
+/// The formats that a record says its folder has.
 fn formats_of(record: &TrainingRecord) -> Vec<Format> {
     serde_json::from_value(record.settings[FORMATS].clone()).unwrap_or_default()
 }
 
-/// Writes a tokenizer and its record into a folder. What stands there of another tokenizer, by its record, is removed.
+/// Writes a tokenizer and its record into a folder. Files of another tokenizer, as listed by its record, are removed.
 fn write_files(
     vocabulary: &Vocabulary,
     mut record: TrainingRecord,
@@ -442,7 +465,8 @@ fn write_files(
     for &format in formats {
         vocab::stage(vocabulary, format, folder, options, &mut together)?;
     }
-    // A record that cannot be read has been refused, unless a job has begun here: then it is about to be replaced too.
+    // An unreadable record has already been refused, unless a job has begun here. Then it is about to be replaced
+    // anyway.
     if let Ok(Some(before)) = TrainingRecord::read(folder) {
         let others = formats_of(&before).into_iter().filter(|other| !formats.contains(other));
         if before.vocabulary == record.vocabulary {
@@ -454,7 +478,8 @@ fn write_files(
             others.into_iter().try_for_each(|other| vocab::remove(other, folder, options))?;
         }
     }
-    // The record comes first: by it a training knows its own files, should it end before all of them are there.
+    // The record is written first: if the training ends before all files are written, the next one still knows which
+    // files are its own.
     record.settings[FORMATS] = json!(held);
     together.add_before(&TrainingRecord::path(folder), &record.bytes())?;
     together.commit()?;
@@ -472,7 +497,7 @@ fn write_files(
     Ok(())
 }
 
-/// Removes what a training that was killed has begun to write. The folder is locked.
+/// Removes temporary files that an interrupted training left. The folder is locked.
 fn remove_unfinished(folder: &Path, options: &WriteOptions) -> Result<()> {
     let cannot = |cause| Error::io("read", folder, cause);
     let mut own = vocab::paths(&Format::ALL, folder, options);
@@ -487,7 +512,7 @@ fn remove_unfinished(folder: &Path, options: &WriteOptions) -> Result<()> {
     Ok(())
 }
 
-/// The record of a smaller vocabulary of the same training.
+/// The record of a smaller vocabulary of the same training, with only the counts and history of its merges.
 fn first_part(record: &TrainingRecord, vocabulary: &Vocabulary, smaller: &SmallerPlan) -> TrainingRecord {
     let mut part = record.clone();
     part.vocabulary = vocabulary.fingerprint();

@@ -1,3 +1,5 @@
+//! Verifies an output folder against its manifest.
+
 use std::path::Path;
 
 use super::fault::Fault;
@@ -7,23 +9,25 @@ use crate::report;
 use crate::sink::{CARD, Manifest, TOKENIZER_FOLDER};
 use crate::vocab::{self, Format, LoadOptions};
 
-/// What an output folder was found to hold.
+/// The verified contents of an output folder.
 #[derive(Clone, Debug)]
 pub struct Verified {
-    /// Its manifest.
+    /// The manifest of the folder.
     pub manifest: Manifest,
-    /// Files that differ from those that were written, and may: the dataset card, to which people add.
+    /// Names of files that differ from those that were written, and may: the dataset card, which people edit.
     pub edited: Vec<String>,
-    /// In which formats it has the tokenizer; in none if that was given to the run, and is elsewhere.
+    /// The formats in which the folder holds its tokenizer. Empty if the tokenizer was given to the run, and is
+    /// stored elsewhere.
     pub formats: Vec<Format>,
 }
 
-/// Compares an output folder with its manifest: [the files that it lists](Manifest::verify), and the tokenizer in each of
-/// its formats; and the manifest and the reports with their checksums. `None` if the folder has no manifest.
+/// Compares an output folder with its manifest: [the files that it lists](Manifest::verify), the tokenizer in each of
+/// its formats, and the checksums of the manifest and the reports. Returns `None` if the folder has no manifest.
 ///
 /// # Errors
-/// Something is missing, differs, or is not listed ([`ErrorKind::Mismatch`]); a file cannot be read; the observer
-/// says stop.
+/// - Something is missing, differs, or is not listed ([`ErrorKind::Mismatch`]).
+/// - A file cannot be read.
+/// - The observer asks to stop.
 pub fn verify_output(folder: &Path, observer: &dyn Observer) -> Result<Option<Verified>> {
     let Some(manifest) = Manifest::read_checked(folder)? else { return Ok(None) };
     manifest.verify(folder, observer)?;
@@ -46,7 +50,7 @@ pub fn verify_output(folder: &Path, observer: &dyn Observer) -> Result<Option<Ve
     Ok(Some(Verified { manifest, edited, formats }))
 }
 
-/// A tokenizer that cannot be loaded is none that a run has written.
+/// Treats a tokenizer that cannot be loaded as a mismatch: no run wrote it like that.
 fn not_as_it_was(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Failed | ErrorKind::Usage => Error::new(ErrorKind::Mismatch, error),

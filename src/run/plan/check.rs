@@ -1,3 +1,6 @@
+//! Checks a recipe and completes it with defaults. Each check records its mistakes and continues, so that all are
+//! reported together.
+
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -10,13 +13,25 @@ use crate::sample::{SampleConfig, Weight, scale_weights};
 use crate::source::{DocumentRule, SourceSpec, check_template};
 use crate::units::{ByteCount, place64};
 
-/// More threads than any machine has cores hinder each other.
+/// Number of threads, at most. More threads than any machine has cores slow each other down.
 pub const MOST_THREADS: u64 = 1024;
 
-/// Checks what the user wrote, and completes it with defaults.
+/// Checks a recipe as a whole, and completes it with defaults. `surroundings` provide the environment.
+///
+/// ```
+/// use tokenmill::run::recipe::{self, Mistakes};
+/// use tokenmill::run::{Surroundings, plan};
+/// use tokenmill::units::ByteCount;
+///
+/// let surroundings = Surroundings { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
+/// let recipe = recipe::read("run.toml", "[source]\nuri = \"data/*.parquet\"\n[train]\nvocab_size = 100\n")?;
+/// let mistakes = plan(&recipe, &surroundings).expect_err("two mistakes");
+/// assert_eq!(mistakes.iter().len(), 2); // no [output], and too few tokens for the bytes
+/// # Ok::<(), Mistakes>(())
+/// ```
 ///
 /// # Errors
-/// All that is wrong with it, at once.
+/// All mistakes of the recipe, including those that were found when it was read.
 pub fn plan(recipe: &Recipe, surroundings: &Surroundings<'_>) -> Result<Plan, Mistakes> {
     let mut check = Check { origin: &recipe.origin, surroundings, mistakes: recipe.mistakes.clone() };
     let plan = check.recipe(recipe);
@@ -27,10 +42,10 @@ pub fn plan(recipe: &Recipe, surroundings: &Surroundings<'_>) -> Result<Plan, Mi
     }
 }
 
-/// With less nothing can be done.
+/// Bytes of the memory limit (1 MB), at least. The program itself takes more, so a lower value probably lacks a unit.
 const LEAST_MEMORY: ByteCount = ByteCount(1_000_000);
 
-/// A recipe while it is checked. Each check gives a value to go on with, whatever it finds.
+/// A recipe while it is checked. Each check returns a value to continue with, even if it finds a mistake.
 pub(super) struct Check<'a> {
     pub(super) origin: &'a Origin,
     surroundings: &'a Surroundings<'a>,
@@ -68,7 +83,7 @@ impl Check<'_> {
         plan
     }
 
-    /// Tells the sections that are missing.
+    /// Reports missing sections.
     fn sections(&mut self, recipe: &Recipe) {
         if recipe.sources.is_empty() && recipe.counts.is_empty() {
             self.missing(
@@ -130,7 +145,7 @@ impl Check<'_> {
         }
     }
 
-    /// Weights multiply counts: where nothing is counted they do nothing.
+    /// Reports weights if nothing is counted: they multiply counts.
     fn weights_count(&mut self, recipe: &Recipe) {
         let counted = recipe.train.is_some();
         for weight in recipe.sources.iter().filter_map(|source| source.weight.as_ref()).filter(|_| !counted) {
@@ -139,6 +154,7 @@ impl Check<'_> {
         }
     }
 
+    /// Reports a second source that reads standard input.
     fn standard_input_once(&mut self, recipe: &Recipe) {
         let inputs = recipe.sources.iter().filter_map(|source| source.uri.as_ref());
         if let Some(second) = inputs.filter(|uri| uri.value == "-").nth(1) {
@@ -162,7 +178,7 @@ impl Check<'_> {
         }
     }
 
-    /// The output folder. It is relative to the working directory, wherever the recipe lies.
+    /// The output folder. It is relative to the working directory, wherever the recipe file is.
     fn output(&mut self, recipe: &Recipe) -> PathBuf {
         if matches!(self.origin, Origin::Flags(Command::Count | Command::Verify | Command::Read)) {
             return PathBuf::new();
@@ -180,7 +196,7 @@ impl Check<'_> {
         }
     }
 
-    /// A path or URI with its variables expanded, as the working directory sees it.
+    /// A path or URI with its variables expanded, relative to the working directory.
     pub(super) fn path(&mut self, key: &'static str, given: &Given<String>) -> String {
         if given.value.is_empty() {
             self.wrong(key, given, "is empty", "write a path");
@@ -194,6 +210,8 @@ impl Check<'_> {
         }
     }
 
+    /// Expands the variables of a recipe's value. Values of flags are taken literally, since a shell expands
+    /// variables in them.
     fn expanded(&mut self, key: &'static str, given: &Given<String>) -> String {
         if matches!(self.origin, Origin::Flags(_)) {
             return given.value.clone();
@@ -217,7 +235,7 @@ impl Check<'_> {
         })
     }
 
-    /// A number of which 0 makes no sense.
+    /// The value of a key for which 0 makes no sense. Reports 0.
     pub(super) fn at_least_one(&mut self, key: &'static str, field: &Field<u64>) -> Option<u64> {
         let given = field.as_ref()?;
         if given.value == 0 {
@@ -243,14 +261,14 @@ impl Check<'_> {
         value_of(field).unwrap_or(self.surroundings.memory)
     }
 
-    /// Tells that something is wrong with a value.
+    /// Reports a wrong value. The message is the name of the key followed by `problem`.
     pub(super) fn wrong<T>(&mut self, key: &'static str, given: &Given<T>, problem: &str, help: &str) {
         let message = format!("{} {problem}", self.origin.name(key));
         let help = Some(help.to_owned());
         self.mistakes.push(Mistake { help, ..Mistake::new(Some(key), given.span.clone(), message) });
     }
 
-    /// Tells that something is missing, unless it is there and wrong.
+    /// Reports a missing key, unless a wrong value of it has been reported.
     pub(super) fn missing(
         &mut self,
         key: &'static str,
@@ -264,12 +282,13 @@ impl Check<'_> {
         }
     }
 
+    /// Whether a mistake about this key has been reported.
     pub(super) fn is_wrong(&self, key: &str) -> bool {
         self.mistakes.iter().any(|mistake| mistake.key == Some(key))
     }
 }
 
-/// What is said of data files, where none are written.
+/// Keys for data files that the recipe sets although it writes none.
 fn idle(recipe: &Recipe) -> Vec<&'static str> {
     let OutputKeys { format, split_name, file_text_bytes, one_file, .. } = &recipe.output;
     let said = [
@@ -281,7 +300,7 @@ fn idle(recipe: &Recipe) -> Vec<&'static str> {
     said.into_iter().filter(|(_, said)| *said && recipe.encode.is_none()).map(|(key, _)| key).collect()
 }
 
-/// What is taken of a source.
+/// The limit of a source.
 fn limit(keys: &SourceKeys) -> SampleConfig {
     SampleConfig {
         take: value_of(&keys.take),
@@ -290,6 +309,7 @@ fn limit(keys: &SourceKeys) -> SampleConfig {
     }
 }
 
+/// The value of a key; `None` if it was left out.
 pub(super) fn value_of<T: Clone>(field: &Field<T>) -> Option<T> {
     field.as_ref().map(|given| given.value.clone())
 }

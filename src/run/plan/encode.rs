@@ -1,3 +1,5 @@
+//! Checks the settings of encoding and of the data files.
+
 use std::collections::HashSet;
 use std::path::PathBuf;
 
@@ -14,7 +16,7 @@ use crate::vocab::LoadOptions;
 /// Default of `split_name`.
 pub const DEFAULT_SPLIT_NAME: &str = "train";
 
-/// Default of `file_text_bytes`: files that are few for a large corpus, and still easy to move.
+/// Default of `file_text_bytes` (1 GB): few files for a large corpus, each still easy to move.
 pub const DEFAULT_FILE_TEXT_BYTES: ByteCount = ByteCount(1_000_000_000);
 
 impl Check<'_> {
@@ -58,7 +60,7 @@ impl Check<'_> {
             (Some(given), false) => {
                 let path = PathBuf::from(self.path("tokenizer", given));
                 let address = tokenizer_address(&given.value).map(PathBuf::from);
-                // A file or folder of that name goes first.
+                // A local file or folder of that name takes precedence.
                 Some(address.filter(|_| !path.exists()).unwrap_or(path))
             }
             (None, true) => None,
@@ -77,7 +79,7 @@ impl Check<'_> {
         }
     }
 
-    /// What is said of a tokenizer whose files do not say it.
+    /// How to read a tokenizer whose files lack some settings.
     fn tokenizer_options(&mut self, keys: &EncodeKeys, trained: bool) -> LoadOptions {
         if trained {
             let (problem, help) = ("concerns a tokenizer from a file, and [train] makes one", "leave it out");
@@ -106,8 +108,8 @@ impl Check<'_> {
         given.iter().map(|column| column.value.clone()).collect()
     }
 
-    /// The token for the beginning or end of documents. Of a tokenizer from a file only the run can
-    /// know the special tokens.
+    /// The BOS or EOS token. It is checked against `specials`, the special tokens of a training. Those of a tokenizer
+    /// from a file are checked later, when the job reads it.
     fn end_token(
         &mut self,
         key: &'static str,
@@ -131,7 +133,7 @@ impl Check<'_> {
         Some(token.clone())
     }
 
-    /// How documents are packed, and what cannot be asked for with it.
+    /// How documents are packed. Reports settings that packing excludes.
     fn packing(&mut self, keys: &EncodeKeys, output: &OutputKeys) -> Option<Packing> {
         let Some((pack, rule)) = keys.pack.as_ref().and_then(|pack| Some((pack, pack.value?))) else {
             if let Some(length) = keys.length.as_ref().filter(|_| !self.is_wrong("pack")) {
@@ -152,6 +154,7 @@ impl Check<'_> {
         Some(Packing::new(rule, self.packed_length(pack, &keys.length)))
     }
 
+    /// The number of token ids in a packed row.
     fn packed_length(&mut self, pack: &Given<Option<PackRule>>, field: &Field<u64>) -> usize {
         if field.is_none() {
             let problem = format!("{} wants a {}", self.origin.name("pack"), self.origin.name("length"));
@@ -165,7 +168,7 @@ impl Check<'_> {
         length
     }
 
-    /// Tells what a format other than Parquet has no place for.
+    /// Reports settings that only Parquet files can hold.
     fn format_holds(&mut self, keys: &EncodeKeys, output: &OutputKeys) {
         if value_of(&output.format).unwrap_or_default() == OutputFormat::Parquet {
             return;
@@ -180,7 +183,7 @@ impl Check<'_> {
         }
     }
 
-    /// The split's name.
+    /// The name of the split. Reports one that cannot begin the name of a file.
     fn split_name(&mut self, output: &OutputKeys) -> String {
         let Some(given) = &output.split_name else { return DEFAULT_SPLIT_NAME.to_owned() };
         if !is_split_name(&given.value) {
@@ -190,7 +193,8 @@ impl Check<'_> {
         given.value.clone()
     }
 
-    /// Whether there is one file, which those formats have whose readers ask for one by its name.
+    /// Whether all data goes into one file. Only the formats of bare ids have that, since their readers ask for one
+    /// file by name.
     fn one_file(&mut self, output: &OutputKeys) -> bool {
         let Some(given) = output.one_file.as_ref().filter(|given| given.value) else { return false };
         if value_of(&output.format).unwrap_or_default() == OutputFormat::Parquet {

@@ -1,3 +1,5 @@
+//! Hashes the settings of a plan.
+
 use serde_json::{Value, json};
 
 use super::{EncodePlan, Plan, TrainPlan};
@@ -6,9 +8,12 @@ use crate::encode::MissingBytes;
 use crate::source::SourceSpec;
 use crate::vocab::TransformersConfig;
 
-/// The hash of every setting that decides what is written, with the sources' addresses as they were
-/// written: what inputs and a given tokenizer hold is told elsewhere, and a moved corpus or recipe
-/// gives the same bytes.
+/// The hash of every setting that determines the output. The addresses of sources are hashed as the user wrote them,
+/// so that a corpus or recipe that was moved gives the same bytes. The content of inputs and of a given tokenizer is
+/// identified elsewhere.
+///
+/// Rare keys are hashed only if they are set, so that the hashes of recipes without them do not depend on whether
+/// this version knows the keys.
 pub(super) fn recipe_hash(plan: &Plan, uris: &[&str]) -> String {
     let sources = plan.sources.iter().zip(uris).zip(&plan.weights);
     let mut canonical = json!({

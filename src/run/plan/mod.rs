@@ -1,6 +1,6 @@
-//! What a run needs, checked as a whole: after this, no stage can fail for a bad setting.
+//! The checked settings of a run. No stage can fail because of a bad setting in a plan.
 //!
-//! [`plan`] turns a [`Recipe`](super::Recipe) into a [`Plan`] or tells all that is wrong with it.
+//! [`plan`] turns a [`Recipe`](super::Recipe) into a [`Plan`], or returns all mistakes in it.
 
 mod check;
 mod encode;
@@ -28,122 +28,127 @@ use crate::train::TrainConfig;
 use crate::units::ByteCount;
 use crate::vocab::{Format, LoadOptions, SpecialTokensAt, TransformersConfig};
 
-/// All that a run needs to know, to be made by [`plan`] and read: its `recipe_hash`, by which results are told from those of
-/// other jobs, is of the settings as they were then. Who wants others changes the recipe, and plans anew.
+/// The settings of a run. Only [`plan`] makes one. Its `recipe_hash`, which tells the results of jobs apart, is
+/// computed from the settings at that time. To change a setting, change the recipe and make another plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Where documents come from, at least one source unless there are `counts`. What is encoded wants the columns of
-    /// [`EncodePlan`] too, which are not in here.
+    /// The sources of documents: at least one, unless `counts` takes their place. Their columns are empty: the
+    /// columns to pass through are in [`EncodePlan`].
     pub sources: Vec<SourceSpec>,
-    /// Files of counts, which take the place of the sources.
+    /// Counts files, which take the place of the sources.
     pub counts: Vec<PathBuf>,
-    /// By what the counts of each source, or of each file of counts, are multiplied: the smallest whole numbers in the ratio asked for.
+    /// The factor for the counts of each source or counts file: the smallest whole numbers in the given ratio.
     pub weights: Vec<u64>,
-    /// What is taken of each source: its first documents, up to a number or to bytes of text.
+    /// The limit of each source: its first documents, up to a number of documents or bytes of text.
     pub limits: Vec<SampleConfig>,
-    /// Which documents are taken of what the limits leave.
+    /// Which of the documents within the limits are taken.
     pub sample: SampleConfig,
-    /// What is learned, if anything.
+    /// What to learn; `None` if nothing is learned.
     pub train: Option<TrainPlan>,
-    /// What is encoded, if anything.
+    /// What to encode; `None` if nothing is encoded.
     pub encode: Option<EncodePlan>,
-    /// The output folder; empty for commands that write none.
+    /// The output folder. Empty for commands that write no folder.
     pub output: PathBuf,
-    /// Keys for the data files of a run that writes none.
+    /// Keys that have no effect because they are for data files, and the run writes none.
     pub idle: Vec<&'static str>,
-    /// How many threads work.
+    /// Number of threads.
     pub threads: usize,
-    /// Bytes of memory that the run may take.
+    /// Memory limit in bytes.
     pub memory: ByteCount,
-    /// SHA-256, in hex, of every setting that decides what is written (not of what the inputs hold).
+    /// SHA-256, in hex, of every setting that determines what is written. The content of the inputs is not part of
+    /// it.
     pub recipe_hash: String,
 }
 
-/// What is learned, and where it goes.
+/// What to learn, and where to write it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrainPlan {
-    /// How text is cut.
+    /// How text is split into pre-tokens.
     pub split: SplitPattern,
-    /// What ends a sequence.
+    /// The extent of a text that is split on its own: a document, or all documents of a source.
     pub boundary: Boundary,
     /// How merges are learned.
     pub config: TrainConfig,
-    /// The special tokens: none empty, none twice. Those that the keys below name are among them.
+    /// The special tokens: none is empty, none occurs twice. The tokens of the keys below are among them.
     pub specials: Vec<String>,
-    /// Those of them that are only named for `transformers`.
+    /// The special tokens that the recipe only names for `transformers`, and does not list.
     pub only_named: Vec<String>,
-    /// Where their ids stand.
+    /// The position of their ids.
     pub specials_at: SpecialTokensAt,
-    /// The special token that `tokenizer_config.json` names as `bos_token`; `None` leaves it to what is encoded.
+    /// The special token that `tokenizer_config.json` names as `bos_token`. If `None`, the BOS token of the encoding
+    /// is named.
     pub bos: Option<String>,
-    /// Likewise as `eos_token`.
+    /// The special token that `tokenizer_config.json` names as `eos_token`. If `None`, the EOS token of the encoding
+    /// is named.
     pub eos: Option<String>,
-    /// What else `tokenizer_config.json` tells `transformers`.
+    /// Further settings of `tokenizer_config.json` for `transformers`.
     pub transformers: TransformersConfig,
-    /// The formats in which the tokenizer is written, none twice.
+    /// The formats in which the tokenizer is written. None occurs twice.
     pub formats: Vec<Format>,
-    /// The tokenizer whose merges come first, if training goes on from one.
+    /// The tokenizer that training extends, as the user named it. Its merges come first.
     pub extend: Option<PathBuf>,
-    /// Where it lies on this machine, if what names it is no path.
+    /// The local path of that tokenizer, if its name is not a path.
     pub extend_at: Option<PathBuf>,
-    /// The folder for its files.
+    /// The folder for the tokenizer's files.
     pub output: PathBuf,
-    /// Smaller vocabularies that are written as well, the smallest first: each has the first merges of
-    /// the one training.
+    /// Smaller vocabularies that are written as well, the smallest first. Each has the first merges of the same
+    /// training.
     pub smaller: Vec<SmallerPlan>,
 }
 
 /// A smaller vocabulary of a training.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmallerPlan {
-    /// How many tokens it has; fewer, if the training ends earlier.
+    /// Number of tokens. There are fewer if the training ends earlier.
     pub vocab_size: u64,
-    /// How many merges that are.
+    /// Number of merges for that number of tokens.
     pub merges: usize,
     /// The folder for its files.
     pub output: PathBuf,
 }
 
-/// What is encoded, and how it is written.
+/// What to encode, and how to write it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodePlan {
-    /// The tokenizer's file or folder; `None` is the one just trained.
+    /// The file or folder of the tokenizer, or its address on the hub. `None` means the one that is trained.
     pub tokenizer: Option<PathBuf>,
-    /// How it is read: what its files may leave open.
+    /// Settings for reading the tokenizer that its files may lack.
     pub tokenizer_options: LoadOptions,
-    /// Which documents.
+    /// Which documents are encoded.
     pub documents: Documents,
-    /// The columns that are passed through, none twice.
+    /// The names of the columns to pass through. None occurs twice.
     pub columns: Vec<String>,
-    /// What text that looks like a special token becomes.
+    /// How text that looks like a special token is encoded.
     pub special: SpecialPolicy,
-    /// What becomes of text with a byte that has no token.
+    /// How text with a byte that has no token is encoded.
     pub missing_bytes: MissingBytes,
-    /// The special token put before every document. Of a tokenizer just trained it is known to be one.
+    /// The special token put before every document (BOS). For a trained tokenizer, it is known to be one of its
+    /// special tokens.
     pub bos: Option<String>,
-    /// The special token put after every document, likewise.
+    /// The special token put after every document (EOS), likewise.
     pub eos: Option<String>,
-    /// How documents are packed into rows; without it each is a row.
+    /// How documents are packed into rows of equal length. If `None`, each document is a row.
     pub pack: Option<Packing>,
-    /// How ids are compressed.
+    /// How Parquet files are compressed.
     pub compression: Compression,
-    /// What kind of files they are written to.
+    /// The format of the data files.
     pub format: OutputFormat,
-    /// The split's name, which begins the names of the files.
+    /// The name of the split, with which the names of its files begin.
     pub split_name: String,
-    /// About how many bytes of text go into a file.
+    /// Bytes of text per data file, about.
     pub file_text_bytes: ByteCount,
-    /// Whether all documents go into one file, which is called by the split alone.
+    /// Whether all documents go into one file, named by the split alone.
     pub one_file: bool,
 }
 
-/// What a recipe cannot say by itself. Nothing but `cli` reads it from the environment.
+/// What a recipe needs from its environment. Only the command line reads the environment: the library takes these
+/// values.
 pub struct Surroundings<'a> {
-    /// What `${NAME}` stands for.
+    /// The value of the variable for `${NAME}`; `None` if it is not set.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     /// Default number of threads.
     pub threads: usize,
-    /// Default limit of memory.
+    /// Default memory limit in bytes.
     pub memory: ByteCount,
 }
 
@@ -157,7 +162,7 @@ impl fmt::Debug for Surroundings<'_> {
 }
 
 impl Plan {
-    /// The split that is written, if data files are.
+    /// The name of the split that is written; `None` if no data files are.
     pub(in crate::run) fn split_name(&self) -> Option<&str> {
         self.encode.as_ref().map(|encode| encode.split_name.as_str())
     }
@@ -167,9 +172,9 @@ impl Plan {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Documents {
-    /// Those of the sample.
+    /// The documents of the sample.
     #[default]
     Sample,
-    /// All of the sources'.
+    /// All documents of the sources.
     All,
 }

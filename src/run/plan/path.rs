@@ -1,15 +1,20 @@
+//! Expands and resolves the paths of recipes.
+
 use std::path::Path;
 
-/// What is wrong with the variables of a path.
+/// Why the variables of a path cannot be expanded.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unexpanded {
     /// A variable has no value.
     Unset(String),
-    /// A `${` has no end, or nothing stands between the braces.
+    /// A `${` has no closing brace, or the braces are empty.
     Malformed,
 }
 
-/// Puts the values of variables in the place of each `${NAME}`.
+/// Replaces each `${NAME}` by the value of the variable.
+///
+/// # Errors
+/// A variable is not set, or a `${` is malformed.
 pub(super) fn expand(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, Unexpanded> {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;
@@ -26,14 +31,14 @@ pub(super) fn expand(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> R
     Ok(expanded)
 }
 
-/// Whether a source is not a path: standard input, generated, or somewhere on the network.
+/// Whether a URI is not a path: standard input, generated text, or an address on a network.
 pub(super) fn is_elsewhere(uri: &str) -> bool {
     uri == "-" || uri.starts_with("demo:") || uri.contains("://")
 }
 
-/// A path as the working directory sees it: a relative one is relative to the recipe, unless it was
-/// written to begin with a variable. Wildcards in the folder's own name stand for themselves where the
-/// path has wildcards of its own.
+/// A path of a recipe, relative to the working directory. A relative path is relative to the folder of the recipe,
+/// unless it begins with a variable. If the path is a pattern (`glob`), wildcard characters in the name of that
+/// folder are escaped.
 pub(super) fn from_recipe(recipe: &str, written: &str, expanded: &str, glob: bool) -> String {
     let folder = Path::new(recipe).parent().unwrap_or(Path::new(""));
     if written.starts_with("${") || folder.as_os_str().is_empty() {

@@ -1,3 +1,5 @@
+//! Checks the settings of training.
+
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -10,10 +12,10 @@ use crate::train::{Merges, TrainConfig};
 use crate::units::{amount, place64};
 use crate::vocab::{self, Format, TransformersConfig, Vocabulary, WriteOptions};
 
-/// Most tokens in a vocabulary: ids are written as 32-bit signed integers.
+/// Number of tokens in a vocabulary, at most (2³¹): ids are written as 32-bit signed integers.
 const MOST_TOKENS: u64 = 1 << 31;
 
-/// What the name of the folder of a smaller vocabulary begins with, before its size.
+/// The beginning of the name of the folder for a smaller vocabulary. Its size follows.
 pub(in crate::run) const SMALLER_FOLDER: &str = "vocab-";
 
 impl Check<'_> {
@@ -52,7 +54,7 @@ impl Check<'_> {
             output: folder,
         };
         let counts_only = matches!(recipe.origin, Origin::Flags(Command::Count | Command::Verify));
-        // What a tokenizer from elsewhere can be written as is seen when it is looked at.
+        // If a tokenizer is extended, its formats were checked when it was read.
         if !counts_only
             && recipe.extend.is_none()
             && !["split", "split_regex", "special_tokens", "bos", "eos", "pad", "unk", "mask", "formats"]
@@ -64,8 +66,8 @@ impl Check<'_> {
         plan
     }
 
-    /// Tells the formats that cannot hold the tokenizer. What they refuse lies in the split and the
-    /// special tokens, so one without merges shows it before hours are spent on learning some.
+    /// Reports formats that cannot hold the tokenizer. Formats refuse a tokenizer because of its split or its special
+    /// tokens. A tokenizer without merges shows this before hours are spent on learning.
     fn formats_hold(&mut self, keys: &TrainKeys, plan: &TrainPlan) {
         let empty = Merges::default();
         let with = |specials: &[String]| {
@@ -78,7 +80,7 @@ impl Check<'_> {
         let listed = keys.special_tokens.iter().map(|given| ("special_tokens", given.clone()));
         let named: Vec<(&'static str, Given<String>)> =
             listed.chain(keys.roles().into_iter().filter_map(role)).collect();
-        // Each may be wrong for itself, or all of them together.
+        // A token may be wrong on its own, or only together with the others.
         let is_wrong =
             |(_, given): &&(&'static str, Given<String>)| with(std::slice::from_ref(&given.value)).is_err();
         let first = named.iter().find(is_wrong).or(named.first());
@@ -115,7 +117,7 @@ impl Check<'_> {
         }
     }
 
-    /// What gave the split: flags have one of its own for a regular expression.
+    /// The key that gave the split: flags have a separate one for regular expressions.
     fn split_key(&self, split: &SplitPattern) -> &'static str {
         match (self.origin, split) {
             (Origin::Flags(_), SplitPattern::Custom(_)) => "split_regex",
@@ -141,7 +143,7 @@ impl Check<'_> {
         given.value.clone()
     }
 
-    /// How many merges are wanted, from `merges` or from the largest `vocab_size`.
+    /// The number of merges to learn, from `merges` or from the largest `vocab_size`.
     fn merges(&mut self, keys: &TrainKeys, recipe: &Recipe, specials: u64) -> u64 {
         let (vocab_size, merges) = (self.origin.name("vocab_size"), self.origin.name("merges"));
         match (&keys.vocab_size, &keys.merges) {
@@ -175,6 +177,7 @@ impl Check<'_> {
         }
     }
 
+    /// Reports sizes that are too small, too large, or named twice.
     fn vocabulary_sizes(&mut self, sizes: &Given<Vec<Given<u64>>>, recipe: &Recipe, specials: u64) {
         let fixed = BYTE_TOKENS + specials;
         if sizes.value.is_empty() && !self.is_wrong("vocab_size") {
@@ -201,7 +204,7 @@ impl Check<'_> {
         }
     }
 
-    /// The special tokens: those that are listed, and behind them those that are only named for `transformers`.
+    /// The special tokens: first those that are listed, then those that are only named for `transformers`.
     fn specials(&mut self, keys: &TrainKeys) -> Vec<String> {
         let mut seen = HashSet::new();
         for token in &keys.special_tokens {
@@ -221,7 +224,7 @@ impl Check<'_> {
         specials
     }
 
-    /// What `tokenizer_config.json` says for `transformers`, beside the tokens around documents.
+    /// The settings of `tokenizer_config.json` for `transformers`, without the BOS and EOS tokens.
     fn transformers(&mut self, keys: &TrainKeys) -> TransformersConfig {
         let model_max_length = self.at_least_one("model_max_length", &keys.model_max_length);
         if let Some(given) =
@@ -236,6 +239,7 @@ impl Check<'_> {
         TransformersConfig { pad, unk, mask, model_max_length, chat_template, kept: keys.kept.clone() }
     }
 
+    /// The text of the chat template. Reports a file that cannot be read.
     fn chat_template(&mut self, given: &Given<String>) -> Option<String> {
         let path = self.path("chat_template", given);
         if path.is_empty() {
@@ -275,13 +279,13 @@ impl Check<'_> {
 }
 
 impl TrainPlan {
-    /// How many tokens the vocabulary has at most, if it goes on from no other.
+    /// Number of tokens in the vocabulary, at most, if it extends no other.
     pub(in crate::run) fn vocab_size(&self) -> usize {
         place64(BYTE_TOKENS) + self.specials.len() + self.config.merges
     }
 }
 
-/// All vocabularies but the largest, the smallest first.
+/// All vocabularies except the largest, the smallest first.
 fn smaller(keys: &TrainKeys, recipe: &Recipe, specials: u64, folder: &Path) -> Vec<SmallerPlan> {
     let given = keys.vocab_size.as_ref().map(|given| given.value.as_slice()).unwrap_or_default();
     let mut sizes: Vec<u64> = given.iter().map(|size| size.value).collect();

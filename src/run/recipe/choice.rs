@@ -1,3 +1,5 @@
+//! The names of choices, for recipes and flags alike.
+
 use crate::count::Boundary;
 use crate::encode::{MissingBytes, SpecialPolicy};
 use crate::run::plan::Documents;
@@ -7,23 +9,32 @@ use crate::split::{Named, SplitPattern};
 use crate::train::TieBreak;
 use crate::vocab::{self, SpecialTokensAt};
 
-/// A value that is chosen by name, in recipes and flags alike.
+/// A type whose values are chosen by name, in recipes and flags.
+///
+/// ```
+/// use tokenmill::run::recipe::{named, names};
+/// use tokenmill::train::TieBreak;
+///
+/// assert_eq!(named::<TieBreak>("hf"), Some(TieBreak::Hf));
+/// assert!(names::<TieBreak>().any(|name| name == "bytes-greatest"));
+/// ```
 pub trait Choice: Clone + Sized + 'static {
-    /// Every name with what it stands for, the default first where there is one.
+    /// All names with their values. The default comes first, if there is one.
     const ALL: &'static [(&'static str, Self)];
 }
 
-/// What a name stands for.
+/// The value of a name; `None` if it is unknown.
 pub fn named<T: Choice>(name: &str) -> Option<T> {
     T::ALL.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
 }
 
-/// The names there are, in the order in which people should read them.
+/// The known names, in the order in which they should be listed.
 pub fn names<T: Choice>() -> impl Iterator<Item = &'static str> {
     T::ALL.iter().map(|(name, _)| *name)
 }
 
-/// The known word that was probably meant: few letters differ, or one begins with the other.
+/// The known word that was probably meant: few letters differ (Damerau-Levenshtein distance of at most 1, plus 1 per
+/// 4 letters), or one word begins with the other. Case and the difference of `-` and `_` are ignored.
 pub(super) fn nearest(word: &str, known: impl IntoIterator<Item = &'static str>) -> Option<&'static str> {
     let plain = |word: &str| word.to_lowercase().replace('-', "_");
     let word = plain(word);

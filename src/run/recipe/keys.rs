@@ -1,3 +1,5 @@
+//! The keys of each section of a recipe, as the user wrote them.
+
 use std::ops::Range;
 
 use serde_json::{Map, Value};
@@ -17,7 +19,7 @@ use crate::vocab::{self, SpecialToken, SpecialTokensAt};
 /// The keys of `[source]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceKeys {
-    /// Where the section stands, for what is missing in it.
+    /// The section's bytes in the recipe's text, to point to if a key is missing.
     pub span: Option<Range<usize>>,
     /// `uri`
     pub uri: Field<String>,
@@ -43,12 +45,12 @@ pub struct SourceKeys {
     pub on_bad_input: Field<OnBadInput>,
 }
 
-/// A file of counts.
+/// A counts file to train from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountsKeys {
-    /// Where it lies.
+    /// The path of the file.
     pub path: String,
-    /// What it counts for in a mixture.
+    /// Its weight in a mixture.
     pub weight: Weight,
 }
 
@@ -72,7 +74,7 @@ pub struct SampleKeys {
 /// The keys of `[train]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrainKeys {
-    /// Where the section stands, for what is missing in it.
+    /// The section's bytes in the recipe's text, to point to if a key is missing.
     pub span: Option<Range<usize>>,
     /// `split`
     pub split: Field<SplitPattern>,
@@ -94,21 +96,21 @@ pub struct TrainKeys {
     pub special_tokens: Vec<Given<String>>,
     /// `special_tokens_at`
     pub special_tokens_at: Field<SpecialTokensAt>,
-    /// `bos`; the value is `None` where `false` is written.
+    /// `bos`. The value is `None` if `false` is written.
     pub bos: Field<Option<String>>,
-    /// `eos`; the value is `None` where `false` is written.
+    /// `eos`. The value is `None` if `false` is written.
     pub eos: Field<Option<String>>,
-    /// `pad`; the value is `None` where `false` is written.
+    /// `pad`. The value is `None` if `false` is written.
     pub pad: Field<Option<String>>,
-    /// `unk`, likewise.
+    /// `unk`. The value is `None` if `false` is written.
     pub unk: Field<Option<String>>,
-    /// `mask`, likewise.
+    /// `mask`. The value is `None` if `false` is written.
     pub mask: Field<Option<String>>,
     /// `model_max_length`
     pub model_max_length: Field<u64>,
-    /// `chat_template`, the path of a file
+    /// `chat_template`, the path of a file.
     pub chat_template: Field<String>,
-    /// What the `tokenizer_config.json` of the tokenizer says that training goes on from.
+    /// The entries of `tokenizer_config.json` that are kept from the tokenizer that training extends.
     pub kept: Map<String, Value>,
     /// `history_every`
     pub history_every: Field<u64>,
@@ -122,7 +124,7 @@ impl TrainKeys {
         [("bos", &self.bos), ("eos", &self.eos), ("pad", &self.pad), ("unk", &self.unk), ("mask", &self.mask)]
     }
 
-    /// The tokens that these name beyond some special tokens, none twice.
+    /// The tokens that these keys name and `specials` lacks, without repetition.
     pub(in crate::run) fn named_beyond(&self, specials: &[String]) -> Vec<String> {
         let mut named: Vec<String> = Vec::new();
         for (_, field) in self.roles() {
@@ -136,7 +138,7 @@ impl TrainKeys {
 /// The keys of `[encode]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EncodeKeys {
-    /// Where the section stands, for what is missing in it.
+    /// The section's bytes in the recipe's text, to point to if a key is missing.
     pub span: Option<Range<usize>>,
     /// `tokenizer`
     pub tokenizer: Field<String>,
@@ -152,11 +154,11 @@ pub struct EncodeKeys {
     pub special: Field<SpecialPolicy>,
     /// `missing_bytes`
     pub missing_bytes: Field<MissingBytes>,
-    /// `bos`; the value is `None` where `false` is written.
+    /// `bos`. The value is `None` if `false` is written.
     pub bos: Field<Option<String>>,
-    /// `eos`; the value is `None` where `false` is written.
+    /// `eos`. The value is `None` if `false` is written.
     pub eos: Field<Option<String>>,
-    /// `pack`; the value is `None` where `none` is written.
+    /// `pack`. The value is `None` if `none` is written.
     pub pack: Field<Option<PackRule>>,
     /// `length`
     pub length: Field<u64>,

@@ -1,35 +1,38 @@
+//! Mistakes in recipes and flags, and where they are.
+
 use std::fmt;
 use std::ops::Range;
 
 use super::Origin;
 use crate::error::{Error, ErrorKind};
 
-/// Mistakes that are told at once; others are told once these are mended. Each costs a look through the recipe.
+/// Number of mistakes to report at once. The others are reported once these are corrected. Each mistake takes a pass
+/// over the recipe.
 pub(super) const MOST_TOLD: usize = 100;
 
-/// One thing that is wrong with a recipe or with the flags of a command.
+/// A mistake in a recipe or in the flags of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// The key that it is about (or was probably meant), if that is known.
+    /// The key that is wrong, or was probably meant, if it is known.
     pub key: Option<&'static str>,
-    /// Where it stands in the recipe's text; `None` for a flag, and for what is missing altogether.
+    /// The place in the recipe's text, in bytes. `None` for a flag, and for a missing key or section.
     pub span: Option<Range<usize>>,
     /// What is wrong.
     pub message: String,
-    /// What to write instead, if that can be said.
+    /// What to write instead, if that is known.
     pub help: Option<String>,
 }
 
 impl Mistake {
-    /// A mistake for which there is no remedy to name.
+    /// A mistake without help.
     pub(crate) fn new(key: Option<&'static str>, span: Option<Range<usize>>, message: String) -> Mistake {
         Mistake { key, span, message, help: None }
     }
 }
 
-/// All that is wrong with a recipe or with the flags of a command, in the order of the text.
+/// All mistakes in a recipe or in the flags of a command, in the order of the text. There is at least one.
 ///
-/// `Display` gives one line, with the first mistake and the number of the others.
+/// `Display` writes one line: the first mistake with its place, and the number of further ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistakes {
     origin: Origin,
@@ -37,7 +40,10 @@ pub struct Mistakes {
 }
 
 impl Mistakes {
-    /// Puts mistakes in the order of the text; those without a place come last, in the order given.
+    /// Sorts the mistakes by place. Those without a place come last, in the given order. At most [`MOST_TOLD`] are
+    /// kept.
+    ///
+    /// `mistakes` must not be empty.
     pub(crate) fn new(origin: Origin, mut mistakes: Vec<Mistake>) -> Mistakes {
         debug_assert!(!mistakes.is_empty());
         mistakes.truncate(MOST_TOLD);
@@ -50,12 +56,12 @@ impl Mistakes {
         self.mistakes.iter()
     }
 
-    /// Whether there may be more mistakes, since so many are told that no others were looked for.
+    /// Whether there may be further mistakes, because the search ended at the maximum number.
     pub fn may_be_more(&self) -> bool {
         self.mistakes.len() == MOST_TOLD
     }
 
-    /// The recipe's path and text; `None` where flags are wrong.
+    /// The path and the text of the recipe; `None` if the mistakes are in flags.
     pub fn file(&self) -> Option<(&str, &str)> {
         match &self.origin {
             Origin::File { path, text } => Some((path, text)),
@@ -63,7 +69,8 @@ impl Mistakes {
         }
     }
 
-    /// Where a mistake stands, as `path:line:column`, or the path alone; `None` where flags are wrong.
+    /// The place of a mistake as `path:line:column`, or the path alone if the mistake has no place. `None` if the
+    /// mistakes are in flags.
     ///
     /// Lines and columns count from 1, columns in characters.
     pub fn place(&self, mistake: &Mistake) -> Option<String> {

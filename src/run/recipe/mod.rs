@@ -1,7 +1,7 @@
-//! What the user wrote: a recipe file or the flags of a command, read but not yet checked as a whole.
+//! Recipes: what the user wrote in a file or in the flags of a command, read but not yet checked as a whole.
 //!
-//! Both give the same [`Recipe`], so that [`plan`](super::plan()) checks them by the same rules and only
-//! the words of its messages differ: keys and lines of a file, or flags.
+//! Both give the same [`Recipe`], and [`plan`](super::plan()) checks both by the same rules. Only the words of the
+//! messages differ: keys and lines of a file, or flags.
 
 mod choice;
 mod keys;
@@ -18,51 +18,51 @@ pub use read::read;
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// A value with the place where it was written.
+/// A value and the place where it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given<T> {
     /// The value.
     pub value: T,
-    /// Its bytes in the recipe's text; `None` where it comes from a flag.
+    /// The place of the value in the recipe's text, in bytes. `None` if it comes from a flag.
     pub span: Option<Range<usize>>,
 }
 
 impl<T> Given<T> {
-    /// A value that comes from a flag.
+    /// A value from a flag.
     pub fn flag(value: T) -> Given<T> {
         Given { value, span: None }
     }
 }
 
-/// A key that may have been left out.
+/// The value of a key; `None` if the key was left out.
 pub type Field<T> = Option<Given<T>>;
 
-/// Where the values come from, and so how messages name the keys.
+/// Where the values were written. Messages name the keys accordingly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A recipe's text.
+    /// A recipe file.
     File {
-        /// The path as it was given.
+        /// The path as the user gave it.
         path: String,
-        /// The text, to point into.
+        /// The text, to which places refer.
         text: String,
     },
     /// The flags of a command.
     Flags(Command),
 }
 
-/// The commands whose flags make a recipe; what each needs differs.
+/// The commands whose flags make a recipe. They differ in the keys that they require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Learns a tokenizer and writes it into the output folder itself.
+    /// Trains a tokenizer and writes it into the output folder itself.
     Train,
-    /// Counts pieces; needs no number of merges.
+    /// Counts pre-tokens. Needs no number of merges.
     Count,
-    /// Counts pieces, or gathers documents, to replay merges on; needs no number of merges either.
+    /// Counts pre-tokens or gathers documents to replay merges on. Needs no number of merges.
     Verify,
     /// Encodes with a tokenizer from a file.
     Encode,
-    /// Only reads documents (`bench`, `compare`, `decode --verify`); writes no folder.
+    /// Only reads documents (`bench`, `compare`, `decode --verify`). Writes no folder.
     Read,
 }
 
@@ -73,13 +73,13 @@ pub struct Recipe {
     pub origin: Origin,
     /// `[source]`, or each `[[source]]`.
     pub sources: Vec<SourceKeys>,
-    /// Files of counts, which take the place of the sources; flags alone name them.
+    /// Counts files, which take the place of the sources. Only flags can name them.
     pub counts: Vec<CountsKeys>,
-    /// The tokenizer whose merges training goes on from; a flag alone names it.
+    /// The tokenizer that training extends. Only a flag can name it.
     pub extend: Option<String>,
-    /// Where it lies on this machine, if what names it is no path.
+    /// The local path of that tokenizer, if its name is not a path.
     pub extend_at: Option<PathBuf>,
-    /// What that has, once it has been looked at.
+    /// The size of that tokenizer, once it has been read.
     pub extended: Option<Extended>,
     /// `[sample]`.
     pub sample: SampleKeys,
@@ -91,38 +91,38 @@ pub struct Recipe {
     pub output: OutputKeys,
     /// `[run]`.
     pub run: RunKeys,
-    /// What could not be read; the keys concerned count as left out.
+    /// Mistakes found while reading. Their keys count as left out.
     pub mistakes: Vec<Mistake>,
 }
 
-/// What a tokenizer has that training goes on from.
+/// The size of a tokenizer that training extends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extended {
-    /// How many tokens, added ones among them.
+    /// Number of tokens, including the added ones.
     pub tokens: u64,
-    /// How many merges.
+    /// Number of merges.
     pub merges: u64,
 }
 
 impl Recipe {
-    /// How many merges a vocabulary of so many tokens has, if there are so many special tokens; 0 if it is smaller than it can be.
+    /// Number of merges in a vocabulary with this number of tokens and special tokens; 0 if it is too small for any.
     pub(in crate::run) fn merges_of(&self, tokens: u64, specials: u64) -> u64 {
         let base = self.extended.unwrap_or(Extended { tokens: BYTE_TOKENS + specials, merges: 0 });
         tokens.saturating_sub(base.tokens).saturating_add(base.merges)
     }
 
-    /// How many tokens a vocabulary of so many merges has, likewise.
+    /// Number of tokens in a vocabulary with this number of merges and special tokens.
     pub(in crate::run) fn tokens_of(&self, merges: u64, specials: u64) -> u64 {
         let base = self.extended.unwrap_or(Extended { tokens: BYTE_TOKENS + specials, merges: 0 });
         merges.saturating_sub(base.merges).saturating_add(base.tokens)
     }
 }
 
-/// Tokens that every vocabulary has that is learned here: one for each byte.
+/// Number of tokens for single bytes, which every trained vocabulary has.
 pub(in crate::run) const BYTE_TOKENS: u64 = 256;
 
 impl Origin {
-    /// How messages name a key: by itself, or as the flag that sets it.
+    /// The name of a key in messages: the key itself, or the flag that sets it.
     pub fn name(&self, key: &str) -> String {
         match (self, key) {
             (Origin::File { .. }, _) => format!("`{key}`"),
@@ -135,7 +135,7 @@ impl Origin {
 }
 
 impl Recipe {
-    /// A recipe in which nothing is written yet.
+    /// A recipe without any keys.
     pub fn empty(origin: Origin) -> Recipe {
         Recipe {
             origin,

@@ -1,3 +1,5 @@
+//! Reads the text of recipes.
+
 use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
@@ -9,11 +11,21 @@ use super::{
     SourceKeys, TrainKeys,
 };
 
-/// So many places are told where a text is not TOML. One that was never meant to be is not in every line.
+/// Number of places to report in a text that is not TOML. A text that was never meant as TOML is wrong in every line.
 const MOST_NO_TOML: usize = 10;
 
-/// Reads a recipe's text. Where something is wrong (unknown sections and keys, values of the wrong
-/// kind), what can be read is read, and the recipe holds the mistakes until it is checked as a whole.
+/// Reads the text of a recipe; `path` is its name for messages. Unknown sections and keys, and values of the wrong
+/// type, do not end reading: the returned recipe holds these mistakes until [`plan`](crate::run::plan()) checks it as
+/// a whole.
+///
+/// ```
+/// use tokenmill::run::recipe::{self, Mistakes};
+///
+/// let recipe = recipe::read("run.toml", "[train]\nvocab_size = 400\nsplit = \"gtp4\"\n")?;
+/// let [mistake] = &recipe.mistakes[..] else { panic!("one mistake") };
+/// assert!(mistake.help.as_deref().is_some_and(|help| help.contains("did you mean \"gpt4\"?")));
+/// # Ok::<(), Mistakes>(())
+/// ```
 ///
 /// # Errors
 /// The text is not TOML: the first places where it is not.
@@ -159,15 +171,16 @@ fn read_run(mut section: Section<'_, '_, '_>) -> RunKeys {
     keys
 }
 
-/// A table of the recipe and where it stands.
+/// A table of the recipe and its place.
 struct Table<'t, 'i> {
     span: Option<Range<usize>>,
     entries: &'t DeTable<'i>,
 }
 
-/// A table while it is read: remembers the keys asked for, so that the others can be told to be unknown.
+/// A table while it is read. It remembers the keys that were asked for, so that all other keys can be reported as
+/// unknown.
 struct Section<'m, 't, 'i> {
-    /// Its name; empty for the table that holds the sections.
+    /// The name of the section; empty for the table of sections.
     name: &'static str,
     table: Table<'t, 'i>,
     known: Vec<&'static str>,
@@ -179,6 +192,7 @@ impl<'m, 't, 'i> Section<'m, 't, 'i> {
         Section { name, table, known: Vec::new(), mistakes }
     }
 
+    /// The value of a key and its place. Marks the key as known.
     fn find(&mut self, key: &'static str) -> Option<(Range<usize>, &'t DeValue<'i>)> {
         self.known.push(key);
         let (_, found) = self.table.entries.iter().find(|(name, _)| name.get_ref() == key)?;
@@ -192,7 +206,7 @@ impl<'m, 't, 'i> Section<'m, 't, 'i> {
         }
     }
 
-    /// The value of a key; a wrong one is a mistake, and then the key counts as left out.
+    /// The value of a key. A value of the wrong type is reported, and the key counts as left out.
     fn get<T>(&mut self, key: &'static str, parse: Parse<T>) -> Field<T> {
         let (span, found) = self.find(key)?;
         match parse(found) {
@@ -204,7 +218,7 @@ impl<'m, 't, 'i> Section<'m, 't, 'i> {
         }
     }
 
-    /// The values of a key that takes a list; wrong ones are mistakes each.
+    /// The values of a key that takes a list. Values of the wrong type are reported one by one, and left out.
     fn list<T>(&mut self, key: &'static str, parse: Parse<T>) -> Field<Vec<Given<T>>> {
         let (span, found) = self.find(key)?;
         let Some(items) = found.as_array() else {
@@ -231,7 +245,7 @@ impl<'m, 't, 'i> Section<'m, 't, 'i> {
         Some(Given { value: vec![Given { value, span: span.clone() }], span })
     }
 
-    /// The tables of a section: one, or for `source` any number.
+    /// The tables of a section: one, or any number for `source`.
     fn tables(&mut self, key: &'static str) -> Vec<Table<'t, 'i>> {
         let Some((span, found)) = self.find(key) else { return Vec::new() };
         let one = |span, found: &'t DeValue<'i>| Some(Table { span: Some(span), entries: found.as_table()? });
@@ -248,7 +262,7 @@ impl<'m, 't, 'i> Section<'m, 't, 'i> {
         })
     }
 
-    /// Tells the keys that nobody asked for.
+    /// Reports keys that nobody asked for.
     fn finish(self) {
         for key in self.table.entries.keys() {
             let name: &str = key.get_ref();

@@ -1,3 +1,5 @@
+//! Reads single values of recipes.
+
 use toml::de::{DeTable, DeValue};
 
 use super::choice::nearest;
@@ -9,8 +11,7 @@ use crate::train::{Powers, Score};
 use crate::units::{ByteCount, Count};
 use crate::vocab::SpecialToken;
 
-/// Why a value is not what its key takes: the end of a sentence that begins with the key, and what to
-/// write instead.
+/// Why a value does not suit its key: the end of a sentence that begins with the key, and what to write instead.
 #[derive(Debug)]
 pub(super) struct Wrong {
     pub(super) problem: String,
@@ -20,6 +21,7 @@ pub(super) struct Wrong {
 /// Reads one value.
 pub(super) type Parse<T> = fn(&DeValue<'_>) -> Result<T, Wrong>;
 
+/// The error for a value of the wrong type.
 fn wants(expected: &str, value: &DeValue<'_>) -> Wrong {
     let article = if value.is_integer() || value.is_array() { "an" } else { "a" };
     let problem = format!("must be {expected}, not {article} {}", value.type_str());
@@ -57,7 +59,7 @@ pub(super) fn bytes(value: &DeValue<'_>) -> Result<ByteCount, Wrong> {
     }
 }
 
-/// The weight of a source, from the text of the number: a float would lose what the decimal says.
+/// The weight of a source. It is read from the text of the number, since a float would not hold the decimal exactly.
 pub(super) fn weight(value: &DeValue<'_>) -> Result<Weight, Wrong> {
     let text = match value {
         DeValue::Integer(integer) => integer.to_string(),
@@ -77,12 +79,13 @@ pub(super) fn special_token(value: &DeValue<'_>) -> Result<SpecialToken, Wrong> 
     Ok(SpecialToken::from(&*text(value)?))
 }
 
+/// A value chosen by name.
 pub(super) fn choice<T: Choice>(value: &DeValue<'_>) -> Result<T, Wrong> {
     let name = value.as_str().ok_or_else(|| wants(&format!("one of {}", listed::<T>()), value))?;
     named(name).ok_or_else(|| not_among::<T>(name, ""))
 }
 
-/// A split pattern by name, or `{ regex = "…" }`.
+/// A split pattern by name, or as `{ regex = "…" }`.
 pub(super) fn split(value: &DeValue<'_>) -> Result<SplitPattern, Wrong> {
     named_or_table(value, "regex").map(|found| match found {
         Found::Named(split) => split,
@@ -90,7 +93,7 @@ pub(super) fn split(value: &DeValue<'_>) -> Result<SplitPattern, Wrong> {
     })
 }
 
-/// A score by name, or `{ conditional = { p = …, q = …, r = … } }`.
+/// A score by name, or as `{ conditional = { p = …, q = …, r = … } }`.
 pub(super) fn score(value: &DeValue<'_>) -> Result<Score, Wrong> {
     const FORM: &str = "{ conditional = { p = 1, q = 1, r = 1 } } with numbers from 0 to 3";
     match value {
@@ -112,7 +115,7 @@ fn conditional(table: &DeTable<'_>) -> Option<Score> {
     Powers::new(p, q, r).map(Score::Conditional)
 }
 
-/// How a text is cut: by name, or `{ separator = "…" }`.
+/// A rule that divides a text into documents: by name, or as `{ separator = "…" }`.
 pub(super) fn documents(value: &DeValue<'_>) -> Result<DocumentRule, Wrong> {
     named_or_table(value, "separator").map(|found| match found {
         Found::Named(rule) => rule,
@@ -138,6 +141,7 @@ enum Found<T> {
     InTable(String),
 }
 
+/// A value chosen by name, or the string in a table with this single key.
 fn named_or_table<T: Choice>(value: &DeValue<'_>, key: &str) -> Result<Found<T>, Wrong> {
     let or = format!(" or {{ {key} = \"…\" }}");
     match value {
