@@ -95,8 +95,6 @@ pub(super) fn is_known(path: &Path) -> bool {
 /// Whether a file's name shows a format that both data and notes beside data have. A folder's files of this kind are
 /// read only if it has no others.
 fn is_known_alone(path: &Path) -> bool {
-    /// Files in which the library `datasets` describes the data.
-    const NOTES: [&str; 4] = ["dataset_dict.json", "dataset_info.json", "dataset_infos.json", "state.json"];
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     by_extension(path).0.is_some_and(is_secondary) && !NOTES.contains(&&*name)
 }

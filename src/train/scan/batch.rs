@@ -72,7 +72,6 @@ pub(super) fn choose(counts: &PairCounts, tokens: &[Token], limits: Limits) -> V
         lefts[l] = true;
         rights[r] = true;
         if left == right {
-            (lefts[l], rights[l]) = (true, true);
             least = least.max(count.div_ceil(2));
         }
     }
