@@ -1,3 +1,5 @@
+//! Writes the dataset card: the `README.md` of an output folder, with a YAML head for `load_dataset` and the hub.
+
 use std::path::Path;
 
 use super::features::Features;
@@ -12,10 +14,13 @@ use crate::error::Result;
 use crate::files;
 use crate::units::{ByteCount, counted, ratio};
 
-/// What a packed output's column of lengths holds.
+/// The description of the column `seq_lengths`.
 const LENGTHS: &str = "lengths of the documents in the row, or of the parts of documents";
 
-/// Publishes the dataset card: a head that `load_dataset` and the hub read, and a few words for people.
+/// Writes the dataset card: a head that `load_dataset` and the hub read, and a short text for people.
+///
+/// # Errors
+/// The file cannot be written.
 pub(super) fn write(
     folder: &Path,
     plan: &FilePlan,
@@ -32,12 +37,12 @@ pub(super) fn write(
     Ok(HashedFile::of_content(CARD, text.as_bytes()))
 }
 
-/// A column's row in the card's table, which neither a break nor a bar in its name ends.
+/// A row of the card's table for a column. Line breaks and bars in its name are escaped.
 fn row(column: &str, what: &str) -> String {
     format!("| `{}` | {what} |\n", column.escape_debug().to_string().replace('|', "\\|"))
 }
 
-/// The card of files that `datasets` cannot load: a few words for people.
+/// The card of files that `datasets` cannot load, which is only a text for people.
 fn flat_card(format: OutputFormat, declaration: &Declaration, data: &[OutputFile]) -> String {
     let sum = |of: fn(&OutputFile) -> u64| data.iter().map(of).sum::<u64>();
     let (rows, tokens) = (sum(|file| file.rows), sum(|file| file.tokens));
@@ -73,7 +78,7 @@ fn flat_card(format: OutputFormat, declaration: &Declaration, data: &[OutputFile
     )
 }
 
-/// A token put around documents, as people read it.
+/// A token that is put around documents, in readable form.
 fn added(token: Option<&DeclaredToken>) -> String {
     match token {
         Some(token) => {
@@ -85,6 +90,7 @@ fn added(token: Option<&DeclaredToken>) -> String {
     }
 }
 
+/// The text of the card for Parquet files. `data` are the files of all splits.
 pub(super) fn card(
     split_name: &str,
     shape: &FileShape,
@@ -94,10 +100,10 @@ pub(super) fn card(
     let sum = |of: fn(&OutputFile) -> u64| data.iter().map(of).sum::<u64>();
     let (rows, tokens) = (sum(|file| file.rows), sum(|file| file.tokens));
     let (text_bytes, bytes) = (sum(|file| file.text_bytes), sum(|file| file.bytes));
-    // What `datasets` would call the size in memory: ids, list offsets and lengths of 4 bytes each. Of other columns it
-    // is not known.
+    // The size in memory as `datasets` computes it: ids, list offsets and lengths of 4 bytes each. It is not known
+    // for other columns.
     let in_memory = (shape.schema.fields().len() == 2).then_some(4 * (tokens + 2 * rows));
-    // `datasets` wants splits with all three figures or none.
+    // `datasets` requires either all three figures of a split or none.
     let mut names: Vec<&str> = data.iter().map(|file| split_of(&file.name)).collect();
     names.dedup();
     let one = [split_name];
@@ -197,7 +203,7 @@ Written by tokenmill {version}.
     )
 }
 
-/// What is told of bytes without a token, unless they are an error.
+/// A note about bytes without a token; empty if they are an error.
 fn missing_bytes(declaration: &Declaration) -> &'static str {
     match declaration.missing_bytes {
         MissingBytes::Hf => "; bytes without a token: `hf`",

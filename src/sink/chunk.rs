@@ -1,3 +1,5 @@
+//! Encodes a row group into Parquet column chunks.
+
 use std::io::Write;
 use std::sync::Arc;
 
@@ -19,17 +21,18 @@ use super::row_group::{GROUP_IDS, RowGroup};
 use super::schema::FileShape;
 use crate::encode::TokenIds;
 
-/// Levels are handed to the Parquet writer in stretches of at least this many, at the end of a row.
+/// Number of levels, at least, that are passed to the Parquet writer at a time. A chunk of levels ends at the end of
+/// a row.
 const STRETCH: usize = 1 << 14;
 
-/// A column of a row group as it will stand in the file.
+/// The data of one column of a row group, as it is written to the file.
 pub(super) enum Chunk {
     Ids { pages: Bytes, close: Box<ColumnCloseResult> },
     Other(Box<ArrowColumnChunk>),
 }
 
 impl Chunk {
-    /// What the footer will say of it, with offsets from the chunk's own begin.
+    /// The entry for the footer, with offsets relative to the beginning of the data.
     pub(super) fn close(&self) -> &ColumnCloseResult {
         match self {
             Chunk::Ids { close, .. } => close,
@@ -44,6 +47,7 @@ impl Chunk {
         }
     }
 
+    /// Writes the column to a row group of a file.
     pub(super) fn append<W: Write + Send>(
         self,
         group: &mut SerializedRowGroupWriter<'_, W>,
@@ -55,16 +59,16 @@ impl Chunk {
     }
 }
 
-/// The columns of a row group, and what the footer will say of them, in a form that can be kept.
+/// The columns of a row group, and their entries for the footer in a form that can be stored.
 pub(super) struct Columns {
     pub(super) chunks: Vec<Chunk>,
     pub(super) metadata: Vec<u8>,
 }
 
-/// Encodes and compresses a row group; the bytes depend on its rows alone.
+/// Encodes and compresses a row group. The bytes depend only on its rows.
 ///
-/// **Memory:** the compressed columns, and for a stretch of rows 4 bytes an id for levels, 4 more where ids are
-/// widened; for a row that was encoded in parts 4 bytes an id beside them.
+/// **Memory:** the compressed columns, and per chunk of levels 4 bytes per id, or 8 if ids are widened. A row that
+/// was encoded in parts takes 4 more bytes per id.
 pub(super) fn encode(
     mut group: RowGroup,
     shape: &FileShape,
@@ -73,7 +77,7 @@ pub(super) fn encode(
     let fields = shape.schema.fields();
     let ids = group.take_ids();
     let mut chunks = vec![encode_ids(ids, &group, shape)?];
-    // One writer a leaf; the first is that of the ids, which are written more directly.
+    // One writer per leaf column. The first is for the ids, which are written without it.
     let mut writers = writers.create_column_writers(0)?.into_iter().skip(1);
     let lengths: ArrayRef = Arc::new(group.lengths());
     encode_column(&fields[1], &lengths, &mut writers, &mut chunks)?;
@@ -85,8 +89,8 @@ pub(super) fn encode(
         }
     }
     let metadata = footer::to_bytes(&chunks, &shape.columns)?;
-    // A file that is gone on with takes this from what was kept. Not all of it can be: so that the footer
-    // is the same in any case, the columns have what can.
+    // A resumed file takes these entries from the journal, which cannot store every field. So use only the fields
+    // that can be stored: then the footer is the same with and without an interruption.
     for (chunk, close) in chunks.iter_mut().zip(footer::from_bytes(&metadata, &shape.columns)?) {
         *chunk.close_mut() = close;
     }
@@ -107,8 +111,8 @@ fn encode_column(
     Ok(())
 }
 
-/// Writes the ids with levels made stretch by stretch. The Arrow writer would first lay out 8 bytes and
-/// two levels for each id of the row group, which for a row of 100 MB is more than the ids themselves.
+/// Writes the ids, with levels that are made in chunks. The Arrow writer would lay out 8 bytes and two levels for
+/// each id of the row group at once: for a row of 100 MB, that is more than the ids themselves.
 fn encode_ids(ids: TokenIds, group: &RowGroup, shape: &FileShape) -> Result<Chunk, ParquetError> {
     let mut pages = TrackedWrite::new(Vec::new());
     let page_writer = Box::new(SerializedPageWriter::new(&mut pages));
@@ -131,7 +135,7 @@ fn encode_ids(ids: TokenIds, group: &RowGroup, shape: &FileShape) -> Result<Chun
     Ok(Chunk::Ids { pages: pages.into_inner()?.into(), close })
 }
 
-/// Ids as a row group holds them, or already as they are written.
+/// The ids as the row group holds them (`Narrow`), or as they are written (`Signed`).
 enum Ids {
     Narrow(Vec<u16>),
     Signed(Vec<i32>),
@@ -140,7 +144,7 @@ enum Ids {
 impl Ids {
     fn new(ids: TokenIds) -> Ids {
         let signed = |ids: TokenIds| ids.into_wide().into_iter().map(|id| id.get().cast_signed()).collect();
-        // Those of one huge row are written all at a time.
+        // The ids of one huge row are written in one call.
         if ids.len() > GROUP_IDS {
             return Ids::Signed(signed(ids));
         }
@@ -148,7 +152,7 @@ impl Ids {
     }
 }
 
-/// Definition levels of `optional list / repeated group / optional element`.
+/// A definition level of `optional list / repeated group / optional element`.
 #[derive(Clone, Copy)]
 enum Level {
     Null,
@@ -166,15 +170,15 @@ impl Level {
     }
 }
 
-/// Whole rows whose levels are laid out and not yet written.
+/// Levels of complete rows that have not been written yet.
 #[derive(Default)]
 struct Stretch {
     definitions: Vec<i16>,
     repetitions: Vec<i16>,
-    /// How many ids are written, and how many wait with the levels.
+    /// Number of ids that have been written, and number of ids whose levels wait.
     written: usize,
     waiting: usize,
-    /// For ids that are widened.
+    /// Buffer for ids that are widened.
     room: Vec<i32>,
 }
 
@@ -192,6 +196,7 @@ impl Stretch {
         self.waiting += count;
     }
 
+    /// Writes the waiting ids with their levels.
     fn flush(&mut self, ids: &Ids, writer: &mut ColumnWriterImpl<'_, Int32Type>) -> Result<(), ParquetError> {
         let range = self.written..self.written + self.waiting;
         let ids = match ids {

@@ -1,52 +1,54 @@
+//! Describes which part of the input some rows of the output hold.
+
 use serde::{Deserialize, Serialize};
 
-/// A place between two documents of the input, in the order in which they are encoded.
+/// A position between two documents of the input, in the order of encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
-    /// The source.
+    /// The number of the source.
     pub source: usize,
-    /// The unit of that source.
+    /// The number of the unit in that source.
     pub unit: usize,
-    /// The row of the unit that comes next.
+    /// The row of the next document in that unit.
     pub row: u64,
-    /// How many of its token ids have been written already; more than 0 only where packing has cut a document.
+    /// Number of token ids of that document that have already been written. It is 0 unless packing cuts a document.
     pub token: u64,
 }
 
-/// What of the input some rows of the output hold.
+/// The part of the input that some rows of the output hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contents {
-    /// Rows; nulls included, but not of documents that are still to be packed.
+    /// Number of rows, nulls included. Documents that are yet to be packed have none.
     pub rows: u64,
-    /// Token ids in all rows.
+    /// Number of token ids in all rows.
     pub tokens: u64,
-    /// Documents, null and empty ones included, that are there to their end.
+    /// Number of documents that are complete, null and empty ones included.
     pub documents: u64,
-    /// Those of them that packing has cut.
+    /// Number of those documents that packing has cut.
     pub cut_documents: u64,
-    /// Null documents.
+    /// Number of null documents.
     pub null_documents: u64,
     /// Bytes of text.
     pub text_bytes: u64,
-    /// How the documents came from sources, in the order of these.
+    /// The share of each source, in ascending order of sources.
     #[serde(default)]
     pub sources: Vec<SourceShare>,
-    /// Which documents.
+    /// The ranges of documents, in order.
     pub(super) parts: Vec<Part>,
-    /// What of the input comes after them.
+    /// The position after these documents.
     pub(super) next: Position,
 }
 
-/// What came from one source.
+/// The documents of one source in an output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceShare {
-    /// The source, counted from 0.
+    /// The number of the source, counted from 0.
     pub source: usize,
-    /// Documents, null ones not counted.
+    /// Number of documents without null ones.
     pub documents: u64,
     /// Bytes of text.
     pub text_bytes: u64,
-    /// Their token ids.
+    /// Number of token ids.
     pub tokens: u64,
 }
 
@@ -60,12 +62,12 @@ pub(super) struct Part {
 }
 
 impl Contents {
-    /// Nothing, before what comes at a place.
+    /// No documents yet; the next one is at `next`.
     pub(super) fn before(next: Position) -> Contents {
         Contents { next, ..Contents::default() }
     }
 
-    /// Adds what comes after these in the input.
+    /// Adds contents that follow these in the input.
     pub(super) fn add(&mut self, other: &Contents) {
         self.rows += other.rows;
         self.tokens += other.tokens;
@@ -92,6 +94,7 @@ impl Contents {
         }
     }
 
+    /// Adds documents that follow in the input.
     pub(super) fn add_part(&mut self, part: Part) {
         match self.parts.last_mut() {
             Some(last) if (last.source, last.unit) == (part.source, part.unit) => last.rows += part.rows,

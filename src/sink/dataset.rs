@@ -1,3 +1,5 @@
+//! Writes all data files of an output folder, and resumes what an earlier run began.
+
 use std::fmt;
 use std::fs::{self, File};
 use std::ops::Range;
@@ -30,35 +32,79 @@ use crate::observer::Observer;
 use crate::source::{Identity, Unit};
 use crate::{FORMAT_VERSION, VERSION};
 
-/// What to do where a split cannot lie beside another.
+/// The help for a split that does not fit the others.
 pub(super) const OTHER_SPLIT: &str =
     "encode all splits of an output by the same settings, or choose another folder";
 
-/// What a [`DatasetWriter`] writes.
+/// The configuration of a [`DatasetWriter`].
 #[derive(Clone, Debug)]
 pub struct DatasetConfig {
-    /// The fingerprint of all that the output depends on. What an earlier run wrote for the same one is
-    /// used again.
+    /// Fingerprint of everything that the output depends on. Files that an earlier run wrote with the same
+    /// fingerprint are kept.
     pub job: String,
-    /// Which documents go to which file.
+    /// Which documents go into which file.
     pub plan: FilePlan,
-    /// The units that batches come from, by source.
+    /// The units from which batches come, by source.
     pub units: Vec<Vec<Unit>>,
-    /// The pass-through columns, by the names that batches have them under.
+    /// The pass-through columns, with the names that they have in batches.
     pub columns: Vec<FieldRef>,
-    /// One more than the greatest id there can be.
+    /// One more than the largest possible id.
     pub ids: u64,
-    /// How token ids are encoded.
+    /// How token ids are encoded and compressed.
     pub compression: Compression,
-    /// What each file says about its tokens.
+    /// What each file declares about its tokens.
     pub declaration: Declaration,
 }
 
 /// Writes token batches, in order, to the data files of an output folder.
 ///
-/// A file appears under its name when it is complete. What is written of the next one stays in the state
-/// folder when the writer is dropped or its process killed: a later writer goes on from there, and does
-/// not ask for the documents again that are in files or row groups which are there and undamaged.
+/// A file gets its name when it is complete. If the writer is dropped or its process is killed, the row groups of an
+/// incomplete file stay in the state folder. A later writer for the same job keeps complete files and row groups that
+/// are undamaged, and asks only for the [missing](DatasetWriter::missing) documents.
+///
+/// To use it, pass the documents of each [missing](DatasetWriter::missing) span to [`write`](DatasetWriter::write),
+/// between [`begin`](DatasetWriter::begin) and [`end`](DatasetWriter::end), then call
+/// [`finish`](DatasetWriter::finish) and write the manifest.
+///
+/// ```
+/// use tokenmill::encode::{EncodeConfig, Encoder, encode_batches};
+/// use tokenmill::observer::Silent;
+/// use tokenmill::sink::{
+///     Compression, DatasetConfig, DatasetWriter, Declaration, FilePlan, Manifest, OutputFolder,
+/// };
+/// use tokenmill::source::{Identity, Range, Unit, texts};
+/// # use tokenmill::{Vocabulary, split::SplitPattern, train::Merges, vocab::SpecialTokensAt};
+///
+/// # let split = SplitPattern::None;
+/// # let vocabulary = Vocabulary::from_merges(&Merges::default(), &[], SpecialTokensAt::End, split)?;
+/// # let temporary = tempfile::tempdir().expect("a folder");
+/// # let path = temporary.path().join("out");
+/// let encoder = Encoder::new(vocabulary, EncodeConfig::default())?;
+/// let unit = Unit { name: "texts".to_owned(), range: Range::Whole, rows: Some(2), text_bytes: Some(9) };
+/// let units = vec![vec![unit]];
+/// let config = DatasetConfig {
+///     job: "an example".to_owned(),
+///     plan: FilePlan::of_units(&units, "train", 1_000_000)?,
+///     units,
+///     columns: Vec::new(),
+///     ids: 256,
+///     compression: Compression::Default,
+///     declaration: Declaration::of(&encoder),
+/// };
+/// let folder = OutputFolder::open(&path)?;
+/// let mut writer = DatasetWriter::create(&folder, config, &Silent)?;
+/// for span in writer.missing() {
+///     let span = writer.begin(span)?;
+///     let documents = texts(["some", "texts"]); // those from `span.from` on
+///     let name = |_, _| "texts".to_owned();
+///     encode_batches(documents, &encoder, name, &Silent, |batch| writer.write(batch))?;
+///     writer.end(span)?;
+/// }
+/// let (manifest, _) = writer.finish(|_, _| Ok(Identity::Stream))?;
+/// manifest.write(&path)?;
+/// assert_eq!(Manifest::read(&path)?.map(|manifest| (manifest.rows(), manifest.tokens())), Some((2, 9)));
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 ///
 /// **Memory:** that of one [`ShardWriter`].
 pub struct DatasetWriter<'a> {
@@ -68,15 +114,15 @@ pub struct DatasetWriter<'a> {
     shape: Arc<FileShape>,
     encoders: Arc<Encoders>,
     finished: FinishedFiles,
-    /// What an earlier writer left of a file, until it is its turn.
+    /// The incomplete file of an earlier writer, until its span begins.
     unfinished: Option<Unfinished>,
     reused: Reused,
-    /// The number of the file that is being written, or comes next.
+    /// The number of the file that is being written, or of the next one.
     number: usize,
-    /// How many ids of the next document have been written.
+    /// Number of ids of the next document that have already been written.
     skip: u64,
     current: Option<Current>,
-    /// What was noted while there was no file.
+    /// Remarks that were made while no file was open.
     remarks: Vec<Value>,
 }
 
@@ -99,26 +145,29 @@ struct Current {
     text_bytes: u64,
 }
 
-/// What is there of an earlier run.
+/// The part of an output that is kept from an earlier run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reused {
-    /// Data files.
+    /// Number of complete data files.
     pub files: usize,
-    /// Row groups of an unfinished one.
+    /// Number of row groups in an incomplete data file.
     pub row_groups: usize,
     /// Bytes of text in both.
     pub text_bytes: u64,
-    /// What was [remarked](DatasetWriter::remark), in order.
+    /// The [remarks](DatasetWriter::remark) on them, in order.
     pub remarks: Vec<Value>,
 }
 
 impl<'a> DatasetWriter<'a> {
-    /// Looks for what an earlier writer of the same job left, removes all other data, and gets ready.
-    /// Encodes row groups on as many threads as the current rayon pool has.
+    /// Finds the files that an earlier writer of the same job left, and removes all other data of the split. Row
+    /// groups are encoded on as many threads as the current rayon pool has.
     ///
     /// # Errors
-    /// Two columns have one name or a column has a type that cannot be written, or what is to be packed cannot be
-    /// ([`ErrorKind::Usage`]); the folder cannot be written; the observer says stop.
+    /// - Two columns have the same name, a column has a type that cannot be written, or the output cannot be packed
+    ///   ([`ErrorKind::Usage`]).
+    /// - The split does not fit the other splits of the folder ([`ErrorKind::Usage`]).
+    /// - The folder cannot be written.
+    /// - The observer asks to stop.
     pub fn create(
         folder: &'a OutputFolder,
         config: DatasetConfig,
@@ -135,7 +184,7 @@ impl<'a> DatasetWriter<'a> {
         let unfinished = Unfinished::find(&folder.unfinished(), &folder.unfinished_journal(), &key)?;
         let missing = finished.missing();
         let first = missing.first().map(|span| span.number);
-        // A file that is written before it would take its place on disk.
+        // If another file must be written first, it needs the place of the incomplete file on disk.
         let unfinished = unfinished.filter(|file| first == Some(file.number));
         let number = first.unwrap_or(0);
         Ok(DatasetWriter {
@@ -154,18 +203,19 @@ impl<'a> DatasetWriter<'a> {
         })
     }
 
-    /// What is there of an earlier run.
+    /// What is kept from an earlier run.
     pub fn reused(&self) -> &Reused {
         &self.reused
     }
 
-    /// The documents that have to be encoded, in this order.
+    /// The documents that must be encoded, in this order: those of damaged files, then all that follow the last
+    /// complete file.
     pub fn missing(&self) -> Vec<Span> {
         self.finished.missing()
     }
 
-    /// Gets ready for the documents of a span, and gives those of them that are not written yet. Of the first a part
-    /// may be written, if it was cut by packing; the whole document is wanted again.
+    /// Begins a span. Returns the part of it that must still be written. If packing has cut the first document of
+    /// that part, some of its ids may have been written already, but the whole document must be passed again.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -185,17 +235,16 @@ impl<'a> DatasetWriter<'a> {
         Ok(Span { from: next, documents: left, ..span })
     }
 
-    /// Ends a span: the documents of the next one may be of another file.
+    /// Ends a span. If it was for a single file, the file is completed: the next span may be for another one.
     ///
     /// # Errors
-    /// A file cannot be written.
+    /// The file cannot be written.
     pub fn end(&mut self, span: Span) -> Result<()> {
         if span.documents.is_some() { self.finish_file() } else { Ok(()) }
     }
 
-    /// Notes something of the documents so far, for a run that goes on from here: it finds the remark in
-    /// [`Reused`] if it does not get the documents again. Of the documents that it does get again it may
-    /// find it too.
+    /// Stores a remark about the documents so far. A run that resumes finds it in [`Reused`] if it does not get these
+    /// documents again, and possibly even if it does.
     pub fn remark(&mut self, remark: Value) {
         match &mut self.current {
             Some(current) => current.writer.remark(remark),
@@ -203,19 +252,20 @@ impl<'a> DatasetWriter<'a> {
         }
     }
 
-    /// Appends a batch. Batches come in the order of the units.
+    /// Appends a batch. Batches must come in the order of the units.
     ///
     /// # Errors
-    /// The batch is out of order, does not fit the columns, or cannot be written.
+    /// The batch is out of order, does not match the columns, or cannot be written.
     pub fn write(&mut self, batch: TokenBatch) -> Result<()> {
         let place = Position { source: batch.source, unit: batch.unit, row: batch.first_row, token: 0 };
         self.write_at(place, batch)
     }
 
-    /// Appends a batch of a sample, which is one unit of its own; the row is that of the first document in it.
+    /// Appends a batch of a sample, which counts as one unit. `row` is the number of the batch's first document in
+    /// the sample.
     ///
     /// # Errors
-    /// As of [`write`](DatasetWriter::write).
+    /// Those of [`write`](DatasetWriter::write).
     pub fn write_sampled(&mut self, row: u64, batch: TokenBatch) -> Result<()> {
         self.write_at(Position { row, ..Position::default() }, batch)
     }
@@ -246,7 +296,7 @@ impl<'a> DatasetWriter<'a> {
         Ok(())
     }
 
-    /// How far rows go to the current file, after beginning the next one where none would.
+    /// The end of the rows that go into the current file. Completes the file and begins the next one if no row fits.
     fn end_of_file(&mut self, lengths: &[u64], rows: Range<usize>) -> Result<usize> {
         let &Layout::Rolling(limit) = self.config.plan.layout() else { return Ok(rows.end) };
         let Some(lengths) = lengths.get(rows.clone()) else { return Ok(rows.end) };
@@ -259,7 +309,7 @@ impl<'a> DatasetWriter<'a> {
         Ok(rows.start + fit)
     }
 
-    /// The number of a place's unit through all sources.
+    /// The number of a position's unit, counted over all sources.
     fn number_of(&self, place: Position) -> Result<usize> {
         let units = &self.config.units;
         match units.get(place.source) {
@@ -270,6 +320,7 @@ impl<'a> DatasetWriter<'a> {
         }
     }
 
+    /// The file that is being written. Begins it if none is.
     fn current(&mut self) -> Result<&mut Current> {
         if self.current.is_none() {
             self.folder.check_held()?;
@@ -286,7 +337,7 @@ impl<'a> DatasetWriter<'a> {
         Ok(self.current.as_mut().expect("just made"))
     }
 
-    /// Publishes the current file; an empty one where no row came.
+    /// Completes the current file. It may be empty.
     fn finish_file(&mut self) -> Result<()> {
         self.current()?;
         let Some(Current { writer, start, .. }) = self.current.take() else { return Ok(()) };
@@ -313,7 +364,7 @@ impl<'a> DatasetWriter<'a> {
         Ok(())
     }
 
-    /// Publishes what goes beside a data file.
+    /// Writes the index beside a data file.
     fn publish_index(&self, name: &str, index: &[u8]) -> Result<HashedFile> {
         let path = index_path(&self.folder.path().join(name));
         files::publish_bytes_within(&path, index)?;
@@ -321,14 +372,13 @@ impl<'a> DatasetWriter<'a> {
         Ok(HashedFile::of_content(name, index))
     }
 
-    /// Publishes what is left and the dataset card, and returns the manifest, which the caller
-    /// [writes](Manifest::write) when all else of the output is in place, and what of the input all files
-    /// hold.
+    /// Completes the last file and writes the dataset card. Returns the manifest, and the contents of all files
+    /// together. The caller [writes](Manifest::write) the manifest after everything else in the output.
     ///
-    /// `identity` tells that of a source's unit, and is asked once a unit that has rows.
+    /// `identity` gives the identity of a unit by source and number. It is called once for each unit with rows.
     ///
     /// # Errors
-    /// A file cannot be written, or an identity cannot be told.
+    /// A file cannot be written, or `identity` fails.
     pub fn finish(
         mut self,
         mut identity: impl FnMut(usize, usize) -> Result<Identity>,
@@ -359,7 +409,7 @@ impl<'a> DatasetWriter<'a> {
         let DatasetConfig { plan, declaration, job, .. } = self.config;
         let others = self.folder.others()?.map_or_else(Vec::new, |others| others.files);
         let all: Vec<OutputFile> = others.iter().chain(&files).cloned().collect();
-        // The card names splits in the order of their files.
+        // The card lists the splits in the order of their files.
         debug_assert!(files.iter().all(|file| split_of(&file.name) == plan.split_name()));
         let card = card::write(self.folder.path(), &plan, &self.shape, &declaration, &all)?;
         let manifest = Manifest {
@@ -380,24 +430,28 @@ impl<'a> DatasetWriter<'a> {
 }
 
 impl DatasetConfig {
-    /// What the files have in common.
+    /// The properties that all files share.
+    ///
+    /// # Errors
+    /// As for [`DatasetWriter::create`], about columns and packing.
     pub(crate) fn shape(&self) -> Result<Arc<FileShape>> {
         let schema = output_schema(&self.columns)?;
         FileShape::of_format(self.plan.format(), self.ids, schema, self.compression, &self.declaration)
     }
 
-    /// Finds what keeps the split from lying beside the others of the output.
+    /// Checks that the split can be stored beside the other splits of the output.
     ///
     /// # Errors
-    /// Another tokenizer, format, packing or policy than theirs, other columns, or other tokens around documents
-    /// ([`ErrorKind::Usage`]); a file of theirs cannot be read.
+    /// - Their tokenizer, format, packing, columns, special-token policy, or tokens around documents differ
+    ///   ([`ErrorKind::Usage`]).
+    /// - One of their files cannot be read.
     pub(crate) fn check_splits(&self, folder: &OutputFolder) -> Result<()> {
         let Some(others) = folder.others()? else { return Ok(()) };
         check_fits(folder.path(), &others, &self.declaration, &*self.shape()?)
     }
 
-    /// What the bytes of data files depend on. By what names their input was found is not among it: these are other
-    /// ones in another working directory.
+    /// Hash of everything that the bytes of data files depend on. The names of inputs are left out, since they depend
+    /// on the working directory.
     fn key(&self) -> String {
         let part = |unit: &Unit| (unit.range, unit.rows, unit.text_bytes);
         let units: Vec<Vec<_>> = self.units.iter().map(|units| units.iter().map(part).collect()).collect();
@@ -416,6 +470,7 @@ impl Current {
     }
 }
 
+/// What is kept of an earlier run.
 fn reused(finished: &FinishedFiles, unfinished: Option<&Unfinished>) -> Reused {
     let files = finished.there().map(|record| record.contents.text_bytes);
     let rest = unfinished.map_or(0, |file| file.contents().text_bytes);

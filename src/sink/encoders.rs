@@ -1,3 +1,5 @@
+//! A pool of threads that encode row groups.
+
 use std::fmt;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -15,18 +17,18 @@ use super::schema::FileShape;
 use crate::error::Result;
 use crate::parallel::as_many_as_there_are;
 
-/// What comes of a row group, with what it holds.
+/// An encoded row group with its contents.
 pub(super) type Encoded = Result<(Contents, EncodedGroup), ParquetError>;
 
-/// A row group as it will stand in its file.
+/// A row group as it is written to its file.
 pub(super) enum EncodedGroup {
     Columns(Columns),
     Flat(FlatGroup),
 }
 
-/// Threads that encode row groups, shared by all files of an output.
+/// Threads that encode row groups. All files of an output share them.
 ///
-/// Threads of their own, since the one that writes waits for them, and may be the only one of a pool.
+/// They are separate from the rayon pool: the writing thread waits for them, and may be the only one of its pool.
 pub struct Encoders {
     jobs: Option<Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
@@ -41,16 +43,16 @@ impl fmt::Debug for Encoders {
 struct Job {
     group: RowGroup,
     shape: Arc<FileShape>,
-    /// What encodes the columns of a Parquet file.
+    /// Makes the column writers of a Parquet file; `None` for other formats.
     writers: Option<Arc<ArrowRowGroupWriterFactory>>,
     reply: Sender<Encoded>,
 }
 
 impl Encoders {
-    /// Starts this many threads, at least one; fewer if the system gives no more.
+    /// Starts this number of threads, but at least one. Starts fewer if the system refuses some.
     ///
     /// # Errors
-    /// The system gives none.
+    /// The system refuses all of them.
     pub fn start(threads: usize) -> Result<Arc<Encoders>> {
         let (jobs, queue) = unbounded::<Job>();
         let threads = as_many_as_there_are(threads.max(1), |_| {
@@ -60,12 +62,12 @@ impl Encoders {
         Ok(Arc::new(Encoders { jobs: Some(jobs), threads }))
     }
 
-    /// How many row groups can usefully be under way at once: one a thread, and one that waits.
+    /// Number of row groups that can usefully be in progress: one per thread, and one that waits.
     pub(super) fn ahead(&self) -> usize {
         self.threads.len() + 1
     }
 
-    /// Hands a row group over. The receiver gets what comes of it, or is cut off if a thread panics.
+    /// Submits a row group. The receiver gets the result, or is disconnected if the thread panics.
     pub(super) fn encode(
         &self,
         group: RowGroup,
@@ -74,7 +76,7 @@ impl Encoders {
     ) -> Receiver<Encoded> {
         let (reply, result) = bounded(1);
         let job = Job { group, shape: Arc::clone(shape), writers: writers.cloned(), reply };
-        // If no thread is left the job is dropped with its sender, and the receiver says so.
+        // If no thread is left, the job is dropped with its sender, and the receiver is disconnected.
         if let Some(jobs) = &self.jobs {
             let _ = jobs.send(job);
         }
@@ -84,7 +86,7 @@ impl Encoders {
 
 fn work(queue: &Receiver<Job>) {
     for Job { group, shape, writers, reply } in queue {
-        // Nobody listens any more where the run has failed elsewhere.
+        // Nobody listens if the run has failed elsewhere.
         let _ = reply.send(encode(group, &shape, writers.as_deref()));
     }
 }
@@ -107,7 +109,7 @@ impl Drop for Encoders {
     fn drop(&mut self) {
         self.jobs = None;
         for thread in self.threads.drain(..) {
-            // A panic has been told by the cut-off receiver.
+            // The disconnected receiver has reported the panic.
             let _ = thread.join();
         }
     }

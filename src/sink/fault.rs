@@ -1,3 +1,5 @@
+//! The errors of writing and reading outputs.
+
 use std::path::{Path, PathBuf};
 
 use arrow_schema::{ArrowError, DataType};
@@ -5,7 +7,7 @@ use parquet::errors::ParquetError;
 
 use crate::error::{Error, ErrorKind};
 
-/// What can go wrong with an output, and where.
+/// An error of an output, with the file or column that is affected.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
     #[error("{} holds the split {split:?}, which has {what}", folder.display())]
@@ -104,8 +106,8 @@ fn in_row_group(row_group: Option<usize>) -> String {
     row_group.map_or_else(String::new, |number| format!(", row group {number}"))
 }
 
-/// The error of a failed write of a Parquet file. I/O errors inside are laid open, so that a full disk
-/// is known as one.
+/// The error for a failed write of a Parquet file. An I/O error inside is unwrapped, so that a full disk is
+/// recognized as such.
 pub(super) fn write_failed(path: &Path, cause: ParquetError) -> Error {
     let cause = match cause {
         ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {

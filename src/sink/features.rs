@@ -1,11 +1,13 @@
+//! Describes the columns of an output in the terms of the Python library `datasets`.
+
 use arrow_schema::extension::{ExtensionType, Json, Uuid};
 use arrow_schema::{DataType, FieldRef, Schema, TimeUnit};
 use serde_json::{Map, Value, json};
 
-/// The types of an output's columns in the words of the Python library `datasets`.
+/// The types of an output's columns as `datasets` names them.
 ///
-/// Written the way that its versions 2 to 5 all understand: `Sequence` for lists of values, and a
-/// JSON list for lists of structs, which the older ones would turn inside out as a `Sequence`.
+/// They are written in a form that versions 2 to 5 read alike: `Sequence` for lists of values, and a JSON list for
+/// lists of structs. Older versions turn a `Sequence` of structs into a struct of lists.
 pub(super) struct Features(Vec<(String, Feature)>);
 
 enum Feature {
@@ -17,8 +19,8 @@ enum Feature {
 }
 
 impl Features {
-    /// The features of a schema; `None` if `datasets` has no word for one of the types. It finds the
-    /// types by itself then.
+    /// The features of a schema; `None` if `datasets` has no name for one of the types. It then infers the types
+    /// itself.
     pub(super) fn of(schema: &Schema) -> Option<Features> {
         Features::of_fields(schema.fields())
     }
@@ -28,28 +30,28 @@ impl Features {
         fields.iter().map(feature).collect::<Option<_>>().map(Features)
     }
 
-    /// As the file metadata has them.
+    /// The features in the form of the file metadata.
     pub(super) fn json(&self) -> Value {
         json!({ "info": { "features": object(&self.0, Feature::json) } })
     }
 
-    /// As the head of a dataset card has them, one line a column. JSON, which is YAML too and safe for
-    /// any column name, once what YAML does not take as it is has its number instead.
+    /// The features in the form of the head of a dataset card, one line per column. Each line is JSON, which is also
+    /// YAML and safe for any column name if characters that YAML does not accept are escaped.
     pub(super) fn yaml_lines(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(|named| format!("- {}", printable(&named_yaml(named).to_string())))
     }
 }
 
-/// A column of an output that `datasets` does not read as it does others.
+/// A column that `datasets` does not read like others.
 pub(crate) struct Unread {
     pub(crate) column: String,
-    /// What it has.
+    /// What in the column it does not read.
     pub(crate) what: String,
-    /// Whether it is read where the dataset card is: it says how.
+    /// Whether it reads the column if it finds the dataset card, which describes the type.
     pub(crate) by_card: bool,
 }
 
-/// The columns of an output's schema that `datasets` does not read, or only by the dataset card.
+/// The columns of an output's schema that `datasets` cannot read, or only with the dataset card.
 pub(crate) fn unread_by_datasets(schema: &Schema) -> Vec<Unread> {
     let by_card = Features::of(schema).is_some();
     let unread =
@@ -57,7 +59,7 @@ pub(crate) fn unread_by_datasets(schema: &Schema) -> Vec<Unread> {
     schema.fields().iter().filter_map(unread).collect()
 }
 
-/// What in a field `datasets` does not read, as of version 5.
+/// What in a field `datasets` version 5 cannot read; `None` if it can read everything.
 fn unread(field: &FieldRef) -> Option<String> {
     if let Some(name) = extension(field) {
         return Some(format!("values of {name}"));
@@ -71,13 +73,13 @@ fn unread(field: &FieldRef) -> Option<String> {
     }
 }
 
-/// The extension type of a field, if `datasets` has no word for it though pyarrow knows it. It reads JSON, and values of
-/// extensions that pyarrow does not know as what they are made of.
+/// The extension type of a field, if pyarrow knows it but `datasets` has no name for it. `datasets` reads JSON, and
+/// reads extension types that pyarrow does not know as their storage type.
 fn extension(field: &FieldRef) -> Option<&str> {
     field.extension_type_name().filter(|name| name.starts_with("arrow.") && *name != Json::NAME)
 }
 
-/// JSON without the characters that YAML calls breaks or not printable, beside those that JSON has numbers for itself.
+/// Escapes the characters that YAML treats as line breaks or as not printable. JSON has already escaped the others.
 fn printable(json: &str) -> String {
     let mut printed = String::with_capacity(json.len());
     for character in json.chars() {
@@ -149,7 +151,7 @@ impl Feature {
         object
     }
 
-    /// The short form that stands within a list.
+    /// The short form within a list.
     fn yaml_item(&self) -> Value {
         match self {
             Feature::Value(dtype) => json!(dtype),
@@ -211,7 +213,7 @@ mod tests {
 
     use super::*;
 
-    /// What version 5.2 refused, of columns in files that pyarrow wrote.
+    /// The columns that version 5.2 refused, from files that pyarrow wrote.
     #[test]
     fn columns_that_datasets_does_not_read_are_known() {
         let field =
@@ -235,7 +237,7 @@ mod tests {
         };
         let no = ["map", "in a list", "in a struct", "decimal"].map(|name| (name.to_owned(), false));
         assert_eq!(unread(&columns), no);
-        // Version 5.2 read these from a folder with a card, and not from files.
+        // Version 5.2 read these from a folder with a card, but not from bare files.
         let extended = |name: &str, data_type: DataType, extension: &str| -> FieldRef {
             Arc::new(crate::cast::with_extension(Field::new(name, data_type, true), extension))
         };
@@ -250,7 +252,7 @@ mod tests {
         ];
         let by_card = ["in a list", "in a struct", "bool8"].map(|name| (name.to_owned(), true));
         assert_eq!(unread(&columns), by_card);
-        // The card says nothing of the columns where it has no word for one of them.
+        // The card omits the features if one of the columns has no name in `datasets`.
         assert_eq!(
             unread(&[uuid, field("bytes", DataType::FixedSizeBinary(16))]),
             [("uuid".to_owned(), false)]

@@ -1,3 +1,5 @@
+//! Keeps a journal of completed data files, and finds those that are undamaged.
+
 use std::fs::{self, File};
 use std::path::Path;
 
@@ -14,41 +16,44 @@ use crate::files;
 use crate::hashing::Set;
 use crate::observer::{Observer, Stage};
 
-/// A data file that was written to its end.
+/// A completed data file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct FileRecord {
     pub(super) number: usize,
-    /// Where in the input its documents begin.
+    /// The position of its first document in the input.
     pub(super) start: Position,
-    /// The file, its units not yet named.
+    /// The entry for the manifest, without its units.
     pub(super) file: OutputFile,
     pub(super) contents: Contents,
-    /// What the caller noted.
+    /// The caller's remarks.
     pub(super) remarks: Vec<Value>,
 }
 
-/// Some consecutive documents, which go to one data file or, where none follow, to as many as they fill.
+/// Consecutive documents that are written to one data file, or, if they are the last ones, to any number of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Number of the data file, or of the first.
+    /// Number of the data file, or of the first one.
     pub(super) number: usize,
-    /// Where in the input the documents begin.
+    /// The position of the first document in the input.
     pub from: Position,
-    /// How many there are; `None` is all that follow.
+    /// Number of documents. `None` means all that follow.
     pub documents: Option<u64>,
 }
 
-/// The data files that were written to their end, and which of them are still as they were.
+/// The completed data files, and whether each is undamaged.
 pub(super) struct FinishedFiles {
     journal: Journal,
-    /// By number.
+    /// The files in the order of their numbers.
     records: Vec<FileRecord>,
     good: Vec<bool>,
 }
 
 impl FinishedFiles {
-    /// Reads what was noted under this key and compares the files with it. A file that was not given its
-    /// name any more is given it.
+    /// Reads the journal of this key and verifies the files that it lists. If the last one had not been given its
+    /// name yet, it is named.
+    ///
+    /// # Errors
+    /// A file cannot be read or written, or the observer asks to stop.
     pub(super) fn find(folder: &OutputFolder, key: &str, observer: &dyn Observer) -> Result<FinishedFiles> {
         let (journal, listed) = Journal::open::<FileRecord>(folder.finished_journal(), key)?;
         let mut records: Vec<FileRecord> = Vec::new();
@@ -66,7 +71,7 @@ impl FinishedFiles {
         Ok(FinishedFiles { journal, records, good })
     }
 
-    /// What is still to be encoded.
+    /// The documents that must still be encoded: those of damaged files, then all after the last file.
     pub(super) fn missing(&self) -> Vec<Span> {
         let damaged = self.records.iter().zip(&self.good).filter(|(_, good)| !**good);
         let again = |(record, _): (&FileRecord, _)| Span {
@@ -78,7 +83,7 @@ impl FinishedFiles {
         damaged.map(again).chain([rest]).collect()
     }
 
-    /// Where a file begins in the input.
+    /// The position in the input where a file begins.
     pub(super) fn start(&self, number: usize) -> Position {
         match number {
             0 => Position::default(),
@@ -90,7 +95,7 @@ impl FinishedFiles {
         self.start(self.records.len())
     }
 
-    /// Whether a file is there.
+    /// Whether a file of this name is complete and undamaged.
     pub(super) fn has(&self, name: &str) -> bool {
         self.records
             .iter()
@@ -98,12 +103,12 @@ impl FinishedFiles {
             .any(|(record, good)| *good && record.file.names().any(|known| known == name))
     }
 
-    /// The files that are there.
+    /// The complete and undamaged files.
     pub(super) fn there(&self) -> impl Iterator<Item = &FileRecord> {
         self.records.iter().zip(&self.good).filter(|(_, good)| **good).map(|(record, _)| record)
     }
 
-    /// Notes a file that is about to get its name.
+    /// Records a file that is about to be given its name.
     pub(super) fn push(&mut self, record: FileRecord) -> Result<()> {
         self.journal.append(&record)?;
         self.journal.sync()?;
@@ -129,13 +134,14 @@ impl FinishedFiles {
     }
 }
 
-/// The names of all files that a journal notes, of whatever job: what this program wrote, or was about to name.
+/// The names of all files in a journal, whatever its job: files that this program wrote, or was about to name.
 pub(super) fn noted(journal: &Path) -> Result<Set<String>> {
     let records = Journal::said::<FileRecord>(journal)?;
     Ok(records.iter().flat_map(|record| record.file.names()).cloned().collect())
 }
 
-/// A run can end after a file was noted and before it got its name.
+/// Gives the last recorded file its name, if the run ended between recording and naming it, and its bytes are
+/// undamaged.
 fn publish_if_finished(folder: &OutputFolder, last: &FileRecord, observer: &dyn Observer) -> Result<()> {
     let (path, draft) = (folder.path().join(&last.file.name), folder.unfinished());
     if path.exists() || !draft.exists() {
@@ -150,18 +156,19 @@ fn publish_if_finished(folder: &OutputFolder, last: &FileRecord, observer: &dyn 
     }
 }
 
-/// Gives a file that is on disk its name.
+/// Gives a synced file its final name.
 pub(super) fn publish(draft: &Path, path: &Path) -> Result<()> {
     fs::rename(draft, path).map_err(|cause| Error::io("write", path, cause))?;
     files::sync_folder(files::folder_of(path))
 }
 
-/// Waits until a file is on disk.
+/// Waits until the contents of a file are on disk.
 pub(super) fn sync(file: &File, path: &Path) -> Result<()> {
     file.sync_all().map_err(|cause| Error::io("write", path, cause))
 }
 
-/// Which files are as they were when they were noted. One that cannot be read may be, and is not to be replaced.
+/// Whether each file is as it was recorded. A file that cannot be read is an error: it may be undamaged, and must not
+/// be replaced.
 fn check(folder: &Path, records: &[FileRecord], observer: &dyn Observer) -> Result<Vec<bool>> {
     if records.is_empty() {
         return Ok(Vec::new());

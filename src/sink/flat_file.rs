@@ -1,4 +1,4 @@
-//! Files of nothing but ids, one after the other, and the index that tells documents apart.
+//! Files of bare ids, one after another, and the index that separates documents.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -9,11 +9,11 @@ use super::schema::OutputFormat;
 use crate::error::{Error, Result};
 use crate::units::{amount, place64};
 
-/// How Megatron-LM's index files begin, and their version.
+/// The first bytes of Megatron-LM's index files. Their version follows.
 pub(super) const MEGATRON_MAGIC: &[u8; 9] = b"MMIDIDX\0\0";
 pub(super) const MEGATRON_VERSION: u64 = 1;
 
-/// How many bytes an id has.
+/// The size of an id in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IdWidth {
     Two,
@@ -21,7 +21,7 @@ pub(super) enum IdWidth {
 }
 
 impl IdWidth {
-    /// The width for ids below a number. Megatron-LM itself takes four bytes from 65 500 ids on.
+    /// The width for ids below `ids`. Megatron-LM itself uses four bytes from 65 500 ids on.
     pub(super) fn of(ids: u64, format: OutputFormat) -> IdWidth {
         let two = if format == OutputFormat::Megatron { ids < 65_500 } else { ids <= 1 << 16 };
         if two { IdWidth::Two } else { IdWidth::Four }
@@ -34,7 +34,7 @@ impl IdWidth {
         }
     }
 
-    /// Megatron-LM's number for the type: `uint16`, or `int32`, which has all ids below 2³¹ as they are.
+    /// Megatron-LM's code for the type: `uint16`, or `int32`, which holds all ids below 2³¹ unchanged.
     pub(super) fn megatron_code(self) -> u8 {
         match self {
             IdWidth::Two => 8,
@@ -43,10 +43,10 @@ impl IdWidth {
     }
 }
 
-/// Rows of ids as they will stand in the file.
+/// Rows of ids as they are written to the file.
 pub(super) struct FlatGroup {
     ids: Vec<u8>,
-    /// How many ids each row has; a null row has none.
+    /// Number of ids per row; 0 for a null row.
     lengths: Vec<u32>,
 }
 
@@ -65,9 +65,9 @@ impl FlatGroup {
     }
 }
 
-/// A file of nothing but ids, with the index that goes beside it.
+/// A file of bare ids, and the index beside it.
 ///
-/// **Memory:** 4 bytes a document of the file.
+/// **Memory:** 4 bytes per document of the file.
 pub(super) struct FlatFile<W> {
     out: Hashed<W>,
     path: PathBuf,
@@ -81,7 +81,7 @@ impl<W: Write> FlatFile<W> {
         FlatFile { out, path, format, width, lengths: Vec::new() }
     }
 
-    /// Appends rows and gives what [`resume_group`](FlatFile::resume_group) wants to know of them.
+    /// Appends rows. Returns the data for [`resume_group`](FlatFile::resume_group): the lengths.
     pub(super) fn append(&mut self, group: FlatGroup) -> Result<Vec<u8>> {
         let written = self.out.write_all(&group.ids).and_then(|()| self.out.flush());
         written.map_err(|cause| Error::io("write", &self.path, cause))?;
@@ -89,7 +89,7 @@ impl<W: Write> FlatFile<W> {
         Ok(group.lengths.iter().flat_map(|length| length.to_le_bytes()).collect())
     }
 
-    /// Takes up rows whose ids are in the file already.
+    /// Adds rows whose ids are already in the file, as an earlier run left them.
     pub(super) fn resume_group(&mut self, lengths: &[u8]) -> Result<()> {
         let (lengths, _) = lengths.as_chunks::<4>();
         let lengths = lengths.iter().map(|bytes| u32::from_le_bytes(*bytes));
@@ -99,12 +99,12 @@ impl<W: Write> FlatFile<W> {
         there.map(|_| ()).map_err(|cause| Error::io("write", &self.path, cause))
     }
 
-    /// What has been written so far.
+    /// The output so far.
     pub(super) fn written(&self) -> &Hashed<W> {
         &self.out
     }
 
-    /// Gives the file, and its index.
+    /// The finished file, and the contents of its index.
     pub(super) fn finish(self) -> (Hashed<W>, Vec<u8>) {
         let index = match self.format {
             OutputFormat::Megatron => megatron(&self.lengths, self.width),
@@ -114,6 +114,7 @@ impl<W: Write> FlatFile<W> {
     }
 }
 
+/// The index of a `.bin` file: the offset of the first id of each document, and of the end, as 64-bit numbers.
 fn offsets(lengths: &[u32]) -> Vec<u8> {
     let ends = lengths.iter().scan(0_u64, |end, &length| {
         *end += u64::from(length);
@@ -122,8 +123,8 @@ fn offsets(lengths: &[u32]) -> Vec<u8> {
     std::iter::once(0).chain(ends).flat_map(u64::to_le_bytes).collect()
 }
 
-/// The index as Megatron-LM's own tool writes it: a document without ids has no sequence, every other one
-/// has one.
+/// The index as Megatron-LM's own tool writes it. A document without ids has no sequence, every other document has
+/// one.
 fn megatron(lengths: &[u32], width: IdWidth) -> Vec<u8> {
     let sequences = || lengths.iter().copied().filter(|&length| length > 0);
     let mut index = MEGATRON_MAGIC.to_vec();

@@ -1,4 +1,4 @@
-//! Reads files of nothing but ids, by the index beside them.
+//! Reads files of bare ids by the index beside them.
 
 use std::fs::{self, File};
 use std::io::{BufReader, Read};
@@ -11,26 +11,26 @@ use crate::encode::TokenBatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::units::{TokenId, amount, place, place64};
 
-/// What an index says.
+/// The contents of an index file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Index {
     pub(super) width: IdWidth,
-    /// Ids of each document.
+    /// Number of ids of each document.
     pub(super) lengths: Vec<u32>,
 }
 
-/// The path of the index of a file.
+/// The path of the index for a data file.
 pub(super) fn index_path(data: &Path) -> PathBuf {
     data.with_extension("idx")
 }
 
 impl Index {
-    /// Reads the index beside a file and checks that it is that file's.
+    /// Reads the index beside a data file, and checks that it belongs to the file.
     ///
-    /// **Memory:** the index file, and 4 bytes a document.
+    /// **Memory:** the index file, and 4 bytes per document.
     ///
     /// # Errors
-    /// The index is missing, damaged, of an unknown kind, or of another file.
+    /// The index is missing, damaged, of an unknown kind, or does not fit the size of the data file.
     pub(super) fn read(data: &Path) -> Result<Index> {
         let path = index_path(data);
         let text = fs::read(&path).map_err(|cause| Error::io("read", &path, cause))?;
@@ -51,11 +51,15 @@ impl Index {
     }
 }
 
-/// 64-bit numbers, one after the other.
+/// Reads consecutive little-endian 64-bit numbers.
 fn words(bytes: &[u8]) -> impl ExactSizeIterator<Item = u64> {
     bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word))
 }
 
+/// Parses an index of offsets. `bytes` is the size of the data file, which gives the width of ids.
+///
+/// # Errors
+/// The offsets do not ascend from 0, or a document is too long.
 fn offsets(text: &[u8], bytes: u64) -> Result<Index, &'static str> {
     if text.is_empty() || !text.len().is_multiple_of(8) {
         return Err("it is no list of 64-bit offsets");
@@ -73,6 +77,10 @@ fn offsets(text: &[u8], bytes: u64) -> Result<Index, &'static str> {
     Ok(Index { width, lengths })
 }
 
+/// Parses Megatron-LM's index after its magic bytes.
+///
+/// # Errors
+/// It is cut off, of another version or type, or inconsistent.
 fn megatron(rest: &[u8]) -> Result<Index, &'static str> {
     const SHORT: &str = "it is cut off";
     let (head, rest) = rest.split_at_checked(25).ok_or(SHORT)?;
@@ -129,7 +137,7 @@ impl FlatFileReader {
         Ok(FlatFileReader { number, path, ids: BufReader::new(file), index, row: 0 })
     }
 
-    /// The next rows; `None` at the end.
+    /// The next rows, at most [`BATCH_ROWS`] with about [`BATCH_IDS`] ids; `None` at the end.
     pub(super) fn read(&mut self) -> Result<Option<TokenBatch>> {
         let first = self.row;
         let mut ends: Vec<usize> = Vec::new();

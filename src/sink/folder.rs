@@ -1,3 +1,5 @@
+//! Takes an output folder for writing: locks it, refuses files of others, and finds what earlier runs left.
+
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -11,57 +13,76 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::{self, Claim, IfHeld, Pulse, remove};
 use crate::observer::{Observer, Silent};
 
-/// The folder within an output folder for the lock, scratch files and state.
+/// The folder within an output folder that holds the lock, scratch files and state.
 pub const STATE_FOLDER: &str = ".tokenmill";
 
-/// In that folder, what the output is going to hold. A run writes it before anything outside of that folder.
+/// In the state folder, the file that identifies the job of the output. A run writes it before anything outside of
+/// that folder.
 pub(crate) const JOB: &str = "job.json";
 
-/// Which row groups there are of a file that is not finished.
+/// In the state folder, the journal of the row groups of an incomplete data file.
 const UNFINISHED_JOURNAL: &str = "unfinished.journal";
 
-/// Which data files have been written to their end.
+/// In the state folder, the journal of completed data files.
 pub(super) const FINISHED_JOURNAL: &str = "finished.journal";
 
 /// The dataset card.
 pub(crate) const CARD: &str = "README.md";
 
-/// What an output has beside its folders. The last two are the report, which is written by others.
+/// The files of an output besides its folders. The last two are the report, which another module writes.
 const BESIDE: [&str; 4] = [CARD, MANIFEST, "report.json", "report.html"];
 
-/// An output folder that this process alone may write, until this value is dropped.
+/// An output folder that only this process may write, until this value is dropped.
+///
+/// A lock on a file keeps other processes out. Where file systems have no locks, or machines do not share them, a file
+/// does so that the holder rewrites every few seconds.
+///
+/// ```
+/// use tokenmill::sink::OutputFolder;
+///
+/// # let temporary = tempfile::tempdir().expect("a folder");
+/// # let path = temporary.path().join("out");
+/// let folder = OutputFolder::open(&path)?;
+/// assert!(OutputFolder::open(&path).is_err());
+/// drop(folder);
+/// assert!(OutputFolder::open(&path).is_ok());
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct OutputFolder {
     path: PathBuf,
-    /// The split that is written; without one all data files are of this run.
+    /// The split that is written. `None` if all data files belong to this run.
     split: Option<String>,
     state: PathBuf,
     claim: Claim,
-    /// Held for its lock.
+    /// The locked file, which stays open to keep the lock.
     _lock: File,
 }
 
-/// What the name of the data file that is being written begins with; the number of the run that writes it follows.
+/// The beginning of the name of the data file that is being written. The number of the run follows.
 const UNFINISHED: &str = "unfinished-";
 
 impl OutputFolder {
-    /// Takes a folder for writing: makes it if it is not there, locks it, and removes the unfinished
-    /// files that a killed run left.
+    /// Takes a folder for writing: creates it if it does not exist, locks it, and removes temporary files that an
+    /// interrupted run left.
     ///
     /// # Errors
-    /// The folder cannot be made or written, another process holds it, its manifest cannot be read, or it holds
-    /// a dataset card, report, manifest or data files that are not this program's ([`ErrorKind::Usage`]): those would be
-    /// overwritten, removed, or read as part of the output. Its state or its data lie behind a link
-    /// ([`ErrorKind::Usage`]).
+    /// - The folder cannot be created or written.
+    /// - Another process holds it.
+    /// - Its manifest cannot be read.
+    /// - It holds a dataset card, report, manifest or data files of others, which would be overwritten, removed, or
+    ///   read as part of the output ([`ErrorKind::Usage`]).
+    /// - The folder of its state or its data is a symbolic link ([`ErrorKind::Usage`]).
     pub fn open(path: impl Into<PathBuf>) -> Result<OutputFolder> {
         OutputFolder::take(path, None, &Silent)
     }
 
-    /// The same. A process of another machine that gives no sign of life is waited for, which takes up to a minute:
-    /// `observer` is told so. With the name of a split, what is there of other splits stays.
+    /// Takes a folder for writing, like [`open`](OutputFolder::open). If a process of another machine holds it
+    /// without giving a sign of life, this waits up to a minute, and tells `observer` so. If `split` is given, files
+    /// of other splits are kept.
     ///
     /// # Errors
-    /// As of [`open`](OutputFolder::open); the observer says stop.
+    /// Those of [`open`](OutputFolder::open), or the observer asks to stop.
     pub fn take(
         path: impl Into<PathBuf>,
         split: Option<&str>,
@@ -70,14 +91,14 @@ impl OutputFolder {
         OutputFolder::take_with(path.into(), split, Pulse::default(), observer)
     }
 
-    /// The same, with a shorter patience.
+    /// Takes a folder, and waits only this long for a sign of life.
     #[cfg(test)]
     pub(super) fn take_after(path: &Path, dead_after: std::time::Duration) -> Result<OutputFolder> {
         let pulse = Pulse { dead_after, every: dead_after / 10 };
         OutputFolder::take_with(path.to_owned(), None, pulse, &Silent)
     }
 
-    /// What no other run of the folder has.
+    /// The number of this run, which no other run of the folder has.
     #[cfg(test)]
     pub(super) fn number(&self) -> u64 {
         self.claim.number()
@@ -115,11 +136,11 @@ impl OutputFolder {
         Ok(folder)
     }
 
-    /// Finds what [`open`](OutputFolder::open) would fail of, before long work that the folder is opened after. Leaves
+    /// Checks for what would make [`open`](OutputFolder::open) fail, so that it is found before long work. Leaves
     /// nothing behind.
     ///
     /// # Errors
-    /// As of [`open`](OutputFolder::open).
+    /// Those of [`open`](OutputFolder::open).
     pub fn check(path: &Path) -> Result<()> {
         refuse_links(path)?;
         refuse_foreign(path)?;
@@ -132,14 +153,18 @@ impl OutputFolder {
         Claim::check(&state, locked)
     }
 
-    /// Finds whether another process has taken the folder, because this one gave no sign of life for a minute, as when its
-    /// machine was suspended.
+    /// Checks that no other process has taken the folder. This happens if this process gave no sign of life for a
+    /// minute, for example while its machine was suspended.
+    ///
+    /// # Errors
+    /// Another process has taken it.
     pub(crate) fn check_held(&self) -> Result<()> {
         self.claim.check_held()
     }
 
-    /// Gives the unfinished data file of the run before the name of this run's. If that run may wake up and write on, what
-    /// it has open is left to it.
+    /// Renames the incomplete data file of the previous run to the name for this run. If the previous run may still
+    /// wake up and continue to write, its data file is removed and the journals are replaced by copies: then it writes
+    /// only to files that have no name any more.
     fn take_unfinished(&self) -> Result<()> {
         let state = self.state();
         for path in entries(&state)? {
@@ -164,30 +189,30 @@ impl OutputFolder {
         Ok(())
     }
 
-    /// The folder's path.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The folder for scratch files and state, which no reader of the data sees.
+    /// The folder for scratch files and state. Readers of the data do not look into it.
     pub fn state(&self) -> PathBuf {
         self.state.clone()
     }
 
-    /// The split that is written, if it may not be the only one.
+    /// The split that is written, if the output may have several.
     pub fn split(&self) -> Option<&str> {
         self.split.as_deref()
     }
 
-    /// The split that is written, if another one was there first.
+    /// The split that is written, if it is not the first of the output.
     pub(crate) fn later_split(&self) -> Option<&str> {
         self.split().filter(|_| self.state != self.path.join(STATE_FOLDER))
     }
 
-    /// What the manifest says of other splits, if there are any.
+    /// The manifest without the split that is written; `None` if no other split is in it.
     ///
     /// # Errors
-    /// It cannot be read, or is not as it was written.
+    /// The manifest cannot be read or is damaged.
     pub(crate) fn others(&self) -> Result<Option<Manifest>> {
         match Manifest::read(&self.path)?.and_then(|manifest| manifest.without_split(self.split())) {
             Some(others) => Manifest::read_checked(&self.path).map(|_| Some(others)),
@@ -195,12 +220,13 @@ impl OutputFolder {
         }
     }
 
+    /// Whether a data file belongs to the split that is written.
     fn is_own(&self, name: &str) -> bool {
         self.split().is_none_or(|split| split == split_of(name))
     }
 
-    /// Removes all that an earlier output left, so that none of it is taken for part of the next. What is of another split
-    /// stays.
+    /// Removes everything that an earlier run left of the split, so that none of it is taken for part of the next
+    /// output. Other splits are kept.
     ///
     /// # Errors
     /// A file cannot be removed.
@@ -213,8 +239,8 @@ impl OutputFolder {
         Ok(())
     }
 
-    /// Removes the manifest. It goes before the data files: while it stands it vouches for them.
-    /// That of other splits takes its place.
+    /// Removes the split from the manifest, and the manifest if no other split is in it. This must happen before data
+    /// files are removed, since the manifest says that they are complete.
     pub(super) fn remove_manifest(&self) -> Result<()> {
         let Some(manifest) = Manifest::read(&self.path)? else { return Ok(()) };
         match manifest.without_split(self.split()) {
@@ -224,7 +250,8 @@ impl OutputFolder {
         }
     }
 
-    /// Removes data files but those to be kept, by their paths below the folder.
+    /// Removes the split's data files, except those for which `keep` returns true. It gets paths relative to the
+    /// folder.
     pub(super) fn remove_data(&self, keep: impl Fn(&str) -> bool) -> Result<()> {
         for path in data_files(&self.path)? {
             let name = data_name(&path);
@@ -235,29 +262,29 @@ impl OutputFolder {
         Ok(())
     }
 
-    /// The data file that is being written.
+    /// The path of the data file that is being written.
     pub(crate) fn unfinished(&self) -> PathBuf {
         self.state().join(format!("{UNFINISHED}{}", self.claim.number()))
     }
 
-    /// Which row groups it has.
+    /// The path of the journal of its row groups.
     pub(super) fn unfinished_journal(&self) -> PathBuf {
         self.state().join(UNFINISHED_JOURNAL)
     }
 
-    /// Which data files have been written to their end.
+    /// The path of the journal of completed data files.
     pub(super) fn finished_journal(&self) -> PathBuf {
         self.state().join(FINISHED_JOURNAL)
     }
 
-    /// Finds a data file that neither the manifest lists nor a run has noted: it is somebody else's, and would be
-    /// removed with what is left of earlier outputs.
+    /// Refuses the folder if it has a data file that is neither in the manifest nor in a journal. It belongs to
+    /// somebody else, and would be removed together with the rest of earlier outputs.
     fn refuse_unknown_data(&self) -> Result<()> {
         let mut known = noted(&self.path)?;
         for file in Manifest::read(&self.path)?.into_iter().flat_map(|manifest| manifest.files) {
             known.extend(file.names().cloned());
         }
-        // The index of a file gets its name before the file is noted.
+        // An index is named before its data file is recorded.
         let draft = self.unfinished().exists();
         let is_early_index = |path: &Path| draft && is_index(path) && !path.with_extension("bin").exists();
         for path in data_files(&self.path)? {
@@ -272,16 +299,17 @@ impl OutputFolder {
         Ok(())
     }
 
+    /// Removes temporary files of an interrupted run.
     fn remove_unfinished(&self) -> Result<()> {
         let below = ["", DATA_FOLDER, STATE_FOLDER, TOKENIZER_FOLDER];
         let mut folders: Vec<PathBuf> = below.map(|below| self.path.join(below)).into();
         folders.push(self.state());
-        // The smaller tokenizers of a training lie in folders within that of the largest.
+        // The smaller tokenizers of a training are in folders within that of the largest.
         folders.extend(entries(&self.path.join(TOKENIZER_FOLDER))?.into_iter().filter(|path| path.is_dir()));
         for folder in folders {
             for path in entries(&folder)? {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
-                // Beside the folders others may be writing files at this moment.
+                // In the output folder itself, others may be writing files right now.
                 let is_ours =
                     |of: &str| folder != self.path || BESIDE.contains(&of) || of.starts_with("report-");
                 if files::unfinished(&name).is_some_and(is_ours) && !path.is_dir() {
@@ -293,7 +321,7 @@ impl OutputFolder {
     }
 }
 
-/// The data files of an output and what goes beside them, by name.
+/// The data files of an output and their indexes, sorted by name.
 pub(crate) fn data_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = entries(&folder.join(DATA_FOLDER))?;
     let ours = ["parquet", "bin", "idx"].map(OsStr::new);
@@ -302,7 +330,7 @@ pub(crate) fn data_files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// A data file's path below its output folder.
+/// The path of a data file relative to its output folder.
 pub(super) fn data_name(path: &Path) -> String {
     format!("{DATA_FOLDER}/{}", path.file_name().unwrap_or_default().to_string_lossy())
 }
@@ -311,24 +339,24 @@ fn is_index(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "idx")
 }
 
-/// Whether an output folder has data files, or a part of one that can be gone on with.
+/// Whether an output folder has data files, or an incomplete data file from which a run can resume.
 ///
 /// # Errors
-/// It cannot be read.
+/// The folder cannot be read.
 pub(crate) fn holds_data(folder: &Path, split: Option<&str>) -> Result<bool> {
     let journal = state_of(folder, split).join(UNFINISHED_JOURNAL);
     let begun = fs::metadata(journal).is_ok_and(|journal| journal.len() > 0);
     Ok(begun || !split_files(folder, split)?.is_empty())
 }
 
-/// The data files of a split, by their paths below the output folder; of all splits without one.
+/// The data files of a split, as paths relative to the output folder; those of all splits if `split` is `None`.
 pub(crate) fn split_files(folder: &Path, split: Option<&str>) -> Result<Vec<String>> {
     let mut names: Vec<String> = data_files(folder)?.iter().map(|path| data_name(path)).collect();
     names.retain(|name| split.is_none_or(|split| split == split_of(name)));
     Ok(names)
 }
 
-/// What lies in a folder; nothing if there is no such folder.
+/// The entries of a folder; empty if it does not exist.
 pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let failed = |cause| Error::io("read", folder, cause);
     match fs::read_dir(folder) {
@@ -338,7 +366,8 @@ pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// An output is known by what its state folder says of a run or, if it was copied without that, by its manifest.
+/// Refuses a folder with files that no run wrote. An output is recognized by its state folder or, if it was copied
+/// without that, by its manifest.
 fn refuse_foreign(folder: &Path) -> Result<()> {
     let state = folder.join(STATE_FOLDER);
     let begun = [JOB, UNFINISHED_JOURNAL, FINISHED_JOURNAL].iter().any(|name| state.join(name).exists());
@@ -354,7 +383,7 @@ fn refuse_foreign(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Finds a link where the state of an output, or the folder of its data, is to be.
+/// Refuses symbolic links in place of the state or data folder of an output, and in the state folder.
 fn refuse_links(folder: &Path) -> Result<()> {
     let state = folder.join(STATE_FOLDER);
     files::refuse_link(&state)?;
@@ -362,7 +391,10 @@ fn refuse_links(folder: &Path) -> Result<()> {
     entries(&state)?.iter().try_for_each(|path| files::refuse_link(path))
 }
 
-/// Takes the lock, and gives whether it is locked: some network folders know no locks.
+/// Takes the lock. Returns the file, and whether it is locked: some network file systems have no locks.
+///
+/// # Errors
+/// Another process holds the lock, or the file cannot be created.
 fn lock(folder: &Path, path: &Path) -> Result<(File, bool)> {
     let mut options = OpenOptions::new();
     let options = files::without_links(options.read(true).write(true).create(true).truncate(false));
@@ -371,7 +403,7 @@ fn lock(folder: &Path, path: &Path) -> Result<(File, bool)> {
         Ok(()) => Ok((file, true)),
         Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
-            // Only digits count: the file may be anything.
+            // Read only digits: the file may contain anything.
             let _ = (&file).take(20).read_to_string(&mut holder);
             let number: String = holder.chars().take_while(char::is_ascii_digit).collect();
             let holder = if number.is_empty() { number } else { format!(" (process {number})") };
@@ -383,7 +415,7 @@ fn lock(folder: &Path, path: &Path) -> Result<(File, bool)> {
     }
 }
 
-/// Writes this process's number into the lock, for those who come too late.
+/// Writes the id of this process into the lock file, for the messages of other processes.
 fn write_holder(mut lock: &File, path: &Path) -> Result<()> {
     let written = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
     written.map_err(|cause| Error::io("write", path, cause))

@@ -1,5 +1,5 @@
-//! What the footer of a Parquet file needs to know of a row group, on its own: with it and the bytes of
-//! the pages a file can be continued that another process began.
+//! Stores the footer entries of a row group separately. With these and the bytes of its pages, a Parquet file that
+//! another process began can be continued.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use parquet::schema::types::SchemaDescriptor;
 
 use super::chunk::Chunk;
 
-/// The metadata of the columns of a row group, as the footer of a file with no other.
+/// The footer entries of a row group's columns, in the form of the footer of a file that has only this row group.
 pub(super) fn to_bytes(chunks: &[Chunk], columns: &Arc<SchemaDescriptor>) -> Result<Vec<u8>, ParquetError> {
     let mut pages = PageIndexBuilder::new(1, chunks.len());
     let mut group = RowGroupMetaData::builder(Arc::clone(columns));
@@ -42,8 +42,8 @@ pub(super) fn to_bytes(chunks: &[Chunk], columns: &Arc<SchemaDescriptor>) -> Res
     Ok(bytes)
 }
 
-/// The columns that [`to_bytes`] was given, but for their pages and what readers no longer use: least and
-/// greatest values in their old place.
+/// Reads the footer entries that [`to_bytes`] wrote. They lack the pages, and the deprecated fields for minimum and
+/// maximum values, which readers no longer use.
 pub(super) fn from_bytes(
     bytes: &[u8],
     columns: &Arc<SchemaDescriptor>,
@@ -59,7 +59,7 @@ pub(super) fn from_bytes(
     };
     let pages = metadata.page_index_for_row_group(0);
     let close = |(column, metadata): (usize, &ColumnChunkMetaData)| {
-        // The places of the indexes are those in `bytes`.
+        // The offsets of the indexes are relative to `bytes`.
         let metadata = metadata.clone().into_builder();
         let metadata = metadata.set_column_index_offset(None).set_column_index_length(None);
         let metadata = metadata.set_offset_index_offset(None).set_offset_index_length(None).build()?;
@@ -75,14 +75,15 @@ pub(super) fn from_bytes(
     group.columns().iter().enumerate().map(close).collect()
 }
 
-/// The same, where the pages stand in a file: the dictionary, which is made after pages that use it, stands first there.
+/// Reads footer entries, with the offsets that the pages have in a file. A dictionary page is made after data pages
+/// that use it, but is written before them.
 pub(super) fn in_file(
     bytes: &[u8],
     columns: &Arc<SchemaDescriptor>,
 ) -> Result<Vec<ColumnCloseResult>, ParquetError> {
     let placed = |close: ColumnCloseResult| match close.metadata.dictionary_page_offset() {
         Some(dictionary) if dictionary > close.metadata.data_page_offset() => {
-            // Pages follow it where values were too many for it.
+            // Data pages follow the dictionary if it could not hold all values.
             let pages = close.offset_index.iter().flat_map(|index| index.page_locations());
             let behind = pages.map(|page| page.offset).filter(|&start| start > dictionary).min();
             let end = behind.unwrap_or(close.metadata.compressed_size());
@@ -94,7 +95,8 @@ pub(super) fn in_file(
     from_bytes(bytes, columns)?.into_iter().map(placed).collect()
 }
 
-/// Stands for pages that need not be read, because they are where they belong.
+/// Stands for the bytes of pages that are already in the file. It yields zeros, which
+/// [`Hashed`](super::hashed::Hashed) does not write.
 pub(super) struct PagesThere;
 
 impl Length for PagesThere {

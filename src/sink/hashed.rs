@@ -1,3 +1,5 @@
+//! A writer that counts and hashes its bytes.
+
 use std::io::{self, Write};
 
 use sha2::{Digest, Sha256};
@@ -5,12 +7,12 @@ use sha2::{Digest, Sha256};
 use crate::digest::hex;
 use crate::units::{amount, place64};
 
-/// Passes bytes on, counts them and hashes them.
+/// Passes bytes on to another writer, and counts and hashes them.
 pub(super) struct Hashed<W> {
     inner: W,
     hasher: Sha256,
     bytes: u64,
-    /// How many of the bytes that are about to be written are there and hashed already.
+    /// Number of bytes that are still to be dropped because they are already in the file and in the hash.
     there: u64,
 }
 
@@ -19,23 +21,23 @@ impl<W> Hashed<W> {
         Hashed { inner, hasher: Sha256::new(), bytes: 0, there: 0 }
     }
 
-    /// For a writer that begins again although the first `bytes` are in `inner` already, and have been
-    /// hashed: they are not passed on when they come.
+    /// For a writer that starts over although the first `bytes` are already in `inner`, and in `hasher`: these are
+    /// dropped when they are written again.
     pub(super) fn resumed(inner: W, hasher: Sha256, bytes: u64) -> Hashed<W> {
         Hashed { inner, hasher, bytes, there: bytes }
     }
 
-    /// How many bytes were written.
+    /// Number of bytes written.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Their SHA-256, in hex.
+    /// SHA-256 of the bytes written, in hex.
     pub(super) fn sha256(&self) -> String {
         hex(self.hasher.clone().finalize().as_slice())
     }
 
-    /// What was written to.
+    /// The underlying writer.
     pub(super) fn into_inner(self) -> W {
         self.inner
     }

@@ -1,3 +1,5 @@
+//! A file of records that detects damage and records of other jobs.
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -10,28 +12,28 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::units::amount;
 
-/// No more of a journal is read: one of a terabyte of text has some tens of megabytes.
+/// Bytes of a journal that are read, at most (1 GiB). The journal for a terabyte of text has some tens of megabytes.
 const MAX_JOURNAL_BYTES: u64 = 1 << 30;
 
-/// A SHA-256 in hex.
+/// Length of a SHA-256 in hex.
 const HASH_CHARS: usize = 64;
 
 /// Records on disk that a later run can trust.
 ///
-/// A line is a record in JSON behind a SHA-256 of it and of the line's predecessor; the first line's
-/// predecessor is a key. So what was cut off or damaged, and all that was written for another key, is
-/// not taken for a record.
+/// Each line is the SHA-256 of the previous line's hash and the record, followed by the record in JSON. The first
+/// line uses the hash of a key instead of a previous line. So a record that is cut off or damaged, every record after
+/// it, and all records for another key are recognized and ignored.
 #[derive(Debug)]
 pub(crate) struct Journal {
     file: File,
     path: PathBuf,
-    /// The hash of the last line, or of the key.
+    /// The hash in the last line, or of the key.
     last: String,
 }
 
 impl Journal {
-    /// Opens the journal at `path`, gives its records up to the first that does not hold, and cuts off
-    /// what follows. Makes an empty one if there is none.
+    /// Opens the journal at `path`. Returns its records up to the first invalid one, and cuts the file off after
+    /// them. Creates an empty journal if there is none.
     ///
     /// # Errors
     /// The file cannot be read or written.
@@ -54,8 +56,8 @@ impl Journal {
         Ok((Journal { file, path, last }, records))
     }
 
-    /// The records at `path` that can be read, whatever key they were written for and whether or not they hold: a trace
-    /// of what was done, not to be relied on for more. None if there is no journal.
+    /// The records at `path` that can be parsed, for any key, valid or not. They are traces of what was done, and
+    /// must not be relied on for more. Empty if there is no journal.
     pub(super) fn said<R: DeserializeOwned>(path: &Path) -> Result<Vec<R>> {
         let mut text = Vec::new();
         match File::open(path) {
@@ -68,20 +70,20 @@ impl Journal {
         Ok(json.filter_map(|json| serde_json::from_slice(json).ok()).collect())
     }
 
-    /// Makes an empty journal in the place of the one that may be at `path`, which stays as it is for a process that has it
-    /// open.
+    /// Creates an empty journal. An existing file at `path` is replaced by a new one, so that a process that has the
+    /// old one open writes only to that.
     ///
     /// # Errors
     /// The file cannot be written.
     pub(crate) fn create(path: impl Into<PathBuf>, key: &str) -> Result<Journal> {
         let path = path.into();
         let file = files::create_anew(&path)?;
-        // What is synced later outlives a failure of the machine only with its name.
+        // Later syncs of the file survive a failure of the machine only if its directory entry does.
         files::sync_folder(files::folder_of(&path))?;
         Ok(Journal { file, path, last: sha256(key.as_bytes()) })
     }
 
-    /// Appends a record. It outlives this process, but a failure of the machine only after
+    /// Appends a record. It survives the end of this process, but a failure of the machine only after
     /// [`sync`](Journal::sync).
     ///
     /// # Errors
@@ -98,17 +100,18 @@ impl Journal {
     /// Waits until all records are on disk.
     ///
     /// # Errors
-    /// The disk does not take them.
+    /// They cannot be written to disk.
     pub(crate) fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|cause| Error::io("write", &self.path, cause))
     }
 }
 
+/// The hash of a line.
 fn link(last: &str, json: &[u8]) -> String {
     sha256([last.as_bytes(), json].concat())
 }
 
-/// The records that hold, how many bytes they take, and the hash of the last.
+/// The valid records, the number of bytes that they take, and the hash of the last one.
 fn records<R: DeserializeOwned>(text: &[u8], key: String) -> (Vec<R>, u64, String) {
     let (mut records, mut length, mut last) = (Vec::new(), 0, key);
     for line in text.split_inclusive(|&byte| byte == b'\n') {
@@ -129,6 +132,7 @@ fn records<R: DeserializeOwned>(text: &[u8], key: String) -> (Vec<R>, u64, Strin
     (records, length, last)
 }
 
+/// Cuts a file off and moves to its end.
 fn cut(file: &mut File, length: u64) -> io::Result<()> {
     file.set_len(length)?;
     file.seek(SeekFrom::Start(length)).map(|_| ())

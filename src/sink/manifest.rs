@@ -1,3 +1,5 @@
+//! The manifest of an output folder, and verification of the folder against it.
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
@@ -20,44 +22,58 @@ use crate::observer::{Observer, Stage};
 use crate::source::{Identity, Range};
 use crate::units::amount;
 
-/// The manifest's file name.
+/// File name of the manifest.
 pub const MANIFEST: &str = "manifest.json";
 
-/// Larger manifests are not read: one of a terabyte of text has a few megabytes.
+/// Bytes of a manifest that are read, at most (1 GiB). The manifest for a terabyte of text has a few megabytes.
 const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 
-/// What an output folder holds, and of what. It is written last: where it stands the output is complete.
+/// The contents of an output folder and their origin. The manifest is written last: an output with a manifest is
+/// complete.
+///
+/// ```
+/// use tokenmill::observer::Silent;
+/// use tokenmill::sink::Manifest;
+///
+/// # let folder = tempfile::tempdir().expect("a folder");
+/// # let folder = folder.path();
+/// match Manifest::read(folder)? {
+///     Some(manifest) => manifest.verify(folder, &Silent)?, // reads all files
+///     None => println!("not complete"),
+/// }
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`FORMAT_VERSION`](crate::FORMAT_VERSION) of the program that wrote it.
     pub format_version: u32,
     /// Version of the program that wrote it.
     pub tool_version: String,
-    /// Fingerprint of all that the output depends on.
+    /// Fingerprint of everything that the output depends on.
     pub job: String,
     /// Fingerprint of the tokenizer.
     pub tokenizer: String,
-    /// What files that cannot say it themselves would say of their tokens.
+    /// What the data files declare about their tokens, if their format cannot hold it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub declaration: Option<Declaration>,
-    /// What was read, in order, whatever of it is in the data files.
+    /// The inputs that were read, in order, whether or not their rows are in the data files.
     #[serde(default)]
     pub inputs: Vec<Input>,
     /// The data files, in order.
     pub files: Vec<OutputFile>,
-    /// The files of the tokenizer that was learned and of the smaller ones, as paths below the output folder with forward
-    /// slashes. None if it was given, or the version of the program did not list them.
+    /// The files of the tokenizer that was trained and of the smaller ones, as paths relative to the output folder
+    /// with forward slashes. Empty if the tokenizer was given, or if the version of the program did not list them.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub tokenizer_files: Vec<String>,
-    /// The other files that the output depends on or that its readers use, with their hashes: those of the tokenizer, and the
-    /// dataset card. None if the version of the program did not list them.
+    /// Other files that the output depends on or that its readers use, with their hashes: those of the tokenizer, and
+    /// the dataset card. Empty if the version of the program did not list them.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub other_files: Vec<HashedFile>,
-    /// The files of the reports. They have times in them, and end with checksums of their own.
+    /// The files of the reports. They contain times, so they have no hash here, but end with their own checksums.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub reports: Vec<String>,
-    /// Where the files are of several splits, which jobs wrote these, in the order of the files. Then `job` is the last one
-    /// that ended.
+    /// The jobs that wrote the splits, in the order of their files, if there are several splits. Then `job` is the
+    /// last one that ended.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub splits: Vec<SplitJob>,
 }
@@ -65,70 +81,70 @@ pub struct Manifest {
 /// The job that wrote a split of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SplitJob {
-    /// The split's name.
+    /// The name of the split.
     pub name: String,
-    /// The job's fingerprint.
+    /// The fingerprint of the job.
     pub job: String,
-    /// How many of the manifest's inputs are of the split; those of the first split come first.
+    /// The number of the manifest's inputs that belong to the split. Those of the first split come first.
     pub inputs: usize,
 }
 
-/// A file that a run has read, or a range of it that has an identity of its own.
+/// A file that a run read, or a range of a file with its own identity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Input {
-    /// The file's path or URI; of a file of the hub with the commit.
+    /// The path or URI of the file. For a file of the hub it contains the commit.
     pub name: String,
-    /// Which part of it.
+    /// The part of the file.
     pub range: Range,
-    /// What identifies its content.
+    /// The identity of its content.
     pub identity: Identity,
 }
 
 /// A data file of an output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputFile {
-    /// Path below the output folder, with forward slashes.
+    /// Path relative to the output folder, with forward slashes.
     pub name: String,
-    /// Rows, nulls included.
+    /// Number of rows, nulls included.
     pub rows: u64,
-    /// Token ids in all rows.
+    /// Number of token ids in all rows.
     pub tokens: u64,
     /// Bytes of the text that was encoded.
     pub text_bytes: u64,
-    /// Size of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
     /// SHA-256 of the file, in hex.
     pub sha256: String,
-    /// The file that goes beside it.
+    /// The index beside the file, if the format has one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub index: Option<HashedFile>,
-    /// The input it holds, in order.
+    /// The parts of the input that the file holds, in order.
     pub units: Vec<UnitPart>,
 }
 
-/// A file beside the data, with what it can be compared with.
+/// A file besides the data files, with its size and hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HashedFile {
-    /// Path below the output folder, with forward slashes.
+    /// Path relative to the output folder, with forward slashes.
     pub name: String,
-    /// Size of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
     /// SHA-256 of the file, in hex.
     pub sha256: String,
 }
 
-/// What a data file holds of a unit of the input.
+/// The part of an input unit that a data file holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnitPart {
-    /// The unit's file or URI.
+    /// The file or URI of the unit.
     pub name: String,
-    /// Which part of it the unit is.
+    /// The part of that file that the unit covers.
     pub range: Range,
-    /// What identifies its content.
+    /// The identity of its content.
     pub identity: Identity,
-    /// The row of the unit that comes first in the data file.
+    /// The first row of the unit that is in the data file.
     pub first_row: u64,
-    /// How many rows of the unit, from that one on, it holds.
+    /// Number of rows of the unit, from that one on, in the data file.
     pub rows: u64,
 }
 
@@ -136,23 +152,23 @@ impl Manifest {
     /// Reads the manifest of an output folder; `None` if it has none.
     ///
     /// # Errors
-    /// It cannot be read, is no manifest, is of a later version, or names files outside the folder.
+    /// The file cannot be read, is not a manifest, is of a later version, or names files outside of the folder.
     pub fn read(folder: &Path) -> Result<Option<Manifest>> {
         let path = folder.join(MANIFEST);
         let Some(text) = read_text(&path)? else { return Ok(None) };
         parse(path, &text).map(Some)
     }
 
-    /// Reads the manifest of an output folder and compares its text with the checksum at its end. `None` if it has none; one
-    /// of an earlier version has no checksum.
+    /// Reads the manifest of an output folder and verifies the checksum at its end. `None` if the folder has no
+    /// manifest. Manifests of earlier versions have no checksum, and are accepted.
     ///
     /// # Errors
-    /// As of [`read`](Manifest::read); it is not as it was written ([`ErrorKind::Mismatch`]).
+    /// Those of [`read`](Manifest::read), or the checksum differs ([`ErrorKind::Mismatch`]).
     pub fn read_checked(folder: &Path) -> Result<Option<Manifest>> {
         let path = folder.join(MANIFEST);
         let Some(text) = read_text(&path)? else { return Ok(None) };
         let manifest = parse(path.clone(), &text)?;
-        // The checksum came with the other files.
+        // Versions that write checksums also list other files.
         if JSON_CHECKSUM.holds(&text).unwrap_or(manifest.other_files.is_empty()) {
             return Ok(Some(manifest));
         }
@@ -160,7 +176,7 @@ impl Manifest {
             .with_help("remove it, then give the same `run` or `encode` again: what is whole is kept"))
     }
 
-    /// Publishes the manifest in an output folder. Call it when all else is in place.
+    /// Writes the manifest to an output folder. Call it after everything else is written.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -171,40 +187,42 @@ impl Manifest {
         files::publish_bytes_within(&path, JSON_CHECKSUM.end(&text).as_bytes())
     }
 
-    /// Rows in all files.
+    /// Number of rows in all files.
     pub fn rows(&self) -> u64 {
         self.files.iter().map(|file| file.rows).sum()
     }
 
-    /// Token ids in all files.
+    /// Number of token ids in all files.
     pub fn tokens(&self) -> u64 {
         self.files.iter().map(|file| file.tokens).sum()
     }
 
-    /// Bytes of encoded text in all files.
+    /// Bytes of the text that was encoded into all files.
     pub fn text_bytes(&self) -> u64 {
         self.files.iter().map(|file| file.text_bytes).sum()
     }
 
-    /// Bytes of all files.
+    /// Size of all data files in bytes.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
-    /// Reads all data files of `folder` and compares size, hash and rows with the manifest, then looks
-    /// for data files that it does not list. Of [the other files](Manifest::other_files) size and hash are compared, but for
-    /// the dataset card, which may be [edited](Manifest::card_is_edited). Tells of [`Stage::Verify`]. All threads of the
-    /// current rayon pool read, a file each.
+    /// Verifies an output folder. Reads all data files and compares their size, hash and number of rows with the
+    /// manifest, then looks for data files that are not listed. Compares size and hash of [the other
+    /// files](Manifest::other_files), except the dataset card, which may be [edited](Manifest::card_is_edited).
+    ///
+    /// Progress is reported as [`Stage::Verify`]. All threads of the current rayon pool read, one file each.
     ///
     /// # Errors
-    /// A file is missing, differs, or is not listed ([`ErrorKind::Mismatch`]); a file cannot be read;
-    /// the observer says stop.
+    /// - A file is missing, differs, or is not listed ([`ErrorKind::Mismatch`]). Of several, the first is reported.
+    /// - A file cannot be read.
+    /// - The observer asks to stop.
     pub fn verify(&self, folder: &Path, observer: &dyn Observer) -> Result<()> {
         let others = self.other_files.iter().filter(|file| file.name != CARD);
         let bytes = others.clone().fold(self.bytes(), |sum, file| sum.saturating_add(file.bytes));
         observer.started(Stage::Verify, Some(bytes));
         let compared = self.files.par_iter().with_max_len(1).map(|file| file.verify(folder, observer));
-        // Of several that differ the first is told.
+        // If several files differ, report the first.
         compared.collect::<Vec<_>>().into_iter().collect::<Result<()>>()?;
         let listed: Set<PathBuf> =
             self.files.iter().flat_map(OutputFile::names).map(|name| folder.join(name)).collect();
@@ -226,10 +244,10 @@ impl Manifest {
 }
 
 impl Manifest {
-    /// Whether the dataset card is no longer the one that was written. People add to it what a program cannot know.
+    /// Whether the dataset card differs from the one that was written. People add to it what a program cannot know.
     ///
     /// # Errors
-    /// It cannot be read; the observer says stop.
+    /// The card cannot be read, or the observer asks to stop.
     pub fn card_is_edited(&self, folder: &Path, observer: &dyn Observer) -> Result<bool> {
         let Some(card) = self.other_files.iter().find(|file| file.name == CARD) else { return Ok(false) };
         match card.verify(folder, observer) {
@@ -247,7 +265,7 @@ impl Manifest {
 }
 
 impl OutputFile {
-    /// Compares size, hash and rows with those of the file.
+    /// Compares the size, the hash and the number of rows with the file.
     pub(super) fn verify(&self, folder: &Path, observer: &dyn Observer) -> Result<()> {
         self.verify_bytes(folder, observer)?;
         let path = folder.join(&self.name);
@@ -258,28 +276,28 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Compares size and hash, also of the index.
+    /// Compares the size and the hash with the file and its index.
     pub(super) fn verify_bytes(&self, folder: &Path, observer: &dyn Observer) -> Result<()> {
         verify_file(&folder.join(&self.name), self.bytes, &self.sha256, observer)?;
         self.index.as_ref().map_or(Ok(()), |index| index.verify(folder, observer))
     }
 
-    /// The names of its files.
+    /// The names of the data file and its index.
     pub(super) fn names(&self) -> impl Iterator<Item = &String> {
         std::iter::once(&self.name).chain(self.index.iter().map(|index| &index.name))
     }
 }
 
 impl HashedFile {
-    /// Of what was written under this name below the output folder.
+    /// The entry for content that was written under this name, relative to the output folder.
     pub(super) fn of_content(name: impl Into<String>, content: &[u8]) -> HashedFile {
         HashedFile { name: name.into(), bytes: amount(content.len()), sha256: sha256(content) }
     }
 
-    /// Of the file that is there.
+    /// The entry for an existing file.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The file cannot be read.
     pub(crate) fn of_file(folder: &Path, name: &str) -> Result<HashedFile> {
         let path = folder.join(name);
         let read = || {
@@ -300,6 +318,10 @@ fn differs(path: &Path, what: &'static str, found: String, expected: String) -> 
     mismatch(Fault::FileDiffers { path: path.to_path_buf(), what, found, expected })
 }
 
+/// Compares the size and the hash of a file.
+///
+/// # Errors
+/// It is missing or differs ([`ErrorKind::Mismatch`]), cannot be read, or the observer asks to stop.
 fn verify_file(path: &Path, bytes: u64, sha256: &str, observer: &dyn Observer) -> Result<()> {
     let file = match File::open(path) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
@@ -315,6 +337,7 @@ fn verify_file(path: &Path, bytes: u64, sha256: &str, observer: &dyn Observer) -
     if found == sha256 { Ok(()) } else { Err(differs(path, "the SHA-256", found, sha256.to_owned())) }
 }
 
+/// SHA-256 of a file in hex. Reports progress to the observer.
 fn hash(mut file: File, path: &Path, observer: &dyn Observer) -> Result<String> {
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 18];
@@ -333,6 +356,9 @@ fn hash(mut file: File, path: &Path, observer: &dyn Observer) -> Result<String> 
 }
 
 /// The text of a manifest; `None` if there is none.
+///
+/// # Errors
+/// It cannot be read, or is larger than [`MAX_MANIFEST_BYTES`].
 fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
     let file = match File::open(path) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -361,6 +387,7 @@ fn parse(path: PathBuf, text: &[u8]) -> Result<Manifest> {
 }
 
 impl Manifest {
+    /// What is invalid in a manifest that could be parsed; `None` if it can be used.
     fn flaw(&self) -> Option<&'static str> {
         let inside = |name: &str| {
             !name.is_empty() && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)))

@@ -1,11 +1,15 @@
-//! Writes token ids: files that are whole or not there, and a manifest that says what each holds.
+//! Writes token ids into files that appear only when they are complete, and a manifest that lists what each file
+//! holds.
 //!
-//! Takes token batches in order and routes them to Parquet files by a plan that is fixed beforehand;
-//! reads such files back. The bytes depend on the rows alone, not on how they came in batches nor on
-//! the number of threads. Knows the pass-through columns, nothing of how the ids came about.
+//! Takes token batches in order, and distributes them among the data files of an output folder. Reads such files
+//! back. The bytes of a file depend only on its rows: not on batches, threads or interruptions. The module knows the
+//! pass-through columns, but not how ids are made.
+//!
+//! [`DatasetWriter`] writes all files of a folder and resumes an interrupted run, [`ShardWriter`] writes a single
+//! file, and [`TokenReader`] reads.
 
 mod fault;
-/// The output contract: columns, types, and what a file says about itself.
+/// The columns of an output and their types, and the metadata of its files.
 pub mod schema;
 mod features;
 mod contents;
@@ -21,17 +25,17 @@ mod parquet_file;
 mod journal;
 mod unfinished;
 mod writer;
-/// Which documents go to which file.
+/// Which documents go into which file.
 pub mod plan;
 mod folder;
 mod split;
 mod finished;
 mod dataset;
 mod card;
-/// What an output folder holds, and whether that is still so.
+/// The manifest of an output folder, and verification of the folder against it.
 pub mod manifest;
 mod flat_read;
-/// Reads token ids back.
+/// Reads token ids back from files.
 pub mod read;
 
 pub use contents::{Contents, Position, SourceShare};

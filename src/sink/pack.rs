@@ -1,4 +1,4 @@
-//! Puts the documents of a window together into rows.
+//! Packs the documents of a window into rows.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -7,18 +7,18 @@ use std::ops::Range;
 use super::packing::{PackRule, Packing};
 use super::row_group::RowGroup;
 
-/// Which ids make which row.
+/// The assignment of ids to rows.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct PackedRows {
-    /// Documents and parts of documents, by the places of their ids, in the order of the rows.
+    /// Documents and parts of documents, as ranges of ids, in the order of the rows.
     pub(super) pieces: Vec<Range<usize>>,
-    /// Where each row ends among the pieces.
+    /// For each row, the end of its range in `pieces`.
     pub(super) row_ends: Vec<usize>,
 }
 
-/// Makes rows of the documents that a row group has gathered.
+/// Packs the documents of a row group into rows.
 ///
-/// **Memory:** about 50 bytes a document, and by best-fit a second copy of the ids.
+/// **Memory:** about 50 bytes per document, and for best-fit a second copy of the ids.
 pub(super) fn pack(documents: RowGroup, packing: &Packing) -> RowGroup {
     match packing.rule {
         PackRule::Concat => {
@@ -32,7 +32,7 @@ pub(super) fn pack(documents: RowGroup, packing: &Packing) -> RowGroup {
     }
 }
 
-/// Cuts documents, none empty and each beginning where the one before ends, wherever a row is full.
+/// Cuts documents wherever a row is full. No document is empty, and each begins where the one before ends.
 fn concat(documents: impl Iterator<Item = Range<usize>>, length: usize) -> PackedRows {
     let mut rows = PackedRows::default();
     for document in documents {
@@ -53,8 +53,8 @@ fn concat(documents: impl Iterator<Item = Range<usize>>, length: usize) -> Packe
     rows
 }
 
-/// Cuts full rows off documents that are longer, and puts what is left, the longest first, into the fullest row that has
-/// room for it.
+/// Cuts full rows off documents that are longer than a row. Then puts the remaining pieces, longest first, each into
+/// the fullest row that has room for it (best-fit decreasing).
 fn best_fit(documents: impl Iterator<Item = Range<usize>>, length: usize) -> PackedRows {
     let cut = |document: Range<usize>| {
         let end = document.end;
@@ -64,7 +64,7 @@ fn best_fit(documents: impl Iterator<Item = Range<usize>>, length: usize) -> Pac
     let row_of = rows_by_best_fit(&pieces, length);
     let mut last = vec![0; row_of.len()];
     row_of.iter().enumerate().for_each(|(piece, &row)| last[row] = piece);
-    // Rows in the order of their first documents could put the rest of a document before its full rows.
+    // In the order of their first documents, the rest of a document could come before its full rows.
     let mut order: Vec<usize> = (0..pieces.len()).collect();
     order.sort_by_key(|&piece| (last[row_of[piece]], piece));
     let row_ends = order.iter().enumerate().filter(|&(_, &piece)| last[row_of[piece]] == piece);
@@ -80,7 +80,7 @@ fn rows_by_best_fit(pieces: &[Range<usize>], length: usize) -> Vec<usize> {
     longest_first.sort_by_key(|&piece| Reverse(pieces[piece].len()));
     let mut row_of = vec![0; pieces.len()];
     let mut rows = 0;
-    // The rows that are not full, by the room they have left.
+    // The rows that are not full, as pairs of free room and row.
     let mut open: BTreeSet<(usize, usize)> = BTreeSet::new();
     for piece in longest_first {
         let ids = pieces[piece].len();

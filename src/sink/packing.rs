@@ -1,43 +1,44 @@
+//! The rules by which documents are packed into rows.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::row_group::{GROUP_IDS, GROUP_ROWS};
 
-/// Longest row of packed documents: a row group holds at least one.
+/// Length of a packed row in token ids, at most: a row group holds at least one row.
 pub const MAX_PACKED_LENGTH: usize = GROUP_IDS;
 
-/// How documents are put together into rows of one length.
+/// How documents are packed into rows of equal length.
 ///
-/// All tokens are kept, and those of a document stay in their order; what stands around documents (BOS, EOS) stands
-/// around them within the rows too. Documents without tokens, null ones among them, are left out. Each row says
-/// in `seq_lengths` how long the documents in it are, or the parts of them. Rows are not filled up with padding:
-/// the last one of a file by [`Concat`](PackRule::Concat), and any by [`BestFit`](PackRule::BestFit), can be
-/// shorter.
+/// All tokens are kept, and those of a document keep their order. BOS and EOS tokens stay with their documents within
+/// the rows. Documents without tokens, including null ones, are left out. The column `seq_lengths` gives the lengths
+/// of the documents in each row, or of their parts. Rows are not padded, so some are shorter: the last one of a file
+/// with [`Concat`](PackRule::Concat), and any with [`BestFit`](PackRule::BestFit).
 ///
-/// Files hold whole documents, so which documents a file has does not depend on packing.
+/// Each file holds complete documents, so packing does not change which documents a file has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packing {
-    /// Which documents share a row.
+    /// The rule for documents that share a row.
     pub rule: PackRule,
-    /// Token ids in a row, at least 1 and at most [`MAX_PACKED_LENGTH`].
+    /// Token ids per row, from 1 to [`MAX_PACKED_LENGTH`].
     pub length: usize,
-    /// Documents are packed within windows of about so many token ids, each of which becomes a row group.
+    /// Token ids per window, about. Documents are packed within a window, which becomes a row group.
     pub window: usize,
 }
 
-/// Which documents share a row.
+/// The rule for documents that share a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum PackRule {
-    /// All documents of a file one after the other, cut into rows wherever a row is full. The window decides nothing
-    /// but where row groups end.
+    /// Concatenates all documents of a file, and cuts them wherever a row is full. The window only determines where
+    /// row groups end.
     Concat,
-    /// A document stays whole if it is not longer than a row; of a longer one full rows are cut off first. Within
-    /// a window documents and rests go, the longest first, to the fullest row that has room; among equals the earlier
-    /// document and the row begun earlier come first. Rows stand in the order of the last document in each, and the
-    /// documents of a row in the order of the input.
+    /// Keeps a document whole if it is not longer than a row. Full rows are first cut off longer documents. Within a
+    /// window, documents and remainders are placed longest first, each into the fullest row that has room. Among
+    /// equals, the earlier document and the row begun earlier come first. Rows are in the order of their last
+    /// documents, and the documents of a row in the order of the input.
     BestFit,
 }
 
@@ -51,12 +52,13 @@ impl fmt::Display for PackRule {
 }
 
 impl Packing {
-    /// Packs within windows of some 4 million tokens.
+    /// Packs with windows of about 4 million tokens.
     pub fn new(rule: PackRule, length: usize) -> Packing {
         Packing { rule, length, window: GROUP_IDS }
     }
 
-    /// How many ids of the next document go to a window that holds `ids` of so many documents: all, some, or none.
+    /// Number of ids of the next document, which has `document` ids, that go into a window with `ids` ids of
+    /// `documents` documents: all, some, or none.
     pub(super) fn room(&self, ids: usize, documents: usize, document: usize) -> usize {
         match self.rule {
             PackRule::Concat => {
@@ -70,8 +72,8 @@ impl Packing {
         }
     }
 
-    /// Whether a document is not whole in one row, of which so many ids come at this place of a window, after others in
-    /// earlier windows if it is `continued`.
+    /// Whether packing cuts a document. `ids` ids of it come at offset `at` of a window. `continued` says that
+    /// earlier ids of it are in an earlier window.
     pub(super) fn cuts(&self, at: usize, ids: usize, continued: bool) -> bool {
         match self.rule {
             PackRule::Concat => continued || (ids > 0 && at / self.length != (at + ids - 1) / self.length),

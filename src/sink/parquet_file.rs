@@ -1,3 +1,5 @@
+//! Writes Parquet files from encoded row groups.
+
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,12 +32,12 @@ impl<W: Write + Send> ParquetFile<W> {
         Ok(ParquetFile { file, path, shape: Arc::clone(shape), writers })
     }
 
-    /// What encodes row groups for this file.
+    /// The factory of column writers for this file.
     pub(super) fn writers(&self) -> &Arc<ArrowRowGroupWriterFactory> {
         &self.writers
     }
 
-    /// Appends a row group and gives what [`resume_group`](ParquetFile::resume_group) wants to know of it.
+    /// Appends a row group. Returns the data for [`resume_group`](ParquetFile::resume_group): its footer entries.
     pub(super) fn append(&mut self, columns: Columns) -> Result<Vec<u8>> {
         let Columns { chunks, metadata } = columns;
         let append = || {
@@ -50,7 +52,7 @@ impl<W: Write + Send> ParquetFile<W> {
         append().map_err(|cause: ParquetError| write_failed(&self.path, cause))
     }
 
-    /// Takes up a row group whose pages are in the file already.
+    /// Adds a row group whose pages are already in the file, as an earlier run left them.
     pub(super) fn resume_group(&mut self, metadata: &[u8]) -> Result<()> {
         let mut append = || {
             let columns = footer::in_file(metadata, &self.shape.columns)?;
@@ -64,20 +66,20 @@ impl<W: Write + Send> ParquetFile<W> {
         append().map_err(|cause: ParquetError| write_failed(&self.path, cause))
     }
 
-    /// What has been written so far.
+    /// The output so far.
     pub(super) fn written(&self) -> &Hashed<W> {
         self.file.inner().0.as_ref().expect("it is taken out at the end alone")
     }
 
-    /// Writes the footer.
+    /// Writes the footer, and returns the output.
     pub(super) fn finish(mut self) -> Result<Hashed<W>> {
         self.file.finish().map_err(|cause| write_failed(&self.path, cause))?;
         Ok(self.file.inner_mut().0.take().expect("it is taken out here alone"))
     }
 }
 
-/// A writer that can be taken out of a Parquet writer. That one's own way makes a text of the I/O error, by which
-/// a full disk is not known any more.
+/// A writer that can be taken out of a Parquet writer. The Parquet writer's own method turns an I/O error into a
+/// text, so a full disk would not be recognized.
 struct Lent<W>(Option<W>);
 
 impl<W: Write> Lent<W> {

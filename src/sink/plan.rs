@@ -1,3 +1,5 @@
+//! Plans the data files of an output: which documents go into which file, and the names of files.
+
 use std::ops::Range;
 
 use serde::Serialize;
@@ -10,36 +12,49 @@ use crate::source::Unit;
 /// The folder of the data files within an output folder.
 pub const DATA_FOLDER: &str = "data";
 
-/// The folder of the tokenizer within the output folder of a run that learned it.
+/// The folder of the tokenizer within the output folder of a run that trained it.
 pub const TOKENIZER_FOLDER: &str = "tokenizer";
 
-/// Which documents go to which file; fixed before the first is encoded, and a function of the input
-/// alone, so that names are final from the start and a later run finds the same files.
+/// The assignment of documents to files. It is fixed before encoding and depends only on the input. So the names of
+/// files are final from the start, and a later run finds the same files.
+///
+/// ```
+/// use tokenmill::sink::FilePlan;
+/// use tokenmill::source::{Range, Unit};
+///
+/// let unit = |bytes| Unit { name: "a".to_owned(), range: Range::Whole, rows: None, text_bytes: Some(bytes) };
+/// let plan = FilePlan::of_units(&[vec![unit(60), unit(50), unit(40)]], "train", 100)?;
+/// let names = ["data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet"];
+/// assert_eq!(plan.names(), Some(names.map(str::to_owned).to_vec()));
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FilePlan {
     split_name: String,
     format: OutputFormat,
     layout: Layout,
-    /// Whether the file is called by the split alone.
+    /// Whether the file is named by the split alone.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     one_file: bool,
 }
 
+/// The borders of files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum Layout {
-    /// Whole units to each file, in order, counted through all sources.
+    /// Each file holds a range of units, counted over all sources.
     Fixed(Vec<Range<usize>>),
-    /// A new file begins with the row that would take the text of a file that has rows past this.
+    /// A new file begins with the row that would take the file's text above this number of bytes, unless it is the
+    /// file's first row.
     Rolling(u64),
 }
 
 impl FilePlan {
-    /// Plans the files of these units, given by source: fixed where the text bytes of every unit are
-    /// known, rolling otherwise. A unit that is larger than a file gets a file of its own.
+    /// Plans the files for these units, given by source. If the text of every unit has a known size, each file holds
+    /// whole units, up to about `file_text_bytes` bytes of text. A larger unit has its own file. Otherwise files are
+    /// [rolling](FilePlan::rolling).
     ///
     /// # Errors
-    /// `split_name` is not one or more words of letters, digits and `_`, joined by `.`
-    /// ([`ErrorKind::Usage`]).
+    /// `split_name` is not a [name](is_split_name) for a split ([`ErrorKind::Usage`]).
     pub fn of_units(sources: &[Vec<Unit>], split_name: &str, file_text_bytes: u64) -> Result<FilePlan> {
         let bytes: Option<Vec<u64>> = sources.iter().flatten().map(|unit| unit.text_bytes).collect();
         let layout = match bytes {
@@ -49,11 +64,11 @@ impl FilePlan {
         FilePlan::new(split_name, layout)
     }
 
-    /// Plans files that are cut by the text seen, for units whose text is not known beforehand or
-    /// taken only in part.
+    /// Plans files that end when they have about `file_text_bytes` bytes of text. This suits units whose text is of
+    /// unknown size or is taken only in part.
     ///
     /// # Errors
-    /// As [`of_units`](FilePlan::of_units).
+    /// Those of [`of_units`](FilePlan::of_units).
     pub fn rolling(split_name: &str, file_text_bytes: u64) -> Result<FilePlan> {
         FilePlan::new(split_name, Layout::Rolling(file_text_bytes))
     }
@@ -64,13 +79,13 @@ impl FilePlan {
         Ok(FilePlan { split_name, format, layout, one_file: false })
     }
 
-    /// The same with files of another format.
+    /// The same plan for another format. The default is Parquet.
     #[must_use]
     pub fn with_format(self, format: OutputFormat) -> FilePlan {
         FilePlan { format, ..self }
     }
 
-    /// The same with all documents in one file, whose name is that of the split.
+    /// The same plan with all documents in one file, which has the name of the split.
     #[must_use]
     pub fn in_one_file(self) -> FilePlan {
         let layout = match self.layout {
@@ -83,7 +98,7 @@ impl FilePlan {
         FilePlan { layout, one_file: true, ..self }
     }
 
-    /// The names of the files below the output folder; `None` where their number is not known yet.
+    /// The paths of the files relative to the output folder; `None` if their number is not known yet.
     pub fn names(&self) -> Option<Vec<String>> {
         match &self.layout {
             _ if self.one_file => Some(vec![self.name(0)]),
@@ -92,7 +107,7 @@ impl FilePlan {
         }
     }
 
-    /// The path of a file below the output folder, with forward slashes.
+    /// The path of a file relative to the output folder, with forward slashes.
     pub(super) fn name(&self, number: usize) -> String {
         let (split_name, extension) = (&self.split_name, self.format.extension());
         match &self.layout {
@@ -112,13 +127,13 @@ impl FilePlan {
         &self.layout
     }
 
-    /// The split's name, with which file names begin.
+    /// The name of the split, with which file names begin.
     pub fn split_name(&self) -> &str {
         &self.split_name
     }
 }
 
-/// Fills files with whole units in order; always at least one file.
+/// Fills files with whole units in order. There is always at least one file.
 fn fill(unit_bytes: &[u64], file_text_bytes: u64) -> Vec<Range<usize>> {
     let mut files = Vec::new();
     let (mut start, mut filled) = (0, 0_u64);
@@ -133,8 +148,8 @@ fn fill(unit_bytes: &[u64], file_text_bytes: u64) -> Vec<Range<usize>> {
     files
 }
 
-/// How many of the next rows go to a file that holds `rows` rows with `filled` bytes of text: at least
-/// one where the file has none.
+/// Number of the next rows that go into a file with `rows` rows and `filled` bytes of text. If the file has no rows,
+/// at least one.
 pub(super) fn rows_that_fit(lengths: &[u64], rows: u64, mut filled: u64, file_text_bytes: u64) -> usize {
     for (row, &bytes) in lengths.iter().enumerate() {
         filled = filled.saturating_add(bytes);
@@ -145,13 +160,14 @@ pub(super) fn rows_that_fit(lengths: &[u64], rows: u64, mut filled: u64, file_te
     lengths.len()
 }
 
-/// Whether `datasets` takes this for the name of one split: by "all" it means all of them.
+/// Whether `datasets` accepts this as the name of one split: words of letters, digits and `_`, joined by `.`. The
+/// name "all" means all splits there.
 pub fn is_split_name(name: &str) -> bool {
     let word = |word: &str| !word.is_empty() && word.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
     name.split('.').all(word) && name != "all"
 }
 
-/// What the name of a split is to be, where `name` will not do.
+/// The help for a name of a split that cannot be used.
 pub(crate) fn split_name_help(name: &str) -> &'static str {
     match name {
         "all" => "`datasets` means all splits by \"all\": choose another, like \"train\"",

@@ -1,3 +1,5 @@
+//! Reads token ids from Parquet files and from files of bare ids.
+
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
@@ -29,26 +31,28 @@ use crate::format_version;
 use crate::panics::catching;
 use crate::units::{TokenId, amount};
 
-/// Ids in a batch, about, as far as rows allow.
+/// Token ids per batch, about, if rows are not longer.
 pub(super) const BATCH_IDS: u64 = 1 << 20;
 
-/// Rows in a batch at most.
+/// Rows per batch, at most.
 pub(super) const BATCH_ROWS: u64 = 1 << 13;
 
-/// What a Parquet file begins with.
+/// The first bytes of a Parquet file.
 const MAGIC: &[u8] = b"PAR1";
 
-/// Reads rows of token ids in order, from an output folder or a single file, also of another program: a
-/// Parquet column `input_ids` that is a list of integers is enough, or a `.bin` file with its `.idx`. The
-/// latter cannot tell null rows from empty ones.
+/// Reads rows of token ids in order, from an output folder or a single file. Files of other programs can be read too:
+/// Parquet files with a column `input_ids` that is a list of integers, and `.bin` files with their `.idx`. The latter
+/// do not distinguish null rows from empty ones.
 ///
-/// In the batches `unit` is the number of the file, counted from 0; text and pass-through columns are
-/// not there.
+/// In the batches, `unit` is the number of the file, counted from 0. Text and pass-through columns are missing.
+/// [`ShardWriter`](super::ShardWriter) has an example.
 ///
-/// **Memory:** a batch of about a million ids, or one row, and a page of the file.
+/// After an error, the iterator ends.
+///
+/// **Memory:** a batch of about a million ids, or one longer row, and a page of the file.
 pub struct TokenReader {
     paths: Vec<PathBuf>,
-    /// The file after the open one.
+    /// The number of the next file to open.
     next: usize,
     open: Option<Opened>,
     declaration: Option<Declaration>,
@@ -84,7 +88,7 @@ impl Opened {
         }
     }
 
-    /// What the file says of its tokens, or the manifest in its place.
+    /// The declaration in the file, or the manifest's if the format cannot hold one.
     fn declaration(&self, of_all: Option<&Declaration>) -> Result<Option<Declaration>> {
         match self {
             Opened::Parquet(file) => file.declaration(),
@@ -93,7 +97,7 @@ impl Opened {
     }
 }
 
-/// Whether a file has nothing but ids.
+/// Whether a file has bare ids.
 fn is_flat(path: &Path) -> bool {
     path.extension() == Some(OsStr::new("bin"))
 }
@@ -106,27 +110,28 @@ struct OpenFile {
     next_group: usize,
     batches: Option<ParquetRecordBatchReader>,
     row: u64,
-    /// The row with which the row group begins.
+    /// The number of the row group's first row.
     group_row: u64,
 }
 
-/// What to do where a file is none of token ids.
+/// The help for a file without token ids.
 const NAME_TOKENS: &str = "name files of token ids, or the output folder of `run` or `encode`";
 
 impl TokenReader {
-    /// Opens an output folder (the files of its manifest, or all data files of its `data` folder), that `data` folder, or a
-    /// file.
+    /// Opens an output folder, its `data` folder, or a single file. In a folder, the files that the manifest lists
+    /// are read, or without a manifest all data files.
     ///
     /// # Errors
-    /// The folder has no such files; the first file is not Parquet or has no column of token ids.
+    /// The folder has no data files, or the first file is not Parquet or has no column of token ids.
     pub fn open(path: &Path) -> Result<TokenReader> {
         TokenReader::open_split(path, None)
     }
 
-    /// The same of one split of a folder; of all of them without a name.
+    /// Opens the files of one split of a folder, or of all splits if `split` is `None`. For a single file, `split` is
+    /// ignored.
     ///
     /// # Errors
-    /// As of [`open`](TokenReader::open); the folder has no such split ([`ErrorKind::Usage`]).
+    /// Those of [`open`](TokenReader::open), or the folder has no such split ([`ErrorKind::Usage`]).
     pub fn open_split(path: &Path, split: Option<&str>) -> Result<TokenReader> {
         let (mut paths, declaration) =
             if path.is_dir() { files_of(path)? } else { (vec![path.to_path_buf()], None) };
@@ -147,17 +152,21 @@ impl TokenReader {
         Ok(TokenReader { paths, next: 1, open: Some(first), declaration })
     }
 
-    /// What the files say about their tokens: those before and after each row, and which tokenizer made
-    /// them. `None` for the files of another program.
+    /// What the files declare about their tokens: the tokenizer, and the tokens before and after each row. `None` for
+    /// files of other programs.
     pub fn declaration(&self) -> Option<&Declaration> {
         self.declaration.as_ref()
     }
 
-    /// Whether null rows can be told from empty ones in all files.
+    /// Whether null rows are distinguished from empty ones in all files.
     pub fn tells_nulls(&self) -> bool {
         !self.paths.iter().any(|path| is_flat(path))
     }
 
+    /// The next batch. Opens the next file when one ends.
+    ///
+    /// # Errors
+    /// A file cannot be read, is damaged, or declares other tokens than the first one.
     fn advance(&mut self) -> Result<Option<TokenBatch>> {
         loop {
             if let Some(file) = &mut self.open
@@ -193,7 +202,7 @@ impl Iterator for TokenReader {
     }
 }
 
-/// The data files of a folder, and what its manifest says of their tokens.
+/// The data files of a folder, and the declaration in its manifest.
 fn files_of(folder: &Path) -> Result<(Vec<PathBuf>, Option<Declaration>)> {
     if let Some(manifest) = Manifest::read(folder)? {
         let paths = manifest.files.iter().map(|file| folder.join(&file.name)).collect();
@@ -212,7 +221,7 @@ pub(super) fn columns_of(path: &Path) -> Result<arrow_schema::Fields> {
     Ok(load(path)?.schema().fields().clone())
 }
 
-/// How many rows a file says it has.
+/// Number of rows that a file declares.
 pub(super) fn row_count(path: &Path) -> Result<u64> {
     if is_flat(path) {
         return Ok(amount(Index::read(path)?.lengths.len()));
@@ -221,6 +230,7 @@ pub(super) fn row_count(path: &Path) -> Result<u64> {
     Ok(u64::try_from(metadata.metadata().file_metadata().num_rows()).unwrap_or(0))
 }
 
+/// Reads the footer of a Parquet file, after checking it for sizes that would exhaust memory.
 fn load(path: &Path) -> Result<ArrowReaderMetadata> {
     let file = File::open(path).map_err(|cause| Error::io("read", path, cause))?;
     check_begin(&file, path)?;
@@ -230,7 +240,7 @@ fn load(path: &Path) -> Result<ArrowReaderMetadata> {
     })
 }
 
-/// A file of another kind is one that was named by mistake.
+/// Checks the first bytes of a file: a file of another kind was named by mistake.
 fn check_begin(mut file: &File, path: &Path) -> Result<()> {
     let mut begin = Vec::new();
     let read = file.take(amount(MAGIC.len())).read_to_end(&mut begin).and_then(|_| file.rewind());
@@ -242,7 +252,7 @@ fn check_begin(mut file: &File, path: &Path) -> Result<()> {
         .with_help("name a file of token ids, or the output folder of `run` or `encode`"))
 }
 
-/// The Parquet reader panics on some damaged files; that ends in an error as well.
+/// Runs `read`, and turns a panic of the Parquet reader into an error. It panics on some damaged files.
 fn guarded<R>(
     path: &Path,
     row_group: Option<usize>,
@@ -303,7 +313,7 @@ impl OpenFile {
         }
     }
 
-    /// A damaged group can end before it has given all of its rows.
+    /// Ends a row group, and checks that it gave all of its rows: a damaged one can end early.
     fn end_group(&mut self, group: usize) -> Result<()> {
         self.batches = None;
         let declared = self.metadata.metadata().row_group(group).num_rows();
@@ -331,13 +341,14 @@ impl OpenFile {
         })
     }
 
-    /// What the index says of the ids of a row group.
+    /// The footer entries of the id column in a row group.
     fn id_columns(&self, group: usize) -> impl Iterator<Item = &ColumnChunkMetaData> {
         let columns = self.metadata.metadata().row_group(group).columns().iter();
         columns.filter(|column| column.column_path().parts()[0] == INPUT_IDS)
     }
 
-    /// Rows in a batch, by what the file says of the group; a wrong figure costs memory for one batch.
+    /// Rows per batch, from the figures that the file declares for the group. A wrong figure only costs memory for
+    /// one batch.
     fn batch_rows(&self, group: usize) -> usize {
         let ids = self.id_columns(group).map(|column| column.num_values().unsigned_abs()).max().unwrap_or(0);
         let rows = self.metadata.metadata().row_group(group).num_rows().unsigned_abs().max(1);
@@ -355,6 +366,7 @@ impl OpenFile {
         Ok(batch)
     }
 
+    /// A batch of the rows in a column of lists.
     fn rows<O: OffsetSizeTrait>(&self, list: &GenericListArray<O>) -> Result<TokenBatch> {
         let offsets = list.value_offsets();
         let first = offsets[0].as_usize();
@@ -404,7 +416,7 @@ fn is_tokens(data_type: &DataType) -> bool {
     matches!(item.data_type(), DataType::Int32 | DataType::Int64 | DataType::UInt16 | DataType::UInt32)
 }
 
-/// The values as token ids, or the place and value of the first that is none.
+/// The values as token ids, or the index and value of the first that is not a token id.
 fn ids_of<T: ArrowPrimitiveType>(values: &dyn Array) -> Result<TokenIds, (usize, i64)>
 where
     T::Native: TryInto<u32> + Into<i64>,

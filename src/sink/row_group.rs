@@ -1,3 +1,5 @@
+//! Collects rows until they fill a row group.
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -16,14 +18,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::lengths::row_bytes;
 use crate::units::{amount, place64};
 
-/// Token ids in a row group; one row may have more. 16 MiB: small enough that encoding and compression
-/// overlap on all cores in little memory, large enough that readers do not notice.
+/// Number of token ids in a row group; a single row may have more. These 16 MiB are few enough that encoding and
+/// compression overlap on all cores with little memory, and enough that readers do not notice the borders.
 pub(super) const GROUP_IDS: usize = 1 << 22;
 
-/// Rows in a row group.
+/// Number of rows in a row group, at most.
 pub(super) const GROUP_ROWS: usize = 1 << 20;
 
-/// Bytes of pass-through values in a row group; one row may have more.
+/// Bytes of pass-through values in a row group (64 MiB); a single row may have more.
 pub(super) const GROUP_COLUMN_BYTES: u64 = 64 << 20;
 
 /// A token batch whose columns have the types of the output.
@@ -34,19 +36,19 @@ pub(super) struct Rows {
     columns: Option<RecordBatch>,
     column_bytes: Vec<u64>,
     text_lengths: Vec<u64>,
-    /// The source that the documents come from.
+    /// The source from which the documents come.
     source: usize,
-    /// Where the first row stands in what is encoded.
+    /// The position of the first row in the input.
     first: Position,
-    /// Ids before this place have been taken.
+    /// Ids before this offset have been taken.
     taken: usize,
 }
 
 impl Rows {
-    /// Takes a batch over, its pass-through columns as files of this shape have them.
+    /// Takes over a batch, and converts its pass-through columns to the types of this shape.
     ///
     /// # Errors
-    /// An id or a row's length does not fit 31 bits; a column is missing or does not fit its type.
+    /// An id or the length of a row exceeds 31 bits, or a column is missing or does not fit its type.
     pub(super) fn new(batch: TokenBatch, shape: &FileShape) -> Result<Rows> {
         let columns = pass_through(&batch, shape)?;
         check_lengths(&batch)?;
@@ -65,21 +67,22 @@ impl Rows {
         })
     }
 
-    /// Says that the first row stands elsewhere, as that of a sample does.
+    /// Sets the position of the first row, for a sample, in which rows are counted differently.
     pub(super) fn put_at(&mut self, first: Position) {
         self.first = first;
     }
 
+    /// The offset of the first id of a row.
     fn start(&self, row: usize) -> usize {
         if row == 0 { 0 } else { self.ends[row - 1] }
     }
 
-    /// Leaves out the first ids of the first row, which were written before.
+    /// Skips the first ids of the first row, which have already been written.
     pub(super) fn skip(&mut self, ids: u64) {
         self.taken = place64(ids).min(self.ends.first().copied().unwrap_or(0));
     }
 
-    /// The places of a row's ids that have not been taken.
+    /// The offsets of a row's ids that have not been taken.
     fn left(&self, row: usize) -> Range<usize> {
         self.start(row).max(self.taken)..self.ends[row]
     }
@@ -92,13 +95,13 @@ impl Rows {
         self.column_bytes.get(row).copied().unwrap_or(0)
     }
 
-    /// The place of a row in the input, after the ids of it that have been taken.
+    /// The position of a row in the input, after those of its ids that have been taken.
     fn position(&self, row: usize) -> Position {
         let token = amount(self.taken.saturating_sub(self.start(row)));
         Position { row: self.first.row + amount(row), token, ..self.first }
     }
 
-    /// What some of the rows hold.
+    /// The contents of a range of the rows.
     pub(super) fn contents(&self, range: Range<usize>) -> Contents {
         let documents = amount(range.len());
         let Position { source, unit, row, .. } = self.first;
@@ -121,6 +124,7 @@ impl Rows {
     }
 }
 
+/// Checks that no row has more than 2³¹ − 1 ids.
 fn check_lengths(batch: &TokenBatch) -> Result<()> {
     let mut start = 0;
     for &end in &batch.ends {
@@ -134,6 +138,7 @@ fn check_lengths(batch: &TokenBatch) -> Result<()> {
     Ok(())
 }
 
+/// Checks that all ids fit a signed 32-bit number.
 fn check_ids(ids: &TokenIds) -> Result<()> {
     let greatest = ids.greatest().unwrap_or_default().get();
     match i32::try_from(greatest) {
@@ -142,6 +147,8 @@ fn check_ids(ids: &TokenIds) -> Result<()> {
     }
 }
 
+/// The pass-through columns of a batch, converted to the types of the output. `None` if there are none, or if
+/// documents are packed.
 fn pass_through(batch: &TokenBatch, shape: &FileShape) -> Result<Option<RecordBatch>> {
     let fields = shape.schema.fields()[2..].to_vec();
     if fields.is_empty() || shape.packing.is_some() {
@@ -161,6 +168,7 @@ fn pass_through(batch: &TokenBatch, shape: &FileShape) -> Result<Option<RecordBa
     Ok(Some(columns.expect("as many columns as fields, all as long as the batch, cast to their types")))
 }
 
+/// Converts a column to the type of its field.
 fn plain(
     given: &ArrayRef,
     field: &arrow_schema::Field,
@@ -173,7 +181,8 @@ fn plain(
     })
 }
 
-/// Rows that will be one row group.
+/// Rows that will become one row group. While documents are gathered for packing, each row is a document or a part of
+/// one.
 #[derive(Default)]
 pub(super) struct RowGroup {
     ids: TokenIds,
@@ -193,11 +202,11 @@ impl RowGroup {
         self.ends.is_empty()
     }
 
-    /// Takes rows from the start of `range` for as long as they fit, and says where it stopped. An empty
-    /// group takes one row whatever its size.
+    /// Takes rows from the beginning of `range` while they fit, and returns the first row that was not taken. An
+    /// empty group takes one row of any size.
     ///
-    /// Whether a row fits depends on it and on those before it in the group, so that the groups are
-    /// the same however the rows come in batches.
+    /// Whether a row fits depends only on this row and the rows before it in the group. So the groups do not depend
+    /// on batches.
     pub(super) fn take(&mut self, rows: &mut Rows, range: Range<usize>) -> usize {
         let begin = rows.start(range.start);
         let mut column_bytes = self.column_bytes;
@@ -219,6 +228,7 @@ impl RowGroup {
         stop
     }
 
+    /// Appends rows.
     fn append(&mut self, rows: &mut Rows, range: Range<usize>) {
         let (begin, end) = (rows.start(range.start), rows.ends[range.end - 1]);
         self.contents.add(&rows.contents(range.clone()));
@@ -229,15 +239,15 @@ impl RowGroup {
             self.columns.push(columns.slice(range.start, range.len()));
         }
         if shift == 0 && range == (0..rows.ends.len()) && end == rows.ids.len() {
-            // A huge row comes alone in its batch: its ids are moved, so that they exist once.
+            // A huge row comes alone in its batch. Its ids are moved, so that memory holds them once.
             self.ids = std::mem::take(&mut rows.ids);
         } else {
             self.ids.extend(&rows.ids, begin..end);
         }
     }
 
-    /// Takes documents from the start of `range`, to be packed into rows, for as long as they fit. Says where it
-    /// stopped; of the document there a first part may have been taken.
+    /// Gathers documents for packing from the beginning of `range` while they fit, and returns the first one that was
+    /// not taken completely. Some of its first ids may have been taken.
     pub(super) fn gather(&mut self, rows: &mut Rows, range: Range<usize>, packing: &Packing) -> usize {
         let before = self.ids.len();
         let mut stop = range.start;
@@ -267,20 +277,20 @@ impl RowGroup {
         stop
     }
 
-    /// The documents and parts of documents that were gathered, by the places of their ids.
+    /// The ranges of ids of the documents, and parts of documents, that were gathered.
     pub(super) fn parts(&self) -> impl Iterator<Item = Range<usize>> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, &end)| start..end)
     }
 
-    /// The same ids in another order.
+    /// The same ids in another order. `pieces` are their ranges in the new order.
     pub(super) fn in_order_of(self, pieces: &[Range<usize>]) -> RowGroup {
         let mut ids = self.ids.room_for_as_many();
         pieces.iter().for_each(|piece| ids.extend(&self.ids, piece.clone()));
         RowGroup { ids, ..self }
     }
 
-    /// The ids, which stand in the order of the rows, as rows.
+    /// Makes packed rows of the ids, which must be in the order of the rows.
     pub(super) fn into_rows(self, rows: &PackedRows) -> RowGroup {
         let length = |piece: &Range<usize>| i32::try_from(piece.len()).expect("a row is not so long");
         let lengths = Int32Array::from_iter_values(rows.pieces.iter().map(length));
@@ -305,22 +315,22 @@ impl RowGroup {
         }
     }
 
-    /// The ids of the rows, one after the other, which it then has no longer.
+    /// Takes the ids of all rows out of the group.
     pub(super) fn take_ids(&mut self) -> TokenIds {
         std::mem::take(&mut self.ids)
     }
 
-    /// What of the input the rows hold.
+    /// The part of the input that the rows hold.
     pub(super) fn contents(&self) -> &Contents {
         &self.contents
     }
 
-    /// The ids of the rows, one after the other.
+    /// The ids of all rows, one after another.
     pub(super) fn ids(&self) -> &TokenIds {
         &self.ids
     }
 
-    /// Where each row's ids begin and end; `None` is a null row.
+    /// The range of ids of each row; `None` for a null row.
     pub(super) fn spans(&self) -> impl ExactSizeIterator<Item = Option<Range<usize>>> {
         self.ends.iter().zip(&self.nulls).enumerate().map(|(row, (&end, &null))| {
             let start = if row == 0 { 0 } else { self.ends[row - 1] };
@@ -328,13 +338,13 @@ impl RowGroup {
         })
     }
 
-    /// The column of lengths.
+    /// The values of the column `length`.
     pub(super) fn lengths(&self) -> Int32Array {
         let length = |span: Range<usize>| i32::try_from(span.len()).expect("checked when the row came");
         self.spans().map(|span| span.map(length)).collect()
     }
 
-    /// Gives the pass-through columns.
+    /// The pass-through columns.
     pub(super) fn into_columns(self) -> Vec<RecordBatch> {
         self.columns
     }

@@ -1,3 +1,5 @@
+//! The columns of an output and their types, and the metadata of its files.
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -20,56 +22,57 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::units::TokenId;
 use crate::{FORMAT_VERSION, VERSION};
 
-/// The column of token ids: `list<element: int32>`, null where the document is null.
+/// The column of token ids: `list<element: int32>`, null if the document is null.
 ///
-/// Signed, because consumers want that and an unsigned 16-bit column takes the same room on disk. The
-/// elements are declared nullable, though none is null: that is what pyarrow and `datasets` write and
-/// compare with.
+/// The ids are signed because readers expect that, and an unsigned 16-bit column takes the same space on disk. The
+/// elements are declared nullable, although none is null: pyarrow and `datasets` write lists that way, and compare
+/// types with it.
 pub const INPUT_IDS: &str = "input_ids";
 
-/// The column with the number of token ids of each row: `int32`, null where `input_ids` is.
+/// The column with the number of token ids of each row: `int32`, null if `input_ids` is null.
 pub const LENGTH: &str = "length";
 
-/// The column with the lengths of the documents in a packed row, or of the parts of documents: `list<element: int32>`.
+/// The column with the lengths of the documents, or parts of documents, in a packed row: `list<element: int32>`.
 pub const SEQ_LENGTHS: &str = "seq_lengths";
 
-/// The file metadata key under which a [`Declaration`] stands as JSON.
+/// The key in the file metadata for a [`Declaration`] in JSON.
 pub const DECLARATION_KEY: &str = "tokenmill";
 
-/// The file metadata key that `datasets` and the hub read the types of the columns from.
+/// The key in the file metadata from which `datasets` and the hub read the types of the columns.
 pub const FEATURES_KEY: &str = "huggingface";
 
-/// How the token ids are encoded and compressed.
+/// How token ids are encoded and compressed in Parquet files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Compression {
-    /// PLAIN and zstd 3: every reader can read it.
+    /// PLAIN and zstd level 3, which every reader supports.
     #[default]
     Default,
-    /// BYTE_STREAM_SPLIT and zstd 1: faster to write and smaller for prose, larger for code and many languages. Readers
-    /// need support for it on integers, which DuckDB has only after 1.5 and parquet-java from 1.15.
+    /// BYTE_STREAM_SPLIT and zstd level 1. This is faster to write, and smaller for prose, but larger for code and
+    /// many languages. Readers must support the encoding for integers: DuckDB does so only after 1.5, parquet-java
+    /// from 1.15.
     Fast,
 }
 
-/// What kind of files token ids are written to.
+/// The format of files of token ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum OutputFormat {
-    /// Parquet with a row a document.
+    /// Parquet with one row per document.
     #[default]
     Parquet,
-    /// The ids alone in `.bin`, of 16 bits if all ids of the vocabulary fit, else of 32, little-endian. Beside
-    /// it `.idx`, the place of each document's first id and of the end, as 64-bit numbers.
+    /// Bare ids in `.bin`, little-endian, with 16 bits if all ids of the vocabulary fit, otherwise 32. The `.idx`
+    /// beside it has the offset of the first id of each document, and of the end, as 64-bit numbers.
     Bin,
-    /// The same `.bin` with Megatron-LM's `.idx` (`MMIDIDX`, version 1): a document without ids has no
-    /// sequence, every other has one.
+    /// The same `.bin` with Megatron-LM's `.idx` (`MMIDIDX`, version 1). A document without ids has no sequence,
+    /// every other document has one.
     Megatron,
 }
 
 impl OutputFormat {
-    /// The extension of data files.
+    /// The extension of data files, without a dot.
     pub fn extension(self) -> &'static str {
         match self {
             OutputFormat::Parquet => "parquet",
@@ -77,12 +80,12 @@ impl OutputFormat {
         }
     }
 
-    /// Bytes of each id where all are below `ids` and stand as they are; `None` where they are compressed.
+    /// Bytes per id in an uncompressed format if all ids are below `ids`; `None` for Parquet.
     pub(crate) fn id_bytes(self, ids: u64) -> Option<u64> {
         (self != OutputFormat::Parquet).then(|| IdWidth::of(ids, self).bytes())
     }
 
-    /// Bytes of what goes beside a file of so many documents, none of them empty.
+    /// Bytes of the index beside a file with this number of documents, none of them empty.
     pub(crate) fn index_bytes(self, documents: u64) -> u64 {
         match self {
             OutputFormat::Parquet => 0,
@@ -92,7 +95,7 @@ impl OutputFormat {
     }
 }
 
-/// What a file says about how its token ids came about.
+/// What a file declares about the origin of its token ids.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Declaration {
     /// [`FORMAT_VERSION`] of the program that wrote the file.
@@ -103,22 +106,23 @@ pub struct Declaration {
     pub tokenizer: String,
     /// Hash of the recipe.
     pub recipe: String,
-    /// What became of text that looks like a special token: `text`, `allow` or `forbid`.
+    /// How text that looks like a special token was encoded: `text`, `allow` or `forbid`.
     pub special: String,
-    /// What became of bytes without a token; left out where text with one was an error.
+    /// How bytes without a token were encoded. Left out if they were an error.
     #[serde(skip_serializing_if = "MissingBytes::is_default", default)]
     pub missing_bytes: MissingBytes,
-    /// The token that stands before the text of every document that is not null.
+    /// The token before every document that is not null.
     pub bos: Option<DeclaredToken>,
-    /// The token that stands after the text of every document that is not null.
+    /// The token after every document that is not null.
     pub eos: Option<DeclaredToken>,
-    /// How documents are packed into rows; without it each is a row. The file is written as it says here.
+    /// How documents are packed into rows. If `None`, each document is a row. The writer packs as this says.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pack: Option<Packing>,
 }
 
 impl Declaration {
-    /// What an encoder gives: its vocabulary's fingerprint, and the tokens that it adds.
+    /// The declaration for an encoder: the fingerprint of its vocabulary, its policies, and the tokens that it adds.
+    /// The caller sets `recipe` and `pack`.
     pub fn of(encoder: &Encoder) -> Declaration {
         let (vocabulary, config) = (encoder.vocabulary(), encoder.config());
         let declared = |id: TokenId| {
@@ -138,14 +142,14 @@ impl Declaration {
         }
     }
 
-    /// Whether documents have a token before or after their text, which is of none of its bytes.
+    /// Whether tokens that stand for no byte of the text are put before or after documents.
     pub fn adds_tokens(&self) -> bool {
         self.bos.is_some() || self.eos.is_some()
     }
 }
 
 impl Default for Declaration {
-    /// This program's versions, no added tokens, special tokens as text.
+    /// The versions of this program, no added tokens, and special tokens encoded as text.
     fn default() -> Declaration {
         Declaration {
             format_version: FORMAT_VERSION,
@@ -161,22 +165,36 @@ impl Default for Declaration {
     }
 }
 
-/// A token that encoding added to the text.
+/// A token that encoding added to a document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclaredToken {
     /// Its id.
     pub id: TokenId,
-    /// The text that stands for it.
+    /// The text of the token in the vocabulary.
     pub text: String,
 }
 
-/// The columns of an output with these pass-through columns, each as it is written.
+/// The columns of an output with these pass-through columns: token ids, lengths, and the given columns in the types
+/// in which they are written.
 ///
-/// Dictionaries and views become plain columns of the same values, since not every reader knows them; of field metadata
-/// extension types are kept, such as UUID and JSON, and that a time of day is in UTC; every column may hold nulls.
+/// Dictionaries and views become plain columns with the same values, since not every reader supports them. Of the
+/// metadata of fields, extension types such as UUID and JSON are kept, and whether a time of day is in UTC. Every
+/// column may hold nulls.
+///
+/// ```
+/// use tokenmill::arrow_schema::{DataType, Field};
+/// use tokenmill::sink::output_schema;
+///
+/// let url = Field::new("url", DataType::Utf8View, false);
+/// let schema = output_schema(&[url.into()])?;
+/// let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+/// assert_eq!(names, ["input_ids", "length", "url"]);
+/// assert_eq!(schema.field(2).data_type(), &DataType::Utf8);
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
 ///
 /// # Errors
-/// Two columns have the same name, or one has a type that Parquet or its readers do not know
+/// Two columns have the same name, or one has a type that Parquet or its readers do not support
 /// ([`ErrorKind::Usage`]).
 pub fn output_schema(columns: &[FieldRef]) -> Result<SchemaRef> {
     let mut fields = vec![
@@ -199,7 +217,10 @@ pub fn output_schema(columns: &[FieldRef]) -> Result<SchemaRef> {
     Ok(Arc::new(Schema::new(fields)))
 }
 
-/// The columns of packed rows, in the place of those of documents.
+/// The columns of packed rows, which replace those of documents.
+///
+/// # Errors
+/// The documents have pass-through columns, or the length of rows is out of range ([`ErrorKind::Usage`]).
 fn packed_schema(documents: &Schema, packing: &Packing) -> Result<SchemaRef> {
     let refused = |what: String, help: &'static str| {
         Err(Error::new(ErrorKind::Usage, Fault::CannotPack { what }).with_help(help))
@@ -215,18 +236,20 @@ fn packed_schema(documents: &Schema, packing: &Packing) -> Result<SchemaRef> {
     output_schema(&[Arc::new(lengths)])
 }
 
-/// What the lists of an output have in them.
+/// The field for the elements of lists.
 pub(super) fn element() -> FieldRef {
     Arc::new(Field::new("element", DataType::Int32, true))
 }
 
+/// A field in the type in which it is written; `None` if it cannot be written.
 fn plain_field(field: &FieldRef) -> Option<FieldRef> {
     let plain = plain_type(field.data_type())?;
     let kept = kept_annotations(field, &plain);
     Some(Arc::new(Field::new(field.name(), plain, field.is_nullable()).with_metadata(kept)))
 }
 
-/// What the input says of a column's values and the output does not, such as `ENUM`; the columns with the words for it.
+/// The annotations of columns, such as `ENUM`, that the output does not keep: for each column that loses some, its
+/// name and their names.
 pub(crate) fn unkept(columns: &[FieldRef]) -> Vec<(String, Vec<String>)> {
     let lost = |column: &FieldRef| {
         let lost = lost_annotations(column, plain_field(column)?.as_ref());
@@ -235,13 +258,13 @@ pub(crate) fn unkept(columns: &[FieldRef]) -> Vec<(String, Vec<String>)> {
     columns.iter().filter_map(lost).collect()
 }
 
-/// The type that values of a type are written as; `None` where they cannot be.
+/// The type in which values of a type are written; `None` if they cannot be.
 fn plain_type(data_type: &DataType) -> Option<DataType> {
     Some(match data_type {
         DataType::Utf8View => DataType::Utf8,
         DataType::BinaryView => DataType::Binary,
         DataType::Dictionary(_, values) => plain_type(values)?,
-        // Parquet has no seconds, nor dates in milliseconds: they would be bare numbers.
+        // Parquet has neither seconds nor dates in milliseconds. Readers would see them as bare numbers.
         DataType::Timestamp(TimeUnit::Second, zone) => {
             DataType::Timestamp(TimeUnit::Millisecond, zone.clone())
         }
@@ -272,24 +295,25 @@ fn plain_type(data_type: &DataType) -> Option<DataType> {
     })
 }
 
-/// What all files of an output have in common, as the Parquet writer wants it.
+/// The properties that all files of an output share: columns, encodings and metadata.
 #[derive(Debug)]
 pub struct FileShape {
     pub(super) schema: SchemaRef,
     pub(super) columns: Arc<SchemaDescriptor>,
     pub(super) properties: Arc<WriterProperties>,
-    /// For files of nothing but ids: which, and how wide ids are.
+    /// The format and the width of ids, for files of bare ids.
     pub(super) flat: Option<(OutputFormat, IdWidth)>,
-    /// How documents become rows, if they are not rows themselves.
+    /// How documents are packed into rows; `None` if each is a row.
     pub(super) packing: Option<Packing>,
 }
 
 impl FileShape {
-    /// Lays out files with the columns of an [`output_schema`], or of packed rows if the declaration says that.
+    /// The shape of Parquet files with the columns of an [`output_schema`], or with those of packed rows if
+    /// `declaration` names a packing.
     ///
     /// # Errors
-    /// A column has a type that Parquet does not know, or there are columns that packed rows cannot keep, or these
-    /// have no length that they can have ([`ErrorKind::Usage`]).
+    /// A column has a type that Parquet does not support. With a packing: the schema has pass-through columns, or the
+    /// length of rows is out of range. ([`ErrorKind::Usage`])
     pub fn new(
         schema: SchemaRef,
         compression: Compression,
@@ -298,7 +322,10 @@ impl FileShape {
         FileShape::parquet(schema, compression, declaration).map(Arc::new)
     }
 
-    /// Lays out files of a format for ids below `ids`.
+    /// The shape of files of any format, for ids below `ids`.
+    ///
+    /// # Errors
+    /// As for [`new`](FileShape::new), or a format other than Parquet is to be packed.
     pub(super) fn of_format(
         format: OutputFormat,
         ids: u64,
@@ -328,7 +355,8 @@ impl FileShape {
         let features = Features::of(&schema).map(|features| features.json().to_string());
         let pairs = key_values(features.as_ref(), declaration);
         let mut properties = properties(&columns, compression, pairs);
-        // Where there is an Arrow schema pyarrow takes the metadata from it, so they stand there as well.
+        // If a file has an Arrow schema, pyarrow takes the metadata from there. So the features are written there as
+        // well.
         let hint = features.map(|features| (FEATURES_KEY.to_owned(), features));
         let hint = Schema::new_with_metadata(schema.fields().clone(), HashMap::from_iter(hint));
         add_encoded_arrow_schema_to_metadata(&hint, &mut properties);
@@ -337,6 +365,7 @@ impl FileShape {
     }
 }
 
+/// The writer properties: zstd compression, the encoding of ids, and the metadata.
 fn properties(
     columns: &SchemaDescriptor,
     compression: Compression,
@@ -353,7 +382,7 @@ fn properties(
         .set_compression(Codec::ZSTD(level))
         .set_column_encoding(ids.clone(), encoding)
         .set_column_dictionary_enabled(ids.clone(), false)
-        // The least and the greatest id of a page tell nothing, and finding them costs a pass.
+        // The minimum and maximum id of a page are of no use, and computing them would take a pass over the ids.
         .set_column_statistics_enabled(ids, EnabledStatistics::None)
         .set_column_statistics_enabled(ColumnPath::from(LENGTH), EnabledStatistics::Page)
         .set_key_value_metadata(Some(pairs))

@@ -1,4 +1,5 @@
-//! Several splits of one dataset in one output folder.
+//! Several splits of one dataset in one output folder: which files and states belong to which split, and how
+//! manifests are joined.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -16,23 +17,23 @@ use super::schema::{Declaration, FileShape};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hashing::Set;
 
-/// Bytes that are read of a file that should hold a job, which has some hundred.
+/// Bytes of a job file that are read (1 MiB). Such a file has a few hundred.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// What the folder begins with that has the state of a split which is not the first of its output.
+/// The beginning of the name of the state folder for a split that is not the first of its output.
 const FOLDER: &str = "split-";
 
-/// The name of the split that a data file belongs to, by its path below the output folder.
+/// The name of the split of a data file. `name` is its path relative to the output folder, or its file name.
 pub(super) fn split_of(name: &str) -> &str {
     let file = name.strip_prefix(DATA_FOLDER).map_or(name, |file| file.trim_start_matches('/'));
     match file.split_once('-') {
         Some((split, _)) => split,
-        // The one file of a split is called by it alone.
+        // If a split has a single file, the file is named by the split alone.
         None => file.rsplit_once('.').map_or("", |(split, _)| split),
     }
 }
 
-/// The folder with the state of a split: that of the output for its first split, one within it for another.
+/// The state folder of a split: that of the output for its first split, a folder within it for any other.
 pub(crate) fn state_of(output: &Path, split: Option<&str>) -> PathBuf {
     let state = output.join(STATE_FOLDER);
     match split.filter(|split| first_split(output).is_some_and(|first| first != *split)) {
@@ -41,7 +42,7 @@ pub(crate) fn state_of(output: &Path, split: Option<&str>) -> PathBuf {
     }
 }
 
-/// The split that the state of an output is of, as its job says; where that does not, as the data files do.
+/// The first split of an output. Its job file names it, or else the journal of completed data files shows it.
 fn first_split(output: &Path) -> Option<String> {
     let state = output.join(STATE_FOLDER);
     let mut text = Vec::new();
@@ -55,7 +56,7 @@ fn first_split(output: &Path) -> Option<String> {
     first.map(|name| split_of(&name).to_owned()).filter(|split| !split.is_empty())
 }
 
-/// The folders with the state of all splits.
+/// The state folders of all splits.
 pub(super) fn states(output: &Path) -> Result<Vec<PathBuf>> {
     let state = output.join(STATE_FOLDER);
     let mut found = super::folder::entries(&state)?;
@@ -66,7 +67,7 @@ pub(super) fn states(output: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The names of all files that were noted, whatever split they are of.
+/// The names of all data files in the journals of all splits.
 pub(super) fn noted(output: &Path) -> Result<Set<String>> {
     let mut known = Set::default();
     for state in states(output)? {
@@ -76,7 +77,7 @@ pub(super) fn noted(output: &Path) -> Result<Set<String>> {
 }
 
 impl Manifest {
-    /// The names of its splits, in their order.
+    /// The names of the splits, in the order of their files.
     pub fn split_names(&self) -> Vec<&str> {
         let mut names = Vec::new();
         for file in &self.files {
@@ -88,7 +89,8 @@ impl Manifest {
         names
     }
 
-    /// The fingerprint of the job that wrote a split; that of the whole output without one.
+    /// The fingerprint of the job that wrote a split, or of the whole output if `split` is `None`. Returns `None` if
+    /// the manifest has no such split.
     pub fn job_of(&self, split: Option<&str>) -> Option<&str> {
         let Some(split) = split else { return Some(&self.job) };
         match self.splits.as_slice() {
@@ -100,7 +102,8 @@ impl Manifest {
         }
     }
 
-    /// What it says of one split alone; `None` if it has no such split.
+    /// The manifest of one split alone; `None` if the manifest has no such split. If `split` is `None`, returns all
+    /// of it.
     pub fn of_split(&self, split: Option<&str>) -> Option<Manifest> {
         match split {
             None => Some(self.clone()),
@@ -110,11 +113,12 @@ impl Manifest {
         }
     }
 
-    /// What it says of the other splits; `None` if there are none.
+    /// The manifest without one split; `None` if no split remains.
     pub(crate) fn without_split(&self, split: Option<&str>) -> Option<Manifest> {
         self.only(|name| split.is_some_and(|split| split != name))
     }
 
+    /// The manifest of the splits for which `keep` returns true; `None` if they have no files.
     fn only(&self, keep: impl Fn(&str) -> bool) -> Option<Manifest> {
         let files: Vec<OutputFile> =
             self.files.iter().filter(|file| keep(split_of(&file.name))).cloned().collect();
@@ -138,7 +142,8 @@ impl Manifest {
         Some(Manifest { job, inputs, files, splits, ..self.clone() })
     }
 
-    /// Adds a split to the others of an output.
+    /// Joins the manifest of a split with that of the other splits of an output. Files of both are listed once, as
+    /// this one has them.
     pub(crate) fn joined(self, others: Option<Manifest>) -> Manifest {
         let Some(others) = others else { return self };
         let part = |manifest: &Manifest| match manifest.splits.as_slice() {
@@ -172,7 +177,7 @@ fn joined_names(mut names: Vec<String>, more: &[String]) -> Vec<String> {
     [&*names, more].concat()
 }
 
-/// Whether files say the same of their tokens, whatever recipe and version made them.
+/// Whether two declarations describe the same tokens, whatever the recipe and the version of the program.
 pub(super) fn same_tokens(one: Option<&Declaration>, other: Option<&Declaration>) -> bool {
     let plain = |declaration: &Declaration| Declaration {
         recipe: String::new(),
@@ -182,7 +187,10 @@ pub(super) fn same_tokens(one: Option<&Declaration>, other: Option<&Declaration>
     one.map(plain) == other.map(plain)
 }
 
-/// Finds what keeps a split from lying beside the others: whoever loads a dataset expects the same of all its splits.
+/// Checks that a split fits the other splits: readers expect the same of all splits of a dataset.
+///
+/// # Errors
+/// Something differs ([`ErrorKind::Usage`]), or a file of another split cannot be read.
 pub(super) fn check_fits(
     output: &Path,
     others: &Manifest,

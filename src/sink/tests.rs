@@ -1,3 +1,5 @@
+//! Helpers that the tests of this module share: rows, batches, and files in memory.
+
 mod dataset;
 mod flat;
 mod pack;
@@ -20,11 +22,11 @@ use super::{Compression, Declaration, Encoders, FileShape, ShardFacts, ShardWrit
 use crate::encode::{TokenBatch, TokenIds};
 use crate::units::{TokenId, amount};
 
-/// A row: its ids, or null.
+/// A row: its ids, or `None` for null.
 pub(super) type Row = Option<Vec<u32>>;
 
-/// A batch of the rows of unit 0, each with as many bytes of text as ids. By the number of rows, ids are
-/// narrow where they can be, wide, or joined as those of long documents are.
+/// A batch of these rows as unit 0, each with as many bytes of text as ids. Depending on the number of rows, the ids
+/// are narrow if they fit, wide, or joined from parts like those of long documents.
 pub(super) fn batch(rows: &[Row]) -> TokenBatch {
     let ids = rows.iter().flatten().flatten().copied().map(TokenId::new);
     let ids = match rows.len() % 3 {
@@ -61,7 +63,7 @@ pub(super) fn batch_with(rows: &[Row], columns: &RecordBatch) -> TokenBatch {
     TokenBatch { columns: Some(columns.clone()), ..batch(rows) }
 }
 
-/// Writes a file in memory: the bytes and what the writer says of them.
+/// Writes a file in memory. Returns its bytes and the facts from the writer.
 pub(super) fn write(
     batches: impl IntoIterator<Item = TokenBatch>,
     columns: Option<&RecordBatch>,
@@ -96,7 +98,7 @@ pub(super) fn read_back(bytes: &[u8]) -> Vec<Row> {
     read_rows(&path)
 }
 
-/// Rows of many sizes, some null, some empty; the same ones each time.
+/// Rows of many sizes, some null, some empty. They are the same in every call.
 pub(super) fn some_rows(count: u32) -> Vec<Row> {
     let row = |number: u32| match number % 11 {
         3 => None,

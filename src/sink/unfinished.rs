@@ -1,3 +1,5 @@
+//! Keeps a journal of the row groups of an incomplete data file, from which a later run resumes.
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -16,32 +18,32 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::units::{amount, place64};
 
-/// A row group that stands in the unfinished file.
+/// A row group that is in the incomplete file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct GroupRecord {
     /// The number of the file.
     number: usize,
-    /// Where the row group ends in the file, and the SHA-256 of all up to there.
+    /// The offset of the row group's end in the file, and the SHA-256 of everything before it.
     end: u64,
     sha256: String,
-    /// What the file's footer will say of it, in base 64.
+    /// Its entries for the footer, in base 64.
     metadata: String,
     contents: Contents,
-    /// What the caller noted.
+    /// The caller's remarks.
     remarks: Vec<Value>,
 }
 
-/// The row groups that have been written to an unfinished file.
+/// The journal of the row groups that have been written to an incomplete file.
 pub(super) struct GroupLog {
     journal: Journal,
     number: usize,
-    /// What the caller noted while the file was written, and how much of that stands in the journal.
+    /// The caller's remarks since the file was begun, and how many of them are in the journal.
     remarks: Vec<Value>,
     noted: usize,
 }
 
 impl GroupLog {
-    /// A log of a file of which nothing stands yet.
+    /// Starts the journal of an empty file.
     pub(super) fn create(path: &Path, key: &str, number: usize) -> Result<GroupLog> {
         let journal = Journal::create(path, key)?;
         Ok(GroupLog { journal, number, remarks: Vec::new(), noted: 0 })
@@ -51,7 +53,7 @@ impl GroupLog {
         self.remarks.push(remark);
     }
 
-    /// Notes a row group that has been written to the end of the file.
+    /// Records a row group that has been written to the end of the file.
     pub(super) fn commit<W>(&mut self, file: &Hashed<W>, metadata: &[u8], contents: &Contents) -> Result<()> {
         let record = GroupRecord {
             number: self.number,
@@ -65,28 +67,27 @@ impl GroupLog {
         self.journal.append(&record)
     }
 
-    /// All that the caller noted.
+    /// All remarks of the caller.
     pub(super) fn into_remarks(self) -> Vec<Value> {
         self.remarks
     }
 }
 
-/// The row groups of an unfinished file that are there and undamaged, with all that it takes to go on.
+/// The undamaged row groups of an incomplete file, with everything that is needed to resume.
 pub(super) struct Unfinished {
     pub(super) number: usize,
-    /// What the row groups hold, and what the footer will say of each.
+    /// The contents of each row group, and its entries for the footer.
     pub(super) groups: Vec<(Contents, Vec<u8>)>,
-    /// The file, cut off behind the last.
+    /// The file, cut off after the last of them.
     pub(super) file: Hashed<File>,
     pub(super) log: GroupLog,
 }
 
 impl Unfinished {
-    /// Looks for the file at `path` of which the journal at `journal` tells; `None` if nothing of it can
-    /// be used. Reads the file.
+    /// Finds the incomplete file at `path` by its journal; `None` if nothing of it can be used. Reads the whole file.
     ///
     /// # Errors
-    /// One of the two can be neither read nor written.
+    /// The file or the journal exists, but cannot be read or written.
     pub(super) fn find(path: &Path, journal: &Path, key: &str) -> Result<Option<Unfinished>> {
         if !journal.exists() {
             return Ok(None);
@@ -108,7 +109,7 @@ impl Unfinished {
         cut.map_err(|cause| Error::io("write", path, cause))?;
         let remarks: Vec<Value> = records.iter().flat_map(|record| record.remarks.clone()).collect();
         let group = |record: GroupRecord| {
-            // What a record that holds has in it was put there by this program.
+            // A valid record was written by this program, so its metadata can be decoded.
             (record.contents, BASE64_STANDARD.decode(record.metadata).unwrap_or_default())
         };
         Ok(Some(Unfinished {
@@ -119,12 +120,12 @@ impl Unfinished {
         }))
     }
 
-    /// What the caller noted.
+    /// The caller's remarks.
     pub(super) fn remarks(&self) -> &[Value] {
         &self.log.remarks
     }
 
-    /// What all of its row groups hold.
+    /// The contents of all row groups together.
     pub(super) fn contents(&self) -> Contents {
         let mut sum = Contents::default();
         self.groups.iter().for_each(|(contents, _)| sum.add(contents));
@@ -132,7 +133,7 @@ impl Unfinished {
     }
 }
 
-/// Leaves the records of the row groups that the file has as they say, and gives the hash of these.
+/// Keeps the records of the row groups that are undamaged in the file. Returns the hash of these row groups.
 fn undamaged(file: &mut File, records: &mut Vec<GroupRecord>) -> io::Result<Sha256> {
     let number = records.first().map(|record| record.number);
     let (mut hasher, mut held) = (Sha256::new(), Sha256::new());
@@ -151,7 +152,7 @@ fn undamaged(file: &mut File, records: &mut Vec<GroupRecord>) -> io::Result<Sha2
     Ok(held)
 }
 
-/// Feeds bytes to a hash; fewer, where the file ends.
+/// Hashes this number of bytes, or fewer if the file ends. Returns how many.
 fn copy(file: &mut File, hasher: &mut Sha256, length: u64) -> io::Result<u64> {
     let mut buffer = vec![0; place64(length.min(1 << 18))];
     let mut left = length;

@@ -1,3 +1,5 @@
+//! Writes one file of token ids, in row groups that are encoded in parallel.
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::Write;
@@ -42,7 +44,7 @@ impl<W: Write + Send> Body<W> {
         }
     }
 
-    /// Appends a row group and gives what [`resume_group`](Body::resume_group) wants to know of it.
+    /// Appends a row group. Returns the data for [`resume_group`](Body::resume_group).
     fn append(&mut self, group: EncodedGroup) -> Result<Vec<u8>> {
         match (self, group) {
             (Body::Parquet(file), EncodedGroup::Columns(columns)) => file.append(columns),
@@ -65,7 +67,7 @@ impl<W: Write + Send> Body<W> {
         }
     }
 
-    /// The whole file, and the one that goes beside it if there is one.
+    /// The complete file, and the contents of its index if the format has one.
     fn finish(self) -> Result<(Hashed<W>, Option<Vec<u8>>)> {
         match self {
             Body::Parquet(file) => Ok((file.finish()?, None)),
@@ -79,12 +81,12 @@ impl<W: Write + Send> Body<W> {
 
 /// Writes rows of token ids to one file, in order.
 ///
-/// Row groups are cut by rows, ids and bytes of pass-through columns, so the bytes written depend on the
-/// rows alone; where the file is [packed](super::Packing), by the documents and their ids. Each is encoded and compressed
-/// on one of the [`Encoders`]' threads while the next fills.
+/// Row groups end at limits for rows, ids and bytes of pass-through columns, or if the file is
+/// [packed](super::Packing), for documents and their ids. So the bytes of the file depend only on its rows. Each row
+/// group is encoded and compressed on a thread of the [`Encoders`] while the next one fills.
 ///
 /// # Examples
-/// Texts that a program has, as a file of token ids. Whole datasets go through [`run`](crate::run).
+/// Writes texts of a program to a file of token ids. For whole datasets, use [`run`](crate::run).
 ///
 /// ```
 /// use tokenmill::encode::{EncodeConfig, Encoder, encode_batches};
@@ -120,9 +122,9 @@ impl<W: Write + Send> Body<W> {
 /// # Ok::<(), tokenmill::Error>(())
 /// ```
 ///
-/// **Memory:** about 30 MB (a full row group and one compressed) for each thread that encodes and two
-/// more, up to 160 MB where long values pass through; 20 MB more for each thread where it packs by best-fit; a row that
-/// is larger than a row group about three times its ids.
+/// **Memory:** about 30 MB (a full row group and a compressed one) for each encoding thread and two more, up to 160
+/// MB if long values pass through. Best-fit packing takes 20 MB more per thread. A row that is larger than a row
+/// group takes about three times its ids.
 pub struct ShardWriter<W: Write + Send> {
     file: Body<W>,
     path: PathBuf,
@@ -130,9 +132,9 @@ pub struct ShardWriter<W: Write + Send> {
     encoders: Arc<Encoders>,
     group: RowGroup,
     under_way: VecDeque<Receiver<Encoded>>,
-    /// What has been written.
+    /// The contents of what has been written.
     contents: Contents,
-    /// Where row groups are noted once they are written.
+    /// The journal of row groups that have been written.
     log: Option<GroupLog>,
 }
 
@@ -145,24 +147,24 @@ impl<W: Write + Send> fmt::Debug for ShardWriter<W> {
     }
 }
 
-/// What a finished file holds.
+/// Facts about a finished file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardFacts {
-    /// Rows, nulls included.
+    /// Number of rows, nulls included.
     pub rows: u64,
-    /// Token ids in all rows.
+    /// Number of token ids in all rows.
     pub tokens: u64,
-    /// Size of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
     /// SHA-256 of the file, in hex.
     pub sha256: String,
 }
 
-/// A file that has been written to its end.
+/// A complete file.
 pub(super) struct Finished<W> {
     pub(super) out: W,
     pub(super) contents: Contents,
-    /// The file that goes beside it.
+    /// The contents of the index beside the file, if the format has one.
     pub(super) index: Option<Vec<u8>>,
     pub(super) bytes: u64,
     pub(super) sha256: String,
@@ -170,7 +172,7 @@ pub(super) struct Finished<W> {
 }
 
 impl<W: Write + Send> ShardWriter<W> {
-    /// Begins a file in `out`; `path` is for messages only.
+    /// Begins a file in `out`. `path` is used only for messages.
     ///
     /// # Errors
     /// `out` cannot be written.
@@ -183,6 +185,7 @@ impl<W: Write + Send> ShardWriter<W> {
         ShardWriter::begin(Hashed::new(out), path.into(), shape, encoders, Contents::default(), None)
     }
 
+    /// Begins a file whose first document follows `contents`. Row groups are recorded in `log`.
     pub(super) fn begin(
         out: Hashed<W>,
         path: PathBuf,
@@ -206,13 +209,14 @@ impl<W: Write + Send> ShardWriter<W> {
     /// Appends the rows of a batch.
     ///
     /// # Errors
-    /// The rows do not fit the columns, or the file cannot be written. The file is of no use then.
+    /// The rows do not match the columns, or the file cannot be written. The file is unusable after an error.
     pub fn write(&mut self, batch: TokenBatch) -> Result<()> {
         let count = batch.len();
         let mut rows = Rows::new(batch, &self.shape)?;
         self.write_rows(&mut rows, 0..count)
     }
 
+    /// Appends a range of rows, and sends row groups to the encoders as they fill.
     pub(super) fn write_rows(&mut self, rows: &mut Rows, mut range: Range<usize>) -> Result<()> {
         while !range.is_empty() {
             range.start = match &self.shape.packing {
@@ -226,13 +230,14 @@ impl<W: Write + Send> ShardWriter<W> {
         Ok(())
     }
 
-    /// Notes something that a run which goes on from what is written by then has to know.
+    /// Stores a remark for a run that resumes from the row groups that are written after this.
     pub(super) fn remark(&mut self, remark: Value) {
         if let Some(log) = &mut self.log {
             log.remark(remark);
         }
     }
 
+    /// Sends the current row group to the encoders. If enough are in progress, waits for the oldest first.
     fn send_group(&mut self) -> Result<()> {
         let group = std::mem::take(&mut self.group);
         if self.under_way.len() >= self.encoders.ahead() {
@@ -242,7 +247,7 @@ impl<W: Write + Send> ShardWriter<W> {
         Ok(())
     }
 
-    /// Waits for the row group that is next in the file, and appends it.
+    /// Waits for the next row group of the file, and appends it.
     fn append_next(&mut self) -> Result<()> {
         let Some(next) = self.under_way.pop_front() else { return Ok(()) };
         let Ok(encoded) = next.recv() else {
@@ -258,8 +263,8 @@ impl<W: Write + Send> ShardWriter<W> {
         }
     }
 
-    /// Writes what is left and the footer, and gives back what was written to. A file without rows is
-    /// a valid file too.
+    /// Writes the remaining rows and the footer, and returns `out` with facts about the file. A file without rows is
+    /// valid.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -268,6 +273,7 @@ impl<W: Write + Send> ShardWriter<W> {
         Ok((out, ShardFacts { rows: contents.rows, tokens: contents.tokens, bytes, sha256 }))
     }
 
+    /// Completes the file.
     pub(super) fn close(mut self) -> Result<Finished<W>> {
         if !self.group.is_empty() {
             self.send_group()?;
@@ -275,7 +281,7 @@ impl<W: Write + Send> ShardWriter<W> {
         while !self.under_way.is_empty() {
             self.append_next()?;
         }
-        // Documents without tokens that were to be packed, when no other came after them.
+        // Documents without tokens that were to be packed, if no document with tokens followed.
         let last = self.group.contents();
         if last.documents > 0 {
             self.contents.add(last);
@@ -293,7 +299,7 @@ impl<W: Write + Send> ShardWriter<W> {
 }
 
 impl ShardWriter<std::fs::File> {
-    /// Goes on where an earlier process left off.
+    /// Resumes a file that an earlier process began.
     pub(super) fn resume(
         unfinished: Unfinished,
         path: PathBuf,

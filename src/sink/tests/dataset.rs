@@ -41,7 +41,7 @@ fn of_unit(source: usize, unit: usize, rows: &[Row]) -> TokenBatch {
     TokenBatch { source, unit, ..batch(rows) }
 }
 
-/// Every file that a reader would see, with its bytes.
+/// All files outside of the state folder, with their bytes.
 pub(super) fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     for below in ["", "data"] {
@@ -62,7 +62,7 @@ fn planned_units_go_to_their_files() {
         vec![vec![unit("a", Some(6)), unit("b", Some(6))], vec![unit("c", Some(9)), unit("d", Some(1))]];
     let folder = tempfile::tempdir().expect("a folder");
     let (some, more) = (some_rows(40), some_rows(7));
-    // Unit b of the first file and all of the second are empty; d comes in two batches.
+    // Unit b and all units of the second file are empty. Unit d comes in two batches.
     let batches = vec![of_unit(0, 0, &some), of_unit(1, 1, &more), of_unit(1, 1, &[None])];
     let manifest = run(folder.path(), config(units, 8), batches).expect("an output");
     let seen: Vec<_> = manifest.files.iter().map(|file| (file.name.as_str(), file.rows)).collect();
@@ -171,7 +171,7 @@ fn the_card_tells_readers_what_there_is() {
     ] {
         assert!(card.lines().any(|found| found == line), "{line} in\n{card}");
     }
-    // What the column takes in memory is not known, and `datasets` warns of splits that do not tell.
+    // The size of the extra column in memory is not known, and `datasets` warns of splits with only some figures.
     assert!(!card.contains("splits:"), "{card}");
     let folder = tempfile::tempdir().expect("a folder");
     let plain = config(vec![vec![unit("in", None)]], 10);
@@ -192,7 +192,7 @@ fn files_are_used_again_only_if_all_that_their_bytes_depend_on_is_the_same() {
         DatasetConfig { compression: Compression::Fast, ..same() },
         DatasetConfig { declaration, ..same() },
     ];
-    // A working directory decides by what names the input is found.
+    // The name of an input depends on the working directory.
     let renamed = DatasetConfig { units: vec![vec![unit("there/in", None)]], ..same() };
     let used = [(same(), 1), (renamed, 1)];
     for (config, files) in used.into_iter().chain(others.map(|other| (other, 0))) {
@@ -204,7 +204,7 @@ fn files_are_used_again_only_if_all_that_their_bytes_depend_on_is_the_same() {
     }
 }
 
-/// Of units in one file and in several, and of two that have the same number in their sources.
+/// Units share a file or have their own, and two have the same number in different sources.
 #[test]
 fn the_manifest_has_the_identity_of_each_unit() {
     let two = |name: &str| vec![unit(&format!("{name}0"), Some(2)), unit(&format!("{name}1"), Some(2))];
@@ -226,7 +226,7 @@ fn the_manifest_has_the_identity_of_each_unit() {
     assert_eq!(found, [vec![of("a0", 0, 0), of("a1", 0, 1), of("b0", 1, 0)], vec![of("b1", 1, 1)]]);
 }
 
-/// Also the first ones, which are made before there is a file.
+/// The first remarks are made before there is a file.
 #[test]
 fn what_was_remarked_of_files_is_found_by_a_later_writer() {
     let (folder, rows) = (tempfile::tempdir().expect("a folder"), some_rows(100));

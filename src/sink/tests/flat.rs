@@ -24,7 +24,7 @@ fn write_flat(folder: &Path, format: OutputFormat, ids: u64, rows: &[Row]) {
     manifest.verify(folder.path(), &Silent).expect("as the manifest says");
 }
 
-/// Rows as files without nulls have them.
+/// The rows as a format without nulls stores them.
 fn without_nulls(rows: &[Row]) -> Vec<Row> {
     rows.iter().map(|row| Some(row.clone().unwrap_or_default())).collect()
 }
@@ -100,7 +100,7 @@ fn damaged_indexes_are_errors() {
             let mut bytes = whole.clone();
             bytes[at] ^= 0x80;
             fs::write(&path, bytes).expect("a damaged index");
-            // Where one document ends and the next begins is all that can be wrong unnoticed.
+            // Only the border between two documents can be wrong unnoticed.
             let lengths = Index::read(&data).map(|index| index.lengths.len());
             assert!(lengths.is_err() || lengths.is_ok_and(|count| count == 20), "{format:?} at {at}");
         }

@@ -29,7 +29,7 @@ fn what_a_killed_run_left_is_removed() {
         "tokenizer/.tmp-tokenizer.json-Abc123",
         "tokenizer/vocab-300/.tmp-tokenizer.json-Abc123",
     ];
-    // The last is of a file that another program may be writing there now.
+    // Another program may be writing the last one right now.
     let others = ["notes.txt", "data/notes.txt", "mine/.tmp-a-Abc123", ".tmp-mine", ".tmp-c.parquet-Abc123"];
     for name in unfinished.iter().chain(&others) {
         let path = folder.path().join(name);
@@ -61,7 +61,7 @@ fn files_of_others_are_not_overwritten() {
     }
 }
 
-/// As a run leaves it that is killed before the file that the index belongs to has its name.
+/// The index alone exists if a run is killed before it names the data file.
 #[test]
 fn an_index_without_its_file_is_known_while_that_is_unfinished() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -87,7 +87,7 @@ fn a_path_below_a_file_cannot_be_made() {
     assert!(error.to_string().contains("file/out"), "{error}");
 }
 
-/// Whatever of an output's state is a link, nothing is written through it.
+/// If any part of an output's state is a link, nothing is written through it.
 #[cfg(unix)]
 #[test]
 fn links_in_the_state_are_refused_and_not_followed() {
@@ -126,7 +126,7 @@ fn links_in_the_state_are_refused_and_not_followed() {
     }
 }
 
-/// What a holder that may wake up has open stays its own.
+/// A holder that may wake up keeps the files that it has open.
 #[test]
 fn what_a_run_of_unknown_fate_left_is_not_written_on() {
     use std::io::Write;
@@ -138,7 +138,7 @@ fn what_a_run_of_unknown_fate_left_is_not_written_on() {
         fs::write(at("finished.journal"), "").expect("a file");
         let mut journal = fs::OpenOptions::new().append(true).open(at("finished.journal")).expect("a file");
         if alive {
-            // The file of a holder that was cut off tells nothing.
+            // The file of a holder that was cut off says nothing.
             let last = fs::read_dir(at("")).expect("a folder").map(|entry| entry.expect("an entry").path());
             let owner =
                 last.filter(|path| path.to_string_lossy().contains("owner-")).max().expect("an owner");

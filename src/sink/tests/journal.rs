@@ -37,7 +37,7 @@ proptest! {
         fs::write(&path, &bytes).expect("a file");
         let (mut journal, found) = Journal::open::<Vec<u32>>(&path, "key").expect("a journal");
         prop_assert_eq!(&found, &records[..sound]);
-        // And it goes on from there.
+        // Appending continues after the last valid record.
         journal.append(&vec![7_u32]).expect("a record");
         prop_assert_eq!(Journal::open::<Vec<u32>>(&path, "key").expect("a journal").1.len(), sound + 1);
     }

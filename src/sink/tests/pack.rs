@@ -17,7 +17,7 @@ use crate::sink::{
 use crate::source::Identity;
 use crate::units::{place, place64};
 
-/// Documents whose ids tell their number and the place in them.
+/// Documents whose ids encode the number of the document and the position in it.
 fn documents(lengths: &[Option<usize>]) -> Vec<Row> {
     let document = |(number, length): (usize, &Option<usize>)| {
         let id = |place| u32::try_from(number * 1_000 + place).expect("small");
@@ -26,7 +26,7 @@ fn documents(lengths: &[Option<usize>]) -> Vec<Row> {
     lengths.iter().enumerate().map(document).collect()
 }
 
-/// The same documents each time, with nulls and empty ones among them, many longer than a row of 16.
+/// Documents with null and empty ones among them, many longer than a row of 16. They are the same in every call.
 fn some_documents() -> Vec<Row> {
     let length = |number: usize| match number % 9 {
         4 => None,
@@ -36,7 +36,7 @@ fn some_documents() -> Vec<Row> {
     documents(&(0..150).map(length).collect::<Vec<_>>())
 }
 
-/// Consecutive documents as batches of these sizes in turn.
+/// Consecutive documents in batches of these sizes in turn.
 fn batches(documents: &[Row], sizes: &[usize]) -> Vec<TokenBatch> {
     let (mut start, mut sizes) = (0, sizes.iter().cycle());
     let mut batches = Vec::new();
@@ -52,7 +52,7 @@ fn declared(packing: Packing) -> Declaration {
     Declaration { pack: Some(packing), ..Declaration::default() }
 }
 
-/// Writes a file in memory: its bytes and what it holds.
+/// Writes a file in memory. Returns its bytes and its contents.
 fn write_packed(packing: Packing, batches: Vec<TokenBatch>, threads: usize) -> (Vec<u8>, Contents) {
     let schema = output_schema(&[]).expect("legal columns");
     let shape = FileShape::new(schema, Compression::Default, &declared(packing)).expect("a legal packing");
@@ -66,7 +66,7 @@ fn write_packed(packing: Packing, batches: Vec<TokenBatch>, threads: usize) -> (
     (done.out, done.contents)
 }
 
-/// The rows of a file, each as the documents or parts in it.
+/// The rows of a file, each with its documents or parts of documents.
 fn read_packed(bytes: &[u8]) -> Vec<Vec<Vec<u32>>> {
     let reader = ParquetRecordBatchReaderBuilder::try_new(Bytes::copy_from_slice(bytes)).expect("a file");
     let mut rows = Vec::new();
@@ -95,12 +95,12 @@ fn read_packed(bytes: &[u8]) -> Vec<Vec<Vec<u32>>> {
     rows
 }
 
-/// Documents as packing is to take them: those that have ids.
+/// The documents that packing takes: those with ids.
 fn with_ids(documents: &[Row]) -> Vec<Vec<u32>> {
     documents.iter().flatten().filter(|document| !document.is_empty()).cloned().collect()
 }
 
-/// Best-fit as one would say it, for documents of one window.
+/// Best-fit in its simplest form, for the documents of one window.
 fn obvious_best_fit(documents: &[Row], length: usize) -> Vec<Vec<Vec<u32>>> {
     let pieces: Vec<Vec<u32>> = with_ids(documents)
         .iter()
@@ -122,7 +122,7 @@ fn obvious_best_fit(documents: &[Row], length: usize) -> Vec<Vec<Vec<u32>>> {
     rows
 }
 
-/// How many documents do not lie in one row.
+/// Number of documents that are not in a single row.
 fn cut(rows: &[Vec<Vec<u32>>]) -> u64 {
     let mut parts = std::collections::BTreeMap::<u32, u64>::new();
     rows.iter().flatten().for_each(|part| *parts.entry(part[0] / 1_000).or_default() += 1);
@@ -157,7 +157,7 @@ fn every_token_is_packed_once_and_in_its_order() {
         prop_assert_eq!(found.null_documents, amount(documents.iter().filter(|row| row.is_none()).count()));
         prop_assert_eq!(found.cut_documents, cut(&rows));
         prop_assert!(rows.iter().all(|row| row.iter().map(Vec::len).sum::<usize>() <= length));
-        // The ids of each document, in the order of the rows.
+        // The ids of all documents, in the order of the rows.
         let mut packed: Vec<u32> = rows.iter().flatten().flatten().copied().collect();
         let all: Vec<u32> = with_ids(&documents).concat();
         match rule {
@@ -196,13 +196,14 @@ fn job(packing: Packing) -> DatasetConfig {
     DatasetConfig { declaration: declared(packing), ..config(vec![vec![unit("in", None)]], 600) }
 }
 
-/// Writes what is missing in batches of `size`, up to so many of them.
+/// Writes the missing documents in batches of `size`, at most `most` batches. Returns the number of row groups that
+/// were kept, and the manifest if the output is complete.
 fn write_on(folder: &Path, packing: Packing, size: usize, most: usize) -> (usize, Option<Manifest>) {
     let documents = some_documents();
     let folder = OutputFolder::open(folder).expect("the folder");
     let mut writer = DatasetWriter::create(&folder, job(packing), &Silent).expect("a writer");
     let (reused, mut written) = (writer.reused().row_groups, 0);
-    // The first documents do not come again once something is used again.
+    // The first documents do not come again if anything was kept.
     let of_the_first = writer.reused().remarks.iter().filter(|&remark| remark == 0).count();
     assert!(of_the_first <= 1, "{:?}", writer.reused().remarks);
     for span in writer.missing() {
@@ -248,7 +249,7 @@ fn packing_goes_on_where_it_was_killed() {
     }
 }
 
-/// The row group that was damaged is noted again when it is written again, and so is not to be found twice.
+/// The damaged row group is recorded again when it is rewritten. The journal must not list it twice.
 #[test]
 fn packing_goes_on_after_damage_where_it_was_killed_again() {
     let packing = Packing { rule: PackRule::Concat, length: 16, window: 16 };

@@ -15,23 +15,23 @@ use crate::sink::{DatasetConfig, DatasetWriter, Manifest, OutputFolder, Reused, 
 use crate::source::{Identity, Unit};
 use crate::units::place64;
 
-/// Rows of the input: a little more than eight row groups.
+/// Rows of the input: slightly more than eight row groups.
 const ROWS: usize = 8 * GROUP_ROWS + 77;
 const BATCH: usize = GROUP_ROWS / 4;
 
-/// Bytes of text that a row counts for; two files take all.
+/// Bytes of text per row. All rows fill two files.
 const ROW_TEXT: u64 = 10;
 
 fn job() -> DatasetConfig {
     with_row_groups(5)
 }
 
-/// The job with so many row groups to a file.
+/// The job with this number of row groups per file.
 fn with_row_groups(groups: u64) -> DatasetConfig {
     config(vec![vec![unit("in", None)]], ROW_TEXT * groups * amount(GROUP_ROWS))
 }
 
-/// The rows from one on, each with an id or none.
+/// Rows from one number on, each with at most one id.
 fn rows(from: usize, count: usize) -> TokenBatch {
     let ids = |row: usize| usize::from(!row.is_multiple_of(3));
     let mut end = 0;
@@ -54,7 +54,7 @@ fn rows(from: usize, count: usize) -> TokenBatch {
     }
 }
 
-/// The job whose rows have their numbers in a column: too many distinct values for a dictionary.
+/// The job with the number of each row in a column. There are too many distinct values for a dictionary.
 fn numbered_job() -> DatasetConfig {
     let number = Arc::new(Field::new("number", DataType::Int64, true));
     DatasetConfig { columns: vec![number], ..job() }
@@ -68,8 +68,8 @@ fn with_numbers(batch: TokenBatch) -> TokenBatch {
     TokenBatch { columns: Some(columns), ..batch }
 }
 
-/// Writes what is missing, up to so many batches. Gives the manifest if it was all, and else leaves
-/// things as a killed process does.
+/// Writes the missing rows, at most `most` batches. Returns what was kept, and the manifest if the output is
+/// complete. Otherwise leaves everything as a killed process does.
 fn write_on(folder: &Path, job: DatasetConfig, most: usize) -> (Reused, Option<Manifest>) {
     let numbered = !job.columns.is_empty();
     let folder = OutputFolder::open(folder).expect("the folder");
@@ -105,7 +105,7 @@ fn undisturbed() -> std::collections::BTreeMap<String, Vec<u8>> {
     contents(folder.path())
 }
 
-/// A folder with a run that ended after so many batches.
+/// A folder with a run that ended after this number of batches.
 fn ended_after(batches: usize) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(write_on(folder.path(), job(), batches).1.is_none());
@@ -121,7 +121,7 @@ fn a_run_goes_on_where_it_was_killed() {
     let whole = undisturbed();
     assert_eq!(whole.keys().filter(|name| name.starts_with("data/")).count(), 2);
     let folder = tempfile::tempdir().expect("a folder");
-    // Each attempt gets a little further; none begins anew.
+    // Each attempt gets further, and none starts over.
     let mut reused = Vec::new();
     while let (so_far, None) = write_on(folder.path(), job(), 14) {
         reused.push((so_far.files, so_far.row_groups));
@@ -131,12 +131,12 @@ fn a_run_goes_on_where_it_was_killed() {
     assert!(reused.iter().any(|&(_, groups)| groups > 0), "{reused:?}");
     assert!(reused.is_sorted(), "{reused:?}");
     assert!(contents(folder.path()) == whole);
-    // And once all is there nothing is asked for again.
+    // Once the output is complete, no rows are asked for.
     assert_eq!(write_on(folder.path(), job(), 0).0.files, 2);
     assert!(contents(folder.path()) == whole);
 }
 
-/// The pages of the resumed file are listed where they are: behind a dictionary that is not at the end of its column, too.
+/// The resumed file must list pages at their offsets, also after a dictionary that is not at the end of its column.
 #[test]
 fn columns_that_outgrow_their_dictionary_are_gone_on_with() {
     let write = |most| {
@@ -188,7 +188,7 @@ fn a_damaged_file_before_the_unfinished_one_is_written_again() {
     let job = || with_row_groups(4);
     let (whole, folder) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     write_on(whole.path(), job(), usize::MAX);
-    // All of the first file, and of the second row groups, not all.
+    // The first file is complete, and the second has some of its row groups.
     assert!(write_on(folder.path(), job(), 30).1.is_none());
     assert!(fs::metadata(state(folder.path(), "unfinished-1")).expect("a file").len() > 1_000);
     fs::write(folder.path().join("data/train-00000.parquet"), "PAR1").expect("a damaged file");
@@ -204,7 +204,7 @@ fn of_a_finished_output_only_the_damaged_file_is_written_again() {
         let folder = tempfile::tempdir().expect("a folder");
         write_on(folder.path(), job(), usize::MAX);
         fs::write(folder.path().join(damaged), "PAR1").expect("a damaged file");
-        // Killed while it is repaired, too.
+        // It is also killed during the repair.
         let (reused, manifest) = write_on(folder.path(), job(), 3);
         assert!(reused.files == 1 && manifest.is_none());
         let (reused, manifest) = write_on(folder.path(), job(), usize::MAX);
@@ -213,7 +213,7 @@ fn of_a_finished_output_only_the_damaged_file_is_written_again() {
     }
 }
 
-/// It may well be as it was.
+/// A file that cannot be read may be undamaged.
 #[cfg(unix)]
 #[test]
 fn a_file_that_cannot_be_read_is_not_written_again() {
@@ -222,7 +222,7 @@ fn a_file_that_cannot_be_read_is_not_written_again() {
     for name in ["data/train-00000.parquet", "data/train-00001.parquet"] {
         let (path, good) = (folder.path().join(name), folder.path().join("good"));
         fs::rename(&path, &good).expect("moved");
-        // A link to itself, which nobody can open.
+        // A link to itself cannot be opened.
         std::os::unix::fs::symlink(&path, &path).expect("a link");
         let output = OutputFolder::open(folder.path()).expect("the folder");
         let error = DatasetWriter::create(&output, job(), &Silent).expect_err(name);

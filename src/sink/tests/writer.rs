@@ -119,8 +119,8 @@ fn row_bytes_are_those_of_the_values_alone() {
     assert_eq!(row_bytes(&columns.slice(2, 2)), expected[2..]);
 }
 
-/// Lists of lists, large lists, lists of one length and maps. That there are many, cut row by row, would take minutes if
-/// each slice looked at the items of all.
+/// Covers lists of lists, large lists, fixed-size lists and maps. With this many rows, cutting them one by one would
+/// take minutes if each slice looked at the items of all.
 #[test]
 fn row_bytes_of_slices_are_those_of_the_whole() {
     let rows = 20_000;
@@ -204,7 +204,7 @@ fn pass_through_columns_become_plain_ones() {
     let views: ArrayRef = Arc::new(StringViewArray::from(vec!["x", "a long text, not inline", ""]));
     let words: ArrayRef = Arc::new(dictionary);
     let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(3)]));
-    // What they stand for must be seen by readers that know nothing of Arrow.
+    // Readers that do not know Arrow must see what the values mean.
     let dates: ArrayRef = Arc::new(Date64Array::from(vec![Some(86_400_000), None, Some(-86_400_000)]));
     let times: ArrayRef = Arc::new(Time32SecondArray::from(vec![Some(61), None, Some(0)]));
     let stamps = TimestampSecondArray::from(vec![Some(1 << 31), None, Some(-1)]).with_timezone("UTC");
@@ -263,7 +263,7 @@ fn ids_past_31_bits_are_refused() {
     assert!(error.to_string().contains("2147483648"), "{error}");
 }
 
-/// A disk with room for so many bytes.
+/// A disk with room for this number of bytes.
 struct Room(usize);
 
 impl Write for Room {
@@ -293,7 +293,7 @@ fn a_full_disk_is_told_as_one() {
         writer.finish().map(|(_, facts)| facts.bytes)
     };
     let length = place64(write(usize::MAX).expect("room enough"));
-    // In the row group, and in the footer, which is the last that is written.
+    // The disk fills up in the row group, or in the footer, which is written last.
     for room in [0, 4, length / 2, length - 300, length - 1] {
         let error = write(room).expect_err("a full disk");
         assert_eq!(error.kind(), ErrorKind::DiskFull, "room for {room} of {length} bytes: {error}");
