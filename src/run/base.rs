@@ -160,6 +160,7 @@ pub(super) fn encoded(
     given: &GivenMerges,
     observer: &dyn Observer,
 ) -> Result<Option<(TokenSequences, Vec<u64>)>> {
+    /// Number of pre-tokens between two checks whether the observer asks to stop.
     const PIECES_A_CHECK: usize = 1 << 10;
     if given.encoder().is_none() {
         return Ok(None);

@@ -85,6 +85,10 @@ struct Known {
 }
 
 impl Known {
+    /// Loads a tokenizer and prepares it for encoding.
+    ///
+    /// # Errors
+    /// It cannot be found or read, or cannot be used for encoding.
     fn load(
         path: &Path,
         options: &LoadOptions,
@@ -105,10 +109,15 @@ struct Part {
     scripts: Vec<ComparedText>,
     /// Whether a token occurs, by tokenizer and id.
     used: Vec<Vec<bool>>,
+    /// Words with their counts, at most [`WORDS`].
     words: Map<Box<[u8]>, u64>,
 }
 
 impl Part {
+    /// Encodes a batch with all tokenizers; `workers` has one for each, in the same order.
+    ///
+    /// # Errors
+    /// A document cannot be encoded.
     fn of(batch: &Batch, workers: &mut [Worker<'_>], known: &[Known], inputs: &Inputs<'_>) -> Result<Part> {
         let mut part = Part {
             source: batch.source,
@@ -123,6 +132,7 @@ impl Part {
         Ok(part)
     }
 
+    /// Adds a document.
     fn add(&mut self, text: &[u8], workers: &mut [Worker<'_>]) -> Result<()> {
         let mut tokens = Vec::with_capacity(workers.len());
         for (worker, used) in workers.iter_mut().zip(&mut self.used) {
@@ -142,6 +152,8 @@ impl Part {
         Ok(())
     }
 
+    /// Counts the words of a text, separated by white space. Returns how many it has, including those that are too
+    /// long for the table.
     fn count_words(&mut self, text: &[u8]) -> u64 {
         let mut words = 0;
         for word in String::from_utf8_lossy(text).split_whitespace() {
@@ -153,6 +165,7 @@ impl Part {
         words
     }
 
+    /// Bytes of text of the batch.
     fn text_bytes(&self) -> u64 {
         self.scripts.iter().map(|part| part.text_bytes).sum()
     }
@@ -186,6 +199,7 @@ impl Tally {
         }
     }
 
+    /// Adds the figures of a batch.
     fn add(&mut self, part: Part) {
         for (sum, script) in
             self.scripts.iter_mut().zip(&part.scripts).filter(|(_, script)| script.documents > 0)
@@ -202,6 +216,8 @@ impl Tally {
         words.into_iter().for_each(|(word, count)| count_word(&mut self.words, &word, count));
     }
 
+    /// Builds the comparison. Scripts are in descending order of their bytes of text, and those without documents are
+    /// left out.
     fn finish(self, plan: &Plan, known: &[Known]) -> Result<Comparison> {
         let Tally { mut sources, mut scripts, used, words } = self;
         let mut text = ComparedText { tokens: vec![0; known.len()], ..ComparedText::default() };
@@ -221,6 +237,7 @@ impl Tally {
 }
 
 impl Known {
+    /// The figures of a tokenizer. `used` says which of its tokens occurred.
     fn compared(&self, used: &[bool]) -> ComparedTokenizer {
         let mut tokens: Vec<_> =
             self.encoder.vocabulary().ordinary().filter(|(id, _)| used[id.index()]).collect();

@@ -91,6 +91,7 @@ pub fn heed_counts(recipe: &mut Recipe) -> Result<()> {
     Ok(())
 }
 
+/// Checks that all files were counted with the settings of the first.
 fn check_all_same(paths: &[PathBuf], infos: &[CountsInfo]) -> Result<()> {
     paths.iter().zip(infos).try_for_each(|(path, info)| check_same(&infos[0], &paths[0], info, path))
 }

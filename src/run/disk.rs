@@ -114,6 +114,7 @@ fn documents(parts: &[Batch]) -> Documents<'_> {
     Box::new(parts.iter().cloned().map(Ok))
 }
 
+/// A tokenizer that is trained on parts of the text with the rules of a plan.
 fn learned(train: &TrainPlan, parts: &[Batch], observer: &dyn Observer) -> Result<Arc<Vocabulary>> {
     let config = LearnConfig {
         split: train.split.clone(),
@@ -243,6 +244,7 @@ enum Room {
     TooLittle,
 }
 
+/// Compares a need with `free` bytes.
 fn compare(need: DiskNeed, free: u64) -> Room {
     match need.bytes.0 {
         bytes if bytes <= free => Room::Enough,

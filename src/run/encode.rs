@@ -26,6 +26,7 @@ pub(super) struct Encoded {
     pub(super) contents: Contents,
     /// Bytes of text that an earlier run encoded.
     pub(super) reused: u64,
+    /// The documents that the report shows.
     pub(super) samples: Vec<SampleDocument>,
 }
 

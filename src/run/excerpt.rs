@@ -173,6 +173,7 @@ impl Parts {
         Ok(Some(text))
     }
 
+    /// Keeps the part that begins at an offset of a batch.
     fn keep_one(&mut self, batch: &Batch, from: u64) {
         self.is_all = false;
         let number = amount(self.kept.len());
@@ -200,6 +201,7 @@ impl Parts {
         }
     }
 
+    /// Doubles the distance between parts, and drops those that are not at a multiple of it.
     fn thin_out(&mut self) {
         self.is_all = false;
         self.step *= 2;

@@ -60,6 +60,8 @@ impl Deeds<'_> {
         })
     }
 
+    /// Facts about the text: from training if a tokenizer was trained, otherwise from encoding, which counts neither
+    /// characters nor distinct bytes.
     fn corpus(&self) -> CorpusFacts {
         let counts = self.plan.counts.iter().map(|path| path.display().to_string());
         let sources = self.plan.sources.iter().map(|source| shown_uri(&source.uri)).chain(counts).collect();
@@ -173,6 +175,8 @@ impl Deeds<'_> {
         })
     }
 
+    /// The figures of one source. BOS and EOS tokens, of which each document has `added_a_document`, do not count for
+    /// the bytes per token.
     fn encoded_source(&self, share: &SourceShare, added_a_document: u64) -> EncodedSource {
         let &SourceShare { source, documents, text_bytes, tokens } = share;
         let bytes_per_token = ratio(text_bytes, tokens.saturating_sub(documents * added_a_document));
@@ -180,6 +184,7 @@ impl Deeds<'_> {
         EncodedSource { uri, documents, text_bytes, tokens, bytes_per_token }
     }
 
+    /// The rows and files that were skipped, with their places and reasons.
     fn skipped(&self) -> Vec<SkippedInput> {
         let listed = self.inputs.incidents().listed().into_iter();
         listed
@@ -195,6 +200,7 @@ impl Deeds<'_> {
     }
 }
 
+/// The figures of packing. `padding` is the number of ids that the rows lack to their full length.
 fn packing_facts(packing: &Packing, contents: &Contents) -> PackingFacts {
     let length = amount(packing.length);
     PackingFacts {
@@ -218,6 +224,7 @@ fn tokens(point: &HistoryPoint) -> u64 {
     point.tokens
 }
 
+/// The figures of a vocabulary: the distribution of token lengths, and its first and longest tokens.
 fn vocabulary_facts(vocabulary: &Vocabulary) -> VocabularyFacts {
     let mut token_lengths = Histogram::default();
     let mut by_length: Vec<_> = vocabulary.ordinary().map(|(id, bytes)| (bytes.len(), id)).collect();

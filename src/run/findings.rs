@@ -11,8 +11,9 @@ use crate::units::{TokenId, amount};
 /// Number of documents that the report shows.
 const SAMPLES: usize = 6;
 
-/// Tokens that are shown of each document: these from its start, and
+/// Number of tokens to show from the start of each document.
 const SAMPLE_TOKENS: usize = 60;
+/// Number of tokens to show from the end of a document that has more.
 const SAMPLE_END_TOKENS: usize = 4;
 
 /// What the report shows of documents besides figures, including documents that an earlier run encoded.
@@ -33,6 +34,7 @@ enum Remark {
     LeftOut(Lacking),
 }
 
+/// A document that the report shows, with its place.
 #[derive(Clone, Serialize, Deserialize)]
 struct Sample {
     source: usize,

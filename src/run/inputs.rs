@@ -106,6 +106,7 @@ impl<'a> Inputs<'a> {
         Inputs::open_by(plan, context, |spec, number| source::look(spec, number, context))
     }
 
+    /// Opens each source with `open`, which is given its number, and tells the observer what may be a mistake.
     fn open_by(
         plan: &Plan,
         context: &OpenContext<'a>,
@@ -329,6 +330,10 @@ impl<'a> Inputs<'a> {
         self.sources.iter().enumerate().map(of).collect()
     }
 
+    /// Identifies a unit again.
+    ///
+    /// # Errors
+    /// It cannot be read, or differs from the first time it was identified.
     fn identity(&self, source: usize, unit: usize) -> Result<Identity> {
         let found = self.sources[source].identity(unit)?;
         match self.identities.get() {
@@ -368,6 +373,10 @@ impl<'a> Inputs<'a> {
         Ok(self.sources[source].units().iter().map(|unit| unit.range).zip(identities).collect())
     }
 
+    /// The identity of each unit, by source. Identifies the units at the first call.
+    ///
+    /// # Errors
+    /// A unit cannot be read, or the observer asks to stop.
     fn identities(&self) -> Result<&[Vec<Identity>]> {
         if self.identities.get().is_none() {
             let found = self.of_all_units(|source, unit| self.sources[source].identity(unit));

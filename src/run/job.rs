@@ -483,6 +483,7 @@ fn tokenizer_is_there(folder: &Path, formats: &[Format], options: &WriteOptions)
     Ok(())
 }
 
+/// Checks that a file exists.
 fn is_there(path: PathBuf) -> Result<()> {
     if path.is_file() { Ok(()) } else { Err(missing(path)) }
 }

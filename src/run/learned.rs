@@ -20,6 +20,7 @@ use crate::vocab::Vocabulary;
 /// Name of the file in the state folder that stores what was learned.
 const NAME: &str = "learned.journal";
 
+/// What the file stores.
 #[derive(Serialize, Deserialize)]
 struct Record {
     /// Left token, right token, count.

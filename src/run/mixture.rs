@@ -91,7 +91,9 @@ fn forget_others(folder: &Path, kept: &[WeightedFile]) -> Result<()> {
 
 /// The stored counts of one source, and a journal of one record with the facts about its text.
 struct Kept {
+    /// The counts file.
     counts: PathBuf,
+    /// The journal.
     note: PathBuf,
     /// Hash of everything that the counts depend on.
     key: String,

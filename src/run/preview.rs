@@ -128,6 +128,7 @@ pub fn preview(plan: &Plan, context: &OpenContext<'_>) -> Result<Preview> {
     })
 }
 
+/// Sums up what the units of a source declare.
 fn source(uri: String, units: &[Unit], elsewhere: ByteCount) -> SourcePreview {
     SourcePreview {
         uri,

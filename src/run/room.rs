@@ -61,6 +61,7 @@ pub(super) fn held(documents: Documents<'static>, name: UnitName, memory: ByteCo
     }))
 }
 
+/// The error for a document that is too long to be held whole.
 #[derive(Debug, thiserror::Error)]
 #[error("{file}: row {row}: a document has more than {most}, which is what the memory limit allows")]
 struct TooLong {

@@ -25,6 +25,7 @@ const SCRIPTS: [(&str, &str); 14] = [
 
 /// The name for letters of scripts that are not listed.
 const OTHER: &str = "other scripts";
+/// The name for texts without letters.
 const NO_LETTERS: &str = "no letters";
 
 /// The names of the results of [`main_script`], in order.

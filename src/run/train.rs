@@ -37,6 +37,7 @@ pub(super) struct Trained {
     /// The tokenizer that training extended, if any. Its merges come first.
     pub(super) base: Option<Base>,
     pub(super) corpus: CorpusFacts,
+    /// Number of distinct pre-tokens, or of distinct documents if there is no split.
     pub(super) distinct_pieces: u64,
 }
 
@@ -286,6 +287,10 @@ fn check_tokens(learned: &Learned, limit: ByteCount) -> Result<()> {
 /// The help for very long tokens.
 const SHORTER_TOKENS: &str = "set --max-token-bytes ([train] max_token_bytes), or learn fewer merges";
 
+/// Checks an estimate against the memory limit.
+///
+/// # Errors
+/// The estimate exceeds it ([`ErrorKind::Memory`]).
 fn within_memory(need: ByteCount, limit: ByteCount) -> Result<()> {
     if need <= limit {
         return Ok(());

@@ -27,7 +27,9 @@ const STRETCH: usize = 1 << 14;
 
 /// The data of one column of a row group, as it is written to the file.
 pub(super) enum Chunk {
+    /// Token ids: encoded pages and the footer entry.
     Ids { pages: Bytes, close: Box<ColumnCloseResult> },
+    /// Any other column, as Arrow's writer encodes it.
     Other(Box<ArrowColumnChunk>),
 }
 
@@ -62,6 +64,7 @@ impl Chunk {
 /// The columns of a row group, and their entries for the footer in a form that can be stored.
 pub(super) struct Columns {
     pub(super) chunks: Vec<Chunk>,
+    /// The footer entries, as [`footer::to_bytes`] writes them.
     pub(super) metadata: Vec<u8>,
 }
 
@@ -97,6 +100,7 @@ pub(super) fn encode(
     Ok(Columns { chunks, metadata })
 }
 
+/// Encodes a column with Arrow's writer, which has one writer for each leaf of nested types.
 fn encode_column(
     field: &Field,
     column: &ArrayRef,
@@ -173,7 +177,9 @@ impl Level {
 /// Levels of complete rows that have not been written yet.
 #[derive(Default)]
 struct Stretch {
+    /// Per level, how much of the list exists: a [`Level`].
     definitions: Vec<i16>,
+    /// Per level, 0 for the first of a row and 1 for a further id of the same row.
     repetitions: Vec<i16>,
     /// Number of ids that have been written, and number of ids whose levels wait.
     written: usize,
@@ -183,11 +189,13 @@ struct Stretch {
 }
 
 impl Stretch {
+    /// Adds a null row, an empty row, or the first id of a row.
     fn push_level(&mut self, level: Level) {
         self.definitions.push(level.definition());
         self.repetitions.push(0);
     }
 
+    /// Adds a row of `count` ids, at least one.
     fn push_ids(&mut self, count: usize) {
         self.push_level(Level::Id);
         let end = self.definitions.len() + count - 1;

@@ -82,6 +82,7 @@ impl Contents {
         self.next = other.next;
     }
 
+    /// Adds a share of a source. Sources stay in ascending order.
     fn add_share(&mut self, share: &SourceShare) {
         match self.sources.binary_search_by_key(&share.source, |own| own.source) {
             Err(place) => self.sources.insert(place, *share),

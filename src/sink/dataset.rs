@@ -110,9 +110,11 @@ pub struct DatasetConfig {
 pub struct DatasetWriter<'a> {
     folder: &'a OutputFolder,
     config: DatasetConfig,
+    /// The key of the journals: a hash of everything that the bytes of files depend on.
     key: String,
     shape: Arc<FileShape>,
     encoders: Arc<Encoders>,
+    /// The completed files.
     finished: FinishedFiles,
     /// The incomplete file of an earlier writer, until its span begins.
     unfinished: Option<Unfinished>,
@@ -140,6 +142,7 @@ impl fmt::Debug for DatasetWriter<'_> {
 /// The file that is being written.
 struct Current {
     writer: ShardWriter<File>,
+    /// The position of its first document in the input.
     start: Position,
     documents: u64,
     text_bytes: u64,
@@ -270,6 +273,7 @@ impl<'a> DatasetWriter<'a> {
         self.write_at(Position { row, ..Position::default() }, batch)
     }
 
+    /// Appends a batch whose first row is at a position of the input, and begins and completes files as planned.
     fn write_at(&mut self, place: Position, batch: TokenBatch) -> Result<()> {
         let unit = self.number_of(place)?;
         if let Layout::Fixed(files) = self.config.plan.layout() {
@@ -462,6 +466,7 @@ impl DatasetConfig {
 }
 
 impl Current {
+    /// Appends a range of rows to the file.
     fn append(&mut self, rows: &mut Rows, range: Range<usize>) -> Result<()> {
         let contents = rows.contents(range.clone());
         self.documents += contents.documents;

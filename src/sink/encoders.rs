@@ -30,6 +30,7 @@ pub(super) enum EncodedGroup {
 ///
 /// They are separate from the rayon pool: the writing thread waits for them, and may be the only one of its pool.
 pub struct Encoders {
+    /// The queue of row groups; `None` while the threads are being ended.
     jobs: Option<Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -40,6 +41,7 @@ impl fmt::Debug for Encoders {
     }
 }
 
+/// A row group to encode, and the channel for the result.
 struct Job {
     group: RowGroup,
     shape: Arc<FileShape>,
@@ -84,6 +86,7 @@ impl Encoders {
     }
 }
 
+/// Encodes row groups until the queue is closed. Each thread runs this.
 fn work(queue: &Receiver<Job>) {
     for Job { group, shape, writers, reply } in queue {
         // Nobody listens if the run has failed elsewhere.
@@ -91,6 +94,7 @@ fn work(queue: &Receiver<Job>) {
     }
 }
 
+/// Encodes a row group for its file. If the shape has a packing, packs it first.
 fn encode(group: RowGroup, shape: &FileShape, writers: Option<&ArrowRowGroupWriterFactory>) -> Encoded {
     let group = match &shape.packing {
         Some(packing) => pack(group, packing),

@@ -10,10 +10,12 @@ use serde_json::{Map, Value, json};
 /// lists of structs. Older versions turn a `Sequence` of structs into a struct of lists.
 pub(super) struct Features(Vec<(String, Feature)>);
 
+/// A type in the terms of `datasets`.
 enum Feature {
     Value(String),
     List(Box<Feature>),
     LargeList(Box<Feature>),
+    /// A list of fixed length.
     FixedList(Box<Feature>, i32),
     Struct(Vec<(String, Feature)>),
 }
@@ -104,6 +106,7 @@ fn named_yaml((name, feature): &(String, Feature)) -> Value {
 }
 
 impl Feature {
+    /// The feature of a field; `None` if `datasets` has no name for its type.
     fn of(field: &FieldRef) -> Option<Feature> {
         let boxed = |item: &FieldRef| Feature::of(item).map(Box::new);
         Some(match field.data_type() {
@@ -123,6 +126,7 @@ impl Feature {
         })
     }
 
+    /// The feature in the form of the file metadata.
     fn json(&self) -> Value {
         match self {
             Feature::Value(dtype) => json!({ "dtype": dtype, "_type": "Value" }),
@@ -136,6 +140,7 @@ impl Feature {
         }
     }
 
+    /// The feature in the form of the dataset card, without a name.
     fn yaml(&self) -> Map<String, Value> {
         let (key, value) = match self {
             Feature::Value(dtype) => ("dtype", json!(dtype)),
@@ -161,6 +166,7 @@ impl Feature {
     }
 }
 
+/// The name of a type without children; `None` if `datasets` has none.
 fn value_name(data_type: &DataType) -> Option<String> {
     let name = match data_type {
         DataType::Null => "null",

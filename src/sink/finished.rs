@@ -45,6 +45,7 @@ pub(super) struct FinishedFiles {
     journal: Journal,
     /// The files in the order of their numbers.
     records: Vec<FileRecord>,
+    /// For each record, whether its file exists and is undamaged.
     good: Vec<bool>,
 }
 
@@ -91,6 +92,7 @@ impl FinishedFiles {
         }
     }
 
+    /// The position after the last file.
     fn end(&self) -> Position {
         self.start(self.records.len())
     }
@@ -125,6 +127,7 @@ impl FinishedFiles {
         Ok(())
     }
 
+    /// Number of files, including damaged ones.
     pub(super) fn len(&self) -> usize {
         self.records.len()
     }

@@ -27,6 +27,7 @@ impl IdWidth {
         if two { IdWidth::Two } else { IdWidth::Four }
     }
 
+    /// The width in bytes.
     pub(super) fn bytes(self) -> u64 {
         match self {
             IdWidth::Two => 2,
@@ -45,12 +46,17 @@ impl IdWidth {
 
 /// Rows of ids as they are written to the file.
 pub(super) struct FlatGroup {
+    /// The ids, little-endian.
     ids: Vec<u8>,
     /// Number of ids per row; 0 for a null row.
     lengths: Vec<u32>,
 }
 
 impl FlatGroup {
+    /// Lays out the ids of a row group.
+    ///
+    /// # Panics
+    /// An id does not fit the width, which is chosen by the largest possible id.
     pub(super) fn new(group: &RowGroup, width: IdWidth) -> FlatGroup {
         let narrow = |id: u32| u16::try_from(id).expect("the width is chosen by the greatest id");
         let mut ids = Vec::with_capacity(group.ids().len() * place64(width.bytes()));
@@ -73,6 +79,7 @@ pub(super) struct FlatFile<W> {
     path: PathBuf,
     format: OutputFormat,
     width: IdWidth,
+    /// Number of ids of each document so far.
     lengths: Vec<u32>,
 }
 

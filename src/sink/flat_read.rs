@@ -123,14 +123,20 @@ fn megatron(rest: &[u8]) -> Result<Index, &'static str> {
 
 /// A file of ids that is being read.
 pub(super) struct FlatFileReader {
+    /// The number of the file, which batches have as `unit`.
     number: usize,
     path: PathBuf,
     ids: BufReader<File>,
     index: Index,
+    /// The number of the next row.
     row: usize,
 }
 
 impl FlatFileReader {
+    /// Opens a file and its index.
+    ///
+    /// # Errors
+    /// Those of [`Index::read`].
     pub(super) fn open(number: usize, path: PathBuf) -> Result<FlatFileReader> {
         let index = Index::read(&path)?;
         let file = File::open(&path).map_err(|cause| Error::io("read", &path, cause))?;

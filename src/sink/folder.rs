@@ -53,6 +53,7 @@ pub struct OutputFolder {
     path: PathBuf,
     /// The split that is written. `None` if all data files belong to this run.
     split: Option<String>,
+    /// The state folder of the split.
     state: PathBuf,
     claim: Claim,
     /// The locked file, which stays open to keep the lock.
@@ -104,6 +105,7 @@ impl OutputFolder {
         self.claim.number()
     }
 
+    /// Takes a folder, and waits for other processes as `pulse` says.
     fn take_with(
         path: PathBuf,
         split: Option<&str>,

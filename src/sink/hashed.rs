@@ -11,6 +11,7 @@ use crate::units::{amount, place64};
 pub(super) struct Hashed<W> {
     inner: W,
     hasher: Sha256,
+    /// Number of bytes, including those that were there.
     bytes: u64,
     /// Number of bytes that are still to be dropped because they are already in the file and in the hash.
     there: u64,

@@ -373,6 +373,10 @@ fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
     Ok(Some(text))
 }
 
+/// Parses a manifest and checks it.
+///
+/// # Errors
+/// The text is not a manifest, is of a later version, or [has a flaw](Manifest::flaw).
 fn parse(path: PathBuf, text: &[u8]) -> Result<Manifest> {
     let damaged = |cause| {
         let fault = Fault::ManifestDamaged { path: path.clone(), cause };

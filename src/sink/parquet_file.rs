@@ -24,6 +24,10 @@ pub(super) struct ParquetFile<W: Write + Send> {
 }
 
 impl<W: Write + Send> ParquetFile<W> {
+    /// Begins a file in `out`. `path` is used only for messages.
+    ///
+    /// # Errors
+    /// `out` cannot be written.
     pub(super) fn new(out: Hashed<W>, path: PathBuf, shape: &Arc<FileShape>) -> Result<ParquetFile<W>> {
         let root = shape.columns.root_schema_ptr();
         let file = SerializedFileWriter::new(Lent(Some(out)), root, Arc::clone(&shape.properties))

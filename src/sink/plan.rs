@@ -175,6 +175,10 @@ pub(crate) fn split_name_help(name: &str) -> &'static str {
     }
 }
 
+/// Checks the name of a split.
+///
+/// # Errors
+/// `datasets` does not accept it ([`ErrorKind::Usage`]).
 fn check_split_name(name: &str) -> Result<()> {
     if is_split_name(name) {
         return Ok(());

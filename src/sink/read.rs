@@ -54,7 +54,9 @@ pub struct TokenReader {
     paths: Vec<PathBuf>,
     /// The number of the next file to open.
     next: usize,
+    /// The open file; `None` at the end and after an error.
     open: Option<Opened>,
+    /// The declaration of the first file, with which the others must agree.
     declaration: Option<Declaration>,
 }
 
@@ -68,12 +70,14 @@ impl fmt::Debug for TokenReader {
     }
 }
 
+/// A file of either kind.
 enum Opened {
     Parquet(Box<OpenFile>),
     Flat(FlatFileReader),
 }
 
 impl Opened {
+    /// Opens a file: bare ids if its name ends in `.bin`, otherwise Parquet.
     fn open(number: usize, path: PathBuf) -> Result<Opened> {
         if is_flat(&path) {
             return Ok(Opened::Flat(FlatFileReader::open(number, path)?));
@@ -102,13 +106,18 @@ fn is_flat(path: &Path) -> bool {
     path.extension() == Some(OsStr::new("bin"))
 }
 
+/// A Parquet file that is being read, one row group at a time.
 struct OpenFile {
     number: usize,
     path: PathBuf,
     metadata: ArrowReaderMetadata,
+    /// The index of the column of token ids among the top-level columns.
     column: usize,
+    /// The number of the next row group to open.
     next_group: usize,
+    /// The reader of the current row group.
     batches: Option<ParquetRecordBatchReader>,
+    /// The number of the next row.
     row: u64,
     /// The number of the row group's first row.
     group_row: u64,
@@ -267,6 +276,10 @@ fn guarded<R>(
 }
 
 impl OpenFile {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// It is not a Parquet file, is damaged, or has no column of token ids.
     fn open(number: usize, path: PathBuf) -> Result<OpenFile> {
         let metadata = load(&path)?;
         let fields = metadata.schema().fields();
@@ -282,6 +295,10 @@ impl OpenFile {
         Ok(OpenFile { number, path, metadata, column, next_group: 0, batches: None, row: 0, group_row: 0 })
     }
 
+    /// The declaration in the file's metadata; `None` if it has none.
+    ///
+    /// # Errors
+    /// It cannot be read, or is of a later version.
     fn declaration(&self) -> Result<Option<Declaration>> {
         let pairs = self.metadata.metadata().file_metadata().key_value_metadata();
         let pair = pairs.into_iter().flatten().find(|pair| pair.key == DECLARATION_KEY);
@@ -293,6 +310,7 @@ impl OpenFile {
         serde_json::from_str(text).map(Some).map_err(damaged)
     }
 
+    /// The next batch; `None` at the end of the file.
     fn read(&mut self) -> Result<Option<TokenBatch>> {
         loop {
             let group = self.next_group;
@@ -327,6 +345,8 @@ impl OpenFile {
         Err(Error::new(ErrorKind::Failed, fault))
     }
 
+    /// Opens a row group, after checking its pages for sizes that would exhaust memory. Only the column of token ids
+    /// is read.
     fn open_group(&self, group: usize) -> Result<ParquetRecordBatchReader> {
         let file = File::open(&self.path).map_err(|cause| Error::io("read", &self.path, cause))?;
         guarded(&self.path, Some(group), || {
@@ -356,6 +376,7 @@ impl OpenFile {
         usize::try_from(batch.clamp(1, BATCH_ROWS)).expect("at most 8192")
     }
 
+    /// The rows of a batch that Arrow's reader gives.
     fn tokens(&mut self, batch: &RecordBatch) -> Result<TokenBatch> {
         let column = batch.column(0);
         let batch = match column.data_type() {
@@ -411,6 +432,7 @@ impl OpenFile {
     }
 }
 
+/// Whether a type is a list of token ids: of `int32`, `int64`, `uint16` or `uint32`.
 fn is_tokens(data_type: &DataType) -> bool {
     let (DataType::List(item) | DataType::LargeList(item)) = data_type else { return false };
     matches!(item.data_type(), DataType::Int32 | DataType::Int64 | DataType::UInt16 | DataType::UInt32)

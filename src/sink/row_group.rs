@@ -31,10 +31,15 @@ pub(super) const GROUP_COLUMN_BYTES: u64 = 64 << 20;
 /// A token batch whose columns have the types of the output.
 pub(super) struct Rows {
     ids: TokenIds,
+    /// Where the ids of each row end.
     ends: Vec<usize>,
+    /// Whether each row is null; empty if none is.
     nulls: Vec<bool>,
+    /// The pass-through columns, if there are any.
     columns: Option<RecordBatch>,
+    /// Bytes of pass-through values of each row.
     column_bytes: Vec<u64>,
+    /// Bytes of text of each row.
     text_lengths: Vec<u64>,
     /// The source from which the documents come.
     source: usize,
@@ -186,9 +191,12 @@ fn plain(
 #[derive(Default)]
 pub(super) struct RowGroup {
     ids: TokenIds,
+    /// Where the ids of each row end.
     ends: Vec<usize>,
     nulls: Vec<bool>,
+    /// The pass-through columns, one batch for each range of rows that was taken.
     columns: Vec<RecordBatch>,
+    /// Bytes of pass-through values in all rows.
     column_bytes: u64,
     contents: Contents,
 }

@@ -298,8 +298,11 @@ fn plain_type(data_type: &DataType) -> Option<DataType> {
 /// The properties that all files of an output share: columns, encodings and metadata.
 #[derive(Debug)]
 pub struct FileShape {
+    /// The Arrow schema of the columns.
     pub(super) schema: SchemaRef,
+    /// The same columns as Parquet describes them.
     pub(super) columns: Arc<SchemaDescriptor>,
+    /// Encodings, compression and metadata.
     pub(super) properties: Arc<WriterProperties>,
     /// The format and the width of ids, for files of bare ids.
     pub(super) flat: Option<(OutputFormat, IdWidth)>,
@@ -343,6 +346,7 @@ impl FileShape {
         Ok(Arc::new(shape))
     }
 
+    /// The shape of Parquet files, which is also the base of the other formats.
     fn parquet(schema: SchemaRef, compression: Compression, declaration: &Declaration) -> Result<FileShape> {
         let schema = match &declaration.pack {
             Some(packing) => packed_schema(&schema, packing)?,
@@ -389,6 +393,7 @@ fn properties(
         .build()
 }
 
+/// The file metadata: the declaration, and the features if there are any.
 fn key_values(features: Option<&String>, declaration: &Declaration) -> Vec<KeyValue> {
     let declared = serde_json::to_string(declaration).expect("plain fields with text keys");
     let mut pairs = vec![KeyValue::new(DECLARATION_KEY.to_owned(), declared)];

@@ -172,6 +172,7 @@ impl Manifest {
     }
 }
 
+/// Appends names that are not in a list yet, and moves those that are to its end.
 fn joined_names(mut names: Vec<String>, more: &[String]) -> Vec<String> {
     names.retain(|name| !more.contains(name));
     [&*names, more].concat()

@@ -49,6 +49,7 @@ impl GroupLog {
         Ok(GroupLog { journal, number, remarks: Vec::new(), noted: 0 })
     }
 
+    /// Adds a remark, which is stored with the next row group.
     pub(super) fn remark(&mut self, remark: Value) {
         self.remarks.push(remark);
     }
@@ -80,6 +81,7 @@ pub(super) struct Unfinished {
     pub(super) groups: Vec<(Contents, Vec<u8>)>,
     /// The file, cut off after the last of them.
     pub(super) file: Hashed<File>,
+    /// The journal, to which further row groups are added.
     pub(super) log: GroupLog,
 }
 

@@ -30,6 +30,7 @@ enum Body<W: Write + Send> {
 }
 
 impl<W: Write + Send> Body<W> {
+    /// Begins a file in the format of the shape.
     fn new(out: Hashed<W>, path: PathBuf, shape: &Arc<FileShape>) -> Result<Body<W>> {
         Ok(match shape.flat {
             None => Body::Parquet(Box::new(ParquetFile::new(out, path, shape)?)),
@@ -53,6 +54,7 @@ impl<W: Write + Send> Body<W> {
         }
     }
 
+    /// Adds a row group that is already in the file. `metadata` is what [`append`](Body::append) returned for it.
     fn resume_group(&mut self, metadata: &[u8]) -> Result<()> {
         match self {
             Body::Parquet(file) => file.resume_group(metadata),
@@ -130,7 +132,9 @@ pub struct ShardWriter<W: Write + Send> {
     path: PathBuf,
     shape: Arc<FileShape>,
     encoders: Arc<Encoders>,
+    /// The rows that are being collected.
     group: RowGroup,
+    /// The row groups that are being encoded, in the order of the file.
     under_way: VecDeque<Receiver<Encoded>>,
     /// The contents of what has been written.
     contents: Contents,

@@ -53,6 +53,7 @@ pub(super) struct Check<'a> {
 }
 
 impl Check<'_> {
+    /// Checks all sections. The plan is only of use if no mistakes are found.
     fn recipe(&mut self, recipe: &Recipe) -> Plan {
         self.sections(recipe);
         let weights: Vec<Weight> =
@@ -104,6 +105,7 @@ impl Check<'_> {
         }
     }
 
+    /// Checks a source.
     fn source(&mut self, keys: &SourceKeys) -> SourceSpec {
         if keys.uri.is_none() {
             self.missing(
@@ -167,6 +169,7 @@ impl Check<'_> {
         }
     }
 
+    /// Checks the sample. `every` must be at least 1.
     fn sample(&mut self, keys: &SampleKeys) -> SampleConfig {
         SampleConfig {
             every: self.at_least_one("every", &keys.every).unwrap_or(1),
@@ -244,6 +247,7 @@ impl Check<'_> {
         Some(given.value)
     }
 
+    /// Number of threads: by default the number in the environment. Reports 0 and more than [`MOST_THREADS`].
     fn threads(&mut self, field: &Field<u64>) -> usize {
         let threads = self.at_least_one("threads", field);
         if let Some(given) = field.as_ref().filter(|given| given.value > MOST_THREADS) {
@@ -253,6 +257,7 @@ impl Check<'_> {
         threads.map_or(self.surroundings.threads, place64)
     }
 
+    /// Memory limit in bytes: by default the limit in the environment. Reports less than [`LEAST_MEMORY`].
     fn memory(&mut self, field: &Field<ByteCount>) -> ByteCount {
         if let Some(given) = field.as_ref().filter(|given| given.value < LEAST_MEMORY) {
             let problem = format!("is {}, and the program itself takes more", given.value);

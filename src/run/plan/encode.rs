@@ -20,6 +20,7 @@ pub const DEFAULT_SPLIT_NAME: &str = "train";
 pub const DEFAULT_FILE_TEXT_BYTES: ByteCount = ByteCount(1_000_000_000);
 
 impl Check<'_> {
+    /// Checks the settings of encoding. `trained` is the plan of the training in the same recipe, if there is one.
     pub(super) fn encode(
         &mut self,
         keys: &EncodeKeys,
@@ -46,6 +47,7 @@ impl Check<'_> {
         }
     }
 
+    /// The file, folder or address of the tokenizer; `None` if one is trained. Reports a recipe with both or neither.
     fn tokenizer(&mut self, keys: &EncodeKeys, trained: bool) -> Option<PathBuf> {
         match (&keys.tokenizer, trained) {
             (Some(given), true) => {
@@ -94,6 +96,7 @@ impl Check<'_> {
         LoadOptions { format: None, split: value_of(&keys.split), special_tokens }
     }
 
+    /// The names of pass-through columns. Reports repeated ones, and the names of the output's own columns.
     fn columns(&mut self, given: &[Given<String>]) -> Vec<String> {
         let mut seen = HashSet::new();
         for column in given {
@@ -208,6 +211,7 @@ impl Check<'_> {
         true
     }
 
+    /// Bytes of text per data file. Reports 0.
     fn file_text_bytes(&mut self, output: &OutputKeys) -> ByteCount {
         let Some(given) = &output.file_text_bytes else { return DEFAULT_FILE_TEXT_BYTES };
         if given.value == ByteCount(0) {

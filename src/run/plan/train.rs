@@ -19,6 +19,8 @@ const MOST_TOKENS: u64 = 1 << 31;
 pub(in crate::run) const SMALLER_FOLDER: &str = "vocab-";
 
 impl Check<'_> {
+    /// Checks the settings of training. Flags write the tokenizer into the output folder itself, recipes into a
+    /// folder within it.
     pub(super) fn train(&mut self, keys: &TrainKeys, recipe: &Recipe, output: &Path) -> TrainPlan {
         let specials = self.specials(keys);
         let merges = self.merges(keys, recipe, amount(specials.len()));
@@ -125,6 +127,8 @@ impl Check<'_> {
         }
     }
 
+    /// The split pattern, by default that of GPT-4. Reports a regular expression that cannot be used, and a count
+    /// without a split.
     fn split(&mut self, keys: &TrainKeys) -> SplitPattern {
         let Some(given) = &keys.split else { return SplitPattern::Named(Named::Gpt4) };
         if given.value == SplitPattern::None && matches!(self.origin, Origin::Flags(Command::Count)) {
@@ -197,6 +201,7 @@ impl Check<'_> {
         }
     }
 
+    /// Reports a vocabulary with more than [`MOST_TOKENS`] tokens.
     fn vocabulary_fits(&mut self, key: &'static str, given: &Given<u64>, tokens: u64) {
         if tokens > MOST_TOKENS {
             let problem = format!("is {}, more than token ids of 31 bits can tell apart", given.value);
@@ -257,6 +262,7 @@ impl Check<'_> {
         }
     }
 
+    /// The formats to write, by default `hf`. Reports an empty list and repeated formats.
     fn formats(&mut self, keys: &TrainKeys) -> Vec<Format> {
         let Some(list) = &keys.formats else { return vec![Format::Hf] };
         if list.value.is_empty() && !self.is_wrong("formats") {

@@ -46,6 +46,7 @@ pub fn read(path: &str, text: &str) -> Result<Recipe, Mistakes> {
     Ok(recipe)
 }
 
+/// Reads all sections. Sections with unknown names are reported.
 fn sections(recipe: &mut Recipe, root: Table<'_, '_>, mistakes: &mut Vec<Mistake>) {
     let mut root = Section::open("", root, mistakes);
     let sources = root.tables("source");
@@ -199,6 +200,7 @@ impl<'m, 't, 'i> Section<'m, 't, 'i> {
         Some((found.span(), found.get_ref()))
     }
 
+    /// Records the mistake of a value, unless there are [`MOST_TOLD`] already.
     fn wrong(&mut self, key: &'static str, span: Range<usize>, wrong: Wrong) {
         let message = format!("`{key}` {}", wrong.problem);
         if self.mistakes.len() < MOST_TOLD {

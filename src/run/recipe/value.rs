@@ -28,14 +28,17 @@ fn wants(expected: &str, value: &DeValue<'_>) -> Wrong {
     Wrong { problem, help: None }
 }
 
+/// A string.
 pub(super) fn text(value: &DeValue<'_>) -> Result<String, Wrong> {
     value.as_str().map(str::to_owned).ok_or_else(|| wants("a string", value))
 }
 
+/// `true` or `false`.
 pub(super) fn truth(value: &DeValue<'_>) -> Result<bool, Wrong> {
     value.as_bool().ok_or_else(|| wants("true or false", value))
 }
 
+/// A whole number from 0 to 2⁶⁴ − 1, in any notation of TOML.
 pub(super) fn whole(value: &DeValue<'_>) -> Result<u64, Wrong> {
     let integer = value.as_integer().ok_or_else(|| wants("a whole number", value))?;
     u64::from_str_radix(integer.as_str(), integer.radix()).map_err(|_| {
@@ -44,10 +47,12 @@ pub(super) fn whole(value: &DeValue<'_>) -> Result<u64, Wrong> {
     })
 }
 
+/// A whole number as a count.
 pub(super) fn count(value: &DeValue<'_>) -> Result<Count, Wrong> {
     whole(value).map(Count::new)
 }
 
+/// A number of bytes: a whole number, or a string with a unit such as `"8GB"`.
 pub(super) fn bytes(value: &DeValue<'_>) -> Result<ByteCount, Wrong> {
     match value {
         DeValue::Integer(_) => whole(value).map(ByteCount),
@@ -107,6 +112,7 @@ pub(super) fn score(value: &DeValue<'_>) -> Result<Score, Wrong> {
     }
 }
 
+/// The powers of a conditional score; `None` if the table has another form, or a power is out of range.
 fn conditional(table: &DeTable<'_>) -> Option<Score> {
     let powers = table.get("conditional").filter(|_| table.len() == 1)?.get_ref().as_table()?;
     let power = |name| u8::try_from(whole(powers.get(name)?.get_ref()).ok()?).ok();
@@ -136,6 +142,7 @@ pub(super) fn token(value: &DeValue<'_>) -> Result<Option<String>, Wrong> {
     }
 }
 
+/// A value in one of its two forms.
 enum Found<T> {
     Named(T),
     InTable(String),
@@ -162,6 +169,8 @@ fn named_or_table<T: Choice>(value: &DeValue<'_>, key: &str) -> Result<Found<T>,
     }
 }
 
+/// The error for an unknown name. It suggests the nearest known name, and lists all; `or` is another form that may be
+/// used.
 fn not_among<T: Choice>(name: &str, or: &str) -> Wrong {
     let mut help =
         nearest(name, names::<T>()).map_or_else(String::new, |near| format!("did you mean {near:?}? "));
@@ -169,6 +178,7 @@ fn not_among<T: Choice>(name: &str, or: &str) -> Wrong {
     Wrong { problem: format!("cannot be {name:?}"), help: Some(help) }
 }
 
+/// All names of a type of choices, quoted and separated by commas.
 fn listed<T: Choice>() -> String {
     names::<T>().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
 }
