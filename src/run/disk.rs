@@ -149,7 +149,7 @@ fn written_bytes(
 }
 
 /// Compares the disk space that a job's data files need with the free space at its output folder, before anything is
-/// written. `held` bytes of existing files will be replaced, so they count as free. The observer is told if space is
+/// written. `held` bytes of existing files will be kept or replaced, so they count as free. The observer is told if space is
 /// short.
 ///
 /// # Errors

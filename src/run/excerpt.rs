@@ -201,7 +201,7 @@ impl Parts {
         }
     }
 
-    /// Doubles the distance between parts, and drops those that are not at a multiple of it.
+    /// Doubles the distance between parts, and keeps only those at multiples of it.
     fn thin_out(&mut self) {
         self.is_all = false;
         self.step *= 2;

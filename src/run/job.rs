@@ -57,7 +57,8 @@ pub struct Outcome {
 ///
 /// The job runs on its own pool of `plan.threads` threads.
 ///
-/// **Memory:** about `plan.memory`.
+/// **Memory:** `plan.memory` limits counting, training and the length of documents. Encoding takes what
+/// [`encode_batches`](crate::encode::encode_batches) and [`ShardWriter`](crate::sink::ShardWriter) take.
 ///
 /// # Errors
 /// - The output folder holds the result of another job and `force` is not set, or files of others

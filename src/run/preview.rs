@@ -74,6 +74,27 @@ pub enum Held {
 /// disk space. The whole input is read only if the output folder holds a result or part of one, and the input can
 /// only be identified by its content.
 ///
+/// ```
+/// use tokenmill::observer::Silent;
+/// use tokenmill::run::recipe::{self, Given};
+/// use tokenmill::run::{Held, Surroundings, plan, preview};
+/// use tokenmill::source::OpenContext;
+/// use tokenmill::units::ByteCount;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let dir = folder.path().join("out");
+/// let text = r#"
+///     source = { uri = "demo:verse?lines=500", column = "line" }
+///     train = { vocab_size = 400 }
+/// "#;
+/// let mut recipe = recipe::read("verse.toml", text)?;
+/// recipe.output.dir = Some(Given::flag(dir.display().to_string()));
+/// let surroundings = Surroundings { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
+/// let preview = preview(&plan(&recipe, &surroundings)?, &OpenContext::new(&Silent))?;
+/// assert_eq!((preview.sources.len(), preview.held), (1, Held::Nothing));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// - A source cannot be opened.
 /// - The tokenizer or the manifest is damaged, or the tokenizer is missing.

@@ -30,8 +30,30 @@ pub struct Tally {
 
 /// Counts the pre-tokens of a plan's documents and writes them to a counts file, completely or not at all.
 ///
-/// **Memory:** at most `plan.memory`. Further pre-tokens are written to unnamed files in the folder of `path` until
-/// counting ends.
+/// ```
+/// use tokenmill::observer::Silent;
+/// use tokenmill::run::recipe::{self, Given};
+/// use tokenmill::run::{Surroundings, count_only, plan};
+/// use tokenmill::source::OpenContext;
+/// use tokenmill::units::ByteCount;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("counts.parquet");
+/// let text = r#"
+///     source = { uri = "demo:verse?lines=500", column = "line" }
+///     train = { split = "gpt4", vocab_size = 400 }
+/// "#;
+/// let mut recipe = recipe::read("verse.toml", text)?;
+/// recipe.output.dir = Some(Given::flag("out".to_owned())); // not used here
+/// let surroundings = Surroundings { variable: &|_| None, threads: 2, memory: ByteCount(1 << 30) };
+/// let plan = plan(&recipe, &surroundings)?;
+/// let tally = count_only(&plan, &path, false, &OpenContext::new(&Silent))?;
+/// assert!(tally.pieces > 0 && path.is_file());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// **Memory:** about `plan.memory` at most. Further pre-tokens are written to unnamed files in the folder of `path`
+/// until counting ends.
 ///
 /// `ordered` keeps the order in which pre-tokens first appear. The tie rule `first` needs it.
 ///

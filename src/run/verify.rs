@@ -24,6 +24,19 @@ pub struct Verified {
 /// Compares an output folder with its manifest: [the files that it lists](Manifest::verify), the tokenizer in each of
 /// its formats, and the checksums of the manifest and the reports. Returns `None` if the folder has no manifest.
 ///
+/// ```
+/// use tokenmill::observer::Silent;
+/// use tokenmill::run::verify_output;
+///
+/// # let folder = tempfile::tempdir().expect("a folder");
+/// # let folder = folder.path();
+/// match verify_output(folder, &Silent)? {
+///     Some(verified) => println!("{} rows are as they were written", verified.manifest.rows()),
+///     None => println!("not complete"),
+/// }
+/// # Ok::<(), tokenmill::Error>(())
+/// ```
+///
 /// # Errors
 /// - Something is missing, differs, or is not listed ([`ErrorKind::Mismatch`]).
 /// - A file cannot be read.

@@ -148,7 +148,7 @@ enum Ids {
 impl Ids {
     fn new(ids: TokenIds) -> Ids {
         let signed = |ids: TokenIds| ids.into_wide().into_iter().map(|id| id.get().cast_signed()).collect();
-        // The ids of one huge row are written in one call.
+        // The ids of one huge row are written in one call, so they are widened all at once.
         if ids.len() > GROUP_IDS {
             return Ids::Signed(signed(ids));
         }

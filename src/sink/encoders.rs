@@ -28,7 +28,7 @@ pub(super) enum EncodedGroup {
 
 /// Threads that encode row groups. All files of an output share them.
 ///
-/// They are separate from the rayon pool: the writing thread waits for them, and may be the only one of its pool.
+/// They are separate from the rayon pool of the caller: the writing thread waits for them, and may be the only one of its pool.
 pub struct Encoders {
     /// The queue of row groups; `None` while the threads are being ended.
     jobs: Option<Sender<Job>>,

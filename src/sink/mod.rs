@@ -9,7 +9,6 @@
 //! file, and [`TokenReader`] reads.
 
 mod fault;
-/// The columns of an output and their types, and the metadata of its files.
 pub mod schema;
 mod features;
 mod contents;
@@ -25,17 +24,14 @@ mod parquet_file;
 mod journal;
 mod unfinished;
 mod writer;
-/// Which documents go into which file.
 pub mod plan;
 mod folder;
 mod split;
 mod finished;
 mod dataset;
 mod card;
-/// The manifest of an output folder, and verification of the folder against it.
 pub mod manifest;
 mod flat_read;
-/// Reads token ids back from files.
 pub mod read;
 
 pub use contents::{Contents, Position, SourceShare};

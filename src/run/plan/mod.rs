@@ -28,7 +28,7 @@ use crate::train::TrainConfig;
 use crate::units::ByteCount;
 use crate::vocab::{Format, LoadOptions, SpecialTokensAt, TransformersConfig};
 
-/// The settings of a run. Only [`plan`] makes one. Its `recipe_hash`, which tells the results of jobs apart, is
+/// The settings of a run, which [`plan`] makes. Its `recipe_hash`, which tells the results of jobs apart, is
 /// computed from the settings at that time. To change a setting, change the recipe and make another plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
