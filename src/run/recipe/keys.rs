@@ -21,27 +21,28 @@ use crate::vocab::{self, SpecialToken, SpecialTokensAt};
 pub struct SourceKeys {
     /// The section's bytes in the recipe's text, to point to if a key is missing.
     pub span: Option<Range<usize>>,
-    /// `uri`
+    /// `uri`: a path, folder, pattern or address, or `-` for standard input. Required.
     pub uri: Field<String>,
-    /// `column`
+    /// `column`: the column or field that holds the text, `text` by default. `a.b` is a nested one, and `a[]` all
+    /// items of a list.
     pub column: Field<String>,
-    /// `template`
+    /// `template`: builds the text from several columns, such as `{title}: {text}`, instead of `column`.
     pub template: Field<String>,
-    /// `join`
+    /// `join`: the text between the items of a list.
     pub join: Field<String>,
-    /// `format`
+    /// `format`: the format of the files, by default according to their extension.
     pub format: Field<source::Format>,
-    /// `documents`
+    /// `documents`: how plain text is divided into documents. By default each file is one.
     pub documents: Field<DocumentRule>,
-    /// `weight`
+    /// `weight`: a factor for the counts of this source, 1 by default.
     pub weight: Field<Weight>,
-    /// `take`
+    /// `take`: the number of documents to take, at most, from the beginning.
     pub take: Field<u64>,
-    /// `max_bytes`
+    /// `max_bytes`: the bytes of text to take, at most. The first document beyond ends the source.
     pub max_bytes: Field<ByteCount>,
-    /// `stream`
+    /// `stream`: whether remote files are read by ranges and not kept. False by default.
     pub stream: Field<bool>,
-    /// `on_bad_input`
+    /// `on_bad_input`: what happens with a row or file that cannot be read. By default the run fails.
     pub on_bad_input: Field<OnBadInput>,
 }
 
@@ -57,17 +58,17 @@ pub struct CountsKeys {
 /// The keys of `[sample]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SampleKeys {
-    /// `every`
+    /// `every`: keeps the first of each group of this number of documents. 1 by default.
     pub every: Field<u64>,
-    /// `shuffle_buffer`
+    /// `shuffle_buffer`: shuffles in a buffer of this number of documents. 0 (default) keeps the order.
     pub shuffle_buffer: Field<u64>,
-    /// `seed`
+    /// `seed`: determines the shuffled order. 0 by default.
     pub seed: Field<u64>,
-    /// `skip`
+    /// `skip`: the number of documents to skip. 0 by default.
     pub skip: Field<u64>,
-    /// `take`
+    /// `take`: the number of documents to take after that, at most.
     pub take: Field<u64>,
-    /// `max_bytes`
+    /// `max_bytes`: the bytes of text to take, at most. The first document beyond ends the sample.
     pub max_bytes: Field<ByteCount>,
 }
 
@@ -76,45 +77,47 @@ pub struct SampleKeys {
 pub struct TrainKeys {
     /// The section's bytes in the recipe's text, to point to if a key is missing.
     pub span: Option<Range<usize>>,
-    /// `split`
+    /// `split`: the pattern that splits text into pre-tokens, `gpt4` by default.
     pub split: Field<SplitPattern>,
-    /// `boundary`
+    /// `boundary`: the extent of a text that is split on its own, by default a document.
     pub boundary: Field<Boundary>,
-    /// `vocab_size`, one or several
+    /// `vocab_size`: the number of tokens: bytes, merges and special tokens. Several sizes give a tokenizer of each.
     pub vocab_size: Field<Vec<Given<u64>>>,
-    /// `merges`
+    /// `merges`: the number of merges, instead of `vocab_size`.
     pub merges: Field<u64>,
-    /// `min_frequency`
+    /// `min_frequency`: the lowest count at which a pair is merged, 2 by default.
     pub min_frequency: Field<Count>,
-    /// `max_token_bytes`
+    /// `max_token_bytes`: the length of tokens in bytes, at most. Merges to longer tokens are refused.
     pub max_token_bytes: Field<u64>,
-    /// `tie_break`
+    /// `tie_break`: which of several equally good pairs is merged first. `ids` by default.
     pub tie_break: Field<TieBreak>,
-    /// `score`
+    /// `score`: how pairs are ranked, by default according to their counts.
     pub score: Field<Score>,
-    /// `special_tokens`
+    /// `special_tokens`: texts that are cut out of the training text and get ids of their own.
     pub special_tokens: Vec<Given<String>>,
-    /// `special_tokens_at`
+    /// `special_tokens_at`: the position of their ids, by default at the end.
     pub special_tokens_at: Field<SpecialTokensAt>,
-    /// `bos`. The value is `None` if `false` is written.
+    /// `bos`: the special token before documents, for `tokenizer_config.json`. The value is `None` if `false` is
+    /// written.
     pub bos: Field<Option<String>>,
-    /// `eos`. The value is `None` if `false` is written.
+    /// `eos`: the special token after documents, for `tokenizer_config.json`. The value is `None` if `false` is
+    /// written.
     pub eos: Field<Option<String>>,
-    /// `pad`. The value is `None` if `false` is written.
+    /// `pad`: the special token that pads the shorter texts of a batch. The value is `None` if `false` is written.
     pub pad: Field<Option<String>>,
-    /// `unk`. The value is `None` if `false` is written.
+    /// `unk`: the special token for unknown input. The value is `None` if `false` is written.
     pub unk: Field<Option<String>>,
-    /// `mask`. The value is `None` if `false` is written.
+    /// `mask`: the special token in place of a token to predict. The value is `None` if `false` is written.
     pub mask: Field<Option<String>>,
-    /// `model_max_length`
+    /// `model_max_length`: the number of tokens that the model takes, at most, for `tokenizer_config.json`.
     pub model_max_length: Field<u64>,
-    /// `chat_template`, the path of a file.
+    /// `chat_template`: the path of a file with a Jinja template, for `tokenizer_config.json`.
     pub chat_template: Field<String>,
     /// The entries of `tokenizer_config.json` that are kept from the tokenizer that training extends.
     pub kept: Map<String, Value>,
-    /// `history_every`
+    /// `history_every`: the number of merges between two points of the training history.
     pub history_every: Field<u64>,
-    /// `formats`
+    /// `formats`: the formats in which the tokenizer is written, by default `hf`.
     pub formats: Field<Vec<Given<vocab::Format>>>,
 }
 
@@ -140,52 +143,52 @@ impl TrainKeys {
 pub struct EncodeKeys {
     /// The section's bytes in the recipe's text, to point to if a key is missing.
     pub span: Option<Range<usize>>,
-    /// `tokenizer`
+    /// `tokenizer`: its file, folder, hub address or known name. If left out, the tokenizer that is trained.
     pub tokenizer: Field<String>,
-    /// `split`
+    /// `split`: the pattern of a tokenizer whose files do not name one.
     pub split: Field<SplitPattern>,
-    /// `special_tokens`
+    /// `special_tokens`: special tokens of a tokenizer whose files do not list them.
     pub special_tokens: Vec<Given<SpecialToken>>,
-    /// `documents`
+    /// `documents`: which documents are encoded, by default those of the sample.
     pub documents: Field<Documents>,
-    /// `columns`
+    /// `columns`: the columns to pass through to the output.
     pub columns: Vec<Given<String>>,
-    /// `special`
+    /// `special`: how text that looks like a special token is encoded, by default as text.
     pub special: Field<SpecialPolicy>,
-    /// `missing_bytes`
+    /// `missing_bytes`: how text with a byte that has no token is encoded. By default it is an error.
     pub missing_bytes: Field<MissingBytes>,
-    /// `bos`. The value is `None` if `false` is written.
+    /// `bos`: the special token to put before every document. The value is `None` if `false` is written.
     pub bos: Field<Option<String>>,
-    /// `eos`. The value is `None` if `false` is written.
+    /// `eos`: the special token to put after every document. The value is `None` if `false` is written.
     pub eos: Field<Option<String>>,
-    /// `pack`. The value is `None` if `none` is written.
+    /// `pack`: how documents are packed into rows. The value is `None` if `none` is written.
     pub pack: Field<Option<PackRule>>,
-    /// `length`
+    /// `length`: the number of token ids in a packed row. Required with `pack`.
     pub length: Field<u64>,
-    /// `compression`
+    /// `compression`: how ids are compressed in Parquet files.
     pub compression: Field<Compression>,
 }
 
 /// The keys of `[output]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputKeys {
-    /// `dir`
+    /// `dir`: the output folder, relative to the working directory. Required in recipes.
     pub dir: Field<String>,
-    /// `split_name`
+    /// `split_name`: the name of the split, with which file names begin. `train` by default.
     pub split_name: Field<String>,
-    /// `file_text_bytes`
+    /// `file_text_bytes`: bytes of text per data file, about. 1 GB by default.
     pub file_text_bytes: Field<ByteCount>,
-    /// `one_file`
+    /// `one_file`: whether all data goes into one file, for the formats `bin` and `megatron`.
     pub one_file: Field<bool>,
-    /// `format`
+    /// `format`: the format of the data files, by default Parquet.
     pub format: Field<OutputFormat>,
 }
 
 /// The keys of `[run]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunKeys {
-    /// `threads`
+    /// `threads`: the number of threads, by default one per core.
     pub threads: Field<u64>,
-    /// `memory`
+    /// `memory`: the memory limit, by default that of the machine or the cgroup.
     pub memory: Field<ByteCount>,
 }
