@@ -100,7 +100,7 @@ fn main() -> Result<()> {
         let path = folder.join(target.file);
         let reads = |seed| fs::write(&path, seed).is_ok() && (target.read)(&path);
         if !target.seeds.iter().any(reads) {
-            return Err(format!("{}: what is whole is refused", target.name).into());
+            return Err(format!("{}: valid input is refused", target.name).into());
         }
         let (begun, mut executions, mut accepted, mut found) = (Instant::now(), 0_u64, 0, 0);
         while begun.elapsed() < Duration::from_secs(seconds) {

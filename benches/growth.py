@@ -82,7 +82,7 @@ def train(program, text, options, scratch, runs):
 
 def table(title, rows):
     print(f"\n### {title}\n")
-    print("| MB | distinct pieces | whole s | × | learning s | × | peak MB | × |")
+    print("| MB | distinct pre-tokens | total s | × | learning s | × | peak MB | × |")
     print("| --: | --: | --: | --: | --: | --: | --: | --: |")
     before = None
     for size, (seconds, learning, memory, said) in rows:

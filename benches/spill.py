@@ -56,7 +56,7 @@ def main():
     for name, more in [("whole", []), ("spilled", ["--memory", memory])]:
         files.append(os.path.join(folder, name + ".parquet"))
         result, seconds, peak = count(program, text, files[-1], *more)
-        print(f"{name}: {result['pieces']} pieces, {result['spills']} sorted runs, {seconds:.1f} s, {peak:.0f} MiB")
+        print(f"{name}: {result['pieces']} pre-tokens, {result['spills']} sorted runs, {seconds:.1f} s, {peak:.0f} MiB")
     same = filecmp.cmp(*files, shallow=False)
     print("the same bytes" if same else "THE FILES DIFFER")
     sys.exit(not same)

@@ -21,7 +21,7 @@ pub fn to_html(report: &RunReport) -> String {
 }
 
 /// Without BOS and EOS, because these do not show how well text is compressed.
-const BYTES_A_TOKEN: &str = "bytes a token, without BOS and EOS";
+const BYTES_A_TOKEN: &str = "bytes per token, without BOS and EOS";
 
 /// The data that the template lays out. Every figure carries its key in `report.json`.
 #[derive(Template)]
@@ -189,7 +189,7 @@ fn headline(report: &RunReport) -> Vec<Fact> {
     }
     if let Some(training) = &report.training {
         facts.push(Fact::count("tokens after training", "training.tokens_after", training.tokens_after));
-        facts.push(Fact::number("seconds of learning", "training.train_s", training.train_s));
+        facts.push(Fact::number("training time (s)", "training.train_s", training.train_s));
     }
     if let Some(encoding) = &report.encoding {
         facts.push(Fact::count("tokens written", "encoding.tokens", encoding.tokens));
@@ -205,20 +205,21 @@ fn sections(report: &RunReport) -> Vec<Section> {
         let count = |label, key: &str, value| Fact::count(label, format!("training.{key}"), value);
         let text = |label, key: &str, value| Fact::text(label, format!("training.{key}"), value);
         let ratio = Ratios::of(report).training_compression;
-        let taken_over = (training.merges_taken_over > 0)
-            .then(|| count("of these taken over", "merges_taken_over", training.merges_taken_over));
+        let taken_over = (training.merges_taken_over > 0).then(|| {
+            count("of these from the extended tokenizer", "merges_taken_over", training.merges_taken_over)
+        });
         let mut facts = vec![
-            count("merges asked for", "merges_asked", training.merges_asked),
+            count("merges requested", "merges_asked", training.merges_asked),
             count("merges learned", "merges_learned", training.merges_learned),
         ];
         facts.extend(taken_over);
         facts.extend([
-            Fact::number("seconds from sequences to merges", "training.train_s", training.train_s),
+            Fact::number("training time (s)", "training.train_s", training.train_s),
             count("distinct sequences", "distinct_pieces", training.distinct_pieces),
             count("tokens before", "tokens_before", training.tokens_before),
             count("tokens after", "tokens_after", training.tokens_after),
-            Fact::ratio("times fewer", "training_compression", ratio),
-            count("least count of a merge", "min_frequency", training.min_frequency),
+            Fact::ratio("tokens before / after", "training_compression", ratio),
+            count("minimum count of a merge", "min_frequency", training.min_frequency),
             text("tie rule", "tie_break", &training.tie_break),
             text("score", "score", &training.score),
             text("boundary", "boundary", &training.boundary),
@@ -261,7 +262,7 @@ fn corpus(report: &RunReport) -> Vec<Fact> {
     facts.push(count("bytes of text", "text_bytes", corpus.text_bytes));
     if let Some(characters) = corpus.characters {
         facts.push(count("characters", "characters", characters));
-        facts.push(Fact::ratio("bytes a character", "bytes_per_character", ratio));
+        facts.push(Fact::ratio("bytes per character", "bytes_per_character", ratio));
     }
     facts.extend(corpus.distinct_bytes.map(|bytes| count("distinct bytes", "distinct_bytes", bytes)));
     facts
@@ -283,7 +284,7 @@ fn encoding(report: &RunReport) -> Vec<Fact> {
         count("tokens written", "tokens", encoding.tokens),
         count("of these BOS and EOS", "added_tokens", encoding.added_tokens),
         Fact::ratio(BYTES_A_TOKEN, "bytes_per_token", ratios.bytes_per_token),
-        Fact::ratio("tokens a document", "tokens_per_document", ratios.tokens_per_document),
+        Fact::ratio("tokens per document", "tokens_per_document", ratios.tokens_per_document),
         added("before each document", "bos", &encoding.bos),
         added("after each document", "eos", &encoding.eos),
         Fact::text("text of special tokens", "encoding.special", &encoding.special),
@@ -300,11 +301,11 @@ fn packing_facts(packing: &PackingFacts, utilisation: Option<f64>) -> Vec<Fact> 
     let count = |label, key: &str, value| Fact::count(label, format!("encoding.packing.{key}"), value);
     vec![
         Fact::text("rule", "encoding.packing.rule", &packing.rule),
-        count("tokens a row can have", "length", packing.length),
+        count("maximum tokens per row", "length", packing.length),
         count("rows", "rows", packing.rows),
         Fact::ratio("utilisation", "packing_utilisation", utilisation),
-        count("tokens that rows lack", "padding", packing.padding),
-        count("documents not in one row", "cut_documents", packing.cut_documents),
+        count("tokens missing to fill all rows", "padding", packing.padding),
+        count("documents cut across rows", "cut_documents", packing.cut_documents),
     ]
 }
 
@@ -315,9 +316,9 @@ fn draw_charts(report: &RunReport) -> Vec<Chart> {
     if let Some(training) = &report.training {
         let by_merges = "against merges learned";
         add("Tokens in the corpus", by_merges, charts::tokens_by_merges(training));
-        add("Compression: bytes a token", by_merges, charts::compression_by_merges(training));
+        add("Compression: bytes per token", by_merges, charts::compression_by_merges(training));
         if !training.merge_counts.is_empty() {
-            let note = "against the merge's rank, both logarithmic";
+            let note = "against the merge's rank, both axes logarithmic";
             add("Count of each merge", note, charts::counts_by_rank(&training.merge_counts));
         }
     }
@@ -329,7 +330,7 @@ fn draw_charts(report: &RunReport) -> Vec<Chart> {
         if lengths.bins().iter().all(|bin| bin.to < SHORT_DOCUMENT) {
             add("Length of documents", "documents of each length in bytes", charts::of_each_length(lengths));
         } else {
-            let note = "documents by bytes, a bar for each doubling";
+            let note = "documents by length in bytes, one bar per doubling";
             add("Length of documents", note, charts::of_each_doubling(lengths));
         }
     }
@@ -367,14 +368,14 @@ impl<'a> BySource<'a> {
 fn by_source(report: &RunReport) -> Vec<BySource<'_>> {
     let learned = report.training.as_ref().map_or(&[][..], |training| &training.sources);
     let labels = ["documents", "bytes of text", "weight", "share of all text"];
-    let learned = BySource::of("Learned from, by source", "training.sources", labels, learned, |source| {
+    let learned = BySource::of("Training text by source", "training.sources", labels, learned, |source| {
         let &LearnedSource { ref uri, documents, text_bytes, weight, share } = source;
         let counts = [("documents", documents), ("text_bytes", text_bytes), ("weight", weight)];
         (uri, counts, ("share", share))
     });
     let encoded = report.encoding.as_ref().map_or(&[][..], |encoding| &encoding.sources);
     let labels = ["documents", "bytes of text", "tokens", BYTES_A_TOKEN];
-    let encoded = BySource::of("Encoded, by source", "encoding.sources", labels, encoded, |source| {
+    let encoded = BySource::of("Encoded text by source", "encoding.sources", labels, encoded, |source| {
         let &EncodedSource { ref uri, documents, text_bytes, tokens, bytes_per_token } = source;
         let counts = [("documents", documents), ("text_bytes", text_bytes), ("tokens", tokens)];
         (uri, counts, ("bytes_per_token", bytes_per_token))

@@ -107,7 +107,7 @@ pub(crate) fn check(path: &Path) -> Result<()> {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("{}: not as it was written: its checksum differs", path.display())]
+#[error("{}: changed since it was written: its checksum differs", path.display())]
 struct Changed {
     path: PathBuf,
 }

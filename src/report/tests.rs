@@ -268,7 +268,7 @@ fn a_report_without_anything_is_a_page_too() {
 #[test]
 fn lengths_are_drawn_one_by_one_or_by_doublings() {
     let mut report = RunReport::default();
-    for (longest, note) in [(60, "documents of each length"), (60_000, "a bar for each doubling")] {
+    for (longest, note) in [(60, "documents of each length"), (60_000, "one bar per doubling")] {
         report.corpus.document_lengths = Some(lengths([0, 20, 21, longest]));
         let page = to_html(&report);
         assert!(page.contains(note), "{longest}");
