@@ -152,7 +152,7 @@ impl Error {
             }
             io::ErrorKind::FileTooLarge => (
                 ErrorKind::DiskFull,
-                Some("raise the limit of a file's size (ulimit -f), or write smaller files"),
+                Some("raise the limit on file size (ulimit -f), or write smaller files"),
             ),
             // An error of this crate has its own remedy.
             _ => match ErrorKind::carried(&cause) {

@@ -89,10 +89,10 @@ pub(crate) fn as_many_as_there_are<T>(
 /// The error if the system starts no thread.
 pub(crate) fn no_threads(cause: impl fmt::Display) -> Error {
     #[derive(Debug, thiserror::Error)]
-    #[error("no thread can be started: {0}")]
+    #[error("cannot start a thread: {0}")]
     struct NoThreads(String);
     Error::new(ErrorKind::Failed, NoThreads(cause.to_string())).with_help(
-        "use fewer (--threads), or allow more processes and memory (ulimit -u, ulimit -v, the cgroup)",
+        "use fewer threads (--threads), or allow more processes and memory (ulimit -u, ulimit -v, the cgroup)",
     )
 }
 

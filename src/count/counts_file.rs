@@ -107,7 +107,7 @@ pub(super) fn read_counts_within(path: &Path, limit: ByteCount) -> Result<Counts
             // In a file sorted by bytes, the reader itself detects equal pre-tokens.
             let (hash, before) = (Hashing::of_process().bytes(reader.piece()), pieces.len());
             if index.find(hash, |number| pieces.piece(number - 1) == reader.piece()).is_some() {
-                let (path, problem) = (path.to_path_buf(), "the piece stands there already");
+                let (path, problem) = (path.to_path_buf(), "the pre-token is repeated");
                 return Err(Fault::Row { path, row: amount(before), problem }.into());
             }
             index.insert(hash, before + 1).map_err(Fault::from)?;

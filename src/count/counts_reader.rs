@@ -89,9 +89,11 @@ impl CountsReader {
         let found = builder.schema().fields().iter().map(|field| (field.name(), field.data_type()));
         let expected = schema(info.ordered);
         if !found.eq(expected.fields().iter().map(|field| (field.name(), field.data_type()))) {
-            return Err(
-                Fault::NotCounts { path: path.to_path_buf(), problem: "its columns are others" }.into()
-            );
+            return Err(Fault::NotCounts {
+                path: path.to_path_buf(),
+                problem: "its columns are not those of a counts file",
+            }
+            .into());
         }
         let batches = with_long_offsets(&builder, file).map_err(failed)?;
         let (path, batch, last) = (path.to_path_buf(), Batch::empty(), Vec::new());
@@ -132,7 +134,7 @@ impl CountsReader {
             if self.before == self.declared {
                 return self.check().map(|()| false);
             }
-            let problem = format!("it has {} rows where its index says {}", self.before, self.declared);
+            let problem = format!("it has {} rows, but its index says {}", self.before, self.declared);
             return Err(parquet_error(&self.path, ParquetError::General(problem)));
         };
         let batch: RecordBatch = batch.map_err(|cause| Fault::Data { path: self.path.clone(), cause })?;
@@ -164,13 +166,13 @@ impl CountsReader {
         let Batch { pieces, counts, firsts } = &self.batch;
         let before = if row > 0 { pieces.value(row - 1) } else { &*self.last };
         if firsts.as_ref().is_some_and(|firsts| firsts.value(row) != self.before + amount(row)) {
-            Some("the order is broken")
+            Some("the first appearances are out of order")
         } else if pieces.value(row).is_empty() {
-            Some("the piece is empty")
+            Some("the pre-token is empty")
         } else if counts.value(row) == 0 {
             Some("the count is zero")
         } else if firsts.is_none() && before >= pieces.value(row) {
-            Some("the piece stands there already, or should")
+            Some("the pre-token is repeated or out of order")
         } else {
             None
         }
@@ -235,7 +237,7 @@ fn with_long_offsets(
 /// Returns the metadata of the file, as JSON and parsed.
 fn info<'m>(metadata: Option<&'m Vec<KeyValue>>, path: &Path) -> Result<(&'m str, CountsInfo)> {
     let Some(text) = value(metadata, KEY) else {
-        let problem = "it does not say what was counted";
+        let problem = "it lacks the metadata of a counts file";
         return Err(Fault::NotCounts { path: path.to_path_buf(), problem }.into());
     };
     let wrong = |cause| Fault::Metadata { path: path.to_path_buf(), key: KEY, cause }.into();

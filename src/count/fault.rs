@@ -12,23 +12,23 @@ use crate::units::{ByteCount, amount};
 /// Errors of counting, and of counts files.
 #[derive(Debug, Error)]
 pub(super) enum Fault {
-    #[error("the count of {} passes 2^64", shown(piece))]
+    #[error("the count of {} does not fit in 64 bits", shown(piece))]
     Overflow { piece: Vec<u8> },
-    #[error("the distinct pieces do not fit the memory limit, of which {limit} are for them")]
+    #[error("the distinct pre-tokens need more than {limit}, their share of the memory limit")]
     TooManyPieces { limit: ByteCount },
-    #[error("what happens to a text before it is split makes it more than {most} times as long")]
+    #[error("normalizing a text before the split makes it more than {most} times as long")]
     Grown { most: u64 },
-    #[error("the distinct documents have more than {limit}, which is what the memory limit leaves for them")]
+    #[error("the distinct documents need more than {limit}, their share of the memory limit")]
     TooMuchText { limit: ByteCount },
     #[error("the system has no memory for {bytes} of distinct documents")]
     NoRoom { bytes: ByteCount },
-    #[error("no more than {most} distinct pieces can be held")]
+    #[error("the corpus has more than {most} distinct pre-tokens, which is the limit")]
     TooManyNumbers { most: usize },
     #[error("the sorted runs in {} are damaged", folder.display())]
     DamagedRun { folder: PathBuf },
-    #[error("counts without a split cannot be kept: the pieces are whole documents")]
+    #[error("counts without a split cannot be saved: each pre-token would be a whole document")]
     Unsplit,
-    #[error("a piece of {bytes} bytes is too long for a counts file")]
+    #[error("a pre-token of {bytes} bytes is too long for a counts file")]
     PieceTooLong { bytes: usize },
     #[error("cannot write {}", path.display())]
     Write {
@@ -42,7 +42,7 @@ pub(super) enum Fault {
     OtherCounts { first: PathBuf, path: PathBuf, what: &'static str, one: String, two: String },
     #[error("{} is damaged: {problem} in row {row}", path.display())]
     Row { path: PathBuf, row: u64, problem: &'static str },
-    #[error("{} is damaged: its counts or pieces are not those that were written", path.display())]
+    #[error("{} is damaged: its counts or pre-tokens do not match its checksum", path.display())]
     Checksum { path: PathBuf },
     #[error("{} is damaged or not Parquet", path.display())]
     Parquet {
@@ -56,7 +56,7 @@ pub(super) enum Fault {
         #[source]
         cause: arrow_schema::ArrowError,
     },
-    #[error("{}: the metadata {key} is not what this program writes", path.display())]
+    #[error("{}: the value of its metadata key {key} is invalid", path.display())]
     Metadata {
         path: PathBuf,
         key: &'static str,
@@ -68,7 +68,7 @@ pub(super) enum Fault {
 /// A pre-token, or a document that is not split, that is longer than the memory limit allows. The source and the unit
 /// are given by their numbers; a caller that knows their names can add these.
 #[derive(Debug, Error)]
-#[error("{what} has more than {limit}, which is the most that the memory limit allows")]
+#[error("{what} is longer than {limit}, the most that the memory limit allows")]
 pub(crate) struct TooLongForMemory {
     pub(crate) source_number: usize,
     pub(crate) unit: usize,
@@ -84,7 +84,7 @@ impl TooLongForMemory {
         (unit, row): (usize, u64),
         config: &CountConfig,
     ) -> TooLongForMemory {
-        let (what, limit) = ("a piece of text", ByteCount(amount(config.longest_piece())));
+        let (what, limit) = ("a pre-token", ByteCount(amount(config.longest_piece())));
         TooLongForMemory { source_number: source, unit, row, what, limit }
     }
 }
@@ -126,17 +126,21 @@ impl From<Fault> for Error {
                 ErrorKind::Memory,
                 "raise --memory, or count a part of the corpus (`take`, `every`, `max_bytes`)",
             ),
-            Fault::Grown { .. } => (ErrorKind::Failed, "use a tokenizer that puts less in the place of text"),
+            Fault::Grown { .. } => {
+                (ErrorKind::Failed, "use a tokenizer whose normalizer makes text less long")
+            }
             Fault::TooMuchText { .. } => (
                 ErrorKind::Memory,
                 "raise --memory, or learn from a part of the corpus (`take`, `every`, `max_bytes`)",
             ),
             Fault::TooManyNumbers { .. } | Fault::NoRoom { .. } => {
-                (ErrorKind::Memory, "take a part of the corpus")
+                (ErrorKind::Memory, "use only a part of the corpus (`take`, `every`, `max_bytes`)")
             }
             Fault::DamagedRun { .. } => (ErrorKind::Failed, "check the disk, and count again"),
-            Fault::Unsplit => (ErrorKind::Usage, "choose a split pattern, or train directly"),
-            Fault::PieceTooLong { .. } => (ErrorKind::Failed, "use a pattern that cuts more often"),
+            Fault::Unsplit => (ErrorKind::Usage, "choose a split pattern, or train from the text directly"),
+            Fault::PieceTooLong { .. } => {
+                (ErrorKind::Failed, "use a split pattern that gives shorter pre-tokens")
+            }
             Fault::OtherCounts { .. } => {
                 (ErrorKind::Usage, "count with the same pattern, boundary and special tokens")
             }

@@ -184,7 +184,7 @@ pub fn count_within_limit(
             let (number, bytes) =
                 (runs.iter().map(runs::Runs::len).sum::<usize>(), runs.iter().map(runs::Runs::bytes).sum());
             observer.noted(&format!(
-                "the pieces went to {} in {number} sorted runs of {} in all: memory for them is limited to {}",
+                "pre-tokens were written to {} in {number} sorted runs ({} in total): the memory limit leaves {} for them",
                 limit.scratch.display(),
                 ByteCount(bytes),
                 limit.tables,

@@ -169,7 +169,7 @@ fn whole(batch: Batch, unit_name: &impl Fn(usize, usize) -> String) -> Result<Ba
     let row = if batch.continued { 0 } else { amount(batch.len()).saturating_sub(1) };
     let place = row_name(unit_name, &batch, batch.first_row + row);
     Err(Error::new(ErrorKind::Usage, Fault::DocumentInParts { place })
-        .with_help("put documents together by `source::whole_documents` before they are encoded"))
+        .with_help("collect the parts of documents with `source::whole_documents` before encoding"))
 }
 
 /// Cuts a batch into batches of about [`RUN_BYTES`] of text, each with at least one row.

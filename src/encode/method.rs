@@ -44,7 +44,7 @@ pub(super) const LITTLE_TEXT: Method = Method::Merges { because: "there has been
 
 /// The tables for longest matches are built on threads of their own, and the system gave none.
 pub(super) const NO_THREADS: Method =
-    Method::Merges { because: "no threads can be started that prepare longest matches" };
+    Method::Merges { because: "the threads that prepare longest matches cannot be started" };
 
 impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

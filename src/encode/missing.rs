@@ -60,8 +60,8 @@ impl Missing {
         let runs = bytes.chunk_by(|&one, &next| next == one + 1);
         let ranges = runs.map(|run| (run[0], run[run.len() - 1] - run[0])).collect();
         let own = match vocabulary.unknown() {
-            Some(token) => format!("gives {}", token.text),
-            None => "drops it".to_owned(),
+            Some(token) => format!("replaces the byte by {}", token.text),
+            None => "drops the byte".to_owned(),
         };
         let substitute = match policy {
             MissingBytes::Error => None,
@@ -117,8 +117,8 @@ impl Missing {
         let place = offset.then_some(at);
         let fault = Fault::ByteWithoutToken { byte: text[at], character: character(text, at), place };
         Error::new(ErrorKind::Failed, fault).with_help(format!(
-            "leave the document out, or do as Hugging Face's tokenizers, which here {}: `--missing-bytes hf` \
-             (`missing_bytes` in recipes)",
+            "leave the document out, or use `--missing-bytes hf` (`missing_bytes` in recipes), which {} as Hugging Face's \
+             tokenizers does",
             self.own
         ))
     }

@@ -185,7 +185,7 @@ fn forbidden(token: &AddedToken, offset: Option<usize>) -> Error {
         None => Fault::SpecialInNormal { text },
     };
     Error::new(ErrorKind::Failed, fault).with_help(
-        "take special tokens in texts as text (`--special text`) or as tokens (`--special allow`), or leave the document out",
+        "encode special tokens in documents as text (`--special text`) or as tokens (`--special allow`), or leave the document out",
     )
 }
 

@@ -39,7 +39,7 @@ impl Default for Weight {
 
 /// The error for a text that is not a weight.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a weight: it must be a number above 0, of 12 digits and 6 decimal places at most")]
+#[error("{text:?} is not a weight: it must be a number above 0 with at most 12 digits and 6 decimal places")]
 pub struct NotWeight {
     text: String,
 }

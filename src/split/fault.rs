@@ -11,31 +11,31 @@ pub(super) enum Fault {
         #[source]
         cause: Box<fancy_regex::Error>,
     },
-    #[error("the pattern {} can match nothing at all", excerpt(pattern))]
+    #[error("the pattern {} can match the empty text", excerpt(pattern))]
     MatchesNothing { pattern: String },
-    #[error("the pattern {} takes too many steps at byte {at} of a text", excerpt(pattern))]
+    #[error("the pattern {} needs too many backtracking steps at byte {at} of a text", excerpt(pattern))]
     Backtracking {
         pattern: String,
         at: usize,
         #[source]
         cause: Box<fancy_regex::Error>,
     },
-    #[error("the pattern {} takes too many steps for a text, again and again", excerpt(pattern))]
+    #[error("the pattern {} needs too many backtracking steps at many places of a text", excerpt(pattern))]
     Steps { pattern: String },
     #[error(
-        "{construct} in the pattern {} means one thing here and another in Hugging Face's engine",
+        "{construct} in the pattern {} has a different meaning in Hugging Face's regular expression engine",
         excerpt(pattern)
     )]
     Dialect { pattern: String, construct: String },
-    #[error("a regular expression of {bytes} bytes is too long: at most {most} are read")]
+    #[error("the regular expression has {bytes} bytes; the limit is {most}")]
     LongExpression { bytes: usize, most: usize },
     #[error(
-        "a text of {bytes} bytes, in which no certain cut is found, is too long: at most {} can be split",
+        "a text of {bytes} bytes has no safe split point; the limit for such a text is {} bytes",
         u32::MAX
     )]
     TooLong { bytes: usize },
     #[error(
-        "the pattern {} leaves out {text:?}, which Hugging Face's tokenizers would drop",
+        "the pattern {} does not match {text:?}, which Hugging Face's tokenizers would drop",
         excerpt(pattern)
     )]
     Gap { pattern: String, text: String },
@@ -49,12 +49,13 @@ impl From<Fault> for Error {
     fn from(fault: Fault) -> Error {
         let (kind, help) = match &fault {
             Fault::Syntax { .. } => (ErrorKind::Usage, None),
-            Fault::MatchesNothing { .. } => {
-                (ErrorKind::Usage, Some("every alternative must take a character: write + instead of *"))
-            }
+            Fault::MatchesNothing { .. } => (
+                ErrorKind::Usage,
+                Some("every alternative must match at least one character: write + instead of *"),
+            ),
             Fault::Backtracking { .. } | Fault::Steps { .. } => (
                 ErrorKind::Failed,
-                Some("use a pattern that has a name, or one without look-around and nested repetitions"),
+                Some("use a named pattern, or one without look-around and nested repetitions"),
             ),
             Fault::Dialect { .. } => (
                 ErrorKind::Usage,
@@ -62,9 +63,7 @@ impl From<Fault> for Error {
                     r"write (?>x{1,3}) instead of x{1,3}+, \A instead of ^, \z instead of $, and [\p{L}\p{M}\p{Nd}\p{Pc}] instead of \w",
                 ),
             ),
-            Fault::TooLong { .. } => {
-                (ErrorKind::Failed, Some("cut the document, or use a pattern that has a name"))
-            }
+            Fault::TooLong { .. } => (ErrorKind::Failed, Some("cut the document, or use a named pattern")),
             Fault::Gap { .. } => (ErrorKind::Failed, Some("leave the document out")),
             Fault::LongExpression { .. } | Fault::EmptySpecial { .. } | Fault::Specials(_) => {
                 (ErrorKind::Usage, None)

@@ -380,7 +380,7 @@ impl fmt::Display for SplitPattern {
 /// The error for a name that no pattern has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "there is no split pattern {name:?}; there are none, gpt2, gpt4 (also llama3), cl100k, o200k, nanochat, qwen2 and deepseek-v3, and {{ regex = \"…\" }}"
+    "unknown split pattern {name:?}; the known ones are none, gpt2, gpt4 (also llama3), cl100k, o200k, nanochat, qwen2 and deepseek-v3, or {{ regex = \"…\" }}"
 )]
 pub struct NotPattern {
     name: String,

@@ -7,12 +7,12 @@ use crate::units::amount;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
     #[error(
-        "the text to train on takes {positions} places, one for each token and each end of a piece, where 2^32 can be numbered"
+        "the training text has {positions} positions (one per token and one per end of a pre-token); the limit is about 2^32"
     )]
     TooManyPositions { positions: u64 },
-    #[error("the number of tokens passes 64 bits at the sequence {piece}")]
+    #[error("the number of tokens does not fit in 64 bits at the sequence {piece}")]
     Overflow { piece: String },
-    #[error("the number of tokens passes 64 bits")]
+    #[error("the number of tokens does not fit in 64 bits")]
     OverflowOfTokens,
 }
 

@@ -88,7 +88,7 @@ struct UncheckedPowers {
 /// The error for text that is not a score, and for powers above 3.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is not a score: it is count, count-length or conditional:p,q,r with p, q and r from 0 to {MOST}"
+    "{text:?} is not a score; the scores are count, count-length and conditional:p,q,r with p, q and r from 0 to {MOST}"
 )]
 pub struct NotScore {
     text: String,

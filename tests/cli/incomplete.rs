@@ -91,9 +91,12 @@ fn documents_are_encoded_and_those_with_a_byte_that_has_no_token_are_told() {
     let encode = ["encode", "all.jsonl", "-t", "tokenizer.json", "--special", "allow", "-o", "all"];
     let (code, _, said) = run(&encode);
     assert_eq!(code, Some(1), "{said}");
-    for part in
-        ["all.jsonl: row 4: ", "no token for byte 0x01", "which the text has in U+0001", "--missing-bytes hf"]
-    {
+    for part in [
+        "all.jsonl: row 4: ",
+        "no token for byte 0x01",
+        "which the text contains in U+0001",
+        "--missing-bytes hf",
+    ] {
         assert!(said.contains(part), "{part}: {said}");
     }
     let (code, _, said) = run(&[&encode[..], &["--missing-bytes", "hf"]].concat());

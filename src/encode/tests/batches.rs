@@ -251,7 +251,7 @@ fn a_document_in_parts_is_refused_where_it_stands() {
         let refused = encode(2, batches, &encoder, &Silent).expect_err("a part of a document");
         assert_eq!(refused.kind(), ErrorKind::Usage);
         assert!(
-            refused.to_string().ends_with(&format!("row {row}: the document comes in parts")),
+            refused.to_string().ends_with(&format!("row {row}: the batch holds only a part of the document")),
             "{refused}"
         );
     }
@@ -270,7 +270,7 @@ fn a_forbidden_special_token_is_named_with_its_unit_and_row() {
     assert_eq!(error.kind(), ErrorKind::Failed);
     assert_eq!(
         error.to_string(),
-        r#"source 3 unit 5: row 4: the text holds the special token "<|end|>" at byte 2"#
+        r#"source 3 unit 5: row 4: the text contains the special token "<|end|>" at byte 2"#
     );
     assert!(error.help().is_some());
 }
@@ -374,7 +374,7 @@ fn what_does_not_fit_the_memory_is_refused_by_its_row() {
     let words = "a b ".repeat(1_300_000);
     for (split, text, fits, said) in [
         ("gpt4", &short, true, ""),
-        ("gpt4", &long, false, "a piece of the text has 1048577 bytes"),
+        ("gpt4", &long, false, "a pre-token has 1048577 bytes"),
         ("none", &long, true, ""),
         ("gpt4", &words, false, "more than 2097152 tokens"),
         ("none", &words, false, "more than 2097152 tokens"),

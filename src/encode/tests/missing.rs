@@ -160,12 +160,16 @@ fn the_error_of_a_byte_without_a_token_says_where_it_is() {
     let vocabulary = without(&trained(b"", SplitPattern::None), &[0xC0, 0xF3], Some(false));
     let encoder = prepared(&vocabulary, EncodeConfig::default());
     for (text, said) in [
-        ("ab\u{E0067}".as_bytes(), "no token for byte 0xF3, which the text has at byte 2 in U+E0067"),
-        (b"ab\xC0", "no token for byte 0xC0, which the text has at byte 2"),
+        ("ab\u{E0067}".as_bytes(), "no token for byte 0xF3, which the text contains at byte 2 in U+E0067"),
+        (b"ab\xC0", "no token for byte 0xC0, which the text contains at byte 2"),
     ] {
         let error = encoder.worker().encode(text).map(drop).expect_err("no token");
         assert!(error.to_string().ends_with(said), "{error}");
-        assert!(error.help().is_some_and(|help| help.contains("gives <unk>")), "{:?}", error.help());
+        assert!(
+            error.help().is_some_and(|help| help.contains("replaces the byte by <unk>")),
+            "{:?}",
+            error.help()
+        );
     }
 }
 

@@ -119,9 +119,9 @@ fn tokens_that_are_not_normalized_are_looked_for_first() {
 fn of_a_token_in_normalized_text_no_place_is_told() {
     let forbid = EncodeConfig { special: SpecialPolicy::Forbid, ..EncodeConfig::default() };
     for (normalized, nfc, said) in [
-        (true, true, r#"the text, normalized, holds the special token "<s>""#),
-        (false, true, r#"the text holds the special token "<s>" at byte 9"#),
-        (true, false, r#"the text holds the special token "<s>" at byte 9"#),
+        (true, true, r#"the normalized text contains the special token "<s>""#),
+        (false, true, r#"the text contains the special token "<s>" at byte 9"#),
+        (true, false, r#"the text contains the special token "<s>" at byte 9"#),
     ] {
         let special = added(300, "<s>", |token| (token.special, token.normalized) = (true, normalized));
         let encoder = prepared(&vocabulary(vec![special], rules(nfc, false)), forbid);
@@ -281,6 +281,6 @@ fn strings_that_grow_without_end_are_an_error() {
     let vocabulary = vocabulary(Vec::new(), TextRules { normalizers, prefix_space: false });
     let encoder = prepared(&vocabulary, EncodeConfig::default());
     let refused = encoder.worker().encode(b"abc").map(drop).expect_err("it would have 2^40 bytes");
-    assert!(refused.to_string().contains("normalizing makes more than"), "{refused}");
+    assert!(refused.to_string().contains("normalizing a text of"), "{refused}");
     assert!(encoder.worker().encode(b"bcd").is_ok());
 }

@@ -54,7 +54,7 @@ fn where_they_overlap_the_leftmost_then_the_longest_is_found() {
 fn forbidden_they_are_named_with_their_place() {
     let error = encode(special(SpecialPolicy::Forbid), "déjà <|end|>>").expect_err("forbidden");
     assert_eq!(error.kind(), ErrorKind::Failed);
-    assert_eq!(error.to_string(), r#"the text holds the special token "<|end|>>" at byte 7"#);
+    assert_eq!(error.to_string(), r#"the text contains the special token "<|end|>>" at byte 7"#);
     assert!(error.help().is_some());
     assert!(encode(special(SpecialPolicy::Forbid), "<|end|").is_ok());
 }

@@ -179,7 +179,7 @@ fn what_oniguruma_understands_otherwise_is_not_passed_on() {
     }
     for long in ["(?<".repeat(1 << 20), "{".repeat(1 << 20)] {
         let refused = SplitPattern::from_oniguruma(&long).expect_err("too long").to_string();
-        assert!(refused.contains("too long") && refused.len() < 1000, "{refused}");
+        assert!(refused.contains("the limit is") && refused.len() < 1000, "{refused}");
         assert!(SplitPattern::Custom(long).oniguruma().is_err());
     }
     let refused = splitter(&SplitPattern::Custom("(".repeat(1 << 12))).map(drop).expect_err("no expression");
@@ -292,7 +292,7 @@ fn what_would_be_dropped_is_an_error() {
         assert_eq!(pieces(splitter.as_ref(), b"ab c "), [&b"ab"[..], b" ", b"c", b" "]);
         for (text, left) in [("ab 1", "1"), ("12a", "12"), ("a3b", "3")] {
             let refused = splitter.piece_ends(text.as_bytes(), &mut Vec::new()).expect_err(text);
-            assert!(refused.to_string().contains(&format!("{regex:?} leaves out {left:?}")), "{refused}");
+            assert!(refused.to_string().contains(&format!("{regex:?} does not match {left:?}")), "{refused}");
         }
     }
 }
