@@ -171,7 +171,7 @@ impl Claim {
         match last(&self.folder)? {
             Some(number) if number == self.number => Ok(()),
             _ => Err(Error::new(ErrorKind::Failed, Lost { folder: self.folder.clone() })
-                .with_help("nothing that it wrote is touched by this run; run the command again when the other has ended")),
+                .with_help("this run leaves the files of the other one alone; run the command again when the other has ended")),
         }
     }
 }
@@ -210,7 +210,7 @@ fn shows_life(
         if !std::mem::replace(&mut told, true) {
             let seconds = pulse.dead_after.as_secs();
             let who = described(folder, owner);
-            observer.noted(&format!("waiting up to {seconds} s for a sign of life of {who}"));
+            observer.noted(&format!("waiting up to {seconds} s for a sign of life from {who}"));
         }
     }
     Ok(false)
@@ -335,7 +335,7 @@ struct Held {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("{}: another process has taken it over, since this one gave no sign of life for too long", shown(folder).display())]
+#[error("{}: another process took over this folder, because this process gave no sign of life for too long", shown(folder).display())]
 struct Lost {
     folder: PathBuf,
 }
@@ -436,7 +436,7 @@ mod tests {
         first.check_held().expect("it holds");
         left_by_another(folder.path(), first.number() + 1);
         let before = content(folder.path(), first.number() + 1).expect("a file");
-        assert!(first.check_held().expect_err("another does").to_string().contains("taken it over"));
+        assert!(first.check_held().expect_err("another does").to_string().contains("took over this folder"));
         drop(first);
         assert_eq!(content(folder.path(), 2).expect("a file"), before);
     }

@@ -215,7 +215,7 @@ pub(crate) fn refuse_link(path: &Path) -> Result<()> {
     if path.is_symlink() {
         let fault = IsLink { path: path.to_path_buf() };
         return Err(Error::new(ErrorKind::Usage, fault)
-            .with_help("remove the link, or choose another folder: nothing is written through it"));
+            .with_help("remove the link, or choose another folder: tokenmill does not write through links"));
     }
     Ok(())
 }
@@ -306,14 +306,14 @@ pub fn check_replaced(path: &Path, kind: &'static str, is_of_kind: impl FnOnce(&
         Ok(there) if there.is_dir() => Err(Error::io("write", path, io::ErrorKind::IsADirectory.into())),
         Err(cause) if path.file_name().is_none() || !folder_of(path).is_dir() => {
             let missing = Error::io("write", path, cause);
-            Err(missing.with_help("make its folder first, or name another file"))
+            Err(missing.with_help("create its folder first, or name another file"))
         }
         _ => check_writable(folder_of(&destination(path.to_path_buf())?)),
     }
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("{} exists, and is no {kind} that could be replaced", path.display())]
+#[error("{} exists and is not a {kind}, so it is not replaced", path.display())]
 struct NotReplaced {
     path: PathBuf,
     kind: &'static str,
@@ -329,7 +329,7 @@ pub(crate) fn check_writable(folder: &Path) -> Result<()> {
     let whole: PathBuf = folder.components().collect();
     let mut missing = whole.ancestors().take_while(|ancestor| !ancestor.exists());
     if let Some(link) = missing.find(|ancestor| ancestor.is_symlink()) {
-        return Err(Error::io("create", link, io::Error::other("it is a link that leads nowhere")));
+        return Err(Error::io("create", link, io::Error::other("it is a broken link")));
     }
     let there = folder.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("."));
     let action = if folder.is_dir() { "write in" } else { "create" };

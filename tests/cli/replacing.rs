@@ -194,7 +194,7 @@ fn files_of_two_trainings_are_no_tokenizer() {
         ended(&folder, &["inspect", "new/tokenizer.tiktoken"])
     };
     assert!(
-        said.contains("not the tokenizer of training.json") && said.contains("same `train` again"),
+        said.contains("does not match training.json") && said.contains("same `train` command again"),
         "{said}"
     );
     train("new", "gpt2", &["5", "--special-token", "<|z|>"]);
@@ -481,7 +481,7 @@ fn what_cannot_be_written_is_told_before_anything_is_read() {
         &["held is being written by"],
     );
     drop(held);
-    for (output, said) in [("no/such/c.parquet", "make its folder first"), (".", "directory")] {
+    for (output, said) in [("no/such/c.parquet", "create its folder first"), (".", "directory")] {
         let count = ["count", "a.txt", "-o", output];
         let (code, message) = ended(&folder, &count);
         assert!(code == Some(1) && message.contains(said), "{output}: {message}");
@@ -554,6 +554,6 @@ fn training_replaces_no_report_or_record_of_others() {
     for to in ["link", "link/", "link/below"] {
         let _ = std::os::unix::fs::symlink("nowhere", folder.path().join("link"));
         let train = ["train", "a.txt", "-o", to, "--merges", "3"];
-        refuses(&folder, &train, 1, &["a link that leads nowhere"]);
+        refuses(&folder, &train, 1, &["a broken link"]);
     }
 }
