@@ -143,7 +143,7 @@ impl Beside {
                 listed.insert(*id, written);
             } else {
                 observer.noted(&format!(
-                    "{}: special token {:?} is named there, and no file gives it an id: it is left out",
+                    "{}: special token {:?} is left out, because no file gives it an id",
                     folder.display(),
                     written.content
                 ));
@@ -155,8 +155,8 @@ impl Beside {
         let split = split.or(known).unwrap_or_else(|| {
             if let Some(class) = config["tokenizer_class"].as_str() {
                 observer.noted(&format!(
-                    "{}: how {class} splits text is not known here: it is split as GPT-2 does it, unless `--split` says \
-                     otherwise",
+                    "{}: the split of {class} is unknown, so text is split as GPT-2 does it; choose another split with \
+                     `--split`",
                     path.display()
                 ));
             }
@@ -206,7 +206,7 @@ fn around(config: &Value, added: &[AddedToken], path: &Path, observer: &dyn Obse
         let written = (config[asked] == Value::Bool(true)).then(|| Written::named(&config[key]))??;
         let token = added.iter().find(|token| token.text == written.content)?;
         observer.noted(&format!(
-            "{}: {asked}, which puts {:?} around a text, is left out; name bos and eos instead",
+            "{}: {asked}, which adds {:?} to a text, is ignored; set bos and eos instead",
             path.display(),
             token.text
         ));

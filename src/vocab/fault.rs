@@ -13,53 +13,53 @@ use crate::units::{ByteCount, TokenId};
 /// What can be wrong with a vocabulary, or with a file that should hold one.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
-    #[error("another tokenizer was written in its place while it was read")]
+    #[error("another tokenizer replaced it while it was being read")]
     Replaced,
-    #[error(
-        "it is not the tokenizer of training.json beside it: its files are of two trainings, or were changed"
-    )]
+    #[error("it does not match training.json beside it: the files are of two training runs, or were changed")]
     OtherTraining,
     #[error("byte 0x{byte:02X} has two tokens, {first} and {second}")]
     ByteTwice { byte: u8, first: TokenId, second: TokenId },
     #[error("two tokens have id {0}")]
     IdTwice(TokenId),
-    #[error("{tokens} tokens go up to id {highest}: more than {limit} ids would be unused")]
+    #[error("{tokens} tokens have ids up to {highest}: more than {limit} ids would be unused")]
     Holes { tokens: usize, highest: TokenId, limit: usize },
     #[error("merge {merge} uses token {id}, which does not exist")]
     MergeUnknown { merge: usize, id: TokenId },
-    #[error("merge {merge} uses token {id} ({}), which is an added token only", excerpt(text))]
+    #[error("merge {merge} uses token {id} ({}), which is only an added token", excerpt(text))]
     MergeAdded { merge: usize, id: TokenId, text: String },
     #[error("merge {merge} uses token {id}, which has no bytes")]
     MergeEmpty { merge: usize, id: TokenId },
-    #[error("merge {merge} makes token {result}, whose bytes are not those of {left} and {right} together")]
+    #[error(
+        "merge {merge} makes token {result}, whose bytes are not those of {left} followed by those of {right}"
+    )]
     MergeBytes { merge: usize, left: TokenId, right: TokenId, result: TokenId },
-    #[error("merge {merge} joins {left} and {right}, which an earlier merge joins already")]
+    #[error("merge {merge} joins {left} and {right}, which an earlier merge already joins")]
     PairTwice { merge: usize, left: TokenId, right: TokenId },
     #[error("an added token is empty")]
     AddedEmpty,
-    #[error("added token {} is there twice", excerpt(.0))]
+    #[error("added token {} is listed twice", excerpt(.0))]
     AddedTwice(String),
     #[error("special token {} is also ordinary token {id}", excerpt(text))]
     SpecialIsToken { text: String, id: TokenId },
     #[error(
-        "{} is ordinary token {id}, which text is encoded into: as a special token it would be cut out of words",
+        "{} is ordinary token {id}, which occurs in encoded text: as a special token it would be cut out of words",
         excerpt(text)
     )]
     SpecialIsMerged { text: String, id: TokenId },
-    #[error("the tokenizer is no plain list of merges: {problem}")]
+    #[error("the tokenizer is not a plain list of merges: {problem}")]
     NotAList { problem: String },
-    #[error("the merges begin otherwise than those of the tokenizer")]
+    #[error("the merges do not begin with those of the tokenizer")]
     OtherBeginning,
     #[error("token id {0} is not in the vocabulary")]
     UnknownId(TokenId),
 
-    #[error("longer than the {limit} bytes a tokenizer may have")]
+    #[error("longer than {limit} bytes, the limit for a tokenizer")]
     FileTooLong { limit: u64 },
-    #[error("longer than the {limit} bytes a chat template may have")]
+    #[error("longer than {limit} bytes, the limit for a chat template")]
     TemplateTooLong { limit: u64 },
-    #[error("it is empty, and a chat template must say what a conversation becomes")]
+    #[error("the chat template is empty")]
     TemplateEmpty,
-    #[error("as {format} the tokenizer would take {bytes}, and a file of one may have {limit} at most")]
+    #[error("a tokenizer file in format {format} would take {bytes}; the limit is {limit}")]
     WouldBeTooLong { format: Format, bytes: ByteCount, limit: ByteCount },
     #[error("it is {}", .0.what)]
     OtherKind(OtherKind),
@@ -73,7 +73,7 @@ pub(super) enum Fault {
     Unsupported(String),
     #[error("token {id} ({}) is not written in the byte alphabet of GPT-2", excerpt(key))]
     NotByteLevel { id: TokenId, key: String },
-    #[error("token {} is there twice", excerpt(.0))]
+    #[error("token {} is listed twice", excerpt(.0))]
     KeyTwice(String),
     #[error(
         "merge {merge} ({} {}) needs token {}, which the vocabulary lacks",
@@ -89,22 +89,22 @@ pub(super) enum Fault {
         excerpt(text)
     )]
     AddedNumber { text: String, added: TokenId, counted: TokenId },
-    #[error("nothing says how text is split")]
+    #[error("the file does not say how text is split")]
     NoSplit,
-    #[error("the split asked for is not the one the file names")]
+    #[error("the requested split is not the one that the file names")]
     OtherSplit,
-    #[error("special token {} is named, which is not among those of the file", excerpt(.0))]
+    #[error("special token {} is not among those of the file", excerpt(.0))]
     OtherSpecial(String),
-    #[error("no tokenizer of a known format is here")]
+    #[error("no tokenizer of a known format found")]
     UnknownFormat,
-    #[error("no tokenizer of format {0} is here")]
+    #[error("no tokenizer of format {0} found")]
     NoSuch(Format),
-    #[error("there are several tokenizers: {}", .0.join(", "))]
+    #[error("several tokenizers found: {}", .0.join(", "))]
     Several(Vec<String>),
-    #[error("the tokens have more than {limit} bytes together")]
+    #[error("the tokens have more than {limit} bytes in total")]
     TokensTooLong { limit: usize },
     #[error(
-        "tokens that no merge makes are there, and so many ways to put others together that it takes too long to look at them"
+        "some tokens are made by no merge, and the others can be put together in too many ways to find their merges"
     )]
     TooManyCuts,
 
@@ -129,9 +129,9 @@ pub(super) enum LineProblem {
 pub(super) enum Limit {
     #[error("tokens {first} and {second} have equal bytes")]
     EqualBytes { first: TokenId, second: TokenId },
-    #[error("added token {} is spelled as token {id} is there", excerpt(text))]
+    #[error("added token {} would be spelled like token {id}", excerpt(text))]
     AddedSpelled { text: String, id: TokenId },
-    #[error("special token {} has white space in it", excerpt(.0))]
+    #[error("special token {} contains white space", excerpt(.0))]
     SpecialSpace(String),
     #[error("the split pattern begins or ends with white space, or has a line break")]
     PatternSpace,
@@ -139,23 +139,23 @@ pub(super) enum Limit {
     EqualRanks,
     #[error("its merges do not follow from the order of its token ids")]
     NotByIds,
-    #[error("whole pieces are looked up before merging, and some tokens would not be made by merging")]
+    #[error("whole pre-tokens are looked up before merging, and merging alone would not make some tokens")]
     IgnoresMerges,
-    #[error("token {0} is made by no merge")]
+    #[error("no merge makes token {0}")]
     Unmade(TokenId),
-    #[error("byte 0x{0:02X} has no token, and must be {0}")]
+    #[error("byte 0x{0:02X} has no token; it must be token {0}")]
     ByteMissing(u8),
-    #[error("byte 0x{byte:02X} is token {id}, and must be {byte}")]
+    #[error("byte 0x{byte:02X} is token {id}; it must be token {byte}")]
     ByteId { byte: u8, id: TokenId },
-    #[error("merge {merge} makes token {id}, and must make {expected}")]
+    #[error("merge {merge} makes token {id}; it must make token {expected}")]
     NotConsecutive { merge: usize, id: TokenId, expected: usize },
     #[error("merge {merge} uses token {id}, which no earlier merge makes")]
     PartLater { merge: usize, id: TokenId },
     #[error("it does not split text as GPT-2 does")]
     NotGpt2Split,
-    #[error("merge {merge} would read as a header line")]
+    #[error("merge {merge} would be read as a header line")]
     LooksLikeHeader { merge: usize },
-    #[error("added token {} has id {id}, and would be numbered {counted}", excerpt(text))]
+    #[error("added token {} has id {id}, but would get id {counted}", excerpt(text))]
     AddedNumber { text: String, id: TokenId, counted: TokenId },
     #[error("{0}")]
     Foreign(Foreign),
@@ -164,17 +164,17 @@ pub(super) enum Limit {
 /// A change to text that no tokenizer trained by this program makes, and that only `tokenizer.json` can express.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Foreign {
-    #[error("it brings text into normalization form C")]
+    #[error("it normalizes text to NFC")]
     Nfc,
-    #[error("it changes text by the normalizer {0}")]
+    #[error("it changes text with the normalizer {0}")]
     Normalizer(Normalizer),
-    #[error("it puts a space before text")]
+    #[error("it adds a space before text")]
     PrefixSpace,
-    #[error("it splits text in several steps, or otherwise than at matches")]
+    #[error("it splits text in several steps, or not only at matches of a pattern")]
     Steps,
-    #[error("it has a token for bytes without a token")]
+    #[error("it has an unk_token for bytes without a token")]
     Unknown,
-    #[error("added token {} is not special, or found in a way of its own", excerpt(.0))]
+    #[error("added token {} is not special, or has matching rules of its own", excerpt(.0))]
     Added(String),
 }
 
@@ -209,7 +209,7 @@ impl Fault {
         if format == Format::Hf || nowhere {
             error
         } else {
-            error.with_help("write it as hf, which holds more")
+            error.with_help("write it in the format hf, which can hold more")
         }
     }
 
@@ -235,15 +235,15 @@ impl Fault {
     fn help(&self) -> Option<&'static str> {
         Some(match self {
             Fault::NoSplit => {
-                "name the split pattern it was made for, with `--split NAME` (llama3, for instance) or `--split-regex REGEX`, \
-                 in a recipe with `split` in [encode]; and its special tokens with `--special-token TEXT=ID`. Or give what \
-                 `convert --split NAME --to tiktoken` makes of it, which says all that. cl100k_base.tiktoken and OpenAI's \
-                 other files are known by their names"
+                "name its split pattern with `--split NAME` (for instance llama3) or `--split-regex REGEX` (in a recipe: \
+                 `split` in [encode]), and its special tokens with `--special-token TEXT=ID`. Or convert it once with \
+                 `convert --split NAME --to tiktoken`: the converted tokenizer names both. OpenAI's files, such as \
+                 cl100k_base.tiktoken, are recognized by their names"
             }
             Fault::OtherSpecial(_) => {
-                "leave out the special token, or give it the id that it has: the file says which there are"
+                "leave out the special token, or give it the id that it has in the file"
             }
-            Fault::OtherSplit => "leave out the split pattern: the file says it",
+            Fault::OtherSplit => "leave out the split pattern: the file names its own",
             Fault::UnknownFormat => {
                 "give a tokenizer.json, a .tiktoken file, a minbpe .model, a vocab.json beside its \
                  merges.txt (or encoder.json and vocab.bpe), or a folder with one of them"

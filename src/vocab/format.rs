@@ -83,7 +83,7 @@ impl fmt::Display for Format {
 
 /// The error for a string that names no format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no tokenizer format {name:?}; there are hf, tiktoken, minbpe and gpt2")]
+#[error("unknown tokenizer format {name:?}; the formats are hf, tiktoken, minbpe and gpt2")]
 pub struct NotFormat {
     name: String,
 }
@@ -264,7 +264,7 @@ fn check_one_tokenizer(
     match record.filter(|record| is_ours && record.has(format)) {
         Some(record) if record.vocabulary != vocabulary.fingerprint() => {
             Err(Fault::OtherTraining.in_file(path).with_help(
-                "give the same `train` again; if the files were changed on purpose, move training.json away",
+                "run the same `train` command again; if the files were changed on purpose, move training.json away",
             ))
         }
         _ => Ok(()),
@@ -292,7 +292,7 @@ fn checked(vocabulary: Vocabulary, path: &Path, observer: &dyn Observer) -> Resu
     let missing = vocabulary.missing_in_utf8();
     if !missing.is_empty() {
         observer.noted(&format!(
-            "{}: it has no token for the bytes {}; text with one of them is an error, unless --missing-bytes hf",
+            "{}: it has no token for the bytes {}; text with one of them is an error without --missing-bytes hf",
             path.display(),
             byte_ranges(&missing)
         ));
@@ -393,13 +393,12 @@ pub fn cautions(vocabulary: &Vocabulary, format: Format) -> Vec<String> {
     let missing = vocabulary.missing_in_utf8();
     if format == Format::Tiktoken && !missing.is_empty() {
         let bytes = byte_ranges(&missing);
-        cautions
-            .push(format!("tiktoken ends with a panic on text with the bytes {bytes}, which have no token"));
+        cautions.push(format!("tiktoken panics on text with the bytes {bytes}, which have no token"));
     }
     let custom = matches!(vocabulary.split(), SplitPattern::Custom(_));
     if format != Format::Gpt2 && custom {
         cautions.push(format!(
-            "{format} drops text that the split pattern does not match, which is kept here: see that it matches everything"
+            "{format} drops text that the split pattern does not match, and tokenmill keeps it: make sure that it matches everything"
         ));
     }
     cautions
@@ -458,7 +457,7 @@ fn locate(path: &Path, format: Option<Format>) -> Result<(Format, PathBuf)> {
     }
     let error = format.map_or(Fault::UnknownFormat, Fault::NoSuch).in_file(path);
     Err(match deeper(path) {
-        Some(found) => error.with_help(format!("name {}, which has one", found.display())),
+        Some(found) => error.with_help(format!("name {} instead, which has one", found.display())),
         None => error,
     })
 }

@@ -43,7 +43,7 @@ impl Vocabulary {
         let (own_pairs, first_pairs): (Vec<_>, Vec<_>) = (pairs(given.merges()), pairs(merges));
         if own_pairs != first_pairs {
             return Err(Error::new(ErrorKind::Usage, Fault::OtherBeginning)
-                .with_help("give merges that were learned by going on from this tokenizer"));
+                .with_help("give merges that were learned by extending this tokenizer"));
         }
         // The vocabulary's token for each number of training.
         let mut ids = given.ids().to_vec();
@@ -111,7 +111,7 @@ pub(super) fn listed(
     };
     let listed = Merge { left: number(merge.left)?, right: number(merge.right)?, count: Count::ZERO };
     match numbers.insert(merge.result, 256 + low32(index)) {
-        Some(_) => Err(format!("merge {} makes token {}, which is there already", index + 1, merge.result)),
+        Some(_) => Err(format!("merge {} makes token {}, which already exists", index + 1, merge.result)),
         None => Ok(listed),
     }
 }
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(longer.tokens().last().map(|(_, bytes)| bytes), Some(&b"abcd"[..]));
         for other in [list(&[(97, 98)]), list(&[(99, 100), (97, 98), (256, 257)]), Merges::default()] {
             let refused = vocabulary.extended(&other).expect_err("it begins otherwise");
-            assert!(refused.to_string().contains("begin otherwise"), "{refused}");
+            assert!(refused.to_string().contains("do not begin with"), "{refused}");
         }
     }
 }

@@ -93,7 +93,7 @@ impl fmt::Display for Normalizer {
                 write!(f, "Replace {} by {}", excerpt(text), excerpt(content))
             }
             Normalizer::Replace { pattern: ReplacePattern::Regex(regex), content } => {
-                write!(f, "Replace what {} matches by {}", excerpt(regex), excerpt(content))
+                write!(f, "Replace matches of {} by {}", excerpt(regex), excerpt(content))
             }
         }
     }

@@ -15,37 +15,37 @@ pub(super) struct OtherKind {
     pub(super) remedy: &'static str,
 }
 
-const DOWNLOAD: &str = "download the file itself: on GitHub its raw form, on the Hugging Face hub `resolve` in \
-                        place of `blob` in the address, and with a token where that is required";
+const DOWNLOAD: &str = "download the file itself: on GitHub the raw file, on the Hugging Face hub the address with \
+                        `resolve` instead of `blob`, with an access token if one is required";
 const UNPACK: &str = "unpack it first";
-const AS_UTF_8: &str = "make it UTF-8 first, with `iconv -t UTF-8` for instance";
-const BESIDE_WEIGHTS: &str = "give the tokenizer's own file, which usually lies beside it: tokenizer.json, or vocab.json \
-                              with merges.txt";
+const AS_UTF_8: &str = "convert it to UTF-8 first, for instance with `iconv -t UTF-8`";
+const BESIDE_WEIGHTS: &str = "give the tokenizer's own file, which is usually in the same folder: tokenizer.json, or \
+                              vocab.json with merges.txt";
 
 const LFS_POINTER: OtherKind = OtherKind {
     what: "a Git LFS pointer, which only names a file",
-    remedy: "fetch the file that it stands for: run `git lfs pull` in its repository, or download it",
+    remedy: "fetch the file itself: run `git lfs pull` in its repository, or download it",
 };
 
-const PAGE: OtherKind = OtherKind { what: "a page of a website", remedy: DOWNLOAD };
+const PAGE: OtherKind = OtherKind { what: "a web page", remedy: DOWNLOAD };
 
-const ANSWER: OtherKind = OtherKind { what: "the error that a server answered", remedy: DOWNLOAD };
+const ANSWER: OtherKind = OtherKind { what: "an error message from a server", remedy: DOWNLOAD };
 
 const SENTENCE_PIECE: OtherKind = OtherKind {
     what: "a SentencePiece model",
-    remedy: "only byte-level BPE tokenizers can be used, which SentencePiece's are not; a tokenizer.json beside it may \
-             be one",
+    remedy: "only byte-level BPE tokenizers can be used, and SentencePiece models are not; a tokenizer.json beside it \
+             may be one",
 };
 
 const WORD_PIECE: OtherKind = OtherKind {
-    what: "a list of the tokens of a WordPiece model, as BERT has it",
+    what: "the token list of a WordPiece model, like that of BERT",
     remedy: "only byte-level BPE tokenizers can be used",
 };
 
 const PICKLE: OtherKind = OtherKind {
-    what: "an object that Python pickled",
-    remedy: "open it in Python and write its tokens to a .tiktoken file: on each line the bytes of one in base64, a \
-             space, and its rank",
+    what: "a pickled Python object",
+    remedy: "open it in Python and write its tokens to a .tiktoken file, one per line: its bytes in base64, a space, \
+             and its rank",
 };
 
 /// The first bytes of files that hold no tokenizer.
@@ -55,7 +55,7 @@ const BEGINNINGS: [(&[u8], OtherKind); 9] = [
     (b"\x28\xb5\x2f\xfd", OtherKind { what: "compressed with zstd", remedy: UNPACK }),
     (b"\xfd7zXZ\0", OtherKind { what: "compressed with xz", remedy: UNPACK }),
     (b"PK\x03\x04", OtherKind { what: "a zip archive", remedy: UNPACK }),
-    (b"GGUF\x03\0\0\0", OtherKind { what: "a model in GGUF", remedy: BESIDE_WEIGHTS }),
+    (b"GGUF\x03\0\0\0", OtherKind { what: "a GGUF model", remedy: BESIDE_WEIGHTS }),
     (b"PAR1\x15", OtherKind { what: "a Parquet file", remedy: "give a tokenizer: this is data" }),
     (b"\xff\xfe", OtherKind { what: "UTF-16, not UTF-8", remedy: AS_UTF_8 }),
     (b"\xfe\xff", OtherKind { what: "UTF-16, not UTF-8", remedy: AS_UTF_8 }),
@@ -123,15 +123,15 @@ pub(super) fn by_keys(json: &[u8]) -> Option<OtherKind> {
     let is_of = |some: &[&str]| some.iter().any(|key| keys.contains_key(*key));
     let (what, remedy) = if has(&["bpe_ranks", "pat_str"]) {
         (
-            "ranks as tiktoken for JavaScript has them (claude.json is one)",
-            "write them to a .tiktoken file: on each line a token in base64, a space, and its rank; its pattern goes \
-             into `--split-regex`, and its special tokens into `--special-token`",
+            "a rank file of tiktoken for JavaScript, like claude.json",
+            "write its tokens to a .tiktoken file, one per line: its bytes in base64, a space, and its rank; give its \
+             pattern with `--split-regex`, and its special tokens with `--special-token`",
         )
     } else if has(&["error"]) {
         (ANSWER.what, ANSWER.remedy)
     } else if is_of(&["tokenizer_class", "added_tokens_decoder"]) {
         (
-            "settings of transformers, as tokenizer_config.json has them",
+            "settings of transformers, like tokenizer_config.json",
             "give the folder, or the tokenizer.json or vocab.json in it",
         )
     } else if is_of(&["model_type", "architectures"]) {
@@ -139,7 +139,7 @@ pub(super) fn by_keys(json: &[u8]) -> Option<OtherKind> {
     } else if !keys.is_empty() && serde_json::from_slice::<Entries>(json).is_ok() {
         (
             "a list of tokens with their ids, without merges",
-            "call it vocab.json and put its merges.txt beside it, if it is byte-level BPE",
+            "if it is byte-level BPE, name it vocab.json and put its merges.txt beside it",
         )
     } else {
         return None;

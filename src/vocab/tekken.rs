@@ -117,7 +117,7 @@ fn vocabulary(
         let bytes = STANDARD.decode(&token_bytes).ok().filter(|_| rank == expected);
         let bytes = bytes.ok_or_else(|| {
             Fault::unsupported(format!(
-                "rank {rank} where {expected} is expected, or a token that is no base64,"
+                "rank {rank} where {expected} is expected, or a token that is not base64,"
             ))
         })?;
         tokens.push((TokenId::new(specials + rank), bytes.into_boxed_slice()));

@@ -213,7 +213,7 @@ fn lists_that_are_no_plain_ones_are_gone_on_from() {
         &folder,
         &[&verify[..], &["--skip-merges", "0"]].concat(),
         1,
-        &["no plain list", "--skip-merges"],
+        &["not a plain list", "--skip-merges"],
     );
     let record: Value = serde_json::from_str(&read(&folder, "all-ways-grown/training.json")).expect("JSON");
     let counts = record["counts"].as_array().expect("a list");

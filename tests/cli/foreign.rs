@@ -39,7 +39,7 @@ fn a_tokenizer_that_changes_text_says_so_where_it_is_shown_and_compared() {
         assert!(shown.contains(line), "{line}\n{shown}");
     }
     assert!(
-        noted.contains(r#"BertProcessing, which puts "<s>" before and "<think>" after a text, is left out"#)
+        noted.contains(r#"BertProcessing, which adds "<s>" before and "<think>" after a text, is ignored"#)
     );
 
     run(&["encode", "a.txt", "--documents", "line", "-t", "foreign", "-o", "ids"]);

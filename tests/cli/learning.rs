@@ -144,7 +144,7 @@ fn a_rank_file_alone_is_gone_on_from_with_the_split_that_is_named() {
     fs::rename(folder.path().join("start/tokenizer.tiktoken"), folder.path().join("alone.tiktoken"))
         .expect("a file");
     let go_on = ["train", "a.txt", "-o", "more", "--merges", "9", "--extend", "alone.tiktoken"];
-    refuses(&folder, &go_on, 2, &["nothing says how text is split"]);
+    refuses(&folder, &go_on, 2, &["the file does not say how text is split"]);
     does(&folder, &[&go_on[..], &["--split", "gpt2"]].concat());
     does(&folder, &["train", "a.txt", "-o", "all", "--merges", "9", "--split", "gpt2"]);
     assert_eq!(read(&folder, "more/tokenizer.json"), read(&folder, "all/tokenizer.json"));
@@ -227,7 +227,7 @@ fn tokens_that_are_gone_on_from_keep_their_ids() {
     // minbpe numbers tokens in the order of merges, with all special tokens at the end.
     let minbpe =
         ["train", "a.txt", "-o", "out", "--vocab-size", "264", "--formats", "minbpe", "--extend", "start"];
-    refuses(&folder, &minbpe, 2, &["`--formats`", "minbpe", "merge 5", "write it as hf"]);
+    refuses(&folder, &minbpe, 2, &["`--formats`", "minbpe", "merge 5", "write it in the format hf"]);
     assert!(!folder.path().join("out").exists());
 }
 

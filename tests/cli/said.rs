@@ -171,7 +171,12 @@ fn an_output_that_is_not_complete_is_called_so() {
     write(&folder, "a.txt", TEXT);
     write(&folder, "r.toml", RECIPE.replace("${WHERE}", "."));
     both(&folder, &["run", "r.toml"], 0);
-    refuses_beside(&folder, &["tokens", "-t", "out", "x"], 1, &["no tokenizer", "name out/tokenizer,"]);
+    refuses_beside(
+        &folder,
+        &["tokens", "-t", "out", "x"],
+        1,
+        &["no tokenizer", "name out/tokenizer instead,"],
+    );
     fs::remove_file(folder.path().join("out/manifest.json")).expect("it goes");
     refuses_beside(&folder, &["inspect", "out"], 1, &["out is not complete", "same `run` or `encode` again"]);
 }

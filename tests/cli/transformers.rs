@@ -83,7 +83,7 @@ fn special_tokens_are_added_behind_the_last_id() {
     let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(result["added_special_tokens"], json!([{ "text": "<x>", "id": 264 }]));
     let said = String::from_utf8_lossy(&output.stderr);
-    let left = "left out, as only the format hf has a place for it: bos_token, chat_template, eos_token, mask_token, \
+    let left = "left out, because only the format hf can hold it: bos_token, chat_template, eos_token, mask_token, \
                 model_max_length, pad_token, unk_token";
     assert!(said.contains(left), "{said}");
     // The other format keeps everything that matters for encoding.
@@ -276,10 +276,10 @@ fn what_a_tokenizer_tells_transformers_is_kept() {
             )],
             json!({ "clean_up_tokenization_spaces": false, "additional_special_tokens": ["<a>"] }),
             &[
-                r#"pad_token "<none>" is left out, since the tokenizer has no such special token"#,
+                r#"pad_token "<none>" is left out, because the tokenizer has no such special token"#,
                 r#"unk_token "a" is left out"#,
                 r#"additional_special_tokens "<other>" is left out"#,
-                r#"left out, as not known here: "auto_map", "model_max_length", "chat_template""#,
+                r#"left out, because these keys are unknown: "auto_map", "model_max_length", "chat_template""#,
             ],
         ),
     ];
@@ -378,9 +378,9 @@ fn what_cannot_be_told_is_refused_with_its_reason() {
         (&["--chat-template", "missing.jinja"], 1, "missing.jinja"),
         (&["--chat-template", "folder.jinja"], 1, "folder.jinja"),
         (&["--chat-template", "latin.jinja"], 1, "latin.jinja: not UTF-8"),
-        (&["--chat-template", "empty.jinja"], 1, "empty.jinja: it is empty"),
+        (&["--chat-template", "empty.jinja"], 1, "empty.jinja: the chat template is empty"),
         (&["--chat-template", "pointer.jinja"], 1, "a Git LFS pointer"),
-        (&["--chat-template", "huge.jinja"], 1, "longer than the 16777216 bytes"),
+        (&["--chat-template", "huge.jinja"], 1, "longer than 16777216 bytes"),
         (&["--pad", ""], 2, "empty token"),
         (&["--pad", "a"], 2, r#""a" is"#),
         (&["--unk", "at"], 2, r#""at" is ordinary token 256"#),

@@ -127,7 +127,7 @@ fn ranks_are_known_by_what_they_hold() {
             assert_eq!(load_ranks(folder.path()).expect("the one of the folder"), vocabulary);
         }
         let refused = load_plainly(&path).expect_err("nothing says how text is split");
-        assert!(refused.to_string().contains("nothing says how text is split"), "{refused}");
+        assert!(refused.to_string().contains("the file does not say how text is split"), "{refused}");
         assert_eq!(refused.kind(), ErrorKind::Usage);
     }
 }
@@ -148,15 +148,15 @@ fn files_of_another_kind_say_what_they_are() {
         ("tokenizer.model", pointer, "a Git LFS pointer", "git lfs pull"),
         ("vocab.json", pointer, "a Git LFS pointer", "git lfs pull"),
         ("merges.txt", pointer, "a Git LFS pointer", "git lfs pull"),
-        ("tokenizer.json", b"<!DOCTYPE html><html></html>", "a page of a website", "raw"),
-        ("x.tiktoken", b"\n  <!doctype HTML>\n", "a page of a website", "resolve"),
-        ("tokenizer.model", b"<html lang=en>", "a page of a website", "resolve"),
-        ("tokenizer.json", b"<?xml version=\"1.0\"?><Error/>", "a page of a website", "resolve"),
-        ("tokenizer.json", b"Entry not found", "the error that a server answered", "resolve"),
+        ("tokenizer.json", b"<!DOCTYPE html><html></html>", "a web page", "raw"),
+        ("x.tiktoken", b"\n  <!doctype HTML>\n", "a web page", "resolve"),
+        ("tokenizer.model", b"<html lang=en>", "a web page", "resolve"),
+        ("tokenizer.json", b"<?xml version=\"1.0\"?><Error/>", "a web page", "resolve"),
+        ("tokenizer.json", b"Entry not found", "an error message from a server", "resolve"),
         (
             "tokenizer.json",
             b"{\"error\":\"Repository not found\"}",
-            "the error that a server answered",
+            "an error message from a server",
             "token",
         ),
         ("tokenizer.model", SENTENCE_PIECE, "a SentencePiece model", "only byte-level BPE"),
@@ -164,9 +164,9 @@ fn files_of_another_kind_say_what_they_are() {
         ("tokenizer.json", b"\x1f\x8b\x08\0", "compressed with gzip", "unpack"),
         ("x.tiktoken", b"\xff\xfeA\0A\0", "UTF-16", "iconv"),
         ("tokenizer.json", b"PK\x03\x04", "a zip archive", "unpack"),
-        ("tokenizer.pkl", pickle, "an object that Python pickled", ".tiktoken"),
+        ("tokenizer.pkl", pickle, "a pickled Python object", ".tiktoken"),
         ("model.safetensors", safetensors, "the weights of a model", "tokenizer.json"),
-        ("vocab.txt", b"[PAD]\n[unused0]\n[UNK]\nthe\n", "the tokens of a WordPiece model", "byte-level"),
+        ("vocab.txt", b"[PAD]\n[unused0]\n[UNK]\nthe\n", "the token list of a WordPiece model", "byte-level"),
         (
             "tokenizer.json",
             br#"{"pat_str": "a", "bpe_ranks": "! 0 AA=="}"#,
@@ -434,12 +434,12 @@ fn what_cannot_be_kept_of_the_files_beside_is_told_or_refused() {
         (
             vec![("special_tokens_map.json", json!({ "eos_token": "<end>", "pad_token": "<end>" }))],
             json!({}),
-            Ok(r#"special token "<end>" is named there, and no file gives it an id"#),
+            Ok(r#"special token "<end>" is left out, because no file gives it an id"#),
         ),
         (
             vec![("tokenizer_config.json", json!({ "tokenizer_class": "MineTokenizer" }))],
             json!({}),
-            Ok("how MineTokenizer splits text is not known here"),
+            Ok("the split of MineTokenizer is unknown"),
         ),
         (
             vec![(
@@ -447,7 +447,7 @@ fn what_cannot_be_kept_of_the_files_beside_is_told_or_refused() {
                 json!({ "add_bos_token": true, "bos_token": "<s>", "tokenizer_class": "GPT2Tokenizer" }),
             )],
             json!({ "<s>": 261 }),
-            Ok(r#"add_bos_token, which puts "<s>" around a text, is left out; name bos and eos instead"#),
+            Ok(r#"add_bos_token, which adds "<s>" to a text, is ignored; set bos and eos instead"#),
         ),
         (
             vec![("tokenizer_config.json", json!({ "tokenizer_class": "CLIPTokenizer" }))],
@@ -518,7 +518,11 @@ fn special_tokens_that_hugging_faces_decoder_garbles_are_told() {
     ] {
         let vocabulary = trained(&[b"low low"], &[text], SpecialTokensAt::End, "gpt2");
         let told = cautions(&vocabulary, Format::Hf).concat();
-        assert_eq!(told.contains(&format!("decodes added token {text:?}")), garbled, "{text}: {told}");
+        assert_eq!(
+            told.contains(&format!("added token {text:?} correctly but decodes it")),
+            garbled,
+            "{text}: {told}"
+        );
         assert!(cautions(&vocabulary, Format::Tiktoken).is_empty(), "{text}");
     }
 }
@@ -557,7 +561,7 @@ fn special_tokens_of_files_that_do_not_say_them_are_named() {
         (&["<s>=258", "</s>=258"], "two tokens have id 258"),
         (&["low"], "is also ordinary token 257"),
         (&["=258"], "an added token is empty"),
-        (&["<s>", "<s>"], "is there twice"),
+        (&["<s>", "<s>"], "is listed twice"),
     ] {
         let refused = added(named).expect_err(said);
         assert!(refused.contains(said), "{named:?}: {refused}");

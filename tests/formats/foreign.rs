@@ -226,9 +226,9 @@ fn what_stands_around_a_text_is_told_and_kept_but_left_out() {
             sequence,
             vec![259],
             vec![],
-            Some(r#"TemplateProcessing, which puts "<s>" before a text, is left out"#),
+            Some(r#"TemplateProcessing, which adds "<s>" before a text, is ignored"#),
         ),
-        (roberta, vec![259], vec![258], Some(r#"puts "<s>" before and "<|end|>" after a text, is left out"#)),
+        (roberta, vec![259], vec![258], Some(r#"adds "<s>" before and "<|end|>" after a text, is ignored"#)),
     ] {
         let mut file = with("/added_tokens", json!([added(258, "<|end|>", true), added(259, "<s>", true)]));
         file["post_processor"] = post_processor;
@@ -263,7 +263,7 @@ fn how_transformers_last_used_it_is_left_out() {
         let vocabulary = load(&path, &LoadOptions::default(), &notes).expect("it is supported");
         assert_eq!(vocabulary, read(&with("/version", json!("1.0"))));
         let notes = notes.0.into_inner().expect("no panic");
-        assert!(notes.len() == 1 && notes[0].contains(&format!("its {} is left out", &at[1..])), "{notes:?}");
+        assert!(notes.len() == 1 && notes[0].contains(&format!("its {} is ignored", &at[1..])), "{notes:?}");
     }
 }
 
@@ -271,8 +271,8 @@ fn how_transformers_last_used_it_is_left_out() {
 #[test]
 fn formats_that_cannot_say_it_name_it() {
     for (file, said) in [
-        (with("/normalizer", json!({ "type": "NFC" })), "it brings text into normalization form C"),
-        (with("/pre_tokenizer", byte_level(true, true)), "it puts a space before text"),
+        (with("/normalizer", json!({ "type": "NFC" })), "it normalizes text to NFC"),
+        (with("/pre_tokenizer", byte_level(true, true)), "it adds a space before text"),
         (
             with(
                 "/pre_tokenizer",
@@ -282,7 +282,7 @@ fn formats_that_cannot_say_it_name_it() {
         ),
         (
             with("/added_tokens/0/lstrip", json!(true)),
-            r#"added token "<|end|>" is not special, or found in a way of its own"#,
+            r#"added token "<|end|>" is not special, or has matching rules of its own"#,
         ),
     ] {
         let vocabulary = read(&file);

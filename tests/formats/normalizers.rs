@@ -59,8 +59,8 @@ fn normalizers_that_are_not_known_are_refused_by_name() {
         ),
         (json!({ "type": "Sequence" }), "normalizer Sequence without normalizers"),
         (replace(json!({ "String": "" })), "Replace of an empty string"),
-        (replace(json!({ "Regex": "a*" })), "can match nothing at all"),
-        (replace(json!({ "Regex": r"\w" })), "means one thing here and another"),
+        (replace(json!({ "Regex": "a*" })), "can match the empty text"),
+        (replace(json!({ "Regex": r"\w" })), "has a different meaning in"),
         (replace(json!({ "Regex": "(" })), "is not a regular expression"),
         (json!({ "type": "Prepend" }), "not the JSON expected"),
         (
@@ -78,8 +78,8 @@ fn normalizers_that_are_not_known_are_refused_by_name() {
 #[test]
 fn formats_that_have_no_normalizers_name_the_first() {
     for (normalizer, said) in [
-        (json!({ "type": "Lowercase" }), "it changes text by the normalizer Lowercase"),
-        (json!({ "type": "Prepend", "prepend": "▁" }), r#"it changes text by the normalizer Prepend "▁""#),
+        (json!({ "type": "Lowercase" }), "it changes text with the normalizer Lowercase"),
+        (json!({ "type": "Prepend", "prepend": "▁" }), r#"it changes text with the normalizer Prepend "▁""#),
     ] {
         let vocabulary = read(&normalizer).expect("it is supported");
         for format in [Format::Tiktoken, Format::Minbpe, Format::Gpt2] {

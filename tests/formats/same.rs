@@ -95,7 +95,7 @@ fn bytes_may_have_any_ids() {
     }
     let refused =
         there_and_back(&gpt2_like, Format::Minbpe).expect_err("minbpe knows its bytes by their ids");
-    assert!(refused.to_string().contains("byte 0x00 is token 188, and must be 0"), "{refused}");
+    assert!(refused.to_string().contains("byte 0x00 is token 188; it must be token 0"), "{refused}");
 }
 
 /// Gaps between ids are kept, with a note.
@@ -158,7 +158,7 @@ fn a_note_says_which_splits_tokenizers_1_0_does_not_open() {
         ("gpt4", ""),
         ("cl100k", "does not open a tokenizer that has the split cl100k"),
         ("o200k", ""),
-        ("nanochat", "cuts numbers otherwise than the split nanochat"),
+        ("nanochat", "splits numbers differently from the split nanochat"),
         ("qwen2", ""),
         ("deepseek-v3", ""),
     ] {
@@ -181,10 +181,10 @@ fn a_note_says_which_splits_tokenizers_1_0_does_not_open() {
     let two = |first| SplitPattern::from_steps(vec![step(first), step(SplitPattern::Named(Named::Gpt2))]);
     for (split, prefix_space, said) in [
         (custom(mistral), false, ""),
-        (custom(r"\p{L}+"), false, "does not open a tokenizer that has a split of its own"),
+        (custom(r"\p{L}+"), false, "does not open a tokenizer that has a custom split"),
         (two(custom(digits)), false, ""),
-        (two(custom(r"\p{L}+")), false, "does not open a tokenizer that has a split of its own"),
-        (SplitPattern::Named(Named::Gpt2), true, "does not open a tokenizer that puts a space before text"),
+        (two(custom(r"\p{L}+")), false, "does not open a tokenizer that has a custom split"),
+        (SplitPattern::Named(Named::Gpt2), true, "does not open a tokenizer that adds a space before text"),
     ] {
         let noted = caution_of(&with(split.clone(), prefix_space));
         assert!(noted.contains(said) && said.is_empty() == noted.is_empty(), "{split}: {noted}");
@@ -293,7 +293,7 @@ fn ranks_on_their_own_need_a_split() {
     assert_eq!(asked("gpt4").expect("the split is named"), vocabulary);
     let refused = load_plainly(&paths[0]).expect_err("nothing says the split");
     assert_eq!(refused.kind(), ErrorKind::Usage);
-    assert!(refused.help().is_some_and(|help| help.contains("name the split pattern")));
+    assert!(refused.help().is_some_and(|help| help.contains("name its split pattern")));
 }
 
 /// A training record is read as it was written.

@@ -15,7 +15,7 @@ NOTE = "tokenizers 1.0.0-rc.3 does not open"
 # Families that our files cannot represent, because of the order of the ids of their added tokens.
 NOT_WRITTEN = ["every flag"]
 # Version 1.0.0-rc.3 misreads "at most two digits" as single digits. A note warns of this.
-MISREAD = {"nanochat": "tokenizers 1.0.0-rc.3 cuts numbers otherwise"}
+MISREAD = {"nanochat": "tokenizers 1.0.0-rc.3 splits numbers differently"}
 
 
 def check(setting):

@@ -47,7 +47,7 @@ pub(super) fn found(post_processor: Option<&Value>) -> Result<Option<&Value>, Fa
             "ByteLevel" => {}
             "TemplateProcessing" | "RobertaProcessing" | "BertProcessing" => {
                 if found.replace(step).is_some() {
-                    return Err(Fault::unsupported("a second post_processor that puts tokens around texts"));
+                    return Err(Fault::unsupported("a second post_processor that adds tokens around texts"));
                 }
             }
             other => return Err(Fault::unsupported(format!("post_processor {other}"))),
@@ -80,12 +80,14 @@ fn template(template: Template) -> Result<Around, Fault> {
         match piece {
             Piece::Sequence { id } if id == "A" && texts == 0 => texts = 1,
             Piece::Sequence { .. } => {
-                return Err(Fault::unsupported("a post_processor that does not take a text once"));
+                return Err(Fault::unsupported(
+                    "a post_processor that does not contain the text exactly once",
+                ));
             }
             Piece::SpecialToken { id } => {
                 let Some(Ids { ids }) = template.special_tokens.get(id) else {
                     return Err(Fault::unsupported(format!(
-                        "post_processor with {id:?}, which it does not define,"
+                        "a post_processor that uses {id:?} without defining it"
                     )));
                 };
                 if texts == 0 { &mut around.before } else { &mut around.after }.extend(ids);
@@ -94,7 +96,7 @@ fn template(template: Template) -> Result<Around, Fault> {
     }
     match texts {
         1 => Ok(around),
-        _ => Err(Fault::unsupported("a post_processor that does not take a text once")),
+        _ => Err(Fault::unsupported("a post_processor that does not contain the text exactly once")),
     }
 }
 

@@ -162,7 +162,7 @@ pub fn tell_left_out(tokenizer: &Path, vocabulary: &Vocabulary, observer: &dyn O
         Err(error) => format!("the files beside the tokenizer, which cannot be read ({error})"),
     };
     observer.noted(&format!(
-        "{}: left out, as only the format hf has a place for it: {}",
+        "{}: left out, because only the format hf can hold it: {}",
         tokenizer.display(),
         said
     ));
@@ -252,7 +252,7 @@ impl Beside<'_> {
         let path = path.display();
         for (key, token) in self.lacking.iter().take(MOST_TOLD) {
             observer.noted(&format!(
-                "{path}: {key} {token:?} is left out, since the tokenizer has no such special token"
+                "{path}: {key} {token:?} is left out, because the tokenizer has no such special token"
             ));
         }
         let more = self.lacking.len().saturating_sub(MOST_TOLD);
@@ -262,7 +262,10 @@ impl Beside<'_> {
         if !self.unknown.is_empty() {
             let keys: Vec<String> = self.unknown.iter().take(MOST_TOLD).map(|key| excerpt(key)).collect();
             let more = if self.unknown.len() > MOST_TOLD { " and others" } else { "" };
-            observer.noted(&format!("{path}: left out, as not known here: {}{more}", keys.join(", ")));
+            observer.noted(&format!(
+                "{path}: left out, because these keys are unknown: {}{more}",
+                keys.join(", ")
+            ));
         }
     }
 }

@@ -91,21 +91,21 @@ pub(super) fn parse(
     // `transformers` saves the settings of its last call, and the next call overrides them.
     for (what, set) in [("truncation", &file.truncation), ("padding", &file.padding)] {
         if set.is_some() {
-            observer.noted(&format!("{}: its {what} is left out: texts are encoded whole", path.display()));
+            observer.noted(&format!("{}: its {what} is ignored: texts are encoded whole", path.display()));
         }
     }
     let vocabulary = vocabulary(file, split, prefix_space, options).map_err(|fault| fault.in_file(path))?;
     if uncut {
         observer.noted(&format!(
-            "{}: it has no pre_tokenizer, so that texts are not split; Hugging Face's tokenizers would drop what the \
-             byte alphabet spells otherwise, such as spaces",
+            "{}: it has no pre_tokenizer, so texts are not split; Hugging Face's tokenizers would drop characters that the \
+             byte alphabet spells differently, such as spaces",
             path.display()
         ));
     }
     if let Some(kind) = post_processor.filter(|_| vocabulary.around != Around::default()) {
         let (path, puts) = (path.display(), around::described(&vocabulary));
         observer.noted(&format!(
-            "{path}: its post_processor {kind}, which puts {puts}, is left out; name bos and eos instead"
+            "{path}: its post_processor {kind}, which adds {puts}, is ignored; set bos and eos instead"
         ));
     }
     Ok(vocabulary)

@@ -243,8 +243,8 @@ fn garbled(vocabulary: &Vocabulary) -> Option<String> {
     let mut apart = apart.map(|token| &token.text);
     let token = apart.find(|text| alphabet::read(text).is_some_and(|bytes| *bytes != *text.as_bytes()))?;
     Some(format!(
-        "hf: tokenizers decodes added token {token:?} to other characters, since its letters also spell bytes, and encodes \
-         it as it should be: choose a text of ASCII for it if it is to be decoded"
+        "hf: tokenizers encodes added token {token:?} correctly but decodes it to other characters, because its letters \
+         also spell bytes: choose an ASCII text for it if it must be decoded"
     ))
 }
 
@@ -254,18 +254,18 @@ fn unopened(vocabulary: &Vocabulary) -> Option<String> {
     let split = vocabulary.split();
     if *split == SplitPattern::Named(Named::Nanochat) {
         return Some(format!(
-            "hf: tokenizers 1.0.0-rc.3 cuts numbers otherwise than the split {split} and gives other ids; versions 0.x \
-             give those of this program"
+            "hf: tokenizers 1.0.0-rc.3 splits numbers differently from the split {split} and gives other ids; versions 0.x \
+             give the same ids as this program"
         ));
     }
     let what = if vocabulary.rules.prefix_space {
-        "puts a space before text".to_owned()
+        "adds a space before text".to_owned()
     } else if vocabulary.missing_bytes().iter().any(|byte| !matches!(byte, 0xC0 | 0xC1 | 0xF5..=0xFF)) {
-        "lacks bytes that UTF-8 has".to_owned()
+        "lacks tokens for bytes of UTF-8".to_owned()
     } else if pre_tokenizer(vocabulary).is_ok_and(|written| !is_known_to_1_0(&written)) {
         match split {
             SplitPattern::Named(named) => format!("has the split {}", named.name()),
-            _ => "has a split of its own".to_owned(),
+            _ => "has a custom split".to_owned(),
         }
     } else {
         return None;
