@@ -70,7 +70,7 @@ pub(crate) fn views(array: &dyn Array) -> Result<BinaryViewArray, ArrowError> {
             let values = views(dictionary.values())?;
             take(&values, dictionary.keys(), None)?.as_binary_view().clone()
         }
-        other => return Err(ArrowError::CastError(format!("{other} is no text"))),
+        other => return Err(ArrowError::CastError(format!("{other} is not text"))),
     })
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowErr
         }
         (Map(..), Map(entries, sorted)) => Arc::new(map_of(array.as_map(), entries, *sorted)?),
         (from, _) => {
-            let not = || ArrowError::CastError(format!("{from} is not written as {to}"));
+            let not = || ArrowError::CastError(format!("{from} cannot be converted to {to}"));
             return wider(array, to).ok_or_else(not);
         }
     })
@@ -189,7 +189,7 @@ fn in_unit(array: &ArrayRef, from: TimeUnit, unit: TimeUnit, to: &DataType) -> R
     };
     let factor = per_second(unit) / per_second(from);
     if factor == 0 {
-        return Err(ArrowError::CastError(format!("{} is not written as {to}", array.data_type())));
+        return Err(ArrowError::CastError(format!("{} cannot be converted to {to}", array.data_type())));
     }
     if factor == 1 && array.data_type().primitive_width() == to.primitive_width() {
         return retyped(array, to);
@@ -523,6 +523,6 @@ mod tests {
         }
         let problem =
             cast(&array(Int64Array::from(vec![1])), &DataType::Int32).expect_err("no such way").to_string();
-        assert!(problem.contains("Int64 is not written as Int32"), "{problem}");
+        assert!(problem.contains("Int64 cannot be converted to Int32"), "{problem}");
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn check_index(file: &impl ChunkReader) -> Result<bool> {
     let mut is_encrypted = false;
     index.fields(0, &mut |index, id, kind| match (id, kind) {
         (2, LIST) => check_schema(index),
-        (2, _) => Err(wrong("its schema is no list")),
+        (2, _) => Err(wrong("its schema is not a list")),
         (8, _) => {
             is_encrypted = true;
             index.skip(kind, 0)
@@ -106,7 +106,7 @@ fn check_schema(index: &mut Thrift<&[u8]>) -> Result<()> {
     let mut open: Vec<u64> = Vec::new();
     for _ in 0..count {
         if kind != STRUCT {
-            return Err(wrong("its schema is no list of columns"));
+            return Err(wrong("its schema is not a list of columns"));
         }
         let mut children = 0;
         index.fields(1, &mut |index, id, kind| match (id, kind) {
@@ -116,7 +116,7 @@ fn check_schema(index: &mut Thrift<&[u8]>) -> Result<()> {
         })?;
         let children = u64::try_from(children).ok().filter(|children| *children <= count);
         let children =
-            children.ok_or_else(|| wrong("a group of its schema has more columns than there are"))?;
+            children.ok_or_else(|| wrong("a group of its schema has more columns than the schema"))?;
         if let Some(left) = open.last_mut() {
             *left -= 1;
         }
@@ -187,7 +187,7 @@ impl Page {
                 _ => head.skip(kind, 1),
             }),
             // The decoder reads these fields with the types that it expects, whatever types the header declares.
-            (2 | 3 | 7, _) => Err(wrong("the head of a page has fields of other types")),
+            (2 | 3 | 7, _) => Err(wrong("a page header has fields of unexpected types")),
             _ => head.skip(kind, 0),
         })?;
         Ok(page)
@@ -214,7 +214,7 @@ impl Page {
         let most = self.compressed.saturating_add(64).saturating_mul(ratio);
         let has_room = || Vec::<u8>::new().try_reserve_exact(usize::try_from(bytes).unwrap_or(0)).is_ok();
         if bytes > most || !has_room() {
-            return Err(wrong(format!("a page of {} bytes cannot have {bytes}", self.compressed)));
+            return Err(wrong(format!("a page of {} bytes cannot decompress to {bytes}", self.compressed)));
         }
         // Every value takes at least one byte.
         if self.dictionary_values > bytes {
@@ -310,7 +310,7 @@ impl<R: Read> Thrift<R> {
     /// Structures are nested too deeply, or the data ends.
     fn fields(&mut self, level: usize, each: &mut Each<'_, R>) -> Result<()> {
         if level > MOST_STRUCTURES {
-            return Err(wrong("structures stand in each other at too many levels"));
+            return Err(wrong("structures are nested too deeply"));
         }
         let mut id = 0_i64;
         loop {
@@ -360,8 +360,8 @@ impl<R: Read> Thrift<R> {
     /// The item is a boolean, or lists are nested too deeply.
     fn skip_item(&mut self, kind: u8, level: usize) -> Result<()> {
         match kind {
-            TRUE | FALSE => Err(wrong("there is a list of truths")),
-            _ if level > MOST_STRUCTURES => Err(wrong("lists stand in each other at too many levels")),
+            TRUE | FALSE => Err(wrong("it has a list of booleans")),
+            _ if level > MOST_STRUCTURES => Err(wrong("lists are nested too deeply")),
             _ => self.skip(kind, level),
         }
     }

@@ -305,8 +305,8 @@ fn what_is_encoded_can_be_decoded_verified_and_timed() {
 
     let verify = ["decode", "ids", "-t", "tokenizer", "--verify"];
     assert_eq!(run(&[&verify[..], &["a.txt", "--documents", "line"]].concat()).0, Some(0));
-    let changed = "row 0 decodes to something else than changed: row 0, from byte 9 on";
-    let longer = "there are 3 rows, but the input goes on with longer: row 3";
+    let changed = "row 0 decodes to a text that differs from changed: row 0, from byte 9 on";
+    let longer = "the files have 3 rows, but the input continues with longer: row 3";
     let shorter = "the input ends before row 2";
     let first_two = TEXT.split_inclusive('\n').filter(|line| *line != "\n").take(2).collect();
     for (name, text, place) in [
@@ -421,7 +421,7 @@ fn a_recipe_is_done_once_and_known_to_be_done() {
     }
     let (code, said) = run(&["run", "r.toml"]);
     assert!(code == Some(0) && said.contains("tokenizer.json") && said.contains("doing it again"), "{said}");
-    assert!(run(&["plan", "r.toml"]).1.contains("does nothing more"));
+    assert!(run(&["plan", "r.toml"]).1.contains("run only checks it"));
     let (code, said) = run(&["run", "r.toml"]);
     assert!(code == Some(0) && said.contains("nothing to do"), "{said}");
 

@@ -126,7 +126,7 @@ fn a_changed_tokenizer_file_is_written_again() {
 /// The result of another recipe, finished or not, is replaced only with `force`.
 #[test]
 fn what_another_job_made_or_began_is_replaced_only_when_asked() {
-    for (finished, says) in [(true, "result of another run"), (false, "has begun")] {
+    for (finished, says) in [(true, "result of another run"), (false, "unfinished result of another run")] {
         let folder = tempfile::tempdir().unwrap();
         run(SPLIT, folder.path(), 2, 1 << 20, false).unwrap();
         if !finished {

@@ -100,7 +100,7 @@ fn left(folder: &Path) -> String {
     // one.
     let there =
         if files == 0 { counted(amount(groups), "row group") } else { counted(amount(files), "data file") };
-    format!("going on where an earlier run ended: {there}")
+    format!("continuing an earlier run: it completed {there}")
 }
 
 /// The report without times.

@@ -73,7 +73,7 @@ fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     if !words.is_empty() {
-        writeln!(out, "\nwords that are cut most differently")?;
+        writeln!(out, "\nwords tokenized most differently")?;
     }
     for word in words.iter().take(10) {
         writeln!(out, "  {} × {}", word.count, visible(word.word.as_bytes()))?;
@@ -98,7 +98,7 @@ fn write_parts(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let width = parts.iter().map(|part| part.name.chars().count()).max().unwrap_or(0);
-    writeln!(out, "\nbytes a token by {title}: {}", paths(comparison).join(", "))?;
+    writeln!(out, "\nbytes per token by {title}: {}", paths(comparison).join(", "))?;
     for part in parts {
         let figures: Vec<String> =
             (0..part.tokens.len()).map(|number| format!("{:>8.3}", part.bytes_per_token(number))).collect();

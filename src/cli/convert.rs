@@ -35,7 +35,7 @@ pub(super) fn convert(args: &ConvertArgs, session: &Session<'_>) -> Result<Done,
             tell_left_out(&source, &vocabulary, &progress);
             if !given.config_keys().is_empty() {
                 let (keys, format) = (given.config_keys().join(", "), args.to);
-                progress.noted(&format!("{keys}: {format} has no place for it, only hf has"));
+                progress.noted(&format!("{keys}: the format {format} cannot store this, only hf can"));
             }
             WriteOptions::default()
         }
@@ -115,7 +115,7 @@ fn tell_tokens(
         let AddedToken { text, id, .. } = token;
         if before.special(*id).is_some() {
             if to_add.contains(text) {
-                observer.noted(&format!("special token {text:?} is there already, with id {id}"));
+                observer.noted(&format!("special token {text:?} already exists, with id {id}"));
             }
             continue;
         }
@@ -175,12 +175,12 @@ fn tell_replaced(folder: &Path, found: &Vocabulary, options: &WriteOptions, obse
     keys.retain(|key| before.config_value(key) != options.config_value(key));
     if !keys.is_empty() {
         let (path, keys) = (folder.display(), keys.join(", "));
-        observer.noted(&format!("{path}: what tokenizer_config.json said there of {keys} is replaced"));
+        observer.noted(&format!("{path}: the values of {keys} in tokenizer_config.json are replaced"));
     }
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("{} would be replaced, which is of another tokenizer", path.display())]
+#[error("{} would be replaced, but belongs to another tokenizer", path.display())]
 struct OtherTokenizer {
     path: PathBuf,
 }
@@ -193,7 +193,7 @@ struct WrongToken {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("{} is there, which transformers would take in place of the chat template that is written", path.display())]
+#[error("{} exists: transformers would use it instead of the chat template that is written", path.display())]
 struct OtherTemplate {
     path: PathBuf,
 }

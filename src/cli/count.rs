@@ -32,7 +32,7 @@ pub(super) fn count(args: &CountArgs, session: &Session<'_>) -> Result<Done, Fai
             "skipped": tally.skipped,
         }))?;
     }
-    let found = counted(pieces, "distinct piece");
+    let found = counted(pieces, "distinct pre-token");
     session.say(&format!("{found} in {}; wrote {}", ByteCount(text_bytes), args.output));
     Ok(session.done(tally.skipped))
 }
@@ -63,7 +63,7 @@ pub(super) fn merge(args: &MergeCountsArgs, session: &Session<'_>) -> Result<Don
         }))?;
     }
     let order = if sum.info.ordered { ", in order of first appearance" } else { "" };
-    session.say(&format!("{}{order}; wrote {}", counted(sum.pieces, "distinct piece"), args.output));
+    session.say(&format!("{}{order}; wrote {}", counted(sum.pieces, "distinct pre-token"), args.output));
     Ok(Done::Whole)
 }
 

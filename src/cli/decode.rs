@@ -87,7 +87,7 @@ fn verify(
     }
     let identical = match &encoder {
         None => "identical",
-        Some(_) => "identical with what the tokenizer makes of the texts, which it does not keep as they are",
+        Some(_) => "identical to the texts as this tokenizer changes them",
     };
     session.say(&format!("{identical}: {}, {}", counted(count, "row"), counted(text_bytes, "byte")));
     Ok(session.done(input.skipped(progress)))
@@ -326,10 +326,10 @@ enum Fault {
         #[source]
         cause: Box<Error>,
     },
-    #[error("row {row} decodes to something else than {place}, from byte {at} on")]
+    #[error("row {row} decodes to a text that differs from {place}, from byte {at} on")]
     Differs { row: u64, place: String, at: usize },
     #[error("the input ends before row {row}")]
     MoreRows { row: u64 },
-    #[error("there are {rows} rows, but the input goes on with {place}")]
+    #[error("the files have {rows} rows, but the input continues with {place}")]
     FewerRows { rows: u64, place: String },
 }

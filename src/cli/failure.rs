@@ -88,7 +88,7 @@ impl Failure {
             }
         };
         if matches!(self, Failure::Mistakes(mistakes) if mistakes.may_be_more()) {
-            text.push_str("more may be wrong: it is told once these mistakes are mended\n");
+            text.push_str("more mistakes may be reported once these are fixed\n");
         }
         debug_assert!(written.is_ok(), "a String takes all that is written");
         if style.drawn { text } else { tame(&text) }

@@ -67,7 +67,7 @@ fn tell(outcome: &Outcome, plan: &Plan, session: &Session<'_>) -> Result<Done, F
         Some(report) => tell_report(report, plan, session),
         None => {
             let (folder, held) = (plan.output.display(), held(outcome, plan));
-            session.say(&format!("all is done: {folder} holds the result already, {held}; nothing to do"));
+            session.say(&format!("nothing to do: {folder} already holds the result, {held}"));
         }
     }
     Ok(session.done(outcome.skipped))
@@ -96,7 +96,8 @@ fn tell_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
             true => format!(" of {asked}: no pair is left that is {enough}"),
             false => String::new(),
         };
-        let together = if given > 0 { format!("with the {given} that were given ") } else { String::new() };
+        let together =
+            if given > 0 { format!("with the {given} that it started from, ") } else { String::new() };
         session.say(&format!(
             "learned {}{fewer}; {together}the vocabulary has {}",
             counted(learned, "merge"),
@@ -108,7 +109,7 @@ fn tell_report(report: &RunReport, plan: &Plan, session: &Session<'_>) {
         if let Some(packing) = &encoding.packing {
             let used = 100.0 * Ratios::of(report).packing_utilisation.unwrap_or(0.0);
             session.say(&format!(
-                "packed by {} into {} of {}: {used:.2} % used, {} short of full, {} cut",
+                "packed by {} into {} of {}: {used:.2} % used, {} unused, {} cut",
                 packing.rule,
                 counted(packing.rows, "row"),
                 counted(packing.length, "token"),
@@ -132,7 +133,7 @@ fn encoded(encoding: &EncodingFacts) -> String {
     let with = if encoding.added_tokens > 0 { ", BOS/EOS counted" } else { "" };
     let each = match encoding.tokens {
         0 => String::new(),
-        tokens => format!(" ({:.2} bytes a token{with})", ratio(encoding.text_bytes, tokens)),
+        tokens => format!(" ({:.2} bytes per token{with})", ratio(encoding.text_bytes, tokens)),
     };
     format!(
         "encoded {}{nulls}, {}, to {}{each}",

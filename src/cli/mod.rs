@@ -121,9 +121,9 @@ fn say(message: &str) {
 /// Returns the message after an interruption: how to continue.
 fn interrupted(command: &Command) -> String {
     let goes_on = matches!(command, Command::Run(_) | Command::Encode(_));
-    let to = if goes_on { "go on from what is finished" } else { "begin anew" };
+    let to = if goes_on { "continue from what is finished" } else { "start over" };
     let command = tame(&session::command_line());
     format!(
-        "interrupted; no half-written file stands under its name. To {to}, give the same command again:\n  {command}\n"
+        "interrupted; no incomplete file has its final name. To {to}, give the same command again:\n  {command}\n"
     )
 }

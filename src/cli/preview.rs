@@ -79,7 +79,7 @@ fn write(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Result<()> 
     match preview.held {
         Held::Nothing => writeln!(out, "output   {folder}: no complete result yet"),
         Held::Done => {
-            writeln!(out, "output   {folder}: the result is there; run checks it and does nothing more")
+            writeln!(out, "output   {folder}: the result is complete; run only checks it")
         }
         Held::Other(changed) => {
             writeln!(
@@ -88,12 +88,12 @@ fn write(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Result<()> 
             )
         }
         Held::Begun(None) => {
-            writeln!(out, "output   {folder}: a part of the result is there; run goes on with it")
+            writeln!(out, "output   {folder}: holds a part of the result; run continues with it")
         }
         Held::Begun(Some(changed)) => {
             writeln!(
                 out,
-                "output   {folder}: holds what another run has begun; {changed} changed. Replace it with --force"
+                "output   {folder}: holds the unfinished result of another run; {changed} changed. Replace it with --force"
             )
         }
     }
@@ -107,7 +107,7 @@ fn shown_sample(sample: &SampleConfig) -> Option<String> {
         (shuffle_buffer > 0).then(|| format!("shuffled through a buffer of {shuffle_buffer}")),
         (skip > 0).then(|| format!("without the first {skip}")),
         take.map(|take| format!("{} at most", counted(take, "document"))),
-        max_bytes.map(|bytes| format!("{} of text at most", ByteCount(bytes))),
+        max_bytes.map(|bytes| format!("at most {} of text", ByteCount(bytes))),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join(", "))
@@ -118,7 +118,7 @@ fn write_training(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Re
     let Some(train) = &plan.train else { return Ok(()) };
     let unknown = match train.split {
         SplitPattern::None => "memory grows with the text, whose size is not known yet",
-        _ => "memory grows with the distinct pieces",
+        _ => "memory grows with the distinct pre-tokens",
     };
     let memory = preview.training_memory.map_or_else(
         || unknown.to_owned(),
@@ -152,10 +152,10 @@ fn write_encoding(out: &mut dyn Write, plan: &Plan, preview: &Preview) -> io::Re
         .tokenizer
         .as_ref()
         .map_or_else(|| "the tokenizer just trained".to_owned(), |path| on_one_line(&path.to_string_lossy()));
-    let files = preview
-        .files
-        .as_ref()
-        .map_or_else(|| "files as the text comes".to_owned(), |files| counted(amount(files.len()), "file"));
+    let files = preview.files.as_ref().map_or_else(
+        || "as many files as the text needs".to_owned(),
+        |files| counted(amount(files.len()), "file"),
+    );
     let disk = preview.disk.map_or_else(String::new, |DiskNeed { bytes, measured }| {
         let about = if measured { "about" } else { "up to about" };
         let free = preview.disk_free.filter(|free| *free < bytes);

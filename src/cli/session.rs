@@ -175,7 +175,7 @@ pub(super) fn read_text(path: &str, interrupt: &Interrupt) -> Result<String> {
             Ok(taken) => break taken,
             Err(_) if interrupt.is_asked() => return Err(Error::interrupted()),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break Err(io::Error::other("its reader ended")),
+            Err(RecvTimeoutError::Disconnected) => break Err(io::Error::other("its reader thread ended")),
         }
     };
     let bytes = taken.map_err(|cause| Error::io("read", path, cause))?;
@@ -189,7 +189,7 @@ pub(super) fn read_text(path: &str, interrupt: &Interrupt) -> Result<String> {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("{path} is no recipe: it has more than {MOST_TEXT_BYTES} bytes")]
+#[error("{path} is not a recipe: it has more than {MOST_TEXT_BYTES} bytes")]
 struct TooLong {
     path: String,
 }

@@ -48,7 +48,7 @@ pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, F
         }))?;
     }
     for name in &edited {
-        session.say(&format!("{name} is no longer as it was written, which is no fault"));
+        session.say(&format!("{name} was edited after it was written, which is allowed"));
     }
     let data = (files > 0).then(|| {
         let files = counted(amount(files), "file");
@@ -56,7 +56,7 @@ pub(super) fn verify(args: &VerifyArgs, session: &Session<'_>) -> Result<Done, F
     });
     let tokenizer = (!formats.is_empty()).then(|| format!("the tokenizer ({})", formats.join(", ")));
     let found: Vec<String> = data.into_iter().chain(tokenizer).collect();
-    session.say(&format!("as the manifest says: {}", found.join(", and ")));
+    session.say(&format!("matches the manifest: {}", found.join(", and ")));
     Ok(Done::Whole)
 }
 
@@ -106,7 +106,7 @@ pub(super) fn verify_merges(args: &VerifyMergesArgs, session: &Session<'_>) -> R
     }
     if let Some(fault) = fault {
         return Err(Error::new(ErrorKind::Mismatch, fault)
-            .with_help("the list was learned from other data, by other settings, or wrongly")
+            .with_help("the merges were learned from other data, with other settings, or wrongly")
             .into());
     }
     session.say(&verified(&found));
@@ -120,7 +120,7 @@ fn verified(found: &Verification) -> String {
     let given = match checked.start {
         0 => String::new(),
         given => format!(
-            "; {} before, learned in earlier stages, were carried out unchecked",
+            "; {} before, learned in earlier stages, were applied unchecked",
             counted(amount(given), "merge")
         ),
     };
@@ -130,7 +130,7 @@ fn verified(found: &Verification) -> String {
         _ => {
             let after = match merges - checked.end {
                 0 => String::new(),
-                after => format!("; {} of later stages were left out", counted(amount(after), "merge")),
+                after => format!("; {} of later stages were not checked", counted(amount(after), "merge")),
             };
             format!("merges {} to {} of {merges} are {best}{given}{after}", checked.start + 1, checked.end)
         }
@@ -212,7 +212,7 @@ impl fmt::Display for NotBest {
                 write!(f, "makes a token of more than {}", counted(amount(*most), "byte"))?
             }
             Reason::TooRare(least) => {
-                write!(f, "is of a pair that occurs less often than {}", times(*least))?
+                write!(f, "merges a pair that occurs less often than {}", times(*least))?
             }
             Reason::Score(Score::Count) => f.write_str("is not the best")?,
             Reason::Score(score) => write!(f, "is not the best by {score}")?,

@@ -128,7 +128,7 @@ fn report() -> RunReport {
             tokens: Some(3_211_987),
             sha256: Some("ef56".to_owned()),
         }],
-        input_notes: vec!["1 file of data is left out, whose names say no format: 1 .md".to_owned()],
+        input_notes: vec!["1 file of data is left out, with names that show no format: 1 .md".to_owned()],
         skipped_inputs: 1,
         skipped: vec![SkippedInput {
             place: "verse.parquet: row 9".to_owned(),

@@ -82,7 +82,8 @@ pub fn heed_counts(recipe: &mut Recipe) -> Result<()> {
     {
         let name = recipe.origin.name("tie_break");
         let unordered = paths[unordered].display();
-        let problem = format!("{name} first needs the order of the pieces, which {unordered} does not have");
+        let problem =
+            format!("{name} first needs the order of the pre-tokens, which {unordered} does not have");
         recipe.mistakes.push(Mistake {
             help: Some("count with --order".to_owned()),
             ..Mistake::new(Some("tie_break"), span.clone(), problem)
@@ -117,7 +118,7 @@ pub(super) fn read(plan: &Plan, train: &TrainPlan, observer: &dyn Observer) -> R
     let ordered = info.ordered || train.config.tie_break != TieBreak::First;
     if !ordered || info.pattern != train.split || train.split == SplitPattern::None {
         let fault = Fault::OtherCounts { path: plan.counts[0].clone() };
-        return Err(Error::new(ErrorKind::Usage, fault).with_help("plan the training anew"));
+        return Err(Error::new(ErrorKind::Usage, fault).with_help("plan the training again"));
     }
     let facts = facts(&pieces);
     Ok(Counted { pieces, facts })

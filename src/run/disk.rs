@@ -179,7 +179,7 @@ pub(super) fn check_free(
         Room::Doubtful => {
             let about = if need.measured { "about" } else { "up to about" };
             observer.noted(&format!(
-                "the token ids take {about} {}, and {} are free in {}",
+                "the token ids need {about} {}, but only {} are free in {}",
                 need.bytes,
                 ByteCount(room),
                 folder().display()
@@ -228,7 +228,7 @@ pub(super) fn tell_free(train: &TrainPlan, observer: &dyn Observer) {
     if let Some(free) = free_space(&train.output).filter(|free| *free < need) {
         let (need, free) = (ByteCount(need), ByteCount(free));
         observer.noted(&format!(
-            "the tokenizer's files may take {need}, and {free} are free in {}",
+            "the tokenizer's files may need {need}, but only {free} are free in {}",
             train.output.display()
         ));
     }

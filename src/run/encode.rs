@@ -51,18 +51,20 @@ pub(super) fn encode(
     for Unread { column, what, by_card } in unread_by_datasets(&*output_schema(&config.columns)?) {
         observer.noted(&match by_card {
             true => format!(
-                "`datasets` of Hugging Face reads column {column:?}, which has {what}, only by the card: load the folder \
-                 and not its files"
+                "Hugging Face `datasets` reads column {column:?}, which has {what}, only with the dataset \
+                 card: load the folder, not its files"
             ),
             false => format!(
-                "`datasets` of Hugging Face does not read column {column:?}, which has {what}, nor files that have it; \
-                 pyarrow, DuckDB and polars do"
+                "Hugging Face `datasets` cannot read column {column:?}, which has {what}, nor files with \
+                 that column; pyarrow, DuckDB and polars can"
             ),
         });
     }
     for (name, what) in unkept(&config.columns) {
-        observer
-            .noted(&format!("column {name:?} is written without {}: its values stay", what.join(" and ")));
+        observer.noted(&format!(
+            "column {name:?} is written without {}; its values are kept",
+            what.join(" and ")
+        ));
     }
     let writer = DatasetWriter::create(folder, config, observer)?;
     let text_bytes = inputs.text_bytes().filter(|_| everything);
@@ -149,7 +151,7 @@ fn tell_why_nothing(contents: &Contents, everything: bool, observer: &dyn Observ
     if contents.documents == 0 && !everything {
         observer.noted(&format!("the sample has no documents: {TAKE_MORE}"));
     } else if contents.documents == 0 {
-        observer.noted("there are no documents: check that the input is the right one");
+        observer.noted("the input has no documents: check that it is the right input");
     } else if contents.null_documents == contents.documents {
         observer.noted("all documents are null: check that the column or field of the text is the right one");
     }
@@ -162,16 +164,16 @@ fn tell_bare(encode: &EncodePlan, ids: u64, contents: &Contents, observer: &dyn 
     }
     if ids > 1 << 16 {
         observer.noted(&format!(
-            "the .bin has 32 bits for each id, as the tokenizer has {ids}: read it as np.uint32, where nanoGPT says \
-             np.uint16"
+            "the .bin has 32 bits per id, because the tokenizer has {ids} ids: read it as np.uint32, where \
+             nanoGPT uses np.uint16"
         ));
     }
     if contents.tokens == 0 {
         observer.noted("the .bin has no ids: nanoGPT and others cannot map an empty file");
     } else if encode.bos.is_none() && encode.eos.is_none() && contents.documents > 1 {
         observer.noted(
-            "nothing stands between the documents in the .bin, and only the .idx tells where they end: name a token \
-             for that (`eos`), as nanoGPT expects",
+            "no token separates the documents in the .bin, and only the .idx says where they end: name an \
+             end token (`eos`), as nanoGPT expects",
         );
     }
 }
@@ -188,7 +190,7 @@ fn tell_reused(reused: &Reused, observer: &dyn Observer) {
             _ => format!("{whole} and {begun} of another"),
         };
         observer.noted(&format!(
-            "going on where an earlier run ended: {there} are there, with {} of text",
+            "continuing an earlier run: it completed {there}, with {} of text",
             ByteCount(text_bytes)
         ));
     }

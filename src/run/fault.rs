@@ -8,7 +8,7 @@ use crate::vocab::Format;
 /// An error of a run as a whole, such as a folder that holds other results or a limit that is exceeded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
-    #[error("{}: the token ids take about {need}, and {free} are free", folder.display())]
+    #[error("{}: the token ids need about {need}, but only {free} are free", folder.display())]
     NoRoom { folder: PathBuf, need: ByteCount, free: ByteCount },
     #[error("{} holds other splits ({names}), which were encoded with its tokenizer", folder.display())]
     HoldsSplits { folder: PathBuf, names: String },
@@ -19,15 +19,15 @@ pub(super) enum Fault {
     #[error("training needs {} of memory, and the limit is {limit}", about(*need, *limit))]
     TooLarge { need: ByteCount, limit: ByteCount },
     #[error(
-        "the tokens learned have {bytes} together, for which {} of memory are needed, and the limit is {limit}",
+        "the learned tokens have {bytes} in total and need {} of memory, and the limit is {limit}",
         about(*need, *limit)
     )]
     LongTokens { bytes: ByteCount, need: ByteCount, limit: ByteCount },
-    #[error("the tokens learned have {bytes} together, and a file of a tokenizer may have {limit} at most")]
+    #[error("the learned tokens have {bytes} in total, and the limit of a tokenizer file is {limit}")]
     NoFileHolds { bytes: ByteCount, limit: ByteCount },
-    #[error("the sum would replace {}, which it is made of", path.display())]
+    #[error("the sum would replace {}, which is one of its inputs", path.display())]
     SumAmongCounts { path: PathBuf },
-    #[error("{} was counted otherwise than the plan says", path.display())]
+    #[error("{} was counted with other settings than the plan has", path.display())]
     OtherCounts { path: PathBuf },
     #[error("column {column:?} holds {one} in {first}, and {two} in {other}")]
     ColumnsDiffer { column: String, one: String, first: String, two: String, other: String },
@@ -35,11 +35,11 @@ pub(super) enum Fault {
     Missing { path: PathBuf },
     #[error("{} holds another tokenizer", folder.display())]
     OtherTokenizer { folder: PathBuf },
-    #[error("the {format} files in {} are not those of the tokenizer that training.json is of", folder.display())]
+    #[error("the {format} files in {} are of another tokenizer than training.json", folder.display())]
     OtherFile { folder: PathBuf, format: Format },
-    #[error("the {format} files in {} are not those of the tokenizer that the manifest names", folder.display())]
+    #[error("the {format} files in {} are of another tokenizer than the manifest names", folder.display())]
     NotOfManifest { folder: PathBuf, format: Format },
-    #[error("the bytes of the corpus pass 64 bits")]
+    #[error("the number of bytes in the corpus exceeds 64 bits")]
     TooMuchText,
     #[error("{} has no stage {stage}: {}", path.display(), recorded(*stages))]
     NoSuchStage { path: PathBuf, stage: usize, stages: usize },
@@ -47,7 +47,7 @@ pub(super) enum Fault {
     ReadTwice,
     #[error("{} holds the result of another run: {changed} changed since", folder.display())]
     OtherJob { folder: PathBuf, changed: &'static str },
-    #[error("{} holds what another run has begun: {changed} changed since", folder.display())]
+    #[error("{} holds the unfinished result of another run: {changed} changed since", folder.display())]
     OtherBegun { folder: PathBuf, changed: &'static str },
     #[error("{} has no special token {token:?}", tokenizer.display())]
     NoSuchToken { tokenizer: PathBuf, token: String },
@@ -55,13 +55,13 @@ pub(super) enum Fault {
     HoldsResult { folder: PathBuf },
     #[error("{} holds a tokenizer, and the report of its training would be replaced", folder.display())]
     HoldsTokenizer { folder: PathBuf },
-    #[error("{} would be replaced, which no training has left there", path.display())]
+    #[error("{} would be replaced, but no training has written it", path.display())]
     NotLearnedThere { path: PathBuf },
-    #[error("the results in {} would lie in the folder {uri}, which is input", folder.display())]
+    #[error("the results in {} would be inside the input folder {uri}", folder.display())]
     InputHoldsResults { uri: String, folder: PathBuf },
     #[error("{} is a file", path.display())]
     NoFolder { path: PathBuf },
-    #[error("{name} is input, and lies among the results in {}", folder.display())]
+    #[error("{name} is input, but is among the results in {}", folder.display())]
     AmongResults { name: String, folder: PathBuf },
 }
 

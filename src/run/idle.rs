@@ -33,8 +33,8 @@ pub(super) fn tell_idle<'a>(
         (documents, "`documents` has no effect: only plain text is cut into documents"),
         (column, "`column` has no effect: plain text has no columns"),
         (template, "`template` has no effect: plain text has no columns"),
-        (join, "`join` has no effect: no items of lists are joined, as those of `column = \"a[]\"` are"),
-        (stream, "`stream` has no effect: what lies on this machine is not kept anyway"),
+        (join, "`join` has no effect: it joins the items of a list column such as `column = \"a[]\"`"),
+        (stream, "`stream` has no effect: it is for remote files only"),
         (seed, "`seed` has no effect: without `shuffle_buffer` nothing is shuffled"),
     ] {
         if idle {
@@ -65,7 +65,6 @@ fn tell_unnamed(train: &TrainPlan, observer: &dyn Observer) {
     let said: Vec<&str> = said.into_iter().filter(|(_, said)| *said).map(|(key, _)| key).collect();
     if !said.is_empty() {
         let keys = said.join(", ");
-        observer
-            .noted(&format!("{keys} of training: no effect, since only the format `hf` has a place for it"));
+        observer.noted(&format!("{keys} of training: no effect, since only the format `hf` can store this"));
     }
 }

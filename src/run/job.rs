@@ -220,7 +220,7 @@ impl<'a> Job<'a> {
     fn replace(&self, changed: &str, fault: Fault) -> Result<()> {
         let what = self.replaced()?;
         if self.options.force {
-            let what = what.map_or_else(String::new, |what| format!(", in the place of {what}"));
+            let what = what.map_or_else(String::new, |what| format!(", replacing {what}"));
             self.observer.noted(&format!("{changed} changed since the last run; doing it again{what}"));
             return Ok(());
         }
@@ -228,7 +228,7 @@ impl<'a> Job<'a> {
             Some(what) => {
                 format!("choose another output folder or --split-name, or replace {what} with --force")
             }
-            None => "choose another output folder, or replace what is there with --force".to_owned(),
+            None => "choose another output folder, or replace the existing result with --force".to_owned(),
         };
         Err(Error::new(ErrorKind::Usage, fault).with_help(help))
     }
@@ -420,7 +420,7 @@ impl<'a> Job<'a> {
         let need = disk_need(self.plan, settings, &self.inputs, given, text_bytes, self.observer);
         match (need, error.help()) {
             (Ok(Some(need)), Some(help)) => {
-                let help = format!("the token ids take about {}: {help}", need.bytes);
+                let help = format!("the token ids need about {}: {help}", need.bytes);
                 error.with_help(help)
             }
             _ => error,

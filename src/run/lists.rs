@@ -72,7 +72,7 @@ pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()
         if asked.is_some_and(|asked| asked < held) {
             let message =
                 format!("{} is less than the {held} {what} that {path} has", recipe.origin.name(key));
-            let help = Some(format!("it tells all {what}, old and new"));
+            let help = Some(format!("it is the number of all {what}, old and new"));
             recipe.mistakes.push(Mistake { help, ..Mistake::new(Some(key), None, message) });
         }
     }
@@ -85,8 +85,10 @@ pub fn heed_tokenizer(recipe: &mut Recipe, observer: &dyn Observer) -> Result<()
             formats.into_iter().find_map(|format| Some((format, held(format).err()?)))
         {
             let message = match named {
-                true => format!("{} names one that will not do: {wrong}", recipe.origin.name("formats")),
-                false => format!("{path} cannot be gone on from in the format {format}: {wrong}"),
+                true => {
+                    format!("{} names a format that cannot be used: {wrong}", recipe.origin.name("formats"))
+                }
+                false => format!("{path} cannot be extended in the format {format}: {wrong}"),
             };
             let help = wrong.help().map(str::to_owned);
             recipe.mistakes.push(Mistake { help, ..Mistake::new(Some("formats"), None, message) });
@@ -102,16 +104,17 @@ fn heed_preparation(recipe: &mut Recipe, path: &str, vocabulary: &Vocabulary) {
     if !vocabulary.prepares_text() {
         return;
     }
-    let does = format!("{path} normalizes text, or finds tokens in it otherwise than as special tokens");
+    let does = format!("{path} normalizes text, or finds added tokens in it that are not special tokens");
     if !recipe.counts.is_empty() {
-        let message = format!("`--from-counts` cannot be used: {does}, and pieces were counted without that");
+        let message =
+            format!("`--from-counts` cannot be used: {does}, but the pre-tokens were counted without that");
         let help = Some("give the text itself".to_owned());
         recipe.mistakes.push(Mistake { help, ..Mistake::new(Some("from_counts"), None, message) });
     }
     let boundary = recipe.train.as_ref().and_then(|keys| keys.boundary.as_ref());
     if boundary.is_some_and(|boundary| boundary.value == Boundary::Join) {
         let name = recipe.origin.name("boundary");
-        let message = format!("{name} join cannot be used: {does}, each document for itself");
+        let message = format!("{name} join cannot be used: {does}, in each document separately");
         let help = Some("leave it out".to_owned());
         recipe.mistakes.push(Mistake { help, ..Mistake::new(Some("boundary"), None, message) });
     }

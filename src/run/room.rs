@@ -63,7 +63,7 @@ pub(super) fn held(documents: Documents<'static>, name: UnitName, memory: ByteCo
 
 /// The error for a document that is too long to be held whole.
 #[derive(Debug, thiserror::Error)]
-#[error("{file}: row {row}: a document has more than {most}, which is what the memory limit allows")]
+#[error("{file}: row {row}: a document has more than {most}, the most that the memory limit allows")]
 struct TooLong {
     file: String,
     row: u64,

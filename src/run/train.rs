@@ -492,7 +492,7 @@ fn write_files(
         && let Some(other) = vocab::other_chat_template(folder, options)?
     {
         observer.noted(&format!(
-            "{}: transformers takes this chat template in place of the one that is written: remove it",
+            "{}: transformers uses this chat template instead of the one that is written: remove it",
             other.display()
         ));
     }

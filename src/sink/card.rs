@@ -53,7 +53,7 @@ fn flat_card(format: OutputFormat, declaration: &Declaration, data: &[OutputFile
              tokens = IndexedDataset(\"data/NAME\")",
         ),
         _ => (
-            "the place of each document's first id and of the end, as little-endian 64-bit numbers",
+            "the position of each document's first id, then the number of all ids, as little-endian 64-bit numbers",
             "import os\n\nimport numpy as np\n\n\
              starts = np.fromfile(\"data/NAME.idx\", dtype=\"<u8\")\n\
              width = max(2, os.path.getsize(\"data/NAME.bin\") // max(1, starts[-1]))\n\
@@ -61,12 +61,24 @@ fn flat_card(format: OutputFormat, declaration: &Declaration, data: &[OutputFile
         ),
     };
     format!(
-        "# Token ids\n\n{rows} with {text} of text, encoded as {tokens} tokens.\n\n\
-         Each `.bin` in `data` has the ids alone, little-endian; the `.idx` beside it has {index}.\n\
-         Null documents are empty ones here.\n\n\
-         Token before each document: {bos}; after it: {eos}. Special tokens within the text: `{special}`{missing}.\n\
-         The tokenizer's fingerprint is `{tokenizer}`; `manifest.json` lists the files with their hashes and the\n\
-         input that each holds.\n\n```python\n{code}\n```\n\nWritten by tokenmill {version}.\n",
+        "# Token ids\n\
+         \n\
+         {rows} with {text} of text, encoded as {tokens} tokens.\n\
+         \n\
+         Each `.bin` in `data` has only ids, little-endian; the `.idx` beside it has {index}.\n\
+         Null documents are empty here.\n\
+         \n\
+         Token before each document: {bos}; after it: {eos}. Special tokens within the text: \
+         `{special}`{missing}.\n\
+         The tokenizer's fingerprint is `{tokenizer}`; `manifest.json` lists the files with their hashes \
+         and the\n\
+         input that each holds.\n\
+         \n\
+         ```python\n\
+         {code}\n\
+         ```\n\
+         \n\
+         Written by tokenmill {version}.\n",
         rows = counted(rows, "row"),
         text = ByteCount(sum(|file| file.text_bytes)),
         bos = added(declaration.bos.as_ref()),
@@ -172,7 +184,7 @@ configs:
 
 # Token ids
 
-{content} {text} of text, encoded as {tokens} tokens ({per_token:.2} bytes a token{counted}).
+{content} {text} of text, encoded as {tokens} tokens ({per_token:.2} bytes per token{counted}).
 {of_splits}
 | column | |
 | --- | --- |

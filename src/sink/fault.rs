@@ -31,13 +31,13 @@ pub(super) enum Fault {
     },
     #[error("packed rows {what}")]
     CannotPack { what: String },
-    #[error("{name:?} is no name for a split of a dataset")]
+    #[error("{name:?} is not a valid name for a split of a dataset")]
     SplitName { name: String },
     #[error("token id {id} does not fit a signed 32-bit number")]
     IdTooLarge { id: u32 },
     #[error("a row of source {source_index}, unit {unit} has {tokens} tokens, more than a list can hold")]
     RowTooLong { source_index: usize, unit: usize, tokens: usize },
-    #[error("rows of source {source_index}, unit {unit} come out of the planned order")]
+    #[error("rows of source {source_index}, unit {unit} arrive out of the planned order")]
     OutOfOrder { source_index: usize, unit: usize },
     #[error("cannot write {}", path.display())]
     Write {
@@ -45,7 +45,7 @@ pub(super) enum Fault {
         #[source]
         cause: ParquetError,
     },
-    #[error("cannot write {}: a thread that encodes has stopped", path.display())]
+    #[error("cannot write {}: an encoding thread has stopped", path.display())]
     EncoderStopped { path: PathBuf },
     #[error("{} holds {name}, which tokenmill did not write, or has no record of", folder.display())]
     ForeignFolder { folder: PathBuf, name: String },
@@ -63,7 +63,7 @@ pub(super) enum Fault {
     ManifestInvalid { path: PathBuf, what: &'static str },
     #[error("{}: not as it was written: its checksum differs", path.display())]
     ManifestChanged { path: PathBuf },
-    #[error("{}: listed in the manifest, but not there", path.display())]
+    #[error("{}: listed in the manifest, but missing", path.display())]
     FileMissing { path: PathBuf },
     #[error("{}: not listed in the manifest", path.display())]
     FileUnlisted { path: PathBuf },
@@ -84,19 +84,19 @@ pub(super) enum Fault {
     NoTokenColumn { path: PathBuf, column: &'static str, found: String },
     #[error("{}: column {column:?} is {found}, not a list of token ids", path.display())]
     NotTokens { path: PathBuf, column: &'static str, found: DataType },
-    #[error("{}: row {row} holds {id}, which is no token id", path.display())]
+    #[error("{}: row {row} holds {id}, which is not a token id", path.display())]
     BadId { path: PathBuf, row: u64, id: i64 },
     #[error("{}: row {row} holds a null among its ids", path.display())]
     NullId { path: PathBuf, row: u64 },
-    #[error("{}: what it says about its tokens cannot be read", path.display())]
+    #[error("{}: its token metadata cannot be read", path.display())]
     DeclarationDamaged {
         path: PathBuf,
         #[source]
         cause: serde_json::Error,
     },
-    #[error("{}: its tokens are not declared as in {}", path.display(), first.display())]
+    #[error("{}: its token metadata differs from that of {}", path.display(), first.display())]
     DeclarationDiffers { path: PathBuf, first: PathBuf },
-    #[error("{}: no index of token ids: {what}", path.display())]
+    #[error("{}: not an index of token ids: {what}", path.display())]
     IndexDamaged { path: PathBuf, what: &'static str },
     #[error("{} holds no files of token ids", folder.display())]
     NoFiles { folder: PathBuf },

@@ -41,7 +41,7 @@ impl Index {
         };
         let fault = |what| {
             Error::new(ErrorKind::Failed, Fault::IndexDamaged { path: path.clone(), what })
-                .with_help("write the output again, or bring back the file that belongs to the ids")
+                .with_help("write the output again, or restore the file that belongs to the ids")
         };
         let index = index.map_err(fault)?;
         if index.lengths.iter().map(|&length| u64::from(length)).sum::<u64>() * index.width.bytes() != bytes {
@@ -62,7 +62,7 @@ fn words(bytes: &[u8]) -> impl ExactSizeIterator<Item = u64> {
 /// The offsets do not ascend from 0, or a document is too long.
 fn offsets(text: &[u8], bytes: u64) -> Result<Index, &'static str> {
     if text.is_empty() || !text.len().is_multiple_of(8) {
-        return Err("it is no list of 64-bit offsets");
+        return Err("it is not a list of 64-bit offsets");
     }
     let mut before = 0;
     let mut lengths = Vec::with_capacity(text.len() / 8 - 1);

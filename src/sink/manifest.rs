@@ -172,8 +172,9 @@ impl Manifest {
         if JSON_CHECKSUM.holds(&text).unwrap_or(manifest.other_files.is_empty()) {
             return Ok(Some(manifest));
         }
-        Err(mismatch(Fault::ManifestChanged { path })
-            .with_help("remove it, then give the same `run` or `encode` again: what is whole is kept"))
+        Err(mismatch(Fault::ManifestChanged { path }).with_help(
+            "remove it, then give the same `run` or `encode` command again: complete files are kept",
+        ))
     }
 
     /// Writes the manifest to an output folder. Call it after everything else is written.
@@ -228,7 +229,9 @@ impl Manifest {
             self.files.iter().flat_map(OutputFile::names).map(|name| folder.join(name)).collect();
         if let Some(path) = data_files(folder)?.into_iter().find(|path| !listed.contains(path)) {
             let help = match self.is_of_unfinished_split(folder, &path)? {
-                true => "its split is not complete: give the same `run` or `encode` again, which goes on",
+                true => {
+                    "its split is not complete: give the same `run` or `encode` command again, which continues"
+                }
                 false => "remove it: readers of the folder take it for part of the data",
             };
             return Err(mismatch(Fault::FileUnlisted { path }).with_help(help));
@@ -380,7 +383,7 @@ fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
 fn parse(path: PathBuf, text: &[u8]) -> Result<Manifest> {
     let damaged = |cause| {
         let fault = Fault::ManifestDamaged { path: path.clone(), cause };
-        failed(fault).with_help("remove it to write the output anew")
+        failed(fault).with_help("remove it to write the output again")
     };
     format_version::check(&path, text, damaged)?;
     let manifest: Manifest = serde_json::from_slice(text).map_err(damaged)?;
@@ -415,7 +418,7 @@ impl Manifest {
             ])
         });
         if sums.is_none() {
-            return Some("its sums pass 64 bits");
+            return Some("its totals exceed 64 bits");
         }
         None
     }

@@ -170,8 +170,8 @@ pub fn is_split_name(name: &str) -> bool {
 /// The help for a name of a split that cannot be used.
 pub(crate) fn split_name_help(name: &str) -> &'static str {
     match name {
-        "all" => "`datasets` means all splits by \"all\": choose another, like \"train\"",
-        _ => "words of letters, digits and underscores will do, joined by dots, like \"train\"",
+        "all" => "in `datasets`, \"all\" means all splits: choose another name, such as \"train\"",
+        _ => "use words of letters, digits and underscores, joined by dots, such as \"train\"",
     }
 }
 

@@ -340,7 +340,7 @@ impl FileShape {
         if shape.packing.is_some() && format != OutputFormat::Parquet {
             let what = "are written to Parquet files only".to_owned();
             return Err(Error::new(ErrorKind::Usage, Fault::CannotPack { what })
-                .with_help("leave packing out: files of nothing but ids are one run of tokens"));
+                .with_help("leave packing out: files of ids alone are one sequence of tokens"));
         }
         shape.flat = (format != OutputFormat::Parquet).then(|| (format, IdWidth::of(ids, format)));
         Ok(Arc::new(shape))

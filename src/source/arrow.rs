@@ -216,7 +216,7 @@ impl RecordBatches {
     /// A record batch is damaged or exceeds the memory limit.
     fn decode(&mut self) -> Result<Option<Batch>> {
         let Some(reader) = self.reader.as_mut() else { return Ok(None) };
-        let and_more = if matches!(reader, Reader::Stream(_)) { " and what follows it" } else { "" };
+        let and_more = if matches!(reader, Reader::Stream(_)) { " and everything after it" } else { "" };
         let place = format!("record batch {}{and_more}", self.number);
         let (chosen, at_once, begun) = (&self.chosen, self.at_once, &mut self.begun);
         let (composing, batch_bytes) = (&mut self.composing, self.reading.batch_bytes);

@@ -42,12 +42,12 @@ const AS_ARROW: [&str; 3] = ["give it a name that ends in .arrow, or say its for
 /// Advice for archives.
 const UNPACKED: [&str; 3] = [UNPACK; 3];
 /// Advice for data that contains no text in any form that this program reads.
-const LEAVE_OUT: [&str; 3] = ["take its text out of it first, or leave it out"; 3];
+const LEAVE_OUT: [&str; 3] = ["extract its text first, or leave it out"; 3];
 /// Advice for text in another encoding.
-const AS_UTF_8: [&str; 3] = ["make it UTF-8 first, with `iconv -t UTF-8` for instance"; 3];
+const AS_UTF_8: [&str; 3] = ["convert it to UTF-8 first, for example with `iconv -t UTF-8`"; 3];
 /// Advice for web archives.
 const EXTRACT: [&str; 3] =
-    ["take the texts out of its records first, as `warcio` or `resiliparse` do in Python"; 3];
+    ["extract the texts from its records first, for example with `warcio` or `resiliparse` in Python"; 3];
 
 /// The continuation marker that every message of an Arrow stream begins with.
 const ARROW_STREAM: &[u8] = b"\xff\xff\xff\xff";
@@ -100,12 +100,12 @@ const BEGINNINGS: [Beginning; 42] = [
     other(b"\xff\xfe", "UTF-16, not UTF-8", AS_UTF_8),
     other(b"\xfe\xff", "UTF-16, not UTF-8", AS_UTF_8),
     other(b"%PDF-", "a PDF file", LEAVE_OUT),
-    other(b"\x89PNG\r\n\x1a\n", "a PNG picture", LEAVE_OUT),
-    other(b"\xff\xd8\xff", "a JPEG picture", LEAVE_OUT),
-    other(b"GIF8?a", "a GIF picture", LEAVE_OUT),
+    other(b"\x89PNG\r\n\x1a\n", "a PNG image", LEAVE_OUT),
+    other(b"\xff\xd8\xff", "a JPEG image", LEAVE_OUT),
+    other(b"GIF8?a", "a GIF image", LEAVE_OUT),
     Beginning { after: 4, ..other(b"ftyp", "a video or audio file (MP4)", LEAVE_OUT) },
     other(b"RIFF????WAVE", "an audio file (WAV)", LEAVE_OUT),
-    other(b"RIFF????WEBP", "a WebP picture", LEAVE_OUT),
+    other(b"RIFF????WEBP", "a WebP image", LEAVE_OUT),
     other(b"fLaC\0\0\0\x22", "an audio file (FLAC)", LEAVE_OUT),
     other(b"OggS\0", "an audio or video file (Ogg)", LEAVE_OUT),
     other(b"ID3?\0", "an audio file (MP3)", LEAVE_OUT),
@@ -122,16 +122,10 @@ const BEGINNINGS: [Beginning; 42] = [
 ];
 
 /// The kinds that need more than a comparison of their first bytes.
-static LFS_POINTER: Beginning = other(
-    b"",
-    "a Git LFS pointer, which stands for the data",
-    ["fetch the data: `git lfs pull` in its repository"; 3],
-);
-static ANNEX_POINTER: Beginning = other(
-    b"",
-    "a git-annex pointer, which stands for the data",
-    ["fetch the data: `git annex get` in its repository"; 3],
-);
+static LFS_POINTER: Beginning =
+    other(b"", "a Git LFS pointer to the data", ["fetch the data: `git lfs pull` in its repository"; 3]);
+static ANNEX_POINTER: Beginning =
+    other(b"", "a git-annex pointer to the data", ["fetch the data: `git annex get` in its repository"; 3]);
 static ORC: Beginning = other(b"", "an ORC file", LEAVE_OUT);
 static UTF_16: Beginning = other(b"", "UTF-16, not UTF-8", AS_UTF_8);
 static UTF_32: Beginning = other(b"", "UTF-32, not UTF-8", AS_UTF_8);

@@ -38,8 +38,8 @@ const LARGEST_WINDOW_LOG: u32 = 31;
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// The advice if a window is too large.
-const LARGE_WINDOW: &str = "raise --memory, read fewer files at once (--threads 1), or decompress it by its own program: \
-     `zstd -dc --long=31 FILE | tokenmill encode - --format jsonl …`";
+const LARGE_WINDOW: &str = "raise --memory, read fewer files at once (--threads 1), or decompress it with \
+     its own program: `zstd -dc --long=31 FILE | tokenmill encode - --format jsonl …`";
 
 /// The text of a compressed file. An empty file gives empty text, whatever compression its name says.
 ///
@@ -266,7 +266,7 @@ fn pass_skippable(from: &mut impl BufRead) -> io::Result<()> {
         let mut head = [0; HEAD];
         from.read_exact(&mut head)?;
         let length = skippable(&head).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidData, "what follows a frame is no frame of LZ4")
+            io::Error::new(io::ErrorKind::InvalidData, "the data after a frame is not an LZ4 frame")
         })?;
         if io::copy(&mut from.by_ref().take(length), &mut io::sink())? < length {
             return Err(cut_off());

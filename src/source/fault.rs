@@ -41,7 +41,7 @@ pub(super) enum Fault {
     Record { file: String, record: u64, problem: String },
     #[error("{file} changed while it was read")]
     Changed { file: String },
-    #[error("{file} is no text: {how}it is {what}")]
+    #[error("{file} is not text: {how}it is {what}")]
     IsNoText { file: String, how: &'static str, what: &'static str },
     #[error("{file} is not {format}: it is {what}")]
     IsOther { file: String, format: Format, what: &'static str },
@@ -49,13 +49,13 @@ pub(super) enum Fault {
     Window { file: String, window: ByteCount, limit: ByteCount },
     #[error("it is compressed with a larger window than the limit of {limit}")]
     LaterWindow { limit: ByteCount },
-    #[error("{file} has a name of a compressed text, but is not compressed")]
+    #[error("{file} has the name of a compressed file, but is not compressed")]
     NotCompressed { file: String },
     #[error("{file} is not a Parquet file: it does not begin with PAR1")]
     NotParquet { file: String },
     #[error("{file} is cut off: the index at the end of a Parquet file is missing")]
     CutOff { file: String },
-    #[error("{file} is {format} and cannot be read where it lies")]
+    #[error("{file} is {format} and cannot be read without downloading it")]
     NotByRanges { file: String, format: Format },
     #[error("{file} is an encrypted Parquet file")]
     Encrypted { file: String },
@@ -75,7 +75,7 @@ pub(super) enum Fault {
     NotSaved { folder: String, file: String },
     #[error("{uri} has files of several formats: {first} is {one}, {other} is {two}")]
     Mixed { uri: String, first: String, one: Format, other: String, two: Format },
-    #[error("{uri} is no source that this program can read")]
+    #[error("{uri} is not a source that this program can read")]
     Scheme { uri: String },
     #[error("{format} cannot be read from {name}")]
     NotFromStream { name: String, format: Format },
@@ -127,7 +127,7 @@ pub(super) fn without_memory(error: Error) -> Error {
 /// The cause when something that is read as a whole takes more than the memory limit allows.
 pub(super) fn too_much(what: &str, bytes: u64, most: u64) -> io::Error {
     let problem = format!(
-        "{what} of {} is larger than {}, which is what the memory limit allows",
+        "{what} of {} is larger than {}, the most that the memory limit allows",
         ByteCount(bytes),
         ByteCount(most)
     );

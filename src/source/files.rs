@@ -232,7 +232,7 @@ impl Files {
             }
             Format::Arrow if remote.is_some() => {
                 let error = Fault::NotByRanges { file: name.clone(), format: *format }.usage();
-                return Err(error.with_help("download it first; of the hub's files leave `stream` out"));
+                return Err(error.with_help("download it first; for files of the hub leave `stream` out"));
             }
             Format::Arrow => Box::new(arrow::read(arrow::open(path)?, &self.spec, reading)?),
             Format::Jsonl | Format::Json | Format::Csv | Format::Tsv => {
@@ -427,8 +427,8 @@ fn passed(spec: &SourceSpec, name: &str, format: Format) -> Result<Option<OfFile
     }
     let fault = Fault::NoColumns { file: name.to_owned(), format };
     Err(fault.usage().with_help(
-        "only Parquet, Arrow, JSON, CSV and TSV files have columns that can pass through, and folders whose names say \
-         them, as lang=fr",
+        "only Parquet, Arrow, JSON, CSV and TSV files have columns that can pass through, and folders with \
+         names such as lang=fr",
     ))
 }
 

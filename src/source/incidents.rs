@@ -21,7 +21,7 @@ pub const LISTED_INCIDENTS: usize = 1_000;
 
 /// The advice if bad input ends a run.
 const LEAVE_OUT: &str =
-    "mend it, or leave out what cannot be read: --on-bad-input skip (`on_bad_input` in recipes)";
+    "fix it, or skip what cannot be read: --on-bad-input skip (`on_bad_input` in recipes)";
 
 /// A row or file that was skipped because it could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,9 +197,8 @@ impl Incidents {
     /// returned by only one call.
     pub fn replaced(&self) -> Vec<String> {
         let replaced = std::mem::take(&mut self.found().replaced);
-        let sentence = |(_, file)| {
-            format!("text has U+FFFD in the place of what is no character; the first is in {file}")
-        };
+        let sentence =
+            |(_, file)| format!("text has U+FFFD in place of invalid characters; the first is in {file}");
         replaced.into_values().map(sentence).collect()
     }
 
@@ -393,7 +392,7 @@ impl Lost {
     /// The message, with the number of rows if it is not one.
     fn problem(&self) -> String {
         let chain = chain(&self.error);
-        if self.rows == 1 { chain } else { format!("{chain}; {} rows are lost by it", self.rows) }
+        if self.rows == 1 { chain } else { format!("{chain}; {} rows are lost", self.rows) }
     }
 }
 

@@ -134,7 +134,7 @@ fn check_only<'a>(
     let mut around = Vec::new();
     file.take(begin - from + amount(MAGIC.len())).read_to_end(&mut around)?;
     if around.windows(MAGIC.len()).any(|bytes| bytes == MAGIC) {
-        return Err(wrong("it is several files laid end to end: give them as files"));
+        return Err(wrong("it is several files joined into one: give them as separate files"));
     }
     Ok(())
 }
@@ -150,7 +150,7 @@ fn message_of(head: &[u8]) -> Option<&[u8]> {
 /// The data has the other byte order, or the schema is invalid.
 fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<SchemaRef, ArrowError> {
     if !schema.endianness().equals_to_target_endianness() {
-        return Err(wrong("its bytes are in another order than this machine's"));
+        return Err(wrong("its byte order is not that of this machine"));
     }
     try_fb_to_schema(schema).map(Arc::new)
 }
@@ -166,7 +166,7 @@ fn read_block(file: &mut File, block: &Block, most: u64) -> Result<Buffer, Arrow
     file.seek(SeekFrom::Start(size(block.offset())?))?;
     let bytes = exactly(file, length, most)?;
     let (head, body) = bytes.split_at(place64(head));
-    let message = message_of(head).ok_or_else(|| wrong("a message has no head"))?;
+    let message = message_of(head).ok_or_else(|| wrong("a message has no header"))?;
     check_sizes(&root_as_message(message).map_err(wrong)?, body, most)?;
     Ok(bytes.into())
 }
@@ -272,7 +272,7 @@ impl<R: BufRead> InStream<R> {
 }
 
 /// The problem if other data follows a complete stream.
-const NO_STREAM: &str = "what follows the end of a stream is no stream";
+const NO_STREAM: &str = "the data after the end of a stream is not a stream";
 
 /// The next part of the data.
 enum Next {

@@ -33,7 +33,8 @@ use crate::units::{amount, low32, place64};
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// The advice if the first line is an array or the beginning of an object.
-const AS_JSON: &str = "an array, or objects that go over several lines, have the format json: --format json (`format` in recipes)";
+const AS_JSON: &str =
+    "an array, or objects that span several lines, have the format json: --format json (`format` in recipes)";
 
 /// Maximum bytes of a line: the length limit of an Arrow view.
 const LONGEST_LINE: usize = (1 << 31) - 1;
@@ -209,7 +210,7 @@ impl Rows {
                 self.from = None;
                 self.block.clear();
                 let limit =
-                    if self.longest < LONGEST_LINE { ", which is what the memory limit allows" } else { "" };
+                    if self.longest < LONGEST_LINE { ", the most that the memory limit allows" } else { "" };
                 let error = self
                     .line_error(self.line + 1, format!("it is longer than {} bytes{limit}", self.longest));
                 return Err(if limit.is_empty() { error } else { without_memory(error) });
@@ -240,7 +241,9 @@ impl Rows {
         let fields = first.into_iter().flatten().map(|(field, _)| field).collect();
         let fault = Fault::NoField { file: self.reading.name.clone(), column: field.to_owned(), fields };
         fault.usage().with_help(match self.text.columns().any(|column| column == field) {
-            true => "name the field that holds the text: `column` in a recipe, `--column` among flags",
+            true => {
+                "name the field that holds the text: `column` in a recipe, `--column` on the command line"
+            }
             false => "name fields of the input, or leave `columns` out",
         })
     }
@@ -468,10 +471,10 @@ fn problem(error: &serde_json::Error) -> String {
     // The parser reports the second half of a pair as missing, and any half that stands alone as a leading one.
     let message = match message {
         "unexpected end of hex escape" | "lone leading surrogate in hex escape" => {
-            "half of a surrogate pair stands alone, which is no character; --on-bad-input replace puts U+FFFD there"
+            "half of a surrogate pair is alone, which is not a character; --on-bad-input replace puts U+FFFD there"
         }
         "invalid unicode code point" => {
-            "its bytes are not UTF-8; --on-bad-input replace puts U+FFFD in the place of what is no character"
+            "its bytes are not UTF-8; --on-bad-input replace puts U+FFFD in place of invalid bytes"
         }
         message => message,
     };

@@ -188,9 +188,10 @@ fn folder(root: &Path, format: Option<Format>, notes: &mut Vec<String>) -> Resul
     notes.extend(others.told(&root.display().to_string()));
     if files.is_empty() {
         return Err(Fault::EmptyFolder { folder: root.display().to_string() }.failed().with_help(
-            "files are known by .parquet, .arrow, .arrows, .feather, .ipc, .jsonl, .jsonlines, .ndjson, .txt or .text, \
-             or, where none is, by .json, .csv or .tsv, all but the first five also with .gz, .zst, .bz2, .xz or .lz4, and their \
-             names do not begin with . or _; give the format to read files of any name",
+            "files are recognized by the endings .parquet, .arrow, .arrows, .feather, .ipc, .jsonl, \
+             .jsonlines, .ndjson, .txt or .text, or, if no file has one, by .json, .csv or .tsv, all but \
+             the first five also with .gz, .zst, .bz2, .xz or .lz4, and their names do not begin with . or \
+             _; give the format to read files of any name",
         ));
     }
     sort(&mut files);
@@ -219,8 +220,9 @@ impl Others {
     /// Sentences about the files that were left out; none if none were.
     fn told(&self, folder: &str) -> impl Iterator<Item = String> {
         let files = counted(self.earlier, "file");
-        let earlier = (self.earlier > 0)
-            .then(|| format!("of an earlier dataset, as {STATE} says, and left out: {files} of {folder}"));
+        let earlier = (self.earlier > 0).then(|| {
+            format!("left out, because by {STATE} they are of an earlier dataset: {files} of {folder}")
+        });
         earlier.into_iter().chain(self.endings_told(folder))
     }
 
@@ -236,7 +238,7 @@ impl Others {
         let were = if all == 1 { "is" } else { "are" };
         (all > 0).then(|| {
             format!(
-                "{} of {folder} {were} left out, whose names say no format: {}",
+                "{} of {folder} {were} left out, with names that show no format: {}",
                 counted(all, "file"),
                 shown.join(", ")
             )

@@ -133,7 +133,7 @@ impl<'a> Together<'a> {
 
 /// The sentence that a column is written without an annotation that only some files have.
 pub(crate) fn without_annotation(column: &str, lost: &str) -> String {
-    format!("column {column:?} is written without {lost}, which only some of the files say of it")
+    format!("column {column:?} is written without {lost}, which only some of the files have")
 }
 
 /// The error that a column has incompatible types in two files.
@@ -142,7 +142,7 @@ fn other_type(file: &str, before: &Field, here: &Field) -> Error {
     let (found, expected) = (here.data_type().to_string(), before.data_type().to_string());
     Fault::OtherType { file, column, found, expected }
         .usage()
-        .with_help("leave the column out, or write the files anew with one type, as polars and DuckDB can")
+        .with_help("leave the column out, or rewrite the files with one type, as polars and DuckDB can")
 }
 
 /// Converts the columns of a file's batches to the types of the source, with the values of its path, and nulls for

@@ -198,7 +198,7 @@ fn part(fetched: &[(u64, Bytes)], start: u64, length: usize) -> Option<Bytes> {
 
 /// The error that a read goes past the end of the file, or of the fetched ranges.
 fn past_the_end(start: u64, length: usize) -> io::Error {
-    let problem = format!("{length} bytes at {start} lie past the end of the file, or of its columns");
+    let problem = format!("{length} bytes at {start} are past the end of the file, or of its columns");
     io::Error::new(io::ErrorKind::UnexpectedEof, problem)
 }
 

@@ -94,7 +94,7 @@ fn parts_of(template: &str) -> std::result::Result<Vec<Part>, String> {
         }
         let column = if brace == "{" { rest.split_once('}') } else { None };
         let Some((column, behind)) = column else {
-            return Err(format!("has a {brace:?} of its own: write it twice where it is text"));
+            return Err(format!("has a single {brace:?}: write it twice if it is text"));
         };
         if column.is_empty() || column.contains('{') {
             return Err("has braces without the name of a column between them".to_owned());
@@ -333,7 +333,7 @@ fn node(column: &ArrayRef, steps: &[Step]) -> Result<Node, ArrowError> {
             let length = usize::try_from(*length).unwrap_or(0);
             ((0..=list.len()).map(|row| row * length).collect(), list.values())
         }
-        other => return Err(ArrowError::CastError(format!("{other} is no list"))),
+        other => return Err(ArrowError::CastError(format!("{other} is not a list"))),
     };
     let fields = steps.iter().take_while(|step| matches!(step, Step::Field(..))).count();
     let inner = match fields {
@@ -477,8 +477,8 @@ mod tests {
             ("{{text}}", "names no column"),
             ("{}", "without the name"),
             ("{a{b}", "without the name"),
-            ("{a", "\"{\" of its own"),
-            ("a} {b}", "\"}\" of its own"),
+            ("{a", "single \"{\""),
+            ("a} {b}", "single \"}\""),
         ] {
             assert!(parts_of(wrong).unwrap_err().contains(says), "{wrong}");
         }

@@ -58,7 +58,7 @@ pub(super) fn told<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<String> {
     for (set, numbers) in &sets {
         if let Some(other) = before.filter(|other| (other.start, other.rest) == (set.start, set.rest)) {
             told.push(format!(
-                "{} and {} stand side by side, as two runs leave them: all are read",
+                "{} and {} differ in the number of shards, as if from two runs: all are read",
                 other.path(0),
                 set.path(0)
             ));
@@ -70,7 +70,7 @@ pub(super) fn told<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<String> {
         let missing = (first..files + first).find(|number| !numbers.contains(number));
         if let Some(missing) = missing {
             let there = numbers.len();
-            told.push(format!("{} is missing: {there} of {files} files are there", set.path(missing)));
+            told.push(format!("{} is missing: {there} of {files} files exist", set.path(missing)));
         }
     }
     told
@@ -94,21 +94,15 @@ mod tests {
             (whole, &[][..]),
             (plain, &[]),
             (set("train", 4, &[1, 2, 3, 4]), &[]),
-            (set("train", 4, &[0, 1, 3]), &["train-00002-of-00004.txt is missing: 3 of 4 files are there"]),
-            (
-                set("x", 1024, &all[..1023]),
-                &["x-01023-of-01024.txt is missing: 1023 of 1024 files are there"],
-            ),
+            (set("train", 4, &[0, 1, 3]), &["train-00002-of-00004.txt is missing: 3 of 4 files exist"]),
+            (set("x", 1024, &all[..1023]), &["x-01023-of-01024.txt is missing: 1023 of 1024 files exist"]),
             (
                 [set("t", 2, &[0, 1]), set("t", 3, &[0, 1, 2])].concat(),
                 &[
-                    "t-00000-of-00002.txt and t-00000-of-00003.txt stand side by side, as two runs leave them: all are read",
+                    "t-00000-of-00002.txt and t-00000-of-00003.txt differ in the number of shards, as if from two runs: all are read",
                 ],
             ),
-            (
-                set("t", 999_999, &[5]),
-                &["t-00000-of-999999.txt is missing: 1 of 999999 files are there"][..0],
-            ),
+            (set("t", 999_999, &[5]), &["t-00000-of-999999.txt is missing: 1 of 999999 files exist"][..0]),
         ] {
             let found = told(paths.iter().map(String::as_str));
             assert_eq!(found, expected, "{:?}", &paths[..1]);

@@ -188,9 +188,9 @@ fn found_part(file: &str, fields: &Fields, part: &Part) -> Result<FoundPart> {
     let Some((steps, found)) = find(file, fields, column)? else {
         let columns = fields.iter().map(|field| field.name().clone()).collect();
         let fault = Fault::NoColumn { file: file.to_owned(), column: column.clone(), columns };
-        return Err(fault
-            .usage()
-            .with_help("name the column that holds the text: `column` in a recipe, `--column` among flags"));
+        return Err(fault.usage().with_help(
+            "name the column that holds the text: `column` in a recipe, `--column` on the command line",
+        ));
     };
     if is_text(found) { Ok(FoundPart::Column(steps)) } else { Err(not_text(file, column, found)) }
 }

@@ -346,7 +346,7 @@ fn a_bin_without_marks_or_without_ids_is_told() {
         assert_eq!(code, Some(0), "{said}");
         said
     };
-    let bare = "nothing stands between the documents";
+    let bare = "no token separates the documents";
     assert!(encode("a.txt", &["--documents", "line"]).contains(bare));
     assert!(!encode("a.txt", &["--documents", "line", "--eos", "<|e|>"]).contains(bare));
     assert!(!encode("a.txt", &[]).contains(bare), "there is one document");

@@ -19,7 +19,7 @@ fn tokenizers_are_compared_on_the_same_text() {
     let compare = ["compare", "one", "two", "--on", "latin.txt", "greek.txt", "--documents", "line"];
     let (code, printed, said) = run(&[&compare[..], &["--html", "page.html"]].concat());
     assert_eq!(code, Some(0), "{said}");
-    for expected in ["50 documents", "bytes a token by source", "Latin", "Greek", "longest tokens"] {
+    for expected in ["50 documents", "bytes per token by source", "Latin", "Greek", "longest tokens"] {
         assert!(printed.contains(expected), "{expected}: {printed}");
     }
     let page = fs::read_to_string(folder.path().join("page.html")).expect("a page");

@@ -9,7 +9,7 @@ fn pieces_are_counted_into_a_file() {
     write(&folder, "a.txt", TEXT);
     let (code, said) = ended(&folder, &["count", "a.txt", "-o", "counts.parquet", "--order"]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("distinct pieces"), "{said}");
+    assert!(said.contains("distinct pre-tokens"), "{said}");
     assert!(folder.path().join("counts.parquet").exists());
     refuses(&folder, &["count", "a.txt", "-o", "out", "--split", "none"], 2, &["`--split`"]);
 }

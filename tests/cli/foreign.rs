@@ -32,8 +32,8 @@ fn a_tokenizer_that_changes_text_says_so_where_it_is_shown_and_compared() {
     let (shown, noted) = run(&["inspect", "foreign"]);
     for line in [
         "normalizer    NFC",
-        "post-processor <s> before a text, which here is done by bos only",
-        "post-processor <think> after a text, which here is done by eos only",
+        "post-processor <s> before a text; here only the option `bos` adds this",
+        "post-processor <think> after a text; here only the option `eos` adds this",
         "<think>  rstrip  normalized",
     ] {
         assert!(shown.contains(line), "{line}\n{shown}");
@@ -47,7 +47,7 @@ fn a_tokenizer_that_changes_text_says_so_where_it_is_shown_and_compared() {
     assert_eq!(decoded, "the caf\u{e9} at the cafe\n<think>\u{1ea1}\u{301}\n");
     let verify = ["decode", "ids", "-t", "foreign", "--verify", "a.txt", "--documents", "line"];
     let (_, said) = run(&verify);
-    assert!(said.contains("identical with what the tokenizer makes of the texts"), "{said}");
+    assert!(said.contains("identical to the texts as this tokenizer changes them"), "{said}");
     let (facts, _) = run(&[&verify[..], &["--json"]].concat());
     assert!(facts.contains(r#""text_kept":false"#), "{facts}");
 }

@@ -104,7 +104,7 @@ fn documents_are_encoded_and_those_with_a_byte_that_has_no_token_are_told() {
     let verify = ["decode", "all", "-t", "tokenizer.json", "--verify", "all.jsonl"];
     let (code, _, said) = run(&verify);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("identical with what the tokenizer makes of the texts"), "{said}");
+    assert!(said.contains("identical to the texts as this tokenizer changes them"), "{said}");
     let card = std::fs::read_to_string(folder.path().join("all/README.md")).expect("a card");
     assert!(card.contains("bytes without a token: `hf`"), "{card}");
 
@@ -118,7 +118,7 @@ fn documents_are_encoded_and_those_with_a_byte_that_has_no_token_are_told() {
     assert_eq!(run(&[&compare[..], &["--missing-bytes", "hf"]].concat()).0, Some(0));
     let (_, shown, _) = run(&["inspect", "tokenizer.json"]);
     let named = "0x00–0x08, 0x0B–0x0C, 0x0E–0x1F, 0xC0–0xC1, 0xF1–0xF3, 0xF5–0xFF have no token";
-    assert!(shown.contains(named) && shown.contains("its own program drops them"), "{shown}");
+    assert!(shown.contains(named) && shown.contains("its own library drops them"), "{shown}");
     let (_, shown, _) = run(&["inspect", "tokenizer.json", "--json"]);
     let facts: Value = serde_json::from_str(&shown).expect("JSON");
     assert_eq!(facts["missing_bytes"].as_array().expect("bytes").len(), 45);

@@ -81,7 +81,7 @@ fn files_of_a_folder_that_are_left_out_are_told() {
         write(&folder, &format!("in/{name}"), "x");
     }
     let told =
-        "4 files of in are left out, whose names say no format: 2 .json.gz, 1 .md, 1 without an ending";
+        "4 files of in are left out, with names that show no format: 2 .json.gz, 1 .md, 1 without an ending";
     let (said, documents) = counted(&folder, "in");
     assert!(documents == 2 && said.contains(told), "{said}");
     assert!(!counted(&folder, "in/*.jsonl").0.contains("left out"), "a pattern names what it wants");
@@ -131,13 +131,15 @@ fn of_a_saved_dataset_those_files_are_read_that_it_has() {
         let (said, documents) = counted(&folder, input);
         assert!(
             documents == 4
-                && said.contains("of an earlier dataset, as state.json says, and left out: 5 files of"),
+                && said
+                    .contains("left out, because by state.json they are of an earlier dataset: 5 files of"),
             "{said}"
         );
-        assert!(!said.contains("side by side"), "{said}");
+        assert!(!said.contains("differ in the number of shards"), "{said}");
     }
     let (said, documents) = counted(&folder, "saved/train/*.arrow");
-    let told = "data-00000-of-00002.arrow and saved/train/data-00000-of-00005.arrow stand side by side";
+    let told =
+        "data-00000-of-00002.arrow and saved/train/data-00000-of-00005.arrow differ in the number of shards";
     assert!(documents == 14 && said.contains(told), "{said}");
     fs::remove_file(folder.path().join("saved/train").join(names[1])).expect("the file");
     refuses(
@@ -161,7 +163,7 @@ fn shards_that_are_missing_and_files_given_twice_are_told() {
     }
     for input in ["in", "in/*.txt"] {
         let (said, documents) = counted(&folder, input);
-        let told = "in/train-00002-of-00004.txt is missing: 3 of 4 files are there";
+        let told = "in/train-00002-of-00004.txt is missing: 3 of 4 files exist";
         assert!(documents == 3 && said.contains(told), "{said}");
     }
     let both = ["count", "in", "in/../in/train-00001*", "--split", "gpt2", "-o", "counts.parquet"];

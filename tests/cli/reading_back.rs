@@ -20,7 +20,8 @@ fn the_tokenizer_is_verified_with_the_data() {
     write(&folder, "both.toml", format!("{learn}encode = {{}}\noutput = {{ dir = \"both\" }}\n"));
     let train = ["train", "a.txt", "-o", "other", "--merges", "4", "--formats", "minbpe"];
     assert_eq!(ended(&folder, &train).0, Some(0));
-    for (name, holds) in [("learned", "says: the tokenizer (hf, minbpe)"), ("both", "1 file with 1 row and")]
+    for (name, holds) in
+        [("learned", "manifest: the tokenizer (hf, minbpe)"), ("both", "1 file with 1 row and")]
     {
         let recipe = if name == "learned" { "learn.toml" } else { "both.toml" };
         assert_eq!(ended(&folder, &["run", recipe]).0, Some(0));
@@ -38,7 +39,7 @@ fn the_tokenizer_is_verified_with_the_data() {
         write(&folder, &format!("{name}/tokenizer/tokenizer.json"), "{}");
         refuses(&folder, &["verify", name], 4, &["tokenizer.json"]);
         fs::remove_dir_all(tokenizer).expect("it goes");
-        refuses(&folder, &["verify", name], 4, &["tokenizer", "not there"]);
+        refuses(&folder, &["verify", name], 4, &["tokenizer", "missing"]);
     }
 }
 

@@ -243,9 +243,9 @@ fn tokenizers_of_others_are_not_replaced() {
         }
         let before = files(&folder.path().join(format)).into_iter().map(fs::read);
         let before: Vec<Vec<u8>> = before.map(|bytes| bytes.expect("a file")).collect();
-        refuses(&folder, &convert("large"), 2, &["is of another tokenizer", "choose another folder"]);
+        refuses(&folder, &convert("large"), 2, &["belongs to another tokenizer", "choose another folder"]);
         let train = ["train", "a.txt", "-o", format, "--merges", "3", "--split", "gpt2", "--formats", format];
-        refuses(&folder, &train, 2, &["no training has left there", "choose another folder"]);
+        refuses(&folder, &train, 2, &["no training has written it", "choose another folder"]);
         let after = files(&folder.path().join(format)).into_iter().map(fs::read);
         assert_eq!(after.map(|bytes| bytes.expect("a file")).collect::<Vec<_>>(), before, "{format}");
     }
@@ -294,7 +294,7 @@ fn an_output_has_the_tokenizer_that_it_is_encoded_with() {
         let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
         removed.expect("it was written");
         let (code, said) = ended(&folder, &["verify", "made"]);
-        assert!(code == Some(4) && said.contains("not there"), "{name}: {said}");
+        assert!(code == Some(4) && said.contains("missing"), "{name}: {said}");
         let (code, said) = ended(&folder, &["run", "r.toml"]);
         assert!(code == Some(0) && said.contains("doing it again"), "{name}: {said}");
         verified();
@@ -382,7 +382,7 @@ fn where_nothing_is_encoded_that_is_told() {
     let (_, said) = ended(&folder, &["train", "marked.jsonl", "-o", "none", "--merges", "3"]);
     assert!(said.contains("the fields of the first are body"), "{said}");
     assert!(encode("a.jsonl", &["--max-bytes", "6"]).contains("the sample has no documents: take more"));
-    assert!(encode("none.jsonl", &[]).contains("there are no documents: check"));
+    assert!(encode("none.jsonl", &[]).contains("the input has no documents: check"));
     let said = encode("a.jsonl", &[]);
     assert!(!said.contains("null") && !said.contains("no documents"), "{said}");
 }
@@ -427,7 +427,12 @@ fn results_do_not_go_among_the_input() {
         (&count, "corpus/texts/c.parquet"),
     ] {
         let (code, said) = ended(&folder, &[command, &[output]].concat());
-        assert!(code == Some(2) && said.contains("which is input") && said.contains("a pattern"), "{said}");
+        assert!(
+            code == Some(2)
+                && said.contains("would be inside the input folder")
+                && said.contains("a pattern"),
+            "{said}"
+        );
     }
     let recipe = |output: &str| {
         format!(
@@ -436,7 +441,7 @@ fn results_do_not_go_among_the_input() {
     };
     write(&folder, "within.toml", recipe("corpus/made"));
     for command in ["plan", "run"] {
-        refuses(&folder, &[command, "within.toml"], 2, &["would lie in the folder", "which is input"]);
+        refuses(&folder, &[command, "within.toml"], 2, &["would be inside the input folder"]);
     }
     assert_eq!(fs::read_dir(folder.path().join("corpus")).expect("the input").count(), 1);
     for _ in 0..2 {
@@ -532,8 +537,8 @@ fn training_replaces_no_report_or_record_of_others() {
     let folder = folder();
     write(&folder, "a.txt", TEXT);
     for (name, code, said) in [
-        ("report.html", 2, "no training has left there"),
-        ("report.json", 2, "no training has left there"),
+        ("report.html", 2, "no training has written it"),
+        ("report.json", 2, "no training has written it"),
         ("training.json", 1, "remove it, or choose another folder"),
     ] {
         let path = format!("{name} beside/{name}");

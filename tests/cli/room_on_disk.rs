@@ -132,13 +132,13 @@ fn what_cannot_fit_is_refused_before_the_first_byte() {
         &folder,
         &["run", "r.toml"],
         7,
-        &["out: the token ids take about", "are free", "free some space"],
+        &["out: the token ids need about", "are free", "free some space"],
     );
     let encode = ["encode", "demo:verse?lines=17179869184", "--column", "line", "-t", "made", "-o", "out"];
     refuses(
         &folder,
         &[&encode[..], &["--output-format", "bin"]].concat(),
         7,
-        &["out: the token ids take about"],
+        &["out: the token ids need about"],
     );
 }

@@ -74,7 +74,7 @@ fn figures_of_an_encoding_agree() {
     both(&folder, &[&encode[..], &["-o", "flat", "--output-format", "bin"]].concat(), 0);
     assert!(content(&folder, "flat/README.md").contains("4 rows with 7 bytes of text"));
     let (said, _) = both(&folder, &[&encode[..], &["-o", "plain"]].concat(), 0);
-    assert!(said.contains("to 7 tokens (1.00 bytes a token)"), "{said}");
+    assert!(said.contains("to 7 tokens (1.00 bytes per token)"), "{said}");
 
     let report: Value = serde_json::from_str(&content(&folder, "ids/report.json")).expect("JSON");
     assert_eq!(report["encoding"]["documents"], 2);
@@ -135,7 +135,7 @@ fn that_two_things_differ_is_told_as_json_too() {
     fs::remove_dir_all(folder.path().join("ids/data")).expect("it goes");
     let found = json_of(&folder, &["verify", "ids"], 4);
     assert_eq!(found["verified"], false);
-    assert!(found["difference"].as_str().is_some_and(|said| said.contains("not there")), "{found}");
+    assert!(found["difference"].as_str().is_some_and(|said| said.contains("missing")), "{found}");
     // With `--html`, the JSON is printed as well.
     let tokens = json_of(&folder, &["tokens", "-t", "made", "--html", "page.html", "x"], 0);
     assert_eq!(tokens, json!([{ "id": 120, "text": "x" }]));
@@ -178,7 +178,12 @@ fn an_output_that_is_not_complete_is_called_so() {
         &["no tokenizer", "name out/tokenizer instead,"],
     );
     fs::remove_file(folder.path().join("out/manifest.json")).expect("it goes");
-    refuses_beside(&folder, &["inspect", "out"], 1, &["out is not complete", "same `run` or `encode` again"]);
+    refuses_beside(
+        &folder,
+        &["inspect", "out"],
+        1,
+        &["out is not complete", "same `run` or `encode` command again"],
+    );
 }
 
 /// Like [`refuses`], where an output exists already.
@@ -200,7 +205,7 @@ fn a_tokenizer_alone_is_no_empty_data() {
     assert!(shown.contains("vocabulary    261 tokens, 5 merges\n") && !shown.contains("rows"), "{shown}");
     assert_eq!(json_of(&folder, &["inspect", "learned"], 0)["vocab_size"], 261);
     let (said, _) = both(&folder, &["run", "r.toml"], 0);
-    assert!(said.contains("the result already, a tokenizer with 261 tokens; nothing to do"), "{said}");
+    assert!(said.contains("already holds the result, a tokenizer with 261 tokens"), "{said}");
     // The second run reports all results of the first.
     let mut again = json_of(&folder, &["run", "r.toml"], 0);
     assert_eq!((&first["done_before"], &again["done_before"]), (&json!(false), &json!(true)));
@@ -303,7 +308,7 @@ fn a_plan_tells_what_is_taken() {
     write(&folder, "r.toml", recipe);
     let (_, plan) = both(&folder, &["plan", "r.toml"], 0);
     for line in
-        ["         of which 5 documents at most", "sample   one of 2 documents, 9 bytes of text at most"]
+        ["         of which 5 documents at most", "sample   one of 2 documents, at most 9 bytes of text"]
     {
         assert!(plan.lines().any(|told| told == line), "{plan}");
     }
@@ -365,7 +370,7 @@ fn refusals_name_what_was_given_and_what_helps() {
     let encode = ["encode", "a.txt", "-t", "made", "-o", "out"];
     let gpt2 = ["--formats", "gpt2", "--split-regex", "a|b"];
     for (arguments, code, said) in [
-        (train("a.txt", &gpt2), 2, "`--formats` names one that will not do"),
+        (train("a.txt", &gpt2), 2, "`--formats` names a format that cannot be used"),
         (train("a.txt", &["--split-regex", "^a"]), 2, "`--split-regex` cannot be written: "),
         (train("a.txt", &["--weight", "1", "--weight", "2"]), 2, "`--weight` is given 2 times for 1 input"),
         (
@@ -376,10 +381,10 @@ fn refusals_name_what_was_given_and_what_helps() {
         (
             vec!["count", "fake.txt.gz", "-o", "out"],
             1,
-            "has a name of a compressed text, but is not compressed",
+            "has the name of a compressed file, but is not compressed",
         ),
         ([&encode[..], &["--special", "forbid"]].concat(), 1, "`--special allow`"),
-        ([&encode[..], &["--split-name", "all"]].concat(), 2, "`datasets` means all splits by \"all\""),
+        ([&encode[..], &["--split-name", "all"]].concat(), 2, "\"all\" means all splits"),
         (vec!["count", "a.txt", "-o", "no/such/c.parquet"], 1, "No such file or directory"),
         (
             vec!["decode", "a.txt", "-t", "made"],
@@ -504,11 +509,11 @@ fn a_recipe_with_thousands_of_mistakes_tells_the_first() {
         write(&folder, name, recipe);
         let (said, _) = both(&folder, &["run", name], 2);
         assert_eq!(said.matches("error: ").count(), 100, "{name}: {}", &said[..2_000]);
-        assert!(said.ends_with("more may be wrong: it is told once these mistakes are mended\n"), "{name}");
+        assert!(said.ends_with("more mistakes may be reported once these are fixed\n"), "{name}");
     }
     write(&folder, "long", "#".repeat(17 << 20));
     let (said, _) = both(&folder, &["plan", "long"], 2);
-    assert!(said.contains("long is no recipe: it has more than 16777216 bytes"), "{said}");
+    assert!(said.contains("long is not a recipe: it has more than 16777216 bytes"), "{said}");
 }
 
 /// A limit on the stack of the process does not matter.

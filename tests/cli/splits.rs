@@ -100,7 +100,7 @@ fn what_is_done_again_is_one_split() {
     let arguments = encode(&[]);
     refuses(&folder, &arguments, 2, &["the input", &replaced, "--force"]);
     let said = done(&folder, &encode(&["--force"]));
-    assert!(said.contains(&format!("in the place of the data file {validation}")), "{said}");
+    assert!(said.contains(&format!("replacing the data file {validation}")), "{said}");
     assert_eq!(fs::read(path(train)).expect("a file"), before[0]);
     assert!(done(&folder, &["verify", "made"]).contains("2 files with 4 rows"));
     assert!(done(&folder, &["run", "r.toml"]).contains("nothing to do"));
@@ -149,7 +149,7 @@ fn a_split_that_is_not_complete_is_gone_on_with() {
     let (code, said) = ended(&folder, &["verify", "made"]);
     assert!(code == Some(4) && said.contains("its split is not complete"), "{said}");
     assert!(done(&folder, &encode(&[])).contains("doing it again"));
-    assert!(done(&folder, &test).contains("going on where an earlier run ended"));
+    assert!(done(&folder, &test).contains("continuing an earlier run"));
     assert!(done(&folder, &["verify", "made"]).contains("3 files"));
 }
 
@@ -215,9 +215,9 @@ fn a_split_may_be_one_file() {
         write(&folder, "b.txt", OTHER);
     }
     let parquet = ["encode", "a.txt", "-t", "tokenizer", "-o", "out", "--one-file"];
-    refuses(&folder, &parquet, 2, &["is for files of nothing but ids", "`bin` or `megatron`"]);
+    refuses(&folder, &parquet, 2, &["is for files of ids alone", "`bin` or `megatron`"]);
     let limit = [&parquet[..], &["--output-format", "bin", "--file-text-bytes", "1MB"]].concat();
-    refuses(&folder, &limit, 2, &["leaves no meaning to `--file-text-bytes`"]);
+    refuses(&folder, &limit, 2, &["makes `--file-text-bytes` meaningless"]);
 }
 
 /// With more ids than 16 bits have, whoever reads the file has to know.
@@ -240,7 +240,7 @@ fn ids_of_32_bits_are_noted() {
         write(&folder, "ranks.tiktoken", ranks);
         let encode = ["encode", "a.txt", "-t", "ranks.tiktoken", "--split", "gpt2", "-o", "out", "--force"];
         let said = done(&folder, &[&encode[..], &["--output-format", "bin", "--one-file"]].concat());
-        let note = "the .bin has 32 bits for each id, as the tokenizer has 65537: read it as np.uint32";
+        let note = "the .bin has 32 bits per id, because the tokenizer has 65537 ids: read it as np.uint32";
         assert_eq!(said.contains(note), width == 4, "{tokens}: {said}");
         let index = fs::read(folder.path().join("out/data/train.idx")).expect("a file");
         let ids = u64::from_le_bytes(*index.as_chunks::<8>().0.last().expect("an offset"));

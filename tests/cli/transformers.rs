@@ -60,7 +60,7 @@ fn special_tokens_are_added_behind_the_last_id() {
     let roles = ["--pad", "<pad>", "--unk", "<|end|>", "--bos", "<pad>", "--chat-template", "chat.jinja"];
     let said = does(&folder, &[&convert[..], &tokens, &roles].concat());
     for line in [
-        r#"special token "<|end|>" is there already, with id 260"#,
+        r#"special token "<|end|>" already exists, with id 260"#,
         r#"special token "<|user|>" is added with id 261"#,
         r#"special token "<pad>" is added with id 262"#,
     ] {
@@ -125,7 +125,7 @@ fn training_tells_the_same_and_adds_the_tokens_that_it_names() {
     let ranks = ["train", "a.txt", "-o", "ranks", "--merges", "4", "--formats", "tiktoken", "--pad", "<pad>"];
     let said = does(&folder, &ranks);
     assert!(
-        said.contains("`pad` of training: no effect, since only the format `hf` has a place for it"),
+        said.contains("`pad` of training: no effect, since only the format `hf` can store this"),
         "{said}"
     );
 }
@@ -431,7 +431,7 @@ fn another_template_in_the_folder_is_not_taken_for_that_which_is_written() {
     write(&folder, "learned/chat_template.jinja", "another");
     let said =
         does(&folder, &[&["train", "a.txt", "-o", "learned", "--merges", "4"][..], &END, &template].concat());
-    assert!(said.contains("transformers takes this chat template"), "{said}");
+    assert!(said.contains("transformers uses this chat template"), "{said}");
     // A tokenizer can be converted into its own folder.
     write(&folder, "target/chat_template.jinja", "{{ bos_token }}\n{{ messages[0].content }}");
     does(&folder, &["convert", "target", "--to", "hf", "-o", "target", "--model-max-length", "9"]);

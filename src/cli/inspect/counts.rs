@@ -23,11 +23,15 @@ pub(super) fn inspect(path: &Path, session: &Session<'_>) -> Result<Done, Failur
 
 /// Writes the facts for people.
 fn write(info: &CountsInfo, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "counts        of pieces, written by tokenmill {}", visible(info.tool_version.as_bytes()))?;
+    writeln!(
+        out,
+        "counts        of pre-tokens, written by tokenmill {}",
+        visible(info.tool_version.as_bytes())
+    )?;
     writeln!(out, "split         {}", visible(info.pattern.to_string().as_bytes()))?;
     let boundary = match info.boundary {
-        Boundary::Document => "texts end with documents",
-        Boundary::Join => "documents are joined",
+        Boundary::Document => "tokens end with each document",
+        Boundary::Join => "tokens may span documents",
     };
     writeln!(out, "boundary      {boundary}")?;
     let order = if info.ordered { "of first appearance" } else { "of bytes" };

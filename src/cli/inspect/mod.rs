@@ -25,7 +25,9 @@ pub(super) fn inspect(args: &InspectArgs, session: &Session<'_>) -> Result<Done,
         None if path.join(STATE_FOLDER).is_dir() && formats_in(path)?.is_empty() => {
             let fault = Unfinished { folder: args.path.clone() };
             Err(Error::new(ErrorKind::Failed, fault)
-                .with_help("give the same `run` or `encode` again, which goes on from what is finished")
+                .with_help(
+                    "give the same `run` or `encode` command again: it continues from what is finished",
+                )
                 .into())
         }
         None if path.extension().is_some_and(|extension| extension == "parquet") => {

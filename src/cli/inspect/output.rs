@@ -87,7 +87,7 @@ impl Output<'_> {
         writeln!(out, "tokens        {tokens}, {:.2} bytes each{with}", ratio(text, tokens))?;
         writeln!(out, "text          {}", ByteCount(text))?;
         let size = ByteCount(bytes);
-        writeln!(out, "on disk       {size}, {:.2} bytes a token", ratio(bytes, tokens))?;
+        writeln!(out, "on disk       {size}, {:.2} bytes per token", ratio(bytes, tokens))?;
         self.write_tokenizer(out)?;
         self.write_declared(out)
     }

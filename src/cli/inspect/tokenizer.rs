@@ -159,17 +159,20 @@ impl Facts {
         let missing = self.vocabulary.missing_bytes();
         if !missing.is_empty() {
             let own = match self.vocabulary.unknown() {
-                Some(token) => format!("gives {}", visible(token.text.as_bytes())),
+                Some(token) => format!("replaces them by {}", visible(token.text.as_bytes())),
                 None => "drops them".to_owned(),
             };
-            writeln!(out, "missing bytes {} have no token; its own program {own}", byte_ranges(missing))?;
+            writeln!(out, "missing bytes {} have no token; its own library {own}", byte_ranges(missing))?;
         }
         let Around { before, after } = self.vocabulary.around();
         for (ids, role, side) in [(before, "bos", "before"), (after, "eos", "after")] {
             if !ids.is_empty() {
                 let texts: Vec<String> = ids.iter().map(|&id| self.shown(id)).collect();
                 let texts = texts.join(" ");
-                writeln!(out, "post-processor {texts} {side} a text, which here is done by {role} only")?;
+                writeln!(
+                    out,
+                    "post-processor {texts} {side} a text; here only the option `{role}` adds this"
+                )?;
             }
         }
         Ok(())
@@ -216,7 +219,7 @@ impl Facts {
         writeln!(out, "  merges build on earlier ones only       {}", said(checks.rank_order))?;
         writeln!(out, "  ids follow the order of the merges      {}", said(checks.ids_in_rank_order))?;
         writeln!(out, "  exact shortcuts for encoding hold       {}", said(checks.shortcuts_hold()))?;
-        writeln!(out, "  pieces are encoded by                   {}", self.method)
+        writeln!(out, "  pre-tokens are encoded by               {}", self.method)
     }
 
     /// Writes the first `most` merges and the number of the others.

@@ -87,12 +87,7 @@ impl Check<'_> {
     /// Reports missing sections.
     fn sections(&mut self, recipe: &Recipe) {
         if recipe.sources.is_empty() && recipe.counts.is_empty() {
-            self.missing(
-                "source",
-                None,
-                "nothing says where documents come from",
-                "add [source] with a `uri`",
-            );
+            self.missing("source", None, "no source of documents is given", "add [source] with a `uri`");
         }
         let idle = recipe.train.is_none() && recipe.encode.is_none();
         if idle && !matches!(self.origin, Origin::Flags(_)) && !self.is_wrong("encode") {
@@ -122,7 +117,7 @@ impl Check<'_> {
                 "documents",
                 given,
                 "has an empty separator",
-                "write the text that stands between documents",
+                "write the text that separates documents",
             );
         }
         if let Some(template) = &keys.template {
@@ -130,7 +125,7 @@ impl Check<'_> {
                 self.wrong("template", template, &problem, "write it as \"{title}: {text}\"");
             }
             if keys.column.is_some() {
-                self.wrong("template", template, "stands beside `column`", "leave one of them out");
+                self.wrong("template", template, "cannot be combined with `column`", "leave one of them out");
             }
         }
         SourceSpec {
@@ -152,7 +147,7 @@ impl Check<'_> {
         let counted = recipe.train.is_some();
         for weight in recipe.sources.iter().filter_map(|source| source.weight.as_ref()).filter(|_| !counted) {
             let help = "leave it out: each document is taken once";
-            self.wrong("weight", weight, "multiplies counts, and nothing is counted", help);
+            self.wrong("weight", weight, "multiplies counts, but nothing is counted", help);
         }
     }
 
@@ -188,12 +183,12 @@ impl Check<'_> {
         }
         match &recipe.output.dir {
             Some(dir) if dir.value.is_empty() => {
-                self.wrong("dir", dir, "is empty", "write the folder for what the run makes");
+                self.wrong("dir", dir, "is empty", "write the folder for the results");
                 PathBuf::new()
             }
             Some(dir) => PathBuf::from(self.expanded("dir", dir)),
             None => {
-                self.missing("dir", None, "nothing says where results go", "add [output] with a `dir`");
+                self.missing("dir", None, "no output folder is given", "add [output] with a `dir`");
                 PathBuf::new()
             }
         }
@@ -260,7 +255,7 @@ impl Check<'_> {
     /// Memory limit in bytes: by default the limit in the environment. Reports less than [`LEAST_MEMORY`].
     fn memory(&mut self, field: &Field<ByteCount>) -> ByteCount {
         if let Some(given) = field.as_ref().filter(|given| given.value < LEAST_MEMORY) {
-            let problem = format!("is {}, and the program itself takes more", given.value);
+            let problem = format!("is {}, but the program itself needs more", given.value);
             self.wrong("memory", given, &problem, "is a unit missing? Write it like 800MB or 8GB");
         }
         value_of(field).unwrap_or(self.surroundings.memory)

@@ -54,7 +54,7 @@ impl Check<'_> {
                 self.wrong(
                     "tokenizer",
                     given,
-                    "stands beside [train], which makes one",
+                    "cannot be combined with [train], which makes a tokenizer",
                     "keep one of the two",
                 );
                 None
@@ -68,7 +68,7 @@ impl Check<'_> {
             (None, true) => None,
             (None, false) => {
                 if !self.is_wrong("train") {
-                    let problem = "nothing says with which tokenizer to encode";
+                    let problem = "no tokenizer to encode with is given";
                     self.missing(
                         "tokenizer",
                         keys.span.clone(),
@@ -84,7 +84,8 @@ impl Check<'_> {
     /// How to read a tokenizer whose files lack some settings.
     fn tokenizer_options(&mut self, keys: &EncodeKeys, trained: bool) -> LoadOptions {
         if trained {
-            let (problem, help) = ("concerns a tokenizer from a file, and [train] makes one", "leave it out");
+            let (problem, help) =
+                ("applies to a tokenizer from a file, but [train] makes one", "leave it out");
             if let Some(given) = &keys.split {
                 self.wrong("split", given, problem, help);
             }
@@ -102,7 +103,7 @@ impl Check<'_> {
         for column in given {
             let name = &column.value;
             if [INPUT_IDS, LENGTH].contains(&name.as_str()) {
-                let problem = format!("has {name:?}, which the output has anyway");
+                let problem = format!("has {name:?}, which the output always has");
                 self.wrong("columns", column, &problem, "leave it out");
             } else if !seen.insert(name) {
                 self.wrong("columns", column, &format!("has {name:?} twice"), "name it once");
@@ -141,17 +142,17 @@ impl Check<'_> {
         let Some((pack, rule)) = keys.pack.as_ref().and_then(|pack| Some((pack, pack.value?))) else {
             if let Some(length) = keys.length.as_ref().filter(|_| !self.is_wrong("pack")) {
                 let help = format!("leave it out, or add {}", self.origin.name("pack"));
-                self.wrong("length", length, "has no meaning without packing", &help);
+                self.wrong("length", length, "has no effect without packing", &help);
             }
             return None;
         };
         let parquet = value_of(&output.format).unwrap_or_default() == OutputFormat::Parquet;
         if !parquet {
-            let problem = "is for Parquet only: files of nothing but ids are one run of tokens";
+            let problem = "is for Parquet only: files of ids alone are one sequence of tokens";
             self.wrong("pack", pack, problem, "leave it out, or leave out the output's `format`");
         }
         if let Some(column) = keys.columns.first().filter(|_| parquet) {
-            let problem = "cannot pass through: packed rows are not documents";
+            let problem = "cannot be passed through: packed rows are not documents";
             self.wrong("columns", column, problem, "leave them out, or leave out `pack`");
         }
         Some(Packing::new(rule, self.packed_length(pack, &keys.length)))
@@ -160,7 +161,7 @@ impl Check<'_> {
     /// The number of token ids in a packed row.
     fn packed_length(&mut self, pack: &Given<Option<PackRule>>, field: &Field<u64>) -> usize {
         if field.is_none() {
-            let problem = format!("{} wants a {}", self.origin.name("pack"), self.origin.name("length"));
+            let problem = format!("{} needs a {}", self.origin.name("pack"), self.origin.name("length"));
             let help = "it is the number of token ids in a row, such as 2048";
             self.missing("length", pack.span.clone(), &problem, help);
         }
@@ -177,11 +178,11 @@ impl Check<'_> {
             return;
         }
         if let Some(column) = keys.columns.first() {
-            let problem = "cannot pass through: only Parquet files have columns";
+            let problem = "cannot be passed through: only Parquet files have columns";
             self.wrong("columns", column, problem, "leave them out, or leave out the output's `format`");
         }
         if let Some(compression) = &keys.compression {
-            let problem = "has no meaning here: only Parquet files are compressed";
+            let problem = "has no effect here: only Parquet files are compressed";
             self.wrong("compression", compression, problem, "leave it out");
         }
     }
@@ -202,10 +203,10 @@ impl Check<'_> {
         let Some(given) = output.one_file.as_ref().filter(|given| given.value) else { return false };
         if value_of(&output.format).unwrap_or_default() == OutputFormat::Parquet {
             let help = "leave it out, or choose the output format `bin` or `megatron`";
-            self.wrong("one_file", given, "is for files of nothing but ids", help);
+            self.wrong("one_file", given, "is for files of ids alone", help);
         }
         if output.file_text_bytes.is_some() {
-            let problem = format!("leaves no meaning to {}", self.origin.name("file_text_bytes"));
+            let problem = format!("makes {} meaningless", self.origin.name("file_text_bytes"));
             self.wrong("one_file", given, &problem, "leave out one of the two");
         }
         true
@@ -219,7 +220,7 @@ impl Check<'_> {
                 "file_text_bytes",
                 given,
                 "cannot be 0",
-                "it is about the text that goes into one file",
+                "it is the approximate amount of text per file",
             );
         }
         given.value

@@ -108,7 +108,12 @@ impl Check<'_> {
             }
             match (wanted, &keys.split) {
                 (Some(given), _) => {
-                    self.wrong("formats", given, &format!("names one that will not do: {error}"), help);
+                    self.wrong(
+                        "formats",
+                        given,
+                        &format!("names a format that cannot be used: {error}"),
+                        help,
+                    );
                 }
                 (None, Some(given)) => {
                     let key = self.split_key(&given.value);
@@ -132,13 +137,13 @@ impl Check<'_> {
     fn split(&mut self, keys: &TrainKeys) -> SplitPattern {
         let Some(given) = &keys.split else { return SplitPattern::Named(Named::Gpt4) };
         if given.value == SplitPattern::None && matches!(self.origin, Origin::Flags(Command::Count)) {
-            let problem = "cannot be none: without a split there are no pieces to count";
+            let problem = "cannot be none: without a split there are no pre-tokens to count";
             self.wrong("split", given, problem, "name a split, or train from the text itself");
         }
         if let SplitPattern::Custom(_) = &given.value
             && let Err(error) = splitter(&given.value)
         {
-            let help = error.help().unwrap_or("write a regular expression whose matches are the pieces");
+            let help = error.help().unwrap_or("write a regular expression that matches the pre-tokens");
             let cause =
                 std::error::Error::source(&error).map_or_else(String::new, |cause| format!(": {cause}"));
             let key = self.split_key(&given.value);
@@ -152,7 +157,7 @@ impl Check<'_> {
         let (vocab_size, merges) = (self.origin.name("vocab_size"), self.origin.name("merges"));
         match (&keys.vocab_size, &keys.merges) {
             (Some(_), Some(given)) => {
-                let problem = format!("stands beside {vocab_size}, and each follows from the other");
+                let problem = format!("cannot be combined with {vocab_size}: each follows from the other");
                 self.wrong("merges", given, &problem, "keep one of the two");
                 given.value
             }
@@ -204,7 +209,7 @@ impl Check<'_> {
     /// Reports a vocabulary with more than [`MOST_TOKENS`] tokens.
     fn vocabulary_fits(&mut self, key: &'static str, given: &Given<u64>, tokens: u64) {
         if tokens > MOST_TOKENS {
-            let problem = format!("is {}, more than token ids of 31 bits can tell apart", given.value);
+            let problem = format!("is {}, more than 31-bit token ids can number", given.value);
             self.wrong(key, given, &problem, &format!("a vocabulary has at most {MOST_TOKENS} tokens"));
         }
     }
@@ -236,7 +241,8 @@ impl Check<'_> {
             keys.model_max_length.as_ref().filter(|given| given.value > TransformersConfig::MOST_LENGTH)
         {
             let most = TransformersConfig::MOST_LENGTH;
-            let problem = format!("is {}, and other programs read numbers up to {most} exactly", given.value);
+            let problem =
+                format!("is {}, but other programs read numbers exactly only up to {most}", given.value);
             self.wrong("model_max_length", given, &problem, "leave it out if there is no limit");
         }
         let [pad, unk, mask] = [&keys.pad, &keys.unk, &keys.mask].map(|field| value_of(field).flatten());

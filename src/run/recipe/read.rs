@@ -36,7 +36,8 @@ pub fn read(path: &str, text: &str) -> Result<Recipe, Mistakes> {
         let syntax =
             |error: &toml::de::Error| Mistake::new(None, error.span(), error.message().replace('\n', "; "));
         let more = errors.len().saturating_sub(MOST_NO_TOML);
-        let more = (more > 0).then(|| Mistake::new(None, None, format!("no TOML in {more} more places")));
+        let more =
+            (more > 0).then(|| Mistake::new(None, None, format!("invalid TOML in {more} more places")));
         let first = errors.iter().take(MOST_NO_TOML).map(syntax);
         return Err(Mistakes::new(recipe.origin, first.chain(more).collect()));
     }

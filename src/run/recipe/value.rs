@@ -57,7 +57,7 @@ pub(super) fn bytes(value: &DeValue<'_>) -> Result<ByteCount, Wrong> {
     match value {
         DeValue::Integer(_) => whole(value).map(ByteCount),
         DeValue::String(text) => text.parse().map_err(|_| Wrong {
-            problem: format!("is {text:?}, which is no amount of bytes"),
+            problem: format!("is {text:?}, which is not an amount of bytes"),
             help: Some("write it like \"800MB\", \"8GB\" or \"8GiB\"".to_owned()),
         }),
         _ => Err(wants("an amount of bytes such as \"8GB\"", value)),

@@ -67,9 +67,9 @@ fn any_change_to_a_file_is_noticed() {
     for (change, says) in [
         (truncate, "train-00000.parquet: the size"),
         (flip, "train-00000.parquet: the SHA-256"),
-        (remove, "train-00000.parquet: listed in the manifest, but not there"),
+        (remove, "train-00000.parquet: listed in the manifest, but missing"),
         (another, "stray.parquet"),
-        (tokenizer, "tokenizer.json: listed in the manifest, but not there"),
+        (tokenizer, "tokenizer.json: listed in the manifest, but missing"),
     ] {
         let folder = tempfile::tempdir().expect("a folder");
         let manifest = output(folder.path());

@@ -80,7 +80,7 @@ fn values_that_are_no_ids_are_told_with_their_row() {
     let path = folder.path().join("x.parquet");
     let first = || TokenReader::open(&path).expect("a file").next().expect("a batch").map(|_| ());
     foreign(&path, "input_ids", lists::<i32, _>(Int32Builder::new(), -7));
-    assert!(first().expect_err("negative").to_string().ends_with("row 0 holds -7, which is no token id"));
+    assert!(first().expect_err("negative").to_string().ends_with("row 0 holds -7, which is not a token id"));
     let mut with_null = GenericListBuilder::<i32, _>::new(Int32Builder::new());
     for item in [Some(1), Some(2), None] {
         with_null.values().append_option(item);

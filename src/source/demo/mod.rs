@@ -203,9 +203,9 @@ fn parse(uri: &str) -> Result<(Kind, u64, u64)> {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
         let number = value.replace('_', "").parse::<u64>();
         let number =
-            number.map_err(|_| fault(uri, format!("{key:?} wants a whole number, not {value:?}")))?;
+            number.map_err(|_| fault(uri, format!("{key:?} needs a whole number, not {value:?}")))?;
         if given.insert(key, number).is_some() {
-            return Err(fault(uri, format!("{key:?} is there twice")));
+            return Err(fault(uri, format!("{key:?} is given twice")));
         }
     }
     let mut take = |key: &str| given.remove(key);
@@ -222,7 +222,7 @@ fn parse(uri: &str) -> Result<(Kind, u64, u64)> {
         _ => return Err(fault(uri, format!("there is no generator {name:?}"))),
     };
     match given.keys().next() {
-        Some(key) => Err(fault(uri, format!("{name} knows no {key:?}"))),
+        Some(key) => Err(fault(uri, format!("{name} has no parameter {key:?}"))),
         None if lines > 1 << 34 => Err(fault(uri, "\"lines\" is 2^34 at most")),
         None => Ok((kind, lines, seed)),
     }
@@ -236,7 +236,7 @@ fn check_column(spec: &SourceSpec) -> Result<()> {
     if spec.template.is_some() {
         return Err(fault(
             &spec.uri,
-            "its text is not put together from columns: leave `template` out".to_owned(),
+            "its text cannot be built from columns: leave `template` out".to_owned(),
         ));
     }
     let column = spec.column.as_deref().unwrap_or("line");

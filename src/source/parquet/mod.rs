@@ -43,7 +43,7 @@ const MAGIC: &[u8; 4] = b"PAR1";
 const TAIL_BYTES: u64 = 64 << 10;
 
 /// The advice for encrypted data.
-const DECRYPT: &str = "decrypt it first, by a program that has its keys, or name other columns";
+const DECRYPT: &str = "decrypt it first, with a program that has its keys, or name other columns";
 
 /// Bytes that are searched for the end of another file in front of this one.
 const JOINT_BYTES: u64 = 64 << 10;
@@ -294,7 +294,7 @@ impl RowGroup {
     /// The data is damaged, or has another number of rows than the footer declares.
     fn decode(&mut self) -> Result<Option<Batch>> {
         let Some(reader) = self.reader.as_mut() else { return Ok(None) };
-        let place = format!("{}, row {} and what follows in it", self.place, self.row);
+        let place = format!("{}, row {} and the following rows", self.place, self.row);
         let (chosen, composing, batch_bytes) = (&self.chosen, &mut self.composing, self.reading.batch_bytes);
         let decoded = guarded(&self.reading.name, &place, || {
             loop {
@@ -440,7 +440,7 @@ fn check_alone(input: &Input, file: &Listed, metadata: &ParquetMetaData) -> Resu
         .piece(from, place64((begin + amount(MAGIC.len())).min(input.bytes) - from))
         .map_err(|cause| Error::io("read", &file.path, cause))?;
     if memmem::find(&joint, b"PAR1PAR1").is_some() {
-        let problem = "it is several files laid end to end: give them as files";
+        let problem = "it is several files joined into one: give them as separate files";
         return Err(Fault::damaged(&file.name, "its index", problem));
     }
     Ok(())

@@ -185,8 +185,6 @@ impl<'a> Api<'a> {
         let fault =
             HubFault::Answer { repository: self.wanted.repository(), address: shown_uri(&self.base), what };
         let error = fault.with(ErrorKind::Network);
-        error.with_help(
-            "check HF_ENDPOINT, and whether a proxy between here and there answers in the hub's place",
-        )
+        error.with_help("check HF_ENDPOINT, and whether a proxy answers instead of the hub")
     }
 }

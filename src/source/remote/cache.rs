@@ -168,7 +168,7 @@ impl Cache {
                 let is_whole = paths.iter().all(|path| ShardSet::of(path).is_some());
                 if !is_whole && wanted.path.as_ref() != paths.first() {
                     let files = counted(amount(paths.len()), "file");
-                    let unknown = "in the cache are taken; whether the hub has more is not known";
+                    let unknown = "in the cache are used; the hub may have more";
                     noted(&format!("offline: {files} of {} {unknown}", wanted.uri));
                 }
                 return Ok(paths.iter().map(|path| self.fetched(&commit, path)).collect());
@@ -191,7 +191,7 @@ impl Cache {
             let names: Vec<&str> = paths.iter().map(String::as_str).collect();
             let Ok(chosen) = choose(&names, wanted.path.as_deref()) else { continue };
             if !is_complete_alone(chosen.main) {
-                let unknown = "whether the hub has more files beside it is not known";
+                let unknown = "the hub may have more files beside it";
                 noted(&format!("offline: {} of {} is taken; {unknown}", chosen.main, wanted.uri));
             }
             return Ok(self.snapshot(&commit, chosen.main));
@@ -202,7 +202,7 @@ impl Cache {
     /// The error that the cache lacks a file.
     fn lacks(&self, uri: String) -> Error {
         let fault = HubFault::NotCached { uri, cache: self.folder.clone() };
-        fault.with(ErrorKind::Network).with_help("run once with the network, without HF_HUB_OFFLINE")
+        fault.with(ErrorKind::Network).with_help("run it once online, without HF_HUB_OFFLINE")
     }
 }
 

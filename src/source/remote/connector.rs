@@ -56,7 +56,7 @@ fn ask(agent: &Agent, request: HttpRequest) -> Result<HttpResponse, HttpError> {
     let cut_off = |cause| HttpError::new(HttpErrorKind::Interrupted, cause);
     let read = reader.read_to_end(&mut bytes).map_err(cut_off)?;
     if u64::try_from(read).is_ok_and(|read| read > most) {
-        let problem = format!("its answer has more than the {most} bytes that were to come");
+        let problem = format!("its answer has more than the {most} bytes that were expected");
         return Err(HttpError::new(HttpErrorKind::Decode, std::io::Error::other(problem)));
     }
     Ok(HttpResponse::from_parts(parts, Bytes::from(bytes).into()))

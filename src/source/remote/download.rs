@@ -78,7 +78,7 @@ pub(super) fn download(
 /// The error that a file did not arrive complete.
 fn broken(what: &str, problem: String) -> Error {
     let error = HubFault::Broken { what: what.to_owned(), problem }.with(ErrorKind::Network);
-    error.with_help("run the same command again; files that are whole are kept")
+    error.with_help("run the same command again; complete files are kept")
 }
 
 /// The download of one file.
@@ -153,7 +153,7 @@ impl Landing<'_> {
         if start == Some(0) {
             Ok(())
         } else {
-            Err(Trouble::passing("its answer is of other bytes than were asked for"))
+            Err(Trouble::passing("its answer has other bytes than were requested"))
         }
     }
 

@@ -113,7 +113,7 @@ impl Pace {
                 counted(self.received, "byte"),
                 counted(self.waited.as_secs(), "second")
             ),
-            help: "check the network, and whether a proxy between here and there answers in the server's place",
+            help: "check the network, and whether a proxy answers instead of the server",
         })
     }
 }
@@ -301,7 +301,7 @@ impl Request {
                 None => return Err(refusal::of(status, headers, self.server, at_hub)),
             };
         }
-        Err(Trouble::passing(format!("it leads on to another address more than {REDIRECTS} times")))
+        Err(Trouble::passing(format!("it redirects more than {REDIRECTS} times")))
     }
 }
 

@@ -74,7 +74,7 @@ enum HubFault {
     Uri { uri: String },
     #[error("{uri} does not name a repository with a tokenizer")]
     TokenizerUri { uri: String },
-    #[error("{address} is no address of a tokenizer")]
+    #[error("{address} is not an address of a tokenizer")]
     TokenizerAddress { address: String },
     #[error("{uri} has no tokenizer that can be read: {files}")]
     #[cfg(feature = "hub")]
@@ -82,16 +82,16 @@ enum HubFault {
     #[error("{uri} has several tokenizers: {files}")]
     #[cfg(feature = "hub")]
     SeveralTokenizers { uri: String, files: String },
-    #[error("{path} of {uri} has {bytes}, and a file of a tokenizer may have {limit} at most")]
+    #[error("{path} of {uri} has {bytes}, and the limit of a tokenizer file is {limit}")]
     #[cfg(feature = "hub")]
     TooLong { uri: String, path: String, bytes: ByteCount, limit: ByteCount },
     #[error("{name} is not in the cache {}", path.display())]
     #[cfg(feature = "hub")]
     NoRanks { name: String, path: PathBuf },
-    #[error("{name} in the cache is another file than OpenAI publishes: {}", path.display())]
+    #[error("{name} in the cache differs from the file that OpenAI publishes: {}", path.display())]
     #[cfg(feature = "hub")]
     OtherRanks { name: String, path: PathBuf },
-    #[error("{path} of {repository} leads out of the repository")]
+    #[error("{path} of {repository} points outside of the repository")]
     #[cfg(feature = "hub")]
     Outside { repository: String, path: String },
     #[error("{uri} has no files to read")]
@@ -106,7 +106,7 @@ enum HubFault {
     #[error("{repository} has no usable {what} at {address}")]
     #[cfg(feature = "hub")]
     Answer { repository: String, address: String, what: &'static str },
-    #[error("{what} did not arrive whole: {problem}")]
+    #[error("{what} did not arrive completely: {problem}")]
     #[cfg(feature = "hub")]
     Broken { what: String, problem: String },
     #[error("{uri} does not name a place in an object store")]
@@ -128,7 +128,7 @@ impl HubFault {
     fn changed(what: &str) -> Error {
         let problem = "it has changed since it was listed".to_owned();
         let error = HubFault::Broken { what: what.to_owned(), problem }.with(ErrorKind::Network);
-        error.with_help("run the same command again; what is finished is kept")
+        error.with_help("run the same command again; finished work is kept")
     }
 }
 

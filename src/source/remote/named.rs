@@ -146,7 +146,7 @@ fn no_address(address: &str) -> Error {
     match of_hub.filter(|rest| !rest.is_empty()) {
         Some(rest) => error.with_help(format!("write {}", as_uri(rest))),
         None => error.with_help(
-            "download the file and name it where it lies; a tokenizer of the Hugging Face hub is hf://NAMESPACE/NAME",
+            "download the file and give its local path; a tokenizer of the Hugging Face hub is hf://NAMESPACE/NAME",
         ),
     }
 }

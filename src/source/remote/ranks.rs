@@ -74,8 +74,9 @@ impl Ranks {
     fn elsewhere(&self) -> String {
         let name = self.name();
         format!(
-            "fetch {} where there is a network and name the file, which is known by the name {name}.tiktoken; or let \
-             Python do it, with `tiktoken.get_encoding({name:?})`, and copy its cache (TIKTOKEN_CACHE_DIR)",
+            "download {} on a machine with a network and give its path, with the file name {name}.tiktoken; \
+             or let Python do it, with `tiktoken.get_encoding({name:?})`, and copy its cache \
+             (TIKTOKEN_CACHE_DIR)",
             self.address
         )
     }
@@ -95,12 +96,12 @@ impl Ranks {
                 Cached::Other => HubFault::OtherRanks { name: self.name().to_owned(), path: place },
                 _ => HubFault::NoRanks { name: self.name().to_owned(), path: place },
             };
-            let help = format!("run once with the network, without HF_HUB_OFFLINE; or {}", self.elsewhere());
+            let help = format!("run it once online, without HF_HUB_OFFLINE; or {}", self.elsewhere());
             return Err(fault.with(ErrorKind::Network).with_help(help));
         }
         let bytes = self.download(settings, observer)?;
         let unwritable =
-            |error: Error| error.with_help("name a folder that can be written with TIKTOKEN_CACHE_DIR");
+            |error: Error| error.with_help("set TIKTOKEN_CACHE_DIR to a folder that can be written");
         let folder = folder_of(&place);
         fs::create_dir_all(folder).map_err(|cause| unwritable(Error::io("create", folder, cause)))?;
         publish_bytes(&place, &bytes).map_err(unwritable)?;

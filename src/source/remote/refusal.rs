@@ -42,7 +42,7 @@ pub(super) fn check_token(token: Option<&str>) -> Result<(), Trouble> {
     let is_token = token.is_none_or(|token| token.bytes().all(|byte| byte.is_ascii_graphic()));
     is_token.then_some(()).ok_or_else(|| Trouble::Refused {
         kind: ErrorKind::Authorisation,
-        problem: "the token has characters that no token has".to_owned(),
+        problem: "the token has characters that are not valid in a token".to_owned(),
         help: "check HF_TOKEN, or the file in which the token is kept",
     })
 }
@@ -59,7 +59,7 @@ pub(super) fn broken(cause: ureq::Error) -> Trouble {
         ureq::Error::Tls(_) | ureq::Error::Rustls(_) | ureq::Error::Pem(_) => Trouble::Refused {
             kind: ErrorKind::Network,
             problem: format!("the connection is not trusted: {said}"),
-            help: "check HF_ENDPOINT, the clock, and the proxy between here and there",
+            help: "check HF_ENDPOINT, the clock, and any proxy",
         },
         _ => Trouble::passing(said),
     }
@@ -86,7 +86,7 @@ pub(super) fn of(status: StatusCode, headers: &HeaderMap, server: Server, is_ask
     let (kind, help) = match (status.as_u16(), code) {
         (401 | 403, _) if server == Server::Web => (
             ErrorKind::Authorisation,
-            "the server wants credentials: download the file yourself, and name it where it lies",
+            "the server requires credentials: download the file yourself, and give its local path",
         ),
         _ if server == Server::Web => (ErrorKind::Failed, "check the address"),
         (403, _) | (_, "GatedRepo") => (
@@ -141,13 +141,12 @@ pub(super) fn given_up(what: &str, problem: String, asked: Option<Duration>) -> 
     let help = match asked {
         Some(wait) => {
             format!(
-                "run the same command again in {} seconds; downloads go on where they ended",
+                "run the same command again in {} seconds; downloads continue where they stopped",
                 wait.as_secs()
             )
         }
-        None => {
-            "check the network, then run the same command again; downloads go on where they ended".to_owned()
-        }
+        None => "check the network, then run the same command again; downloads continue where they stopped"
+            .to_owned(),
     };
     error(ErrorKind::Network, what, problem).with_help(help)
 }

@@ -138,8 +138,8 @@ fn elsewhere(wanted: &Wanted) -> String {
     };
     let file = wanted.path.as_deref().unwrap_or(WHOLE[0]);
     format!(
-        "fetch it where the hub can be reached, with `hf download {repository} {file}{kind} --local-dir FOLDER`, and name \
-         that folder"
+        "download it where the hub can be reached, with `hf download {repository} {file}{kind} --local-dir \
+         FOLDER`, and give that folder"
     )
 }
 
@@ -169,8 +169,9 @@ impl Unchosen {
             Unchosen::Nothing { files, elsewhere } => {
                 let help = match elsewhere {
                     Some(folder) => format!("name {prefix}/{folder}, which has one"),
-                    None => "give a repository, folder or file with a tokenizer.json, tekken.json, vocab.json beside its \
-                             merges.txt, or ranks of tiktoken; a model's page often says from which other its tokenizer is"
+                    None => "give a repository, folder or file with a tokenizer.json, tekken.json, \
+                             vocab.json beside its merges.txt, or ranks of tiktoken; a model's page often \
+                             says which other model its tokenizer is from"
                         .to_owned(),
                 };
                 let files = match files.is_empty() {

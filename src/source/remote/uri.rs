@@ -71,7 +71,7 @@ impl Wanted {
     pub(super) fn parse(uri: &str) -> Result<Wanted> {
         Wanted::read(uri, Kind::Dataset).ok_or_else(|| {
             let error = HubFault::Uri { uri: uri.to_owned() }.with(ErrorKind::Usage);
-            error.with_help("write hf://datasets/NAMESPACE/NAME, with @REVISION or /PATH after it if need be")
+            error.with_help("write hf://datasets/NAMESPACE/NAME, with @REVISION or /PATH after it if needed")
         })
     }
 
@@ -84,7 +84,7 @@ impl Wanted {
         let wanted = Wanted::read(uri, kind).ok_or_else(|| {
             let error = HubFault::TokenizerUri { uri: uri.to_owned() }.with(ErrorKind::Usage);
             error.with_help(
-                "write hf://NAMESPACE/NAME, with @REVISION or /PATH after it if need be, or hf://datasets/NAMESPACE/NAME/PATH",
+                "write hf://NAMESPACE/NAME, with @REVISION or /PATH after it if needed, or hf://datasets/NAMESPACE/NAME/PATH",
             )
         })?;
         Ok(Wanted { everything: true, ..wanted })

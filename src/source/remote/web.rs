@@ -51,8 +51,11 @@ pub(super) fn look(uri: &str, settings: &HubSettings, stop: &Stop) -> Result<Str
 
 /// The error that a server does not support ranges.
 pub(super) fn without_ranges(what: &str) -> Error {
-    let fault = HubFault::Refused { what: what.to_owned(), problem: "its host gives no ranges".to_owned() };
+    let fault = HubFault::Refused {
+        what: what.to_owned(),
+        problem: "its host does not support range requests".to_owned(),
+    };
     fault
         .with(ErrorKind::Network)
-        .with_help("download the file, and name it where it lies; on the hub leave `stream` out")
+        .with_help("download the file, and give its local path; on the hub leave `stream` out")
 }

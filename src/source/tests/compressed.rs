@@ -140,8 +140,8 @@ fn what_is_no_text_is_told_inside_of_compression() {
         (tar, "a tar archive"),
         (b"PK\x03\x04...".to_vec(), "a zip archive"),
         (b"%PDF-1.7\n".to_vec(), "a PDF file"),
-        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec(), "a PNG picture"),
-        (b"GIF89a\x01\0".to_vec(), "a GIF picture"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec(), "a PNG image"),
+        (b"GIF89a\x01\0".to_vec(), "a GIF image"),
         (b"\0\0\0\x20ftypisom".to_vec(), "a video"),
         (b"PAR1\x15\x04".to_vec(), "a Parquet file"),
         (b"ARROW1\0\0\xff\xff\xff\xff".to_vec(), "an Arrow file"),
@@ -339,7 +339,7 @@ fn streams_of_arrow_data_laid_end_to_end_are_read_whole() {
     let other: ArrayRef = Arc::new(StringArray::from(vec!["d"]));
     let other = RecordBatch::try_from_iter([("other", other)]).unwrap();
     for (after, says) in
-        [(stream(&other), "other columns"), (b"some text that follows".to_vec(), "is no stream")]
+        [(stream(&other), "other columns"), (b"some text that follows".to_vec(), "is not a stream")]
     {
         let path = written(folder.path(), "a.arrows", [stream(&one), after].concat());
         let error = read(&spec(&path), ReadConfig::default()).unwrap_err();
@@ -351,7 +351,7 @@ fn streams_of_arrow_data_laid_end_to_end_are_read_whole() {
     {
         let path = written(folder.path(), "a.arrow", [file(a), file(b)].concat());
         let error = read(&spec(&path), ReadConfig::default()).unwrap_err();
-        assert!(format!("{error:?}").contains("several files laid end to end"), "{error:?}");
+        assert!(format!("{error:?}").contains("several files joined into one"), "{error:?}");
     }
     let (_, message) = failure(piped(&arrow("text"), &file(&one)));
     assert!(message.contains("an Arrow file") && message.contains("to a file first"), "{message}");

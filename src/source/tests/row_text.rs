@@ -215,7 +215,7 @@ fn what_is_no_text_says_how_it_is_one() {
         let spec = SourceSpec { template: Some("{title".to_owned()), ..spec(path) };
         let (kind, message) = failure(read(&spec, ReadConfig::default()));
         assert_eq!(kind, ErrorKind::Usage);
-        assert!(message.contains("the template has a \"{\" of its own"), "{message}");
+        assert!(message.contains("the template has a single \"{\""), "{message}");
     }
 }
 

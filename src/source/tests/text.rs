@@ -449,7 +449,7 @@ fn wrong_requests_say_what_is_wrong() {
         (plain(root.join("mixed")), ErrorKind::Usage, "several formats"),
         (plain("ftp://host/file".into()), ErrorKind::Usage, "hf://datasets"),
         (plain("demo:prose".into()), ErrorKind::Usage, "no generator"),
-        (plain("demo:verse?rows=1".into()), ErrorKind::Usage, "knows no \"rows\""),
+        (plain("demo:verse?rows=1".into()), ErrorKind::Usage, "has no parameter \"rows\""),
         (plain("demo:verse?lines=x".into()), ErrorKind::Usage, "whole number"),
         (plain("hf://datasets/one".into()), ErrorKind::Usage, "does not name a dataset"),
         (

@@ -539,7 +539,7 @@ fn refusals_say_what_to_do() {
     assert_eq!(texts(&fetch(URI, false, &settings, &Silent).unwrap()), ["right"]);
     hub.put(COMMIT, "../x.parquet", "", false);
     let outside = fetch(URI, false, &settings, &Silent).unwrap_err();
-    assert!(outside.to_string().contains("leads out of the repository"), "{outside}");
+    assert!(outside.to_string().contains("points outside of the repository"), "{outside}");
     assert!(!format!("{settings:?}").contains("secret"));
     for token in ["a\nb", "tök"] {
         let settings = HubSettings { token: Some(token.to_owned()), ..settings.clone() };
