@@ -47,14 +47,14 @@ impl TokenizerArgument {
 
 #[derive(Args, Debug)]
 pub(in crate::cli) struct TokenizerSplit {
-    /// How the tokenizer cuts text, where its files do not say it
+    /// How the tokenizer splits text, if its files do not say it
     #[arg(long, value_name = "PATTERN", value_parser = choice::<SplitPattern>(), conflicts_with = "split_regex")]
     split: Option<SplitPattern>,
     /// The same as a regular expression
     #[arg(long, value_name = "REGEX")]
     split_regex: Option<String>,
-    /// A special token of the tokenizer, where its files do not say it; without an id the next after the highest. May be
-    /// given several times
+    /// A special token of the tokenizer, if its files do not list it; without an id it gets the next one after the
+    /// highest. May be given several times
     #[arg(long, value_name = "TEXT[=ID]")]
     special_token: Vec<SpecialToken>,
 }
@@ -71,7 +71,7 @@ impl TokenizerSplit {
 #[derive(Args, Debug)]
 pub(in crate::cli) struct InputFlags {
     /// Files, folders, globs, pipes, hf://datasets/…, https://…, demo:verse?lines=1000, or - for
-    /// standard input; s3://…, gs://… and az://… where this is built with the feature remote
+    /// standard input; s3://…, gs://… and az://… if built with the feature remote
     #[arg(required = true, value_name = "INPUT")]
     pub(in crate::cli) inputs: Vec<String>,
 }
@@ -100,10 +100,10 @@ const NOT_OF_COUNTS: [&str; 16] = [
 #[derive(Args, Debug)]
 pub(in crate::cli) struct TrainInput {
     /// Files, folders, globs, pipes, hf://datasets/…, https://…, demo:verse?lines=1000, or - for
-    /// standard input; s3://…, gs://… and az://… where this is built with the feature remote
+    /// standard input; s3://…, gs://… and az://… if built with the feature remote
     #[arg(required_unless_present = "from_counts", value_name = "INPUT")]
     pub(in crate::cli) inputs: Vec<String>,
-    /// Learn from files that `count` wrote, in place of an input; a weight may follow each
+    /// Learn from files that `count` wrote, instead of from an input; a weight may follow each
     #[arg(
         long,
         value_name = "COUNTS.parquet[=DECIMAL]",
@@ -140,28 +140,28 @@ pub(in crate::cli) struct SourceFlags {
     /// The column or field that holds the text; a nested one as a.b, all items of a list as a[] or a[].b [default: text]
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) column: Option<String>,
-    /// Put the text together from several columns, such as "{title}: {text}"
+    /// Build the text from several columns, such as "{title}: {text}"
     #[arg(long, value_name = "TEXT", conflicts_with = "column")]
     pub(in crate::cli) template: Option<String>,
-    /// What stands between the items of a list [default: the end of a line]
+    /// The text between the items of a list [default: the end of a line]
     #[arg(long, value_name = "TEXT")]
     pub(in crate::cli) join: Option<String>,
     /// The files' format [default: by extension]
     #[arg(long, value_name = "FORMAT", value_parser = choice::<source::Format>())]
     pub(in crate::cli) format: Option<source::Format>,
-    /// How plain text is cut into documents [default: file]
+    /// How plain text is divided into documents [default: file]
     #[arg(long, value_name = "RULE", value_parser = choice::<DocumentRule>(), conflicts_with = "separator")]
     pub(in crate::cli) documents: Option<DocumentRule>,
-    /// The text between the documents of a plain text
+    /// The text that separates the documents of plain text
     #[arg(long, value_name = "TEXT")]
     pub(in crate::cli) separator: Option<String>,
-    /// The weight of an input: its counts are multiplied by it. Once for each INPUT [default: 1]
+    /// The weight of an input, by which its counts are multiplied; give one for each INPUT [default: 1]
     #[arg(long, value_name = "DECIMAL")]
     pub(in crate::cli) weight: Vec<Weight>,
     /// Read remote files without keeping them
     #[arg(long)]
     pub(in crate::cli) stream: bool,
-    /// What to do with what cannot be read [default: fail]
+    /// What to do with a row or file that cannot be read [default: fail]
     #[arg(long, value_name = "POLICY", value_parser = choice::<OnBadInput>())]
     pub(in crate::cli) on_bad_input: Option<OnBadInput>,
 }
@@ -169,7 +169,7 @@ pub(in crate::cli) struct SourceFlags {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Sample")]
 pub(in crate::cli) struct SampleFlags {
-    /// Take one of every N documents, the first of them
+    /// Keep the first of every N documents
     #[arg(long, value_name = "N")]
     pub(in crate::cli) every: Option<u64>,
     /// Shuffle through a buffer of N documents
@@ -178,30 +178,30 @@ pub(in crate::cli) struct SampleFlags {
     /// Seed of the shuffle [default: 0]
     #[arg(long, value_name = "N")]
     pub(in crate::cli) seed: Option<u64>,
-    /// Leave out the first N documents
+    /// Skip the first N documents
     #[arg(long, value_name = "N")]
     pub(in crate::cli) skip: Option<u64>,
     /// Take at most N documents
     #[arg(long, value_name = "N")]
     pub(in crate::cli) take: Option<u64>,
-    /// Take at most so much text, such as 2GB
+    /// Take at most this much text, such as 2GB
     #[arg(long, value_name = "BYTES")]
     pub(in crate::cli) max_bytes: Option<ByteCount>,
 }
 
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Pieces")]
+#[command(next_help_heading = "Pre-tokens")]
 pub(in crate::cli) struct PieceFlags {
-    /// How text is cut into pieces [default: gpt4]
+    /// How text is split into pre-tokens [default: gpt4]
     #[arg(long, value_name = "PATTERN", value_parser = choice::<SplitPattern>(), conflicts_with = "split_regex")]
     pub(in crate::cli) split: Option<SplitPattern>,
-    /// A regular expression that cuts text into pieces
+    /// A regular expression that matches the pre-tokens
     #[arg(long, value_name = "REGEX")]
     pub(in crate::cli) split_regex: Option<String>,
-    /// Whether tokens end with each document, or may go on into the next (join) [default: document]
+    /// Whether tokens end with each document, or may continue into the next (join) [default: document]
     #[arg(long, value_name = "BOUNDARY", value_parser = choice::<Boundary>())]
     pub(in crate::cli) boundary: Option<Boundary>,
-    /// A special token, cut out of the text; may be given several times
+    /// A special token, which is removed from the text; may be given several times
     #[arg(long, value_name = "TOKEN")]
     pub(in crate::cli) special_token: Vec<String>,
 }
@@ -209,32 +209,32 @@ pub(in crate::cli) struct PieceFlags {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Training")]
 pub(in crate::cli) struct TrainFlags {
-    /// Tokens of the vocabulary: 256 bytes, merges, and special tokens; several, with commas between
-    /// them, make a tokenizer of each size from one training, the smaller ones in folders vocab-N
+    /// Number of tokens: 256 bytes, merges, and special tokens; several numbers, separated by commas,
+    /// give a tokenizer of each size from one training, the smaller ones in folders vocab-N
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub(in crate::cli) vocab_size: Option<Vec<u64>>,
-    /// Merges to learn, instead of --vocab-size
+    /// Number of merges to learn, instead of --vocab-size
     #[arg(long, value_name = "N")]
     pub(in crate::cli) merges: Option<u64>,
-    /// Merge no pair that occurs less often [default: 2]
+    /// Least count of a pair that is merged [default: 2]
     #[arg(long, value_name = "N")]
     pub(in crate::cli) min_frequency: Option<u64>,
-    /// The longest token that is made, in bytes
+    /// Greatest length of a token that a merge makes, in bytes
     #[arg(long, value_name = "N")]
     pub(in crate::cli) max_token_bytes: Option<u64>,
-    /// Which of equally frequent pairs is merged first [default: ids]
+    /// Which of several pairs with equal scores is merged first [default: ids]
     #[arg(long, value_name = "RULE", value_parser = choice::<TieBreak>())]
     pub(in crate::cli) tie_break: Option<TieBreak>,
-    /// By what pairs are ranked: count, count-length, or conditional:p,q,r [default: count]
+    /// The score that ranks pairs: count, count-length, or conditional:p,q,r [default: count]
     #[arg(long, value_name = "SCORE")]
     pub(in crate::cli) score: Option<Score>,
-    /// Where the ids of special tokens stand [default: end]
+    /// Whether special tokens have the first or the last ids [default: end]
     #[arg(long, value_name = "PLACE", value_parser = choice::<SpecialTokensAt>())]
     pub(in crate::cli) special_tokens_at: Option<SpecialTokensAt>,
-    /// Record a point of history every N merges [default: a 200th of the merges]
+    /// Record the number of tokens left every N merges [default: a 200th of the merges]
     #[arg(long, value_name = "N")]
     pub(in crate::cli) history_every: Option<u64>,
-    /// Formats to write, with commas between them [default: hf]
+    /// Formats to write, separated by commas [default: hf]
     #[arg(long, value_name = "FORMATS", value_delimiter = ',', value_parser = choice::<vocab::Format>())]
     pub(in crate::cli) formats: Option<Vec<vocab::Format>>,
 }
@@ -243,7 +243,7 @@ pub(in crate::cli) struct TrainFlags {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "For transformers (tokenizer_config.json)")]
 pub(in crate::cli) struct TransformersFlags {
-    /// The special token that begins a document (bos_token); like those below it is added if it is not there
+    /// The special token that begins a document (bos_token); like those below, it is added if it is missing
     #[arg(long, value_name = "TOKEN")]
     pub(in crate::cli) bos: Option<String>,
     /// The special token that ends a document (eos_token)
@@ -252,16 +252,16 @@ pub(in crate::cli) struct TransformersFlags {
     /// The special token that fills the shorter texts of a batch (pad_token)
     #[arg(long, value_name = "TOKEN")]
     pub(in crate::cli) pad: Option<String>,
-    /// The special token for what has no token (unk_token)
+    /// The special token for text that has no token (unk_token)
     #[arg(long, value_name = "TOKEN")]
     pub(in crate::cli) unk: Option<String>,
-    /// The special token in place of a token that is to be guessed (mask_token)
+    /// The special token that replaces a token to be predicted (mask_token)
     #[arg(long, value_name = "TOKEN")]
     pub(in crate::cli) mask: Option<String>,
-    /// The most tokens that the model takes (model_max_length)
+    /// The maximum number of tokens that the model accepts (model_max_length)
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=TransformersConfig::MOST_LENGTH))]
     pub(in crate::cli) model_max_length: Option<u64>,
-    /// A file with the Jinja template that makes one text of a conversation (chat_template)
+    /// A file with the Jinja template that turns a conversation into one text (chat_template)
     #[arg(long, value_name = "FILE")]
     pub(in crate::cli) chat_template: Option<String>,
 }
@@ -270,23 +270,23 @@ pub(in crate::cli) struct TransformersFlags {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Training")]
 pub(in crate::cli) struct MergeFlags {
-    /// What ended a text [default: as recorded, or document]
+    /// Whether tokens ended with each document [default: as recorded, or document]
     #[arg(long, value_name = "BOUNDARY", value_parser = choice::<Boundary>())]
     pub(in crate::cli) boundary: Option<Boundary>,
-    /// By what pairs were ranked [default: as recorded, or count]
+    /// The score that ranked pairs [default: as recorded, or count]
     #[arg(long, value_name = "SCORE")]
     pub(in crate::cli) score: Option<Score>,
-    /// Least count of a merge [default: as recorded, or 1]
+    /// Least count of a pair that was merged [default: as recorded, or 1]
     #[arg(long, value_name = "N")]
     pub(in crate::cli) min_frequency: Option<u64>,
-    /// Longest token [default: as recorded, or none]
+    /// Greatest length of a token, in bytes [default: as recorded, or none]
     #[arg(long, value_name = "N")]
     pub(in crate::cli) max_token_bytes: Option<u64>,
-    /// The stage to check, of a tokenizer that grew by `train --extend`: each was learned from its own text
-    /// [default: the last that is recorded]
+    /// The stage to check, of a tokenizer extended by `train --extend`: each stage was learned from its own text
+    /// [default: the last one recorded]
     #[arg(long, value_name = "N", conflicts_with = "skip_merges")]
     pub(in crate::cli) stage: Option<u64>,
-    /// Carry out the first N merges as they stand, and check the others
+    /// Apply the first N merges without a check, and check the others
     #[arg(long, value_name = "N")]
     pub(in crate::cli) skip_merges: Option<u64>,
 }
@@ -297,13 +297,13 @@ type ChosenRule = Option<PackRule>;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Encoding")]
 pub(in crate::cli) struct EncodeFlags {
-    /// Columns to pass through, with commas between them
+    /// Columns to pass through, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(in crate::cli) columns: Vec<String>,
-    /// What text that looks like a special token becomes [default: text]
+    /// How to encode text that looks like a special token [default: text]
     #[arg(long, value_name = "POLICY", value_parser = choice::<SpecialPolicy>())]
     pub(in crate::cli) special: Option<SpecialPolicy>,
-    /// What becomes of a document with a byte that has no token [default: error]
+    /// How to treat a document with a byte that has no token [default: error]
     #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>())]
     pub(in crate::cli) missing_bytes: Option<MissingBytes>,
     /// The special token put before every document
@@ -315,22 +315,22 @@ pub(in crate::cli) struct EncodeFlags {
     /// How documents are packed into rows of --length ids [default: none]
     #[arg(long, value_name = "RULE", value_parser = choice::<Option<PackRule>>())]
     pub(in crate::cli) pack: Option<ChosenRule>,
-    /// Ids in a packed row
+    /// Number of ids in a packed row
     #[arg(long, value_name = "N")]
     pub(in crate::cli) length: Option<u64>,
     /// How the ids are compressed [default: default]
     #[arg(long, value_name = "NAME", value_parser = choice::<Compression>())]
     pub(in crate::cli) compression: Option<Compression>,
-    /// What kind of files ids are written to [default: parquet]
+    /// The kind of files that ids are written to [default: parquet]
     #[arg(long, value_name = "FORMAT", value_parser = choice::<OutputFormat>())]
     pub(in crate::cli) output_format: Option<OutputFormat>,
-    /// The split's name, which begins the files' names [default: train]
+    /// The split's name, with which the names of its files begin [default: train]
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) split_name: Option<String>,
-    /// About how much text goes into a file [default: 1GB]
+    /// Approximate amount of text in a file [default: 1GB]
     #[arg(long, value_name = "BYTES")]
     pub(in crate::cli) file_text_bytes: Option<ByteCount>,
-    /// Write one file, called by the split alone, like train.bin: for bin and megatron
+    /// Write one file named after the split alone, such as train.bin; for bin and megatron
     #[arg(long)]
     pub(in crate::cli) one_file: bool,
 }

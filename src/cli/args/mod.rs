@@ -44,29 +44,29 @@ pub(in crate::cli) struct Global {
     /// Print results as JSON
     #[arg(long, global = true)]
     pub(in crate::cli) json: bool,
-    /// Tell nothing but results and errors
+    /// Print only results and errors
     #[arg(long, short, global = true)]
     pub(in crate::cli) quiet: bool,
-    /// Tell more of what is done
+    /// Print more about what is done
     #[arg(long, short, global = true, conflicts_with = "quiet")]
     pub(in crate::cli) verbose: bool,
-    /// How many threads work [default: one for each core]
+    /// Number of threads [default: one for each core]
     #[arg(long, global = true, value_name = "N", value_parser = value_parser!(u64).range(1..=MOST_THREADS))]
     pub(in crate::cli) threads: Option<u64>,
-    /// Limit of memory for counting and learning, such as 8GB [default: what the machine or the cgroup has]
+    /// Memory limit for counting and learning, such as 8GB [default: the memory of the machine or cgroup]
     #[arg(long, global = true, value_name = "BYTES")]
     pub(in crate::cli) memory: Option<ByteCount>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
-    /// Do all that a recipe says; what is done already is kept
+    /// Carry out a recipe; finished results are kept
     Run(RunArgs),
-    /// Tell what `run` would do, without doing it
+    /// Show what `run` would do, without doing it
     Plan(PlanArgs),
     /// Learn a tokenizer from data
     Train(TrainArgs),
-    /// Count the distinct pieces of data
+    /// Count the distinct pre-tokens of data
     Count(CountArgs),
     /// Sum counts files into one
     MergeCounts(MergeCountsArgs),
@@ -76,7 +76,7 @@ pub(in crate::cli) enum Command {
     Decode(DecodeArgs),
     /// Show the tokens of a text
     Tokens(TokensArgs),
-    /// Tell what a tokenizer or an output folder holds
+    /// Show what a tokenizer or an output folder holds
     Inspect(InspectArgs),
     /// Compare tokenizers on the same text
     Compare(CompareArgs),
@@ -84,7 +84,7 @@ pub(in crate::cli) enum Command {
     Convert(ConvertArgs),
     /// Check an output folder against its manifest
     Verify(VerifyArgs),
-    /// Replay a tokenizer's merges on data, and tell the first that was not the best
+    /// Replay a tokenizer's merges on data, and report the first that was not the best
     VerifyMerges(VerifyMergesArgs),
     /// Time the encoding of documents held in memory
     Bench(BenchArgs),
@@ -133,7 +133,7 @@ pub(in crate::cli) struct TrainArgs {
     pub(in crate::cli) train: TrainFlags,
     #[command(flatten)]
     pub(in crate::cli) transformers: TransformersFlags,
-    /// Go on from the merges of this tokenizer, a file or its folder, hf://NAMESPACE/NAME or a name such as gpt2, and by the rules recorded beside it
+    /// Continue from the merges of this tokenizer, a file or its folder, hf://NAMESPACE/NAME or a name such as gpt2, by the rules recorded beside it
     #[arg(long, value_name = "TOKENIZER")]
     pub(in crate::cli) extend: Option<String>,
 }
@@ -145,7 +145,7 @@ pub(in crate::cli) struct CountArgs {
     /// The file for the counts
     #[arg(long, short, value_name = "FILE.parquet", value_parser = writable)]
     pub(in crate::cli) output: String,
-    /// Keep the pieces in order of first appearance, which the tie rule `first` needs
+    /// Keep the pre-tokens in order of first appearance, which the tie rule `first` needs
     #[arg(long)]
     pub(in crate::cli) order: bool,
     #[command(flatten)]
@@ -164,7 +164,7 @@ pub(in crate::cli) struct MergeCountsArgs {
     /// The file for the sum
     #[arg(long, short, value_name = "FILE.parquet", value_parser = writable)]
     pub(in crate::cli) output: String,
-    /// The weight of a file: its counts are multiplied by it. Once for each file [default: 1]
+    /// The weight of a file, by which its counts are multiplied; give one for each file [default: 1]
     #[arg(long, value_name = "DECIMAL")]
     pub(in crate::cli) weight: Vec<Weight>,
 }
@@ -227,16 +227,16 @@ pub(in crate::cli) struct TokensArgs {
     /// The text; without it, or with -, standard input
     #[arg(value_name = "TEXT")]
     pub(in crate::cli) text: Option<String>,
-    /// Show ids instead of pieces
+    /// Show the ids of the tokens instead of their text
     #[arg(long)]
     pub(in crate::cli) ids: bool,
-    /// Write a page that shows the tokens, and print nothing but what --json does
+    /// Write a page that shows the tokens, and print only what --json prints
     #[arg(long, value_name = "FILE.html", value_parser = writable, conflicts_with = "ids")]
     pub(in crate::cli) html: Option<String>,
-    /// What text that looks like a special token becomes
+    /// How to encode text that looks like a special token
     #[arg(long, value_name = "POLICY", value_parser = choice::<SpecialPolicy>())]
     pub(in crate::cli) special: Option<SpecialPolicy>,
-    /// What becomes of a byte that has no token [default: error]
+    /// How to treat a byte that has no token [default: error]
     #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>())]
     pub(in crate::cli) missing_bytes: Option<MissingBytes>,
 }
@@ -248,7 +248,7 @@ pub(in crate::cli) struct InspectArgs {
     pub(in crate::cli) path: String,
     #[command(flatten)]
     pub(in crate::cli) split: TokenizerSplit,
-    /// How many merges are shown [default: 20, with --json all]
+    /// Number of merges to show [default: 20, with --json all]
     #[arg(long, value_name = "N")]
     pub(in crate::cli) merges: Option<usize>,
 }
@@ -282,7 +282,7 @@ pub(in crate::cli) struct VerifyMergesArgs {
     #[command(flatten)]
     pub(in crate::cli) tokenizer: TokenizerArgument,
     /// The data: files, folders, globs, pipes, hf://datasets/…, https://…, demo:verse?lines=1000, or - for
-    /// standard input; s3://…, gs://… and az://… where this is built with the feature remote
+    /// standard input; s3://…, gs://… and az://… if built with the feature remote
     #[arg(long, required = true, value_name = "INPUT", num_args = 1..)]
     pub(in crate::cli) on: Vec<String>,
     #[command(flatten)]
@@ -302,13 +302,13 @@ pub(in crate::cli) struct CompareArgs {
     #[command(flatten)]
     pub(in crate::cli) split: TokenizerSplit,
     /// The text: files, folders, globs, pipes, hf://datasets/…, https://…, demo:verse?lines=1000, or - for
-    /// standard input; s3://…, gs://… and az://… where this is built with the feature remote
+    /// standard input; s3://…, gs://… and az://… if built with the feature remote
     #[arg(long, required = true, value_name = "INPUT", num_args = 1..)]
     pub(in crate::cli) on: Vec<String>,
-    /// Write the comparison as a page with pictures, too
+    /// Also write the comparison as a page with charts
     #[arg(long, value_name = "FILE.html", value_parser = writable)]
     pub(in crate::cli) html: Option<String>,
-    /// What becomes of a document with a byte that has no token [default: error]
+    /// How to treat a document with a byte that has no token [default: error]
     #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>())]
     pub(in crate::cli) missing_bytes: Option<MissingBytes>,
     #[command(flatten)]
@@ -324,7 +324,7 @@ pub(in crate::cli) struct BenchArgs {
     pub(in crate::cli) input: InputFlags,
     #[command(flatten)]
     pub(in crate::cli) tokenizer: TokenizerFlags,
-    /// What becomes of a document with a byte that has no token [default: error]
+    /// How to treat a document with a byte that has no token [default: error]
     #[arg(long, value_name = "POLICY", value_parser = choice::<MissingBytes>())]
     pub(in crate::cli) missing_bytes: Option<MissingBytes>,
     #[command(flatten)]
