@@ -219,7 +219,12 @@ fn a_recipe_with_three_mistakes_names_each_with_its_line() {
 fn a_text_is_no_recipe_and_that_is_soon_told() {
     let folder = folder();
     write(&folder, "text.txt", "this is no recipe\n".repeat(500));
-    refuses(&folder, &["run", "text.txt"], 2, &["text.txt:1:", "text.txt:10:", "no TOML in 490 more places"]);
+    refuses(
+        &folder,
+        &["run", "text.txt"],
+        2,
+        &["text.txt:1:", "text.txt:10:", "invalid TOML in 490 more places"],
+    );
 }
 
 /// `plan` names a tokenizer file that does not exist.

@@ -194,7 +194,7 @@ fn a_killed_run_is_gone_on_with() {
     kill_at(folder.path(), &moments);
     let left = left(folder.path());
     let said = finish(folder.path());
-    assert!(said.contains("the tokenizer of an earlier run is there"), "{said}");
+    assert!(said.contains("using the tokenizer of an earlier run"), "{said}");
     assert!(said.contains(&left), "{left}: {said}");
     let (expected, found) = (files(&whole.path().join("out")), files(&folder.path().join("out")));
     assert!(expected.keys().eq(found.keys()), "{:?}", found.keys());
@@ -224,7 +224,7 @@ fn what_training_left_out_is_told_by_the_run_that_goes_on() {
     assert_eq!(before["skipped_inputs"], 1);
     std::fs::remove_file(folder.path().join("out/report.json")).unwrap();
     let said = finish(folder.path());
-    assert!(said.contains("the tokenizer of an earlier run is there"), "{said}");
+    assert!(said.contains("using the tokenizer of an earlier run"), "{said}");
     assert_eq!(report(folder.path()), before);
 }
 

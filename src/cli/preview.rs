@@ -107,7 +107,7 @@ fn shown_sample(sample: &SampleConfig) -> Option<String> {
         (shuffle_buffer > 0).then(|| format!("shuffled through a buffer of {shuffle_buffer}")),
         (skip > 0).then(|| format!("without the first {skip}")),
         take.map(|take| format!("{} at most", counted(take, "document"))),
-        max_bytes.map(|bytes| format!("at most {} of text", ByteCount(bytes))),
+        max_bytes.map(|bytes| format!("{} of text at most", ByteCount(bytes))),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join(", "))

@@ -282,7 +282,8 @@ pub(super) fn added_tokens(encode: &EncodePlan, vocabulary: &Vocabulary) -> Resu
             let tokenizer = encode.tokenizer.as_deref().unwrap_or(Path::new("the tokenizer")).to_owned();
             let known: Vec<&str> = vocabulary.specials().map(|special| special.text.as_str()).collect();
             let help = match known.as_slice() {
-                [] => "it has none at all: name them when it is trained ([train] special_tokens)".to_owned(),
+                [] => "it has no special tokens: name them when it is trained ([train] special_tokens)"
+                    .to_owned(),
                 known => format!("it has {}", known.join(", ")),
             };
             Error::new(ErrorKind::Usage, Fault::NoSuchToken { tokenizer, token: text.clone() })

@@ -447,7 +447,7 @@ impl<'a> Inputs<'a> {
                     let (first, other) = (shown_uri(first_uri), shown_uri(uri));
                     let fault = Fault::ColumnsDiffer { column, one, first, two, other };
                     Error::new(ErrorKind::Usage, fault)
-                        .with_help("leave that column out, or encode the sources on their own")
+                        .with_help("leave that column out, or encode the sources separately")
                 })?;
                 for lost in [&*one, two].into_iter().flat_map(|field| lost_annotations(field, &common)) {
                     self.incidents.note_of_files(0, without_annotation(common.name(), &lost));

@@ -349,7 +349,7 @@ impl<'a> Job<'a> {
         let key = self.state.fingerprint();
         let trained = match learned::recall(&self.folder, &key, settings, self.inputs.incidents())? {
             Some((trained, stages)) => {
-                self.observer.noted("the tokenizer of an earlier run is there");
+                self.observer.noted("using the tokenizer of an earlier run");
                 costs.stages.extend(stages);
                 trained
             }

@@ -53,7 +53,7 @@ pub(super) fn count(
         let found = match kept.recall() {
             Some(found) => {
                 observer
-                    .noted(&format!("the counts of {} by an earlier run are there", shown_uri(&source.uri)));
+                    .noted(&format!("using the counts of {} from an earlier run", shown_uri(&source.uri)));
                 found
             }
             None => kept.count(plan, train, inputs, number, observer)?,

@@ -18,7 +18,7 @@ pub(super) fn tell_splits(spec: &SourceSpec, source: &dyn Source, observer: &dyn
     if found.len() > 1 {
         let found: Vec<&str> = found.into_iter().collect();
         observer.noted(&format!(
-            "{} has files of {}: all are taken. A pattern such as \"…/{}*\" takes some",
+            "{} has files of {}: all are read. A pattern such as \"…/{}*\" selects some",
             shown_uri(uri),
             found.join(" and "),
             found[0],

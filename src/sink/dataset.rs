@@ -34,7 +34,7 @@ use crate::{FORMAT_VERSION, VERSION};
 
 /// The help for a split that does not fit the others.
 pub(super) const OTHER_SPLIT: &str =
-    "encode all splits of an output by the same settings, or choose another folder";
+    "encode all splits of an output with the same settings, or choose another folder";
 
 /// The configuration of a [`DatasetWriter`].
 #[derive(Clone, Debug)]

@@ -190,7 +190,7 @@ impl TokenReader {
             {
                 let (path, first) = (path.clone(), self.paths[0].clone());
                 return Err(Error::new(ErrorKind::Failed, Fault::DeclarationDiffers { path, first })
-                    .with_help("read each by itself: they are from different jobs"));
+                    .with_help("read one at a time: they are from different jobs"));
             }
             self.open = Some(file);
             self.next += 1;

@@ -215,7 +215,7 @@ pub(super) fn check_fits(
     let reader = TokenReader::open(&path);
     let declared = if is_flat { others.declaration.clone() } else { reader?.declaration().cloned() };
     if !same_tokens(declared.as_ref(), Some(declaration)) {
-        return refused("other tokens around documents, another policy for special tokens, or other packing");
+        return refused("other BOS or EOS tokens, another policy for special tokens, or other packing");
     }
     if !is_flat && columns_of(&path)? != *shape.schema.fields() {
         return refused("other columns");

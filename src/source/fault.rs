@@ -63,7 +63,7 @@ pub(super) enum Fault {
     EncryptedColumn { file: String, column: String },
     #[error("no file matches {pattern}")]
     NoMatch { pattern: String },
-    #[error("{pattern} is not a pattern of file names")]
+    #[error("{pattern} is not a valid pattern of file names")]
     Pattern {
         pattern: String,
         #[source]

@@ -45,8 +45,8 @@ fn the_splits_of_a_dataset_are_told() {
         write(&folder, name, TEXT);
     }
     let (said, documents) = counted(&folder, "data");
-    assert!(documents == 2 && said.contains("data has files of test and train: all are taken"), "{said}");
-    assert!(!counted(&folder, "data/train*").0.contains("all are taken"));
+    assert!(documents == 2 && said.contains("data has files of test and train: all are read"), "{said}");
+    assert!(!counted(&folder, "data/train*").0.contains("all are read"));
 }
 
 /// A file without an extension that is an archive or a binary table is refused by its kind.

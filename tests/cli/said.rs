@@ -63,7 +63,7 @@ fn figures_of_an_encoding_agree() {
     // 7 bytes give 7 tokens, and 9 with the EOS token of each document.
     let (said, _) = both(&folder, &[&encode[..], &["-o", "ids", "--eos", "<end>"]].concat(), 0);
     let line =
-        "encoded 2 documents and 2 null rows, 7 bytes, to 9 tokens (0.78 bytes a token, BOS/EOS counted)";
+        "encoded 2 documents and 2 null rows, 7 bytes, to 9 tokens (0.78 bytes per token, BOS/EOS counted)";
     assert!(said.lines().any(|said| said == line), "{said}");
     let (_, shown) = both(&folder, &["inspect", "ids"], 0);
     assert!(shown.contains("9, 0.78 bytes each, BOS/EOS counted"), "{shown}");
@@ -308,7 +308,7 @@ fn a_plan_tells_what_is_taken() {
     write(&folder, "r.toml", recipe);
     let (_, plan) = both(&folder, &["plan", "r.toml"], 0);
     for line in
-        ["         of which 5 documents at most", "sample   one of 2 documents, at most 9 bytes of text"]
+        ["         of which 5 documents at most", "sample   one of 2 documents, 9 bytes of text at most"]
     {
         assert!(plan.lines().any(|told| told == line), "{plan}");
     }

@@ -424,7 +424,7 @@ fn another_template_in_the_folder_is_not_taken_for_that_which_is_written() {
     write(&folder, "target/chat_template.jinja", "another");
     let convert = ["convert", "made", "--to", "hf", "-o", "target"];
     let template = ["--chat-template", "chat.jinja"];
-    refuses(&folder, &[&convert[..], &template].concat(), 2, &["target/chat_template.jinja is there"]);
+    refuses(&folder, &[&convert[..], &template].concat(), 2, &["target/chat_template.jinja exists"]);
     // Without a template to write, the file does not matter.
     does(&folder, &convert);
     fs::create_dir(folder.path().join("learned")).expect("a folder");
@@ -438,5 +438,8 @@ fn another_template_in_the_folder_is_not_taken_for_that_which_is_written() {
     assert_eq!(config(&folder, "target")["model_max_length"], 9);
     // Settings that the conversion does not keep are named.
     let said = does(&folder, &["convert", "made", "--to", "hf", "-o", "target", "--eos", "<|end|>"]);
-    assert!(said.contains("of chat_template, model_max_length is replaced"), "{said}");
+    assert!(
+        said.contains("of chat_template, model_max_length in tokenizer_config.json are replaced"),
+        "{said}"
+    );
 }

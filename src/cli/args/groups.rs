@@ -346,7 +346,7 @@ pub(super) fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value =
 pub(super) fn writable(path: &str) -> Result<String, &'static str> {
     match path {
         "" => Err("it is empty; write a path"),
-        "-" => Err("what is written are files, not a text for standard output; write a path, such as `./-`"),
+        "-" => Err("the output is files, not text for standard output; write a path, such as `./-`"),
         path => Ok(path.to_owned()),
     }
 }

@@ -192,7 +192,7 @@ impl Cache {
             let Ok(chosen) = choose(&names, wanted.path.as_deref()) else { continue };
             if !is_complete_alone(chosen.main) {
                 let unknown = "the hub may have more files beside it";
-                noted(&format!("offline: {} of {} is taken; {unknown}", chosen.main, wanted.uri));
+                noted(&format!("offline: {} of {} is used; {unknown}", chosen.main, wanted.uri));
             }
             return Ok(self.snapshot(&commit, chosen.main));
         }

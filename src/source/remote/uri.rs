@@ -189,7 +189,7 @@ impl Wanted {
         }
         let others: Vec<&str> = found.into_iter().filter(|split| *split != train).collect();
         noted(&format!(
-            "{} has the splits {train}, {}: {train} is taken; a path or a pattern after the name takes others",
+            "{} has the splits {train}, {}: {train} is read; write a path or a pattern after the name to read others",
             self.uri,
             others.join(", ")
         ));

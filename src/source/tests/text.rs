@@ -444,7 +444,7 @@ fn wrong_requests_say_what_is_wrong() {
     let cases = [
         (plain(root.join("none.txt")), ErrorKind::Failed, "none.txt"),
         (plain(root.join("*.none")), ErrorKind::Failed, "no file matches"),
-        (plain(root.join("[")), ErrorKind::Usage, "not a pattern"),
+        (plain(root.join("[")), ErrorKind::Usage, "not a valid pattern"),
         (plain(root.join("empty")), ErrorKind::Failed, "no files to read"),
         (plain(root.join("mixed")), ErrorKind::Usage, "several formats"),
         (plain("ftp://host/file".into()), ErrorKind::Usage, "hf://datasets"),

@@ -126,7 +126,7 @@ fn of_a_whole_dataset_with_splits_the_one_for_training_is_taken() {
         let said = std::mem::take(&mut *lock(&said));
         assert_eq!(said.len(), told, "{uri}: {said:?}");
         assert!(
-            said.iter().all(|line| line.contains("splits train, test, validation: train is taken")),
+            said.iter().all(|line| line.contains("splits train, test, validation: train is read")),
             "{said:?}"
         );
     }

@@ -110,8 +110,8 @@ fn a_stream_notices_what_is_not_the_listed_file() {
     let (bytes, _, _) = two_columns();
     let cases = [
         (Part::Resolve, Fault::Etag("other"), "changed"),
-        (Part::Files, Fault::Whole, "ranges"),
-        (Part::Files, Fault::Body(b"an error page"), "ranges"),
+        (Part::Files, Fault::Whole, "range requests"),
+        (Part::Files, Fault::Body(b"an error page"), "range requests"),
     ];
     for (part, fault, says) in cases {
         let folder = tempfile::tempdir().unwrap();

@@ -96,7 +96,7 @@ fn a_tokenizer_that_is_not_cached_is_missed_offline() {
     let path = tokenizer_path(TOKENIZER, &settings, &Silent).unwrap();
     assert_eq!(tokenizer_path(TOKENIZER, &offline, &Silent).unwrap(), path);
     let said = std::mem::take(&mut *lock(&said)).join("\n");
-    assert!(said.contains("vocab.json of hf://ns/poems is taken; the hub may have more files"), "{said}");
+    assert!(said.contains("vocab.json of hf://ns/poems is used; the hub may have more files"), "{said}");
     missed("hf://ns/poems@v2");
     missed("hf://ns/poems/tokenizer.json");
     // A dangling link does not count as a file.
