@@ -36,7 +36,7 @@ fn run(sources: &[(&Path, &str)], more: &str, out: &Path) -> (Outcome, usize) {
     let options = JobOptions { force: true, ..JobOptions::default() };
     let outcome = job(&plan, &options, &OpenContext::new(&heard)).unwrap();
     let notes = heard.0.into_inner().unwrap();
-    (outcome, notes.iter().filter(|note| note.starts_with("the counts of")).count())
+    (outcome, notes.iter().filter(|note| note.starts_with("using the counts of")).count())
 }
 
 fn tokenizer(out: &Path) -> Vec<u8> {

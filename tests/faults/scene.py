@@ -195,7 +195,8 @@ def is_unfinished(name):
 def is_whole_report(path):
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".html":
-        return text.rstrip().endswith("</html>")
+        page, _, checksum = text.rpartition("\n<!-- sha256: ")
+        return checksum == f"{hashlib.sha256(page.encode()).hexdigest()} -->\n"
     try:
         return isinstance(json.loads(text), dict)
     except ValueError:
