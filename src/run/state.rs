@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::inputs::Inputs;
 use super::plan::Plan;
 use crate::VERSION;
-use crate::digest::sha256;
+use crate::digest::{JSON_CHECKSUM, sha256};
 use crate::error::Result;
 use crate::files;
 use crate::sink::{JOB, OutputFolder, state_of};
@@ -71,8 +71,8 @@ impl State {
     pub(super) fn write(&self, folder: &OutputFolder) -> Result<()> {
         let path = folder.state().join(JOB);
         let noted = Noted { state: self, split: folder.split() };
-        let text = serde_json::to_vec_pretty(&noted).expect("plain data");
-        files::publish_bytes_within(&path, &text)
+        let text = serde_json::to_string_pretty(&noted).expect("plain data");
+        files::publish_bytes_within(&path, JSON_CHECKSUM.end(&format!("{text}\n")).as_bytes())
     }
 
     /// The state that is stored in a folder, for a split if one is named; `None` if there is none that can be read.
@@ -80,6 +80,9 @@ impl State {
         let mut text = Vec::new();
         let file = File::open(state_of(folder, split).join(JOB)).ok()?;
         file.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+        if JSON_CHECKSUM.holds(&text) == Some(false) {
+            return None;
+        }
         serde_json::from_slice(&text).ok()
     }
 }

@@ -14,6 +14,7 @@ use super::manifest::{Manifest, OutputFile, SplitJob};
 use super::plan::DATA_FOLDER;
 use super::read::{TokenReader, columns_of};
 use super::schema::{Declaration, FileShape};
+use crate::digest::JSON_CHECKSUM;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hashing::Set;
 
@@ -47,6 +48,9 @@ fn first_split(output: &Path) -> Option<String> {
     let state = output.join(STATE_FOLDER);
     let mut text = Vec::new();
     std::fs::File::open(state.join(JOB)).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+    if JSON_CHECKSUM.holds(&text) == Some(false) {
+        return None;
+    }
     let job: Value = serde_json::from_slice(&text).ok()?;
     if let Some(split) = job.get("split").and_then(Value::as_str) {
         return Some(split.to_owned());
