@@ -48,12 +48,12 @@ fn first_split(output: &Path) -> Option<String> {
     let state = output.join(STATE_FOLDER);
     let mut text = Vec::new();
     std::fs::File::open(state.join(JOB)).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
-    if JSON_CHECKSUM.holds(&text) == Some(false) {
-        return None;
-    }
-    let job: Value = serde_json::from_slice(&text).ok()?;
-    if let Some(split) = job.get("split").and_then(Value::as_str) {
-        return Some(split.to_owned());
+    // A changed name would put the state and the reports elsewhere, so only one with its checksum is believed.
+    if JSON_CHECKSUM.holds(&text) == Some(true) {
+        let job: Value = serde_json::from_slice(&text).ok()?;
+        if let Some(split) = job.get("split").and_then(Value::as_str) {
+            return Some(split.to_owned());
+        }
     }
     let noted = finished::noted(&state.join(FINISHED_JOURNAL)).unwrap_or_default();
     let first = noted.into_iter().next();
