@@ -158,6 +158,24 @@ fn a_changed_bit_of_the_state_changes_no_result() {
     }
 }
 
+/// A killed run whose record names another split goes on with its own: the reports keep their names, which the manifest
+/// lists.
+#[test]
+fn another_split_in_the_record_of_a_job_changes_no_result() {
+    let folder = finished("", "", false);
+    let path = |name: &str| folder.path().join("out").join(name);
+    let manifest = fs::read(path("manifest.json")).expect("a manifest");
+    let record = fs::read_to_string(path(".tokenmill/job.json")).expect("a record");
+    for split in ["", "validation", "../../up"] {
+        let mut changed: serde_json::Value = serde_json::from_str(&record).expect("JSON");
+        changed["split"] = split.into();
+        write(&folder, "out/.tokenmill/job.json", changed.to_string());
+        fs::remove_file(path("manifest.json")).expect("a manifest");
+        done(&folder, &["run", "r.toml"]);
+        assert!(fs::read(path("manifest.json")).expect("a manifest") == manifest, "{split:?}");
+    }
+}
+
 #[test]
 fn an_output_of_an_earlier_version_is_verified_by_what_it_says() {
     let folder = finished("", "", false);
